@@ -1,0 +1,70 @@
+// Accounts, credentials and sending domains as values (D50, D93). They come from the configuration and the store.
+
+/** What a token may do (D85). */
+export type Scope =
+  | 'email:send'
+  | 'email:suppressions'
+  | 'proxy:read'
+  | 'proxy:edit'
+  | 'edge:edit'
+  | 'ip_prefixes:read'
+  | 'admin';
+
+/** Names a DKIM key: certs/dkim/<domain>/<selector>.pem (D27). */
+export interface DkimKeyName {
+  readonly selector: string;
+  readonly algorithm: 'rsa' | 'ed25519';
+}
+
+/** A domain that an account may send from (D50). */
+export interface SendingDomain {
+  /** A-label, lower case. It is the d= of its signatures. */
+  readonly name: string;
+  /** Covers the names below it too. */
+  readonly subdomains: boolean;
+  /** The domain of the reverse-path that leaves, in place of the platform's bounce domain (D26). */
+  readonly returnPathDomain?: string;
+  /** Never empty. */
+  readonly dkim: readonly DkimKeyName[];
+}
+
+/** A named entry under an account with its own settings (D93). */
+export interface Credential {
+  readonly name: string;
+  readonly scopes: ReadonlySet<Scope>;
+  /** Names, in lower case, of the fields that are removed before the policy runs (D4a). */
+  readonly strip: ReadonlySet<string>;
+  /** May carry Received fields (D4). */
+  readonly trustedHop: boolean;
+  /** Completes an address without a domain (D4b). A-label, lower case. */
+  readonly defaultDomain?: string;
+  /** For raw 8-bit text that is no UTF-8; wins over the listener's (D13, D42a). */
+  readonly legacyCharset?: string;
+}
+
+/** Rates an account may not exceed (D42a); absent is unlimited. */
+export interface AccountLimits {
+  readonly messagesPerMinute?: number;
+  readonly recipientsPerDay?: number;
+}
+
+/** One account (D93). */
+export interface Account {
+  /** 32 hex. */
+  readonly id: string;
+  readonly name: string;
+  readonly plan: 'free' | 'payg' | 'enterprise';
+  readonly sendingDomains: readonly SendingDomain[];
+  readonly limits: AccountLimits;
+  /** Show the client's address in Received (D25). */
+  readonly showClientAddress: boolean;
+  /** Write `TLS-Required: No` (D30). */
+  readonly tlsRequiredNo: boolean;
+  readonly credentials: ReadonlyMap<string, Credential>;
+}
+
+/** Who hands a message over: an account by one of its credentials. */
+export interface Submitter {
+  readonly account: Account;
+  readonly credential: Credential;
+}

@@ -1,0 +1,18 @@
+// Who may do what: the questions the doors and the pipeline ask about accounts (D50, D85, D93, D94).
+
+import type { Account, SendingDomain, Submitter } from './account.ts';
+
+/** The accounts of the configuration joined with the tokens of the store. */
+export interface Accounts {
+  /**
+   * The submitter of a token, or undefined. The token's row is read each time, so that one made or revoked beside the
+   * running server counts at once (D94); hashes are compared, never the token (D92).
+   */
+  authenticate(token: string): Submitter | undefined;
+  /** The account of an id or a name (D93). */
+  find(idOrName: string): Account | undefined;
+  /** The submitter of `account/credential`, for listeners without AUTH (D40c). */
+  submitter(account: string, credential: string): Submitter | undefined;
+  /** The account's sending domain that covers a domain, the longest name first; `domain` is an A-label in lower case (D50). */
+  sendingDomain(account: Account, domain: string): SendingDomain | undefined;
+}

@@ -1,0 +1,30 @@
+// Errors that a person is to read: what was wrong, where, and what is wanted. Expected ends of a message are values
+// (Violation, Outcome), never errors.
+
+/** sysexits.h: bad command line. */
+export const EXIT_USAGE = 64;
+/** sysexits.h: the configuration is wrong. */
+export const EXIT_CONFIG = 78;
+
+/** Something in the configuration is wrong; the process ends with 78. The message names file, path, value and want. */
+export class ConfigurationError extends Error {
+  override readonly name = 'ConfigurationError';
+  readonly exitCode = EXIT_CONFIG;
+}
+
+/** A command was called wrongly; the process ends with 64. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+  readonly exitCode = EXIT_USAGE;
+}
+
+/** The text of anything thrown. */
+export function errorMessage(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
+/** The system's code of an error (`ECONNREFUSED`), if it has one. */
+export function errorCode(thrown: unknown): string | undefined {
+  const code = thrown instanceof Error ? (thrown as NodeJS.ErrnoException).code : undefined;
+  return typeof code === 'string' ? code : undefined;
+}

@@ -1,0 +1,59 @@
+// Identifiers: UUIDv7 (RFC 9562 §5.7) for messages, short hex for sessions and HTTP responses, lower-case base32.
+
+import { randomBytes, randomFillSync } from 'node:crypto';
+
+// One draw from the system serves many ids: a system call for each costs more than all the rest of making one.
+const pool = Buffer.allocUnsafe(4096);
+let poolOffset = pool.length;
+
+function takeRandom(length: number): Buffer {
+  if (poolOffset + length > pool.length) {
+    randomFillSync(pool);
+    poolOffset = 0;
+  }
+  const part = pool.subarray(poolOffset, poolOffset + length);
+  poolOffset += length;
+  return part;
+}
+
+/**
+ * Makes a UUIDv7: 48 bits of time, then 74 random bits (RFC 9562 §5.7).
+ * @param nowMs milliseconds since 1970
+ * @returns 36 characters, lower case
+ */
+export function uuidv7(nowMs: number): string {
+  const time = nowMs.toString(16).padStart(12, '0');
+  const random = takeRandom(10);
+  random[0] = 0x70 | ((random[0] ?? 0) & 0x0f);
+  random[2] = 0x80 | ((random[2] ?? 0) & 0x3f);
+  const hex = random.toString('hex');
+  return `${time.slice(0, 8)}-${time.slice(8)}-${hex.slice(0, 4)}-${hex.slice(4, 8)}-${hex.slice(8)}`;
+}
+
+/** Makes a random id of lower-case hex; `bytes` is its length in octets (two characters each). */
+export function randomHex(bytes: number): string {
+  return takeRandom(bytes).toString('hex');
+}
+
+/** Makes a secret of 256 random bits, 43 characters of base64url, straight from the system (D92). */
+export function randomSecret(): string {
+  return randomBytes(32).toString('base64url');
+}
+
+const base32Alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
+
+/** Writes octets as lower-case base32 without padding (RFC 4648 §6, in lower case: D26 compares without case). */
+export function base32(bytes: Uint8Array): string {
+  let text = '';
+  let bits = 0;
+  let value = 0;
+  for (const byte of bytes) {
+    value = ((value << 8) | byte) & 0xffff;
+    bits += 8;
+    while (bits >= 5) {
+      bits -= 5;
+      text += base32Alphabet[(value >> bits) & 31];
+    }
+  }
+  return bits > 0 ? text + base32Alphabet[(value << (5 - bits)) & 31] : text;
+}

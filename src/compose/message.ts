@@ -1,0 +1,32 @@
+// The exact message as an ordered list of finished header fields and the body's octets, CRLF throughout.
+
+import type { Checked } from '../policy/checked.ts';
+
+/** A finished field: folded, encoded, with its line end. */
+export interface MessageField {
+  /** As written. */
+  readonly name: string;
+  /** `Name: value CRLF`, folds included. ASCII, but for addresses of an SMTPUTF8 message; written out as UTF-8. */
+  readonly line: string;
+}
+
+/** A composed message, not yet signed. After composing, fields are only prepended. */
+export interface Message {
+  readonly checked: Checked;
+  /** UUIDv7: the queue id and the local part of Message-ID (D23). */
+  readonly id: string;
+  /** `<uuid@platform domain>`, with the brackets. */
+  readonly messageId: string;
+  /** The reverse-path that leaves: b+TOKEN@..., or '' (D26, D50). */
+  readonly reversePath: string;
+  /** Acceptance time, milliseconds since 1970. */
+  readonly acceptedAt: number;
+  /** Trace fields (ours first), which stand above the signatures (D22). */
+  readonly trace: readonly MessageField[];
+  /** All other fields in the order of D22. */
+  readonly fields: readonly MessageField[];
+  /** CRLF throughout, 7-bit (D20). */
+  readonly body: Buffer;
+  /** A header field holds raw UTF-8: the next hop must offer SMTPUTF8. */
+  readonly smtputf8: boolean;
+}

@@ -1,0 +1,143 @@
+// The rejection table: every E_ token with what each door answers (D7, D41, D45). Doors, docs/errors.md and tests read it.
+
+/** One row: the answer by REST and by SMTP for a token. */
+export interface Rejection {
+  /** HTTP status (D45). */
+  readonly httpStatus: number;
+  /** Number in the v4 envelope (D45). */
+  readonly number: number;
+  /** SMTP reply code (D41). */
+  readonly smtpCode: number;
+  /** Enhanced status (RFC 3463, RFC 5248). */
+  readonly enhanced: string;
+  /** When it is given, for docs/errors.md. */
+  readonly when: string;
+  /** What a sender does about it, for docs/errors.md. */
+  readonly remedy: string;
+}
+
+const header = { httpStatus: 400, number: 10202, smtpCode: 554, enhanced: '5.6.0' } as const;
+
+/** The table. */
+export const rejections = {
+  E_HEADER_NOT_ALLOWED: {
+    ...header,
+    enhanced: '5.7.1',
+    when: 'A header is set by the platform alone, or stands on no list and does not begin with X-.',
+    remedy: 'Remove the header, rename it to X-..., or have the operator name it in the credential’s strip list.',
+  },
+  E_HEADER_USE_API_FIELD: {
+    ...header,
+    enhanced: '5.7.1',
+    when: 'A header in `headers` has a field of its own (From, To, Cc, Bcc, Subject, Reply-To).',
+    remedy: 'Use the field: from, to, cc, bcc, subject, reply_to.',
+  },
+  E_HEADER_VALUE_INVALID: {
+    ...header,
+    when: 'A value is empty, malformed, holds a forbidden character, breaks the rule of its header, or the header appears twice.',
+    remedy: 'Correct the value as the message says; give each header once.',
+  },
+  E_HEADER_VALUE_TOO_LONG: {
+    ...header,
+    when: 'A value is over 2,048 bytes of UTF-8.',
+    remedy: 'Shorten the value.',
+  },
+  E_HEADER_NAME_INVALID: {
+    ...header,
+    when: 'A name has a character that is not allowed, is longer than 100 bytes, or the header line has no colon right behind its name.',
+    remedy: 'Use letters, digits and hyphens; underscores only in X- names.',
+  },
+  E_HEADERS_TOO_LARGE: {
+    ...header,
+    when: 'All custom headers together are over 16,384 bytes, or the header section is larger than is read.',
+    remedy: 'Send fewer or shorter headers.',
+  },
+  E_HEADERS_TOO_MANY: {
+    ...header,
+    when: 'More than 20 allowlisted headers, X- headers not counted.',
+    remedy: 'Send fewer headers, or move some to X- names.',
+  },
+  E_VALIDATION_ERROR: {
+    httpStatus: 400,
+    number: 10001,
+    smtpCode: 554,
+    enhanced: '5.6.0',
+    when: 'The message or request is malformed: an address, the JSON, the MIME structure.',
+    remedy: 'Correct what the message names.',
+  },
+  E_FIELD_MISSING: {
+    httpStatus: 400,
+    number: 10001,
+    smtpCode: 554,
+    enhanced: '5.6.0',
+    when: 'A required field is not there (From; by REST also to, subject, html or text).',
+    remedy: 'Add the field.',
+  },
+  E_TOO_MANY_RECIPIENTS: {
+    httpStatus: 400,
+    number: 10202,
+    smtpCode: 452,
+    enhanced: '4.5.3',
+    when: 'More recipients than one request or transaction takes.',
+    remedy: 'Send the message in several parts.',
+  },
+  E_TOO_MANY_ATTACHMENTS: {
+    httpStatus: 400,
+    number: 10202,
+    smtpCode: 554,
+    enhanced: '5.6.0',
+    when: 'More attachments than one request takes.',
+    remedy: 'Send fewer attachments.',
+  },
+  E_SENDER_NOT_VERIFIED: {
+    httpStatus: 403,
+    number: 10203,
+    smtpCode: 550,
+    enhanced: '5.7.1',
+    when: 'The domain of MAIL FROM or From is no sending domain of the account, or has no DKIM key.',
+    remedy: 'Send from a domain of the account, or have the operator add the domain.',
+  },
+  E_RECIPIENT_SUPPRESSED: {
+    httpStatus: 400,
+    number: 10202,
+    smtpCode: 550,
+    enhanced: '5.7.1',
+    when: 'A recipient is on the account’s suppression list.',
+    remedy: 'Remove the recipient, or remove the entry from the list.',
+  },
+  E_CONTENT_TOO_LARGE: {
+    httpStatus: 400,
+    number: 10200,
+    smtpCode: 552,
+    enhanced: '5.3.4',
+    when: 'The message is larger than the limit.',
+    remedy: 'Send a smaller message; put large files behind a link.',
+  },
+  E_RATE_LIMIT_EXCEEDED: {
+    httpStatus: 429,
+    number: 10004,
+    smtpCode: 421,
+    enhanced: '4.7.0',
+    when: 'The account sends more messages a minute than it may.',
+    remedy: 'Slow down and try again later.',
+  },
+  E_DAILY_LIMIT_EXCEEDED: {
+    httpStatus: 429,
+    number: 10004,
+    smtpCode: 421,
+    enhanced: '4.7.0',
+    when: 'The account has reached its recipients of the day.',
+    remedy: 'Try again tomorrow (UTC), or have the limit raised.',
+  },
+  E_INTERNAL_SERVER_ERROR: {
+    httpStatus: 500,
+    number: 10002,
+    smtpCode: 451,
+    enhanced: '4.3.0',
+    when: 'Something of Postern’s own failed.',
+    remedy: 'Try again; if it persists, give the operator the id.',
+  },
+} as const satisfies Record<string, Rejection>;
+
+/** Every E_ token. */
+export type RejectionCode = keyof typeof rejections;

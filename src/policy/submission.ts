@@ -1,0 +1,57 @@
+// What every door makes, and the only thing the pipeline takes (architecture: the one way through).
+
+import type { Submitter } from '../accounts/account.ts';
+import type { Envelope } from '../mail/envelope.ts';
+import type { HeaderField } from '../mail/header-field.ts';
+
+/** How a message came in. It shows in Received (D25) and in the log; it never changes a verdict on a custom header (D1). */
+export interface Via {
+  readonly kind: 'smtp' | 'rest' | 'raw' | 'dsn';
+  /** One id from connection to delivery. */
+  readonly sessionId: string;
+  /** What the client called itself; absent for REST. */
+  readonly helo?: string;
+  /** The client's IP address; IPv4 is never in IPv6 form. */
+  readonly remoteAddress?: string;
+  /** The `with` of Received (RFC 3848, RFC 6531): ESMTP, ESMTPA, ESMTPS, ESMTPSA, UTF8SMTPSA, HTTP ... */
+  readonly protocol: string;
+  /** For raw 8-bit text that is no UTF-8 (D13): the credential's, else the listener's; an iconv-lite name. */
+  readonly legacyCharset: string;
+  /** Received fields are kept as trace (D4): the listener's or the credential's flag. */
+  readonly trustedHop: boolean;
+  /** What becomes of a bare CR or LF in the body (D11). */
+  readonly lineEndings: 'fix' | 'reject';
+}
+
+/** One attachment of a message made of parts (D43). */
+export interface Attachment {
+  readonly content: Buffer;
+  readonly filename?: string;
+  readonly contentType: string;
+  readonly disposition: 'attachment' | 'inline';
+  readonly contentId?: string;
+}
+
+/** The body: a MIME tree's octets as they came (without the top-level header section), or parts to compose (D20, D21). */
+export type SubmissionBody =
+  | { readonly kind: 'mime'; readonly bytes: Buffer }
+  | {
+      readonly kind: 'parts';
+      readonly text?: string;
+      readonly html?: string;
+      readonly attachments: readonly Attachment[];
+    };
+
+/** A message as a door hands it over, nothing judged yet. */
+export interface Submission {
+  readonly via: Via;
+  readonly submitter: Submitter;
+  readonly envelope: Envelope;
+  /** In the order of the text. */
+  readonly fields: readonly HeaderField[];
+  /** Set by the reader when the header section was larger than it reads: everything else was dropped unread. */
+  readonly headerSectionTooLarge?: boolean;
+  readonly body: SubmissionBody;
+  /** Octets received, for the size limit and the log (D42). */
+  readonly size: number;
+}

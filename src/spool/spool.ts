@@ -1,0 +1,116 @@
+// The spool: keeps an accepted message and each recipient's state until all are done. One interface, several stores;
+// test/contract/spool.ts holds every store to the same behaviour (D90, D91, D94).
+
+import type { SmtpReply } from '../mail/smtp-reply.ts';
+
+/** A message as it is put into the spool. */
+export interface SpoolEntry {
+  /** UUIDv7; the queue id. */
+  readonly id: string;
+  readonly account: string;
+  readonly credential: string;
+  readonly sessionId: string;
+  /** With brackets, as it leaves. */
+  readonly messageId: string;
+  /** The client's own Message-ID, as given (D23). */
+  readonly clientMessageId?: string;
+  /** The reverse-path that leaves (D26); '' is null. */
+  readonly reversePath: string;
+  /** The reverse-path that the client gave; reports go there. */
+  readonly senderPath: string;
+  readonly recipients: readonly string[];
+  readonly smtputf8: boolean;
+  readonly requireTls: boolean;
+  /** Milliseconds since 1970. */
+  readonly acceptedAt: number;
+  /** When it is given up, milliseconds since 1970. */
+  readonly expiresAt: number;
+  /** Header fields and the empty line. */
+  readonly head: Buffer;
+  readonly body: Buffer;
+  readonly platformSignature?: { readonly start: number; readonly end: number };
+}
+
+/** A recipient's state. `failed` and `delivered` are final. */
+export type RecipientState = 'queued' | 'delivered' | 'failed';
+
+/** One recipient of a spooled message. */
+export interface SpooledRecipient {
+  readonly address: string;
+  readonly state: RecipientState;
+  /** Attempts made so far. */
+  readonly attempts: number;
+  /** Milliseconds since 1970; of meaning while queued. */
+  readonly nextAttemptAt: number;
+  /** The last word on it, ours or the next hop's. */
+  readonly lastReply?: SmtpReply;
+  /** Who said it: `route name (host:port)`. */
+  readonly lastHost?: string;
+}
+
+/** What became of an attempt for one recipient. */
+export type Outcome =
+  | { readonly kind: 'delivered'; readonly reply: SmtpReply; readonly host: string }
+  | { readonly kind: 'deferred'; readonly reply: SmtpReply; readonly host: string }
+  | { readonly kind: 'failed'; readonly reply: SmtpReply; readonly host: string };
+
+/** What is written after an attempt; `nextAttemptAt` for a deferral. */
+export interface AttemptRecord {
+  readonly id: string;
+  readonly recipient: string;
+  readonly outcome: Outcome;
+  readonly nextAttemptAt?: number;
+}
+
+/** A message that is due, claimed for this process, with its due recipients. */
+export interface DueMessage {
+  /** Everything but the octets, which `load` brings. */
+  readonly entry: Omit<SpoolEntry, 'head' | 'body'>;
+  /** Only the recipients that are due and now claimed. */
+  readonly due: readonly { readonly address: string; readonly attempts: number }[];
+}
+
+/** A message as the queue commands show it. */
+export interface QueueItem {
+  readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'recipients'>;
+  readonly size: number;
+  readonly recipients: readonly SpooledRecipient[];
+}
+
+/** Keeps messages safe. Every method rejects on a failure of the store; nothing is then half done. */
+export interface Spool {
+  /**
+   * Adds a message; resolves only once it is durable. Its recipients are claimed for the caller until `claimUntil`
+   * (milliseconds since 1970), so that it may deliver at once.
+   */
+  add(entry: SpoolEntry, claimUntil: number): Promise<void>;
+  /** Claims up to `limit` messages with recipients due at `now` that nobody holds, until `claimUntil`. */
+  claimDue(query: {
+    readonly now: number;
+    readonly limit: number;
+    readonly claimUntil: number;
+  }): Promise<readonly DueMessage[]>;
+  /** The octets of a message; undefined when it is no longer there. */
+  load(id: string): Promise<{ readonly head: Buffer; readonly body: Buffer } | undefined>;
+  /** Writes what became of attempts, releases the claims, and forgets messages whose recipients are all delivered. */
+  record(records: readonly AttemptRecord[]): Promise<void>;
+  /** Releases claims without an outcome (drain, lost connection before anything was sent). */
+  release(id: string, recipients: readonly string[]): Promise<void>;
+  /** Releases what an earlier process of this store still held, at start; resolves to the number of messages queued. */
+  recover(): Promise<number>;
+  /** Lists queued and failed messages, oldest first; `search` matches id, message ids, sender or recipient. */
+  list(query: {
+    readonly state?: 'queued' | 'failed';
+    readonly search?: string;
+    readonly limit: number;
+    readonly after?: string;
+  }): Promise<readonly QueueItem[]>;
+  show(id: string): Promise<QueueItem | undefined>;
+  /** Makes queued recipients due now, failed ones queued again with `expiresAt`; false when there is no such message. */
+  retry(id: string, times: { readonly now: number; readonly expiresAt: number }): Promise<boolean>;
+  /** Removes a message; false when there is none. */
+  drop(id: string): Promise<boolean>;
+  /** Counts for /metrics. */
+  counts(): Promise<{ readonly queued: number; readonly failed: number }>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,32 @@
+// The two suites: `unit` needs nothing but npm; `system` needs root and the Debian packages in .ci/packages.
+import { defineConfig } from 'vitest/config';
+
+if (Number(process.versions.node.split('.')[0]) < 24) {
+  throw new Error(`Postern's tests need Node 24 or newer, this is ${process.version}: run them through npm (npm test)`);
+}
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: 'unit',
+          include: ['test/**/*.test.ts'],
+          exclude: ['test/system/**', 'node_modules/**'],
+          pool: 'forks',
+          testTimeout: 20_000,
+        },
+      },
+      {
+        test: {
+          name: 'system',
+          include: ['test/system/**/*.test.ts'],
+          pool: 'forks',
+          fileParallelism: false,
+          testTimeout: 180_000,
+          hookTimeout: 120_000,
+        },
+      },
+    ],
+  },
+});
