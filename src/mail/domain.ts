@@ -1,0 +1,40 @@
+// Domain names as the pipeline compares and stores them: A-labels in lower case (D40b, D82, RFC 5890).
+
+import { domainToASCII } from 'node:url';
+
+const label = /^_?[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+const dottedNumbers = /^[0-9.]+$/;
+
+/**
+ * Turns a domain name into A-labels in lower case.
+ * @param domain as given, U-labels or A-labels, without a trailing dot
+ * @returns undefined when it is no domain name: an empty label, a label over 63 octets or with another character than
+ *   letters, digits and inner hyphens (a leading underscore is let pass), over 253 octets in all, or an IP address
+ */
+export function asciiDomain(domain: string): string | undefined {
+  if (domain.length === 0 || domain.length > 1024) return undefined;
+  let ascii = domain.toLowerCase();
+  for (let index = 0; index < ascii.length; index += 1) {
+    if (ascii.charCodeAt(index) < 0x80) continue;
+    ascii = domainToASCII(domain);
+    break;
+  }
+  if (ascii.length === 0 || ascii.length > 253 || dottedNumbers.test(ascii)) return undefined;
+  return ascii.split('.').every((part) => label.test(part) && part.length <= 63) ? ascii : undefined;
+}
+
+/** Tells whether `name` is `parent` or stands below it; both A-labels in lower case. */
+export function isWithinDomain(name: string, parent: string): boolean {
+  return (
+    name === parent ||
+    (name.length > parent.length && name.endsWith(parent) && name[name.length - parent.length - 1] === '.')
+  );
+}
+
+/** Splits a mailbox at its last @; the domain is undefined where there is none (`root`). */
+export function splitMailbox(mailbox: string): { readonly localPart: string; readonly domain: string | undefined } {
+  const at = mailbox.lastIndexOf('@');
+  return at < 0
+    ? { localPart: mailbox, domain: undefined }
+    : { localPart: mailbox.slice(0, at), domain: mailbox.slice(at + 1) };
+}
