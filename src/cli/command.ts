@@ -135,6 +135,17 @@ function parse<O extends Options>(spec: CommandSpec<O>, args: readonly string[],
   }
 }
 
+/** Whether the values are of the types that the options say: parseArgs has seen to it, this tells the compiler. */
+function areValuesOf<O extends Options>(
+  values: Readonly<Record<string, unknown>>,
+  options: O,
+): values is OptionValues<O> {
+  return Object.entries(options).every(([name, option]) => {
+    const value = values[name];
+    return value === undefined || (option.value === undefined ? value === true : typeof value === 'string');
+  });
+}
+
 /** Makes a command of its description: parses, answers --help, refuses arguments that are too few or too many. */
 export function defineCommand<const O extends Options>(spec: CommandSpec<O>): Command {
   return {
@@ -151,7 +162,8 @@ export function defineCommand<const O extends Options>(spec: CommandSpec<O>): Co
         throw new UsageError(`${call}: want ${spec.synopsis}; see ${call} --help`);
       const surplus = positionals[spec.arguments.max];
       if (surplus !== undefined) throw new UsageError(`${call}: too many arguments: "${surplus}"`);
-      return await spec.run({ options: values as OptionValues<O>, args: positionals }, io);
+      if (!areValuesOf(values, spec.options)) throw new UsageError(`${call}: an option is given in a wrong form`);
+      return await spec.run({ options: values, args: positionals }, io);
     },
   };
 }

@@ -17,7 +17,7 @@ const text = {
 /** The version in package.json. */
 export function readVersion(): string {
   const parsed: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
-  return String((parsed as { readonly version?: unknown }).version);
+  return typeof parsed === 'object' && parsed && 'version' in parsed ? String(parsed.version) : 'unknown';
 }
 
 /** An error as lines for a person; the stack and its causes only while debugging. */
