@@ -15,8 +15,11 @@ export function loadFor(io: CommandIo, file: string | undefined): Config {
   return loadConfig({ env: io.env, cwd: io.cwd, ...(file === undefined ? {} : { file }) });
 }
 
+function names(list: readonly string[]): string {
+  return list.length === 0 ? 'none' : list.join(', ');
+}
+
 function summary(config: Config): string[] {
-  const names = (list: readonly string[]) => (list.length === 0 ? 'none' : list.join(', '));
   const domains = config.accounts.flatMap((account) => account.sendingDomains.map(({ name }) => name));
   return table([
     ['platform', `${config.platform.domain}, bounces to ${config.platform.bounceDomain}`],
