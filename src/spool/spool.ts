@@ -66,6 +66,8 @@ export interface AttemptRecord {
 export interface DueMessage {
   /** Everything but the octets, which `load` brings. */
   readonly entry: Omit<SpoolEntry, 'head' | 'body'>;
+  /** Octets of head and body together. */
+  readonly size: number;
   /** Only the recipients that are due and now claimed. */
   readonly due: readonly { readonly address: string; readonly attempts: number }[];
 }
