@@ -2,18 +2,14 @@
 
 import { stringify } from 'yaml';
 import { formatHostPort } from '../config/addresses.ts';
-import { type Config, loadConfig, missingSecrets } from '../config.ts';
-import { type CommandIo, configOption, defineCommand, table } from './command.ts';
+import { type Config, missingSecrets } from '../config.ts';
+import { configOption, defineCommand, table } from './command.ts';
 import { defineGroup } from './command-table.ts';
+import { configFor } from './load-config.ts';
 
 const exitCodes = {
   78: 'the configuration is wrong; every fault is told with file, line, column, path and what is wanted',
 };
-
-/** Loads the configuration that a command line names, by argument, by --config or by the environment. */
-export function loadFor(io: CommandIo, file: string | undefined): Config {
-  return loadConfig({ env: io.env, cwd: io.cwd, ...(file === undefined ? {} : { file }) });
-}
 
 function names(list: readonly string[]): string {
   return list.length === 0 ? 'none' : list.join(', ');
@@ -54,7 +50,7 @@ const check = defineCommand({
   ],
   exitCodes,
   run({ options, args }, io) {
-    const config = loadFor(io, args[0] ?? options.config);
+    const config = configFor(io, args[0] ?? options.config);
     io.stdout.write(`ok ${config.file}\n${summary(config).join('\n')}\n`);
     for (const warning of [...config.warnings, ...missingSecrets(config, io.env)])
       io.stdout.write(`warning: ${warning}\n`);
@@ -87,7 +83,7 @@ const show = defineCommand({
   examples: ['postern config show', 'postern config show --config staging.yaml'],
   exitCodes,
   run({ options, args }, io) {
-    const shown = plain(loadFor(io, args[0] ?? options.config));
+    const shown = plain(configFor(io, args[0] ?? options.config));
     io.stdout.write(stringify(shown, { lineWidth: 120, aliasDuplicateObjects: false }));
     return Promise.resolve(0);
   },
