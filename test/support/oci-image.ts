@@ -109,12 +109,20 @@ async function removeRun(runFolder: string): Promise<void> {
   await rm(runFolder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
 }
 
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false; // ESRCH: there is no such process
+  }
+}
+
 /** Removes what a run left behind whose process was killed before it could. */
 async function removeStaleRuns(): Promise<void> {
   for (const name of await readdir(workFolder)) {
     const pid = /^run-(\d+)-/.exec(name)?.[1];
     if (pid === undefined) continue;
-    if ((await execute('kill', ['-0', pid])).code !== 0) await removeRun(join(workFolder, name));
+    if (!isRunning(Number(pid))) await removeRun(join(workFolder, name));
   }
 }
 
