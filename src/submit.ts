@@ -6,8 +6,8 @@ import type { Account, SendingDomain } from './accounts/account.ts';
 import type { Clock } from './base/clock.ts';
 import { uuidv7 } from './base/ids.ts';
 import { compose } from './compose/compose.ts';
-import { type PlanResult, planBody } from './compose/plan-body.ts';
-import { type CheckResult, check } from './policy/check.ts';
+import { planBody } from './compose/plan-body.ts';
+import { check } from './policy/check.ts';
 import type { Submission } from './policy/submission.ts';
 import type { Violation } from './policy/violation.ts';
 import { sign } from './sign/sign.ts';
@@ -46,7 +46,17 @@ export interface SubmitParts extends BuildParts {
   /** How long delivery is tried (D42a). */
   readonly expireAfterSeconds: number;
   /** Is told of every message right after its commit. */
-  readonly onAccepted: (entry: SpoolEntry, submission: Submission, stripped: readonly string[]) => void;
+  readonly onAccepted: (accepted: Accepted) => void;
+  /** Is told of every message that is refused. */
+  readonly onRefused: (violations: readonly Violation[]) => void;
+}
+
+/** A message that has just become durable. */
+export interface Accepted {
+  readonly entry: SpoolEntry;
+  readonly submission: Submission;
+  /** Names of the fields removed for its credential (D4a). */
+  readonly stripped: readonly string[];
 }
 
 /** A message built but not kept, or every reason against it. */
@@ -61,8 +71,8 @@ const yieldNow = (): Promise<void> => new Promise((resolve) => setImmediate(reso
 
 /** Judges a message and builds the exact octets that would leave; keeps nothing. `postern check --as-sent` ends here. */
 export async function build(submission: Submission, parts: BuildParts): Promise<BuildResult> {
-  const verdict: CheckResult = check(submission, { sendingDomain: parts.sendingDomain });
-  const plan: PlanResult = await planBody(submission, { yieldNow });
+  const verdict = check(submission, { sendingDomain: parts.sendingDomain });
+  const plan = await planBody(submission, yieldNow);
   if (!verdict.ok || !plan.ok) {
     return { ok: false, violations: [...(verdict.ok ? [] : verdict.violations), ...(plan.ok ? [] : plan.violations)] };
   }
@@ -81,7 +91,7 @@ export async function build(submission: Submission, parts: BuildParts): Promise<
     : [];
   return {
     ok: true,
-    signed: await sign(message, { domain: keys, platform }, { yieldNow }),
+    signed: await sign(message, { domain: keys, platform }, yieldNow),
     stripped: checked.stripped,
   };
 }
@@ -90,12 +100,21 @@ export async function build(submission: Submission, parts: BuildParts): Promise<
 export function createSubmit(parts: SubmitParts): Submit {
   return async (submission) => {
     const built = await build(submission, parts);
-    if (!built.ok) return { accepted: false, violations: built.violations };
+    if (!built.ok) {
+      parts.onRefused(built.violations);
+      return { accepted: false, violations: built.violations };
+    }
     const entry = spoolEntry(built.signed, parts.expireAfterSeconds);
     await parts.spool.add(entry, entry.acceptedAt + claimMs);
-    parts.onAccepted(entry, submission, built.stripped);
+    parts.onAccepted({ entry, submission, stripped: built.stripped });
     return { accepted: true, id: entry.id, messageId: entry.messageId };
   };
+}
+
+/** What the body alone is refused for (D11, D20); `postern check` tells it beside the headers' verdicts. */
+export async function bodyViolations(submission: Submission): Promise<readonly Violation[]> {
+  const plan = await planBody(submission, yieldNow);
+  return plan.ok ? [] : plan.violations;
 }
 
 function noKey(domain: string): Violation {

@@ -1,13 +1,14 @@
 // postern serve: the gateway in the foreground until SIGTERM or SIGINT (D95, D97).
 
 import { join } from 'node:path';
-import { errorMessage } from '../base/errors.ts';
+import { systemClock } from '../base/clock.ts';
+import { openDatabase } from '../base/database.ts';
 import { type Logger, openLog } from '../base/log.ts';
-import { type Made, prepare } from '../bootstrap.ts';
-import { type Config, loadConfig } from '../config.ts';
+import { type Bootstrapped, bootstrap, loadKeys } from '../bootstrap.ts';
+import { type Config, configuredTokens, loadConfig } from '../config.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
 import { renderBanner } from './banner.ts';
-import { configOption, defineCommand } from './command.ts';
+import { type CommandIo, configOption, defineCommand } from './command.ts';
 
 /** Resolves at the first signal; a second one ends the process at once. */
 function untilSignal(): Promise<NodeJS.Signals> {
@@ -30,20 +31,45 @@ function dieOnSurprise(log: Logger, flush: () => void): void {
   });
 }
 
-function banner(config: Config, gateway: Gateway, made: Made): string | undefined {
-  if (made.token === undefined) return undefined;
+function banner(config: Config, gateway: Gateway, { token }: Bootstrapped): string | undefined {
+  if (token?.kind !== 'made') return undefined;
   const listener = config.smtp.listeners.find(({ tls, credential }) => tls === 'starttls' && !credential);
   const route = config.delivery.routes.at(-1);
-  const account = config.accounts.find(({ name }) => name === made.token?.account);
+  const account = config.accounts.find(({ name }) => name === token.account);
   return renderBanner({
-    token: made.token.token,
-    account: made.token.account,
+    token: token.token,
+    account: token.account,
     domain: account?.sendingDomains[0]?.name ?? 'example.com',
     listening: gateway.listening,
     listenerName: listener?.name ?? '',
     certificateFile: join(config.certsDir, 'tls', config.smtp.hostname, 'fullchain.pem'),
     ...(route?.type === 'capture' ? { captureFolder: route.folder } : {}),
   });
+}
+
+/** Opens everything and stays until a signal; what could not be opened is closed again. */
+async function serve(config: Config, io: CommandIo, log: Logger): Promise<void> {
+  const database = openDatabase(config.database.file);
+  let gateway: Gateway;
+  let made: Bootstrapped;
+  try {
+    made = await bootstrap(config, { env: io.env, database, clock: systemClock });
+    for (const line of [...config.warnings, ...made.missing]) log.warn(line);
+    for (const file of made.made) log.info({ file }, 'made for development');
+    const tokens = configuredTokens(config, io.env);
+    gateway = await openGateway({ config, keys: loadKeys(config), tokens, database, log });
+  } catch (error) {
+    if (database.isOpen) database.close();
+    throw error;
+  }
+  const signalled = untilSignal();
+  log.info({ listeners: gateway.listening, dataDir: config.dataDir }, 'listening');
+  const text = banner(config, gateway, made);
+  if (text !== undefined) io.stderr.write(text);
+  const signal = await signalled;
+  log.info({ signal, drainSeconds: config.drainSeconds }, 'draining');
+  await gateway.stop();
+  log.info('stopped');
 }
 
 /** The command. */
@@ -64,20 +90,8 @@ lists it all. SIGTERM stops accepting, finishes what is in flight and exits 0.`,
     const { log, flush } = openLog(config.log.level);
     dieOnSurprise(log, flush);
     try {
-      const made = await prepare(config);
-      const gateway = await openGateway({ config, keys: made.keys, log });
-      const signalled = untilSignal();
-      log.info({ listeners: gateway.listening, dataDir: config.dataDir }, 'listening');
-      const text = banner(config, gateway, made);
-      if (text !== undefined) io.stderr.write(text);
-      const signal = await signalled;
-      log.info({ signal, drainSeconds: config.drainSeconds }, 'draining');
-      await gateway.stop();
-      log.info('stopped');
+      await serve(config, io, log);
       return 0;
-    } catch (error) {
-      log.debug({ err: error }, errorMessage(error));
-      throw error;
     } finally {
       flush();
     }
