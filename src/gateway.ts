@@ -135,12 +135,28 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     if (!found) throw new ConfigurationError(`No certificate for ${host}`);
     return { cert: found.certificate, key: found.privateKey };
   };
-  const door = createSmtpDoor({ settings: config.smtp, accounts, submit, log, clock, tls, rateLimit: rateLimit(limits) });
+  const door = createSmtpDoor({
+    settings: config.smtp,
+    accounts,
+    submit,
+    log,
+    clock,
+    tls,
+    rateLimit: rateLimit(limits),
+  });
   const metrics = createMetrics([
-    { name: 'postern_spool_queued', help: 'Messages with a recipient still queued', read: async () => (await spool.counts()).queued },
+    {
+      name: 'postern_spool_queued',
+      help: 'Messages with a recipient still queued',
+      read: async () => (await spool.counts()).queued,
+    },
     { name: 'postern_spool_failed', help: 'Messages kept as failed', read: async () => (await spool.counts()).failed },
     { name: 'postern_smtp_connections', help: 'SMTP connections open now', read: () => door.counts().connections },
-    { name: 'postern_smtp_auth_failures', help: 'AUTH failures since the start', read: () => door.counts().authFailures },
+    {
+      name: 'postern_smtp_auth_failures',
+      help: 'AUTH failures since the start',
+      read: () => door.counts().authFailures,
+    },
   ]);
   let ready = false;
   const health = createHealthServer({ ready: () => ready, metrics: metrics.render, log });

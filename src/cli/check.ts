@@ -118,16 +118,30 @@ export const checkCommand = defineCommand({
   arguments: { min: 1, max: 10_000 },
   details: 'A FILE of - is standard input. A file with line ends of LF alone is read as if they were CRLF.',
   options: {
-    as: { value: 'ACCOUNT/CREDENTIAL', summary: 'whose sending domains and settings apply (default: the development credential)' },
+    as: {
+      value: 'ACCOUNT/CREDENTIAL',
+      summary: 'whose sending domains and settings apply (default: the development credential)',
+    },
     to: { value: 'ADDRESS', summary: 'the recipient that is assumed (default: recipient@example.net)' },
     'as-sent': { summary: 'print the message as it would leave, signed; its verdict goes to standard error' },
     json: { summary: 'one JSON object a file' },
     ...configOption,
   },
-  examples: ['postern check message.eml', 'postern check --as dev/cron --json *.eml', 'postern check --as-sent message.eml > sent.eml'],
-  exitCodes: { 1: 'a message would be refused', 78: 'the configuration is wrong, or a key that --as-sent needs is missing' },
+  examples: [
+    'postern check message.eml',
+    'postern check --as dev/cron --json *.eml',
+    'postern check --as-sent message.eml > sent.eml',
+  ],
+  exitCodes: {
+    1: 'a message would be refused',
+    78: 'the configuration is wrong, or a key that --as-sent needs is missing',
+  },
   run: async ({ options, args }, io) => {
-    const config = loadConfig({ ...(options.config === undefined ? {} : { file: options.config }), env: io.env, cwd: io.cwd });
+    const config = loadConfig({
+      ...(options.config === undefined ? {} : { file: options.config }),
+      env: io.env,
+      cwd: io.cwd,
+    });
     const database = openDatabase(':memory:');
     try {
       const accounts = createAccounts({ accounts: config.accounts, tokens: [], database, clock: systemClock });
@@ -155,7 +169,9 @@ async function judge(of: {
   readonly asSent: boolean;
 }): Promise<Verdict> {
   const { file, submission, accounts, config } = of;
-  const explanation = explain(submission, { sendingDomain: (account, domain) => accounts.sendingDomain(account, domain) });
+  const explanation = explain(submission, {
+    sendingDomain: (account, domain) => accounts.sendingDomain(account, domain),
+  });
   const violations = [...explanation.violations, ...(await bodyViolations(submission))];
   if (!of.asSent || violations.length > 0) return { file, explanation, violations };
   const built = await build(submission, buildParts(config, loadKeys(config), accounts, systemClock));
@@ -164,7 +180,10 @@ async function judge(of: {
   return { file, explanation, violations, asSent: head.toString('utf8') + body.toString('latin1') };
 }
 
-function print(verdict: Verdict, to: { readonly io: CommandIo; readonly json: boolean; readonly asSent: boolean }): void {
+function print(
+  verdict: Verdict,
+  to: { readonly io: CommandIo; readonly json: boolean; readonly asSent: boolean },
+): void {
   const { io } = to;
   if (to.json) {
     io.stdout.write(verdictJson(verdict));

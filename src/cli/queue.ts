@@ -9,7 +9,11 @@ import { defineGroup } from './command-table.ts';
 
 const notFound = { 1: 'there is no such message', 78: 'the configuration is wrong' } as const;
 
-async function withSpool<T>(config: string | undefined, io: CommandIo, use: (spool: Spool, expireAfterSeconds: number) => Promise<T>): Promise<T> {
+async function withSpool<T>(
+  config: string | undefined,
+  io: CommandIo,
+  use: (spool: Spool, expireAfterSeconds: number) => Promise<T>,
+): Promise<T> {
   const settings = loadConfig({ ...(config === undefined ? {} : { file: config }), env: io.env, cwd: io.cwd });
   const spool = await openSpool(settings);
   try {
@@ -56,20 +60,33 @@ const list = defineCommand({
   details: 'A message that has been delivered to all its recipients is no longer in the queue; the log tells of it.',
   options: {
     state: { value: 'STATE', summary: 'only messages with a recipient that is queued, or failed' },
-    search: { value: 'TEXT', summary: 'only messages with this in an id, a Message-ID (ours or the client’s), sender or recipient' },
+    search: {
+      value: 'TEXT',
+      summary: 'only messages with this in an id, a Message-ID (ours or the client’s), sender or recipient',
+    },
     limit: { value: 'N', summary: 'at most this many (default 100)' },
     json: { summary: 'one JSON object a line' },
     ...configOption,
   },
-  examples: ['postern queue list', 'postern queue list --state failed', 'postern queue list --search partner.example --json'],
+  examples: [
+    'postern queue list',
+    'postern queue list --state failed',
+    'postern queue list --search partner.example --json',
+  ],
   exitCodes: { 78: 'the configuration is wrong' },
   run: ({ options }, io) => {
     const { state, search } = options;
-    if (state !== undefined && state !== 'queued' && state !== 'failed') throw new UsageError(`--state wants queued or failed, got "${state}"`);
+    if (state !== undefined && state !== 'queued' && state !== 'failed')
+      throw new UsageError(`--state wants queued or failed, got "${state}"`);
     const limit = Number(options.limit ?? 100);
-    if (!Number.isInteger(limit) || limit < 1) throw new UsageError(`--limit wants a whole number from 1, got "${options.limit}"`);
+    if (!Number.isInteger(limit) || limit < 1)
+      throw new UsageError(`--limit wants a whole number from 1, got "${options.limit}"`);
     return withSpool(options.config, io, async (spool) => {
-      const items = await spool.list({ limit, ...(state === undefined ? {} : { state }), ...(search === undefined ? {} : { search }) });
+      const items = await spool.list({
+        limit,
+        ...(state === undefined ? {} : { state }),
+        ...(search === undefined ? {} : { search }),
+      });
       for (const item of items) io.stdout.write(options.json ? itemJson(item) : itemLines(item));
       if (!options.json) {
         const counts = await spool.counts();
@@ -109,7 +126,9 @@ const show = defineCommand({
       }
       const { entry } = item;
       io.stdout.write(itemLines(item));
-      io.stdout.write(`  Message-ID ${entry.messageId}${entry.clientMessageId ? `, the client's was ${entry.clientMessageId}` : ''}\n`);
+      io.stdout.write(
+        `  Message-ID ${entry.messageId}${entry.clientMessageId ? `, the client's was ${entry.clientMessageId}` : ''}\n`,
+      );
       io.stdout.write(`  leaves with MAIL FROM:<${entry.reversePath}>, is given up ${iso(entry.expiresAt)}\n`);
       if (octets) io.stdout.write(`\n${octets.head.toString('utf8')}`);
       return 0;

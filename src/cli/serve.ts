@@ -83,10 +83,18 @@ export const serveCommand = defineCommand({
 POSTERN_RELAY=smtp://host:port relays for real. The environment's POSTERN_* wins over the file; docs/operations.md
 lists it all. SIGTERM stops accepting, finishes what is in flight and exits 0.`,
   options: configOption,
-  examples: ['postern serve', 'POSTERN_RELAY=smtp://127.0.0.1:1025 postern serve', 'postern serve --config /etc/postern/postern.yaml'],
+  examples: [
+    'postern serve',
+    'POSTERN_RELAY=smtp://127.0.0.1:1025 postern serve',
+    'postern serve --config /etc/postern/postern.yaml',
+  ],
   exitCodes: { 1: 'a listener or the database could not be opened', 78: 'the configuration is wrong' },
   run: async ({ options }, io) => {
-    const config = loadConfig({ ...(options.config === undefined ? {} : { file: options.config }), env: io.env, cwd: io.cwd });
+    const config = loadConfig({
+      ...(options.config === undefined ? {} : { file: options.config }),
+      env: io.env,
+      cwd: io.cwd,
+    });
     const { log, flush } = openLog(config.log.level);
     dieOnSurprise(log, flush);
     try {

@@ -96,7 +96,10 @@ function written(field: CheckedField): MessageField {
 
 const campaign = /^[A-Za-z0-9._-]{1,64}$/;
 /** D42a. */
-const channels = { smtp: 'smtp', dsn: 'smtp', rest: 'rest', raw: 'rest' } as const satisfies Record<Via['kind'], string>;
+const channels = { smtp: 'smtp', dsn: 'smtp', rest: 'rest', raw: 'rest' } as const satisfies Record<
+  Via['kind'],
+  string
+>;
 
 /** Feedback-ID (D28), CFBL-Address and CFBL-Feedback-ID (RFC 9477; D29), TLS-Required (RFC 8689; D30). */
 function platformFields(
@@ -130,7 +133,11 @@ const describing = [
 function mimeFields({ mime }: Checked, plan: BodyPlan): MessageField[] {
   const fields = [
     { name: 'MIME-Version', line: 'MIME-Version: 1.0\r\n' },
-    mimeField('Content-Type', { value: plan.contentType, given: mime['content-type'], fallback: 'text/plain; charset=us-ascii' }),
+    mimeField('Content-Type', {
+      value: plan.contentType,
+      given: mime['content-type'],
+      fallback: 'text/plain; charset=us-ascii',
+    }),
     mimeField('Content-Transfer-Encoding', {
       value: plan.transferEncoding,
       given: mime['content-transfer-encoding'],

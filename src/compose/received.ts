@@ -30,7 +30,10 @@ export function receivedField(facts: ReceivedFacts): string {
   const named = envelope.recipients.length === 1 && plainMailbox.test(recipient) && !/[<>;]/.test(recipient);
   const from = via.kind === 'smtp' ? `from ${client(facts)} ` : '';
   const rcpt = named ? ` for <${recipient}>` : '';
-  return writeField('Received', `${from}by ${hostname} (Postern) with ${protocol(via, envelope)} id ${id}${rcpt}; ${date}`);
+  return writeField(
+    'Received',
+    `${from}by ${hostname} (Postern) with ${protocol(via, envelope)} id ${id}${rcpt}; ${date}`,
+  );
 }
 
 function client({ via, showClientAddress }: ReceivedFacts): string {
