@@ -2,15 +2,7 @@
 
 import { type Clock, systemClock } from '../base/clock.ts';
 import { failedRetentionMilliseconds } from './lease.ts';
-import type {
-  AttemptRecord,
-  DueMessage,
-  QueueItem,
-  RecipientState,
-  Spool,
-  SpoolEntry,
-  SpooledRecipient,
-} from './spool.ts';
+import type { AttemptRecord, DueMessage, QueueItem, Spool, SpoolEntry, SpooledRecipient } from './spool.ts';
 
 interface HeldRecipient extends SpooledRecipient {
   readonly claimedUntil: number;
@@ -26,8 +18,8 @@ function isDue(recipient: HeldRecipient, now: number): boolean {
   return recipient.state === 'queued' && Math.max(recipient.nextAttemptAt, recipient.claimedUntil) <= now;
 }
 
-function stateOf(held: Held): RecipientState {
-  return held.recipients.some((recipient) => recipient.state === 'queued') ? 'queued' : 'failed';
+function isQueued(held: Held): boolean {
+  return held.recipients.some((recipient) => recipient.state === 'queued');
 }
 
 function itemOf({ entry, recipients }: Held): QueueItem {
@@ -161,7 +153,7 @@ export class MemorySpool implements Spool {
     this.#checkOpen();
     return [...this.#messages.values()]
       .filter((held) => held.entry.id > (query.after ?? ''))
-      .filter((held) => query.state === undefined || stateOf(held) === query.state)
+      .filter(({ recipients }) => query.state === undefined || recipients.some(({ state }) => state === query.state))
       .filter((held) => query.search === undefined || matches(held, query.search))
       .sort((left, right) => (left.entry.id < right.entry.id ? -1 : 1))
       .slice(0, query.limit)
@@ -196,7 +188,7 @@ export class MemorySpool implements Spool {
 
   async counts(): Promise<{ readonly queued: number; readonly failed: number }> {
     this.#checkOpen();
-    const queued = [...this.#messages.values()].filter((held) => stateOf(held) === 'queued').length;
+    const queued = [...this.#messages.values()].filter(isQueued).length;
     return { queued, failed: this.#messages.size - queued };
   }
 

@@ -33,6 +33,17 @@ interface Waiting {
   readonly settle: (outcome: OperationOutcome) => void;
 }
 
+/** Where the spool lies. */
+export interface SqliteSpoolOptions {
+  /** Path of the database. */
+  readonly file: string;
+  /** Folder of the large bodies (D94); `bodies` beside the database if absent. */
+  readonly bodiesFolder?: string;
+  readonly clock?: Clock;
+  /** Hears of body files that cannot be deleted. */
+  readonly log?: Logger;
+}
+
 /** A spool in one SQLite file with a thread of its own. Several processes may have the same file open (D94). */
 export class SqliteSpool implements Spool {
   readonly #bodies: BodyFiles;
@@ -52,15 +63,10 @@ export class SqliteSpool implements Spool {
 
   /**
    * Opens a spool, making the file and its tables where they are not there.
-   * @param options.file path of the database; `bodies` beside it is the folder of large bodies
    * @throws Error when the database cannot be opened or is of a newer version
    */
-  static async open(options: {
-    readonly file: string;
-    readonly clock?: Clock;
-    readonly log?: Logger;
-  }): Promise<SqliteSpool> {
-    const spool = new SqliteSpool(options.file, options.clock ?? systemClock, options.log ?? silentLog);
+  static async open(options: SqliteSpoolOptions): Promise<SqliteSpool> {
+    const spool = new SqliteSpool(options);
     await new Promise<void>((resolve, reject) => {
       spool.#opened = resolve;
       spool.#openFailed = reject;
@@ -68,10 +74,10 @@ export class SqliteSpool implements Spool {
     return spool;
   }
 
-  private constructor(file: string, clock: Clock, log: Logger) {
-    this.#clock = clock;
-    this.#log = log;
-    this.#bodies = new BodyFiles(join(dirname(file), 'bodies'));
+  private constructor({ file, bodiesFolder, clock, log }: SqliteSpoolOptions) {
+    this.#clock = clock ?? systemClock;
+    this.#log = log ?? silentLog;
+    this.#bodies = new BodyFiles(bodiesFolder ?? join(dirname(file), 'bodies'));
     this.#worker = new Worker(new URL('./sqlite-worker.ts', import.meta.url), {
       workerData: { file, lockFile: `${file}-spool.lock`, bodies: this.#bodies.folder },
     });
@@ -296,6 +302,11 @@ export class SqliteSpool implements Spool {
     // Promises that are settled already ignore this.
     for (const { settle } of abandoned) settle({ error: { message: error.message } });
   }
+}
+
+/** Opens a spool in SQLite; see SqliteSpool.open. */
+export function openSqliteSpool(options: SqliteSpoolOptions): Promise<SqliteSpool> {
+  return SqliteSpool.open(options);
 }
 
 function pack(batch: readonly Waiting[], target: Buffer): void {

@@ -49,7 +49,7 @@ export function prepareStatements(database: DatabaseSync) {
     counts: database.prepare(`SELECT (SELECT count(*) FROM spool_messages) AS messages,
       (SELECT count(DISTINCT message) FROM spool_recipients WHERE state = 0) AS queued`),
     list: database.prepare(`SELECT ${entryColumns} FROM spool_messages m WHERE id > ?1
-      AND (?2 = '' OR (?2 = 'queued') = EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.state = 0))
+      AND (?2 < 0 OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.state = ?2))
       AND (?3 = '%' OR id LIKE ?3 ESCAPE '\\' OR message_id LIKE ?3 ESCAPE '\\' OR client_message_id LIKE ?3 ESCAPE '\\'
         OR sender_path LIKE ?3 ESCAPE '\\' OR reverse_path LIKE ?3 ESCAPE '\\'
         OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.address LIKE ?3 ESCAPE '\\'))

@@ -325,8 +325,9 @@ export class SqliteStore {
   }
 
   #list({ state, search, limit, after }: Of<'list'>): readonly QueueItem[] {
-    const parameters = [after ?? '', state ?? '', search === undefined ? '%' : escapeLike(search), limit] as const;
-    return this.#statements.list.all(...parameters).map((row) => this.#item(row));
+    const stateNumber = state === undefined ? -1 : stateNumbers[state];
+    const pattern = search === undefined ? '%' : escapeLike(search);
+    return this.#statements.list.all(after ?? '', stateNumber, pattern, limit).map((row) => this.#item(row));
   }
 
   #item(row: Row): QueueItem {
