@@ -63,12 +63,15 @@ test.each([
   expect(readPath(text, 0)).toBeUndefined();
 });
 
+function pathOf(length: number): string {
+  return `<${'a'.repeat(length - 14)}@example.com>`;
+}
+
 test('a path has at most 256 octets with its brackets', () => {
-  const of = (length: number): string => `<${'a'.repeat(length - 14)}@example.com>`;
-  expect(of(256)).toHaveLength(256);
-  expect(readPath(of(255), 0)).toBeDefined();
-  expect(readPath(of(256), 0)).toBeDefined();
-  expect(readPath(of(257), 0)).toBeUndefined();
+  expect(pathOf(256)).toHaveLength(256);
+  expect(readPath(pathOf(255), 0)).toBeDefined();
+  expect(readPath(pathOf(256), 0)).toBeDefined();
+  expect(readPath(pathOf(257), 0)).toBeUndefined();
   // Octets count, not characters.
   expect(readPath(`<${'ä'.repeat(121)}@example.com>`, 0)).toBeDefined();
   expect(readPath(`<${'ä'.repeat(122)}@example.com>`, 0)).toBeUndefined();

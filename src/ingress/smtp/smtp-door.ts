@@ -133,6 +133,7 @@ export function createSmtpDoor(parts: SmtpDoorParts): SmtpDoor {
       for (const session of sessions) session.destroy();
     }, withinMs);
     await Promise.all(gone);
+    await counter.empty();
     clearTimeout(cut);
     clearInterval(sweep);
   }

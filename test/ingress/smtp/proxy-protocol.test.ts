@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { readProxyHeader } from '../../../src/ingress/smtp/proxy-protocol.ts';
 import { proxyV2 } from '../../support/proxy-header.ts';

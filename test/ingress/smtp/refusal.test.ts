@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { printableAscii, refusalReply } from '../../../src/ingress/smtp/refusal.ts';
 import { formatReply } from '../../../src/ingress/smtp/replies.ts';
