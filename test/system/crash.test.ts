@@ -3,7 +3,7 @@
 
 import { rmSync } from 'node:fs';
 import { afterAll, expect, test } from 'vitest';
-import { type FaultSink, startFaultSink } from '../support/fault-sink.ts';
+import { FaultSink } from '../support/fault-sink.ts';
 import { type PosternProcess, startPostern } from '../support/postern-process.ts';
 import { connectSmtp } from '../support/raw-smtp-client.ts';
 
@@ -87,8 +87,8 @@ async function sendUntilDead(port: number): Promise<void> {
 /** Arrivals by mark and recipient. */
 function arrivals(): Map<string, number> {
   const seen = new Map<string, number>();
-  for (const { data, recipients } of sink?.messages ?? []) {
-    const mark = /^X-Ledger: (m\d+)\r$/m.exec(data.toString('latin1', 0, 8192))?.[1] ?? '?';
+  for (const { raw, recipients } of sink?.messages ?? []) {
+    const mark = /^X-Ledger: (m\d+)\r$/m.exec(raw.toString('latin1', 0, 8192))?.[1] ?? '?';
     for (const recipient of recipients) seen.set(`${mark} ${recipient}`, (seen.get(`${mark} ${recipient}`) ?? 0) + 1);
   }
   return seen;
@@ -97,11 +97,11 @@ function arrivals(): Map<string, number> {
 test(`kill -9, ${rounds} rounds: nothing answered 250 is lost, nothing refused arrives`, {
   timeout: 600_000,
 }, async () => {
-  sink = await startFaultSink({});
-  const config = configuration(sink.port);
+  const config = configuration((sink = await FaultSink.start()).port);
   for (let round = 0; round < rounds; round += 1) {
     postern = await startPostern({ config, ...(postern ? { folder: postern.folder } : {}) });
-    const senders = Array.from({ length: sessions }, () => sendUntilDead(postern?.ports['devices'] ?? 0));
+    const port = postern.ports['devices'] ?? 0;
+    const senders = Array.from({ length: sessions }, () => sendUntilDead(port));
     await new Promise((wait) => setTimeout(wait, 50 + Math.random() * 600));
     await postern.end('SIGKILL');
     await Promise.all(senders);
