@@ -231,6 +231,11 @@ export class RawClient {
     this.#socket.destroy();
   }
 
+  /** Cuts a connection without TLS off. */
+  reset(): void {
+    this.#socket.resetAndDestroy();
+  }
+
   /** Resolves when what was received fulfils the condition, or the connection has ended. */
   async until(fulfilled: (received: string) => boolean): Promise<string> {
     while (!fulfilled(this.received) && !this.ended) {

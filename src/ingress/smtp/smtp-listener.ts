@@ -72,7 +72,10 @@ export class SmtpListenerServer extends SMTPServer {
     this.#proxied = addressMatcher(listener.proxyProtocolFrom);
     this.#allowed = addressMatcher(listener.allowFrom);
     this.on('error', (error: Error) => {
-      parts.context.log.debug({ listener: listener.name, error: error.message }, 'connection failed');
+      const { log } = parts.context;
+      // The library notes what it knows of a failed TLS handshake; without it the listening socket itself has failed.
+      if ('meta' in error) log.debug({ listener: listener.name, error: error.message }, 'TLS handshake failed');
+      else if (this.server.listening) log.error({ listener: listener.name, err: error }, 'listener failed');
     });
   }
 
@@ -178,6 +181,13 @@ export class SmtpListenerServer extends SMTPServer {
       socket.destroy();
       callback(new Error(reason));
     });
+  }
+
+  // Called by the library for implicit TLS. A client that closes its side inside the handshake would leave the
+  // connection open for ever; the session allows it again.
+  override _upgrade(socket: Socket, callback: Parameters<SMTPServer['_upgrade']>[1]): void {
+    socket.allowHalfOpen = false;
+    super._upgrade(socket, callback);
   }
 
   /** Says why a client is not admitted, once its address is known. */

@@ -70,6 +70,7 @@ export class SmtpSession extends SMTPConnection implements WireListener {
 
   /** Starts reading, and greets two turns later. Whatever has come by then came too early (RFC 5321 §4.3.1). */
   override init(): void {
+    this.#top.allowHalfOpen = true;
     this._setListeners(() => setImmediate(() => setImmediate(() => this.#greet())));
   }
 
@@ -96,6 +97,7 @@ export class SmtpSession extends SMTPConnection implements WireListener {
 
   // The library calls this when TLS is up.
   override _resetSession(): void {
+    this.#top.allowHalfOpen = true;
     this.#dialogue.secured();
     this.#awaitInput();
   }
@@ -230,6 +232,8 @@ export class SmtpSession extends SMTPConnection implements WireListener {
         return;
       case 'starttls':
         void this.#flush();
+        // A client that closes its side inside the handshake would leave the connection open for ever.
+        this._socket.allowHalfOpen = false;
         this.upgrade(() => undefined);
         return;
       case 'close':

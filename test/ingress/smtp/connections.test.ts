@@ -211,6 +211,18 @@ test('a client that does not read its replies is not read either', async () => {
   socket.destroy();
 });
 
+test('a client that is cut off in the middle leaves nothing behind', async () => {
+  const door = await start({ listeners: [deviceListener] });
+  const clients = [0, 1, 2].map(() => RawClient.open(door.port('devices')));
+  for (const client of clients) expect(await client.reply()).toBe(banner);
+  clients[1]?.send('EHLO c\r\nMAIL FROM:<a@example.com>\r\nRCPT TO:<b@example.net>\r\nDATA\r\nX-A: 1\r\n');
+  await clients[1]?.until((received) => received.includes('354 '));
+  clients[2]?.send('NOO');
+  for (const client of clients) client.reset();
+  await expect.poll(() => door.door.counts().connections).toBe(0);
+  expect(door.submissions).toEqual([]);
+});
+
 test.each([
   ['role "bounce"', [{ ...plainListener, role: 'bounce' as const }]],
   ['no credential "dev/nobody"', [{ ...deviceListener, credential: { account: 'dev', name: 'nobody' } }]],

@@ -156,6 +156,36 @@ test('a failed handshake ends the connection and frees its place', async () => {
   }
 });
 
+test.each(['closes', 'closes its side'])(
+  'a client that %s at any point under TLS leaves nothing behind',
+  async (how) => {
+    const door = await start();
+    const clients = [
+      // Right behind the handshake, as the server sees it perhaps inside.
+      await secured(door),
+      RawClient.openTls(door.port('submissions')),
+      await secured(door),
+      RawClient.openTls(door.port('submissions')),
+    ];
+    await clients[2]?.ask('EHLO client.example');
+    await clients[3]?.reply();
+    for (const client of clients) {
+      if (how === 'closes') client.destroy();
+      else client.halfClose();
+    }
+    await expect.poll(() => door.door.counts().connections).toBe(0);
+  },
+);
+
+test('a client that closes its side under TLS gets every reply', async () => {
+  const door = await start({ listeners: [{ ...deviceListener, tls: 'implicit' }] });
+  const client = RawClient.openTls(door.port('devices'));
+  await client.reply();
+  client.send('EHLO c\r\nMAIL FROM:<a@example.com>\r\nRCPT TO:<b@example.net>\r\nDATA\r\nX-A: 1\r\n\r\nx\r\n.\r\n');
+  client.halfClose();
+  expect(await client.untilEnd()).toContain('250 2.0.0 Ok <1@platform.example>\r\n');
+});
+
 test('TLS 1.1 is not spoken', async () => {
   const door = await start();
   const outcome = await new Promise<string>((resolve) => {
