@@ -30,7 +30,7 @@ function credentialFaults(credential: CredentialEntry, path: ConfigPath): Fault[
       ? [
           {
             path: [...path, 'strip', index],
-            text: `got ${quote(name)}, which is part of the message itself; it cannot be stripped (D4a)`,
+            text: `got ${quote(name)}, which is part of the message itself; it cannot be stripped`,
           },
         ]
       : [],
@@ -53,7 +53,7 @@ function customErrorFaults(customErrors: CustomErrors, plan: string, path: Confi
   const faults: Fault[] = [];
   const { rules = [], errorPage } = customErrors ?? {};
   if (plan === 'free' && rules.length > 0) {
-    faults.push({ path: [...path, 'rules'], text: 'plan free has no Custom Error Rules (D65)', atKey: true });
+    faults.push({ path: [...path, 'rules'], text: 'plan free has no Custom Error Rules', atKey: true });
   }
   for (const [index, rule] of rules.entries()) {
     const octets = Buffer.byteLength(rule.content);
@@ -123,13 +123,13 @@ export function zonesFaults(contents: CompleteContents): Fault[] {
   return [
     ...repeated(zones.map(({ zone, path }) => ({ key: asciiDomain(zone.name) ?? zone.name, path: [...path, 'name'] }))),
     ...repeated(zones.map(({ zone, path }) => ({ key: zone.id.toLowerCase(), path: [...path, 'id'] }))),
-    ...repeated(hostnames.filter(({ path }) => path.at(-1) !== 'name')),
+    ...repeated(hostnames),
     ...repeated(applications),
     ...hostnames
       .filter(({ key }) => apiHosts.has(key))
       .map(({ key, path }) => ({
         path,
-        text: `got ${quote(key)}, which is in http.apiHosts; a zone's hostname may not be (D67)`,
+        text: `got ${quote(key)}, which is in http.apiHosts; a zone's hostname may not be`,
       })),
     ...zones.flatMap(({ zone, path }) => {
       const account = findAccount(contents, zone.account);
@@ -137,10 +137,7 @@ export function zonesFaults(contents: CompleteContents): Fault[] {
       const plan = account.plan ?? 'enterprise';
       const faults = customErrorFaults(zone.customErrors, plan, [...path, 'customErrors']);
       if (plan !== 'free' || !zone.applications?.length) return faults;
-      return [
-        ...faults,
-        { path: [...path, 'applications'], text: 'plan free has no proxy applications (D99)', atKey: true },
-      ];
+      return [...faults, { path: [...path, 'applications'], text: 'plan free has no proxy applications', atKey: true }];
     }),
   ];
 }
