@@ -268,6 +268,11 @@ accounts:
   });
 });
 
+function passwordOf(config: Config, index: number): string | undefined {
+  const route = config.delivery.routes[index];
+  return route?.type === 'smarthost' ? route.auth?.password : undefined;
+}
+
 describe('secrets', () => {
   const yaml = `
 routes:
@@ -281,11 +286,6 @@ accounts:
       - { name: two, tokenFile: token.txt }
       - { name: three, tokenSha256: "${'AB'.repeat(32)}" }
 `;
-  const passwordOf = (config: Config, index: number) => {
-    const route = config.delivery.routes[index];
-    return route?.type === 'smarthost' ? route.auth?.password : undefined;
-  };
-
   test('are read when they are used, not when the configuration is loaded', () => {
     const cwd = scratchFolder();
     const config = loadYaml(yaml, {}, cwd);
