@@ -1,0 +1,39 @@
+# The image: Node runs the TypeScript itself, so it holds the sources, their production packages, and nothing to build.
+# Runs as user node (1000) on a read-only root file system; what it writes goes to /data, /certs and /tmp.
+ARG NODE_IMAGE=docker.io/library/node:24-bookworm-slim
+
+FROM ${NODE_IMAGE} AS packages
+WORKDIR /app
+COPY package.json package-lock.json ./
+# --omit=optional: the optional packages are Node binaries for machines without one. The last line drops what only
+# editors and people read; licence texts stay.
+RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund \
+  && find node_modules -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.mts' -o -name '*.d.cts' \
+       -o -iname 'readme*' -o -iname 'changelog*' -o -iname 'history.md' \) -delete
+
+FROM ${NODE_IMAGE}
+LABEL org.opencontainers.image.title="postern" \
+      org.opencontainers.image.description="Outbound mail gateway" \
+      org.opencontainers.image.licenses="MIT"
+# The mount points belong to node, so that a fresh volume does too.
+RUN install -d -o node -g node -m 0700 /data /certs
+WORKDIR /app
+COPY --from=packages /app/node_modules ./node_modules
+COPY package.json LICENSE ./
+COPY config ./config
+COPY src ./src
+ENV NODE_ENV=production \
+    POSTERN_CONFIG=/app/config/postern.yaml \
+    POSTERN_BIND=0.0.0.0 \
+    POSTERN_DATA_DIR=/data \
+    POSTERN_CERTS_DIR=/certs
+USER node
+VOLUME ["/data", "/certs"]
+# SMTP with STARTTLS, SMTP over TLS, HTTP
+EXPOSE 2587 2465 8080
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=15s --timeout=5s --start-period=20s --retries=3 \
+  CMD ["node", "-e", "fetch('http://127.0.0.1:' + (process.env.POSTERN_HTTP_PORT || 8080) + '/readyz').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
+# Exec form: Postern is process 1 and gets SIGTERM itself (D97).
+ENTRYPOINT ["node", "/app/src/main.ts"]
+CMD ["serve"]
