@@ -7,7 +7,6 @@ import type { Clock } from './base/clock.ts';
 import { type DatabaseSync, migrate } from './base/database.ts';
 import { ConfigurationError } from './base/errors.ts';
 import { randomSecret } from './base/ids.ts';
-import { generateDkimKey } from './bootstrap/dkim-key.ts';
 import { createFile, createFolder } from './bootstrap/key-files.ts';
 import {
   type DkimKeyPlace,
@@ -17,6 +16,7 @@ import {
   tlsPlaces,
 } from './bootstrap/key-paths.ts';
 import { type Config, type DevelopmentSettings, developmentToken, type Environment, missingSecrets } from './config.ts';
+import { generateDkimKey } from './sign/dkim-key.ts';
 
 export { type Keys, loadKeys, type TlsKeys } from './bootstrap/load-keys.ts';
 

@@ -1,32 +1,16 @@
 // What the schema cannot say about accounts, credentials and zones (D4a, D50, D65, D67, D93, D99).
 
 import { asciiDomain } from '../mail/domain.ts';
+import { mayStrip } from '../policy/check.ts';
 import { type CompleteContents, http } from './defaults.ts';
 import { type ConfigPath, type Fault, quote } from './fault.ts';
 import { findAccount, repeated, unknownAccount } from './mail-checks.ts';
 import type { AccountEntry, CredentialEntry } from './schema.ts';
 
-// D3, D4a: the message's own fields and the body's description, which nobody may have removed.
-const neverStripped = new Set([
-  'from',
-  'to',
-  'cc',
-  'bcc',
-  'subject',
-  'reply-to',
-  'mime-version',
-  'content-type',
-  'content-transfer-encoding',
-  'content-disposition',
-  'content-id',
-  'content-description',
-  'content-location',
-]);
-
 function credentialFaults(credential: CredentialEntry, path: ConfigPath): Fault[] {
   const sources = (['tokenEnv', 'tokenFile', 'tokenSha256'] as const).filter((key) => credential[key] !== undefined);
   const strip = (credential.strip ?? []).flatMap((name, index) =>
-    neverStripped.has(name.toLowerCase())
+    !mayStrip(name)
       ? [
           {
             path: [...path, 'strip', index],

@@ -273,7 +273,7 @@ describe('dkim', { timeout }, () => {
     const made = await runCli(['dkim', 'keygen', 'Example.COM'], { env });
     expect(made).toMatchObject({ exitCode: 0, stderr: `Wrote ${file}\n` });
     expect(made.stdout).toMatch(
-      /^s1\._domainkey\.example\.com\. IN TXT \( "v=DKIM1; k=rsa; p=[A-Za-z0-9+/=]+" "[A-Za-z0-9+/=]+" \)\n$/,
+      /^s1\._domainkey\.example\.com\. IN TXT \( "v=DKIM1; k=rsa; p=[A-Za-z0-9+/=]+"\n\t"[A-Za-z0-9+/=]+" \)\n$/,
     );
     expect(statSync(file).mode & 0o777).toBe(0o600);
     const pem = readFileSync(file, 'utf8');
@@ -295,7 +295,7 @@ describe('dkim', { timeout }, () => {
     const { env, folder } = ownFolders();
     const named = await runCli(['dkim', 'keygen', 'example.com', '--selector', 'e1'], { env });
     expect(named.stdout).toMatch(
-      /^e1\._domainkey\.example\.com\. IN TXT \( "v=DKIM1; k=ed25519; p=[A-Za-z0-9+/]{43}=" \)\n$/,
+      /^e1\._domainkey\.example\.com\. IN TXT "v=DKIM1; k=ed25519; p=[A-Za-z0-9+/]{43}="\n$/,
     );
     const platform = await runCli(['dkim', 'keygen', 'platform.example'], { env });
     expect(platform.stdout).toMatch(/^p1\._domainkey\.platform\.example\. IN TXT/);
