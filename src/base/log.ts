@@ -12,7 +12,7 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' |
 export interface OpenLog {
   readonly log: Logger;
   /** Writes out what is still buffered; call it last. */
-  flush(): void;
+  readonly flush: () => void;
 }
 
 /**

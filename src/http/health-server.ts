@@ -1,7 +1,6 @@
 // The minimal HTTP listener: /livez, /readyz and /metrics (D97). Everything else on it is a plain 404.
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { randomHex } from '../base/ids.ts';
 import type { Logger } from '../base/log.ts';
 
@@ -74,8 +73,9 @@ export function createHealthServer(sources: HealthSources): HealthServer {
         server.once('error', reject);
         server.listen({ host, port }, () => {
           server.off('error', reject);
-          const address = server.address() as AddressInfo;
-          resolve({ host: address.address, port: address.port });
+          const address = server.address();
+          if (address === null || typeof address === 'string') reject(new Error('The HTTP listener has no address'));
+          else resolve({ host: address.address, port: address.port });
         });
       }),
     close: () =>
