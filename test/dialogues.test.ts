@@ -1,7 +1,7 @@
 // Plays every test/dialogues/*.smtp against a real door on loopback, and holds that any split of the client's octets
 // gives the same transcript.
 
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Submission } from '../src/submit.ts';
 import { choicesFor, type DialogueFile, readDialogues } from './support/dialogue-file.ts';

@@ -155,6 +155,24 @@ export async function startDoor(choices: DoorChoices = {}): Promise<RunningDoor>
   };
 }
 
+/** A clock that a test moves. */
+export interface ManualClock {
+  now(): number;
+  /** Moves it on. */
+  pass(seconds: number): void;
+}
+
+/** Makes a clock that stands still until it is moved. */
+export function manualClock(): ManualClock {
+  let now = 1_700_000_000_000;
+  return {
+    now: () => now,
+    pass: (seconds) => {
+      now += seconds * 1000;
+    },
+  };
+}
+
 /** A client that sends octets and collects what comes back, one character an octet. */
 export class RawClient {
   received = '';
@@ -216,8 +234,13 @@ export class RawClient {
   /** Resolves when what was received fulfils the condition, or the connection has ended. */
   async until(fulfilled: (received: string) => boolean): Promise<string> {
     while (!fulfilled(this.received) && !this.ended) {
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
+      await new Promise<void>((resolve, reject) => {
+        const giveUp = (): void => reject(new Error(`Nothing more came; so far: ${JSON.stringify(this.received)}`));
+        const timer = setTimeout(giveUp, 15_000);
+        this.#wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
       });
     }
     return this.received;

@@ -14,6 +14,8 @@ export interface ConnectionCounter {
   enter(): ConnectionPlace | undefined;
   /** Connections now. */
   readonly open: number;
+  /** Resolves once there are none. */
+  empty(): Promise<void>;
 }
 
 /** Makes a counter that admits so many connections at a time. */
@@ -23,6 +25,7 @@ export function createConnectionCounter(limits: {
 }): ConnectionCounter {
   let open = 0;
   const perAddress = new Map<string, number>();
+  let waiting: (() => void)[] = [];
 
   function place(): ConnectionPlace {
     let owner: string | undefined;
@@ -39,6 +42,10 @@ export function createConnectionCounter(limits: {
         if (left) return;
         left = true;
         open -= 1;
+        if (open === 0) {
+          for (const wake of waiting) wake();
+          waiting = [];
+        }
         if (owner === undefined) return;
         const others = (perAddress.get(owner) ?? 1) - 1;
         if (others > 0) perAddress.set(owner, others);
@@ -56,5 +63,11 @@ export function createConnectionCounter(limits: {
     get open() {
       return open;
     },
+    empty: () =>
+      open === 0
+        ? Promise.resolve()
+        : new Promise((resolve) => {
+            waiting.push(resolve);
+          }),
   };
 }

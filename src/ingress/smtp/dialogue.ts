@@ -6,9 +6,9 @@ import type { Logger } from '../../base/log.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import type { Violation } from '../../submit.ts';
 import { readAddressCommand } from './address-command.ts';
+import { Authentication } from './authentication.ts';
 import { printableAscii, refusalReply } from './refusal.ts';
 import { type Answer, replies } from './replies.ts';
-import { decodeResponse, type Login, readPlain } from './sasl.ts';
 import type { SmtpLimits, SmtpListener } from './settings.ts';
 
 /** What a dialogue may ask, and what the door counts. */
@@ -60,23 +60,20 @@ export class Dialogue {
   readonly #client: Client;
   #secure: boolean;
   #helo: { readonly name: string; readonly extended: boolean } | undefined;
-  #submitter: Submitter | undefined;
-  #authenticated = false;
+  readonly #authentication: Authentication;
   #transaction: Transaction | undefined;
-  #exchange: ((response: string) => Answer) | undefined;
   #errors = 0;
-  #authFailures = 0;
 
   constructor(context: DialogueContext, { client, secure }: { readonly client: Client; readonly secure: boolean }) {
     this.#context = context;
     this.#client = client;
     this.#secure = secure;
-    this.#submitter = client.submitter;
+    this.#authentication = new Authentication(context, client);
   }
 
   /** The account and credential of the session, once known. */
   get submitter(): Submitter | undefined {
-    return this.#submitter;
+    return this.#client.submitter ?? this.#authentication.submitter;
   }
 
   /** The name of HELO or EHLO, as given. */
@@ -88,7 +85,7 @@ export class Dialogue {
   get protocol(): string {
     if (!this.#helo?.extended) return 'SMTP';
     const name = this.#transaction?.smtputf8 ? 'UTF8SMTP' : 'ESMTP';
-    return `${name}${this.#secure ? 'S' : ''}${this.#authenticated ? 'A' : ''}`;
+    return `${name}${this.#secure ? 'S' : ''}${this.#authentication.submitter ? 'A' : ''}`;
   }
 
   /** The envelope of the open transaction. */
@@ -101,10 +98,8 @@ export class Dialogue {
   secured(): void {
     this.#secure = true;
     this.#helo = undefined;
-    this.#authenticated = false;
-    this.#submitter = this.#client.submitter;
+    this.#authentication.forget();
     this.#transaction = undefined;
-    this.#exchange = undefined;
   }
 
   /** The message of the transaction is done with, accepted or not. */
@@ -115,14 +110,15 @@ export class Dialogue {
 
   /** Answers a command line (without CRLF), or the client's response inside an AUTH exchange. */
   answer(line: Buffer): Answer {
-    const exchange = this.#exchange;
-    this.#exchange = undefined;
-    return this.#counted(exchange ? exchange(line.toString('latin1')) : this.#command(line));
+    const authentication = this.#authentication;
+    return this.#counted(
+      authentication.pending ? authentication.respond(line.toString('latin1')) : this.#command(line),
+    );
   }
 
   /** Answers a line that was too long to be kept. */
   answerOverlong(): Answer {
-    this.#exchange = undefined;
+    this.#authentication.cancel();
     return this.#counted(replies.overlongLine);
   }
 
@@ -189,7 +185,7 @@ export class Dialogue {
       'ENHANCEDSTATUSCODES',
     ];
     if (!this.#secure && listener.tls === 'starttls') keywords.push('STARTTLS');
-    if (this.#mayAuthenticate() && !this.#submitter) keywords.push('AUTH PLAIN LOGIN');
+    if (this.#mayAuthenticate() && !this.submitter) keywords.push('AUTH PLAIN LOGIN');
     if (this.#secure) keywords.push('REQUIRETLS');
     return { code: 250, text: keywords.join('\n') };
   }
@@ -207,88 +203,16 @@ export class Dialogue {
   #barred(): Answer | undefined {
     const { listener } = this.#context;
     if (!this.#secure && listener.tls === 'starttls' && !listener.allowInsecureAuth) return replies.mustStartTls;
-    return this.#submitter ? undefined : replies.authRequired;
+    return this.submitter ? undefined : replies.authRequired;
   }
 
   #auth(argument: string): Answer {
     const { listener } = this.#context;
     if (!this.#mayAuthenticate()) return listener.tls === 'starttls' ? replies.mustStartTls : replies.authNeedsTls;
     if (!this.#helo) return replies.sayHelloFirst;
-    if (this.#submitter) return replies.authAlready;
+    if (this.submitter) return replies.authAlready;
     if (this.#transaction) return replies.authInTransaction;
-    const [mechanism = '', initial, ...rest] = argument.split(/ +/);
-    if (mechanism === '' || rest.length > 0) return replies.authSyntax;
-    switch (mechanism.toUpperCase()) {
-      case 'PLAIN':
-        return this.#respond(initial, replies.challenge, (message) => this.#plain(message));
-      case 'LOGIN':
-        return this.#respond(initial, replies.userNameChallenge, (userName) =>
-          this.#respond(undefined, replies.passwordChallenge, (password) =>
-            this.#login('LOGIN', { userName, password }),
-          ),
-        );
-      default:
-        return replies.unknownMechanism;
-    }
-  }
-
-  /** Hands a response on decoded: the one given, or the answer to a challenge. */
-  #respond(given: string | undefined, challenge: Answer, next: (message: string) => Answer): Answer {
-    if (given === undefined) {
-      this.#exchange = (response) =>
-        // RFC 4954 §4: a lone `*` cancels the exchange.
-        response === '*' ? replies.authCancelled : this.#respond(response, challenge, next);
-      return challenge;
-    }
-    const message = decodeResponse(given);
-    return message === undefined ? replies.badBase64 : next(message);
-  }
-
-  #plain(message: string): Answer {
-    const login = readPlain(message);
-    return login ? this.#login('PLAIN', login) : replies.badPlain;
-  }
-
-  /** D93: the password alone selects the token. It is looked up whatever the user name, so that timing tells nothing. */
-  #login(mechanism: string, { userName, password }: Login): Answer {
-    const found = this.#context.accounts.authenticate(password);
-    const named =
-      found && (userName === 'api_token' || userName === found.account.id || userName === found.account.name);
-    if (!found || !named) return this.#loginFailed(mechanism, { userName, answer: replies.badCredentials });
-    if (!found.credential.scopes.has('email:send')) {
-      return this.#loginFailed(mechanism, { userName, answer: replies.scopeMissing });
-    }
-    this.#submitter = found;
-    this.#authenticated = true;
-    return replies.authenticated;
-  }
-
-  #loginFailed(
-    mechanism: string,
-    { userName, answer }: { readonly userName: string; readonly answer: Answer },
-  ): Answer {
-    const { accounts, listener, log, limits, onAuthFailure } = this.#context;
-    this.#authFailures += 1;
-    onAuthFailure();
-    // People type secrets into the wrong field: a user name that is nobody's is not logged.
-    const user = userName === 'api_token' || accounts.find(userName) ? userName : '(unknown)';
-    const { sessionId: session, address: client } = this.#client;
-    log.warn(
-      {
-        session,
-        listener: listener.name,
-        client,
-        helo: this.helo,
-        mechanism,
-        user,
-        failures: this.#authFailures,
-        reply: answer.text,
-      },
-      'authentication failed',
-    );
-    return this.#authFailures < limits.authFailures
-      ? answer
-      : { ...answer, also: replies.tooManyAuthFailures, next: 'close' };
+    return this.#authentication.begin(argument, this.helo);
   }
 
   #mail(line: Buffer): Answer {
@@ -330,14 +254,14 @@ export class Dialogue {
     domain: string | undefined,
   ): { readonly mailbox: string; readonly domain: string } | undefined {
     if (domain !== undefined || mailbox === '') return { mailbox, domain: domain ?? '' };
-    const defaultDomain = this.#submitter?.credential.defaultDomain;
+    const defaultDomain = this.submitter?.credential.defaultDomain;
     return defaultDomain === undefined ? undefined : { mailbox: `${mailbox}@${defaultDomain}`, domain: defaultDomain };
   }
 
   /** D50: the domain must be the account's; the null reverse-path is anybody's. */
   #senderRefused({ mailbox, domain }: { readonly mailbox: string; readonly domain: string }): Answer | undefined {
     const { accounts } = this.#context;
-    const account = this.#submitter?.account;
+    const account = this.submitter?.account;
     if (!account) return replies.authRequired;
     if (mailbox === '' || accounts.sendingDomain(account, domain)) return undefined;
     this.#logRefusal({ from: mailbox, reason: 'sender domain' }, 'sender refused');
@@ -348,7 +272,7 @@ export class Dialogue {
     const barred = this.#barred();
     if (barred) return barred;
     const transaction = this.#transaction;
-    const account = this.#submitter?.account;
+    const account = this.submitter?.account;
     if (!transaction || !account) return replies.mailFirst;
     const command = readAddressCommand('RCPT', { line, smtputf8: transaction.smtputf8 });
     if ('code' in command) return command;
@@ -372,7 +296,7 @@ export class Dialogue {
     const barred = this.#barred();
     if (barred) return barred;
     const transaction = this.#transaction;
-    const account = this.#submitter?.account;
+    const account = this.submitter?.account;
     if (!transaction || !account) return replies.mailFirst;
     if (transaction.recipients.size === 0) return replies.noRecipients;
     const violation = this.#context.rateLimit(account, transaction.recipients.size);
@@ -384,7 +308,7 @@ export class Dialogue {
   #logRefusal(facts: Readonly<Record<string, unknown>>, message: string): void {
     const { log, listener } = this.#context;
     const { sessionId: session, address: client } = this.#client;
-    const submitter = this.#submitter;
+    const submitter = this.submitter;
     log.info(
       {
         session,

@@ -1,4 +1,5 @@
-// Violations as an SMTP reply (D7): a line for each, all with the first one's code and enhanced status.
+// Violations as an SMTP reply (D7): a line for each, all with the first one's code and enhanced status. Names inside the
+// messages are already cut by the policy.
 
 import { type RejectionCode, rejections, type Violation } from '../../submit.ts';
 import type { Answer } from './replies.ts';
@@ -7,7 +8,6 @@ import type { Answer } from './replies.ts';
 const maxLineOctets = 512;
 /** `554-5.7.1 ` and CRLF. */
 const frameOctets = 12;
-const maxNameOctets = 60;
 const maxLines = 20;
 
 function escapeCharacter(character: string): string {
@@ -28,11 +28,8 @@ export function printableAscii(text: string, maxOctets: number): string {
   return escaped.length <= maxOctets ? escaped : `${escaped.slice(0, maxOctets - 3)}...`;
 }
 
-function lineOf(violation: Violation): string {
-  const { code, name, message } = violation;
-  const shownName = name === undefined ? '' : printableAscii(name, maxNameOctets);
-  const words = name !== undefined && name.length > 0 ? message.replace(name, () => shownName) : message;
-  return printableAscii(`${code}: ${words}`, maxLineOctets - frameOctets);
+function lineOf({ code, message }: Violation): string {
+  return printableAscii(`${code}: ${message}`, maxLineOctets - frameOctets);
 }
 
 /**

@@ -6,6 +6,7 @@ import type { Accounts } from '../../accounts/accounts.ts';
 import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
+import { MAX_HEADER_SECTION_BYTES } from '../../mail/header-reader.ts';
 import type { Submit, Violation } from '../../submit.ts';
 import { createConnectionCounter } from './connection-counter.ts';
 import { createMessageIntake } from './message-intake.ts';
@@ -66,8 +67,8 @@ export interface SmtpDoor {
 
 /** How often deadlines are looked at; they may be missed by so much. */
 const sweepMs = 200;
-/** Far over what the policy admits; the reader of the header section refuses everything larger than its own limit. */
-const headerBytes = 1_048_576;
+/** Without an empty line in so many octets the reader finds the header section too large, whatever follows. */
+const headerBytes = MAX_HEADER_SECTION_BYTES + 4;
 
 /**
  * Builds the door.
@@ -132,6 +133,7 @@ export function createSmtpDoor(parts: SmtpDoorParts): SmtpDoor {
       for (const session of sessions) session.destroy();
     }, withinMs);
     await Promise.all(gone);
+    await counter.empty();
     clearTimeout(cut);
     clearInterval(sweep);
   }

@@ -45,6 +45,8 @@ export class SmtpSession extends SMTPConnection implements WireListener {
   readonly #client: Client;
   readonly #dialogue: Dialogue;
   readonly #place: ConnectionPlace;
+  /** The topmost socket: a TLS handshake must not be torn down from below. */
+  #top: Socket;
   #out = '';
   /** Milliseconds since 1970; 0: nothing is waited for from the client. */
   #deadline: number;
@@ -58,6 +60,7 @@ export class SmtpSession extends SMTPConnection implements WireListener {
     this.#context = context;
     this.#client = client;
     this.#place = place;
+    this.#top = socket;
     this.#dialogue = new Dialogue(context, { client, secure: this.secure });
     const now = context.clock.now();
     this.#deadline = now + context.limits.idleSeconds * 1000;
@@ -97,9 +100,10 @@ export class SmtpSession extends SMTPConnection implements WireListener {
     this.#awaitInput();
   }
 
-  // Deadlines are kept by `checkDeadline`; the library's timer would answer in its own words.
-  override _armTimeout(): void {
-    return;
+  // Deadlines are kept by `checkDeadline`; the library's timer would answer in its own words. It calls this with the TLS
+  // socket as soon as there is one.
+  override _armTimeout(socket: Socket = this._socket): void {
+    this.#top = socket;
   }
 
   // The library's own words, should it ever have some to say.
@@ -140,7 +144,7 @@ export class SmtpSession extends SMTPConnection implements WireListener {
       'session ended',
     );
     // Nothing may be written into a TLS handshake.
-    if (this._upgrading) this._socket.destroy();
+    if (this._upgrading) this.destroy();
     else this.#finishWith(answer);
   }
 
@@ -148,13 +152,13 @@ export class SmtpSession extends SMTPConnection implements WireListener {
   drain(): void {
     this.#draining = true;
     if (this._closing || this._closed || this.#busy || this.#reader?.inData) return;
-    if (this._upgrading) this._socket.destroy();
+    if (this._upgrading) this.destroy();
     else this.#finishWith(replies.shuttingDown);
   }
 
   /** Cuts the connection. */
   destroy(): void {
-    this._socket.destroy();
+    this.#top.destroy();
   }
 
   onEarlyOctets(): void {

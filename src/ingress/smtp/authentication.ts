@@ -1,0 +1,120 @@
+// AUTH PLAIN and LOGIN by API token: the exchange, the failures and who it is (RFC 4954, D40-D42, D93).
+
+import type { Submitter } from '../../accounts/account.ts';
+import type { Client, DialogueContext } from './dialogue.ts';
+import { type Answer, replies } from './replies.ts';
+import { decodeResponse, type Login, readPlain } from './sasl.ts';
+
+/** One session's authentication. */
+export class Authentication {
+  readonly #context: DialogueContext;
+  readonly #client: Client;
+  #helo: string | undefined;
+  #submitter: Submitter | undefined;
+  #exchange: ((response: string) => Answer) | undefined;
+  #failures = 0;
+
+  constructor(context: DialogueContext, client: Client) {
+    this.#context = context;
+    this.#client = client;
+  }
+
+  /** Who has authenticated. */
+  get submitter(): Submitter | undefined {
+    return this.#submitter;
+  }
+
+  /** The client's next line is a response, not a command. */
+  get pending(): boolean {
+    return this.#exchange !== undefined;
+  }
+
+  /** Forgets who it was (RFC 3207 §4.2); failures stay counted. */
+  forget(): void {
+    this.#submitter = undefined;
+    this.#exchange = undefined;
+  }
+
+  /** Ends an exchange that cannot go on. */
+  cancel(): void {
+    this.#exchange = undefined;
+  }
+
+  /** Answers what stands behind `AUTH `. */
+  begin(argument: string, helo: string | undefined): Answer {
+    this.#helo = helo;
+    const [mechanism = '', initial, ...rest] = argument.split(/ +/);
+    if (mechanism === '' || rest.length > 0) return replies.authSyntax;
+    switch (mechanism.toUpperCase()) {
+      case 'PLAIN':
+        return this.#take(initial, replies.challenge, (message) => this.#plain(message));
+      case 'LOGIN':
+        return this.#take(initial, replies.userNameChallenge, (userName) =>
+          this.#take(undefined, replies.passwordChallenge, (password) => this.#login('LOGIN', { userName, password })),
+        );
+      default:
+        return replies.unknownMechanism;
+    }
+  }
+
+  /** Answers the client's response to a challenge. */
+  respond(response: string): Answer {
+    const exchange = this.#exchange;
+    this.#exchange = undefined;
+    return exchange ? exchange(response) : replies.unknownCommand;
+  }
+
+  /** Hands a response on decoded: the one given, or the answer to a challenge. */
+  #take(given: string | undefined, challenge: Answer, next: (message: string) => Answer): Answer {
+    if (given === undefined) {
+      this.#exchange = (response) =>
+        // RFC 4954 §4: a lone `*` cancels the exchange.
+        response === '*' ? replies.authCancelled : this.#take(response, challenge, next);
+      return challenge;
+    }
+    const message = decodeResponse(given);
+    return message === undefined ? replies.badBase64 : next(message);
+  }
+
+  #plain(message: string): Answer {
+    const login = readPlain(message);
+    return login ? this.#login('PLAIN', login) : replies.badPlain;
+  }
+
+  /** D93: the password alone selects the token. It is looked up whatever the user name, so that timing tells nothing. */
+  #login(mechanism: string, { userName, password }: Login): Answer {
+    const found = this.#context.accounts.authenticate(password);
+    const named =
+      found && (userName === 'api_token' || userName === found.account.id || userName === found.account.name);
+    if (!found || !named) return this.#failed({ mechanism, userName, answer: replies.badCredentials });
+    if (!found.credential.scopes.has('email:send')) {
+      return this.#failed({ mechanism, userName, answer: replies.scopeMissing });
+    }
+    this.#submitter = found;
+    return replies.authenticated;
+  }
+
+  #failed(attempt: { readonly mechanism: string; readonly userName: string; readonly answer: Answer }): Answer {
+    const { accounts, listener, log, limits, onAuthFailure } = this.#context;
+    const { mechanism, userName, answer } = attempt;
+    this.#failures += 1;
+    onAuthFailure();
+    log.warn(
+      {
+        session: this.#client.sessionId,
+        listener: listener.name,
+        client: this.#client.address,
+        helo: this.#helo,
+        mechanism,
+        // People type secrets into the wrong field: a user name that is nobody's is not logged.
+        user: userName === 'api_token' || accounts.find(userName) ? userName : '(unknown)',
+        failures: this.#failures,
+        reply: answer.text,
+      },
+      'authentication failed',
+    );
+    return this.#failures < limits.authFailures
+      ? answer
+      : { ...answer, also: replies.tooManyAuthFailures, next: 'close' };
+  }
+}

@@ -1,0 +1,76 @@
+import * as fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { printableAscii, refusalReply } from '../../../src/ingress/smtp/refusal.ts';
+import { formatReply } from '../../../src/ingress/smtp/replies.ts';
+import type { Violation } from '../../../src/submit.ts';
+
+function written(violations: readonly Violation[]): string {
+  return formatReply(refusalReply(violations));
+}
+
+function many(count: number): Violation[] {
+  return Array.from({ length: count }, (_, index) => ({
+    code: 'E_HEADER_VALUE_INVALID',
+    message: `X-${index} is empty`,
+  }));
+}
+
+test('one violation is one line', () => {
+  expect(written([{ code: 'E_HEADER_NOT_ALLOWED', message: 'User-Agent is not on the allowlist' }])).toBe(
+    '554 5.7.1 E_HEADER_NOT_ALLOWED: User-Agent is not on the allowlist\r\n',
+  );
+});
+
+test.each([
+  ['E_HEADER_USE_API_FIELD', '554 5.7.1'],
+  ['E_HEADERS_TOO_MANY', '554 5.6.0'],
+  ['E_SENDER_NOT_VERIFIED', '550 5.7.1'],
+  ['E_TOO_MANY_RECIPIENTS', '452 4.5.3'],
+  ['E_CONTENT_TOO_LARGE', '552 5.3.4'],
+] as const)('%s begins with %s, on every line', (code, start) => {
+  const lines = written([{ code, message: 'one' }, ...many(2)]).split('\r\n');
+  expect(lines[0]).toBe(`${start.replace(' ', '-')} ${code}: one`);
+  expect(lines[2]).toMatch(new RegExp(`^${start} E_HEADER_VALUE_INVALID`));
+});
+
+test.each([
+  [19, 19, ' E_HEADER_VALUE_INVALID: X-18 is empty'],
+  [20, 20, ' E_HEADER_VALUE_INVALID: X-19 is empty'],
+  [21, 21, ' and 1 more'],
+  [500, 21, ' and 480 more'],
+])('%i violations are %i lines', (count, lineCount, end) => {
+  const lines = written(many(count)).trimEnd().split('\r\n');
+  expect(lines).toHaveLength(lineCount);
+  expect(lines.at(-1)).toBe(`554 5.6.0${end}`);
+});
+
+test('a rate limit closes the session', () => {
+  expect(refusalReply([{ code: 'E_RATE_LIMIT_EXCEEDED', message: 'x' }])).toMatchObject({ code: 421, next: 'close' });
+  expect(refusalReply(many(1)).next).toBeUndefined();
+});
+
+test('every line is printable ASCII of at most 512 octets, whatever the text', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.string({ unit: 'binary', maxLength: 700 }), { minLength: 1, maxLength: 30 }),
+      (messages) => {
+        const text = written(messages.map((message) => ({ code: 'E_HEADER_NAME_INVALID', message })));
+        expect(text).toMatch(/^(?:554-5\.6\.0 [\x20-\x7e]*\r\n)*554 5\.6\.0 [\x20-\x7e]*\r\n$/);
+        for (const line of text.split('\r\n')) expect(line.length + 2).toBeLessThanOrEqual(512);
+      },
+    ),
+  );
+});
+
+test.each([
+  ['aÄb', 60, 'a\\xC4b'],
+  ['€', 60, '\\u{20AC}'],
+  ['😀', 60, '\\u{1F600}'],
+  ['a\r\nb', 60, 'a\\x0D\\x0Ab'],
+  ['\u007f', 60, '\\x7F'],
+  ['a'.repeat(59), 60, 'a'.repeat(59)],
+  ['a'.repeat(60), 60, 'a'.repeat(60)],
+  ['a'.repeat(61), 60, `${'a'.repeat(57)}...`],
+])('%j in %i octets', (text, octets, shown) => {
+  expect(printableAscii(text, octets)).toBe(shown);
+});
