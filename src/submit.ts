@@ -1,8 +1,18 @@
 // The pipeline, one screen long: check -> compose -> sign -> spool. Every door hands a Submission in and prints what
 // comes back; nothing else leads into the spool.
 
+import type { KeyObject } from 'node:crypto';
+import type { Account, SendingDomain } from './accounts/account.ts';
+import type { Clock } from './base/clock.ts';
+import { uuidv7 } from './base/ids.ts';
+import { compose } from './compose/compose.ts';
+import { planBody } from './compose/plan-body.ts';
+import { check } from './policy/check.ts';
 import type { Submission } from './policy/submission.ts';
 import type { Violation } from './policy/violation.ts';
+import { sign } from './sign/sign.ts';
+import type { Signed, SigningKey } from './sign/signed.ts';
+import type { Spool, SpoolEntry } from './spool/spool.ts';
 
 export { type Rejection, type RejectionCode, rejections } from './policy/rejections.ts';
 export type { Attachment, Submission, SubmissionBody, Via } from './policy/submission.ts';
@@ -15,3 +25,121 @@ export type SubmitResult =
 
 /** Judges, builds, signs and keeps a message. It rejects (throws) on a fault of our own: the door answers 451 4.3.0. */
 export type Submit = (submission: Submission) => Promise<SubmitResult>;
+
+/** What building a message needs besides the message. */
+export interface BuildParts {
+  readonly clock: Clock;
+  /** Received `by` (D25). */
+  readonly hostname: string;
+  readonly platform: { readonly domain: string; readonly bounceDomain: string; readonly hmacKey: KeyObject };
+  readonly sendingDomain: (account: Account, domain: string) => SendingDomain | undefined;
+  /** The keys of a sending domain; empty where it has none (D27). */
+  readonly domainKeys: (domain: string) => readonly SigningKey[];
+  readonly platformKeys: readonly SigningKey[];
+  /** Tells whether any route for these recipients wants the platform's signature (D27). */
+  readonly wantsPlatformSignature: (account: string, recipients: readonly string[]) => boolean;
+}
+
+/** What the whole pipeline needs. */
+export interface SubmitParts extends BuildParts {
+  readonly spool: Spool;
+  /** How long delivery is tried (D42a). */
+  readonly expireAfterSeconds: number;
+  /** Is told of every message right after its commit. */
+  readonly onAccepted: (accepted: Accepted) => void;
+  /** Is told of every message that is refused. */
+  readonly onRefused: (violations: readonly Violation[]) => void;
+}
+
+/** A message that has just become durable. */
+export interface Accepted {
+  readonly entry: SpoolEntry;
+  readonly submission: Submission;
+  /** Names of the fields removed for its credential (D4a). */
+  readonly stripped: readonly string[];
+}
+
+/** A message built but not kept, or every reason against it. */
+export type BuildResult =
+  | { readonly ok: true; readonly signed: Signed; readonly stripped: readonly string[] }
+  | { readonly ok: false; readonly violations: readonly Violation[] };
+
+// A claim outlives every attempt; a process that dies leaves its claims to `recover`.
+const claimMs = 3_600_000;
+
+const yieldNow = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** Judges a message and builds the exact octets that would leave; keeps nothing. `postern check --as-sent` ends here. */
+export async function build(submission: Submission, parts: BuildParts): Promise<BuildResult> {
+  const verdict = check(submission, { sendingDomain: parts.sendingDomain });
+  const plan = await planBody(submission, yieldNow);
+  if (!verdict.ok || !plan.ok) {
+    return { ok: false, violations: [...(verdict.ok ? [] : verdict.violations), ...(plan.ok ? [] : plan.violations)] };
+  }
+  const { checked } = verdict;
+  const keys = parts.domainKeys(checked.sendingDomain.name);
+  if (keys.length === 0) return { ok: false, violations: [noKey(checked.sendingDomain.name)] };
+  const nowMs = parts.clock.now();
+  const message = compose(checked, plan.plan, {
+    id: uuidv7(nowMs),
+    nowMs,
+    hostname: parts.hostname,
+    platform: parts.platform,
+  });
+  const platform = parts.wantsPlatformSignature(submission.submitter.account.name, submission.envelope.recipients)
+    ? parts.platformKeys
+    : [];
+  return {
+    ok: true,
+    signed: await sign(message, { domain: keys, platform }, yieldNow),
+    stripped: checked.stripped,
+  };
+}
+
+/** Makes the pipeline. What it resolves to `accepted` is on disk; what it refuses left no trace. */
+export function createSubmit(parts: SubmitParts): Submit {
+  return async (submission) => {
+    const built = await build(submission, parts);
+    if (!built.ok) {
+      parts.onRefused(built.violations);
+      return { accepted: false, violations: built.violations };
+    }
+    const entry = spoolEntry(built.signed, parts.expireAfterSeconds);
+    await parts.spool.add(entry, entry.acceptedAt + claimMs);
+    parts.onAccepted({ entry, submission, stripped: built.stripped });
+    return { accepted: true, id: entry.id, messageId: entry.messageId };
+  };
+}
+
+/** What the body alone is refused for (D11, D20); `postern check` tells it beside the headers' verdicts. */
+export async function bodyViolations(submission: Submission): Promise<readonly Violation[]> {
+  const plan = await planBody(submission, yieldNow);
+  return plan.ok ? [] : plan.violations;
+}
+
+function noKey(domain: string): Violation {
+  return { code: 'E_SENDER_NOT_VERIFIED', message: `${domain} has no DKIM key, and unsigned mail never leaves` };
+}
+
+function spoolEntry(signed: Signed, expireAfterSeconds: number): SpoolEntry {
+  const { message, head, body, platformSignature } = signed;
+  const { submission, clientMessageId } = message.checked;
+  return {
+    id: message.id,
+    account: submission.submitter.account.name,
+    credential: submission.submitter.credential.name,
+    sessionId: submission.via.sessionId,
+    messageId: message.messageId,
+    ...(clientMessageId === undefined ? {} : { clientMessageId }),
+    reversePath: message.reversePath,
+    senderPath: submission.envelope.reversePath,
+    recipients: submission.envelope.recipients,
+    smtputf8: message.smtputf8 || submission.envelope.smtputf8,
+    requireTls: submission.envelope.requireTls,
+    acceptedAt: message.acceptedAt,
+    expiresAt: message.acceptedAt + expireAfterSeconds * 1000,
+    head,
+    body,
+    ...(platformSignature ? { platformSignature } : {}),
+  };
+}

@@ -37,6 +37,7 @@ const mayImport: Record<string, readonly string[]> = {
     'http',
     'base',
   ],
+  bootstrap: ['config', 'sign', 'accounts', 'base'],
   binding: [],
   gateway: ['*'],
   cli: ['*'],

@@ -4,6 +4,18 @@ import type { CommandTable } from './command-table.ts';
 
 /** The commands in the order of the help. */
 export const commands = {
+  serve: {
+    summary: 'Run the gateway in the foreground until SIGTERM (the default)',
+    load: async () => (await import('./serve.ts')).serveCommand,
+  },
+  check: {
+    summary: 'Judge message files as the gateway would; nothing is sent',
+    load: async () => (await import('./check.ts')).checkCommand,
+  },
+  queue: {
+    summary: 'Look at and act on the messages that wait or failed',
+    load: async () => (await import('./queue.ts')).queueCommands,
+  },
   config: {
     summary: 'Check the configuration, or show what it comes to',
     load: async () => (await import('./config.ts')).configCommands,

@@ -1,10 +1,100 @@
 // `postern config`: the configuration, checked and shown.
 
+import { stringify } from 'yaml';
+import { formatHostPort } from '../config/addresses.ts';
+import { type Config, missingSecrets } from '../config.ts';
+import { configOption, defineCommand, table } from './command.ts';
 import { defineGroup } from './command-table.ts';
+import { configFor } from './load-config.ts';
+
+const exitCodes = {
+  78: 'the configuration is wrong; every fault is told with file, line, column, path and what is wanted',
+};
+
+function names(list: readonly string[]): string {
+  return list.length === 0 ? 'none' : list.join(', ');
+}
+
+function summary(config: Config): string[] {
+  const domains = config.accounts.flatMap((account) => account.sendingDomains.map(({ name }) => name));
+  return table([
+    ['platform', `${config.platform.domain}, bounces to ${config.platform.bounceDomain}`],
+    ...config.smtp.listeners.map(
+      (listener) =>
+        ['smtp', `${formatHostPort(listener)} ${listener.name} (${listener.role}, tls ${listener.tls})`] as const,
+    ),
+    ['http', formatHostPort(config.http.listen)],
+    ['routes', names(config.delivery.routes.map((route) => `${route.name} (${route.type})`))],
+    ['accounts', names(config.accounts.map(({ name }) => name))],
+    ['domains', names(domains)],
+    ['zones', names(config.zones.map(({ name }) => name))],
+    ['database', config.database.file],
+    ['certs', config.certsDir],
+    ['mode', config.development ? 'development' : 'production'],
+  ]);
+}
+
+const check = defineCommand({
+  name: 'check',
+  summary: 'Check a configuration file together with the environment',
+  synopsis: '[FILE]',
+  arguments: { min: 0, max: 1 },
+  details:
+    'Reads FILE (or what --config, POSTERN_CONFIG or config/postern.yaml name) and prints "ok" with a summary, or\n' +
+    'every fault on standard error. Warnings name what is allowed but hardly meant, and secrets that are not there.',
+  options: configOption,
+  examples: [
+    'postern config check',
+    'postern config check /etc/postern.yaml',
+    'POSTERN_RELAY=smtp://mail.example:25 postern config check',
+  ],
+  exitCodes,
+  run({ options, args }, io) {
+    const config = configFor(io, args[0] ?? options.config);
+    io.stdout.write(`ok ${config.file}\n${summary(config).join('\n')}\n`);
+    for (const warning of [...config.warnings, ...missingSecrets(config, io.env)])
+      io.stdout.write(`warning: ${warning}\n`);
+    return Promise.resolve(0);
+  },
+});
+
+/** Values as YAML can write them: sets and maps as lists, nothing that a getter would have to read. */
+function plain(value: unknown): unknown {
+  if (value instanceof Set || Array.isArray(value)) return [...value].map(plain);
+  if (value instanceof Map) return [...value.values()].map(plain);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(Object.getOwnPropertyDescriptors(value)).map(
+    ([key, descriptor]): [string, unknown] => {
+      const isSecret = descriptor.get !== undefined || key === 'password' || key === 'hex';
+      const held: unknown = descriptor.value;
+      return [key, isSecret ? '[hidden]' : plain(held)];
+    },
+  );
+  return Object.fromEntries(entries);
+}
+
+const show = defineCommand({
+  name: 'show',
+  summary: 'Print what the file, the environment and the defaults come to',
+  synopsis: '[FILE]',
+  arguments: { min: 0, max: 1 },
+  details: 'YAML as the gateway reads it: defaults filled in, paths absolute, secrets hidden.',
+  options: configOption,
+  examples: ['postern config show', 'postern config show --config staging.yaml'],
+  exitCodes,
+  run({ options, args }, io) {
+    const shown = plain(configFor(io, args[0] ?? options.config));
+    io.stdout.write(stringify(shown, { lineWidth: 120, aliasDuplicateObjects: false }));
+    return Promise.resolve(0);
+  },
+});
 
 /** The commands about the configuration. */
 export const configCommands = defineGroup(
   'config',
   { summary: 'Check the configuration, or show what it comes to' },
-  {},
+  {
+    check: { summary: check.summary, load: () => Promise.resolve(check) },
+    show: { summary: show.summary, load: () => Promise.resolve(show) },
+  },
 );

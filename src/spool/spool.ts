@@ -66,6 +66,8 @@ export interface AttemptRecord {
 export interface DueMessage {
   /** Everything but the octets, which `load` brings. */
   readonly entry: Omit<SpoolEntry, 'head' | 'body'>;
+  /** Octets of head and body together. */
+  readonly size: number;
   /** Only the recipients that are due and now claimed. */
   readonly due: readonly { readonly address: string; readonly attempts: number }[];
 }
@@ -92,13 +94,19 @@ export interface Spool {
   }): Promise<readonly DueMessage[]>;
   /** The octets of a message; undefined when it is no longer there. */
   load(id: string): Promise<{ readonly head: Buffer; readonly body: Buffer } | undefined>;
-  /** Writes what became of attempts, releases the claims, and forgets messages whose recipients are all delivered. */
+  /**
+   * Writes what became of attempts, releases the claims, and forgets messages whose recipients are all delivered. A
+   * message that has a failed recipient is kept for 30 days after its last recipient's end.
+   */
   record(records: readonly AttemptRecord[]): Promise<void>;
   /** Releases claims without an outcome (drain, lost connection before anything was sent). */
   release(id: string, recipients: readonly string[]): Promise<void>;
   /** Releases what an earlier process of this store still held, at start; resolves to the number of messages queued. */
   recover(): Promise<number>;
-  /** Lists queued and failed messages, oldest first; `search` matches id, message ids, sender or recipient. */
+  /**
+   * Lists messages, oldest first; `state`: those with a recipient in it; `search` matches part of the id, a message id,
+   * sender or recipient, without case; `after` is the id that the last page ended with.
+   */
   list(query: {
     readonly state?: 'queued' | 'failed';
     readonly search?: string;
@@ -110,7 +118,7 @@ export interface Spool {
   retry(id: string, times: { readonly now: number; readonly expiresAt: number }): Promise<boolean>;
   /** Removes a message; false when there is none. */
   drop(id: string): Promise<boolean>;
-  /** Counts for /metrics. */
+  /** Messages with a queued recipient, and messages that have none left and are kept as failed. */
   counts(): Promise<{ readonly queued: number; readonly failed: number }>;
   close(): Promise<void>;
 }

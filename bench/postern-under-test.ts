@@ -1,0 +1,106 @@
+// Starts a Postern of its own for a measurement: scratch folder, a listener without AUTH or TLS (D40c), one smarthost.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+const projectRoot = resolve(import.meta.dirname, '..');
+
+/** A running Postern and how to end it. */
+export interface PosternUnderTest {
+  readonly pid: number;
+  readonly port: number;
+  /** Sends SIGTERM and waits for the end; removes the scratch folder. */
+  stop(): Promise<void>;
+}
+
+function configuration(options: {
+  readonly folder: string;
+  readonly sinkPort: number;
+  readonly platformSignature: boolean;
+}): string {
+  return JSON.stringify({
+    dataDir: join(options.folder, 'data'),
+    certsDir: join(options.folder, 'certs'),
+    development: { account: 'bench', credential: 'source' },
+    http: { listen: '127.0.0.1:0' },
+    smtp: {
+      listeners: [
+        {
+          name: 'devices',
+          role: 'submission',
+          listen: '127.0.0.1:0',
+          tls: 'none',
+          credential: 'bench/source',
+          allowFrom: ['127.0.0.1/32'],
+        },
+      ],
+    },
+    routes: [
+      {
+        name: 'sink',
+        type: 'smarthost',
+        url: `smtp://127.0.0.1:${options.sinkPort}`,
+        tls: 'none',
+        connections: 8,
+        platformSignature: options.platformSignature,
+      },
+    ],
+    accounts: [
+      {
+        name: 'bench',
+        id: 'be'.repeat(16),
+        sendingDomains: [{ name: 'example.com' }],
+        credentials: [{ name: 'source', scopes: ['email:send'] }],
+      },
+    ],
+  });
+}
+
+function smtpPort(logFile: string): number | undefined {
+  for (const line of readFileSync(logFile, 'utf8').split('\n')) {
+    if (!line.includes('"listening"')) continue;
+    const entry = JSON.parse(line) as { listeners?: readonly { name: string; port: number }[] };
+    return entry.listeners?.find((listener) => listener.name === 'devices')?.port;
+  }
+  return undefined;
+}
+
+/** Starts it and waits until its listener is up. */
+export async function startPostern(options: {
+  readonly sinkPort: number;
+  readonly platformSignature: boolean;
+}): Promise<PosternUnderTest> {
+  const folder = mkdtempSync(join(tmpdir(), 'postern-bench-'));
+  const configFile = join(folder, 'postern.yaml');
+  const logFile = join(folder, 'log');
+  writeFileSync(configFile, configuration({ folder, ...options }));
+  const { openSync } = await import('node:fs');
+  const output = openSync(logFile, 'w');
+  const child: ChildProcess = spawn(process.execPath, [join(projectRoot, 'src/main.ts'), 'serve'], {
+    env: { ...process.env, POSTERN_CONFIG: configFile, POSTERN_HTTPS_PORT: '' },
+    stdio: ['ignore', output, output],
+  });
+  const exited = new Promise<void>((done) => child.once('exit', () => done()));
+  const deadline = Date.now() + 20_000;
+  for (;;) {
+    const port = smtpPort(logFile);
+    if (port !== undefined && child.pid !== undefined) {
+      return {
+        pid: child.pid,
+        port,
+        stop: async () => {
+          child.kill('SIGTERM');
+          await exited;
+          rmSync(folder, { recursive: true, force: true });
+        },
+      };
+    }
+    if (Date.now() > deadline || child.exitCode !== null) {
+      child.kill('SIGKILL');
+      throw new Error(`Postern did not start:\n${readFileSync(logFile, 'utf8')}`);
+    }
+    await new Promise((wait) => setTimeout(wait, 50));
+  }
+}

@@ -1,0 +1,27 @@
+// What the system's own accounting says of a process (proc(5)).
+
+import { readFileSync } from 'node:fs';
+
+const ticksPerSecond = 100; // USER_HZ, which is 100 on every Linux that Node runs on
+
+/** CPU seconds of a process with all its threads, user and system. */
+export function cpuSeconds(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
+}
+
+/** The largest resident size so far, MiB. */
+export function peakMebibytes(pid: number): number {
+  const match = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'));
+  return Number(match?.[1] ?? 0) / 1024;
+}
+
+/** The middle of some figures. */
+export function median(figures: readonly number[]): number {
+  const sorted = [...figures].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1
+    ? (sorted[middle] ?? Number.NaN)
+    : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2;
+}

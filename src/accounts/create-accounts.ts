@@ -1,0 +1,81 @@
+// Accounts of the configuration joined with the tokens of the store (D50, D85, D93, D94).
+
+import type { Clock } from '../base/clock.ts';
+import { type DatabaseSync, migrate } from '../base/database.ts';
+import type { Account, Credential, SendingDomain, Submitter } from './account.ts';
+import type { Accounts } from './accounts.ts';
+import { accountMigrations, hashToken } from './tokens.ts';
+
+/** A token that the configuration gives to a credential, as its hash. */
+export interface TokenHash {
+  /** Id of the account. */
+  readonly account: string;
+  readonly credential: string;
+  /** 64 hex digits, lower case. */
+  readonly sha256: string;
+}
+
+/** What accounts are made of. */
+export interface AccountsParts {
+  readonly accounts: readonly Account[];
+  /** Tokens of the configuration; they need no row in the store. */
+  readonly tokens: readonly TokenHash[];
+  /** Brought up to date here. */
+  readonly database: DatabaseSync;
+  readonly clock: Clock;
+}
+
+/** The domain and the names above it: a.b.c, b.c, c. */
+function* upwards(domain: string): Generator<string> {
+  for (let name = domain; ; name = name.slice(name.indexOf('.') + 1)) {
+    yield name;
+    if (!name.includes('.')) return;
+  }
+}
+
+/** The covering sending domain of the longest name; one that does not cover its subdomains only matches itself (D50). */
+function coveringDomain(domains: ReadonlyMap<string, SendingDomain>, domain: string): SendingDomain | undefined {
+  for (const name of upwards(domain)) {
+    const found = domains.get(name);
+    if (found && (name === domain || found.subdomains)) return found;
+  }
+  return undefined;
+}
+
+function submitterOf(account: Account, credential: Credential): Submitter {
+  return Object.freeze({ account, credential });
+}
+
+/** Joins the accounts of the configuration with the tokens of the store. */
+export function createAccounts({ accounts, tokens, database, clock }: AccountsParts): Accounts {
+  migrate(database, accountMigrations);
+  const byReference = new Map<string, Account>();
+  const submitters = new Map<string, Submitter>();
+  const domains = new Map<string, ReadonlyMap<string, SendingDomain>>();
+  for (const account of accounts) {
+    byReference.set(account.id, account).set(account.name, account);
+    domains.set(account.id, new Map(account.sendingDomains.map((domain) => [domain.name, domain])));
+    for (const credential of account.credentials.values()) {
+      submitters.set(`${account.id}/${credential.name}`, submitterOf(account, credential));
+    }
+  }
+  const fixed = new Map(tokens.map((token) => [token.sha256, `${token.account}/${token.credential}`]));
+  const select = database.prepare(
+    'SELECT account, credential FROM tokens WHERE sha256 = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)',
+  );
+  const find = (idOrName: string) => byReference.get(idOrName) ?? byReference.get(idOrName.toLowerCase());
+  return {
+    authenticate(token) {
+      // Only hashes are compared, here and in the index: time tells nothing of a token (D92).
+      const sha256 = hashToken(token);
+      const own = fixed.get(sha256);
+      if (own !== undefined) return submitters.get(own);
+      const row = select.get(sha256, clock.now());
+      // A token whose account or credential is no longer in the configuration opens nothing.
+      return row && submitters.get(`${String(row['account'])}/${String(row['credential'])}`);
+    },
+    find,
+    submitter: (account, credential) => submitters.get(`${find(account)?.id ?? ''}/${credential}`),
+    sendingDomain: (account, domain) => coveringDomain(domains.get(account.id) ?? new Map(), domain),
+  };
+}

@@ -1,0 +1,120 @@
+// The first start in development (D95): makes what is missing - keys, certificate, token - and says what it made.
+// Without `development` in the configuration nothing is made: what is missing is an error.
+
+import { existsSync } from 'node:fs';
+import { accountMigrations, createToken, isLive, listTokens, revokeToken } from './accounts/tokens.ts';
+import type { Clock } from './base/clock.ts';
+import { type DatabaseSync, migrate } from './base/database.ts';
+import { ConfigurationError } from './base/errors.ts';
+import { randomSecret } from './base/ids.ts';
+import { makeCertificate } from './bootstrap/certificate.ts';
+import { generateDkimKey } from './bootstrap/dkim-key.ts';
+import { createFile, createFolder } from './bootstrap/key-files.ts';
+import {
+  type DkimKeyPlace,
+  platformKeyPlaces,
+  signingKeyPlaces,
+  type TlsPlace,
+  tlsPlaces,
+} from './bootstrap/key-paths.ts';
+import { type Config, type DevelopmentSettings, developmentToken, type Environment, missingSecrets } from './config.ts';
+
+export { type Keys, loadKeys, type TlsKeys } from './bootstrap/load-keys.ts';
+
+/** What there is of a token for the development credential. */
+export type DevelopmentToken =
+  /** Made now: this is the only time that it can be shown. */
+  | { readonly kind: 'made'; readonly account: string; readonly credential: string; readonly token: string }
+  /** POSTERN_TOKEN gives it. */
+  | { readonly kind: 'given'; readonly account: string; readonly credential: string }
+  /** The store has one. */
+  | { readonly kind: 'kept'; readonly account: string; readonly credential: string };
+
+/** What the start found and made. */
+export interface Bootstrapped {
+  /** Paths of the files made, absolute. */
+  readonly made: readonly string[];
+  /** Only in development. */
+  readonly token?: DevelopmentToken;
+  /** Secrets that are not there, for routes and credentials that would need them; one line each. */
+  readonly missing: readonly string[];
+}
+
+/** What the start works with. */
+export interface BootstrapParts {
+  readonly env: Environment;
+  readonly database: DatabaseSync;
+  readonly clock: Clock;
+}
+
+/** The label of a token made at first start. */
+const madeLabel = 'development';
+
+async function makeDkimKey({ file, algorithm }: DkimKeyPlace): Promise<string[]> {
+  if (existsSync(file)) return [];
+  return createFile(file, await generateDkimKey(algorithm)) ? [file] : [];
+}
+
+async function makeTls(place: TlsPlace, nowMs: number): Promise<string[]> {
+  const { certificateFile, privateKeyFile, folder, host } = place;
+  if (existsSync(certificateFile) || existsSync(privateKeyFile)) return [];
+  const { certificate, privateKey } = await makeCertificate(host, nowMs);
+  const isNew = createFolder(folder, { 'fullchain.pem': certificate, 'privkey.pem': privateKey });
+  return isNew ? [certificateFile, privateKeyFile] : [];
+}
+
+function makeHmacKey(file: string): string[] {
+  return !existsSync(file) && createFile(file, `${randomSecret()}\n`) ? [file] : [];
+}
+
+/** Runs in one transaction, so that of two processes that start at once one makes the token. */
+function transaction<T>(database: DatabaseSync, work: () => T): T {
+  database.exec('BEGIN IMMEDIATE');
+  try {
+    const result = work();
+    database.exec('COMMIT');
+    return result;
+  } catch (error) {
+    database.exec('ROLLBACK');
+    throw error;
+  }
+}
+
+function ensureToken(config: Config, development: DevelopmentSettings, parts: BootstrapParts): DevelopmentToken {
+  const { database, clock, env } = parts;
+  const { account, credential } = development;
+  const name = config.accounts.find(({ id }) => id === account)?.name ?? account;
+  migrate(database, accountMigrations);
+  return transaction(database, () => {
+    const now = clock.now();
+    const own = listTokens(database, account).filter((token) => token.credential === credential && isLive(token, now));
+    if (developmentToken(env) !== undefined) {
+      // POSTERN_TOKEN replaces the token that an earlier start made; tokens that a person made stay (D95).
+      for (const { id, label } of own) if (label === madeLabel) revokeToken(database, { id, now });
+      return { kind: 'given', account: name, credential };
+    }
+    if (own.length > 0) return { kind: 'kept', account: name, credential };
+    const { token } = createToken(database, { account, credential, label: madeLabel, createdAt: now });
+    return { kind: 'made', account: name, credential, token };
+  });
+}
+
+/**
+ * Makes what is missing at first start, in development only. Safe when several processes start at once.
+ * @throws ConfigurationError where a file cannot be written; in production, where a secret in use is not there
+ */
+export async function bootstrap(config: Config, parts: BootstrapParts): Promise<Bootstrapped> {
+  const missing = missingSecrets(config, parts.env);
+  const { development } = config;
+  if (!development) {
+    if (missing.length > 0) throw new ConfigurationError(missing.join('\n'));
+    return { made: [], missing };
+  }
+  const keys = [...platformKeyPlaces(config), ...signingKeyPlaces(config)];
+  const hmacKey = makeHmacKey(config.platform.hmacKeyFile);
+  const made = await Promise.all([
+    ...tlsPlaces(config).map((place) => makeTls(place, parts.clock.now())),
+    ...keys.map(makeDkimKey),
+  ]);
+  return { made: [...hmacKey, ...made.flat()], token: ensureToken(config, development, parts), missing };
+}

@@ -1,0 +1,33 @@
+// A self-signed TLS certificate for development (D95): EC P-256, ten years, for the host and for loopback.
+
+import { generate } from 'selfsigned';
+
+/** A certificate and its key as PEM. */
+export interface CertificatePair {
+  readonly certificate: string;
+  readonly privateKey: string;
+}
+
+const tenYearsMs = 3650 * 86_400_000;
+const anHourMs = 3_600_000;
+
+/** Makes a certificate for a host name, localhost, 127.0.0.1 and ::1. `nowMs` is milliseconds since 1970. */
+export async function makeCertificate(host: string, nowMs: number): Promise<CertificatePair> {
+  const names = [...new Set([host, 'localhost'])].map((value) => ({ type: 2, value }) as const);
+  const addresses = ['127.0.0.1', '::1'].map((ip) => ({ type: 7, ip }) as const);
+  const made = await generate([{ name: 'commonName', value: host }], {
+    keyType: 'ec',
+    curve: 'P-256',
+    algorithm: 'sha256',
+    // A client whose clock is slow takes it too.
+    notBeforeDate: new Date(nowMs - anHourMs),
+    notAfterDate: new Date(nowMs + tenYearsMs),
+    extensions: [
+      { name: 'basicConstraints', cA: false, critical: true },
+      { name: 'keyUsage', digitalSignature: true, critical: true },
+      { name: 'extKeyUsage', serverAuth: true },
+      { name: 'subjectAltName', altNames: [...names, ...addresses] },
+    ],
+  });
+  return { certificate: made.cert, privateKey: made.private };
+}

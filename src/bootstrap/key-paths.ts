@@ -1,0 +1,53 @@
+// Where keys and certificates lie under the certs folder (D27, D84, D92), and which of them a configuration uses.
+
+import { join } from 'node:path';
+import type { DkimKeyName } from '../accounts/account.ts';
+import type { Config } from '../config.ts';
+
+/** A DKIM key that a configuration names. */
+export interface DkimKeyPlace extends DkimKeyName {
+  /** The d= of its signatures. */
+  readonly domain: string;
+  readonly file: string;
+}
+
+/** certs/dkim/<domain>/<selector>.pem */
+export function dkimKeyFile(certsDir: string, domain: string, selector: string): string {
+  return join(certsDir, 'dkim', domain, `${selector}.pem`);
+}
+
+function placesOf(certsDir: string, domain: string, keys: readonly DkimKeyName[]): DkimKeyPlace[] {
+  return keys.map((key) => ({ ...key, domain, file: dkimKeyFile(certsDir, domain, key.selector) }));
+}
+
+/** The keys of all sending domains. */
+export function signingKeyPlaces(config: Config): DkimKeyPlace[] {
+  return config.accounts.flatMap((account) =>
+    account.sendingDomains.flatMap(({ name, dkim }) => placesOf(config.certsDir, name, dkim)),
+  );
+}
+
+/** The platform's own keys; none where no route sends its signature (D27). */
+export function platformKeyPlaces({ certsDir, platform, delivery }: Config): DkimKeyPlace[] {
+  const isUsed = delivery.routes.some((route) => route.platformSignature);
+  return isUsed ? placesOf(certsDir, platform.domain, platform.dkim) : [];
+}
+
+/** A host's certificate and key. */
+export interface TlsPlace {
+  readonly host: string;
+  readonly folder: string;
+  readonly certificateFile: string;
+  readonly privateKeyFile: string;
+}
+
+/** certs/tls/<host>/{fullchain,privkey}.pem */
+export function tlsPlace(certsDir: string, host: string): TlsPlace {
+  const folder = join(certsDir, 'tls', host);
+  return { host, folder, certificateFile: join(folder, 'fullchain.pem'), privateKeyFile: join(folder, 'privkey.pem') };
+}
+
+/** The certificates that listeners need. */
+export function tlsPlaces({ certsDir, smtp }: Config): TlsPlace[] {
+  return smtp.listeners.some(({ tls }) => tls !== 'none') ? [tlsPlace(certsDir, smtp.hostname)] : [];
+}

@@ -1,0 +1,129 @@
+// Reads every key that the configuration uses, once; a missing or wrong one is told with the command that makes it.
+
+import { createPrivateKey, createSecretKey, type KeyObject, X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createSecureContext } from 'node:tls';
+import { ConfigurationError, errorCode, errorMessage } from '../base/errors.ts';
+import type { Config } from '../config.ts';
+import type { SigningKey } from '../sign/signed.ts';
+import { type DkimKeyPlace, platformKeyPlaces, signingKeyPlaces, type TlsPlace, tlsPlaces } from './key-paths.ts';
+
+/** A host's certificate chain and key as PEM, known to fit one another. */
+export interface TlsKeys {
+  readonly host: string;
+  readonly certificate: string;
+  readonly privateKey: string;
+  /** When the certificate expires, milliseconds since 1970. */
+  readonly notAfter: number;
+}
+
+/** The keys of a configuration, parsed. */
+export interface Keys {
+  /** By sending domain; never empty where the domain is one (D27). */
+  readonly signing: ReadonlyMap<string, readonly SigningKey[]>;
+  /** The platform's own; empty where no route sends its signature. */
+  readonly platform: readonly SigningKey[];
+  /** Authenticates the tokens in reverse-paths (D26). */
+  readonly hmacKey: KeyObject;
+  /** By host. */
+  readonly tls: ReadonlyMap<string, TlsKeys>;
+}
+
+/** Octets of the shortest HMAC key that is taken. */
+const shortestHmacKey = 32;
+const shortestRsaBits = 1024;
+
+/** Collects what is wrong, so that one start tells all of it. */
+type Problems = string[];
+
+function read(file: string, problems: Problems, remedy: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    const reason =
+      errorCode(error) === 'ENOENT' ? `is missing; make it: ${remedy}` : `cannot be read: ${errorMessage(error)}`;
+    problems.push(`${file} ${reason}`);
+    return undefined;
+  }
+}
+
+/** Parses the PEM of a DKIM key. @throws Error saying what is wrong with it */
+export function parseDkimKey(pem: string, algorithm: DkimKeyPlace['algorithm']): KeyObject {
+  let key: KeyObject;
+  try {
+    key = createPrivateKey(pem);
+  } catch (cause) {
+    throw new Error(`is no private key in PEM form (${errorMessage(cause)})`, { cause });
+  }
+  if (key.asymmetricKeyType !== algorithm) {
+    throw new Error(`is a key of type ${key.asymmetricKeyType ?? 'unknown'}, the configuration says ${algorithm}`);
+  }
+  const bits = key.asymmetricKeyDetails?.modulusLength;
+  // RFC 8301 §3.2: verifiers take no RSA keys under 1,024 bits.
+  if (bits !== undefined && bits < shortestRsaBits)
+    throw new Error(`has ${bits} bits, want at least ${shortestRsaBits}`);
+  return key;
+}
+
+function loadDkimKey(place: DkimKeyPlace, problems: Problems): SigningKey[] {
+  const { domain, selector, algorithm, file } = place;
+  const pem = read(file, problems, `postern dkim keygen ${domain} --selector ${selector} --algorithm ${algorithm}`);
+  if (pem === undefined) return [];
+  try {
+    return [{ domain, selector, algorithm, key: parseDkimKey(pem, algorithm) }];
+  } catch (error) {
+    problems.push(`${file} ${errorMessage(error)}`);
+    return [];
+  }
+}
+
+function loadTls(place: TlsPlace, problems: Problems): TlsKeys[] {
+  const { host, certificateFile, privateKeyFile } = place;
+  const remedy =
+    `put the certificate chain and its key there, or for a self-signed one: openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 ` +
+    `-nodes -days 3650 -subj /CN=${host} -addext subjectAltName=DNS:${host} -keyout ${privateKeyFile} -out ${certificateFile}`;
+  const certificate = read(certificateFile, problems, remedy);
+  const privateKey = read(privateKeyFile, problems, 'it belongs to fullchain.pem beside it');
+  if (certificate === undefined || privateKey === undefined) return [];
+  try {
+    createSecureContext({ cert: certificate, key: privateKey });
+    return [{ host, certificate, privateKey, notAfter: new X509Certificate(certificate).validToDate.getTime() }];
+  } catch (error) {
+    problems.push(
+      `${certificateFile} and privkey.pem beside it are no certificate and its key: ${errorMessage(error)}`,
+    );
+    return [];
+  }
+}
+
+function loadHmacKey(file: string, problems: Problems): KeyObject | undefined {
+  const text = read(file, problems, `openssl rand -base64 32 > ${file}`);
+  if (text === undefined) return undefined;
+  const octets = Buffer.from(text.trim());
+  if (octets.length >= shortestHmacKey) return createSecretKey(octets);
+  problems.push(
+    `${file} has ${octets.length} octets, want at least ${shortestHmacKey}; make it: openssl rand -base64 32 > ${file}`,
+  );
+  return undefined;
+}
+
+/**
+ * Reads all keys that the configuration uses.
+ * @throws ConfigurationError with a line for each file that is missing or wrong
+ */
+export function loadKeys(config: Config): Keys {
+  const problems: Problems = [];
+  const signing = Map.groupBy(
+    signingKeyPlaces(config).flatMap((place) => loadDkimKey(place, problems)),
+    ({ domain }) => domain,
+  );
+  const platform = platformKeyPlaces(config).flatMap((place) => loadDkimKey(place, problems));
+  const hmacKey = loadHmacKey(config.platform.hmacKeyFile, problems);
+  const tls = new Map(
+    tlsPlaces(config)
+      .flatMap((place) => loadTls(place, problems))
+      .map((keys) => [keys.host, keys]),
+  );
+  if (problems.length > 0 || !hmacKey) throw new ConfigurationError(problems.join('\n'));
+  return { signing, platform, hmacKey, tls };
+}

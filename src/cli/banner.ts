@@ -1,0 +1,54 @@
+// What a newcomer sees at the first start of the embedded default (D95): the token, once, and commands to try it with.
+// It goes to standard error, never through the log.
+
+import { join } from 'node:path';
+import type { Listening } from '../gateway.ts';
+
+/** What the banner is about. */
+export interface BannerFacts {
+  readonly token: string;
+  readonly account: string;
+  /** A sending domain of that account. */
+  readonly domain: string;
+  readonly listening: readonly Listening[];
+  /** Name of the listener that takes STARTTLS. */
+  readonly listenerName: string;
+  /** PEM file of the certificate that the listener shows. */
+  readonly certificateFile: string;
+  /** The Maildir that captured mail lands in; absent when mail is relayed. */
+  readonly captureFolder?: string;
+}
+
+function shown(host: string): string {
+  return host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+}
+
+/** The banner's text, with line ends. */
+export function renderBanner(facts: BannerFacts): string {
+  const listener = facts.listening.find(({ name }) => name === facts.listenerName);
+  if (!listener) return `\nToken of ${facts.account}, shown this once: ${facts.token}\n\n`;
+  const host = shown(listener.host);
+  const target = `${host}:${listener.port}`;
+  const from = `hello@${facts.domain}`;
+  const result = facts.captureFolder
+    ? `Each prints a 250 with the Message-ID; the signed message is then in
+  ${join(facts.captureFolder, 'new')}`
+    : 'Each prints a 250 with the Message-ID; the message is then relayed by the configured route.';
+  return `
+Postern is ready. Token of account "${facts.account}", shown this once:
+
+  ${facts.token}
+
+Send a first message with either of these:
+
+  swaks --server ${target} --tls --auth PLAIN --auth-user api_token --auth-password '${facts.token}' \\
+    --from ${from} --to you@example.net --header 'Subject: Hello' --body 'A first message.'
+
+  printf 'From: ${from}\\r\\nTo: you@example.net\\r\\nSubject: Hello\\r\\n\\r\\nA first message.\\r\\n' |
+    curl --ssl-reqd --cacert '${facts.certificateFile}' --url 'smtp://${target}' --user 'api_token:${facts.token}' \\
+    --mail-from ${from} --mail-rcpt you@example.net --upload-file - -v
+
+${result}
+
+`;
+}

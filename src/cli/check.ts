@@ -1,0 +1,194 @@
+// postern check: the verdict on a message before anything is sent (D47). It judges and builds with the very code of the
+// server, and queues nothing.
+
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Submitter } from '../accounts/account.ts';
+import type { Accounts } from '../accounts/accounts.ts';
+import { createAccounts } from '../accounts/create-accounts.ts';
+import { systemClock } from '../base/clock.ts';
+import { openDatabase } from '../base/database.ts';
+import { errorMessage, UsageError } from '../base/errors.ts';
+import { randomHex } from '../base/ids.ts';
+import { loadKeys } from '../bootstrap.ts';
+import { type Config, loadConfig } from '../config.ts';
+import { buildParts } from '../gateway.ts';
+import { readMessage } from '../mail/header-reader.ts';
+import { type Explanation, explain, type HeaderExplanation } from '../policy/explain.ts';
+import type { Submission } from '../policy/submission.ts';
+import type { Violation } from '../policy/violation.ts';
+import { bodyViolations, build } from '../submit.ts';
+import { type CommandIo, configOption, defineCommand, table } from './command.ts';
+
+/** What is said of one file. */
+interface Verdict {
+  readonly file: string;
+  readonly explanation: Explanation;
+  /** The explanation's, then those of the body. */
+  readonly violations: readonly Violation[];
+  /** The message as it would leave. */
+  readonly asSent?: string;
+}
+
+/** A file saved on Unix often has LF alone; judged as it stands every header of it would be refused for that. */
+function withSmtpLineEnds(octets: Buffer): Buffer {
+  if (octets.includes('\r\n') || !octets.includes('\n')) return octets;
+  return Buffer.from(octets.toString('latin1').replaceAll('\n', '\r\n'), 'latin1');
+}
+
+function readMessageFile(file: string, cwd: string): Buffer {
+  try {
+    return withSmtpLineEnds(readFileSync(file === '-' ? 0 : resolve(cwd, file)));
+  } catch (cause) {
+    throw new UsageError(`Cannot read "${file}": ${errorMessage(cause)}`, { cause });
+  }
+}
+
+/** The submitter whose settings apply: `account/credential`, else the development one, else the first there is. */
+function findSubmitter(config: Config, accounts: Accounts, named: string | undefined): Submitter {
+  const [account = '', credential = ''] = (named ?? defaultSubmitter(config)).split('/');
+  const found = accounts.submitter(account, credential);
+  if (!found) throw new UsageError(`--as wants ACCOUNT/CREDENTIAL of the configuration, got "${named ?? ''}"`);
+  return found;
+}
+
+function defaultSubmitter({ development, accounts }: Config): string {
+  if (development) return `${development.account}/${development.credential}`;
+  const account = accounts.find(({ credentials }) => credentials.size > 0);
+  if (!account) throw new UsageError('The configuration has no credential to judge the message for');
+  return `${account.name}/${[...account.credentials.keys()][0]}`;
+}
+
+function submissionOf(octets: Buffer, submitter: Submitter, recipients: readonly string[]): Submission {
+  const { fields, body, tooLarge } = readMessage(octets);
+  const { credential } = submitter;
+  return {
+    via: {
+      kind: 'smtp',
+      sessionId: randomHex(8),
+      helo: 'check.invalid',
+      protocol: 'ESMTPSA',
+      legacyCharset: credential.legacyCharset ?? 'windows-1252',
+      trustedHop: credential.trustedHop,
+      lineEndings: 'fix',
+    },
+    submitter,
+    envelope: { reversePath: '', recipients, smtputf8: false, requireTls: false },
+    fields,
+    ...(tooLarge ? { headerSectionTooLarge: true } : {}),
+    body: { kind: 'mime', bytes: body },
+    size: octets.length,
+  };
+}
+
+function headerLine({ name, verdict, rule, standard, violation }: HeaderExplanation): readonly [string, string] {
+  const why = violation ? `${violation.code}: ${violation.message}` : `${rule}${standard ? ` (${standard})` : ''}`;
+  return [`${printable(name)}: ${verdict}`, why];
+}
+
+/** Names come from the message: nothing in them may move a terminal's cursor. */
+function printable(text: string): string {
+  return text.replace(/[^\x20-\x7e]/g, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`);
+}
+
+function verdictText({ file, explanation, violations }: Verdict): string {
+  const { headers, usage, limits } = explanation;
+  const shown = new Set(headers.map(({ violation }) => violation));
+  const rest = violations.filter((violation) => !shown.has(violation));
+  const lines = [
+    `${file}: ${violations.length === 0 ? 'admitted' : `refused, ${violations.length} reason${violations.length === 1 ? '' : 's'}`}`,
+    ...table(headers.map(headerLine)),
+    ...rest.map(({ code, message }) => `  ${code}: ${message}`),
+    `  ${usage.allowlisted} of ${limits.allowlisted} allowlisted headers, ${usage.bytes} of ${limits.totalBytes} bytes`,
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function verdictJson({ file, explanation, violations, asSent }: Verdict): string {
+  const { headers, usage, limits } = explanation;
+  const verdict = { file, admitted: violations.length === 0, headers, violations, usage, limits };
+  return `${JSON.stringify({ ...verdict, ...(asSent === undefined ? {} : { asSent }) })}\n`;
+}
+
+/** The command. */
+export const checkCommand = defineCommand({
+  name: 'check',
+  summary: 'Judge messages as the gateway would: each header’s verdict with its rule; nothing is sent',
+  synopsis: 'FILE...',
+  arguments: { min: 1, max: 10_000 },
+  details: 'A FILE of - is standard input. A file with line ends of LF alone is read as if they were CRLF.',
+  options: {
+    as: {
+      value: 'ACCOUNT/CREDENTIAL',
+      summary: 'whose sending domains and settings apply (default: the development credential)',
+    },
+    to: { value: 'ADDRESS', summary: 'the recipient that is assumed (default: recipient@example.net)' },
+    'as-sent': { summary: 'print the message as it would leave, signed; its verdict goes to standard error' },
+    json: { summary: 'one JSON object a file' },
+    ...configOption,
+  },
+  examples: [
+    'postern check message.eml',
+    'postern check --as dev/cron --json *.eml',
+    'postern check --as-sent message.eml > sent.eml',
+  ],
+  exitCodes: {
+    1: 'a message would be refused',
+    78: 'the configuration is wrong, or a key that --as-sent needs is missing',
+  },
+  run: async ({ options, args }, io) => {
+    const config = loadConfig({
+      ...(options.config === undefined ? {} : { file: options.config }),
+      env: io.env,
+      cwd: io.cwd,
+    });
+    const database = openDatabase(':memory:');
+    try {
+      const accounts = createAccounts({ accounts: config.accounts, tokens: [], database, clock: systemClock });
+      const submitter = findSubmitter(config, accounts, options.as);
+      const recipients = [options.to ?? 'recipient@example.net'];
+      let exitCode = 0;
+      for (const file of args) {
+        const submission = submissionOf(readMessageFile(file, io.cwd), submitter, recipients);
+        const verdict = await judge({ file, submission, accounts, config, asSent: options['as-sent'] === true });
+        print(verdict, { io, json: options.json === true, asSent: options['as-sent'] === true });
+        if (verdict.violations.length > 0) exitCode = 1;
+      }
+      return exitCode;
+    } finally {
+      database.close();
+    }
+  },
+});
+
+async function judge(of: {
+  readonly file: string;
+  readonly submission: Submission;
+  readonly accounts: Accounts;
+  readonly config: Config;
+  readonly asSent: boolean;
+}): Promise<Verdict> {
+  const { file, submission, accounts, config } = of;
+  const explanation = explain(submission, {
+    sendingDomain: (account, domain) => accounts.sendingDomain(account, domain),
+  });
+  const violations = [...explanation.violations, ...(await bodyViolations(submission))];
+  if (!of.asSent || violations.length > 0) return { file, explanation, violations };
+  const built = await build(submission, buildParts(config, loadKeys(config), accounts, systemClock));
+  if (!built.ok) return { file, explanation, violations: built.violations };
+  const { head, body } = built.signed;
+  return { file, explanation, violations, asSent: head.toString('utf8') + body.toString('latin1') };
+}
+
+function print(
+  verdict: Verdict,
+  to: { readonly io: CommandIo; readonly json: boolean; readonly asSent: boolean },
+): void {
+  const { io } = to;
+  if (to.json) {
+    io.stdout.write(verdictJson(verdict));
+    return;
+  }
+  (to.asSent ? io.stderr : io.stdout).write(verdictText(verdict));
+  if (verdict.asSent !== undefined) io.stdout.write(verdict.asSent);
+}

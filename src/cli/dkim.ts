@@ -1,0 +1,133 @@
+// `postern dkim`: makes signing keys and tells their DNS records (D27, D92).
+
+import { readFileSync } from 'node:fs';
+import type { DkimKeyName } from '../accounts/account.ts';
+import { errorCode, errorMessage, UsageError } from '../base/errors.ts';
+import { dkimRecord, generateDkimKey, zoneFileLine } from '../bootstrap/dkim-key.ts';
+import { createFile, replaceFile } from '../bootstrap/key-files.ts';
+import { dkimKeyFile } from '../bootstrap/key-paths.ts';
+import { parseDkimKey } from '../bootstrap/load-keys.ts';
+import type { Config } from '../config.ts';
+import { asciiDomain } from '../mail/domain.ts';
+import { type CommandIo, configOption, defineCommand } from './command.ts';
+import { defineGroup } from './command-table.ts';
+import { configExitCode, configFor } from './load-config.ts';
+
+/** The domain of a command line, as an A-label. @throws UsageError */
+function domainOf(text: string): string {
+  const domain = asciiDomain(text);
+  if (domain === undefined) throw new UsageError(`got "${text}", want a domain name`);
+  return domain;
+}
+
+function selectorOf(text: string): string {
+  if (/^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/.test(text)) return text;
+  throw new UsageError(`--selector: got "${text}", want letters, digits and -, such as s1`);
+}
+
+function algorithmOf(text: string): DkimKeyName['algorithm'] {
+  if (text === 'rsa' || text === 'ed25519') return text;
+  throw new UsageError(`--algorithm: got "${text}", want rsa or ed25519`);
+}
+
+/** The keys that the configuration names for a domain: a sending domain's, or the platform's. */
+function configuredKeys(config: Config, domain: string): readonly DkimKeyName[] | undefined {
+  if (domain === config.platform.domain) return config.platform.dkim;
+  return config.accounts.flatMap((account) => account.sendingDomains).find(({ name }) => name === domain)?.dkim;
+}
+
+function printRecord(
+  io: CommandIo,
+  pem: string,
+  at: { readonly domain: string; readonly selector: string; readonly algorithm: DkimKeyName['algorithm'] },
+): void {
+  const record = dkimRecord(parseDkimKey(pem, at.algorithm), at);
+  io.stdout.write(`${zoneFileLine(record)}\n`);
+}
+
+const keygen = defineCommand({
+  name: 'keygen',
+  summary: 'Make a signing key for a domain and print its DNS record',
+  synopsis: 'DOMAIN',
+  arguments: { min: 1, max: 1 },
+  details:
+    'Writes certs/dkim/DOMAIN/SELECTOR.pem (mode 0600) under certsDir. Publish the record before mail is signed with the\n' +
+    'key. A key that is there is only replaced with --force; a running server reads keys when it starts.',
+  options: {
+    selector: { value: 'NAME', short: 's', summary: 'the selector (default: the first of the configuration, else s1)' },
+    algorithm: {
+      value: 'NAME',
+      summary: 'rsa (2,048 bits) or ed25519 (default: what the configuration says, else rsa)',
+    },
+    force: { summary: 'replace the key that is there' },
+    ...configOption,
+  },
+  examples: ['postern dkim keygen example.com', 'postern dkim keygen example.com --selector e1 --algorithm ed25519'],
+  exitCodes: { 1: 'there is a key already', ...configExitCode },
+  async run({ options, args: [given = ''] }, io) {
+    const domain = domainOf(given);
+    const wanted = options.algorithm === undefined ? undefined : algorithmOf(options.algorithm);
+    const config = configFor(io, options.config);
+    const configured = configuredKeys(config, domain);
+    const selector = selectorOf(options.selector ?? configured?.[0]?.selector ?? 's1');
+    const named = configured?.find((key) => key.selector === selector);
+    const algorithm = wanted ?? named?.algorithm ?? 'rsa';
+    const file = dkimKeyFile(config.certsDir, domain, selector);
+    const pem = await generateDkimKey(algorithm);
+    if (options.force) replaceFile(file, pem);
+    else if (!createFile(file, pem)) {
+      io.stderr.write(`There is a key already: ${file}; --force replaces it, another --selector leaves it.\n`);
+      return 1;
+    }
+    io.stderr.write(`Wrote ${file}\n`);
+    printRecord(io, pem, { domain, selector, algorithm });
+    if (named?.algorithm !== algorithm) {
+      io.stderr.write(
+        `The configuration does not name it yet: dkim: [{ selector: ${selector}, algorithm: ${algorithm} }] of ${domain}\n`,
+      );
+    }
+    return 0;
+  },
+});
+
+const record = defineCommand({
+  name: 'record',
+  summary: "Print the DNS records of a domain's signing keys",
+  synopsis: 'DOMAIN',
+  arguments: { min: 1, max: 1 },
+  details: 'One line of a zone file for each key that the configuration names for DOMAIN.',
+  options: { selector: { value: 'NAME', short: 's', summary: 'only this selector' }, ...configOption },
+  examples: ['postern dkim record example.com', 'postern dkim record example.com --selector s1'],
+  exitCodes: { 1: 'a key is missing or wrong', ...configExitCode },
+  run({ options, args: [given = ''] }, io) {
+    const domain = domainOf(given);
+    const config = configFor(io, options.config);
+    const named = configuredKeys(config, domain);
+    if (!named) throw new UsageError(`${domain} is no sending domain and not the platform's domain`);
+    const keys = named.filter(({ selector }) => options.selector === undefined || selector === options.selector);
+    if (keys.length === 0)
+      throw new UsageError(`--selector: ${domain} has ${named.map(({ selector }) => selector).join(', ')}`);
+    let exitCode = 0;
+    for (const { selector, algorithm } of keys) {
+      const file = dkimKeyFile(config.certsDir, domain, selector);
+      try {
+        printRecord(io, readFileSync(file, 'utf8'), { domain, selector, algorithm });
+      } catch (error) {
+        const remedy = `is missing; make it: postern dkim keygen ${domain} --selector ${selector} --algorithm ${algorithm}`;
+        io.stderr.write(`${file} ${errorCode(error) === 'ENOENT' ? remedy : errorMessage(error)}\n`);
+        exitCode = 1;
+      }
+    }
+    return Promise.resolve(exitCode);
+  },
+});
+
+/** The commands about signing keys. */
+export const dkimCommands = defineGroup(
+  'dkim',
+  { summary: 'Make signing keys and print their DNS records' },
+  {
+    keygen: { summary: keygen.summary, load: () => Promise.resolve(keygen) },
+    record: { summary: record.summary, load: () => Promise.resolve(record) },
+  },
+);

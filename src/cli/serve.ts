@@ -1,0 +1,107 @@
+// postern serve: the gateway in the foreground until SIGTERM or SIGINT (D95, D97).
+
+import { join } from 'node:path';
+import { systemClock } from '../base/clock.ts';
+import { openDatabase } from '../base/database.ts';
+import { type Logger, openLog } from '../base/log.ts';
+import { type Bootstrapped, bootstrap, loadKeys } from '../bootstrap.ts';
+import { type Config, configuredTokens, loadConfig } from '../config.ts';
+import { type Gateway, openGateway } from '../gateway.ts';
+import { renderBanner } from './banner.ts';
+import { type CommandIo, configOption, defineCommand } from './command.ts';
+
+/** Resolves at the first signal; a second one ends the process at once. */
+function untilSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    const onSignal = (signal: NodeJS.Signals): void => {
+      resolve(signal);
+      process.once(signal, () => process.exit(1));
+    };
+    process.once('SIGTERM', onSignal);
+    process.once('SIGINT', onSignal);
+  });
+}
+
+/** Anything that nobody caught: the spool is safe on disk at every moment, so the honest end is to say why and stop. */
+function dieOnSurprise(log: Logger, flush: () => void): void {
+  process.on('uncaughtException', (error) => {
+    log.fatal({ err: error }, 'an unexpected error ends the process');
+    flush();
+    process.exit(1);
+  });
+}
+
+function banner(config: Config, gateway: Gateway, { token }: Bootstrapped): string | undefined {
+  if (token?.kind !== 'made') return undefined;
+  const listener = config.smtp.listeners.find(({ tls, credential }) => tls === 'starttls' && !credential);
+  const route = config.delivery.routes.at(-1);
+  const account = config.accounts.find(({ name }) => name === token.account);
+  return renderBanner({
+    token: token.token,
+    account: token.account,
+    domain: account?.sendingDomains[0]?.name ?? 'example.com',
+    listening: gateway.listening,
+    listenerName: listener?.name ?? '',
+    certificateFile: join(config.certsDir, 'tls', config.smtp.hostname, 'fullchain.pem'),
+    ...(route?.type === 'capture' ? { captureFolder: route.folder } : {}),
+  });
+}
+
+/** Opens everything and stays until a signal; what could not be opened is closed again. */
+async function serve(config: Config, io: CommandIo, log: Logger): Promise<void> {
+  const database = openDatabase(config.database.file);
+  let gateway: Gateway;
+  let made: Bootstrapped;
+  try {
+    made = await bootstrap(config, { env: io.env, database, clock: systemClock });
+    for (const line of [...config.warnings, ...made.missing]) log.warn(line);
+    for (const file of made.made) log.info({ file }, 'made for development');
+    const tokens = configuredTokens(config, io.env);
+    gateway = await openGateway({ config, keys: loadKeys(config), tokens, database, log });
+  } catch (error) {
+    if (database.isOpen) database.close();
+    throw error;
+  }
+  const signalled = untilSignal();
+  log.info({ listeners: gateway.listening, dataDir: config.dataDir }, 'listening');
+  const text = banner(config, gateway, made);
+  if (text !== undefined) io.stderr.write(text);
+  const signal = await signalled;
+  log.info({ signal, drainSeconds: config.drainSeconds }, 'draining');
+  await gateway.stop();
+  log.info('stopped');
+}
+
+/** The command. */
+export const serveCommand = defineCommand({
+  name: 'serve',
+  summary: 'Run the gateway in the foreground until SIGTERM',
+  synopsis: '',
+  arguments: { min: 0, max: 0 },
+  details: `With the shipped configuration: SMTP on 127.0.0.1:2587 (STARTTLS) and 127.0.0.1:2465 (TLS), health on
+127.0.0.1:8080, mail captured into data/capture/new; keys, a certificate and a token are made at the first start.
+POSTERN_RELAY=smtp://host:port relays for real. The environment's POSTERN_* wins over the file; docs/operations.md
+lists it all. SIGTERM stops accepting, finishes what is in flight and exits 0.`,
+  options: configOption,
+  examples: [
+    'postern serve',
+    'POSTERN_RELAY=smtp://127.0.0.1:1025 postern serve',
+    'postern serve --config /etc/postern/postern.yaml',
+  ],
+  exitCodes: { 1: 'a listener or the database could not be opened', 78: 'the configuration is wrong' },
+  run: async ({ options }, io) => {
+    const config = loadConfig({
+      ...(options.config === undefined ? {} : { file: options.config }),
+      env: io.env,
+      cwd: io.cwd,
+    });
+    const { log, flush } = openLog(config.log.level);
+    dieOnSurprise(log, flush);
+    try {
+      await serve(config, io, log);
+      return 0;
+    } finally {
+      flush();
+    }
+  },
+});

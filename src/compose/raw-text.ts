@@ -1,0 +1,16 @@
+// The text of a field from its octets, as the policy reads it too: unfolded, trimmed, 8-bit octets decoded (D13).
+
+import { decodeRaw } from '../mail/charset.ts';
+import { trimBlanks, unfold } from '../mail/header-text.ts';
+
+const lineBreaks = /[\r\n\0]/g;
+
+/**
+ * Reads a field body.
+ * @param rawBytes behind the colon; folds may be in it
+ * @param legacyCharset for octets that are no UTF-8
+ * @returns one line: a CR, LF or NUL that is no fold's has become a blank
+ */
+export function readRaw(rawBytes: Buffer, legacyCharset: string): string {
+  return trimBlanks(unfold(decodeRaw(rawBytes, legacyCharset)).replace(lineBreaks, ' '));
+}

@@ -1,0 +1,171 @@
+// Reads and checks the configuration once: YAML, schema, environment, entries against one another; then typed and
+// frozen, each part with its own slice (D95, D96, D99).
+
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { ConfigurationError, errorCode, errorMessage } from './base/errors.ts';
+import { accountsFaults, zonesFaults } from './config/account-checks.ts';
+import { type CompleteContents, complete, edge, proxy, restLimits } from './config/defaults.ts';
+import { applyEnvironment, type Overridden } from './config/environment.ts';
+import { type Fault, formatPath } from './config/fault.ts';
+import * as mailChecks from './config/mail-checks.ts';
+import * as accountParts from './config/resolve-accounts.ts';
+import * as mailParts from './config/resolve-mail.ts';
+import type { FileContents, Section } from './config/schema.ts';
+import type { Environment } from './config/secrets.ts';
+import type { Config } from './config/settings.ts';
+import { parseSource, type Source } from './config/source.ts';
+import { isFileContents, schemaFaults } from './config/validate.ts';
+import { warningsOf } from './config/warnings.ts';
+
+export { configuredTokens, developmentToken, type Environment, missingSecrets, readSecret } from './config/secrets.ts';
+export type * from './config/settings.ts';
+
+/** Where a configuration is looked for. */
+export interface ConfigPlace {
+  /** Wins over POSTERN_CONFIG; relative to `cwd`. */
+  readonly file?: string;
+  readonly env: Environment;
+  readonly cwd: string;
+}
+
+/** Checks of entries against one another; each runs where the sections that it reads are of the right shape. */
+const crossChecks: readonly {
+  readonly reads: readonly Section[];
+  readonly check: (contents: CompleteContents) => Fault[];
+}[] = [
+  { reads: ['development', 'accounts'], check: mailChecks.developmentFaults },
+  { reads: ['database'], check: mailChecks.databaseFaults },
+  { reads: ['platform'], check: mailChecks.platformFaults },
+  { reads: ['smtp', 'accounts'], check: mailChecks.smtpFaults },
+  { reads: ['routes', 'accounts'], check: mailChecks.routesFaults },
+  { reads: ['delivery'], check: mailChecks.deliveryFaults },
+  { reads: ['accounts'], check: accountsFaults },
+  { reads: ['zones', 'accounts', 'http'], check: zonesFaults },
+];
+
+function readText(file: string, named: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (cause) {
+    const reason = errorCode(cause) === 'ENOENT' ? 'there is no such file' : errorMessage(cause);
+    throw new ConfigurationError(`${named}: cannot be read: ${reason}; name another with --config or POSTERN_CONFIG`, {
+      cause,
+    });
+  }
+}
+
+/** A section left empty is an absent one; `development:` alone means it with its defaults (D95). */
+function withoutEmptySections(contents: unknown): unknown {
+  if (typeof contents !== 'object' || contents === null || Array.isArray(contents)) return contents;
+  const entries = Object.entries(contents).map(([key, value]: [string, unknown]): [string, unknown] => [
+    key,
+    value === null && key === 'development' ? {} : value,
+  ]);
+  return Object.fromEntries(entries.filter(([, value]) => value !== null));
+}
+
+/** What is left of the contents without the sections that have faults. */
+function soundSections(contents: unknown, faults: readonly Fault[]): FileContents {
+  if (typeof contents !== 'object' || contents === null) return {};
+  const faulty = new Set(faults.map(({ path }) => path[0]));
+  const sound = Object.fromEntries(Object.entries(contents).filter(([key]) => !faulty.has(key)));
+  return isFileContents(sound) ? sound : {};
+}
+
+/** Lines of faults in the order of the text, those of the environment's values behind them. */
+function faultLines(
+  faults: readonly Fault[],
+  at: { readonly file: string; readonly source: Source; readonly origins: Overridden['origins'] },
+): string[] {
+  const inFile: { readonly line: number; readonly column: number; readonly text: string }[] = [];
+  const inEnvironment: string[] = [];
+  for (const fault of faults) {
+    const path = formatPath(fault.path);
+    const variable = at.origins.get(path);
+    if (variable !== undefined) inEnvironment.push(`${variable}: ${path}: ${fault.text}`);
+    else inFile.push({ ...at.source.locate(fault), text: `${path}: ${fault.text}` });
+  }
+  inFile.sort((a, b) => a.line - b.line || a.column - b.column);
+  return [...inFile.map(({ line, column, text }) => `${at.file}:${line}:${column}: ${text}`), ...inEnvironment];
+}
+
+function refuse(lines: readonly string[]): void {
+  if (lines.length > 0) throw new ConfigurationError(lines.join('\n'));
+}
+
+/** Freezes a value and all in it; getters stay getters. */
+function deepFreeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
+  Object.freeze(value);
+  for (const descriptor of Object.values(Object.getOwnPropertyDescriptors(value))) deepFreeze(descriptor.value);
+  return value;
+}
+
+function databaseFile(url: string, dataDir: string): string {
+  return resolve(dataDir, url.replace(/^sqlite:(?:\/\/)?/, ''));
+}
+
+function build(
+  { contents, relay }: Overridden,
+  place: { readonly file: string; readonly cwd: string; readonly env: Environment },
+): Config {
+  const { file, cwd, env } = place;
+  const folders = { cwd, dataDir: resolve(cwd, contents.dataDir), certsDir: resolve(cwd, contents.certsDir) };
+  const development = accountParts.resolveDevelopment(contents);
+  const { delivery, routeSecrets } = mailParts.resolveDelivery({ contents, folders, env }, relay);
+  const smtp = mailParts.resolveSmtp(contents);
+  return {
+    file,
+    dataDir: folders.dataDir,
+    certsDir: folders.certsDir,
+    database: { file: databaseFile(contents.database.url, folders.dataDir) },
+    log: { level: contents.log.level ?? 'info' },
+    drainSeconds: contents.drainSeconds,
+    ...(development ? { development } : {}),
+    platform: mailParts.resolvePlatform(contents, folders),
+    smtp,
+    rest: { limits: { ...restLimits, ...contents.rest.limits } },
+    http: mailParts.resolveHttp(contents),
+    delivery,
+    accounts: contents.accounts.map(accountParts.resolveAccount),
+    tokens: accountParts.resolveTokens(contents, folders),
+    routeSecrets,
+    edge: { ...edge, trustedProxies: [], ...contents.edge },
+    proxy: {
+      ipv4Pool: proxy.ipv4Pool,
+      portOffset: development ? proxy.developmentPortOffset : 0,
+      originDeny: [...proxy.originDeny],
+      ...contents.proxy,
+    },
+    edgeAccounts: contents.accounts.map(accountParts.resolveEdgeAccount),
+    zones: contents.zones.map((zone) => accountParts.resolveZone(contents, zone)),
+    warnings: warningsOf(smtp, delivery, env),
+  };
+}
+
+/**
+ * Loads the configuration: the file named, else POSTERN_CONFIG's, else config/postern.yaml, all relative to `cwd`.
+ * Secrets are not read here.
+ * @throws ConfigurationError with one line for each thing that is wrong: file, line, column, path, value and what is
+ *   wanted
+ */
+export function loadConfig(place: ConfigPlace): Config {
+  const { env, cwd } = place;
+  const named = place.file ?? (env['POSTERN_CONFIG'] || 'config/postern.yaml');
+  const file = resolve(cwd, named);
+  const source = parseSource(readText(file, named));
+  refuse(source.syntaxFaults.map(({ position, text }) => `${named}:${position.line}:${position.column}: ${text}`));
+  const contents = withoutEmptySections(source.contents);
+  const shapeFaults = schemaFaults(contents);
+  const overridden = applyEnvironment(complete(soundSections(contents, shapeFaults)), env);
+  const faulty = new Set(shapeFaults.map(({ path }) => path[0]));
+  const crossFaults = crossChecks
+    .filter(({ reads }) => !reads.some((section) => faulty.has(section)))
+    .flatMap(({ check }) => check(overridden.contents));
+  refuse([
+    ...faultLines([...shapeFaults, ...crossFaults], { file: named, source, origins: overridden.origins }),
+    ...overridden.faults,
+  ]);
+  return deepFreeze(build(overridden, { file, cwd, env }));
+}

@@ -1,0 +1,146 @@
+// What the schema cannot say about accounts, credentials and zones (D4a, D50, D65, D67, D93, D99).
+
+import { asciiDomain } from '../mail/domain.ts';
+import { type CompleteContents, http } from './defaults.ts';
+import { type ConfigPath, type Fault, quote } from './fault.ts';
+import { findAccount, repeated, unknownAccount } from './mail-checks.ts';
+import type { AccountEntry, CredentialEntry } from './schema.ts';
+
+// D3, D4a: the message's own fields and the body's description, which nobody may have removed.
+const neverStripped = new Set([
+  'from',
+  'to',
+  'cc',
+  'bcc',
+  'subject',
+  'reply-to',
+  'mime-version',
+  'content-type',
+  'content-transfer-encoding',
+  'content-disposition',
+  'content-id',
+  'content-description',
+  'content-location',
+]);
+
+function credentialFaults(credential: CredentialEntry, path: ConfigPath): Fault[] {
+  const sources = (['tokenEnv', 'tokenFile', 'tokenSha256'] as const).filter((key) => credential[key] !== undefined);
+  const strip = (credential.strip ?? []).flatMap((name, index) =>
+    neverStripped.has(name.toLowerCase())
+      ? [
+          {
+            path: [...path, 'strip', index],
+            text: `got ${quote(name)}, which is part of the message itself; it cannot be stripped (D4a)`,
+          },
+        ]
+      : [],
+  );
+  if (sources.length < 2) return strip;
+  return [
+    ...strip,
+    {
+      path: [...path, sources[1] ?? ''],
+      text: `stands beside ${sources[0]}; want at most one of tokenEnv, tokenFile, tokenSha256`,
+      atKey: true,
+    },
+  ];
+}
+
+type CustomErrors = AccountEntry['customErrors'];
+
+/** D65: what rules and pages may hold, and that plan `free` has no rules. */
+function customErrorFaults(customErrors: CustomErrors, plan: string, path: ConfigPath): Fault[] {
+  const faults: Fault[] = [];
+  const { rules = [], errorPage } = customErrors ?? {};
+  if (plan === 'free' && rules.length > 0) {
+    faults.push({ path: [...path, 'rules'], text: 'plan free has no Custom Error Rules (D65)', atKey: true });
+  }
+  for (const [index, rule] of rules.entries()) {
+    const octets = Buffer.byteLength(rule.content);
+    if (octets > 10_240)
+      faults.push({ path: [...path, 'rules', index, 'content'], text: `is ${octets} octets, want at most 10240` });
+  }
+  if (!errorPage) return faults;
+  const octets = Buffer.byteLength(errorPage.html ?? '');
+  if (octets > 1_500_000)
+    faults.push({ path: [...path, 'errorPage', 'html'], text: `is ${octets} octets, want at most 1500000` });
+  if ((errorPage.html === undefined) === (errorPage.file === undefined)) {
+    faults.push({ path: [...path, 'errorPage'], text: 'want one of html and file' });
+  }
+  return faults;
+}
+
+function accountFaults(account: AccountEntry, path: ConfigPath): Fault[] {
+  const credentials = account.credentials ?? [];
+  return [
+    ...repeated(credentials.map(({ name }, index) => ({ key: name, path: [...path, 'credentials', index, 'name'] }))),
+    ...credentials.flatMap((credential, index) => credentialFaults(credential, [...path, 'credentials', index])),
+    ...(account.sendingDomains ?? []).flatMap(({ dkim = [] }, at) =>
+      repeated(
+        dkim.map(({ selector }, index) => ({
+          key: selector.toLowerCase(),
+          path: [...path, 'sendingDomains', at, 'dkim', index, 'selector'],
+        })),
+      ),
+    ),
+    ...customErrorFaults(account.customErrors, account.plan ?? 'enterprise', [...path, 'customErrors']),
+  ];
+}
+
+/** Accounts: names, ids and sending domains of their own (D50, D93). */
+export function accountsFaults(contents: CompleteContents): Fault[] {
+  const accounts = contents.accounts.map((account, index) => ({ account, path: ['accounts', index] as const }));
+  const domains = accounts.flatMap(({ account, path }) =>
+    (account.sendingDomains ?? []).map(({ name }, index) => ({
+      key: asciiDomain(name) ?? name,
+      path: [...path, 'sendingDomains', index, 'name'],
+    })),
+  );
+  return [
+    ...repeated(accounts.map(({ account, path }) => ({ key: account.name, path: [...path, 'name'] }))),
+    ...repeated(accounts.map(({ account, path }) => ({ key: account.id.toLowerCase(), path: [...path, 'id'] }))),
+    ...repeated(domains),
+    ...accounts.flatMap(({ account, path }) => accountFaults(account, path)),
+  ];
+}
+
+/** Zones: ids, names and hostnames of their own, an account that is there, no hostname of the API's (D67, D87). */
+export function zonesFaults(contents: CompleteContents): Fault[] {
+  const zones = contents.zones.map((zone, index) => ({ zone, path: ['zones', index] as const }));
+  const apiHosts = new Set((contents.http.apiHosts ?? http.apiHosts).map((host) => host.toLowerCase()));
+  const hostnames = zones.flatMap(({ zone, path }) =>
+    (zone.hostnames ?? [zone.name]).map((name, index) => ({
+      key: asciiDomain(name) ?? name,
+      path: zone.hostnames ? [...path, 'hostnames', index] : [...path, 'name'],
+    })),
+  );
+  const applications = zones.flatMap(({ zone, path }) =>
+    (zone.applications ?? []).map(({ id }, index) => ({
+      key: id.toLowerCase(),
+      path: [...path, 'applications', index, 'id'],
+    })),
+  );
+  return [
+    ...repeated(zones.map(({ zone, path }) => ({ key: asciiDomain(zone.name) ?? zone.name, path: [...path, 'name'] }))),
+    ...repeated(zones.map(({ zone, path }) => ({ key: zone.id.toLowerCase(), path: [...path, 'id'] }))),
+    ...repeated(hostnames.filter(({ path }) => path.at(-1) !== 'name')),
+    ...repeated(applications),
+    ...hostnames
+      .filter(({ key }) => apiHosts.has(key))
+      .map(({ key, path }) => ({
+        path,
+        text: `got ${quote(key)}, which is in http.apiHosts; a zone's hostname may not be (D67)`,
+      })),
+    ...zones.flatMap(({ zone, path }) => {
+      const account = findAccount(contents, zone.account);
+      if (!account) return [unknownAccount(contents, [...path, 'account'], zone.account)];
+      const plan = account.plan ?? 'enterprise';
+      const faults = customErrorFaults(zone.customErrors, plan, [...path, 'customErrors']);
+      if (plan !== 'free' || !zone.applications?.length) return faults;
+      return [
+        ...faults,
+        { path: [...path, 'applications'], text: 'plan free has no proxy applications (D99)', atKey: true },
+      ];
+    }),
+  ];
+}

@@ -1,0 +1,88 @@
+// The accounts' part of the schema: mail, edge and proxy keys are one list (D50, D65, D85, D93, D99).
+
+import { Type } from 'typebox';
+import * as value from './value-types.ts';
+
+const { Optional } = Type;
+
+/** Names of keys; the files are certs/dkim/<domain>/<selector>.pem. */
+export const dkimKeys = value.list(
+  value.object({ selector: value.selector, algorithm: Optional(value.choice('rsa', 'ed25519')) }),
+  { minItems: 1 },
+);
+
+const sendingDomain = value.object({
+  name: value.domain,
+  subdomains: Optional(value.boolean),
+  returnPathDomain: Optional(value.domain),
+  dkim: Optional(dkimKeys),
+});
+
+const scope = value.choice(
+  'email:send',
+  'email:suppressions',
+  'proxy:read',
+  'proxy:edit',
+  'edge:edit',
+  'ip_prefixes:read',
+  'admin',
+);
+
+const credential = value.object(
+  {
+    name: value.entryName,
+    scopes: Optional(value.list(scope, { minItems: 1 })),
+    tokenEnv: Optional(value.variableName),
+    tokenFile: Optional(value.filePath),
+    tokenSha256: Optional(value.sha256Hex),
+    strip: Optional(value.list(value.fieldName)),
+    trustedHop: Optional(value.boolean),
+    defaultDomain: Optional(value.domain),
+    legacyCharset: Optional(value.charset),
+  },
+  true,
+);
+
+const rule = value.object({
+  expression: value.words,
+  enabled: Optional(value.boolean),
+  content: value.content,
+  contentType: value.choice('text/html', 'text/plain', 'application/json', 'text/xml'),
+  statusCode: Optional(value.integer(400, 599)),
+});
+
+/** Custom Error Rules and the Error Page, of an account or a zone (D65). */
+export const customErrors = value.object({
+  rules: Optional(value.list(rule)),
+  errorPage: Optional(value.object({ html: Optional(value.content), file: Optional(value.filePath) })),
+});
+
+const virtualNetwork = value.object({
+  id: value.uuid,
+  name: value.words,
+  routes: value.list(value.network),
+  sourceAddress: Optional(value.ipAddress),
+});
+
+/** One account. */
+export const account = value.object({
+  name: value.accountName,
+  id: value.hexId,
+  plan: Optional(value.choice('free', 'payg', 'enterprise')),
+  email: Optional(value.words),
+  sendingDomains: Optional(value.list(sendingDomain)),
+  showClientAddress: Optional(value.boolean),
+  tlsRequiredNo: Optional(value.boolean),
+  limits: Optional(
+    value.object({
+      messagesPerMinute: Optional(value.integer(1, 1_000_000_000)),
+      recipientsPerDay: Optional(value.integer(1, 1_000_000_000)),
+    }),
+  ),
+  credentials: Optional(value.list(credential)),
+  entitlements: Optional(value.list(value.choice('ftp', 'edge_ips', 'smart_routing'))),
+  prefixes: Optional(value.list(value.network)),
+  globalKeyEnv: Optional(value.variableName),
+  virtualNetworks: Optional(value.list(virtualNetwork)),
+  customErrors: Optional(customErrors),
+});

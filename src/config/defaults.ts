@@ -1,0 +1,130 @@
+// What an absent key means (D42, D42a, D95, D99).
+
+import type { CredentialEntry, FileContents } from './schema.ts';
+import { everyScope } from './settings.ts';
+
+/** The contents with every section there; `development` alone may be absent, since its absence has a meaning (D95). */
+export type CompleteContents = Required<Omit<FileContents, 'development'>> & Pick<FileContents, 'development'>;
+
+/** D42; sizes in octets. */
+export const smtpLimits = {
+  messageBytes: 5_242_880,
+  recipients: 1000,
+  connections: 1000,
+  connectionsPerAddress: 100,
+  authFailures: 3,
+  authSeconds: 30,
+  commandSeconds: 60,
+  dataIdleSeconds: 300,
+  idleSeconds: 300,
+} as const;
+
+/** D42, D42a. */
+export const restLimits = {
+  messageBytes: 5_242_880,
+  requestBytes: 8_388_608,
+  recipients: 50,
+  attachments: 32,
+  subjectCharacters: 998,
+} as const;
+
+/** D42a. */
+export const retry = {
+  firstDelaySeconds: 60,
+  factor: 2,
+  maxDelaySeconds: 14_400,
+  jitter: 0.2,
+  expireAfterSeconds: 432_000,
+} as const;
+
+/** D66. */
+export const edge = {
+  maxHeaderBytes: 32_768,
+  connectTimeoutSeconds: 15,
+  responseTimeoutSeconds: 100,
+  trustedProxies: [],
+} as const;
+
+/** D84, D86. */
+export const proxy = {
+  ipv4Pool: '127.64.0.0/16',
+  /** In development: tcp/22 is privileged (D84). */
+  developmentPortOffset: 20_000,
+  originDeny: ['0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', 'fe80::/10', 'ff00::/8'],
+} as const;
+
+/** D67, D95. */
+export const http = {
+  listen: '127.0.0.1:8080',
+  tlsListen: '127.0.0.1:8443',
+  apiHosts: ['127.0.0.1', 'localhost'],
+} as const;
+
+/** D40a. */
+export const platform = {
+  domain: 'platform.example',
+  bounceDomain: 'bounces.platform.example',
+  hmacKeyFile: 'hmac.key',
+  dkim: [{ selector: 'p1', algorithm: 'rsa' }],
+} as const;
+
+/** The DKIM keys of a sending domain that names none. */
+export const domainKeys = [{ selector: 's1', algorithm: 'rsa' }] as const;
+
+/** D95. */
+export const development = { account: 'dev', credential: 'default' } as const;
+
+const listeners = [
+  { name: 'submission', listen: '127.0.0.1:2587', tls: 'starttls' },
+  { name: 'submissions', listen: '127.0.0.1:2465', tls: 'implicit' },
+] as const;
+
+const developmentCredential: CredentialEntry = {
+  name: development.credential,
+  tokenEnv: 'POSTERN_TOKEN',
+  scopes: [...everyScope],
+};
+
+const accounts: NonNullable<FileContents['accounts']> = [
+  {
+    name: development.account,
+    id: 'a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1',
+    sendingDomains: [{ name: 'example.com' }, { name: 'example.net' }, { name: 'example.org' }],
+    credentials: [developmentCredential],
+  },
+];
+
+/** The credentials of an account that lists none: one that may send; the development account's may do everything. */
+function defaultCredentials(
+  account: Pick<NonNullable<FileContents['accounts']>[number], 'name' | 'id'>,
+  setup: FileContents['development'],
+): CredentialEntry[] {
+  const name = setup?.account ?? development.account;
+  if (setup === undefined || (account.name !== name && account.id !== name)) return [{ name: 'default' }];
+  return [{ ...developmentCredential, name: setup.credential ?? development.credential }];
+}
+
+/** Fills in what the file leaves out as far as the shape goes; the numbers inside are filled in slice by slice. */
+export function complete(given: FileContents): CompleteContents {
+  return {
+    dataDir: './data',
+    certsDir: './certs',
+    database: { url: 'sqlite:postern.db' },
+    log: {},
+    drainSeconds: 30,
+    rest: {},
+    http: {},
+    edge: {},
+    proxy: {},
+    delivery: {},
+    zones: [],
+    routes: [{ name: 'default', type: 'capture' }],
+    ...given,
+    platform: { ...platform, dkim: [...platform.dkim], ...given.platform },
+    smtp: { hostname: 'mx.platform.example', listeners: [...listeners], ...given.smtp },
+    accounts: (given.accounts ?? accounts).map((account) => ({
+      ...account,
+      credentials: account.credentials ?? defaultCredentials(account, given.development),
+    })),
+  };
+}

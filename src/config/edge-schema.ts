@@ -1,0 +1,117 @@
+// The HTTP, edge and proxy parts of the schema (D60-D88, D99).
+
+import { Type } from 'typebox';
+import { customErrors } from './account-schema.ts';
+import * as value from './value-types.ts';
+
+const { Optional, Record, Union } = Type;
+
+/** `http`. */
+export const http = value.object({
+  listen: Optional(value.listen),
+  tlsListen: Optional(value.listenOrOff),
+  apiHosts: Optional(value.list(value.hostOrAddress)),
+  docsBaseUrl: Optional(value.url('http', 'https')),
+});
+
+/** `edge`. */
+export const edge = value.object({
+  maxHeaderBytes: Optional(value.integer(1024, 262_144, 'octets')),
+  connectTimeoutSeconds: Optional(value.seconds),
+  responseTimeoutSeconds: Optional(value.seconds),
+  trustedProxies: Optional(value.list(value.network)),
+});
+
+/** `proxy`. */
+export const proxy = value.object({
+  ipv4Pool: Optional(value.network),
+  portOffset: Optional(value.integer(0, 65_535)),
+  originDeny: Optional(value.list(value.network)),
+});
+
+// Only the shape: whether an application obeys the rules of D82 is judged where the API's are.
+const application = value.object({
+  id: value.hexId,
+  protocol: value.words,
+  dns: value.object({ type: value.words, name: value.words }),
+  origin_direct: Optional(value.list(value.words)),
+  origin_dns: Optional(
+    value.object({
+      name: value.words,
+      type: Optional(value.content),
+      ttl: Optional(Type.Integer({ want: 'a whole number' })),
+    }),
+  ),
+  origin_port: Optional(value.portRange),
+  edge_ips: Optional(
+    Union(
+      [
+        value.list(value.ipAddress),
+        value.object({
+          type: value.choice('static', 'dynamic'),
+          ips: Optional(value.list(value.ipAddress)),
+          connectivity: Optional(value.choice('all', 'ipv4', 'ipv6')),
+        }),
+      ],
+      { want: 'a list of IP addresses, or a mapping with type: static or dynamic' },
+    ),
+  ),
+  smart_routing: Optional(value.boolean),
+  virtual_network_id: Optional(value.words),
+  ip_firewall: Optional(value.boolean),
+  proxy_protocol: Optional(value.choice('off', 'v1', 'v2', 'simple')),
+  tls: Optional(value.choice('off', 'flexible', 'full', 'strict')),
+  traffic_type: Optional(value.choice('direct', 'http', 'https', 'ftp')),
+});
+
+const recordName = '^[A-Za-z0-9_@*](?:[A-Za-z0-9_.*-]{0,251}[A-Za-z0-9])?$';
+const records = Record(
+  Type.String({ pattern: recordName }),
+  value.object({
+    A: Optional(value.list(value.ipAddress)),
+    AAAA: Optional(value.list(value.ipAddress)),
+    CNAME: Optional(value.list(value.domain)),
+    MX: Optional(value.list(value.words)),
+    SRV: Optional(value.list(value.words)),
+    TXT: Optional(value.list(value.words)),
+  }),
+  { additionalProperties: false, want: 'a mapping of names in the zone to their records' },
+);
+
+const originUrl = value.url('http', 'https');
+
+/** One entry of `zones`. */
+export const zone = value.object({
+  name: value.domain,
+  id: value.hexId,
+  account: value.accountReference,
+  hostnames: Optional(value.list(value.domain)),
+  ipv4Quota: Optional(value.integer(0, 65_536)),
+  protocols: Optional(
+    value.object({
+      tcp: Optional(value.list(value.portRange)),
+      udp: Optional(value.list(value.portRange)),
+      unavailable: Optional(value.list(value.portOfTransport)),
+    }),
+  ),
+  records: Optional(records),
+  permittedOriginZones: Optional(value.list(value.domainOrAny)),
+  applications: Optional(value.list(application)),
+  loadBalancers: Optional(value.list(value.domain)),
+  drill: Optional(value.choice('dns-down', 'ipam-down', 'internal')),
+  customErrors: Optional(customErrors),
+  origin: Optional(
+    Union([originUrl, value.object({ url: originUrl, tls: Optional(value.choice('strict', 'full')) })], {
+      want: 'a URL of http:// or https://, or a mapping with url and tls',
+    }),
+  ),
+  block: Optional(value.list(value.network)),
+  allow: Optional(value.list(value.network)),
+  rateLimit: Optional(
+    value.object({
+      requests: value.integer(1, 1_000_000_000),
+      perSeconds: value.seconds,
+      retryAfterSeconds: Optional(value.integer(0, 86_400, 'seconds')),
+    }),
+  ),
+});

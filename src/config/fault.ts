@@ -1,0 +1,45 @@
+// One thing that is wrong with the configuration, and how it is told: place, path, value, what is wanted.
+
+/** The way to a value: keys and list positions from the top. */
+export type ConfigPath = readonly (string | number)[];
+
+/** One thing that is wrong. */
+export interface Fault {
+  readonly path: ConfigPath;
+  /** Behind the path: `got "x", want ...`. Never holds a secret. */
+  readonly text: string;
+  /** The place is the key, not its value (a key that nobody knows). */
+  readonly atKey?: boolean;
+}
+
+const plainKey = /^[A-Za-z_][A-Za-z0-9_-]*$/;
+
+/** Writes a path: `smtp.listeners[0].listen`, `zones[1].records["a.b"]`; the top is `(top level)`. */
+export function formatPath(path: ConfigPath): string {
+  let text = '';
+  for (const step of path) {
+    if (typeof step === 'number') text += `[${step}]`;
+    else if (!plainKey.test(step)) text += `[${JSON.stringify(step.slice(0, 60))}]`;
+    else text += text === '' ? step : `.${step}`;
+  }
+  return text === '' ? '(top level)' : text;
+}
+
+const longestShown = 60;
+
+/** Quotes a value for an error: cut, in JSON's form, the user part of a URL hidden. */
+export function quote(value: unknown): string {
+  if (value === null) return 'nothing (null)';
+  if (Array.isArray(value)) return `a list of ${value.length}`;
+  if (typeof value === 'object') return 'a mapping';
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  if (typeof value !== 'string') return `a ${typeof value}`;
+  const shown = value.replace(/^([A-Za-z0-9+.-]{1,30}:\/\/)[^/]*@/, '$1[hidden]@');
+  return JSON.stringify(shown.length > longestShown ? `${shown.slice(0, longestShown)}...` : shown);
+}
+
+/** What kind of value a secret is, in place of the value. */
+export function kindOf(value: unknown): string {
+  if (value === null || typeof value === 'object') return quote(value);
+  return `a ${typeof value === 'string' ? 'text' : typeof value} (not shown)`;
+}

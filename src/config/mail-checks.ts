@@ -1,0 +1,207 @@
+// What the schema cannot say about the mail part: entries that must fit one another.
+
+import { closest } from '../base/closest.ts';
+import { asciiDomain, isWithinDomain } from '../mail/domain.ts';
+import type { CompleteContents } from './defaults.ts';
+import { type ConfigPath, type Fault, quote } from './fault.ts';
+import { parseRelayUrl } from './relay-url.ts';
+import type { ListenerEntry, RouteEntry } from './schema.ts';
+
+/** Faults of entries whose key (a name, an id) another entry before them has already. */
+export function repeated(
+  entries: readonly { readonly key: string; readonly path: ConfigPath; readonly shown?: string }[],
+): Fault[] {
+  const seen = new Set<string>();
+  return entries.flatMap(({ key, path, shown }) => {
+    if (seen.has(key))
+      return [{ path, text: `got ${quote(shown ?? key)}, which another entry above has; want one of its own` }];
+    seen.add(key);
+    return [];
+  });
+}
+
+/** The account of a name or an id. */
+export function findAccount(contents: CompleteContents, reference: string) {
+  return contents.accounts.find(
+    (account) => account.name === reference || account.id.toLowerCase() === reference.toLowerCase(),
+  );
+}
+
+/** The fault of a reference to an account that is not there. */
+export function unknownAccount(contents: CompleteContents, path: ConfigPath, reference: string): Fault {
+  const names = contents.accounts.map((account) => account.name);
+  const near = closest(reference, names);
+  return {
+    path,
+    text: `got ${quote(reference)}, want an account of this file${near ? `; did you mean "${near}"?` : ` (${names.join(', ')})`}`,
+  };
+}
+
+/** The faults of `account/credential` that names something that is not there. */
+function credentialFaults(
+  contents: CompleteContents,
+  path: ConfigPath,
+  reference: { account: string; credential: string; shown: string },
+): Fault[] {
+  const account = findAccount(contents, reference.account);
+  if (!account) return [unknownAccount(contents, path, reference.account)];
+  const names = (account.credentials ?? []).map((credential) => credential.name);
+  if (names.includes(reference.credential)) return [];
+  const near = closest(reference.credential, names);
+  const hint = near ? `; did you mean "${near}"?` : names.length > 0 ? ` (${names.join(', ')})` : '';
+  return [{ path, text: `got ${quote(reference.shown)}, want a credential of account "${account.name}"${hint}` }];
+}
+
+/** `development` names a credential that is there. */
+export function developmentFaults(contents: CompleteContents): Fault[] {
+  if (!contents.development) return [];
+  const { account = 'dev', credential = 'default' } = contents.development;
+  if (!findAccount(contents, account)) return [unknownAccount(contents, ['development', 'account'], account)];
+  return credentialFaults(contents, ['development', 'credential'], { account, credential, shown: credential });
+}
+
+/** D40a: bounces go to the platform's domain or below it. */
+export function platformFaults({ platform }: CompleteContents): Fault[] {
+  const domain = asciiDomain(platform.domain ?? '') ?? '';
+  const bounceDomain = asciiDomain(platform.bounceDomain ?? '') ?? '';
+  const twice = repeated(
+    (platform.dkim ?? []).map(({ selector }, index) => ({
+      key: selector,
+      path: ['platform', 'dkim', index, 'selector'],
+    })),
+  );
+  if (isWithinDomain(bounceDomain, domain)) return twice;
+  return [
+    ...twice,
+    {
+      path: ['platform', 'bounceDomain'],
+      text: `got ${quote(bounceDomain)}, want platform.domain (${domain}) or a name below it`,
+    },
+  ];
+}
+
+function listenerFaults(contents: CompleteContents, listener: ListenerEntry, path: ConfigPath): Fault[] {
+  const { credential, allowFrom } = listener;
+  if (listener.role === 'bounce' && (credential !== undefined || allowFrom !== undefined)) {
+    return [
+      {
+        path: [...path, credential === undefined ? 'allowFrom' : 'credential'],
+        text: 'a bounce listener has none (D40a)',
+      },
+    ];
+  }
+  if (credential === undefined && (allowFrom?.length ?? 0) > 0) {
+    return [{ path: [...path, 'allowFrom'], text: 'stands without credential; want both or neither' }];
+  }
+  if (credential === undefined) return [];
+  const slash = credential.indexOf('/');
+  const reference = { account: credential.slice(0, slash), credential: credential.slice(slash + 1), shown: credential };
+  const faults = credentialFaults(contents, [...path, 'credential'], reference);
+  if ((allowFrom?.length ?? 0) > 0) return faults;
+  return [
+    ...faults,
+    { path: [...path, 'credential'], text: 'stands without allowFrom; want both, allowFrom not empty, or neither' },
+  ];
+}
+
+/** Listeners: names and addresses of their own, devices as D40c says. */
+export function smtpFaults(contents: CompleteContents): Fault[] {
+  const listeners = (contents.smtp.listeners ?? []).map((listener, index) => ({
+    listener,
+    path: ['smtp', 'listeners', index] as const,
+  }));
+  const enabled = listeners.filter(({ listener }) => listener.enabled !== false && !listener.listen.endsWith(':0'));
+  return [
+    ...repeated(listeners.map(({ listener, path }) => ({ key: listener.name, path: [...path, 'name'] }))),
+    ...repeated(enabled.map(({ listener, path }) => ({ key: listener.listen, path: [...path, 'listen'] }))),
+    ...listeners.flatMap(({ listener, path }) => listenerFaults(contents, listener, path)),
+  ];
+}
+
+const keysOfType = {
+  smarthost: ['url', 'tls', 'tlsVerify', 'auth', 'connections'],
+  capture: ['folder'],
+  mx: [],
+} as const satisfies Record<RouteEntry['type'], readonly (keyof RouteEntry)[]>;
+
+const typedKeys = [...keysOfType.smarthost, ...keysOfType.capture];
+
+function smarthostFaults(route: RouteEntry, path: ConfigPath): Fault[] {
+  if (route.url === undefined)
+    return [{ path: [...path, 'url'], text: 'missing, want smtp://host:port or smtps://host:port' }];
+  const url = parseRelayUrl(route.url);
+  const faults: Fault[] = [];
+  if (!url)
+    faults.push({
+      path: [...path, 'url'],
+      text: `got ${quote(route.url)}, want smtp://host:port or smtps://host:port`,
+    });
+  if (url?.auth)
+    faults.push({
+      path: [...path, 'url'],
+      text: 'holds a user; want it under auth (user, and passwordEnv or passwordFile)',
+    });
+  if (url?.implicitTls && route.tls !== undefined && route.tls !== 'implicit') {
+    faults.push({ path: [...path, 'tls'], text: `got "${route.tls}", want implicit with a URL of smtps://` });
+  }
+  const sources = [route.auth?.passwordEnv, route.auth?.passwordFile].filter((source) => source !== undefined);
+  if (route.auth && sources.length !== 1) {
+    faults.push({ path: [...path, 'auth'], text: `has ${sources.length} of passwordEnv and passwordFile; want one` });
+  }
+  return faults;
+}
+
+function routeFaults(contents: CompleteContents, route: RouteEntry, path: ConfigPath): Fault[] {
+  const own: readonly string[] = keysOfType[route.type];
+  const foreign = typedKeys.filter((key) => route[key] !== undefined && !own.includes(key));
+  const isLast = path.at(-1) === contents.routes.length - 1;
+  return [
+    ...foreign.map((key) => ({ path: [...path, key], text: `is not for type ${route.type}`, atKey: true })),
+    ...(route.type === 'smarthost' ? smarthostFaults(route, path) : []),
+    ...(route.type === 'mx'
+      ? [{ path: [...path, 'type'], text: 'delivery by MX lookup (mx) is not built yet; want smarthost or capture' }]
+      : []),
+    ...(isLast && route.match
+      ? [{ path: [...path, 'match'], text: 'the last route has none, so that every message finds one', atKey: true }]
+      : []),
+    ...(!isLast && !route.match
+      ? [
+          {
+            path: [...path, 'match'],
+            text: 'missing: only the last route goes without, those below it would never be used',
+          },
+        ]
+      : []),
+    ...(route.match?.accounts ?? []).flatMap((reference, index) =>
+      findAccount(contents, reference)
+        ? []
+        : [unknownAccount(contents, [...path, 'match', 'accounts', index], reference)],
+    ),
+  ];
+}
+
+/** Routes: the last takes everything, the others not; each has the keys of its type. */
+export function routesFaults(contents: CompleteContents): Fault[] {
+  return [
+    ...repeated(contents.routes.map(({ name }, index) => ({ key: name, path: ['routes', index, 'name'] }))),
+    ...contents.routes.flatMap((route, index) => routeFaults(contents, route, ['routes', index])),
+  ];
+}
+
+/** D42a: delays that can be kept. */
+export function deliveryFaults({ delivery }: CompleteContents): Fault[] {
+  const { firstDelaySeconds = 60, maxDelaySeconds = 14_400 } = delivery.retry ?? {};
+  if (maxDelaySeconds >= firstDelaySeconds) return [];
+  const path = ['delivery', 'retry', 'maxDelaySeconds'];
+  return [{ path, text: `got ${maxDelaySeconds}, want at least firstDelaySeconds (${firstDelaySeconds})` }];
+}
+
+/** What the database's URL may be; PostgreSQL is not built yet (D91). */
+export function databaseFaults({ database }: CompleteContents): Fault[] {
+  const path = ['database', 'url'];
+  if (/^postgres(?:ql)?:/.test(database.url)) {
+    return [{ path, text: 'PostgreSQL is not built yet; want sqlite:FILE, such as sqlite:postern.db' }];
+  }
+  if (/^sqlite:(?!\/\/(?!\/))./.test(database.url)) return [];
+  return [{ path, text: `got ${quote(database.url)}, want sqlite:FILE, such as sqlite:postern.db` }];
+}

@@ -1,0 +1,106 @@
+// The mail part of the schema: platform, SMTP, REST, routes, delivery (D26-D29, D40-D42a, D96, D98).
+
+import { Type } from 'typebox';
+import { dkimKeys } from './account-schema.ts';
+import * as value from './value-types.ts';
+
+const { Optional } = Type;
+
+/** `platform`. */
+export const platform = value.object({
+  domain: Optional(value.domain),
+  bounceDomain: Optional(value.domain),
+  hmacKeyFile: Optional(value.filePath),
+  dkim: Optional(dkimKeys),
+});
+
+const smtpListener = value.object({
+  name: value.entryName,
+  role: Optional(value.choice('submission', 'bounce')),
+  listen: value.listen,
+  tls: value.choice('starttls', 'implicit', 'none'),
+  allowInsecureAuth: Optional(value.boolean),
+  trustedHop: Optional(value.boolean),
+  lineEndings: Optional(value.choice('fix', 'reject')),
+  legacyCharset: Optional(value.charset),
+  proxyProtocolFrom: Optional(value.list(value.network)),
+  credential: Optional(value.credentialReference),
+  allowFrom: Optional(value.list(value.network)),
+  enabled: Optional(value.boolean),
+});
+
+const count = value.integer(1, 1_000_000);
+
+/** `smtp`. */
+export const smtp = value.object({
+  hostname: Optional(value.domain),
+  listeners: Optional(value.list(smtpListener)),
+  limits: Optional(
+    value.object({
+      messageBytes: Optional(value.octets),
+      // RFC 5321 §4.5.3.1.8: at least 100 recipients must be taken.
+      recipients: Optional(value.integer(100, 1_000_000)),
+      connections: Optional(count),
+      connectionsPerAddress: Optional(count),
+      authFailures: Optional(value.integer(1, 100)),
+      authSeconds: Optional(value.seconds),
+      commandSeconds: Optional(value.seconds),
+      dataIdleSeconds: Optional(value.seconds),
+      idleSeconds: Optional(value.seconds),
+    }),
+  ),
+});
+
+/** `rest`. */
+export const rest = value.object({
+  limits: Optional(
+    value.object({
+      messageBytes: Optional(value.octets),
+      requestBytes: Optional(value.octets),
+      recipients: Optional(value.integer(1, 1_000_000)),
+      attachments: Optional(value.integer(0, 10_000)),
+      subjectCharacters: Optional(value.integer(1, 100_000)),
+    }),
+  ),
+});
+
+/** One entry of `routes`; which keys go with which type is checked afterwards, so that an error can say so. */
+export const route = value.object({
+  name: value.entryName,
+  type: value.choice('smarthost', 'capture', 'mx'),
+  match: Optional(
+    value.object({
+      accounts: Optional(value.list(value.accountReference, { minItems: 1 })),
+      recipientDomains: Optional(value.list(value.domain, { minItems: 1 })),
+    }),
+  ),
+  platformSignature: Optional(value.boolean),
+  url: Optional(value.url('smtp', 'smtps')),
+  tls: Optional(value.choice('none', 'opportunistic', 'required', 'implicit')),
+  tlsVerify: Optional(value.boolean),
+  auth: Optional(
+    value.object(
+      {
+        user: value.words,
+        passwordEnv: Optional(value.variableName),
+        passwordFile: Optional(value.filePath),
+      },
+      true,
+    ),
+  ),
+  connections: Optional(value.integer(1, 10_000)),
+  folder: Optional(value.filePath),
+});
+
+/** `delivery`. */
+export const delivery = value.object({
+  retry: Optional(
+    value.object({
+      firstDelaySeconds: Optional(value.seconds),
+      factor: Optional(value.number(1, 100)),
+      maxDelaySeconds: Optional(value.seconds),
+      jitter: Optional(value.number(0, 0.9)),
+      expireAfterSeconds: Optional(value.integer(1, 2_592_000, 'seconds')),
+    }),
+  ),
+});

@@ -1,0 +1,97 @@
+// From what the file says to accounts, their tokens, and zones: defaults in, domains as A-labels (D50, D93, D99).
+
+import { resolve } from 'node:path';
+import type { Account, Credential, SendingDomain } from '../accounts/account.ts';
+import * as defaults from './defaults.ts';
+import { findAccount } from './mail-checks.ts';
+import { dkimOf, domainOf, type Folders } from './resolve-mail.ts';
+import type { AccountEntry, CredentialEntry, ZoneEntry } from './schema.ts';
+import type { ConfiguredToken, DevelopmentSettings, EdgeAccount, Zone } from './settings.ts';
+
+type Contents = defaults.CompleteContents;
+
+function resolveCredential(entry: CredentialEntry): Credential {
+  return {
+    name: entry.name,
+    scopes: new Set(entry.scopes ?? ['email:send' as const]),
+    strip: new Set((entry.strip ?? []).map((name) => name.toLowerCase())),
+    trustedHop: entry.trustedHop ?? false,
+    ...(entry.defaultDomain === undefined ? {} : { defaultDomain: domainOf(entry.defaultDomain) }),
+    ...(entry.legacyCharset === undefined ? {} : { legacyCharset: entry.legacyCharset }),
+  };
+}
+
+function resolveSendingDomain(entry: NonNullable<AccountEntry['sendingDomains']>[number]): SendingDomain {
+  return {
+    name: domainOf(entry.name),
+    subdomains: entry.subdomains ?? true,
+    ...(entry.returnPathDomain === undefined ? {} : { returnPathDomain: domainOf(entry.returnPathDomain) }),
+    dkim: dkimOf(entry.dkim ?? defaults.domainKeys),
+  };
+}
+
+/** One account as the doors and the pipeline know it. */
+export function resolveAccount(entry: AccountEntry): Account {
+  const credentials = (entry.credentials ?? []).map(resolveCredential);
+  return {
+    id: entry.id.toLowerCase(),
+    name: entry.name,
+    plan: entry.plan ?? 'enterprise',
+    sendingDomains: (entry.sendingDomains ?? []).map(resolveSendingDomain),
+    limits: { ...entry.limits },
+    showClientAddress: entry.showClientAddress ?? true,
+    tlsRequiredNo: entry.tlsRequiredNo ?? false,
+    credentials: new Map(credentials.map((credential) => [credential.name, credential])),
+  };
+}
+
+function tokenSource(entry: CredentialEntry, folders: Folders): ConfiguredToken['source'] | undefined {
+  if (entry.tokenEnv !== undefined) return { kind: 'variable', name: entry.tokenEnv };
+  if (entry.tokenFile !== undefined) return { kind: 'file', file: resolve(folders.cwd, entry.tokenFile) };
+  return entry.tokenSha256 === undefined ? undefined : { kind: 'sha256', hex: entry.tokenSha256.toLowerCase() };
+}
+
+/** The tokens that the file gives to credentials. */
+export function resolveTokens(contents: Contents, folders: Folders): ConfiguredToken[] {
+  return contents.accounts.flatMap((account, at) =>
+    (account.credentials ?? []).flatMap((entry, index): ConfiguredToken[] => {
+      const source = tokenSource(entry, folders);
+      const path = `accounts[${at}].credentials[${index}]`;
+      return source ? [{ account: account.id.toLowerCase(), credential: entry.name, path, source }] : [];
+    }),
+  );
+}
+
+/** The development setup, its account by id. */
+export function resolveDevelopment(contents: Contents): DevelopmentSettings | undefined {
+  if (!contents.development) return undefined;
+  const { account, credential } = { ...defaults.development, ...contents.development };
+  return { account: findAccount(contents, account)?.id.toLowerCase() ?? account, credential };
+}
+
+/** What edge and proxy need of an account. */
+export function resolveEdgeAccount(entry: AccountEntry): EdgeAccount {
+  return {
+    id: entry.id.toLowerCase(),
+    ...(entry.email === undefined ? {} : { email: entry.email }),
+    entitlements: entry.entitlements ?? [],
+    prefixes: entry.prefixes ?? [],
+    virtualNetworks: entry.virtualNetworks ?? [],
+    ...(entry.customErrors ? { customErrors: entry.customErrors } : {}),
+    ...(entry.globalKeyEnv === undefined ? {} : { globalKey: { kind: 'variable', name: entry.globalKeyEnv } as const }),
+  };
+}
+
+/** A zone with the defaults of D99. */
+export function resolveZone(contents: Contents, entry: ZoneEntry): Zone {
+  const name = domainOf(entry.name);
+  return {
+    ...entry,
+    name,
+    id: entry.id.toLowerCase(),
+    account: findAccount(contents, entry.account)?.id.toLowerCase() ?? entry.account,
+    hostnames: (entry.hostnames ?? [name]).map(domainOf),
+    ipv4Quota: entry.ipv4Quota ?? 10,
+    protocols: entry.protocols ?? { tcp: ['1-65535'], udp: ['1-65535'] },
+  };
+}

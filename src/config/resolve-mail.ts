@@ -1,0 +1,197 @@
+// From what the file says to the mail parts' slices: defaults in, domains as A-labels, paths absolute (D42, D42a, D99).
+
+import { resolve } from 'node:path';
+import type { DkimKeyName } from '../accounts/account.ts';
+import type { CaptureRoute, DeliverySettings, Route, SmarthostRoute } from '../deliver/settings.ts';
+import type { SmtpListener, SmtpSettings } from '../ingress/smtp/settings.ts';
+import { asciiDomain } from '../mail/domain.ts';
+import { type HostPort, parseListen, parseNetwork } from './addresses.ts';
+import * as defaults from './defaults.ts';
+import { findAccount } from './mail-checks.ts';
+import { parseRelayUrl, type RelayUrl } from './relay-url.ts';
+import type { ListenerEntry, RouteEntry } from './schema.ts';
+import { type Environment, readSecret } from './secrets.ts';
+import type { Config, HttpSettings, PlatformSettings, SecretSource } from './settings.ts';
+
+type Contents = defaults.CompleteContents;
+
+/** Where the relative paths start. */
+export interface Folders {
+  readonly cwd: string;
+  readonly dataDir: string;
+  readonly certsDir: string;
+}
+
+/** A domain that the schema has let pass, as an A-label in lower case. */
+export function domainOf(text: string): string {
+  return asciiDomain(text) ?? text;
+}
+
+/** An address that the schema has let pass. */
+function listenOf(text: string): HostPort {
+  const address = parseListen(text);
+  if (!address) throw new Error(`Cannot parse listen address "${text}"`);
+  return address;
+}
+
+const networksOf = (texts: readonly string[] = []) => texts.map((text) => parseNetwork(text) ?? text);
+
+/** Names of DKIM keys with their algorithm. */
+export function dkimOf(
+  keys: readonly { readonly selector: string; readonly algorithm?: DkimKeyName['algorithm'] }[],
+): DkimKeyName[] {
+  return keys.map(({ selector, algorithm }) => ({ selector, algorithm: algorithm ?? 'rsa' }));
+}
+
+/** The `platform` slice. */
+export function resolvePlatform({ platform }: Contents, folders: Folders): PlatformSettings {
+  return {
+    domain: domainOf(platform.domain ?? defaults.platform.domain),
+    bounceDomain: domainOf(platform.bounceDomain ?? defaults.platform.bounceDomain),
+    hmacKeyFile: resolve(folders.certsDir, platform.hmacKeyFile ?? defaults.platform.hmacKeyFile),
+    dkim: dkimOf(platform.dkim ?? defaults.platform.dkim),
+  };
+}
+
+/** A credential reference by the account's name, however the file names the account (D93). */
+function credentialOf(contents: Contents, reference: string): NonNullable<SmtpListener['credential']> {
+  const slash = reference.indexOf('/');
+  const account = reference.slice(0, slash);
+  return { account: findAccount(contents, account)?.name ?? account, name: reference.slice(slash + 1) };
+}
+
+function resolveListener(contents: Contents, entry: ListenerEntry): SmtpListener {
+  return {
+    name: entry.name,
+    role: entry.role ?? 'submission',
+    ...listenOf(entry.listen),
+    tls: entry.tls,
+    allowInsecureAuth: entry.allowInsecureAuth ?? false,
+    trustedHop: entry.trustedHop ?? false,
+    lineEndings: entry.lineEndings ?? 'fix',
+    legacyCharset: entry.legacyCharset ?? 'windows-1252',
+    proxyProtocolFrom: networksOf(entry.proxyProtocolFrom),
+    ...(entry.credential === undefined ? {} : { credential: credentialOf(contents, entry.credential) }),
+    allowFrom: networksOf(entry.allowFrom),
+  };
+}
+
+/** The `smtp` slice: the enabled listeners. */
+export function resolveSmtp(contents: Contents): SmtpSettings {
+  const { hostname, listeners = [], limits } = contents.smtp;
+  return {
+    hostname: domainOf(hostname ?? ''),
+    listeners: listeners.filter(({ enabled }) => enabled !== false).map((entry) => resolveListener(contents, entry)),
+    limits: { ...defaults.smtpLimits, ...limits },
+  };
+}
+
+/** The `http` slice. */
+export function resolveHttp({ http }: Contents): HttpSettings {
+  const tlsListen = http.tlsListen ?? defaults.http.tlsListen;
+  return {
+    listen: listenOf(http.listen ?? defaults.http.listen),
+    ...(tlsListen === '' ? {} : { tlsListen: listenOf(tlsListen) }),
+    apiHosts: (http.apiHosts ?? defaults.http.apiHosts).map((host) => host.toLowerCase()),
+    ...(http.docsBaseUrl === undefined ? {} : { docsBaseUrl: http.docsBaseUrl.replace(/\/$/, '') }),
+  };
+}
+
+function matchOf(contents: Contents, match: RouteEntry['match']): Pick<Route, 'match'> {
+  if (!match) return {};
+  const accounts = match.accounts?.map((reference) => findAccount(contents, reference)?.name ?? reference);
+  const recipientDomains = match.recipientDomains?.map(domainOf);
+  return { match: { ...(accounts ? { accounts } : {}), ...(recipientDomains ? { recipientDomains } : {}) } };
+}
+
+/** The password's source of a route, if it logs in. */
+export function passwordSource({ auth }: RouteEntry, folders: Folders): SecretSource | undefined {
+  if (auth?.passwordEnv !== undefined) return { kind: 'variable', name: auth.passwordEnv };
+  if (auth?.passwordFile !== undefined) return { kind: 'file', file: resolve(folders.cwd, auth.passwordFile) };
+  return undefined;
+}
+
+/** Opportunistic TLS takes any certificate: without one it would go on in the clear, which is worse. */
+function defaultVerify(tls: SmarthostRoute['tls']): boolean {
+  return tls === 'required' || tls === 'implicit';
+}
+
+function smarthostOf(url: RelayUrl, entry: Pick<RouteEntry, 'tls' | 'tlsVerify' | 'connections'>) {
+  const tls = entry.tls ?? (url.implicitTls ? 'implicit' : 'opportunistic');
+  return {
+    type: 'smarthost',
+    host: url.host,
+    port: url.port,
+    tls,
+    tlsVerify: entry.tlsVerify ?? defaultVerify(tls),
+    connections: entry.connections ?? 10,
+  } as const;
+}
+
+/** A user whose password is read each time it is asked for: only a route that is used needs it. */
+function lazyAuth(user: string, source: SecretSource, at: { readonly env: Environment; readonly path: string }) {
+  return {
+    user,
+    get password(): string {
+      return readSecret(source, at.env, at.path);
+    },
+  };
+}
+
+interface Resolving {
+  readonly contents: Contents;
+  readonly folders: Folders;
+  readonly env: Environment;
+}
+
+function captureOf(folders: Folders, entry: Pick<RouteEntry, 'folder'>): Pick<CaptureRoute, 'type' | 'folder'> {
+  return { type: 'capture', folder: resolve(folders.dataDir, entry.folder ?? 'capture') };
+}
+
+function resolveRoute({ contents, folders, env }: Resolving, entry: RouteEntry, index: number): Route {
+  const base = {
+    name: entry.name,
+    platformSignature: entry.platformSignature ?? true,
+    ...matchOf(contents, entry.match),
+  };
+  const url = entry.type === 'smarthost' ? parseRelayUrl(entry.url ?? '') : undefined;
+  if (!url) return { ...base, ...captureOf(folders, entry) };
+  const source = passwordSource(entry, folders);
+  const path = `routes[${index}].auth`;
+  return {
+    ...base,
+    ...smarthostOf(url, entry),
+    ...(source && entry.auth ? { auth: lazyAuth(entry.auth.user, source, { env, path }) } : {}),
+  };
+}
+
+/** POSTERN_RELAY in place of all routes (D96). */
+function relayRoute(relay: string, folders: Folders): Route {
+  const base = { name: 'relay', platformSignature: true };
+  const url = parseRelayUrl(relay);
+  if (!url) return { ...base, ...captureOf(folders, {}) };
+  return { ...base, ...smarthostOf(url, {}), ...(url.auth ? { auth: url.auth } : {}) };
+}
+
+/** The slice of delivery, and where its passwords come from. */
+export function resolveDelivery(
+  resolving: Resolving,
+  relay: string | undefined,
+): { readonly delivery: DeliverySettings; readonly routeSecrets: Config['routeSecrets'] } {
+  const { contents, folders } = resolving;
+  const entries = relay === undefined ? contents.routes : [];
+  return {
+    delivery: {
+      hostname: domainOf(contents.smtp.hostname ?? ''),
+      routes:
+        relay === undefined
+          ? entries.map((entry, index) => resolveRoute(resolving, entry, index))
+          : [relayRoute(relay, folders)],
+      retry: { ...defaults.retry, ...contents.delivery.retry },
+    },
+    routeSecrets: entries.flatMap((entry, index) => {
+      const source = passwordSource(entry, folders);
+      return source ? [{ path: `routes[${index}].auth`, source }] : [];
+    }),
+  };
+}

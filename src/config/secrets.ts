@@ -1,0 +1,90 @@
+// Secrets by environment variable or file: read where they are used, never kept in the configuration (D92).
+
+import { readFileSync } from 'node:fs';
+import type { TokenHash } from '../accounts/create-accounts.ts';
+import { hashToken } from '../accounts/tokens.ts';
+import { ConfigurationError, errorCode, errorMessage } from '../base/errors.ts';
+import type { Config, ConfiguredToken, SecretSource } from './settings.ts';
+
+/** The environment as everything here takes it. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+type Found = { readonly value: string } | { readonly problem: string; readonly cause?: unknown };
+
+function find(source: SecretSource, env: Environment): Found {
+  if (source.kind === 'variable') {
+    const value = env[source.name]?.trim();
+    return value ? { value } : { problem: `the environment variable ${source.name} is not set` };
+  }
+  try {
+    const value = readFileSync(source.file, 'utf8').trim();
+    return value ? { value } : { problem: `"${source.file}" is empty` };
+  } catch (cause) {
+    const reason = errorCode(cause) === 'ENOENT' ? 'there is no such file' : errorMessage(cause);
+    return { problem: `cannot read "${source.file}": ${reason}`, cause };
+  }
+}
+
+/**
+ * Reads a secret; surrounding white space is no part of it.
+ * @param path where it is named, for the error
+ * @throws ConfigurationError where the variable is unset or empty, or the file cannot be read or is empty
+ */
+export function readSecret(source: SecretSource, env: Environment, path: string): string {
+  const found = find(source, env);
+  if ('value' in found) return found.value;
+  throw new ConfigurationError(`${path}: ${found.problem}`, { cause: found.cause });
+}
+
+/** Whether a token is the development credential's: it need not be there, since it is made (D95). */
+function isMade({ development }: Config, token: ConfiguredToken): boolean {
+  return token.account === development?.account && token.credential === development.credential;
+}
+
+/**
+ * The secrets that the gateway would miss while it runs: passwords of routes in force and tokens of credentials, one
+ * line each.
+ */
+export function missingSecrets(config: Config, env: Environment): string[] {
+  const tokens = config.tokens.filter((token) => !isMade(config, token));
+  return [...config.routeSecrets, ...tokens].flatMap(({ path, source }) => {
+    const found = source.kind === 'sha256' ? { value: source.hex } : find(source, env);
+    return 'value' in found ? [] : [`${path}: ${found.problem}`];
+  });
+}
+
+/** POSTERN_TOKEN: the development credential's token (D96). */
+export function developmentToken(env: Environment): string | undefined {
+  return env['POSTERN_TOKEN']?.trim() || undefined;
+}
+
+interface NamedHash extends TokenHash {
+  /** Where it is named. */
+  readonly path: string;
+}
+
+function hashOf({ source, path, account, credential }: ConfiguredToken, env: Environment): NamedHash[] {
+  if (source.kind === 'sha256') return [{ account, credential, path, sha256: source.hex }];
+  const found = find(source, env);
+  return 'value' in found ? [{ account, credential, path, sha256: hashToken(found.value) }] : [];
+}
+
+/**
+ * The tokens of the configuration as hashes, with POSTERN_TOKEN for the development credential. One that is not there
+ * is left out: `missingSecrets` tells of it.
+ * @throws ConfigurationError where two credentials have the same token
+ */
+export function configuredTokens(config: Config, env: Environment): TokenHash[] {
+  const given = developmentToken(env);
+  const own =
+    config.development && given ? [{ ...config.development, sha256: hashToken(given), path: 'POSTERN_TOKEN' }] : [];
+  const owners = new Map<string, NamedHash>();
+  for (const token of [...own, ...config.tokens.flatMap((token) => hashOf(token, env))]) {
+    const owner = owners.get(token.sha256);
+    if (owner && (owner.account !== token.account || owner.credential !== token.credential)) {
+      throw new ConfigurationError(`${token.path}: the same token stands for another credential (${owner.path})`);
+    }
+    owners.set(token.sha256, token);
+  }
+  return [...owners.values()].map(({ account, credential, sha256 }) => ({ account, credential, sha256 }));
+}

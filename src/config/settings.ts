@@ -1,0 +1,114 @@
+// The configuration as the parts of the gateway read it: each part its slice, defaults filled in, paths absolute.
+
+import type { Account, DkimKeyName, Scope } from '../accounts/account.ts';
+import type { LogLevel } from '../base/log.ts';
+import type { DeliverySettings } from '../deliver/settings.ts';
+import type { SmtpSettings } from '../ingress/smtp/settings.ts';
+import type { HostPort } from './addresses.ts';
+import type { AccountEntry, FileContents, ZoneEntry } from './schema.ts';
+
+/** Where a secret comes from. It is read when it is used, not before. */
+export type SecretSource =
+  | { readonly kind: 'variable'; readonly name: string }
+  /** Absolute path; surrounding white space is no part of the secret. */
+  | { readonly kind: 'file'; readonly file: string };
+
+/** What the platform calls itself and signs with (D26, D27, D40a). */
+export interface PlatformSettings {
+  /** A-label, lower case; d= of the platform's signature, the domain of every Message-ID. */
+  readonly domain: string;
+  /** A-label, lower case; `domain` or below it. */
+  readonly bounceDomain: string;
+  /** Absolute path of the key that authenticates the tokens in reverse-paths (D26). */
+  readonly hmacKeyFile: string;
+  readonly dkim: readonly DkimKeyName[];
+}
+
+/** The REST door's slice (D42, D42a). */
+export interface RestSettings {
+  readonly limits: {
+    readonly messageBytes: number;
+    readonly requestBytes: number;
+    readonly recipients: number;
+    readonly attachments: number;
+    readonly subjectCharacters: number;
+  };
+}
+
+/** The HTTP listener's slice (D62, D67, D68). */
+export interface HttpSettings {
+  readonly listen: HostPort;
+  readonly tlsListen?: HostPort;
+  /** Lower case. */
+  readonly apiHosts: readonly string[];
+  /** Without a slash at the end; absent: made of the bound address (D62). */
+  readonly docsBaseUrl?: string;
+}
+
+/** A token that the configuration gives to a credential (D93). */
+export interface ConfiguredToken {
+  /** Id of the account. */
+  readonly account: string;
+  readonly credential: string;
+  /** Where in the file it is named, for errors: `accounts[0].credentials[1]`. */
+  readonly path: string;
+  readonly source: SecretSource | { readonly kind: 'sha256'; readonly hex: string };
+}
+
+/** What edge and proxy need of an account beside what mail needs (D65, D85, D86). */
+export type EdgeAccount = Pick<
+  AccountEntry,
+  'email' | 'entitlements' | 'prefixes' | 'virtualNetworks' | 'customErrors'
+> & {
+  readonly id: string;
+  readonly globalKey?: SecretSource;
+};
+
+/** A zone with its defaults filled in (D99). `account` is the account's id. */
+export type Zone = ZoneEntry & Required<Pick<ZoneEntry, 'hostnames' | 'ipv4Quota' | 'protocols'>>;
+
+/** The development setup (D95): with it, what is missing is made at start. */
+export interface DevelopmentSettings {
+  /** Id of the account. */
+  readonly account: string;
+  readonly credential: string;
+}
+
+/** The whole configuration, frozen. */
+export interface Config {
+  /** Absolute path of the file that was read. */
+  readonly file: string;
+  readonly dataDir: string;
+  readonly certsDir: string;
+  /** SQLite's file, absolute. */
+  readonly database: { readonly file: string };
+  readonly log: { readonly level: LogLevel };
+  readonly drainSeconds: number;
+  readonly development?: DevelopmentSettings;
+  readonly platform: PlatformSettings;
+  readonly smtp: SmtpSettings;
+  readonly rest: RestSettings;
+  readonly http: HttpSettings;
+  readonly delivery: DeliverySettings;
+  readonly accounts: readonly Account[];
+  readonly tokens: readonly ConfiguredToken[];
+  /** Passwords of routes, for telling before they are needed which are missing. */
+  readonly routeSecrets: readonly { readonly path: string; readonly source: SecretSource }[];
+  readonly edge: Required<NonNullable<FileContents['edge']>>;
+  readonly proxy: Required<NonNullable<FileContents['proxy']>>;
+  readonly edgeAccounts: readonly EdgeAccount[];
+  readonly zones: readonly Zone[];
+  /** What is allowed but hardly meant; one line each. */
+  readonly warnings: readonly string[];
+}
+
+/** Every scope (D85): what the development token may do. */
+export const everyScope = [
+  'email:send',
+  'email:suppressions',
+  'proxy:read',
+  'proxy:edit',
+  'edge:edit',
+  'ip_prefixes:read',
+  'admin',
+] as const satisfies readonly Scope[];

@@ -1,0 +1,141 @@
+// Holds a value against the schema: typebox judges, this turns its verdicts into faults that say what is wanted.
+
+import { Compile } from 'typebox/compile';
+import type { TLocalizedValidationError } from 'typebox/error';
+import { Settings } from 'typebox/system';
+import { closest } from '../base/closest.ts';
+import { type ConfigPath, type Fault, kindOf, quote } from './fault.ts';
+import { type FileContents, schema } from './schema.ts';
+
+/** What this file reads of a schema's node. */
+interface Node {
+  readonly want?: string;
+  readonly secret?: boolean;
+  readonly type?: string;
+  readonly enum?: readonly unknown[];
+  readonly minItems?: number;
+  readonly properties?: Readonly<Record<string, Node>>;
+  readonly patternProperties?: Readonly<Record<string, Node>>;
+  readonly items?: Node;
+  readonly anyOf?: readonly Node[];
+}
+
+/** The schema's node and the value at a path; `schemaPath` is how typebox writes the way to the node. */
+interface Place {
+  readonly node: Node;
+  readonly value: unknown;
+  readonly schemaPath: string;
+  readonly path: ConfigPath;
+}
+
+/** Of a union, the branch that the value was meant for, going by its type. */
+function chooseBranch(place: Place): Place {
+  const branches = place.node.anyOf;
+  if (!branches) return place;
+  const type = Array.isArray(place.value) ? 'array' : typeof place.value;
+  const index = branches.findIndex((branch) => branch.type === type);
+  const branch = branches[index];
+  return branch ? { ...place, node: branch, schemaPath: `${place.schemaPath}/anyOf/${index}` } : place;
+}
+
+function member(value: unknown, key: string | number): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, key) : undefined;
+}
+
+function step(from: Place, token: string): Place | undefined {
+  const place = chooseBranch(from);
+  const name = token.replaceAll('~1', '/').replaceAll('~0', '~');
+  if (Array.isArray(place.value)) {
+    const node = place.node.items;
+    const path = [...place.path, Number(name)];
+    return node && { node, value: place.value[Number(name)], schemaPath: `${place.schemaPath}/items`, path };
+  }
+  const under = { value: member(place.value, name), path: [...place.path, name] };
+  const known = place.node.properties;
+  const node = known && Object.hasOwn(known, name) ? known[name] : undefined;
+  if (node) return { node, schemaPath: `${place.schemaPath}/properties/${name}`, ...under };
+  const [pattern, valueNode] = Object.entries(place.node.patternProperties ?? {})[0] ?? [];
+  if (pattern === undefined || !valueNode) return undefined;
+  return { node: valueNode, schemaPath: `${place.schemaPath}/patternProperties/${pattern}`, ...under };
+}
+
+/** Walks from the top to the place that an error of typebox speaks of. */
+function placeOf(top: Place, instancePath: string): Place | undefined {
+  let place: Place | undefined = top;
+  for (const token of instancePath.split('/').slice(1)) place = place && step(place, token);
+  return place;
+}
+
+function unknownKeys(place: Place, keys: readonly string[]): Fault[] {
+  const known = Object.keys(place.node.properties ?? {});
+  return keys.map((key) => {
+    const near = closest(key, known);
+    const hint = near ? `did you mean "${near}"?` : known.length > 0 ? `want one of ${known.join(', ')}` : 'not a name';
+    return { path: [...place.path, key], text: `unknown key; ${hint}`, atKey: true };
+  });
+}
+
+function missingKeys(place: Place, keys: readonly string[]): Fault[] {
+  return keys.map((key) => {
+    const want = place.node.properties?.[key]?.want;
+    return { path: [...place.path, key], text: `missing${want ? `, want ${want}` : ''}` };
+  });
+}
+
+function wrongValue(place: Place): Fault {
+  const { node, value, path } = place;
+  const secret = node.secret === true || (node.anyOf ?? []).some((branch) => branch.secret === true);
+  return {
+    path,
+    text: `got ${secret ? kindOf(value) : quote(value)}, want ${node.want ?? 'another value'}${hintFor(node, value)}`,
+  };
+}
+
+/** What most likely happened: YAML reads bare digits and words as something else. */
+function hintFor(node: Node, value: unknown): string {
+  if (node.type === 'string' && (typeof value === 'number' || typeof value === 'boolean')) return '; put it in quotes';
+  if (typeof value === 'string' && node.type === 'array') return '; put it in [ ]';
+  return '';
+}
+
+function faultsOf(error: TLocalizedValidationError, top: Place): Fault[] {
+  const at = placeOf(top, error.instancePath);
+  if (!at || error.keyword === 'boolean') return [];
+  const place = chooseBranch(at);
+  // A branch that the value was not meant for has nothing to say.
+  if (error.schemaPath !== place.schemaPath && error.schemaPath !== at.schemaPath) return [];
+  if (error.keyword === 'additionalProperties') return unknownKeys(place, error.params.additionalProperties);
+  if (error.keyword === 'required') return missingKeys(place, error.params.requiredProperties);
+  return [wrongValue(at)];
+}
+
+const validator = Compile(schema);
+
+/** Whether the value is what the schema says. */
+export function isFileContents(value: unknown): value is FileContents {
+  return validator.Check(value);
+}
+
+/**
+ * Everything in which a value differs from the schema, in the order of the schema. Nothing is coerced and nothing is
+ * filled in.
+ */
+export function schemaFaults(value: unknown): Fault[] {
+  const before = Settings.Get().maxErrors;
+  Settings.Set({ maxErrors: 10_000 });
+  try {
+    const top: Place = { node: schema, value, schemaPath: '#', path: [] };
+    const faults = validator.Errors(value).flatMap((error) => faultsOf(error, top));
+    return keepOneEach(faults);
+  } finally {
+    Settings.Set({ maxErrors: before });
+  }
+}
+
+/** One fault a path; none for a value whose parts have faults of their own (a union reports itself too). */
+function keepOneEach(faults: readonly Fault[]): Fault[] {
+  const byPath = new Map(faults.toReversed().map((fault) => [JSON.stringify(fault.path), fault]));
+  const ways = [...byPath.keys()].map((key) => key.slice(0, -1));
+  const hasInner = (key: string) => ways.some((way) => way.startsWith(key === '[]' ? '[' : `${key.slice(0, -1)},`));
+  return [...byPath].toReversed().flatMap(([key, fault]) => (fault.path.length > 0 && hasInner(key) ? [] : [fault]));
+}

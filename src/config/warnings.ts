@@ -1,0 +1,35 @@
+// What the configuration may say but hardly means: told at start and by `postern config check`.
+
+import { isIP } from 'node:net';
+import type { DeliverySettings } from '../deliver/settings.ts';
+import type { SmtpSettings } from '../ingress/smtp/settings.ts';
+import type { Environment } from './secrets.ts';
+
+const shortestToken = 16;
+
+/** One line each. */
+export function warningsOf(smtp: SmtpSettings, delivery: DeliverySettings, env: Environment): string[] {
+  const warnings: string[] = [];
+  for (const { name, role, tls, allowInsecureAuth, credential } of smtp.listeners) {
+    if (role === 'submission' && tls === 'none' && !credential && !allowInsecureAuth) {
+      warnings.push(`smtp listener "${name}" takes no mail: it has neither TLS for AUTH nor a credential of its own`);
+    }
+    if (allowInsecureAuth && tls !== 'implicit') {
+      warnings.push(`smtp listener "${name}" takes tokens in the clear (allowInsecureAuth)`);
+    }
+  }
+  for (const route of delivery.routes) {
+    if (route.type !== 'smarthost' || !route.auth || route.host === 'localhost' || /^127\.|^::1$/.test(route.host))
+      continue;
+    if (route.tls === 'none' || route.tls === 'opportunistic') {
+      warnings.push(
+        `route "${route.name}" may send its password in the clear to ${isIP(route.host) === 6 ? `[${route.host}]` : route.host} (tls: ${route.tls})`,
+      );
+    }
+  }
+  const token = env['POSTERN_TOKEN']?.trim() ?? '';
+  if (token !== '' && token.length < shortestToken) {
+    warnings.push(`POSTERN_TOKEN has ${token.length} characters: one that short can be guessed`);
+  }
+  return warnings;
+}

@@ -1,0 +1,183 @@
+// Builds every part, joins them, listens, drains, stops: the only file that knows them all.
+
+import { join } from 'node:path';
+import type { Account } from './accounts/account.ts';
+import type { Accounts } from './accounts/accounts.ts';
+import { createAccounts, type TokenHash } from './accounts/create-accounts.ts';
+import { createLimits, type Limits } from './accounts/limits.ts';
+import { type Clock, systemClock } from './base/clock.ts';
+import type { DatabaseSync } from './base/database.ts';
+import { ConfigurationError } from './base/errors.ts';
+import type { Logger } from './base/log.ts';
+import type { Keys } from './bootstrap.ts';
+import type { Config } from './config.ts';
+import { createDelivery } from './deliver/delivery.ts';
+import { routeFor } from './deliver/router.ts';
+import { createHealthServer } from './http/health-server.ts';
+import { createMetrics } from './http/metrics.ts';
+import { createSmtpDoor } from './ingress/smtp/smtp-door.ts';
+import type { Spool } from './spool/spool.ts';
+import { openSqliteSpool } from './spool/sqlite-spool.ts';
+import { type Accepted, type BuildParts, createSubmit, type Submit, type Violation } from './submit.ts';
+
+/** A bound address. */
+export interface Listening {
+  readonly name: string;
+  readonly host: string;
+  readonly port: number;
+}
+
+/** A running gateway. */
+export interface Gateway {
+  /** Every listener that is up, SMTP and HTTP. */
+  readonly listening: readonly Listening[];
+  /**
+   * Stops accepting, lets DATA in flight finish, commits and records, closes (D97). Resolves within the drain time
+   * and a second.
+   */
+  stop(): Promise<void>;
+}
+
+/** What the gateway is made from. */
+export interface GatewayParts {
+  readonly config: Config;
+  readonly keys: Keys;
+  /** Tokens of the configuration and the environment, as hashes. */
+  readonly tokens: readonly TokenHash[];
+  /** The embedded database, for accounts and limits; the spool has connections of its own. The gateway closes it. */
+  readonly database: DatabaseSync;
+  readonly log: Logger;
+  readonly clock?: Clock;
+}
+
+/** Opens the spool of the embedded database; the queue commands open it beside a running server (D94). */
+export function openSpool(config: Config): Promise<Spool> {
+  return openSqliteSpool({ file: config.database.file, bodiesFolder: join(config.dataDir, 'bodies') });
+}
+
+/** What building a message needs, from configuration, keys and accounts; `postern check` builds with the same. */
+export function buildParts(config: Config, keys: Keys, accounts: Accounts, clock: Clock): BuildParts {
+  const { routes } = config.delivery;
+  return {
+    clock,
+    hostname: config.smtp.hostname,
+    platform: { domain: config.platform.domain, bounceDomain: config.platform.bounceDomain, hmacKey: keys.hmacKey },
+    sendingDomain: (account, domain) => accounts.sendingDomain(account, domain),
+    domainKeys: (domain) => keys.signing.get(domain) ?? [],
+    platformKeys: keys.platform,
+    wantsPlatformSignature: (account, recipients) =>
+      recipients.some((recipient) => routeFor(routes, { account, recipient }).platformSignature),
+  };
+}
+
+function acceptedFacts({ entry, submission, stripped }: Accepted): Readonly<Record<string, unknown>> {
+  return {
+    session: entry.sessionId,
+    id: entry.id,
+    messageId: entry.messageId,
+    clientMessageId: entry.clientMessageId,
+    account: entry.account,
+    credential: entry.credential,
+    via: submission.via.kind,
+    client: submission.via.remoteAddress,
+    helo: submission.via.helo,
+    from: entry.senderPath,
+    recipients: entry.recipients.length,
+    size: submission.size,
+    ...(stripped.length > 0 ? { stripped } : {}),
+  };
+}
+
+/** Turns a limit that is reached into a reason (D42a). */
+function rateLimit(limits: Limits): (account: Account, recipients: number) => Violation | undefined {
+  return (account, recipients) => {
+    const verdict = limits.take(account, recipients);
+    if (verdict.allowed) return undefined;
+    const limit =
+      verdict.code === 'E_RATE_LIMIT_EXCEEDED'
+        ? `${account.limits.messagesPerMinute} messages a minute`
+        : `${account.limits.recipientsPerDay} recipients a day`;
+    return {
+      code: verdict.code,
+      message: `Account ${account.name} is limited to ${limit}; try again in ${verdict.retryAfterSeconds} s`,
+    };
+  };
+}
+
+/** Opens everything and listens. What was opened is closed again when a part fails. */
+export async function openGateway(parts: GatewayParts): Promise<Gateway> {
+  const { config, keys, log, database } = parts;
+  const clock = parts.clock ?? systemClock;
+  const accounts = createAccounts({ accounts: config.accounts, tokens: parts.tokens, database, clock });
+  const limits = createLimits(database, clock);
+  const spool = await openSpool(config);
+  const delivery = createDelivery({
+    spool,
+    settings: config.delivery,
+    clock,
+    log,
+    onOutcome: ({ route, record }) => metrics.outcome({ kind: record.outcome.kind, route }),
+  });
+  const submit: Submit = createSubmit({
+    ...buildParts(config, keys, accounts, clock),
+    spool,
+    expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
+    onAccepted: (accepted) => {
+      const { entry } = accepted;
+      metrics.accepted({ recipients: entry.recipients.length, bytes: entry.head.length + entry.body.length });
+      log.info(acceptedFacts(accepted), 'accepted');
+      delivery.deliverNow(entry);
+    },
+    onRefused: (violations) => metrics.refused(violations[0]?.code ?? 'E_INTERNAL_SERVER_ERROR'),
+  });
+  const tls = (host: string): { readonly cert: string; readonly key: string } => {
+    const found = keys.tls.get(host);
+    if (!found) throw new ConfigurationError(`No certificate for ${host}`);
+    return { cert: found.certificate, key: found.privateKey };
+  };
+  const door = createSmtpDoor({
+    settings: config.smtp,
+    accounts,
+    submit,
+    log,
+    clock,
+    tls,
+    rateLimit: rateLimit(limits),
+  });
+  const metrics = createMetrics([
+    {
+      name: 'postern_spool_queued',
+      help: 'Messages with a recipient still queued',
+      read: async () => (await spool.counts()).queued,
+    },
+    { name: 'postern_spool_failed', help: 'Messages kept as failed', read: async () => (await spool.counts()).failed },
+    { name: 'postern_smtp_connections', help: 'SMTP connections open now', read: () => door.counts().connections },
+    {
+      name: 'postern_smtp_auth_failures',
+      help: 'AUTH failures since the start',
+      read: () => door.counts().authFailures,
+    },
+  ]);
+  let ready = false;
+  const health = createHealthServer({ ready: () => ready, metrics: metrics.render, log });
+  const stop = async (drainMs: number): Promise<void> => {
+    ready = false;
+    const deadline = clock.now() + drainMs;
+    await door.drain(drainMs);
+    await delivery.drain(Math.max(clock.now(), deadline));
+    await health.close();
+    limits.close();
+    await spool.close();
+    database.close();
+  };
+  try {
+    const http = await health.listen(config.http.listen);
+    await delivery.start();
+    const smtp = await door.listen();
+    ready = true;
+    return { listening: [...smtp, { name: 'http', ...http }], stop: () => stop(config.drainSeconds * 1000) };
+  } catch (error) {
+    await stop(0);
+    throw error;
+  }
+}

@@ -1,0 +1,66 @@
+// The process's metrics in Prometheus form (D97), by prom-client.
+
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+
+/** What is measured, and the text that /metrics serves. */
+export interface Metrics {
+  readonly accepted: (count: { readonly recipients: number; readonly bytes: number }) => void;
+  /** Counts a refused message under its first token. */
+  readonly refused: (token: string) => void;
+  readonly outcome: (outcome: { readonly kind: 'delivered' | 'deferred' | 'failed'; readonly route: string }) => void;
+  readonly render: () => Promise<{ readonly contentType: string; readonly text: string }>;
+}
+
+/** A number read when /metrics is asked for. */
+export interface GaugeSource {
+  readonly name: string;
+  readonly help: string;
+  readonly read: () => number | Promise<number>;
+}
+
+/** Makes the registry; the names begin with `postern_`. */
+export function createMetrics(gauges: readonly GaugeSource[]): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const registers = [registry];
+  const accepted = new Counter({
+    name: 'postern_messages_accepted_total',
+    help: 'Messages committed to the spool',
+    registers,
+  });
+  const recipients = new Counter({
+    name: 'postern_recipients_accepted_total',
+    help: 'Recipients of accepted messages',
+    registers,
+  });
+  const bytes = new Counter({
+    name: 'postern_accepted_bytes_total',
+    help: 'Octets of accepted messages as they leave',
+    registers,
+  });
+  const refused = new Counter({
+    name: 'postern_messages_refused_total',
+    help: 'Messages refused by the pipeline, by the first token of the answer',
+    labelNames: ['code'],
+    registers,
+  });
+  const outcomes = new Counter({
+    name: 'postern_deliveries_total',
+    help: 'Outcomes of delivery attempts, one a recipient',
+    labelNames: ['outcome', 'route'],
+    registers,
+  });
+  for (const { name, help, read } of gauges) {
+    const gauge: Gauge = new Gauge({ name, help, registers, collect: async () => gauge.set(await read()) });
+  }
+  return {
+    accepted: (count) => {
+      accepted.inc();
+      recipients.inc(count.recipients);
+      bytes.inc(count.bytes);
+    },
+    refused: (code) => refused.inc({ code }),
+    outcome: ({ kind, route }) => outcomes.inc({ outcome: kind, route }),
+    render: async () => ({ contentType: registry.contentType, text: await registry.metrics() }),
+  };
+}

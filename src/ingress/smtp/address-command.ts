@@ -1,0 +1,85 @@
+// MAIL and RCPT as they stand on the line: path and parameters (RFC 5321 §4.1.1.2-3, §4.1.2; D40b).
+
+import { isAscii, isUtf8 } from 'node:buffer';
+import { type Path, readPath } from '../../mail/path.ts';
+import { type Answer, replies } from './replies.ts';
+
+/** Known parameters and whether they take a value. DSN's are taken though DSN is not offered (D40b). */
+const parameters = {
+  MAIL: {
+    SIZE: 'value',
+    BODY: 'value',
+    SMTPUTF8: 'flag',
+    REQUIRETLS: 'flag',
+    RET: 'value',
+    ENVID: 'value',
+    AUTH: 'value',
+  },
+  RCPT: { NOTIFY: 'value', ORCPT: 'value' },
+} as const satisfies Record<string, Record<string, 'value' | 'flag'>>;
+
+const syntax = {
+  MAIL: { prefix: /^MAIL[ \t]+FROM:[ \t]*/i, wrong: replies.mailSyntax, badPath: replies.badSender },
+  RCPT: { prefix: /^RCPT[ \t]+TO:[ \t]*/i, wrong: replies.rcptSyntax, badPath: replies.badRecipient },
+} as const;
+
+/** A well-formed MAIL or RCPT. */
+export interface AddressCommand {
+  readonly path: Path;
+  /** Keywords in upper case; a flag's value is ''. */
+  readonly parameters: ReadonlyMap<string, string>;
+}
+
+const none: ReadonlyMap<string, string> = new Map();
+const keyword = /^[A-Za-z0-9][A-Za-z0-9-]*$/;
+// RFC 5321 §4.1.2 esmtp-value, with the non-ASCII of RFC 6531 §3.3 (ORCPT), and with the `=` that some put into ENVID.
+const value = /^[\x21-\x7e\u{a0}-\u{10ffff}]+$/u;
+
+function parameterError(text: string): Answer {
+  return { code: 501, enhanced: '5.5.4', text };
+}
+
+function readParameters(verb: 'MAIL' | 'RCPT', text: string): ReadonlyMap<string, string> | Answer {
+  const known: Readonly<Record<string, 'value' | 'flag'>> = parameters[verb];
+  const found = new Map<string, string>();
+  for (const word of text.split(' ')) {
+    if (word === '') continue;
+    const equals = word.indexOf('=');
+    const name = (equals < 0 ? word : word.slice(0, equals)).toUpperCase();
+    const given = equals < 0 ? '' : word.slice(equals + 1);
+    if (!keyword.test(name)) return parameterError('Malformed parameter');
+    const kind = Object.hasOwn(known, name) ? known[name] : undefined;
+    if (kind === undefined)
+      return { code: 555, enhanced: '5.5.4', text: `Parameter ${name.slice(0, 60)} is not known` };
+    if (found.has(name)) return parameterError(`Parameter ${name} stands twice`);
+    if (kind === 'flag' && equals >= 0) return parameterError(`Parameter ${name} takes no value`);
+    if (kind === 'value' && !value.test(given)) return parameterError(`Parameter ${name} needs a value`);
+    found.set(name, given);
+  }
+  return found;
+}
+
+/**
+ * Reads a MAIL or RCPT line.
+ * @param line without CRLF
+ * @param smtputf8 RCPT: the transaction has SMTPUTF8; MAIL says so itself
+ * @returns the path and parameters, or the reply that refuses the line
+ */
+export function readAddressCommand(
+  verb: 'MAIL' | 'RCPT',
+  { line, smtputf8 }: { readonly line: Buffer; readonly smtputf8: boolean },
+): AddressCommand | Answer {
+  const ascii = isAscii(line);
+  // D40b: judged on the raw line, before a U-label turns into ASCII.
+  if (!ascii && !isUtf8(line)) return replies.needsSmtputf8;
+  const text = ascii ? line.toString('latin1') : line.toString('utf8');
+  if (!ascii && !(verb === 'MAIL' ? / SMTPUTF8(?: |$)/i.test(text) : smtputf8)) return replies.needsSmtputf8;
+  const { prefix, wrong, badPath } = syntax[verb];
+  const start = prefix.exec(text)?.[0].length;
+  if (start === undefined) return wrong;
+  const path = readPath(text, start);
+  if (!path) return badPath;
+  if (path.end === text.length) return { path, parameters: none };
+  const found = readParameters(verb, text.slice(path.end));
+  return 'code' in found ? found : { path, parameters: found };
+}

@@ -1,0 +1,181 @@
+// The octets of DATA: dot-unstuffing, the end of data, and what is kept of a message (RFC 5321 §4.5.2).
+// The end is CRLF.CRLF and nothing else, and only a dot behind CRLF is unstuffed; a bare CR or LF is data like any
+// other octet. That closes SMTP smuggling, whatever the next hop takes for a line end (D11).
+
+/** How much of a message is kept, in octets. */
+export interface DataLimits {
+  /** A message over this is counted but no longer kept (D42). */
+  readonly messageBytes: number;
+  /** When so much has come without an empty line, nothing more is kept: the reader of the header section refuses it. */
+  readonly headerBytes: number;
+}
+
+const carriageReturn = 0x0d;
+const lineFeed = 0x0a;
+const dot = 0x2e;
+const lineStartWithDot = Buffer.from('\r\n.');
+const emptyLine = Buffer.from('\r\n\r\n');
+
+/** Smaller pieces are copied together: a client that sends single octets must not cost an object for each. */
+const smallPieceBytes = 16_384;
+const gatheringBytes = 65_536;
+
+/** Where in a line the reader stands. `dot` and `dotCr`: a dot at the start of a line, held back. */
+type State = 'middle' | 'cr' | 'lineStart' | 'dot' | 'dotCr';
+
+/** Takes the octets of one DATA as they come, in any pieces; the same octets give the same result however split. */
+export class DataReader {
+  /** Octets of the message so far, dots unstuffed, the last CRLF included (RFC 1870 §3). */
+  size = 0;
+  /** The end of data was read. */
+  ended = false;
+  readonly #limits: DataLimits;
+  #state: State = 'lineStart';
+  #pieces: Buffer[] = [];
+  #gathering: Buffer | undefined;
+  #gathered = 0;
+  #keeping = true;
+  #headerSeen = false;
+  #chunkStart = 0;
+
+  constructor(limits: DataLimits) {
+    this.#limits = limits;
+  }
+
+  /** The message is over the limit. */
+  get oversize(): boolean {
+    return this.size > this.#limits.messageBytes;
+  }
+
+  /** The message is over twice the limit: not worth reading on. */
+  get flooded(): boolean {
+    return this.size > this.#limits.messageBytes * 2;
+  }
+
+  /**
+   * Takes octets from `from` on. Dots are taken out in place: the chunk is the reader's to change up to the index
+   * it gives back.
+   * @returns the index behind the last octet taken: behind the end of data when `ended`, else the chunk's length
+   */
+  feed(chunk: Buffer, from: number): number {
+    let index = from;
+    let pieceFrom = from;
+    let writeAt = from;
+    this.#chunkStart = from;
+    while (index < chunk.length && !this.ended) {
+      const dotAt = this.#nextLineStartDot(chunk, index);
+      if (dotAt < 0) {
+        index = this.#step(chunk, index);
+        continue;
+      }
+      // RFC 5321 §4.5.2: the dot goes, whatever follows it on the line.
+      if (writeAt !== pieceFrom) chunk.copyWithin(writeAt, pieceFrom, dotAt);
+      writeAt += dotAt - pieceFrom;
+      index = dotAt + 1;
+      pieceFrom = index;
+      this.#state = 'dot';
+    }
+    const keptUntil = this.ended || this.#state === 'dotCr' ? pieceFrom : index;
+    if (writeAt !== pieceFrom) chunk.copyWithin(writeAt, pieceFrom, keptUntil);
+    this.#keep(chunk.subarray(from, writeAt + keptUntil - pieceFrom));
+    return index;
+  }
+
+  /** Gives the index of the next dot at the start of a line that the state lets it see from here, or -1. */
+  #nextLineStartDot(chunk: Buffer, index: number): number {
+    if (this.#state === 'lineStart') return chunk[index] === dot ? index : -1;
+    if (this.#state !== 'middle') return -1;
+    const found = chunk.indexOf(lineStartWithDot, index);
+    return found < 0 ? -1 : found + 2;
+  }
+
+  /** Takes what is not a dot at the start of a line: one octet, or in the middle of lines all the rest. */
+  #step(chunk: Buffer, index: number): number {
+    const octet = chunk[index];
+    switch (this.#state) {
+      case 'middle':
+        this.#state = stateBehind(chunk, index);
+        return chunk.length;
+      case 'lineStart':
+        this.#state = 'middle';
+        return index;
+      case 'cr':
+        this.#state = octet === lineFeed ? 'lineStart' : octet === carriageReturn ? 'cr' : 'middle';
+        return index + 1;
+      case 'dot':
+        this.#state = octet === carriageReturn ? 'dotCr' : 'middle';
+        return octet === carriageReturn ? index + 1 : index;
+      case 'dotCr':
+        return this.#stepBehindDotCr(octet, index);
+    }
+    return index;
+  }
+
+  #stepBehindDotCr(octet: number | undefined, index: number): number {
+    if (octet === lineFeed) {
+      this.ended = true;
+      return index + 1;
+    }
+    // The CR was data after all. At the start of a chunk it had been held back with the chunk before.
+    if (index === this.#chunkStart) this.#keep(Buffer.of(carriageReturn));
+    this.#state = 'cr';
+    return index;
+  }
+
+  /** The octets kept: all of the message, unless it is over a limit. */
+  message(): Buffer {
+    this.#closeGathering();
+    const only = this.#pieces[0];
+    if (only && this.#pieces.length === 1) return only;
+    const whole = Buffer.concat(this.#pieces);
+    this.#pieces = [whole];
+    return whole;
+  }
+
+  #keep(piece: Buffer): void {
+    if (piece.length === 0) return;
+    this.size += piece.length;
+    if (!this.#keeping) return;
+    if (this.oversize) {
+      this.#keeping = false;
+      this.#pieces = [];
+      this.#gathering = undefined;
+      return;
+    }
+    if (this.#pieces.length === 0) this.#pieces.push(piece);
+    else this.#append(piece);
+    if (!this.#headerSeen && this.size >= this.#limits.headerBytes) {
+      const start = this.message();
+      this.#headerSeen = start.includes(emptyLine) || (start[0] === carriageReturn && start[1] === lineFeed);
+      this.#keeping = this.#headerSeen;
+    }
+  }
+
+  #append(piece: Buffer): void {
+    if (piece.length >= smallPieceBytes) {
+      this.#closeGathering();
+      this.#pieces.push(piece);
+      return;
+    }
+    if (this.#gathering && this.#gathered + piece.length > this.#gathering.length) this.#closeGathering();
+    if (!this.#gathering) {
+      this.#gathering = Buffer.allocUnsafe(gatheringBytes);
+      this.#gathered = 0;
+    }
+    piece.copy(this.#gathering, this.#gathered);
+    this.#gathered += piece.length;
+  }
+
+  #closeGathering(): void {
+    if (!this.#gathering) return;
+    this.#pieces.push(this.#gathering.subarray(0, this.#gathered));
+    this.#gathering = undefined;
+  }
+}
+
+/** The state behind octets that were searched from `from` without finding CRLF and a dot. */
+function stateBehind(chunk: Buffer, from: number): State {
+  const last = chunk.length - 1;
+  if (chunk[last] === carriageReturn) return 'cr';
+  return last > from && chunk[last] === lineFeed && chunk[last - 1] === carriageReturn ? 'lineStart' : 'middle';
+}

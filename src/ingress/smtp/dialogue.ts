@@ -1,0 +1,401 @@
+// The SMTP dialogue without its socket: a command line in, a reply out (RFC 5321, RFC 3207, RFC 4954; D40-D42).
+
+import type { Account, Submitter } from '../../accounts/account.ts';
+import type { Accounts } from '../../accounts/accounts.ts';
+import type { Logger } from '../../base/log.ts';
+import type { Envelope } from '../../mail/envelope.ts';
+import type { Violation } from '../../submit.ts';
+import { readAddressCommand } from './address-command.ts';
+import { printableAscii, refusalReply } from './refusal.ts';
+import { type Answer, replies } from './replies.ts';
+import { decodeResponse, type Login, readPlain } from './sasl.ts';
+import type { SmtpLimits, SmtpListener } from './settings.ts';
+
+/** What a dialogue may ask, and what the door counts. */
+export interface DialogueContext {
+  readonly hostname: string;
+  readonly listener: SmtpListener;
+  readonly limits: SmtpLimits;
+  readonly accounts: Accounts;
+  readonly log: Logger;
+  /** Tells whether the account's suppression list holds the recipient (D51). */
+  readonly suppressed: (account: Account, recipient: string) => boolean;
+  /** Asks the account's rates before the octets of a message are taken (D41, D42a); a violation refuses it. */
+  readonly rateLimit: (account: Account, recipients: number) => Violation | undefined;
+  readonly onAuthFailure: () => void;
+}
+
+/** Who is at the other end. */
+export interface Client {
+  readonly sessionId: string;
+  /** Normal form, IPv4 never in IPv6 form. */
+  readonly address: string;
+  /** Set where the listener itself names the submitter (D40c). */
+  readonly submitter: Submitter | undefined;
+}
+
+interface Transaction {
+  readonly reversePath: string;
+  readonly recipients: Set<string>;
+  readonly smtputf8: boolean;
+  readonly requireTls: boolean;
+}
+
+/** RFC 5321 §4.5.3.1.4 with the parameters of D40b; AUTH alone may be longer (RFC 4954 §4). */
+const maxCommandOctets = 2046;
+const maxHeloOctets = 255;
+const maxErrors = 20;
+
+const controls = /[\0-\x1f\x7f]/;
+const httpRequest = /^(?:GET|HEAD|POST|PUT|DELETE|OPTIONS|TRACE|CONNECT|PATCH) .*HTTP\/\d/i;
+const unimplemented = new Set(['EXPN', 'TURN', 'ATRN', 'ETRN', 'SEND', 'SOML', 'SAML', 'BURL', 'XCLIENT', 'XFORWARD']);
+
+function isProtocolError(code: number): boolean {
+  return (code >= 500 && code <= 504) || code === 530 || code === 538 || code === 555;
+}
+
+/** One session's state and its answers. It knows no socket and no time. */
+export class Dialogue {
+  readonly #context: DialogueContext;
+  readonly #client: Client;
+  #secure: boolean;
+  #helo: { readonly name: string; readonly extended: boolean } | undefined;
+  #submitter: Submitter | undefined;
+  #authenticated = false;
+  #transaction: Transaction | undefined;
+  #exchange: ((response: string) => Answer) | undefined;
+  #errors = 0;
+  #authFailures = 0;
+
+  constructor(context: DialogueContext, { client, secure }: { readonly client: Client; readonly secure: boolean }) {
+    this.#context = context;
+    this.#client = client;
+    this.#secure = secure;
+    this.#submitter = client.submitter;
+  }
+
+  /** The account and credential of the session, once known. */
+  get submitter(): Submitter | undefined {
+    return this.#submitter;
+  }
+
+  /** The name of HELO or EHLO, as given. */
+  get helo(): string | undefined {
+    return this.#helo?.name;
+  }
+
+  /** The `with` of Received (RFC 3848, RFC 6531 §4.3): SMTP, ESMTPSA, UTF8SMTPSA ... */
+  get protocol(): string {
+    if (!this.#helo?.extended) return 'SMTP';
+    const name = this.#transaction?.smtputf8 ? 'UTF8SMTP' : 'ESMTP';
+    return `${name}${this.#secure ? 'S' : ''}${this.#authenticated ? 'A' : ''}`;
+  }
+
+  /** The envelope of the open transaction. */
+  get envelope(): Envelope | undefined {
+    const transaction = this.#transaction;
+    return transaction && { ...transaction, recipients: [...transaction.recipients] };
+  }
+
+  /** TLS is up: all that was said before is forgotten (RFC 3207 §4.2). */
+  secured(): void {
+    this.#secure = true;
+    this.#helo = undefined;
+    this.#authenticated = false;
+    this.#submitter = this.#client.submitter;
+    this.#transaction = undefined;
+    this.#exchange = undefined;
+  }
+
+  /** The message of the transaction is done with, accepted or not. */
+  finish(accepted: boolean): void {
+    this.#transaction = undefined;
+    if (accepted) this.#errors = 0;
+  }
+
+  /** Answers a command line (without CRLF), or the client's response inside an AUTH exchange. */
+  answer(line: Buffer): Answer {
+    const exchange = this.#exchange;
+    this.#exchange = undefined;
+    return this.#counted(exchange ? exchange(line.toString('latin1')) : this.#command(line));
+  }
+
+  /** Answers a line that was too long to be kept. */
+  answerOverlong(): Answer {
+    this.#exchange = undefined;
+    return this.#counted(replies.overlongLine);
+  }
+
+  #counted(answer: Answer): Answer {
+    if (!isProtocolError(answer.code)) return answer;
+    this.#errors += 1;
+    return this.#errors < maxErrors ? answer : replies.tooManyErrors;
+  }
+
+  #command(line: Buffer): Answer {
+    const text = line.toString('latin1');
+    const blank = text.indexOf(' ');
+    const verb = (blank < 0 ? text : text.slice(0, blank)).toUpperCase();
+    const argument = blank < 0 ? '' : text.slice(blank + 1).trim();
+    if (line.length > maxCommandOctets && verb !== 'AUTH') return replies.overlongLine;
+    switch (verb) {
+      case 'MAIL':
+        return this.#mail(line);
+      case 'RCPT':
+        return this.#rcpt(line);
+      case 'DATA':
+        return argument === '' ? this.#data() : replies.noParameters;
+      case 'EHLO':
+      case 'HELO':
+        return this.#hello(verb, line.subarray(5).toString('utf8').trim());
+      case 'STARTTLS':
+        return argument === '' ? this.#startTls() : replies.noParameters;
+      case 'AUTH':
+        return this.#auth(argument);
+      case 'RSET':
+        if (argument === '') this.#transaction = undefined;
+        return argument === '' ? replies.ok : replies.noParameters;
+      case 'QUIT':
+        return argument === '' ? replies.bye : replies.noParameters;
+      case 'NOOP':
+        return replies.ok;
+      case 'VRFY':
+        return argument === '' ? replies.vrfySyntax : replies.cannotVerify;
+      case 'HELP':
+        return replies.help;
+      case 'BDAT':
+        return replies.noChunking;
+      case '':
+        return replies.emptyLine;
+      default:
+        if (httpRequest.test(text)) return replies.notSmtp;
+        return unimplemented.has(verb) ? replies.notImplemented : replies.unknownCommand;
+    }
+  }
+
+  #hello(verb: 'HELO' | 'EHLO', name: string): Answer {
+    const { hostname, limits, listener } = this.#context;
+    if (name === '' || Buffer.byteLength(name) > maxHeloOctets || controls.test(name)) return replies.heloSyntax;
+    // RFC 5321 §4.1.4: a new EHLO resets the transaction.
+    this.#transaction = undefined;
+    this.#helo = { name, extended: verb === 'EHLO' };
+    if (verb === 'HELO') return { code: 250, text: hostname };
+    const keywords = [
+      hostname,
+      'PIPELINING',
+      `SIZE ${limits.messageBytes}`,
+      '8BITMIME',
+      'SMTPUTF8',
+      'ENHANCEDSTATUSCODES',
+    ];
+    if (!this.#secure && listener.tls === 'starttls') keywords.push('STARTTLS');
+    if (this.#mayAuthenticate() && !this.#submitter) keywords.push('AUTH PLAIN LOGIN');
+    if (this.#secure) keywords.push('REQUIRETLS');
+    return { code: 250, text: keywords.join('\n') };
+  }
+
+  #startTls(): Answer {
+    if (this.#secure) return replies.tlsAlready;
+    return this.#context.listener.tls === 'starttls' ? replies.startTls : replies.tlsNotOffered;
+  }
+
+  #mayAuthenticate(): boolean {
+    return this.#secure || this.#context.listener.allowInsecureAuth;
+  }
+
+  /** What stands before every mail command: TLS, then the submitter (D40). Nothing else is relied on. */
+  #barred(): Answer | undefined {
+    const { listener } = this.#context;
+    if (!this.#secure && listener.tls === 'starttls' && !listener.allowInsecureAuth) return replies.mustStartTls;
+    return this.#submitter ? undefined : replies.authRequired;
+  }
+
+  #auth(argument: string): Answer {
+    const { listener } = this.#context;
+    if (!this.#mayAuthenticate()) return listener.tls === 'starttls' ? replies.mustStartTls : replies.authNeedsTls;
+    if (!this.#helo) return replies.sayHelloFirst;
+    if (this.#submitter) return replies.authAlready;
+    if (this.#transaction) return replies.authInTransaction;
+    const [mechanism = '', initial, ...rest] = argument.split(/ +/);
+    if (mechanism === '' || rest.length > 0) return replies.authSyntax;
+    switch (mechanism.toUpperCase()) {
+      case 'PLAIN':
+        return this.#respond(initial, replies.challenge, (message) => this.#plain(message));
+      case 'LOGIN':
+        return this.#respond(initial, replies.userNameChallenge, (userName) =>
+          this.#respond(undefined, replies.passwordChallenge, (password) =>
+            this.#login('LOGIN', { userName, password }),
+          ),
+        );
+      default:
+        return replies.unknownMechanism;
+    }
+  }
+
+  /** Hands a response on decoded: the one given, or the answer to a challenge. */
+  #respond(given: string | undefined, challenge: Answer, next: (message: string) => Answer): Answer {
+    if (given === undefined) {
+      this.#exchange = (response) =>
+        // RFC 4954 §4: a lone `*` cancels the exchange.
+        response === '*' ? replies.authCancelled : this.#respond(response, challenge, next);
+      return challenge;
+    }
+    const message = decodeResponse(given);
+    return message === undefined ? replies.badBase64 : next(message);
+  }
+
+  #plain(message: string): Answer {
+    const login = readPlain(message);
+    return login ? this.#login('PLAIN', login) : replies.badPlain;
+  }
+
+  /** D93: the password alone selects the token. It is looked up whatever the user name, so that timing tells nothing. */
+  #login(mechanism: string, { userName, password }: Login): Answer {
+    const found = this.#context.accounts.authenticate(password);
+    const named =
+      found && (userName === 'api_token' || userName === found.account.id || userName === found.account.name);
+    if (!found || !named) return this.#loginFailed(mechanism, { userName, answer: replies.badCredentials });
+    if (!found.credential.scopes.has('email:send')) {
+      return this.#loginFailed(mechanism, { userName, answer: replies.scopeMissing });
+    }
+    this.#submitter = found;
+    this.#authenticated = true;
+    return replies.authenticated;
+  }
+
+  #loginFailed(
+    mechanism: string,
+    { userName, answer }: { readonly userName: string; readonly answer: Answer },
+  ): Answer {
+    const { accounts, listener, log, limits, onAuthFailure } = this.#context;
+    this.#authFailures += 1;
+    onAuthFailure();
+    // People type secrets into the wrong field: a user name that is nobody's is not logged.
+    const user = userName === 'api_token' || accounts.find(userName) ? userName : '(unknown)';
+    const { sessionId: session, address: client } = this.#client;
+    log.warn(
+      {
+        session,
+        listener: listener.name,
+        client,
+        helo: this.helo,
+        mechanism,
+        user,
+        failures: this.#authFailures,
+        reply: answer.text,
+      },
+      'authentication failed',
+    );
+    return this.#authFailures < limits.authFailures
+      ? answer
+      : { ...answer, also: replies.tooManyAuthFailures, next: 'close' };
+  }
+
+  #mail(line: Buffer): Answer {
+    const barred = this.#barred();
+    if (barred) return barred;
+    if (!this.#helo) return replies.sayHelloFirst;
+    if (this.#transaction) return replies.nestedMail;
+    const command = readAddressCommand('MAIL', { line, smtputf8: false });
+    if ('code' in command) return command;
+    const { path, parameters } = command;
+    const wrong = this.#wrongMailParameter(parameters);
+    if (wrong) return wrong;
+    const sender = this.#completed(path.mailbox, path.domain);
+    if (sender === undefined) return replies.senderWithoutDomain;
+    const refused = this.#senderRefused(sender);
+    if (refused) return refused;
+    this.#transaction = {
+      reversePath: sender.mailbox,
+      recipients: new Set(),
+      smtputf8: parameters.has('SMTPUTF8'),
+      requireTls: parameters.has('REQUIRETLS'),
+    };
+    return replies.senderOk;
+  }
+
+  #wrongMailParameter(parameters: ReadonlyMap<string, string>): Answer | undefined {
+    if (parameters.size === 0) return undefined;
+    const size = parameters.get('SIZE');
+    const body = parameters.get('BODY')?.toUpperCase();
+    if (size !== undefined && !/^\d{1,20}$/.test(size)) return replies.badSize;
+    if (body !== undefined && body !== '7BIT' && body !== '8BITMIME') return replies.badBody;
+    if (parameters.has('REQUIRETLS') && !this.#secure) return replies.requireTlsWithoutTls;
+    return size !== undefined && Number(size) > this.#context.limits.messageBytes ? replies.tooLarge : undefined;
+  }
+
+  /** D4b: an address without a domain gets the credential's, where it has one. */
+  #completed(
+    mailbox: string,
+    domain: string | undefined,
+  ): { readonly mailbox: string; readonly domain: string } | undefined {
+    if (domain !== undefined || mailbox === '') return { mailbox, domain: domain ?? '' };
+    const defaultDomain = this.#submitter?.credential.defaultDomain;
+    return defaultDomain === undefined ? undefined : { mailbox: `${mailbox}@${defaultDomain}`, domain: defaultDomain };
+  }
+
+  /** D50: the domain must be the account's; the null reverse-path is anybody's. */
+  #senderRefused({ mailbox, domain }: { readonly mailbox: string; readonly domain: string }): Answer | undefined {
+    const { accounts } = this.#context;
+    const account = this.#submitter?.account;
+    if (!account) return replies.authRequired;
+    if (mailbox === '' || accounts.sendingDomain(account, domain)) return undefined;
+    this.#logRefusal({ from: mailbox, reason: 'sender domain' }, 'sender refused');
+    return { code: 550, enhanced: '5.7.1', text: `${domain} is no sending domain of account ${account.name}` };
+  }
+
+  #rcpt(line: Buffer): Answer {
+    const barred = this.#barred();
+    if (barred) return barred;
+    const transaction = this.#transaction;
+    const account = this.#submitter?.account;
+    if (!transaction || !account) return replies.mailFirst;
+    const command = readAddressCommand('RCPT', { line, smtputf8: transaction.smtputf8 });
+    if ('code' in command) return command;
+    const { mailbox, domain } = command.path;
+    if (mailbox === '') return replies.badRecipient;
+    const recipient = this.#completed(mailbox, domain)?.mailbox;
+    if (recipient === undefined) return replies.recipientWithoutDomain;
+    const { recipients } = transaction;
+    if (recipients.has(recipient)) return replies.recipientOk;
+    if (recipients.size >= this.#context.limits.recipients) return replies.tooManyRecipients;
+    if (this.#context.suppressed(account, recipient)) {
+      this.#logRefusal({ to: recipient, reason: 'suppressed' }, 'recipient refused');
+      const shown = printableAscii(recipient, 300);
+      return { code: 550, enhanced: '5.7.1', text: `E_RECIPIENT_SUPPRESSED: ${shown} is on the suppression list` };
+    }
+    recipients.add(recipient);
+    return replies.recipientOk;
+  }
+
+  #data(): Answer {
+    const barred = this.#barred();
+    if (barred) return barred;
+    const transaction = this.#transaction;
+    const account = this.#submitter?.account;
+    if (!transaction || !account) return replies.mailFirst;
+    if (transaction.recipients.size === 0) return replies.noRecipients;
+    const violation = this.#context.rateLimit(account, transaction.recipients.size);
+    if (!violation) return replies.startData;
+    this.#logRefusal({ recipients: transaction.recipients.size, codes: [violation.code] }, 'message refused');
+    return refusalReply([violation]);
+  }
+
+  #logRefusal(facts: Readonly<Record<string, unknown>>, message: string): void {
+    const { log, listener } = this.#context;
+    const { sessionId: session, address: client } = this.#client;
+    const submitter = this.#submitter;
+    log.info(
+      {
+        session,
+        listener: listener.name,
+        client,
+        helo: this.helo,
+        account: submitter?.account.name,
+        credential: submitter?.credential.name,
+        ...facts,
+      },
+      message,
+    );
+  }
+}

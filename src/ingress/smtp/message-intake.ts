@@ -1,0 +1,104 @@
+// A message that has come in whole: made into a Submission, handed to the pipeline, and the answer printed (D7, D41).
+
+import type { Logger } from '../../base/log.ts';
+import { readMessage } from '../../mail/header-reader.ts';
+import type { Submission, Submit } from '../../submit.ts';
+import type { DialogueContext } from './dialogue.ts';
+import { refusalReply } from './refusal.ts';
+import { type Answer, replies } from './replies.ts';
+import type { Delivery } from './smtp-session.ts';
+
+/** What became of the messages so far. */
+export interface MessageCounts {
+  accepted: number;
+  /** Refused for what they are, or for their size. */
+  refused: number;
+  /** Answered 451: a fault of our own. */
+  failed: number;
+}
+
+/** Everything the intake needs. */
+export interface IntakeParts {
+  readonly context: Pick<DialogueContext, 'listener' | 'limits' | 'log'>;
+  readonly submit: Submit;
+  readonly counts: MessageCounts;
+}
+
+type Facts = Readonly<Record<string, unknown>>;
+
+/**
+ * Makes the function that judges and keeps one message and gives the reply to its final dot. It never rejects: what the
+ * pipeline throws is logged with the session's id and answered 451 4.3.0.
+ */
+export function createMessageIntake(parts: IntakeParts): (delivery: Delivery) => Promise<Answer> {
+  const { context, submit, counts } = parts;
+  return async (delivery) => {
+    const facts = factsOf(parts, delivery);
+    const { data, client } = delivery;
+    if (data.oversize) {
+      counts.refused += 1;
+      context.log.info({ ...facts, codes: ['E_CONTENT_TOO_LARGE'] }, 'message refused');
+      return data.flooded
+        ? replies.flooded
+        : { ...replies.tooLarge, text: `${replies.tooLarge.text} of ${context.limits.messageBytes} octets` };
+    }
+    try {
+      const result = await submit(submissionOf(parts, delivery));
+      if (result.accepted) {
+        counts.accepted += 1;
+        return { code: 250, enhanced: '2.0.0', text: `Ok ${result.messageId}` };
+      }
+      counts.refused += 1;
+      context.log.info({ ...facts, codes: result.violations.map(({ code }) => code) }, 'message refused');
+      return refusalReply(result.violations);
+    } catch (error) {
+      counts.failed += 1;
+      logFailure(context.log, facts, error);
+      return { ...replies.internalError, text: `Internal error, id ${client.sessionId}` };
+    }
+  };
+}
+
+function logFailure(log: Logger, facts: Facts, error: unknown): void {
+  log.error({ ...facts, err: error }, 'message failed');
+}
+
+function factsOf({ context }: IntakeParts, { client, dialogue, data }: Delivery): Facts {
+  const { submitter, envelope } = dialogue;
+  return {
+    session: client.sessionId,
+    listener: context.listener.name,
+    client: client.address,
+    helo: dialogue.helo,
+    account: submitter?.account.name,
+    credential: submitter?.credential.name,
+    from: envelope?.reversePath,
+    recipients: envelope?.recipients.length,
+    size: data.size,
+  };
+}
+
+function submissionOf({ context }: IntakeParts, { client, dialogue, data }: Delivery): Submission {
+  const { submitter, envelope, helo } = dialogue;
+  if (!submitter || !envelope) throw new Error('A message came in without a submitter or an envelope');
+  const { listener } = context;
+  const { fields, body, tooLarge } = readMessage(data.message());
+  return {
+    via: {
+      kind: 'smtp',
+      sessionId: client.sessionId,
+      ...(helo === undefined ? {} : { helo }),
+      remoteAddress: client.address,
+      protocol: dialogue.protocol,
+      legacyCharset: submitter.credential.legacyCharset ?? listener.legacyCharset,
+      trustedHop: listener.trustedHop || submitter.credential.trustedHop,
+      lineEndings: listener.lineEndings,
+    },
+    submitter,
+    envelope,
+    fields,
+    ...(tooLarge ? { headerSectionTooLarge: true } : {}),
+    body: { kind: 'mime', bytes: body },
+    size: data.size,
+  };
+}

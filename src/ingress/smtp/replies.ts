@@ -1,0 +1,96 @@
+// The door's replies (D41): code, enhanced status (RFC 2034, RFC 3463) and words; and how a reply is written out.
+
+import type { SmtpReply } from '../../mail/smtp-reply.ts';
+
+/** A reply, and what the session does behind it. */
+export interface Answer extends SmtpReply {
+  /** `data`: the octets of the message follow; `starttls`: the TLS handshake; `close`: the session is over. */
+  readonly next?: 'close' | 'starttls' | 'data';
+  /** Another reply that goes out behind this one. */
+  readonly also?: SmtpReply;
+}
+
+/** The replies whose words never change. */
+export const replies = {
+  ok: { code: 250, enhanced: '2.0.0', text: 'Ok' },
+  senderOk: { code: 250, enhanced: '2.1.0', text: 'Ok' },
+  recipientOk: { code: 250, enhanced: '2.1.5', text: 'Ok' },
+  startData: { code: 354, text: 'End data with <CR><LF>.<CR><LF>', next: 'data' },
+  startTls: { code: 220, enhanced: '2.0.0', text: 'Ready to start TLS', next: 'starttls' },
+  bye: { code: 221, enhanced: '2.0.0', text: 'Bye', next: 'close' },
+  help: {
+    code: 214,
+    enhanced: '2.0.0',
+    text: 'Commands: EHLO HELO STARTTLS AUTH MAIL RCPT DATA RSET NOOP VRFY HELP QUIT (RFC 5321)',
+  },
+  cannotVerify: { code: 252, enhanced: '2.0.0', text: 'Cannot verify, send the message to find out' },
+  authenticated: { code: 235, enhanced: '2.7.0', text: 'Authentication successful' },
+  challenge: { code: 334, text: '' },
+  userNameChallenge: { code: 334, text: 'VXNlcm5hbWU6' },
+  passwordChallenge: { code: 334, text: 'UGFzc3dvcmQ6' },
+
+  overlongLine: { code: 500, enhanced: '5.5.2', text: 'Command line too long' },
+  bareLineEnd: { code: 500, enhanced: '5.5.2', text: 'Bare CR or LF in a command line', next: 'close' },
+  emptyLine: { code: 500, enhanced: '5.5.2', text: 'Empty command line' },
+  notSmtp: { code: 500, enhanced: '5.5.1', text: 'This is SMTP, not HTTP', next: 'close' },
+  unknownCommand: { code: 500, enhanced: '5.5.1', text: 'Command not known' },
+  notImplemented: { code: 502, enhanced: '5.5.1', text: 'Command not implemented' },
+  // Octets of a chunk would follow and be read as commands.
+  noChunking: { code: 502, enhanced: '5.5.1', text: 'CHUNKING is not offered', next: 'close' },
+  noParameters: { code: 501, enhanced: '5.5.4', text: 'This command takes no parameters' },
+  // RFC 2034 §3: no enhanced code in an answer to HELO or EHLO.
+  heloSyntax: { code: 501, text: 'Syntax: EHLO domain' },
+  vrfySyntax: { code: 501, enhanced: '5.5.4', text: 'Syntax: VRFY address' },
+  authSyntax: { code: 501, enhanced: '5.5.4', text: 'Syntax: AUTH mechanism [initial-response]' },
+  mailSyntax: { code: 501, enhanced: '5.5.4', text: 'Syntax: MAIL FROM:<address> [parameters]' },
+  rcptSyntax: { code: 501, enhanced: '5.5.4', text: 'Syntax: RCPT TO:<address> [parameters]' },
+  badSender: { code: 501, enhanced: '5.1.7', text: 'The reverse-path is no valid address' },
+  badRecipient: { code: 501, enhanced: '5.1.3', text: 'The forward-path is no valid address' },
+  senderWithoutDomain: { code: 553, enhanced: '5.1.7', text: 'The reverse-path has no domain' },
+  recipientWithoutDomain: { code: 553, enhanced: '5.1.3', text: 'The forward-path has no domain' },
+  needsSmtputf8: { code: 553, enhanced: '5.6.7', text: 'A non-ASCII address needs SMTPUTF8 and valid UTF-8' },
+  badSize: { code: 501, enhanced: '5.5.4', text: 'SIZE is a number of at most 20 digits' },
+  badBody: { code: 501, enhanced: '5.5.4', text: 'BODY is 7BIT or 8BITMIME' },
+  requireTlsWithoutTls: { code: 530, enhanced: '5.7.0', text: 'REQUIRETLS needs a session under TLS' },
+  tooLarge: { code: 552, enhanced: '5.3.4', text: 'The message is larger than the limit' },
+  flooded: { code: 552, enhanced: '5.3.4', text: 'The message is far larger than the limit', next: 'close' },
+  tooManyRecipients: { code: 452, enhanced: '4.5.3', text: 'Too many recipients' },
+
+  sayHelloFirst: { code: 503, enhanced: '5.5.1', text: 'Send EHLO first' },
+  nestedMail: { code: 503, enhanced: '5.5.1', text: 'A transaction is already open' },
+  mailFirst: { code: 503, enhanced: '5.5.1', text: 'Send MAIL first' },
+  noRecipients: { code: 554, enhanced: '5.5.1', text: 'No valid recipients' },
+  tlsAlready: { code: 503, enhanced: '5.5.1', text: 'TLS is already active' },
+  tlsNotOffered: { code: 502, enhanced: '5.5.1', text: 'STARTTLS is not offered' },
+  authAlready: { code: 503, enhanced: '5.5.1', text: 'Already authenticated' },
+  authInTransaction: { code: 503, enhanced: '5.5.1', text: 'AUTH is not allowed inside a transaction' },
+
+  mustStartTls: { code: 530, enhanced: '5.7.0', text: 'Must issue STARTTLS first' },
+  authRequired: { code: 530, enhanced: '5.7.0', text: 'Authentication required' },
+  authNeedsTls: { code: 538, enhanced: '5.7.11', text: 'Encryption required for authentication' },
+  unknownMechanism: { code: 504, enhanced: '5.5.4', text: 'Mechanisms are PLAIN and LOGIN' },
+  authCancelled: { code: 501, enhanced: '5.7.0', text: 'Authentication cancelled' },
+  badBase64: { code: 501, enhanced: '5.5.2', text: 'Cannot decode base64' },
+  badPlain: { code: 501, enhanced: '5.5.2', text: 'PLAIN is [authzid] NUL user NUL password' },
+  badCredentials: { code: 535, enhanced: '5.7.8', text: 'Authentication credentials invalid' },
+  scopeMissing: { code: 535, enhanced: '5.7.8', text: 'This token lacks the scope email:send' },
+
+  tooManyErrors: { code: 421, enhanced: '4.7.0', text: 'Too many errors', next: 'close' },
+  tooManyAuthFailures: { code: 421, enhanced: '4.7.0', text: 'Too many authentication failures', next: 'close' },
+  tooManyConnections: { code: 421, enhanced: '4.7.0', text: 'Too many connections', next: 'close' },
+  authTimeout: { code: 421, enhanced: '4.7.0', text: 'Not authenticated in time', next: 'close' },
+  timeout: { code: 421, enhanced: '4.4.2', text: 'Timeout', next: 'close' },
+  shuttingDown: { code: 421, enhanced: '4.3.2', text: 'Shutting down', next: 'close' },
+  internalError: { code: 451, enhanced: '4.3.0', text: 'Internal error' },
+  earlyTalker: { code: 554, enhanced: '5.5.0', text: 'Protocol error: you spoke before the greeting', next: 'close' },
+  notAllowedFrom: { code: 554, enhanced: '5.7.1', text: 'Your address may not use this listener', next: 'close' },
+} as const satisfies Record<string, Answer>;
+
+/** Writes a reply out: every line with the code and the enhanced status (RFC 2034 §4), CRLF at its end. ASCII. */
+export function formatReply(reply: SmtpReply): string {
+  const status = reply.enhanced === undefined ? '' : `${reply.enhanced} `;
+  if (!reply.text.includes('\n')) return `${reply.code} ${status}${reply.text}\r\n`;
+  const lines = reply.text.split('\n');
+  const last = lines.length - 1;
+  return lines.map((line, index) => `${reply.code}${index < last ? '-' : ' '}${status}${line}\r\n`).join('');
+}

@@ -1,0 +1,184 @@
+// The SMTP door: every listener of the configuration, their sessions, deadlines, counts and the orderly end (D40-D42,
+// D97). It makes Submissions and prints answers; it knows no header rule, no key and no spool.
+
+import type { Account } from '../../accounts/account.ts';
+import type { Accounts } from '../../accounts/accounts.ts';
+import type { Clock } from '../../base/clock.ts';
+import { ConfigurationError } from '../../base/errors.ts';
+import type { Logger } from '../../base/log.ts';
+import type { Submit, Violation } from '../../submit.ts';
+import { createConnectionCounter } from './connection-counter.ts';
+import { createMessageIntake } from './message-intake.ts';
+import type { SmtpListener, SmtpSettings } from './settings.ts';
+import { SmtpListenerServer, type TlsCredentials } from './smtp-listener.ts';
+import type { SmtpSession } from './smtp-session.ts';
+
+export type { TlsCredentials } from './smtp-listener.ts';
+
+/** What the door is built from. */
+export interface SmtpDoorParts {
+  readonly settings: SmtpSettings;
+  readonly accounts: Accounts;
+  readonly submit: Submit;
+  readonly log: Logger;
+  readonly clock: Clock;
+  /** Certificate and key for a name; asked once, for `settings.hostname`, if a listener has TLS. */
+  readonly tls: (hostname: string) => TlsCredentials;
+  /** Tells whether the account's suppression list holds a recipient (D51); nobody is suppressed without it. */
+  readonly suppressed?: (account: Account, recipient: string) => boolean;
+  /** Asked at DATA; counts the message against the account's rates (D42a) and answers a violation when it is over. */
+  readonly rateLimit?: (account: Account, recipients: number) => Violation | undefined;
+}
+
+/** Where a listener is bound. */
+export interface BoundListener {
+  readonly name: string;
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Counts since the start, and connections now. */
+export interface SmtpDoorCounts {
+  /** Open now, sessions and those not yet sessions. */
+  readonly connections: number;
+  readonly sessions: number;
+  readonly connectionsRefused: number;
+  readonly authFailures: number;
+  readonly messagesAccepted: number;
+  readonly messagesRefused: number;
+  readonly messagesFailed: number;
+}
+
+/** The door. */
+export interface SmtpDoor {
+  /**
+   * Binds every listener.
+   * @throws ConfigurationError naming the listener that cannot be bound; none is left bound then
+   */
+  listen(): Promise<readonly BoundListener[]>;
+  /**
+   * Stops accepting, lets messages in flight finish, answers everyone else 421 4.3.2, and cuts what is left.
+   * @param withinMs milliseconds after which connections are cut
+   */
+  drain(withinMs: number): Promise<void>;
+  counts(): SmtpDoorCounts;
+}
+
+/** How often deadlines are looked at; they may be missed by so much. */
+const sweepMs = 200;
+/** Far over what the policy admits; the reader of the header section refuses everything larger than its own limit. */
+const headerBytes = 1_048_576;
+
+/**
+ * Builds the door.
+ * @throws ConfigurationError for a listener that cannot work
+ */
+export function createSmtpDoor(parts: SmtpDoorParts): SmtpDoor {
+  const { settings, accounts, log, clock } = parts;
+  const { limits } = settings;
+  for (const listener of settings.listeners) checkListener(listener, accounts);
+  const counter = createConnectionCounter(limits);
+  const sessions = new Set<SmtpSession>();
+  const messages = { accepted: 0, refused: 0, failed: 0 };
+  const seen = { sessions: 0, connectionsRefused: 0, authFailures: 0 };
+  const tls = settings.listeners.some((listener) => listener.tls !== 'none') ? parts.tls(settings.hostname) : undefined;
+  let sweep: NodeJS.Timeout | undefined;
+
+  function build(listener: SmtpListener): SmtpListenerServer {
+    const context = {
+      hostname: settings.hostname,
+      listener,
+      limits,
+      accounts,
+      log,
+      clock,
+      headerBytes,
+      suppressed: parts.suppressed ?? (() => false),
+      rateLimit: parts.rateLimit ?? (() => undefined),
+      onAuthFailure: () => {
+        seen.authFailures += 1;
+      },
+      onOpen: (session: SmtpSession) => {
+        seen.sessions += 1;
+        sessions.add(session);
+      },
+      onGone: (session: SmtpSession) => {
+        sessions.delete(session);
+      },
+    };
+    const take = createMessageIntake({ context, submit: parts.submit, counts: messages });
+    return new SmtpListenerServer({
+      context: { ...context, take },
+      tls: listener.tls === 'none' ? undefined : tls,
+      counter,
+      onRefused: () => {
+        seen.connectionsRefused += 1;
+      },
+    });
+  }
+
+  const servers = settings.listeners.map((listener) => ({ listener, server: build(listener) }));
+
+  function checkDeadlines(): void {
+    const now = clock.now();
+    for (const session of sessions) session.checkDeadline(now);
+    for (const { server } of servers) server.checkDeadlines(now);
+  }
+
+  async function drain(withinMs: number): Promise<void> {
+    const gone = servers.map(({ server }) => server.shut());
+    for (const session of sessions) session.drain();
+    const cut = setTimeout(() => {
+      for (const session of sessions) session.destroy();
+    }, withinMs);
+    await Promise.all(gone);
+    clearTimeout(cut);
+    clearInterval(sweep);
+  }
+
+  return {
+    async listen() {
+      const bound: BoundListener[] = [];
+      try {
+        for (const { listener, server } of servers) {
+          const { address, port } = await server.open();
+          bound.push({ name: listener.name, host: address, port });
+        }
+      } catch (error) {
+        await drain(0);
+        throw error;
+      }
+      sweep = setInterval(checkDeadlines, sweepMs);
+      return bound;
+    },
+    drain,
+    counts: () => ({
+      connections: counter.open,
+      ...seen,
+      messagesAccepted: messages.accepted,
+      messagesRefused: messages.refused,
+      messagesFailed: messages.failed,
+    }),
+  };
+}
+
+function checkListener(listener: SmtpListener, accounts: Accounts): void {
+  const where = `SMTP listener "${listener.name}"`;
+  if (listener.role === 'bounce') {
+    throw new ConfigurationError(`${where}: role "bounce" is not available yet, set enabled: false`);
+  }
+  const { credential } = listener;
+  if ((credential === undefined) !== (listener.allowFrom.length === 0)) {
+    throw new ConfigurationError(`${where}: credential and allowFrom go together, want both or neither`);
+  }
+  if (!credential) return;
+  const submitter = accounts.submitter(credential.account, credential.name);
+  if (!submitter) {
+    throw new ConfigurationError(`${where}: there is no credential "${credential.account}/${credential.name}"`);
+  }
+  if (!submitter.credential.scopes.has('email:send')) {
+    throw new ConfigurationError(
+      `${where}: credential "${credential.account}/${credential.name}" lacks the scope email:send`,
+    );
+  }
+}

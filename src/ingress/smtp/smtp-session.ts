@@ -1,0 +1,277 @@
+// One SMTP connection: the library's socket handling and TLS upgrade under our own reader, dialogue, replies and
+// deadlines. Of smtp-server's SMTPConnection only the life of the socket, STARTTLS and the orderly close are used.
+
+/* oxlint-disable no-underscore-dangle -- the library names what a subclass may override so */
+
+import type { Socket } from 'node:net';
+import { SMTPConnection } from 'smtp-server/lib/smtp-connection.js';
+import type { SMTPServer } from 'smtp-server/lib/smtp-server.js';
+import type { Clock } from '../../base/clock.ts';
+import type { ConnectionPlace } from './connection-counter.ts';
+import { DataReader } from './data-reader.ts';
+import { type Client, Dialogue, type DialogueContext } from './dialogue.ts';
+import { type Answer, formatReply, replies } from './replies.ts';
+import { type WireListener, WireReader } from './wire-reader.ts';
+
+/** What a session needs besides the dialogue's context. */
+export interface SessionContext extends DialogueContext {
+  readonly clock: Clock;
+  /** Octets of a header section after which nothing more of a message is kept. */
+  readonly headerBytes: number;
+  /** Judges and keeps a message that has come in whole; it never rejects. */
+  readonly take: (delivery: Delivery) => Promise<Answer>;
+  readonly onOpen: (session: SmtpSession) => void;
+  readonly onGone: (session: SmtpSession) => void;
+}
+
+/** A message that has come in whole, and the session it came in by. */
+export interface Delivery {
+  readonly client: Client;
+  readonly dialogue: Dialogue;
+  readonly data: DataReader;
+}
+
+/** What a session is made of. */
+interface SessionOptions {
+  readonly socket: Socket;
+  readonly client: Client;
+  readonly context: SessionContext;
+  readonly place: ConnectionPlace;
+}
+
+/** A session from its greeting to its end. */
+export class SmtpSession extends SMTPConnection implements WireListener {
+  readonly #context: SessionContext;
+  readonly #client: Client;
+  readonly #dialogue: Dialogue;
+  readonly #place: ConnectionPlace;
+  #out = '';
+  /** Milliseconds since 1970; 0: nothing is waited for from the client. */
+  #deadline: number;
+  readonly #authDeadline: number;
+  #lineSince = 0;
+  #busy = false;
+  #draining = false;
+
+  constructor(server: SMTPServer, { socket, client, context, place }: SessionOptions) {
+    super(server, socket, { id: client.sessionId, remoteAddress: client.address });
+    this.#context = context;
+    this.#client = client;
+    this.#place = place;
+    this.#dialogue = new Dialogue(context, { client, secure: this.secure });
+    const now = context.clock.now();
+    this.#deadline = now + context.limits.idleSeconds * 1000;
+    this.#authDeadline = now + context.limits.authSeconds * 1000;
+    context.onOpen(this);
+  }
+
+  /** Starts reading, and greets two turns later. Whatever has come by then came too early (RFC 5321 §4.3.1). */
+  override init(): void {
+    this._setListeners(() => setImmediate(() => setImmediate(() => this.#greet())));
+  }
+
+  #greet(): void {
+    if (this._closing || this._closed || this.#draining || !this.#reader) return;
+    this.#reader.ready = true;
+    this._ready = true;
+    // RFC 2034 §3: no enhanced code in the greeting.
+    this.#say({ code: 220, text: `${this.#context.hostname} ESMTP Postern` });
+    void this.#flush();
+  }
+
+  get #reader(): WireReader | undefined {
+    return this._parser instanceof WireReader ? this._parser : undefined;
+  }
+
+  // The library calls this in its constructor and again for TLS after STARTTLS. The old reader is closed then, so that
+  // commands sent in plaintext behind STARTTLS never run (RFC 3207 §4.2, command injection).
+  override _createParser(): WireReader {
+    const reader = new WireReader(this);
+    reader.ready = this._ready;
+    return reader;
+  }
+
+  // The library calls this when TLS is up.
+  override _resetSession(): void {
+    this.#dialogue.secured();
+    this.#awaitInput();
+  }
+
+  // Deadlines are kept by `checkDeadline`; the library's timer would answer in its own words.
+  override _armTimeout(): void {
+    return;
+  }
+
+  // The library's own words, should it ever have some to say.
+  override send(code: number, data?: string | string[] | null): void {
+    this.#say({ code, text: Array.isArray(data) ? data.join('\n') : (data ?? '') });
+    void this.#flush();
+    if (code === 421) this.close();
+  }
+
+  override _onError(error: Error): void {
+    this.#context.log.debug(
+      { session: this.id, listener: this.#context.listener.name, client: this.#client.address, error: error.message },
+      'connection failed',
+    );
+    this.close();
+  }
+
+  override _onCloseEvent(): void {
+    super._onClose();
+    this.#place.leave();
+    this.#context.onGone(this);
+  }
+
+  override close(): void {
+    void this.#flush();
+    super.close();
+  }
+
+  /** Answers and ends a session whose client let a deadline pass. */
+  checkDeadline(now: number): void {
+    if (this._closing || this._closed || this.#busy) return;
+    const unknown = this.#dialogue.submitter === undefined && now >= this.#authDeadline;
+    if (!unknown && now < this.#deadline) return;
+    const answer = unknown ? replies.authTimeout : replies.timeout;
+    const { log, listener } = this.#context;
+    log.info(
+      { session: this.id, listener: listener.name, client: this.#client.address, reason: answer.text },
+      'session ended',
+    );
+    // Nothing may be written into a TLS handshake.
+    if (this._upgrading) this._socket.destroy();
+    else this.#finishWith(answer);
+  }
+
+  /** Ends the session with 421 once a message in flight is done with (D97). */
+  drain(): void {
+    this.#draining = true;
+    if (this._closing || this._closed || this.#busy || this.#reader?.inData) return;
+    if (this._upgrading) this._socket.destroy();
+    else this.#finishWith(replies.shuttingDown);
+  }
+
+  /** Cuts the connection. */
+  destroy(): void {
+    this._socket.destroy();
+  }
+
+  onEarlyOctets(): void {
+    const { log, listener } = this.#context;
+    log.info(
+      { session: this.id, listener: listener.name, client: this.#client.address, reason: 'spoke before the greeting' },
+      'connection refused',
+    );
+    this.#finishWith(replies.earlyTalker);
+  }
+
+  onLine(line: Buffer): void {
+    this.#lineSince = 0;
+    this.#act(this.#answer(line));
+  }
+
+  onOverlongLine(): void {
+    this.#lineSince = 0;
+    this.#act(this.#dialogue.answerOverlong());
+  }
+
+  onBareLineEnd(): void {
+    this.#act(replies.bareLineEnd);
+  }
+
+  onData(data: DataReader): Promise<void> {
+    this.#busy = true;
+    return this.#context.take({ client: this.#client, dialogue: this.#dialogue, data }).then((answer) => {
+      this.#busy = false;
+      this.#dialogue.finish(answer.code < 300);
+      this.#act(answer);
+      if (this.#draining) this.#finishWith(replies.shuttingDown);
+    });
+  }
+
+  onDrained(partialLine: boolean): Promise<void> | undefined {
+    this.#awaitInput(partialLine);
+    return this.#flush();
+  }
+
+  onEnd(): void {
+    this.close();
+  }
+
+  #answer(line: Buffer): Answer {
+    try {
+      return this.#dialogue.answer(line);
+    } catch (error) {
+      const { log, listener } = this.#context;
+      log.error(
+        { session: this.id, listener: listener.name, client: this.#client.address, err: error },
+        'command failed',
+      );
+      return { ...replies.internalError, text: `Internal error, id ${this.id}` };
+    }
+  }
+
+  #act(answer: Answer): void {
+    this.#say(answer);
+    if (answer.also) this.#say(answer.also);
+    switch (answer.next) {
+      case 'data':
+        this.#reader?.startData(
+          new DataReader({
+            messageBytes: this.#context.limits.messageBytes,
+            headerBytes: this.#context.headerBytes,
+          }),
+        );
+        return;
+      case 'starttls':
+        void this.#flush();
+        this.upgrade(() => undefined);
+        return;
+      case 'close':
+        this.close();
+        return;
+      case undefined:
+        return;
+    }
+  }
+
+  #finishWith(answer: Answer): void {
+    if (this._closing || this._closed) return;
+    this.#say(answer);
+    this.close();
+  }
+
+  #awaitInput(partialLine = false): void {
+    const { clock, limits } = this.#context;
+    const now = clock.now();
+    if (this.#reader?.inData) {
+      this.#deadline = now + limits.dataIdleSeconds * 1000;
+      return;
+    }
+    if (!partialLine) {
+      this.#deadline = now + limits.idleSeconds * 1000;
+      return;
+    }
+    // Octets that trickle in do not extend the time for a line.
+    if (this.#lineSince === 0) this.#lineSince = now;
+    this.#deadline = this.#lineSince + limits.commandSeconds * 1000;
+  }
+
+  #say(answer: Answer): void {
+    this.#out += formatReply(answer);
+  }
+
+  /** Writes the replies of all commands at hand at once (RFC 2920 §3.2); waits for a client that does not read them. */
+  #flush(): Promise<void> | undefined {
+    const text = this.#out;
+    this.#out = '';
+    const socket = this._socket;
+    if (text === '' || this._upgrading || socket.destroyed || !socket.writable) return undefined;
+    socket.write(text, 'latin1');
+    if (!socket.writableNeedDrain) return undefined;
+    return new Promise((resolve) => {
+      socket.once('drain', resolve);
+    });
+  }
+}

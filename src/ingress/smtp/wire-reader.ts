@@ -1,0 +1,142 @@
+// Cuts the client's octets into command lines and message octets (RFC 5321 §2.3.8). Any split of the octets gives the
+// same lines: what a reader answers to depends on positions in the stream, never on chunks.
+
+import { SMTPStream } from 'smtp-server/lib/smtp-stream.js';
+import type { DataReader } from './data-reader.ts';
+
+/** RFC 4954 §4: an AUTH line has at most 12,288 octets with its CRLF. Other commands are held to less by the dialogue. */
+export const maxLineOctets = 12_286;
+
+/** Takes what the reader cuts out. A promise given back makes the reader wait; it must not reject. */
+export interface WireListener {
+  /** Octets came in before the session was ready for them (RFC 5321 §4.3.1). */
+  onEarlyOctets(): void;
+  /** A command line without its CRLF. */
+  onLine(line: Buffer): void;
+  /** A line with more than `maxLineOctets`; its octets are dropped. */
+  onOverlongLine(): void;
+  /** A CR or LF that is not part of a CRLF stands in a command line. */
+  onBareLineEnd(): void;
+  /** The end of data, or so much of it that reading on is pointless. */
+  onData(data: DataReader): Promise<void> | undefined;
+  /** All octets at hand are used up; `partialLine` tells whether the start of a line is among them. */
+  onDrained(partialLine: boolean): Promise<void> | undefined;
+  /** The client has closed its side, and everything it sent was handled. */
+  onEnd(): void;
+}
+
+const carriageReturn = 0x0d;
+const lineFeed = 0x0a;
+const linesPerTurn = 100;
+
+/** The parser that takes the place of the library's; the library pipes the socket into it and sets `isClosed`. */
+export class WireReader extends SMTPStream {
+  /** Set once the greeting is out. */
+  ready = false;
+  readonly #listener: WireListener;
+  #data: DataReader | undefined;
+  #chunk: Buffer = Buffer.alloc(0);
+  #at = 0;
+  #partial: Buffer | undefined;
+  #skipping = false;
+
+  constructor(listener: WireListener) {
+    super();
+    this.#listener = listener;
+    this.on('finish', () => {
+      if (!this.isClosed) listener.onEnd();
+    });
+  }
+
+  /** The octets that follow are message octets, until the reader has found the end of data. */
+  startData(data: DataReader): void {
+    this.#data = data;
+  }
+
+  /** Message octets are being read. */
+  get inData(): boolean {
+    return this.#data !== undefined;
+  }
+
+  override _write(chunk: Buffer, _encoding: string, release: (error?: Error | null) => void): void {
+    if (this.isClosed) {
+      release();
+      return;
+    }
+    if (!this.ready) {
+      this.#listener.onEarlyOctets();
+      release();
+      return;
+    }
+    this.#chunk = this.#partial ? Buffer.concat([this.#partial, chunk]) : chunk;
+    this.#partial = undefined;
+    this.#at = 0;
+    this.#run(release);
+  }
+
+  // RFC 5321 §4.1.1: a command ends with CRLF. The library would run an unended last line as a command.
+  override _flushData(): void {
+    this.#partial = undefined;
+  }
+
+  #run(release: () => void): void {
+    let lines = 0;
+    while (!this.isClosed && this.#at < this.#chunk.length) {
+      const wait = this.#data ? this.#takeData(this.#data) : this.#takeLine();
+      if (wait) {
+        void wait.then(() => this.#run(release));
+        return;
+      }
+      lines += 1;
+      if (lines === linesPerTurn) {
+        // A chunk full of commands must not keep other sessions waiting.
+        setImmediate(() => this.#run(release));
+        return;
+      }
+    }
+    this.#chunk = Buffer.alloc(0);
+    const wait = this.isClosed ? undefined : this.#listener.onDrained(this.#partial !== undefined || this.#skipping);
+    if (wait) void wait.then(() => release());
+    else release();
+  }
+
+  #takeData(data: DataReader): Promise<void> | undefined {
+    this.#at = data.feed(this.#chunk, this.#at);
+    if (!data.ended && !data.flooded) return undefined;
+    this.#data = undefined;
+    return this.#listener.onData(data);
+  }
+
+  #takeLine(): undefined {
+    const chunk = this.#chunk;
+    const start = this.#at;
+    const cr = chunk.indexOf(carriageReturn, start);
+    const lf = chunk.indexOf(lineFeed, start);
+    this.#at = chunk.length;
+    if (lf >= 0 && (cr < 0 || lf < cr)) {
+      this.#listener.onBareLineEnd();
+    } else if (cr < 0 || cr + 1 === chunk.length) {
+      this.#keepPartial(chunk, start);
+    } else if (chunk[cr + 1] !== lineFeed) {
+      this.#listener.onBareLineEnd();
+    } else {
+      this.#at = cr + 2;
+      this.#handOver(chunk.subarray(start, cr));
+    }
+  }
+
+  #handOver(line: Buffer): void {
+    const overlong = this.#skipping || line.length > maxLineOctets;
+    this.#skipping = false;
+    if (overlong) this.#listener.onOverlongLine();
+    else this.#listener.onLine(line);
+  }
+
+  /** Keeps the start of a line for the octets to come; of one already too long only a CR at its end. */
+  #keepPartial(chunk: Buffer, start: number): void {
+    const endsInCr = chunk[chunk.length - 1] === carriageReturn;
+    this.#skipping ||= chunk.length - start - (endsInCr ? 1 : 0) > maxLineOctets;
+    if (!this.#skipping) this.#partial = chunk.subarray(start);
+    else if (endsInCr) this.#partial = Buffer.of(carriageReturn);
+  }
+}

@@ -1,0 +1,212 @@
+// Encoded-words, writing side (RFC 2047): UTF-8, B or Q whichever is shorter, never splitting a character, at most 75
+// octets each (§2).
+
+/** RFC 2047 §2. */
+const longestWord = 75;
+const encodedWordLine = 76;
+const opening = '=?utf-8?';
+/** `=?utf-8?Q?` and `?=`. */
+const overhead = opening.length + 4;
+
+/** RFC 2047 §5 (3): all that Q may leave as it is in a phrase; it is safe in text and comments too. */
+const plainInPhrase = /^[A-Za-z0-9!*+\-/]$/;
+/** RFC 2047 §4.2, §5 (1), (2): in text also other printable ASCII; without `( ) "` comments are safe too. */
+const plainInText = /^[A-Za-z0-9!*+\-/#$%&',.:;<>@[\\\]^`{|}~]$/;
+
+const qTable = (plain: RegExp): readonly string[] =>
+  Array.from({ length: 256 }, (_, octet) => {
+    const character = String.fromCharCode(octet);
+    if (octet === 32) return '_';
+    return plain.test(character) ? character : `=${octet.toString(16).toUpperCase().padStart(2, '0')}`;
+  });
+
+const tables = { phrase: qTable(plainInPhrase), text: qTable(plainInText) } as const;
+
+/** Where encoded-words stand: it decides which characters Q may leave as they are (RFC 2047 §5). */
+export type EncodedWordPlace = keyof typeof tables;
+
+/**
+ * Writes a text as encoded-words, separated by one blank each, which readers drop again (RFC 2047 §6.2).
+ * @param text any Unicode; a lone surrogate becomes U+FFFD
+ * @param options `used`: octets already on the line, so that the first word may fit behind them
+ * @returns ASCII; every word at most 75 octets
+ */
+export function encodedWords(
+  text: string,
+  options: { readonly place: EncodedWordPlace; readonly used?: number },
+): string {
+  const table = tables[options.place];
+  const characters = Array.from(text.toWellFormed(), (character) => characterForms(character, table));
+  const octets = characters.reduce((sum, character) => sum + character.octets, 0);
+  const qLength = characters.reduce((sum, character) => sum + character.q.length, 0);
+  const useB = Math.ceil(octets / 3) * 4 < qLength;
+  // RFC 2047 §2: a line with an encoded-word has at most 76 octets. A word shorter than this is not worth a line's rest.
+  const rest = encodedWordLine - (options.used ?? 0);
+  let room = (rest >= 24 ? Math.min(rest, longestWord) : longestWord) - overhead;
+  const words: string[] = [];
+  let from = 0;
+  while (from < characters.length) {
+    const to = useB ? takeB(characters, from, room) : takeQ(characters, from, room);
+    words.push(useB ? wordB(characters.slice(from, to)) : wordQ(characters.slice(from, to)));
+    from = to;
+    room = longestWord - overhead;
+  }
+  return words.join(' ');
+}
+
+interface CharacterForms {
+  readonly text: string;
+  /** Octets of UTF-8. */
+  readonly octets: number;
+  readonly q: string;
+}
+
+function characterForms(text: string, table: readonly string[]): CharacterForms {
+  const code = text.charCodeAt(0);
+  if (code < 0x80) return { text, octets: 1, q: table[code] ?? '' };
+  let q = '';
+  const octets = Buffer.from(text, 'utf8');
+  for (const octet of octets) q += table[octet] ?? '';
+  return { text, octets: octets.length, q };
+}
+
+/** The index behind the last character that fits; at least one is taken, a character being 12 octets of Q at most. */
+function takeQ(characters: readonly CharacterForms[], from: number, room: number): number {
+  let length = 0;
+  let to = from;
+  for (; to < characters.length; to += 1) {
+    length += characters[to]?.q.length ?? 0;
+    if (length > room && to > from) break;
+  }
+  return to;
+}
+
+function takeB(characters: readonly CharacterForms[], from: number, room: number): number {
+  const octetRoom = Math.floor(room / 4) * 3;
+  let length = 0;
+  let to = from;
+  for (; to < characters.length; to += 1) {
+    length += characters[to]?.octets ?? 0;
+    if (length > octetRoom && to > from) break;
+  }
+  return to;
+}
+
+function wordQ(characters: readonly CharacterForms[]): string {
+  return `${opening}Q?${characters.map((character) => character.q).join('')}?=`;
+}
+
+function wordB(characters: readonly CharacterForms[]): string {
+  return `${opening}B?${Buffer.from(characters.map((character) => character.text).join(''), 'utf8').toString('base64')}?=`;
+}
+
+const wholeWord = /^=\?[^?\s]+\?[bq]\?[^?\s]*\?=$/i;
+
+/** Tells whether a word (no white space in it) is an encoded-word. */
+export function isEncodedWord(word: string): boolean {
+  return word.startsWith('=?') && wholeWord.test(word);
+}
+
+const anyWord = /=\?[^?\s]+\?[bq]\?[^?\s]*\?=/i;
+
+/** Tells whether a line holds an encoded-word. Linear: `=?` is looked for first. */
+export function holdsEncodedWord(line: string): boolean {
+  const start = line.indexOf('=?');
+  return start >= 0 && anyWord.test(line.slice(start));
+}
+
+const nonAscii = /[^\x00-\x7f]/;
+
+/** Tells whether a text has a character outside ASCII. */
+export function hasNonAscii(text: string): boolean {
+  return nonAscii.test(text);
+}
+
+/** One word of a text or phrase, as `encodeRuns` takes it. */
+export interface Word {
+  /** White space before it. */
+  readonly gap: string;
+  /** As given; what leaves when it is not encoded. */
+  readonly raw: string;
+  /** What it means: `raw`, or a quoted-string's content. */
+  readonly text: string;
+  /** It has to be encoded. */
+  readonly needs: boolean;
+  /** An encoded-word already: it stays, and no run of ours goes across it. */
+  readonly encoded: boolean;
+}
+
+/**
+ * Writes words: runs from one that needs encoding to the last that does become encoded-words, all else stays as given
+ * (D13). Blanks next to an encoded-word that was given already go into ours too, since readers drop those between two
+ * (RFC 2047 §6.2). Linear.
+ */
+export function encodeRuns(
+  words: readonly Word[],
+  options: { readonly place: EncodedWordPlace; readonly used: number },
+): string {
+  let written = '';
+  let index = 0;
+  for (let word = words[0]; word; word = words[index]) {
+    if (!word.needs) {
+      written += word.gap + word.raw;
+      index += 1;
+      continue;
+    }
+    const last = runEnd(words, index);
+    const next = words[last + 1];
+    let run = words[index - 1]?.encoded ? word.gap : '';
+    for (let at = index; at <= last; at += 1)
+      run += (at > index ? (words[at]?.gap ?? '') : '') + (words[at]?.text ?? '');
+    if (next?.encoded) run += next.gap;
+    const used = columnAfter(options.used + written.length + word.gap.length);
+    written += word.gap + encodedWords(run, { place: options.place, used });
+    index = last + 1;
+  }
+  return written;
+}
+
+/** Octets on the last line, supposing the ones before were folded at 76. */
+function columnAfter(length: number): number {
+  return length <= encodedWordLine ? length : length % encodedWordLine;
+}
+
+/** The last word of the run that begins at `from`: words between two that need encoding go along. */
+function runEnd(words: readonly Word[], from: number): number {
+  let last = from;
+  for (let index = from + 1; index < words.length && !words[index]?.encoded; index += 1) {
+    if (words[index]?.needs) last = index;
+  }
+  return last;
+}
+
+/**
+ * Writes an unstructured text: see `encodeRuns`.
+ * @param options `needs` tells which word (no white space in it) is to be encoded, by default one that is not ASCII;
+ *   `used` are the octets before the text on its line
+ */
+export function encodeText(
+  text: string,
+  options: { readonly place: EncodedWordPlace; readonly used: number; readonly needs?: (word: string) => boolean },
+): string {
+  const needs = options.needs ?? hasNonAscii;
+  const words: Word[] = [];
+  let gapStart = 0;
+  for (let index = 0; index < text.length; ) {
+    if (isBlank(text, index)) {
+      index += 1;
+      continue;
+    }
+    const start = index;
+    while (index < text.length && !isBlank(text, index)) index += 1;
+    const raw = text.slice(start, index);
+    words.push({ gap: text.slice(gapStart, start), raw, text: raw, needs: needs(raw), encoded: isEncodedWord(raw) });
+    gapStart = index;
+  }
+  return encodeRuns(words, options) + text.slice(gapStart);
+}
+
+function isBlank(text: string, index: number): boolean {
+  const code = text.charCodeAt(index);
+  return code === 32 || code === 9;
+}

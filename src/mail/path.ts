@@ -1,0 +1,115 @@
+// The paths of MAIL and RCPT: reverse-path and forward-path (RFC 5321 §4.1.2, RFC 6531 §3.3).
+
+import ipaddr from 'ipaddr.js';
+import { asciiDomain } from './domain.ts';
+
+/** One path as it stands in a command line. */
+export interface Path {
+  /** Local part as given, `@`, domain; only the local part where there is no domain; '' is the null reverse-path. */
+  readonly mailbox: string;
+  /** A-label in lower case, or an address literal with its brackets; undefined where the path has none. */
+  readonly domain: string | undefined;
+  /** Index in the text right behind the path. */
+  readonly end: number;
+}
+
+/** RFC 5321 §4.5.3.1.3: 256 octets with the brackets. The local part alone has no limit of its own: real ones exceed 64. */
+const maxMailboxOctets = 254;
+
+const atext = new Uint8Array(128);
+for (const char of "!#$%&'*+-/=?^_`{|}~.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") {
+  atext[char.charCodeAt(0)] = 1;
+}
+
+// Dots may stand anywhere: addresses like `name.@carrier` are in use, though RFC 5321's Dot-string knows none.
+function isLocalChar(code: number): boolean {
+  return code < 0x80 ? atext[code] === 1 : code > 0x9f;
+}
+
+/** Gives the index behind the local part that begins at `start`, or -1. */
+function localPartEnd(text: string, start: number): number {
+  if (text[start] !== '"') {
+    let index = start;
+    while (index < text.length && isLocalChar(text.charCodeAt(index))) index += 1;
+    return index > start ? index : -1;
+  }
+  for (let index = start + 1; index < text.length; index += 1) {
+    let code = text.charCodeAt(index);
+    if (code === 0x22) return index + 1;
+    if (code === 0x5c) {
+      index += 1;
+      code = index < text.length ? text.charCodeAt(index) : 0;
+    }
+    if (code < 0x20 || (code >= 0x7f && code <= 0x9f)) return -1;
+  }
+  return -1;
+}
+
+function addressLiteral(inner: string): string | undefined {
+  if (ipaddr.IPv4.isValidFourPartDecimal(inner)) return `[${inner}]`;
+  if (inner.slice(0, 5).toLowerCase() !== 'ipv6:') return undefined;
+  const address = inner.slice(5);
+  return ipaddr.IPv6.isValid(address) && !address.includes('%')
+    ? `[IPv6:${ipaddr.IPv6.parse(address).toString()}]`
+    : undefined;
+}
+
+/** Reads the domain or address literal at `start`. */
+function readDomain(text: string, start: number): { readonly domain: string; readonly end: number } | undefined {
+  let end = start;
+  if (text[start] === '[') {
+    end = text.indexOf(']', start) + 1;
+    const literal = end > 0 ? addressLiteral(text.slice(start + 1, end - 1)) : undefined;
+    return literal === undefined ? undefined : { domain: literal, end };
+  }
+  while (end < text.length && text[end] !== '>' && text[end] !== ' ') end += 1;
+  const domain = asciiDomain(text.slice(start, end));
+  return domain === undefined ? undefined : { domain, end };
+}
+
+/** RFC 5321 Appendix C: a source route is dropped. Gives the index behind its colon, `start` where there is none, or -1. */
+function sourceRouteEnd(text: string, start: number): number {
+  let index = start;
+  while (text[index] === '@') {
+    let end = index + 1;
+    while (end < text.length && text[end] !== ',' && text[end] !== ':' && text[end] !== '>') end += 1;
+    if (asciiDomain(text.slice(index + 1, end)) === undefined) return -1;
+    if (text[end] === ':') return end + 1;
+    if (text[end] !== ',') return -1;
+    index = end + 1;
+  }
+  return index === start ? start : -1;
+}
+
+function fits(mailbox: string): boolean {
+  return mailbox.length <= maxMailboxOctets && Buffer.byteLength(mailbox) <= maxMailboxOctets;
+}
+
+/**
+ * Reads the path that begins at `start`, with or without angle brackets; behind it stands a blank or the end.
+ * @param text the command line, UTF-8 already decoded
+ * @returns undefined where there is no path, or it is longer than 256 octets
+ */
+export function readPath(text: string, start: number): Path | undefined {
+  const bracketed = text[start] === '<';
+  let index = bracketed ? start + 1 : start;
+  if (bracketed && text[index] === '>') {
+    return index + 1 === text.length || text[index + 1] === ' '
+      ? { mailbox: '', domain: undefined, end: index + 1 }
+      : undefined;
+  }
+  if (bracketed) index = sourceRouteEnd(text, index);
+  const localEnd = index < 0 ? -1 : localPartEnd(text, index);
+  if (localEnd < 0) return undefined;
+  const localPart = text.slice(index, localEnd);
+  const found = text[localEnd] === '@' ? readDomain(text, localEnd + 1) : undefined;
+  if (text[localEnd] === '@' && !found) return undefined;
+  let end = found ? found.end : localEnd;
+  if (bracketed) {
+    if (text[end] !== '>') return undefined;
+    end += 1;
+  }
+  if (end < text.length && text[end] !== ' ') return undefined;
+  const mailbox = found ? `${localPart}@${found.domain}` : localPart;
+  return fits(mailbox) ? { mailbox, domain: found?.domain, end } : undefined;
+}

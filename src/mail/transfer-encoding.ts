@@ -1,0 +1,194 @@
+// Content transfer encodings, writing side: quoted-printable and base64 (RFC 2045 §6.7, §6.8), whichever is smaller (D20).
+
+import { sliceSize, type YieldNow } from './body-scan.ts';
+
+/** An encoded content: 7-bit, lines of at most 76 octets, CRLF between lines and none behind the last. */
+export interface EncodedContent {
+  readonly encoding: 'quoted-printable' | 'base64';
+  readonly bytes: Buffer;
+}
+
+const CR = 13;
+const LF = 10;
+const EQUALS = 61;
+const SPACE = 32;
+const TAB = 9;
+
+/** Octets of a base64 line before encoding: 57 give 76 characters (RFC 2045 §6.8). */
+const base64LineOctets = 57;
+/** RFC 2045 §6.7 (5): 76 characters a line, one of them the `=` of a soft line break. */
+const qpLineRoom = 75;
+
+const hexDigits = Buffer.from('0123456789ABCDEF');
+
+/** 0: as it is; 1: escaped; 2: blank or TAB; 3: CR. */
+const qpClass = Uint8Array.from({ length: 256 }, (_, octet) => {
+  if (octet === SPACE || octet === TAB) return 2;
+  if (octet === CR) return 3;
+  return octet > SPACE && octet < 127 && octet !== EQUALS ? 0 : 1;
+});
+
+/** Octets that `length` octets take in base64 with its line ends. */
+function base64Size(length: number): number {
+  const lines = Math.max(1, Math.ceil(length / base64LineOctets));
+  return Math.ceil(length / 3) * 4 + (lines - 1) * 2;
+}
+
+/**
+ * Encodes a content as base64.
+ * @param yieldNow called between two slices of a large content
+ */
+export async function encodeBase64(content: Buffer, yieldNow?: YieldNow): Promise<Buffer> {
+  const target = Buffer.allocUnsafe(base64Size(content.length));
+  const step = base64LineOctets * Math.floor(sliceSize / base64LineOctets);
+  let written = 0;
+  for (let start = 0; start < content.length; start += step) {
+    if (start > 0) await yieldNow?.();
+    const text = content.toString('base64', start, Math.min(start + step, content.length));
+    const lines = wrapBase64(text);
+    if (start > 0) written += target.write('\r\n', written, 'latin1');
+    written += target.write(lines, written, 'latin1');
+  }
+  return target.subarray(0, written);
+}
+
+function wrapBase64(text: string): string {
+  if (text.length <= 76) return text;
+  const lines: string[] = [];
+  for (let start = 0; start < text.length; start += 76) lines.push(text.slice(start, start + 76));
+  return lines.join('\r\n');
+}
+
+/** How a content is read while it becomes quoted-printable. */
+export interface QuotedPrintableMode {
+  /** CRLF stays a line break; else it is escaped like any other octet (RFC 2045 §6.7 (4)). */
+  readonly text: boolean;
+  /** `=` and what is behind it are left alone: the content is quoted-printable already, only not 7-bit or too long. */
+  readonly repair?: boolean;
+}
+
+/**
+ * Encodes a content as quoted-printable, giving up once it would take more than `limit` octets.
+ * @returns undefined when it would
+ */
+async function quotedPrintableWithin(
+  content: Buffer,
+  mode: QuotedPrintableMode & { readonly limit: number; readonly yieldNow?: YieldNow | undefined },
+): Promise<Buffer | undefined> {
+  const length = content.length;
+  const target = Buffer.allocUnsafe(mode.limit + 8);
+  const state = { read: 0, written: 0, column: 0 };
+  while (state.read < length) {
+    if (state.read > 0) await mode.yieldNow?.();
+    encodeSlice(content, target, { ...mode, state, end: Math.min(state.read + sliceSize, length) });
+    if (state.written > mode.limit) return undefined;
+  }
+  return target.subarray(0, state.written);
+}
+
+interface SliceWork extends QuotedPrintableMode {
+  readonly state: { read: number; written: number; column: number };
+  readonly end: number;
+  readonly limit: number;
+}
+
+function encodeSlice(content: Buffer, target: Buffer, work: SliceWork): void {
+  let { read, written, column } = work.state;
+  while (read < work.end && written <= work.limit) {
+    const octet = content[read] ?? 0;
+    const kind = qpClass[octet] ?? 1;
+    if (kind === 3 && work.text && content[read + 1] === LF) {
+      target[written++] = CR;
+      target[written++] = LF;
+      read += 2;
+      column = 0;
+      continue;
+    }
+    const width = work.repair ? repairWidth(content, read) : 0;
+    const literal = width > 0 || kind === 0 || (kind === 2 && !endsLine(content, read + 1, work.text));
+    const room = width > 0 ? width : literal ? 1 : 3;
+    if (column + room > qpLineRoom) {
+      target[written++] = EQUALS;
+      target[written++] = CR;
+      target[written++] = LF;
+      column = 0;
+    }
+    column += room;
+    if (literal) {
+      for (let index = 0; index < room; index += 1) target[written++] = content[read + index] ?? 0;
+      read += room;
+    } else {
+      target[written++] = EQUALS;
+      target[written++] = hexDigits[octet >> 4] ?? 0;
+      target[written++] = hexDigits[octet & 15] ?? 0;
+      read += 1;
+    }
+  }
+  work.state.read = read;
+  work.state.written = written;
+  work.state.column = column;
+}
+
+/** RFC 2045 §6.7 (3): a blank at the end of a line is escaped. */
+function endsLine(content: Buffer, index: number, text: boolean): boolean {
+  return index >= content.length || (text && content[index] === CR && content[index + 1] === LF);
+}
+
+/** The octets of an escape (3) or a soft line break's `=` (1) at `index` in quoted-printable; 0 for anything else. */
+function repairWidth(content: Buffer, index: number): number {
+  if (content[index] !== EQUALS) return 0;
+  if (content[index + 1] === CR) return 1;
+  return isHex(content[index + 1]) && isHex(content[index + 2]) ? 3 : 1;
+}
+
+function isHex(octet: number | undefined): boolean {
+  if (octet === undefined) return false;
+  return (octet >= 48 && octet <= 57) || (octet >= 65 && octet <= 70) || (octet >= 97 && octet <= 102);
+}
+
+/**
+ * Encodes a content as quoted-printable whatever its size.
+ * @param mode `text` when its CRLFs are line breaks
+ */
+export async function encodeQuotedPrintable(
+  content: Buffer,
+  mode: QuotedPrintableMode & { readonly yieldNow?: YieldNow | undefined },
+): Promise<Buffer> {
+  // Three octets an octet, three more for a soft line break every 25 of them.
+  const limit = content.length * 3 + Math.ceil(content.length / 8) + 8;
+  const encoded = await quotedPrintableWithin(content, { ...mode, limit });
+  if (!encoded) throw new Error('Quoted-printable outgrew its bound');
+  return encoded;
+}
+
+/**
+ * Encodes a content as quoted-printable or base64, whichever is smaller (D20); quoted-printable when equal.
+ * @param options `text` when its CRLFs are line breaks; `yieldNow` is called between two slices of a large content
+ */
+export async function encodeSmaller(
+  content: Buffer,
+  options: { readonly text: boolean; readonly yieldNow?: YieldNow | undefined },
+): Promise<EncodedContent> {
+  const limit = base64Size(content.length);
+  const bytes = await quotedPrintableWithin(content, { ...options, limit });
+  if (bytes) return { encoding: 'quoted-printable', bytes };
+  return { encoding: 'base64', bytes: await encodeBase64(content, options.yieldNow) };
+}
+
+const notBase64 = /[^A-Za-z0-9+/=]+/g;
+
+/** Gives base64 that was not 7-bit or had too long lines again in lines of 76, without what is no base64 (RFC 2045 §6.8). */
+export async function rewrapBase64(content: Buffer, yieldNow?: YieldNow): Promise<Buffer> {
+  const lines: string[] = [];
+  let rest = '';
+  for (let start = 0; start < content.length; start += sliceSize) {
+    if (start > 0) await yieldNow?.();
+    const text =
+      rest + content.toString('latin1', start, Math.min(start + sliceSize, content.length)).replace(notBase64, '');
+    const whole = text.length - (text.length % 76);
+    if (whole > 0) lines.push(wrapBase64(text.slice(0, whole)));
+    rest = text.slice(whole);
+  }
+  if (rest) lines.push(rest);
+  return Buffer.from(lines.join('\r\n'), 'latin1');
+}

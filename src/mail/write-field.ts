@@ -1,0 +1,84 @@
+// Writes one header field as it leaves: non-ASCII text encoded by the kind of the field (D13), folded (D12).
+
+import { encodeParameters } from './content-type.ts';
+import { encodeAddresses, splitAtSeparators } from './encode-addresses.ts';
+import { encodedWords, encodeText, hasNonAscii } from './encoded-word.ts';
+import { foldField, foldInsideBrackets, foldPieces, maximumLineLength } from './fold.ts';
+
+/** How a field's value is built, as far as writing it goes; the header catalogue knows it for each name. */
+export type FieldKind =
+  /** Free text (RFC 5322 §2.2.1). */
+  | 'text'
+  /** Addresses: From, To, Cc, Reply-To (RFC 5322 §3.4). */
+  | 'addresses'
+  /** Phrases with commas between: Keywords (RFC 5322 §3.6.5). */
+  | 'phrases'
+  /** URIs in angle brackets: List-*, Archived-At (RFC 2369, RFC 5064). */
+  | 'uris'
+  /** Msg-ids, dates, language tags: not ASCII, the whole value becomes encoded-words (D13). */
+  | 'whole'
+  /** A value with parameters: Content-Type, Content-Disposition (RFC 2045 §5.1). */
+  | 'parameters'
+  /** One bare URI: Content-Location (RFC 2557 §4.2). */
+  | 'location';
+
+/**
+ * Writes a field.
+ * @param name as it leaves
+ * @param text the given text: unfolded, trimmed of SP and TAB, any Unicode, no CR, LF or NUL
+ * @param kind how the value is built
+ * @returns `Name: value CRLF` with its folds, no line over 998 octets. ASCII, but for local parts of addresses
+ */
+export function writeField(name: string, text: string, kind: FieldKind = 'text'): string {
+  const short = name.length + 2 + text.length <= 76;
+  if (short && !hasNonAscii(text)) return `${name}: ${text}\r\n`;
+  const used = name.length + 2;
+  const ascii = hasNonAscii(text) ? encoders[kind](text, used) : text;
+  return foldField(name, ascii) ?? foldLong(name, ascii, kind);
+}
+
+const encoders = {
+  text: (text, used) => encodeText(text, { place: 'text', used }),
+  addresses: (text, used) => encodeAddresses(text, { used }),
+  phrases: (text, used) => encodeAddresses(text, { used, phrasesOnly: true }),
+  uris: encodeUris,
+  whole: (text, used) => encodedWords(text, { place: 'text', used }),
+  parameters: (text) => encodeParameters(text),
+  location: (text) => percentEncode(text),
+} as const satisfies Record<FieldKind, (text: string, used: number) => string>;
+
+/** Percent-encodes what is not ASCII (RFC 3987 §3.1); a lone surrogate becomes U+FFFD. */
+function percentEncode(text: string): string {
+  return text.toWellFormed().replace(/[^\x00-\x7f]+/gu, (run) => encodeURIComponent(run));
+}
+
+/** Percent-encodes inside angle brackets, encoded-words outside (D13). */
+function encodeUris(text: string, used: number): string {
+  const percent = text.replace(/<[^<>]*>/g, (uri) => (hasNonAscii(uri) ? percentEncode(uri) : uri));
+  return hasNonAscii(percent) ? encodeAddresses(percent, { used, phrasesOnly: true }) : percent;
+}
+
+/** A word that does not even fit behind one blank on a line of its own. */
+function isTooLong(word: string): boolean {
+  return word.length >= maximumLineLength;
+}
+
+/** Folds a field with a run of over 998 octets without white space (D12). */
+function foldLong(name: string, text: string, kind: FieldKind): string {
+  const used = name.length + 2;
+  const folded = kind === 'uris' ? foldInsideBrackets(name, text) : undefined;
+  if (folded !== undefined) return folded;
+  if (kind === 'addresses' || kind === 'phrases') {
+    const encoded = encodeAddresses(text, { used, phrasesOnly: kind === 'phrases' });
+    const whole = foldField(name, encoded);
+    if (whole !== undefined) return whole;
+    // A list without white space that no line can hold: the one place where white space is put in, behind commas.
+    const [first = '', ...more] = splitAtSeparators(encoded);
+    const listed = foldPieces([`${name}: ${first}`, ...more.map((piece) => ` ${piece.trimStart()}`)]);
+    if (listed !== undefined) return listed;
+  }
+  const runs = foldField(name, encodeText(text, { place: 'text', used, needs: isTooLong }));
+  const written = runs ?? foldField(name, encodedWords(text, { place: 'text', used }));
+  if (written === undefined) throw new Error(`Field ${name} cannot be folded to ${maximumLineLength} octets a line`);
+  return written;
+}

@@ -1,0 +1,82 @@
+// Large bodies as files of their own beside the database (D94): durable before the row that names them is committed,
+// deleted after the row is. The file's name is the message's id.
+
+import { mkdir, open, readFile, unlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { errorCode } from '../base/errors.ts';
+
+/** Bodies above this size, in octets, are files (D94). */
+export const bodyFileThreshold = 256 * 1024;
+
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** The bodies' folder. */
+export class BodyFiles {
+  readonly folder: string;
+  #made: Promise<void> | undefined;
+
+  /** @param folder absolute; made at the first write */
+  constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  /** Writes a body; it is on disk, and so is its name, when this resolves. The buffer is written as it is, uncopied. */
+  async write(id: string, body: Buffer): Promise<void> {
+    this.#made ??= this.#make();
+    try {
+      await this.#made;
+    } catch (thrown) {
+      this.#made = undefined;
+      throw thrown;
+    }
+    const path = this.#path(id);
+    const handle = await open(path, 'wx', 0o600);
+    try {
+      await handle.writeFile(body);
+      await handle.sync();
+    } catch (thrown) {
+      await handle.close();
+      await this.remove(id);
+      throw thrown;
+    }
+    await handle.close();
+    await syncFolder(this.folder);
+  }
+
+  /** The body's octets; undefined when there is no such file. */
+  async read(id: string): Promise<Buffer | undefined> {
+    try {
+      return await readFile(this.#path(id));
+    } catch (thrown) {
+      if (errorCode(thrown) === 'ENOENT') return undefined;
+      throw thrown;
+    }
+  }
+
+  /** Deletes a body; one that is gone already is no error. */
+  async remove(id: string): Promise<void> {
+    try {
+      await unlink(this.#path(id));
+    } catch (thrown) {
+      if (errorCode(thrown) !== 'ENOENT') throw thrown;
+    }
+  }
+
+  async #make(): Promise<void> {
+    await mkdir(this.folder, { recursive: true, mode: 0o700 });
+    await syncFolder(dirname(this.folder));
+  }
+
+  #path(id: string): string {
+    // An id never leads out of the folder, wherever it came from.
+    if (!/^[\w-]+$/.test(id)) throw new Error(`"${id}" is no message id`);
+    return join(this.folder, id);
+  }
+}

@@ -1,0 +1,213 @@
+// The spool in memory, for tests and trials: the same behaviour as the durable stores, gone with the process.
+
+import { type Clock, systemClock } from '../base/clock.ts';
+import { failedRetentionMilliseconds } from './lease.ts';
+import type { AttemptRecord, DueMessage, QueueItem, Spool, SpoolEntry, SpooledRecipient } from './spool.ts';
+
+interface HeldRecipient extends SpooledRecipient {
+  readonly claimedUntil: number;
+  readonly endedAt?: number;
+}
+
+interface Held {
+  readonly entry: SpoolEntry;
+  readonly recipients: HeldRecipient[];
+}
+
+function isDue(recipient: HeldRecipient, now: number): boolean {
+  return recipient.state === 'queued' && Math.max(recipient.nextAttemptAt, recipient.claimedUntil) <= now;
+}
+
+function isQueued(held: Held): boolean {
+  return held.recipients.some((recipient) => recipient.state === 'queued');
+}
+
+function itemOf({ entry, recipients }: Held): QueueItem {
+  const { head, body, recipients: _, ...rest } = entry;
+  return {
+    entry: rest,
+    size: head.length + body.length,
+    recipients: recipients.map(({ claimedUntil: _claim, endedAt: _end, ...recipient }) => recipient),
+  };
+}
+
+function matches(held: Held, search: string): boolean {
+  const { id, messageId, clientMessageId, senderPath, reversePath } = held.entry;
+  const wanted = search.toLowerCase();
+  return [id, messageId, clientMessageId ?? '', senderPath, reversePath, ...held.entry.recipients].some((text) =>
+    text.toLowerCase().includes(wanted),
+  );
+}
+
+function recorded(recipient: HeldRecipient, { outcome, nextAttemptAt }: AttemptRecord, now: number): HeldRecipient {
+  const { endedAt: _, ...rest } = recipient;
+  return {
+    ...rest,
+    state: outcome.kind === 'deferred' ? 'queued' : outcome.kind,
+    attempts: recipient.attempts + 1,
+    nextAttemptAt: nextAttemptAt ?? now,
+    claimedUntil: 0,
+    lastReply: outcome.reply,
+    lastHost: outcome.host,
+    ...(outcome.kind === 'deferred' ? {} : { endedAt: now }),
+  };
+}
+
+/** A spool that keeps everything in memory. */
+export class MemorySpool implements Spool {
+  readonly #messages = new Map<string, Held>();
+  readonly #clock: Clock;
+  #closed = false;
+
+  constructor(clock: Clock = systemClock) {
+    this.#clock = clock;
+  }
+
+  async add(entry: SpoolEntry, claimUntil: number): Promise<void> {
+    this.#checkOpen();
+    if (this.#messages.has(entry.id)) throw new Error(`Message ${entry.id} is in the spool already`);
+    const recipients = [...new Set(entry.recipients)].map((address) => ({
+      address,
+      state: 'queued' as const,
+      attempts: 0,
+      nextAttemptAt: entry.acceptedAt,
+      claimedUntil: claimUntil,
+    }));
+    // The octets are copied as any store does: what the caller does to its buffers afterwards is its own affair.
+    const kept = { ...entry, head: Buffer.from(entry.head), body: Buffer.from(entry.body) };
+    this.#messages.set(entry.id, { entry: kept, recipients });
+  }
+
+  async claimDue(query: {
+    readonly now: number;
+    readonly limit: number;
+    readonly claimUntil: number;
+  }): Promise<readonly DueMessage[]> {
+    this.#checkOpen();
+    this.#prune(query.now);
+    const dueTime = (held: Held): number =>
+      Math.min(
+        ...held.recipients.filter((recipient) => isDue(recipient, query.now)).map(({ nextAttemptAt }) => nextAttemptAt),
+      );
+    return [...this.#messages.values()]
+      .filter((held) => held.recipients.some((recipient) => isDue(recipient, query.now)))
+      .sort((left, right) => dueTime(left) - dueTime(right))
+      .slice(0, query.limit)
+      .map((held) => this.#claim(held, query));
+  }
+
+  #claim(held: Held, query: { readonly now: number; readonly claimUntil: number }): DueMessage {
+    const due: { address: string; attempts: number }[] = [];
+    for (const [index, recipient] of held.recipients.entries()) {
+      if (!isDue(recipient, query.now)) continue;
+      held.recipients[index] = { ...recipient, claimedUntil: query.claimUntil };
+      due.push({ address: recipient.address, attempts: recipient.attempts });
+    }
+    const { head, body, ...entry } = held.entry;
+    const recipients = held.recipients.map((recipient) => recipient.address);
+    return { entry: { ...entry, recipients }, size: head.length + body.length, due };
+  }
+
+  async load(id: string): Promise<{ readonly head: Buffer; readonly body: Buffer } | undefined> {
+    this.#checkOpen();
+    const held = this.#messages.get(id);
+    return held && { head: Buffer.from(held.entry.head), body: Buffer.from(held.entry.body) };
+  }
+
+  async record(records: readonly AttemptRecord[]): Promise<void> {
+    this.#checkOpen();
+    for (const record of records) {
+      const held = this.#messages.get(record.id);
+      if (!held) continue;
+      this.#update(held, (recipient) =>
+        recipient.address === record.recipient && recipient.state !== 'delivered'
+          ? recorded(recipient, record, this.#clock.now())
+          : recipient,
+      );
+      if (held.recipients.every((recipient) => recipient.state === 'delivered')) this.#messages.delete(record.id);
+    }
+  }
+
+  async release(id: string, recipients: readonly string[]): Promise<void> {
+    this.#checkOpen();
+    const held = this.#messages.get(id);
+    if (!held) return;
+    this.#update(held, (recipient) =>
+      recipients.includes(recipient.address) ? { ...recipient, claimedUntil: 0 } : recipient,
+    );
+  }
+
+  async recover(): Promise<number> {
+    this.#checkOpen();
+    this.#prune(this.#clock.now());
+    for (const held of this.#messages.values()) this.#update(held, (recipient) => ({ ...recipient, claimedUntil: 0 }));
+    return (await this.counts()).queued;
+  }
+
+  async list(query: {
+    readonly state?: 'queued' | 'failed';
+    readonly search?: string;
+    readonly limit: number;
+    readonly after?: string;
+  }): Promise<readonly QueueItem[]> {
+    this.#checkOpen();
+    return [...this.#messages.values()]
+      .filter((held) => held.entry.id > (query.after ?? ''))
+      .filter(({ recipients }) => query.state === undefined || recipients.some(({ state }) => state === query.state))
+      .filter((held) => query.search === undefined || matches(held, query.search))
+      .sort((left, right) => (left.entry.id < right.entry.id ? -1 : 1))
+      .slice(0, query.limit)
+      .map(itemOf);
+  }
+
+  async show(id: string): Promise<QueueItem | undefined> {
+    this.#checkOpen();
+    const held = this.#messages.get(id);
+    return held && itemOf(held);
+  }
+
+  async retry(id: string, times: { readonly now: number; readonly expiresAt: number }): Promise<boolean> {
+    this.#checkOpen();
+    const held = this.#messages.get(id);
+    if (!held) return false;
+    this.#update(held, (recipient) => {
+      if (recipient.state === 'delivered') return recipient;
+      // A claim stays: its holder may be speaking to the next hop right now.
+      const claimedUntil = recipient.state === 'queued' ? recipient.claimedUntil : 0;
+      const { endedAt: _, ...rest } = recipient;
+      return { ...rest, state: 'queued', nextAttemptAt: times.now, claimedUntil };
+    });
+    this.#messages.set(id, { ...held, entry: { ...held.entry, expiresAt: times.expiresAt } });
+    return true;
+  }
+
+  async drop(id: string): Promise<boolean> {
+    this.#checkOpen();
+    return this.#messages.delete(id);
+  }
+
+  async counts(): Promise<{ readonly queued: number; readonly failed: number }> {
+    this.#checkOpen();
+    const queued = [...this.#messages.values()].filter(isQueued).length;
+    return { queued, failed: this.#messages.size - queued };
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+  }
+
+  #checkOpen(): void {
+    if (this.#closed) throw new Error('The spool is closed');
+  }
+
+  #update(held: Held, change: (recipient: HeldRecipient) => HeldRecipient): void {
+    for (const [index, recipient] of held.recipients.entries()) held.recipients[index] = change(recipient);
+  }
+
+  #prune(now: number): void {
+    for (const [id, held] of this.#messages) {
+      const end = Math.max(...held.recipients.map((recipient) => recipient.endedAt ?? Number.POSITIVE_INFINITY));
+      if (end < now - failedRetentionMilliseconds) this.#messages.delete(id);
+    }
+  }
+}

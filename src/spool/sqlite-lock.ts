@@ -1,0 +1,65 @@
+// Tells whether another process works on the same spool. A process that adds or claims holds a shared lock for its
+// life; the operating system takes it away however the process ends, so that a claim whose holder is gone is known.
+
+import { DatabaseSync } from 'node:sqlite';
+import { errorCode } from '../base/errors.ts';
+
+const SQLITE_BUSY = 5;
+
+function isBusy(thrown: unknown): boolean {
+  return (
+    errorCode(thrown) === 'ERR_SQLITE_ERROR' &&
+    thrown instanceof Error &&
+    'errcode' in thrown &&
+    typeof thrown.errcode === 'number' &&
+    (thrown.errcode & 0xff) === SQLITE_BUSY
+  );
+}
+
+/** A lock beside the database. SQLite's own locks on an empty file are used: Node has no others. */
+export class SpoolLock {
+  readonly #database: DatabaseSync;
+  #held = false;
+
+  /** @param file path of the lock file, made if absent */
+  constructor(file: string) {
+    this.#database = new DatabaseSync(file, { timeout: 5000 });
+  }
+
+  /** Holds the shared lock from now on. Waits up to 5 s while another process recovers. */
+  hold(): void {
+    if (this.#held) return;
+    this.#database.exec('BEGIN');
+    // A read takes the shared lock, and the open transaction keeps it.
+    this.#database.prepare('SELECT count(*) FROM sqlite_schema').get();
+    this.#held = true;
+  }
+
+  /**
+   * Runs `work` while no other process works on the spool, and holds the shared lock afterwards.
+   * @returns false, without running it, when another process holds the lock
+   */
+  whileAlone(work: () => void): boolean {
+    if (this.#held) this.#database.exec('COMMIT');
+    this.#held = false;
+    try {
+      this.#database.exec('PRAGMA busy_timeout = 0; BEGIN EXCLUSIVE');
+    } catch (thrown) {
+      if (!isBusy(thrown)) throw thrown;
+      this.#database.exec('PRAGMA busy_timeout = 5000');
+      this.hold();
+      return false;
+    }
+    try {
+      work();
+    } finally {
+      this.#database.exec('ROLLBACK; PRAGMA busy_timeout = 5000');
+      this.hold();
+    }
+    return true;
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+}

@@ -1,0 +1,330 @@
+// The spool in a SQLite file (D90, D94): the main thread's half. Operations gather while the worker commits the last
+// batch and go over together, so that many messages share one fsync, one message between threads and one allocation.
+
+import { dirname, join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { type Clock, systemClock } from '../base/clock.ts';
+import { errorMessage } from '../base/errors.ts';
+import { type Logger, silentLog } from '../base/log.ts';
+import { BodyFiles, bodyFileThreshold } from './body-files.ts';
+import type { AttemptRecord, DueMessage, QueueItem, Spool, SpoolEntry } from './spool.ts';
+import {
+  type Batch,
+  BODY_IN_FILE,
+  type OperationOutcome,
+  type OperationResults,
+  type StoreOperation,
+  type WorkerMessage,
+} from './sqlite-protocol.ts';
+
+/** A batch takes no more operations than this, so that no caller waits long for its commit. */
+const maxBatchOperations = 1024;
+/** A batch takes no more octets of messages than this (the first operation always goes). */
+const maxBatchOctets = 16 * 1024 * 1024;
+
+/** What an add carries across beside its operation. */
+type AddOctets = { readonly head: Buffer; readonly body: Buffer | undefined };
+
+type Sendable = Exclude<StoreOperation, { kind: 'add' }> | Batch['operations'][number];
+
+interface Waiting {
+  readonly operation: Sendable;
+  readonly octets: AddOctets | undefined;
+  readonly settle: (outcome: OperationOutcome) => void;
+}
+
+/** Where the spool lies. */
+export interface SqliteSpoolOptions {
+  /** Path of the database. */
+  readonly file: string;
+  /** Folder of the large bodies (D94); `bodies` beside the database if absent. */
+  readonly bodiesFolder?: string;
+  readonly clock?: Clock;
+  /** Hears of body files that cannot be deleted. */
+  readonly log?: Logger;
+}
+
+/** A spool in one SQLite file with a thread of its own. Several processes may have the same file open (D94). */
+export class SqliteSpool implements Spool {
+  readonly #bodies: BodyFiles;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #worker: Worker;
+  readonly #writing = new Set<string>();
+  readonly #fileWork = new Set<Promise<void>>();
+  #waiting: Waiting[] = [];
+  #underWay: Waiting[] = [];
+  #scheduled = false;
+  #recovering: Promise<unknown> = Promise.resolve();
+  #broken: Error | undefined;
+  #closing = false;
+  #opened: (() => void) | undefined;
+  #openFailed: ((error: Error) => void) | undefined;
+
+  /**
+   * Opens a spool, making the file and its tables where they are not there.
+   * @throws Error when the database cannot be opened or is of a newer version
+   */
+  static async open(options: SqliteSpoolOptions): Promise<SqliteSpool> {
+    const spool = new SqliteSpool(options);
+    await new Promise<void>((resolve, reject) => {
+      spool.#opened = resolve;
+      spool.#openFailed = reject;
+    });
+    return spool;
+  }
+
+  private constructor({ file, bodiesFolder, clock, log }: SqliteSpoolOptions) {
+    this.#clock = clock ?? systemClock;
+    this.#log = log ?? silentLog;
+    this.#bodies = new BodyFiles(bodiesFolder ?? join(dirname(file), 'bodies'));
+    this.#worker = new Worker(new URL('./sqlite-worker.ts', import.meta.url), {
+      workerData: { file, lockFile: `${file}-spool.lock`, bodies: this.#bodies.folder },
+    });
+    this.#worker.on('message', (message: WorkerMessage) => this.#receive(message));
+    this.#worker.on('error', (error) =>
+      this.#break(new Error(`The spool's thread failed: ${errorMessage(error)}`, { cause: error })),
+    );
+    this.#worker.on('exit', () =>
+      this.#break(new Error(this.#closing ? 'The spool is closed' : "The spool's thread ended unexpectedly")),
+    );
+  }
+
+  async add(entry: SpoolEntry, claimUntil: number): Promise<void> {
+    if (entry.body.length <= bodyFileThreshold) return await this.#add(entry, claimUntil, entry.body);
+    if (this.#broken) throw this.#broken;
+    const work = this.#addLarge(entry, claimUntil);
+    this.#track(work);
+    await work;
+  }
+
+  async #addLarge(entry: SpoolEntry, claimUntil: number): Promise<void> {
+    // A recovery asked for from now on leaves this body alone; those before it do not know of it and must be over.
+    this.#writing.add(entry.id);
+    try {
+      await this.#recovering;
+      // Without the lock another process that starts would take the file for an orphan.
+      await this.#run({ kind: 'hold' });
+      await this.#bodies.write(entry.id, entry.body);
+      try {
+        await this.#add(entry, claimUntil, undefined);
+      } catch (thrown) {
+        // With the thread gone nobody knows whether the row was committed; the next start does.
+        if (!this.#broken) await this.#bodies.remove(entry.id);
+        throw thrown;
+      }
+    } finally {
+      this.#writing.delete(entry.id);
+    }
+  }
+
+  claimDue(query: {
+    readonly now: number;
+    readonly limit: number;
+    readonly claimUntil: number;
+  }): Promise<readonly DueMessage[]> {
+    return this.#run({ kind: 'claimDue', ...query });
+  }
+
+  async load(id: string): Promise<{ readonly head: Buffer; readonly body: Buffer } | undefined> {
+    const row = await this.#run({ kind: 'load', id });
+    if (!row) return undefined;
+    const head = bufferOver(row.head);
+    if (row.body) return { head, body: bufferOver(row.body) };
+    const body = await this.#bodies.read(id);
+    if (body) return { head, body };
+    // Forgotten between the two looks; a body missing from a message that is still there is damage.
+    if (!(await this.#run({ kind: 'show', id }))) return undefined;
+    throw new Error(`The body of message ${id} is missing from "${this.#bodies.folder}"`);
+  }
+
+  async record(records: readonly AttemptRecord[]): Promise<void> {
+    await this.#run({ kind: 'record', records, now: this.#clock.now() });
+  }
+
+  async release(id: string, recipients: readonly string[]): Promise<void> {
+    await this.#run({ kind: 'release', id, recipients });
+  }
+
+  recover(): Promise<number> {
+    const recovery = this.#run({ kind: 'recover', keepBodies: [...this.#writing], now: this.#clock.now() });
+    this.#recovering = recovery.then(
+      () => undefined,
+      () => undefined,
+    );
+    return recovery;
+  }
+
+  list(query: {
+    readonly state?: 'queued' | 'failed';
+    readonly search?: string;
+    readonly limit: number;
+    readonly after?: string;
+  }): Promise<readonly QueueItem[]> {
+    return this.#run({ kind: 'list', ...query });
+  }
+
+  show(id: string): Promise<QueueItem | undefined> {
+    return this.#run({ kind: 'show', id });
+  }
+
+  retry(id: string, times: { readonly now: number; readonly expiresAt: number }): Promise<boolean> {
+    return this.#run({ kind: 'retry', id, ...times });
+  }
+
+  drop(id: string): Promise<boolean> {
+    return this.#run({ kind: 'drop', id });
+  }
+
+  counts(): Promise<{ readonly queued: number; readonly failed: number }> {
+    return this.#run({ kind: 'counts' });
+  }
+
+  /** Finishes what was asked, deletes what is to be deleted, and ends the thread. */
+  async close(): Promise<void> {
+    if (this.#broken) return;
+    await Promise.allSettled(this.#fileWork);
+    // Batches are in order: when this is answered, so is everything before it.
+    await this.counts();
+    await Promise.allSettled(this.#fileWork);
+    this.#closing = true;
+    const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
+    this.#worker.postMessage('close', []);
+    await exited;
+  }
+
+  async #add(entry: SpoolEntry, claimUntil: number, body: Buffer | undefined): Promise<void> {
+    const { head, body: whole, ...meta } = entry;
+    const size = head.length + whole.length;
+    const bodyLength = body ? body.length : BODY_IN_FILE;
+    await this.#enqueue(
+      { kind: 'packed', entry: meta, claimUntil, headLength: head.length, bodyLength, size },
+      { head, body },
+    );
+  }
+
+  async #run<Operation extends Exclude<StoreOperation, { kind: 'add' }>>(
+    operation: Operation,
+  ): Promise<OperationResults[Operation['kind']]> {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the worker answers each kind with its own result
+    return (await this.#enqueue(operation, undefined)) as OperationResults[Operation['kind']];
+  }
+
+  #enqueue(operation: Sendable, octets: AddOctets | undefined): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      if (this.#broken) {
+        reject(this.#broken);
+        return;
+      }
+      const settle = (outcome: OperationOutcome): void => {
+        if ('value' in outcome) resolve(outcome.value);
+        else reject(storeError(outcome.error));
+      };
+      this.#waiting.push({ operation, octets, settle });
+      if (this.#scheduled || this.#underWay.length > 0) return;
+      // Everything that arrives in this turn of the event loop goes over together.
+      this.#scheduled = true;
+      setImmediate(() => this.#send());
+    });
+  }
+
+  #send(): void {
+    this.#scheduled = false;
+    if (this.#underWay.length > 0 || this.#waiting.length === 0 || this.#broken) return;
+    let count = 0;
+    let total = 0;
+    for (const { octets } of this.#waiting) {
+      const length = octets ? octets.head.length + (octets.body?.length ?? 0) : 0;
+      if (count === maxBatchOperations || (count > 0 && total + length > maxBatchOctets)) break;
+      count += 1;
+      total += length;
+    }
+    this.#underWay = count === this.#waiting.length ? this.#waiting : this.#waiting.slice(0, count);
+    this.#waiting = count === this.#waiting.length ? [] : this.#waiting.slice(count);
+    try {
+      const octets = new ArrayBuffer(total);
+      pack(this.#underWay, Buffer.from(octets));
+      const batch: Batch = { operations: this.#underWay.map((waiting) => waiting.operation), octets };
+      this.#worker.postMessage(batch, [octets]);
+    } catch (thrown) {
+      // Out of memory: nothing has gone over.
+      const refused = this.#underWay;
+      this.#underWay = [];
+      for (const { settle } of refused) settle({ error: { message: errorMessage(thrown) } });
+      setImmediate(() => this.#send());
+    }
+  }
+
+  #receive(message: WorkerMessage): void {
+    switch (message.kind) {
+      case 'open':
+        this.#opened?.();
+        return;
+      case 'written':
+        for (const [position, index] of message.indexes.entries()) {
+          const outcome = message.result.outcomes[position];
+          if (outcome) this.#underWay[index]?.settle(outcome);
+        }
+        for (const id of message.result.orphanedBodies) this.#removeBody(id);
+        return;
+      case 'read':
+        this.#underWay[message.index]?.settle(message.outcome);
+        return;
+      case 'idle':
+        this.#underWay = [];
+        this.#send();
+        return;
+    }
+  }
+
+  #removeBody(id: string): void {
+    this.#track(
+      this.#bodies.remove(id).catch((error: unknown) => {
+        // Nobody waits for it, and it is removed at the next start.
+        this.#log.warn({ id, error: errorMessage(error) }, 'Cannot delete a body file');
+      }),
+    );
+  }
+
+  /** Holds `close` back until the work is done; who began it hears of its failure. */
+  #track(work: Promise<void>): void {
+    this.#fileWork.add(work);
+    void Promise.allSettled([work]).then(() => this.#fileWork.delete(work));
+  }
+
+  #break(error: Error): void {
+    if (this.#broken) return;
+    this.#broken = error;
+    this.#openFailed?.(error);
+    const abandoned = [...this.#underWay, ...this.#waiting];
+    this.#underWay = [];
+    this.#waiting = [];
+    // Promises that are settled already ignore this.
+    for (const { settle } of abandoned) settle({ error: { message: error.message } });
+  }
+}
+
+/** Opens a spool in SQLite; see SqliteSpool.open. */
+export function openSqliteSpool(options: SqliteSpoolOptions): Promise<SqliteSpool> {
+  return SqliteSpool.open(options);
+}
+
+function pack(batch: readonly Waiting[], target: Buffer): void {
+  let offset = 0;
+  for (const { octets } of batch) {
+    if (!octets) continue;
+    target.set(octets.head, offset);
+    offset += octets.head.length;
+    if (!octets.body) continue;
+    target.set(octets.body, offset);
+    offset += octets.body.length;
+  }
+}
+
+function bufferOver(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+function storeError(error: { readonly message: string; readonly code?: string }): Error {
+  return Object.assign(new Error(`The spool failed: ${error.message}`), error.code ? { code: error.code } : {});
+}

@@ -1,0 +1,61 @@
+// The spool's SQL, prepared once a connection. `state` is 0 queued, 1 delivered, 2 failed.
+
+import type { DatabaseSync } from '../base/database.ts';
+import { entryColumns } from './sqlite-rows.ts';
+
+/** Prepares the statements on a connection whose tables are up to date. */
+export function prepareStatements(database: DatabaseSync) {
+  return {
+    addMessage:
+      database.prepare(`INSERT INTO spool_messages (id, account, credential, session_id, message_id, client_message_id,
+        reverse_path, sender_path, smtputf8, require_tls, accepted_at, expires_at, signature_start, signature_end, size,
+        body_in_file, head, body)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+    addRecipient:
+      database.prepare(`INSERT INTO spool_recipients (message, position, address, state, attempts, next_attempt_at, claimed_until)
+      VALUES (?, ?, ?, 0, 0, ?, ?)`),
+    states: database.prepare(`SELECT m.seq, m.body_in_file, r.position, r.address, r.state
+      FROM spool_messages m JOIN spool_recipients r ON r.message = m.seq WHERE m.id = ?`),
+    record:
+      database.prepare(`UPDATE spool_recipients SET state = ?, attempts = attempts + 1, next_attempt_at = ?, claimed_until = 0,
+        ended_at = ?, reply_code = ?, reply_enhanced = ?, reply_text = ?, host = ?
+      WHERE message = ? AND position = ?`),
+    forgetRecipients: database.prepare('DELETE FROM spool_recipients WHERE message = ?'),
+    forgetMessage: database.prepare('DELETE FROM spool_messages WHERE seq = ?'),
+    due: database.prepare(`SELECT message FROM spool_recipients WHERE state = 0 AND max(next_attempt_at, claimed_until) <= ?
+      ORDER BY max(next_attempt_at, claimed_until)`),
+    dueOf: database.prepare(`SELECT address, attempts FROM spool_recipients
+      WHERE message = ? AND state = 0 AND max(next_attempt_at, claimed_until) <= ? ORDER BY position`),
+    claim: database.prepare(`UPDATE spool_recipients SET claimed_until = ?
+      WHERE message = ? AND state = 0 AND max(next_attempt_at, claimed_until) <= ?`),
+    release: database.prepare(`UPDATE spool_recipients SET claimed_until = 0
+      WHERE message = (SELECT seq FROM spool_messages WHERE id = ?) AND address = ? AND state = 0`),
+    releaseAll: database.prepare('UPDATE spool_recipients SET claimed_until = 0 WHERE state = 0 AND claimed_until > 0'),
+    // `retry` leaves a claim alone: its holder may be speaking to the next hop right now.
+    makeDue: database.prepare('UPDATE spool_recipients SET next_attempt_at = ? WHERE message = ? AND state = 0'),
+    requeueFailed:
+      database.prepare(`UPDATE spool_recipients SET state = 0, next_attempt_at = ?, claimed_until = 0, ended_at = NULL
+      WHERE message = ? AND state = 2`),
+    extend: database.prepare('UPDATE spool_messages SET expires_at = ? WHERE seq = ?'),
+    prunable:
+      database.prepare(`SELECT DISTINCT m.id, m.seq, m.body_in_file FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message
+      WHERE r.state = 2 AND r.ended_at < ?1
+        AND NOT EXISTS (SELECT 1 FROM spool_recipients o WHERE o.message = m.seq AND (o.state = 0 OR o.ended_at >= ?1))`),
+    entry: database.prepare(`SELECT ${entryColumns} FROM spool_messages WHERE id = ?`),
+    entryBySeq: database.prepare(`SELECT ${entryColumns} FROM spool_messages WHERE seq = ?`),
+    octets: database.prepare('SELECT body_in_file, head, body FROM spool_messages WHERE id = ?'),
+    recipients: database.prepare('SELECT * FROM spool_recipients WHERE message = ? ORDER BY position'),
+    // Every message is queued or failed: one whose recipients are all delivered is not kept.
+    counts: database.prepare(`SELECT (SELECT count(*) FROM spool_messages) AS messages,
+      (SELECT count(DISTINCT message) FROM spool_recipients WHERE state = 0) AS queued`),
+    list: database.prepare(`SELECT ${entryColumns} FROM spool_messages m WHERE id > ?1
+      AND (?2 < 0 OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.state = ?2))
+      AND (?3 = '%' OR id LIKE ?3 ESCAPE '\\' OR message_id LIKE ?3 ESCAPE '\\' OR client_message_id LIKE ?3 ESCAPE '\\'
+        OR sender_path LIKE ?3 ESCAPE '\\' OR reverse_path LIKE ?3 ESCAPE '\\'
+        OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.address LIKE ?3 ESCAPE '\\'))
+      ORDER BY id LIMIT ?4`),
+  };
+}
+
+/** Every statement of the spool, ready to run. */
+export type Statements = ReturnType<typeof prepareStatements>;

@@ -1,0 +1,338 @@
+// The spool's statements on a SQLite database, synchronous: what the worker thread runs (D90). One transaction for
+// everything that has come in; it is told to the caller only after COMMIT has returned, which is after the fsync.
+
+import { readdirSync, unlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import type { DatabaseSync } from '../base/database.ts';
+import { migrate } from '../base/database.ts';
+import { errorCode, errorMessage } from '../base/errors.ts';
+import { failedRetentionMilliseconds } from './lease.ts';
+import type { AttemptRecord, DueMessage, QueueItem } from './spool.ts';
+import type { SpoolLock } from './sqlite-lock.ts';
+import type {
+  OperationOutcome,
+  OperationResults,
+  ReadOperation,
+  StoreOperation,
+  WriteOperation,
+  WriteResult,
+} from './sqlite-protocol.ts';
+import { entryOf, integer, octets, type Row, recipientOf, stateAfter, stateNumbers, text } from './sqlite-rows.ts';
+import { spoolMigrations } from './sqlite-schema.ts';
+import { prepareStatements, type Statements } from './sqlite-statements.ts';
+
+const pruneEveryMilliseconds = 60 * 60 * 1000;
+
+type Of<Kind extends StoreOperation['kind']> = Extract<StoreOperation, { kind: Kind }>;
+
+const needsLock: ReadonlySet<string> = new Set(['add', 'claimDue', 'hold']);
+
+function escapeLike(search: string): string {
+  return `%${search.replace(/[\\%_]/g, '\\$&')}%`;
+}
+
+function failure(thrown: unknown): OperationOutcome {
+  const code = errorCode(thrown);
+  return { error: { message: errorMessage(thrown), ...(code === undefined ? {} : { code }) } };
+}
+
+/** The spool in one database. It owns nothing but its prepared statements; the caller closes database and lock. */
+export class SqliteStore {
+  readonly #database: DatabaseSync;
+  readonly #lock: SpoolLock;
+  readonly #bodies: string;
+  readonly #statements: Statements;
+  #gone: string[] = [];
+  #prunedAt = 0;
+
+  /**
+   * Brings the tables up to date.
+   * @param options.bodies folder of the bodies that are files; it need not exist
+   */
+  constructor(options: { readonly database: DatabaseSync; readonly lock: SpoolLock; readonly bodies: string }) {
+    this.#database = options.database;
+    this.#lock = options.lock;
+    this.#bodies = options.bodies;
+    migrate(this.#database, spoolMigrations);
+    this.#statements = prepareStatements(this.#database);
+  }
+
+  /**
+   * Runs operations in one transaction. If one fails, all are undone and each is tried again in a transaction of its
+   * own, so that it fails alone.
+   */
+  write(operations: readonly WriteOperation[]): WriteResult {
+    try {
+      for (const operation of operations) {
+        if (needsLock.has(operation.kind)) this.#lock.hold();
+      }
+      return this.#transaction(operations);
+    } catch (thrown) {
+      if (operations.length === 1) return { outcomes: [failure(thrown)], orphanedBodies: [] };
+      const singles = operations.map((operation) => this.write([operation]));
+      return {
+        outcomes: singles.flatMap((single) => single.outcomes),
+        orphanedBodies: singles.flatMap((single) => single.orphanedBodies),
+      };
+    }
+  }
+
+  /** Answers one question. */
+  read(operation: ReadOperation): OperationOutcome {
+    try {
+      return { value: this.#read(operation) };
+    } catch (thrown) {
+      return failure(thrown);
+    }
+  }
+
+  #transaction(operations: readonly WriteOperation[]): WriteResult {
+    this.#gone = [];
+    this.#database.exec('BEGIN IMMEDIATE');
+    try {
+      const outcomes = operations.map((operation) => ({ value: this.#apply(operation) }));
+      this.#database.exec('COMMIT');
+      return { outcomes, orphanedBodies: this.#gone };
+    } catch (thrown) {
+      // SQLite has already rolled back by itself after a full disk or an I/O error.
+      if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+      throw thrown;
+    }
+  }
+
+  #apply(operation: WriteOperation): OperationResults[WriteOperation['kind']] {
+    let result: OperationResults[WriteOperation['kind']];
+    switch (operation.kind) {
+      case 'add':
+        result = this.#add(operation);
+        break;
+      case 'record':
+        result = this.#record(operation.records, operation.now);
+        break;
+      case 'claimDue':
+        result = this.#claimDue(operation);
+        break;
+      case 'release':
+        result = this.#release(operation);
+        break;
+      case 'recover':
+        result = this.#recover(operation);
+        break;
+      case 'retry':
+        result = this.#retry(operation);
+        break;
+      case 'drop':
+        result = this.#drop(operation.id);
+        break;
+      case 'hold':
+        result = null;
+        break;
+    }
+    return result;
+  }
+
+  #read(operation: ReadOperation): OperationResults[ReadOperation['kind']] {
+    let result: OperationResults[ReadOperation['kind']];
+    switch (operation.kind) {
+      case 'load':
+        result = this.#load(operation.id);
+        break;
+      case 'list':
+        result = this.#list(operation);
+        break;
+      case 'show':
+        result = this.#show(operation.id);
+        break;
+      case 'counts':
+        result = this.#counts();
+        break;
+    }
+    return result;
+  }
+
+  #add({ entry, claimUntil, size, head, body }: Of<'add'>): null {
+    const { lastInsertRowid } = this.#statements.addMessage.run(
+      entry.id,
+      entry.account,
+      entry.credential,
+      entry.sessionId,
+      entry.messageId,
+      entry.clientMessageId ?? null,
+      entry.reversePath,
+      entry.senderPath,
+      entry.smtputf8 ? 1 : 0,
+      entry.requireTls ? 1 : 0,
+      entry.acceptedAt,
+      entry.expiresAt,
+      entry.platformSignature?.start ?? null,
+      entry.platformSignature?.end ?? null,
+      size,
+      body ? 0 : 1,
+      head,
+      body ?? null,
+    );
+    const addresses = entry.recipients.length === 1 ? entry.recipients : new Set(entry.recipients);
+    let position = 0;
+    for (const address of addresses) {
+      this.#statements.addRecipient.run(lastInsertRowid, position, address, entry.acceptedAt, claimUntil);
+      position += 1;
+    }
+    return null;
+  }
+
+  #record(records: readonly AttemptRecord[], now: number): null {
+    const byMessage = new Map<string, AttemptRecord[]>();
+    for (const record of records) {
+      const others = byMessage.get(record.id);
+      if (others) others.push(record);
+      else byMessage.set(record.id, [record]);
+    }
+    for (const [id, group] of byMessage) this.#recordMessage(id, group, now);
+    return null;
+  }
+
+  #recordMessage(id: string, records: readonly AttemptRecord[], now: number): void {
+    const rows = this.#statements.states.all(id);
+    const seq = rows[0]?.['seq'];
+    // Dropped meanwhile by a command beside the server (D94).
+    if (typeof seq !== 'number') return;
+    const byAddress = new Map(records.map((record) => [record.recipient, record]));
+    const isDelivered = (row: Row): boolean =>
+      row['state'] === stateNumbers.delivered || byAddress.get(text(row, 'address'))?.outcome.kind === 'delivered';
+    if (rows.every(isDelivered)) {
+      this.#forget(id, seq, integer(rows[0] ?? {}, 'body_in_file') === 1);
+      return;
+    }
+    for (const row of rows) {
+      const record = byAddress.get(text(row, 'address'));
+      if (!record || row['state'] === stateNumbers.delivered) continue;
+      const { kind, reply, host } = record.outcome;
+      this.#statements.record.run(
+        stateNumbers[stateAfter(kind)],
+        record.nextAttemptAt ?? now,
+        kind === 'deferred' ? null : now,
+        reply.code,
+        reply.enhanced ?? null,
+        reply.text,
+        host,
+        seq,
+        integer(row, 'position'),
+      );
+    }
+  }
+
+  #forget(id: string, seq: number, bodyInFile: boolean): void {
+    this.#statements.forgetRecipients.run(seq);
+    this.#statements.forgetMessage.run(seq);
+    if (bodyInFile) this.#gone.push(id);
+  }
+
+  #claimDue({ now, limit, claimUntil }: Of<'claimDue'>): readonly DueMessage[] {
+    if (now - this.#prunedAt > pruneEveryMilliseconds) this.#prune(now);
+    const seqs = new Set<number>();
+    for (const row of this.#statements.due.iterate(now)) {
+      seqs.add(integer(row, 'message'));
+      if (seqs.size >= limit) break;
+    }
+    const messages: DueMessage[] = [];
+    for (const seq of seqs) {
+      const row = this.#statements.entryBySeq.get(seq);
+      if (!row) continue;
+      const due = this.#statements.dueOf.all(seq, now);
+      this.#statements.claim.run(claimUntil, seq, now);
+      messages.push({
+        entry: entryOf(row, this.#addresses(seq)),
+        size: integer(row, 'size'),
+        due: due.map((recipient) => ({
+          address: text(recipient, 'address'),
+          attempts: integer(recipient, 'attempts'),
+        })),
+      });
+    }
+    return messages;
+  }
+
+  #addresses(seq: number): readonly string[] {
+    return this.#statements.recipients.all(seq).map((row) => text(row, 'address'));
+  }
+
+  #release({ id, recipients }: Of<'release'>): null {
+    for (const address of recipients) this.#statements.release.run(id, address);
+    return null;
+  }
+
+  #recover({ keepBodies, now }: Of<'recover'>): number {
+    this.#prune(now);
+    // While another process works on the spool, its claims hold and its unfinished adds have body files without a row.
+    this.#lock.whileAlone(() => {
+      this.#statements.releaseAll.run();
+      this.#removeOrphans(new Set(keepBodies));
+    });
+    return this.#counts().queued;
+  }
+
+  #removeOrphans(keep: ReadonlySet<string>): void {
+    let names: string[];
+    try {
+      names = readdirSync(this.#bodies);
+    } catch (thrown) {
+      if (errorCode(thrown) === 'ENOENT') return;
+      throw thrown;
+    }
+    for (const name of names) {
+      if (!keep.has(name) && !this.#statements.entry.get(name)) unlinkSync(join(this.#bodies, name));
+    }
+  }
+
+  #prune(now: number): void {
+    this.#prunedAt = now;
+    for (const row of this.#statements.prunable.all(now - failedRetentionMilliseconds)) {
+      this.#forget(text(row, 'id'), integer(row, 'seq'), integer(row, 'body_in_file') === 1);
+    }
+  }
+
+  #retry({ id, now, expiresAt }: Of<'retry'>): boolean {
+    const row = this.#statements.entry.get(id);
+    if (!row) return false;
+    const seq = integer(row, 'seq');
+    this.#statements.requeueFailed.run(now, seq);
+    this.#statements.makeDue.run(now, seq);
+    this.#statements.extend.run(expiresAt, seq);
+    return true;
+  }
+
+  #drop(id: string): boolean {
+    const row = this.#statements.entry.get(id);
+    if (!row) return false;
+    this.#forget(id, integer(row, 'seq'), integer(row, 'body_in_file') === 1);
+    return true;
+  }
+
+  #load(id: string): OperationResults['load'] {
+    const row = this.#statements.octets.get(id);
+    return row && { head: octets(row, 'head'), body: row['body_in_file'] === 1 ? undefined : octets(row, 'body') };
+  }
+
+  #show(id: string): QueueItem | undefined {
+    const row = this.#statements.entry.get(id);
+    return row && this.#item(row);
+  }
+
+  #counts(): OperationResults['counts'] {
+    const row: Row = this.#statements.counts.get() ?? {};
+    const queued = integer(row, 'queued');
+    return { queued, failed: integer(row, 'messages') - queued };
+  }
+
+  #list({ state, search, limit, after }: Of<'list'>): readonly QueueItem[] {
+    const stateNumber = state === undefined ? -1 : stateNumbers[state];
+    const pattern = search === undefined ? '%' : escapeLike(search);
+    return this.#statements.list.all(after ?? '', stateNumber, pattern, limit).map((row) => this.#item(row));
+  }
+
+  #item(row: Row): QueueItem {
+    const { recipients: _, ...entry } = entryOf(row, []);
+    const recipients = this.#statements.recipients.all(integer(row, 'seq')).map(recipientOf);
+    return { entry, size: integer(row, 'size'), recipients };
+  }
+}

@@ -1,0 +1,374 @@
+// The contract of every spool (D90, D91): one suite, run on each store.
+
+import { afterEach, describe, expect, test } from 'vitest';
+import { failedRetentionMilliseconds, leaseMilliseconds } from '../../src/spool/lease.ts';
+import type { AttemptRecord, DueMessage, Outcome, Spool, SpoolEntry } from '../../src/spool/spool.ts';
+import { someTime, spoolEntry } from '../support/spool-entry.ts';
+
+/** How the suite gets at a store. */
+export interface SpoolUnderTest {
+  /** A fresh store; its clock tells what `now` says. */
+  open(now: () => number): Promise<Spool>;
+  /** The same store's data seen by another claimer, where the store has such a thing. */
+  another?(now: () => number): Promise<Spool>;
+  /** Called after each test, once every spool is closed. */
+  clean(): Promise<void>;
+}
+
+const ok = { code: 250, enhanced: '2.0.0', text: 'queued as 1' };
+const busy = { code: 451, enhanced: '4.3.0', text: 'busy\nvery busy' };
+const no = { code: 550, text: 'no such user' };
+const host = 'default (127.0.0.1:25)';
+const lease = someTime + leaseMilliseconds;
+
+function outcome(kind: Outcome['kind']): Outcome {
+  return { kind, reply: { delivered: ok, deferred: busy, failed: no }[kind], host };
+}
+
+function attempt(entry: SpoolEntry, kind: Outcome['kind'], recipient = entry.recipients[0] ?? ''): AttemptRecord {
+  return {
+    id: entry.id,
+    recipient,
+    outcome: outcome(kind),
+    ...(kind === 'deferred' ? { nextAttemptAt: someTime + 60_000 } : {}),
+  };
+}
+
+function claimAll(spool: Spool, at = someTime): Promise<readonly DueMessage[]> {
+  return spool.claimDue({ now: at, limit: 100, claimUntil: at + leaseMilliseconds });
+}
+
+/** Defines the suite for one store. */
+export function spoolContract(name: string, store: SpoolUnderTest): void {
+  describe(name, () => {
+    let now = someTime;
+    const opened: Spool[] = [];
+    const clock = (): number => now;
+
+    async function open(): Promise<Spool> {
+      now = someTime;
+      const spool = await store.open(clock);
+      opened.push(spool);
+      return spool;
+    }
+
+    afterEach(async () => {
+      for (const spool of opened.splice(0)) await spool.close();
+      await store.clean();
+    });
+
+    test('brings back what was put in, octet for octet', async () => {
+      const spool = await open();
+      const entry = spoolEntry({
+        clientMessageId: '<client@example.com>',
+        smtputf8: true,
+        requireTls: true,
+        reversePath: '',
+        recipients: ['jörg@example.org', '"a b"@example.net'],
+        platformSignature: { start: 3, end: 9 },
+        head: Buffer.from('Subject: ä\r\n\r\n'),
+        body: Buffer.from([0, 255, 13, 10, 46, 128]),
+      });
+      await spool.add(entry, someTime);
+      const [claimed, ...others] = await claimAll(spool);
+      const { head, body, ...meta } = entry;
+      expect(others).toEqual([]);
+      expect(claimed?.entry).toEqual(meta);
+      expect(claimed?.size).toBe(head.length + body.length);
+      expect(claimed?.due).toEqual(entry.recipients.map((address) => ({ address, attempts: 0 })));
+      const loaded = await spool.load(entry.id);
+      expect(loaded?.head.equals(head)).toBe(true);
+      expect(loaded?.body.equals(body)).toBe(true);
+    });
+
+    test.each([0, 1, 262_143, 262_144, 262_145, 300 * 1024, 6 * 1024 * 1024])(
+      'keeps a body of %i octets',
+      async (size) => {
+        const spool = await open();
+        const entry = spoolEntry({ body: Buffer.alloc(size, 'Postern\r\n') });
+        await spool.add(entry, lease);
+        const loaded = await spool.load(entry.id);
+        expect(loaded?.body.length).toBe(size);
+        expect(loaded?.body.equals(entry.body)).toBe(true);
+        await spool.record([attempt(entry, 'delivered')]);
+        expect(await spool.load(entry.id)).toBeUndefined();
+      },
+    );
+
+    test('holds a message that was just added for its adder', async () => {
+      const spool = await open();
+      await spool.add(spoolEntry(), lease);
+      expect(await claimAll(spool)).toEqual([]);
+      expect(await claimAll(spool, lease - 1)).toEqual([]);
+      expect(await claimAll(spool, lease)).toHaveLength(1);
+    });
+
+    test('gives each due message to one claimer only', async () => {
+      const spool = await open();
+      const other = (await store.another?.(clock)) ?? spool;
+      if (other !== spool) opened.push(other);
+      const entries = Array.from({ length: 60 }, () => spoolEntry());
+      await Promise.all(entries.map((entry) => spool.add(entry, 0)));
+      const claims = await Promise.all(
+        Array.from({ length: 12 }, (_, index) =>
+          (index % 2 ? spool : other).claimDue({ now: someTime, limit: 7, claimUntil: lease }),
+        ),
+      );
+      const ids = claims.flat().map((claim) => claim.entry.id);
+      expect(claims.every((claim) => claim.length <= 7)).toBe(true);
+      expect(ids.length).toBe(60);
+      expect(new Set(ids).size).toBe(60);
+    });
+
+    test('gives the earliest due first', async () => {
+      const spool = await open();
+      const late = spoolEntry({ acceptedAt: someTime - 1 });
+      const early = spoolEntry({ acceptedAt: someTime - 2 });
+      await spool.add(late, 0);
+      await spool.add(early, 0);
+      const [first] = await spool.claimDue({ now: someTime, limit: 1, claimUntil: lease });
+      expect(first?.entry.id).toBe(early.id);
+    });
+
+    test('claims only the recipients that are due', async () => {
+      const spool = await open();
+      const entry = spoolEntry({ recipients: ['a@example.org', 'b@example.org', 'c@example.org'] });
+      await spool.add(entry, lease);
+      await spool.record([attempt(entry, 'delivered', 'a@example.org'), attempt(entry, 'deferred', 'b@example.org')]);
+      await spool.release(entry.id, ['c@example.org']);
+      const [first] = await claimAll(spool);
+      expect(first?.due).toEqual([{ address: 'c@example.org', attempts: 0 }]);
+      expect(first?.entry.recipients).toEqual(entry.recipients);
+      expect(await claimAll(spool, someTime + 59_999)).toEqual([]);
+      const [second] = await claimAll(spool, someTime + 60_000);
+      expect(second?.due).toEqual([{ address: 'b@example.org', attempts: 1 }]);
+    });
+
+    test('keeps a recipient that was named twice once', async () => {
+      const spool = await open();
+      const entry = spoolEntry({ recipients: ['a@example.org', 'a@example.org'] });
+      await spool.add(entry, 0);
+      const [claimed] = await claimAll(spool);
+      expect(claimed?.due).toEqual([{ address: 'a@example.org', attempts: 0 }]);
+      await spool.record([attempt(entry, 'delivered')]);
+      expect(await spool.counts()).toEqual({ queued: 0, failed: 0 });
+    });
+
+    test('forgets a message once all have it, not before', async () => {
+      const spool = await open();
+      const entry = spoolEntry({ recipients: ['a@example.org', 'b@example.org'] });
+      await spool.add(entry, lease);
+      await spool.record([attempt(entry, 'delivered', 'a@example.org')]);
+      const shown = await spool.show(entry.id);
+      expect(shown?.recipients.map((recipient) => recipient.state)).toEqual(['delivered', 'queued']);
+      await spool.record([attempt(entry, 'delivered', 'b@example.org')]);
+      expect(await spool.show(entry.id)).toBeUndefined();
+      expect(await spool.counts()).toEqual({ queued: 0, failed: 0 });
+    });
+
+    test('never makes a delivered recipient anything else', async () => {
+      const spool = await open();
+      const entry = spoolEntry({ recipients: ['a@example.org', 'b@example.org'] });
+      await spool.add(entry, lease);
+      await spool.record([attempt(entry, 'delivered', 'a@example.org')]);
+      await spool.record([attempt(entry, 'failed', 'a@example.org')]);
+      expect((await spool.show(entry.id))?.recipients[0]).toMatchObject({ state: 'delivered', attempts: 1 });
+    });
+
+    test('keeps a deferral with the next hop’s words', async () => {
+      const spool = await open();
+      const entry = spoolEntry();
+      await spool.add(entry, lease);
+      await spool.record([attempt(entry, 'deferred')]);
+      expect((await spool.show(entry.id))?.recipients).toEqual([
+        {
+          address: 'bob@example.org',
+          state: 'queued',
+          attempts: 1,
+          nextAttemptAt: someTime + 60_000,
+          lastReply: busy,
+          lastHost: host,
+        },
+      ]);
+      expect(await spool.counts()).toEqual({ queued: 1, failed: 0 });
+    });
+
+    test('keeps a failure with its reason until 30 days after the end', async () => {
+      const spool = await open();
+      const entry = spoolEntry({ recipients: ['a@example.org', 'b@example.org'] });
+      await spool.add(entry, lease);
+      await spool.record([attempt(entry, 'failed', 'a@example.org')]);
+      expect(await spool.counts()).toEqual({ queued: 1, failed: 0 });
+      now = someTime + 1000;
+      await spool.record([attempt(entry, 'delivered', 'b@example.org')]);
+      expect(await spool.counts()).toEqual({ queued: 0, failed: 1 });
+      expect((await spool.show(entry.id))?.recipients[0]).toMatchObject({
+        state: 'failed',
+        lastReply: no,
+        lastHost: host,
+      });
+      now = someTime + 1000 + failedRetentionMilliseconds;
+      await spool.recover();
+      expect(await spool.counts()).toEqual({ queued: 0, failed: 1 });
+      now += 1;
+      await spool.recover();
+      expect(await spool.counts()).toEqual({ queued: 0, failed: 0 });
+      expect(await spool.load(entry.id)).toBeUndefined();
+    });
+
+    test('does not prune a failure whose message is still queued for another', async () => {
+      const spool = await open();
+      const entry = spoolEntry({ recipients: ['a@example.org', 'b@example.org'] });
+      await spool.add(entry, lease);
+      await spool.record([attempt(entry, 'failed', 'a@example.org')]);
+      now = someTime + 2 * failedRetentionMilliseconds;
+      await spool.recover();
+      expect((await spool.show(entry.id))?.recipients).toHaveLength(2);
+    });
+
+    test('ignores what became of a message that was dropped meanwhile', async () => {
+      const spool = await open();
+      const [gone, kept] = [spoolEntry(), spoolEntry()];
+      await spool.add(gone, lease);
+      await spool.add(kept, lease);
+      expect(await spool.drop(gone.id)).toBe(true);
+      await spool.record([attempt(gone, 'deferred'), attempt(kept, 'deferred')]);
+      await spool.release(gone.id, gone.recipients);
+      expect(await spool.show(gone.id)).toBeUndefined();
+      expect((await spool.show(kept.id))?.recipients[0]?.attempts).toBe(1);
+      expect(await spool.drop(gone.id)).toBe(false);
+    });
+
+    test('makes queued recipients due and failed ones queued again', async () => {
+      const spool = await open();
+      const entry = spoolEntry({ recipients: ['a@example.org', 'b@example.org', 'c@example.org'] });
+      await spool.add(entry, lease);
+      await spool.record([
+        attempt(entry, 'deferred', 'a@example.org'),
+        attempt(entry, 'failed', 'b@example.org'),
+        attempt(entry, 'delivered', 'c@example.org'),
+      ]);
+      const expiresAt = someTime + 999_999;
+      expect(await spool.retry(entry.id, { now: someTime + 5, expiresAt })).toBe(true);
+      const [claimed] = await claimAll(spool, someTime + 5);
+      expect(claimed?.entry.expiresAt).toBe(expiresAt);
+      expect(claimed?.due).toEqual([
+        { address: 'a@example.org', attempts: 1 },
+        { address: 'b@example.org', attempts: 1 },
+      ]);
+      expect(await spool.retry('no-such-id', { now: someTime, expiresAt })).toBe(false);
+    });
+
+    test('does not take a recipient out of its holder’s hands on retry', async () => {
+      const spool = await open();
+      const entry = spoolEntry();
+      await spool.add(entry, lease);
+      expect(await spool.retry(entry.id, { now: someTime, expiresAt: someTime + 1 })).toBe(true);
+      expect(await claimAll(spool)).toEqual([]);
+      expect(await claimAll(spool, lease)).toHaveLength(1);
+    });
+
+    test('recovers what an earlier process held', async () => {
+      const spool = await open();
+      await spool.add(spoolEntry(), lease);
+      await spool.add(spoolEntry(), 0);
+      expect(await spool.recover()).toBe(2);
+      expect(await claimAll(spool)).toHaveLength(2);
+    });
+
+    test('lists oldest first, in pages', async () => {
+      const spool = await open();
+      const entries = Array.from({ length: 5 }, (_, index) => spoolEntry({ acceptedAt: someTime + index }));
+      for (const entry of entries.toReversed()) await spool.add(entry, lease);
+      const first = await spool.list({ limit: 3 });
+      const second = await spool.list({ limit: 3, after: first[2]?.entry.id ?? '' });
+      expect([...first, ...second].map((item) => item.entry.id)).toEqual(entries.map((entry) => entry.id));
+    });
+
+    test('lists by state', async () => {
+      const spool = await open();
+      const [queued, failed, mixed] = [
+        spoolEntry(),
+        spoolEntry(),
+        spoolEntry({ recipients: ['a@example.org', 'b@example.org'] }),
+      ];
+      for (const entry of [queued, failed, mixed]) await spool.add(entry, lease);
+      await spool.record([attempt(failed, 'failed'), attempt(mixed, 'failed')]);
+      const ids = async (state: 'queued' | 'failed') =>
+        (await spool.list({ state, limit: 10 })).map((item) => item.entry.id).sort();
+      expect(await ids('queued')).toEqual([queued.id, mixed.id].sort());
+      expect(await ids('failed')).toEqual([failed.id, mixed.id].sort());
+      expect(await spool.list({ limit: 10 })).toHaveLength(3);
+      expect(await spool.counts()).toEqual({ queued: 2, failed: 1 });
+    });
+
+    test.each([
+      ['the id', (entry: SpoolEntry) => entry.id],
+      ['part of the message id', (entry: SpoolEntry) => entry.messageId.slice(1, -5)],
+      ['the client’s message id', () => '<100%_CLIENT@example.com>'],
+      ['the sender', () => 'Carol@'],
+      ['a recipient', () => 'dave@example'],
+    ])('finds a message by %s', async (_, searchFor) => {
+      const spool = await open();
+      const wanted = spoolEntry({
+        acceptedAt: someTime + 1,
+        clientMessageId: '<100%_client@example.com>',
+        senderPath: 'carol@example.com',
+        recipients: ['erin@example.org', 'dave@example.net'],
+      });
+      await spool.add(spoolEntry({ clientMessageId: '<1000-client@example.com>' }), lease);
+      await spool.add(wanted, lease);
+      const found = await spool.list({ search: searchFor(wanted), limit: 10 });
+      expect(found.map((item) => item.entry.id)).toEqual([wanted.id]);
+    });
+
+    test('shows a message as the queue commands print it', async () => {
+      const spool = await open();
+      const entry = spoolEntry();
+      await spool.add(entry, lease);
+      const { head, body, recipients: _, ...meta } = entry;
+      expect(await spool.show(entry.id)).toEqual({
+        entry: meta,
+        size: head.length + body.length,
+        recipients: [{ address: 'bob@example.org', state: 'queued', attempts: 0, nextAttemptAt: someTime }],
+      });
+      expect(await spool.show('no-such-id')).toBeUndefined();
+      expect(await spool.load('no-such-id')).toBeUndefined();
+    });
+
+    test('takes 200 messages at once, and one that fails alone fails alone', async () => {
+      const spool = await open();
+      const entries = Array.from({ length: 200 }, () => spoolEntry({ body: Buffer.alloc(4096, 'x') }));
+      const twice = entries[100] ?? spoolEntry();
+      const results = await Promise.allSettled([...entries, twice].map((entry) => spool.add(entry, 0)));
+      expect(results.filter((result) => result.status === 'rejected')).toHaveLength(1);
+      expect(await spool.counts()).toEqual({ queued: 200, failed: 0 });
+      expect(await spool.claimDue({ now: someTime, limit: 500, claimUntil: lease })).toHaveLength(200);
+    });
+
+    test('does not mind what becomes of the caller’s buffers afterwards', async () => {
+      const spool = await open();
+      const shared = Buffer.from('HHHHHBBBBB');
+      const entry = spoolEntry({ head: shared.subarray(0, 5), body: shared.subarray(5) });
+      await spool.add(entry, lease);
+      shared.fill('z');
+      const loaded = await spool.load(entry.id);
+      expect(loaded?.head.toString()).toBe('HHHHH');
+      expect(loaded?.body.toString()).toBe('BBBBB');
+    });
+
+    test('finishes what it was asked before it closes, and refuses everything after', async () => {
+      const spool = await open();
+      const adding = Promise.all([
+        spool.add(spoolEntry(), lease),
+        spool.add(spoolEntry({ body: Buffer.alloc(400_000, 'x') }), lease),
+      ]);
+      await spool.close();
+      await adding;
+      await expect(spool.add(spoolEntry(), lease)).rejects.toThrow('closed');
+      await expect(spool.counts()).rejects.toThrow('closed');
+      await expect(spool.add(spoolEntry({ body: Buffer.alloc(400_000, 'x') }), lease)).rejects.toThrow('closed');
+      await spool.close();
+    });
+  });
+}

@@ -1,0 +1,248 @@
+import * as fc from 'fast-check';
+import { simpleParser } from 'mailparser';
+import { expect, test } from 'vitest';
+import { encodedWords } from '../../src/mail/encoded-word.ts';
+import { foldField } from '../../src/mail/fold.ts';
+import { unfold } from '../../src/mail/header-text.ts';
+import { writeField } from '../../src/mail/write-field.ts';
+
+const lines = (field: string): string[] => field.replace(/\r\n$/, '').split('\r\n');
+const longest = (field: string): number => Math.max(...lines(field).map((line) => Buffer.byteLength(line)));
+
+/** What another reader makes of a Subject. */
+async function readSubject(text: string): Promise<string | undefined> {
+  return (await simpleParser(`${writeField('Subject', text)}\r\n\r\n`)).subject;
+}
+
+const asciiText = fc
+  .array(fc.constantFrom('a', 'bc', ' ', '  ', '\t', '<', '>', '=?', '?=', '=?utf-8?q?x?=', ',', 'word'.repeat(20)), {
+    maxLength: 60,
+  })
+  .map((parts) => parts.join('').replace(/^[ \t]+|[ \t]+$/g, ''))
+  .filter((text) => text !== '');
+
+test('unfold(fold(x)) is x, byte for byte, and no line is white space alone', () => {
+  fc.assert(
+    fc.property(asciiText, (text) => {
+      const field = writeField('X-Test', text);
+      fc.pre(longest(`X-Test: ${text}`) < 5000);
+      expect(longest(field)).toBeLessThanOrEqual(998);
+      expect(lines(field).every((line) => /[^ \t]/.test(line))).toBe(true);
+      const whole = unfold(field.slice(0, -2));
+      if (!/[^ \t]{990}/.test(text)) expect(whole).toBe(`X-Test: ${text}`);
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test('lines that white space could have kept within 78 octets are', () => {
+  fc.assert(
+    fc.property(fc.array(fc.stringMatching(/^[a-z]{1,70}$/), { minLength: 1, maxLength: 40 }), (words) => {
+      expect(longest(writeField('X-Test', words.join(' ')))).toBeLessThanOrEqual(78);
+    }),
+  );
+});
+
+test.each([
+  [77, 1],
+  [78, 1],
+  [79, 2],
+])('a field of %i octets takes %i line(s)', (length, wanted) => {
+  const text = `a ${'b'.repeat(length - 'X-Test: a '.length)}`;
+  expect(lines(writeField('X-Test', text))).toHaveLength(wanted);
+});
+
+test.each([
+  [75, 1],
+  [76, 1],
+  [77, 2],
+])('a field of %i octets with an encoded-word takes %i line(s)', (length, wanted) => {
+  const text = `=?utf-8?q?x?= ${'b'.repeat(length - 'X-Test: =?utf-8?q?x?= '.length)}`;
+  expect(lines(writeField('X-Test', text))).toHaveLength(wanted);
+});
+
+test.each([
+  [996, false],
+  [997, false],
+  [998, true],
+])('a run of %i octets without white space: encoded %s', (length, encoded) => {
+  // With the blank before it a run of 997 fills a line of 998.
+  const run = 'r'.repeat(length);
+  const field = writeField('X-Test', run);
+  expect(longest(field)).toBeLessThanOrEqual(998);
+  expect(field.includes('=?utf-8?')).toBe(encoded);
+  if (!encoded) expect(field).toBe(`X-Test:\r\n ${run}\r\n`);
+});
+
+test('a run over 998 octets decodes to what it was', async () => {
+  const text = `one ${'r'.repeat(1200)} two`;
+  expect(await readSubject(text)).toBe(text);
+});
+
+test('a line of white space only that cannot be folded becomes an encoded-word', async () => {
+  const text = `a${' '.repeat(2000)}b`;
+  const field = writeField('X-Test', text);
+  expect(longest(field)).toBeLessThanOrEqual(998);
+  expect(await readSubject(text)).toBe(text);
+});
+
+test.each([899, 900, 901, 997, 998, 2000])('a URI of %i octets stays a URI', (length) => {
+  const uri = `<https://example.com/${'u'.repeat(length - 22)}>`;
+  const field = writeField('List-Unsubscribe', uri, 'uris');
+  expect(longest(field)).toBeLessThanOrEqual(998);
+  expect(field.replace(/\r\n[ ]?|^List-Unsubscribe:[ ]?/g, '')).toBe(uri);
+  if (length <= 997) expect(unfold(field)).toBe(`List-Unsubscribe: ${uri}\r\n`);
+  else expect(lines(field)[1]).toHaveLength(901);
+});
+
+test('two URIs without white space that no line can hold are folded inside brackets', () => {
+  const uris = `<https://example.com/${'u'.repeat(600)}>,<mailto:a@example.com?subject=${'s'.repeat(600)}>`;
+  const field = writeField('List-Unsubscribe', uris, 'uris');
+  expect(longest(field)).toBeLessThanOrEqual(998);
+  expect(field.replace(/\r\n[ ]?|^List-Unsubscribe:[ ]?/g, '')).toBe(uris);
+});
+
+test.each([
+  ['Grüße aus München'],
+  ['日本語の件名がとても長いので、複数のエンコードされた単語に分割されます。それでも文字は壊れません。'],
+  ['plain words and then one naïve word among many other plain words that make the line long'],
+  ['a  b	ü  c'],
+  ['😀'.repeat(60)],
+  ['=?not an encoded word? ü'],
+])('text %s is read back', async (text) => {
+  const field = writeField('X-Test', text);
+  expect(field).toMatch(/^[\x00-\x7f]*$/);
+  expect(longest(field)).toBeLessThanOrEqual(78);
+  for (const line of lines(field)) if (line.includes('=?utf-8?')) expect(line.length).toBeLessThanOrEqual(76);
+  expect(await readSubject(text)).toBe(text);
+});
+
+test('any text is read back, in words of at most 75 octets', () => {
+  fc.assert(
+    fc.property(
+      fc.string({ unit: 'binary', minLength: 1, maxLength: 200 }),
+      fc.integer({ min: 0, max: 90 }),
+      (text, used) => {
+        const words = encodedWords(text, { place: 'phrase', used }).split(' ');
+        let decoded = '';
+        for (const word of words) {
+          expect(word.length).toBeLessThanOrEqual(75);
+          const [, encoding, content = ''] = /^=\?utf-8\?([BQ])\?([^?]*)\?=$/.exec(word) ?? [];
+          const octets =
+            encoding === 'B'
+              ? Buffer.from(content, 'base64')
+              : Buffer.from(
+                  content
+                    .replace(/_/g, ' ')
+                    .replace(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
+                  'latin1',
+                );
+          // Each word is whole UTF-8: no character is split.
+          decoded += new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(octets);
+        }
+        expect(decoded).toBe(text.toWellFormed());
+      },
+    ),
+    { numRuns: 500 },
+  );
+});
+
+test('text around encoded-words that were given keeps its blanks', async () => {
+  expect(await readSubject('=?utf-8?q?a?= é =?utf-8?q?b?= plain')).toBe('a é b plain');
+});
+
+test('an ASCII value is never decoded and encoded again', () => {
+  expect(writeField('Subject', '=?iso-8859-1?q?caf=E9?= =?x-nobody-knows?b?AAAA?=')).toBe(
+    'Subject: =?iso-8859-1?q?caf=E9?= =?x-nobody-knows?b?AAAA?=\r\n',
+  );
+});
+
+test.each([
+  ['Jörg Müller <j@example.com>', [{ name: 'Jörg Müller', address: 'j@example.com' }]],
+  [
+    '"Müller, Jörg" <j@example.com>, b@example.com',
+    [
+      { name: 'Müller, Jörg', address: 'j@example.com' },
+      { name: '', address: 'b@example.com' },
+    ],
+  ],
+  [
+    'A Plain <a@example.com>, Zoë <z@example.com>',
+    [
+      { name: 'A Plain', address: 'a@example.com' },
+      { name: 'Zoë', address: 'z@example.com' },
+    ],
+  ],
+  ['"quoted" é "b\\"c" <q@example.com>', [{ name: 'quoted é b"c', address: 'q@example.com' }]],
+  ['info@bücher.example', [{ name: '', address: 'info@bücher.example' }]],
+])('addresses %s are read back', async (text, wanted) => {
+  const field = writeField('To', text, 'addresses');
+  expect(field).toMatch(/^[\x00-\x7f]*$/);
+  const { to } = await simpleParser(`${field}\r\n\r\n`);
+  const lists = to === undefined || Array.isArray(to) ? [] : to.value;
+  expect(lists.map(({ name, address }) => ({ name, address }))).toEqual(wanted);
+});
+
+test('a domain that is not ASCII becomes its A-label', () => {
+  expect(writeField('To', 'info@bücher.example', 'addresses')).toBe('To: info@xn--bcher-kva.example\r\n');
+});
+
+test('a local part that is not ASCII stays as it is', () => {
+  expect(writeField('From', 'Jörg <jörg@example.com>', 'addresses')).toBe(
+    'From: =?utf-8?B?SsO2cmc=?= <jörg@example.com>\r\n',
+  );
+});
+
+test('a comment that is not ASCII stays a comment', () => {
+  expect(writeField('To', 'a@example.com (Büro (2. Stock))', 'addresses')).toMatch(
+    /^To: a@example\.com \(=\?utf-8\?[QB]\?[^?()]*\?=\)\r\n$/,
+  );
+});
+
+test('a group keeps its form', () => {
+  expect(writeField('To', 'Käuferinnen: a@example.com, b@example.com;', 'addresses')).toBe(
+    'To: =?utf-8?Q?K=C3=A4uferinnen?=: a@example.com, b@example.com;\r\n',
+  );
+});
+
+test('a list of addresses without white space is folded behind commas', () => {
+  const addresses = Array.from({ length: 100 }, (_, index) => `recipient${index}@example.com`).join(',');
+  const field = writeField('To', addresses, 'addresses');
+  expect(longest(field)).toBeLessThanOrEqual(998);
+  expect(field.replace(/\r\n |\r\n/g, '').slice(4)).toBe(addresses);
+});
+
+test('URIs are percent-encoded inside their brackets', () => {
+  expect(writeField('List-Help', '<https://example.com/hilfe/übersicht> (Hilfe für alle)', 'uris')).toBe(
+    'List-Help: <https://example.com/hilfe/%C3%BCbersicht> (Hilfe\r\n =?utf-8?Q?f=C3=BCr?= alle)\r\n',
+  );
+});
+
+test('msg-ids that are not ASCII become encoded-words whole', () => {
+  expect(writeField('In-Reply-To', '<ä@example.com> <b@example.com>', 'whole')).toMatch(/^In-Reply-To: =\?utf-8\?/);
+});
+
+test('keywords keep their commas', () => {
+  expect(writeField('Keywords', 'red, grün, blue', 'phrases')).toBe('Keywords: red, =?utf-8?B?Z3LDvG4=?=, blue\r\n');
+});
+
+test('fields are folded by octets where UTF-8 stays', () => {
+  const field = foldField('To', `${'ä'.repeat(30)}@example.com, ${'ö'.repeat(30)}@example.com`);
+  expect(field && lines(field).map((line) => Buffer.byteLength(line))).toEqual([77, 73]);
+});
+
+test('hostile values take linear time', () => {
+  const hostile = [
+    '=?'.repeat(50_000),
+    '<'.repeat(100_000),
+    '('.repeat(100_000),
+    `${'a '.repeat(50_000)}é`,
+    '"\\'.repeat(50_000),
+    `é${' é'.repeat(30_000)}`,
+  ];
+  for (const text of hostile) {
+    for (const kind of ['text', 'addresses', 'uris', 'phrases', 'parameters', 'whole', 'location'] as const) {
+      expect(longest(writeField('X-Test', text, kind))).toBeLessThanOrEqual(998);
+    }
+  }
+});

@@ -1,0 +1,9 @@
+// The spool in memory under the contract.
+
+import { MemorySpool } from '../../src/spool/memory-spool.ts';
+import { spoolContract } from '../contract/spool.ts';
+
+spoolContract('memory spool', {
+  open: async (now) => new MemorySpool({ now }),
+  clean: async () => undefined,
+});

@@ -1,0 +1,137 @@
+// A real Postern process for end-to-end tests: free ports, folders of its own, a known token.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+export const projectRoot = resolve(import.meta.dirname, '../..');
+
+/** The token every test process starts with. */
+export const testToken = 'test-token-0123456789abcdefghijklmnopqrstuvwxyz';
+
+export interface PosternProcess {
+  readonly pid: number;
+  readonly folder: string;
+  readonly dataDir: string;
+  readonly certsDir: string;
+  readonly env: NodeJS.ProcessEnv;
+  /** Ports by listener name, and `http`. */
+  readonly ports: Readonly<Record<string, number>>;
+  /** Everything written to standard output and standard error so far. */
+  output(): string;
+  /** The log's JSON lines. */
+  log(): readonly Record<string, unknown>[];
+  /** Waits until something holds, looking every 50 ms; fails with the output after `seconds`. */
+  until<T>(find: () => T | undefined | false | null, seconds?: number): Promise<T>;
+  /** Files of the capture Maildir, oldest first. */
+  captured(): readonly Buffer[];
+  /** Sends a signal and waits for the end; resolves to the exit code (null when killed). */
+  end(signal: 'SIGTERM' | 'SIGKILL'): Promise<number | null>;
+  /** SIGTERM if still running; removes the folders. */
+  cleanUp(): Promise<void>;
+}
+
+export interface PosternOptions {
+  /** A configuration as an object (YAML is a superset of JSON); the shipped one if absent. */
+  readonly config?: object;
+  readonly env?: NodeJS.ProcessEnv;
+  /** Folder of an earlier process, to start again on its data. */
+  readonly folder?: string;
+}
+
+/** Starts it and waits until it says it is listening. */
+export async function startPostern(options: PosternOptions = {}): Promise<PosternProcess> {
+  const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'postern-test-'));
+  const dataDir = join(folder, 'data');
+  const certsDir = join(folder, 'certs');
+  const configFile = join(folder, 'postern.yaml');
+  if (options.config) writeFileSync(configFile, JSON.stringify(options.config));
+  const env: NodeJS.ProcessEnv = {
+    PATH: process.env['PATH'],
+    HOME: folder,
+    POSTERN_CONFIG: options.config ? configFile : join(projectRoot, 'config/postern.yaml'),
+    POSTERN_DATA_DIR: dataDir,
+    POSTERN_CERTS_DIR: certsDir,
+    POSTERN_SMTP_PORT: '0',
+    POSTERN_SMTPS_PORT: '0',
+    POSTERN_HTTP_PORT: '0',
+    POSTERN_HTTPS_PORT: '0',
+    POSTERN_TOKEN: testToken,
+    ...options.env,
+  };
+  const child: ChildProcess = spawn(process.execPath, [join(projectRoot, 'src/main.ts'), 'serve'], {
+    cwd: folder,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  let exitCode: number | null | undefined;
+  for (const stream of [child.stdout, child.stderr])
+    stream?.setEncoding('utf8').on('data', (text: string) => (output += text));
+  const exited = new Promise<number | null>((done) => child.once('close', (code) => done((exitCode = code))));
+
+  const log = (): Record<string, unknown>[] =>
+    output
+      .split('\n')
+      .filter((line) => line.startsWith('{') && line.endsWith('}'))
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+
+  async function until<T>(find: () => T | undefined | false | null, seconds = 30): Promise<T> {
+    const deadline = Date.now() + seconds * 1000;
+    for (;;) {
+      const found = find();
+      if (found) return found;
+      if (Date.now() > deadline)
+        throw new Error(`It did not come within ${seconds} s. Output:\n${output.slice(-8000)}`);
+      await new Promise((wait) => setTimeout(wait, 50));
+    }
+  }
+
+  function captured(): Buffer[] {
+    const inbox = join(dataDir, 'capture/new');
+    try {
+      return readdirSync(inbox)
+        .sort()
+        .map((name) => readFileSync(join(inbox, name)));
+    } catch {
+      return []; // no message has come yet, so there is no folder
+    }
+  }
+
+  const end = async (signal: 'SIGTERM' | 'SIGKILL'): Promise<number | null> => {
+    if (exitCode === undefined) child.kill(signal);
+    return exited;
+  };
+
+  const ports: Record<string, number> = {};
+  const running: PosternProcess = {
+    pid: child.pid ?? 0,
+    folder,
+    dataDir,
+    certsDir,
+    env,
+    ports,
+    output: () => output,
+    log,
+    until,
+    captured,
+    end,
+    cleanUp: async () => {
+      await end('SIGTERM');
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+  try {
+    const listening = await until(() => {
+      if (exitCode !== undefined) throw new Error(`Postern ended with ${exitCode} before it listened:\n${output}`);
+      return log().find((line) => line['msg'] === 'listening');
+    });
+    for (const { name, port } of listening['listeners'] as readonly { name: string; port: number }[])
+      ports[name] = port;
+  } catch (error) {
+    await end('SIGKILL');
+    throw error;
+  }
+  return running;
+}
