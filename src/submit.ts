@@ -29,6 +29,8 @@ export type Submit = (submission: Submission) => Promise<SubmitResult>;
 /** What building a message needs besides the message. */
 export interface BuildParts {
   readonly clock: Clock;
+  /** Makes a message's id, a UUIDv7, of milliseconds since 1970; tests hand in their own. */
+  readonly newId?: (nowMs: number) => string;
   /** Received `by` (D25). */
   readonly hostname: string;
   readonly platform: { readonly domain: string; readonly bounceDomain: string; readonly hmacKey: KeyObject };
@@ -81,7 +83,7 @@ export async function build(submission: Submission, parts: BuildParts): Promise<
   if (keys.length === 0) return { ok: false, violations: [noKey(checked.sendingDomain.name)] };
   const nowMs = parts.clock.now();
   const message = compose(checked, plan.plan, {
-    id: uuidv7(nowMs),
+    id: (parts.newId ?? uuidv7)(nowMs),
     nowMs,
     hostname: parts.hostname,
     platform: parts.platform,

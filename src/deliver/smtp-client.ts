@@ -44,6 +44,7 @@ export class SmtpConnection {
   #resetFirst = false;
   #closed = false;
   #quitting = false;
+  #closedBy: SmtpReply | undefined;
   #socketError: unknown;
   #deadline = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -65,6 +66,16 @@ export class SmtpConnection {
   /** Can take a transaction now. */
   get isVacant(): boolean {
     return this.#vacant && !this.#closed;
+  }
+
+  /** Transactions that came to their end by the next hop's replies. */
+  get served(): number {
+    return this.#served;
+  }
+
+  /** Why it was closed, where not by `quit`. */
+  get closedBy(): SmtpReply | undefined {
+    return this.#closedBy;
   }
 
   /** No transaction is under way. */
@@ -247,7 +258,10 @@ export class SmtpConnection {
     this.#closed = true;
     this.#vacant = false;
     clearTimeout(this.#timer);
-    if (!polite) this.#socket.destroy();
+    if (!polite) {
+      this.#closedBy = reply;
+      this.#socket.destroy();
+    }
     const abandoned = this.#live;
     this.#live = [];
     for (const [index, { transaction, onEnd }] of abandoned.entries()) {

@@ -1,0 +1,151 @@
+// Capture: final delivery into a Maildir, so that staging sees exactly the octets that would have left (D98). A file is
+// written under tmp, synced, moved to new, and the folder synced, before anything is called delivered.
+
+import { mkdir, open, rename, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { errorCode, errorMessage } from '../base/errors.ts';
+import { headFor, type Task } from './job.ts';
+import type { Lane, LaneEvents } from './lane.ts';
+import type { CaptureRoute } from './settings.ts';
+import type { RecipientResult } from './smtp-client.ts';
+import type { TaskQueue } from './task-queue.ts';
+
+/** Files written at once. */
+const writers = 16;
+
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** A Maildir. */
+export class Maildir {
+  readonly #folder: string;
+  #made: Promise<void> | undefined;
+  #count = 0;
+
+  /** @param folder absolute; made with its tmp, new and cur at the first message */
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /**
+   * Writes a message; it is on disk when this resolves. One that was written before under the same name is replaced:
+   * after a crash between the write and its record the same message comes again.
+   * @param name without `.eml`
+   */
+  async write(name: string, parts: readonly Buffer[]): Promise<void> {
+    this.#made ??= this.#make();
+    try {
+      await this.#made;
+    } catch (thrown) {
+      this.#made = undefined;
+      throw thrown;
+    }
+    this.#count += 1;
+    const temporary = join(this.#folder, 'tmp', `${name}.${process.pid}.${this.#count}`);
+    try {
+      const handle = await open(temporary, 'wx', 0o600);
+      try {
+        const { bytesWritten } = await handle.writev([...parts]);
+        const size = parts.reduce((sum, part) => sum + part.length, 0);
+        if (bytesWritten !== size) throw new Error(`only ${bytesWritten} of ${size} octets could be written`);
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+      await rename(temporary, join(this.#folder, 'new', `${name}.eml`));
+    } catch (thrown) {
+      await unlink(temporary).catch((error: unknown) => {
+        if (errorCode(error) !== 'ENOENT') throw error;
+      });
+      throw thrown;
+    }
+    await syncFolder(join(this.#folder, 'new'));
+  }
+
+  async #make(): Promise<void> {
+    for (const name of ['tmp', 'new', 'cur']) {
+      await mkdir(join(this.#folder, name), { recursive: true, mode: 0o700 });
+    }
+    await syncFolder(this.#folder);
+  }
+}
+
+/** The capture route at work. */
+export class CaptureLane implements Lane {
+  readonly route: CaptureRoute;
+  readonly queue: TaskQueue;
+  readonly recipientsPerTask = Number.POSITIVE_INFINITY;
+  readonly connections = 0;
+  readonly #events: LaneEvents;
+  readonly #maildir: Maildir;
+  readonly #host: string;
+  #active = 0;
+
+  constructor(route: CaptureRoute, queue: TaskQueue, events: LaneEvents) {
+    this.route = route;
+    this.queue = queue;
+    this.#events = events;
+    this.#maildir = new Maildir(route.folder);
+    this.#host = `${route.name} (${route.folder})`;
+    queue.onReady = () => this.#pump();
+  }
+
+  get active(): number {
+    return this.#active;
+  }
+
+  push(task: Task): void {
+    this.queue.push(task);
+    this.#pump();
+  }
+
+  stop(): void {
+    this.queue.stop();
+  }
+
+  abort(): void {
+    // A write under way ends by itself.
+    this.queue.stop();
+  }
+
+  #pump(): void {
+    while (this.#active < writers) {
+      const task = this.queue.pull();
+      if (!task) return;
+      this.#active += 1;
+      void this.#run(task);
+    }
+  }
+
+  async #run(task: Task): Promise<void> {
+    const result = await this.#capture(task);
+    this.#active -= 1;
+    this.#events.finish(
+      task,
+      task.recipients.map(() => result),
+      this.#host,
+    );
+    this.#pump();
+  }
+
+  async #capture({ job }: Task): Promise<RecipientResult> {
+    const { entry, content } = job;
+    try {
+      if (!content) throw new Error('its octets are not in memory');
+      // RFC 5321 §4.4: whoever makes final delivery writes Return-Path, first. Nothing tells of the recipients: some
+      // are blind (D22, D26).
+      const returnPath = Buffer.from(`Return-Path: <${entry.reversePath}>\r\n`, 'utf8');
+      await this.#maildir.write(entry.id, [returnPath, ...headFor(content, entry, this.route), content.body]);
+      return { kind: 'delivered', reply: { code: 250, enhanced: '2.0.0', text: `Captured as ${entry.id}.eml` } };
+    } catch (thrown) {
+      const text = `Cannot capture the message: ${errorMessage(thrown)}`;
+      return { kind: 'deferred', reply: { code: 451, enhanced: '4.3.0', text } };
+    }
+  }
+}

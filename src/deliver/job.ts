@@ -1,0 +1,64 @@
+// What delivery has in hand: a message (job), and its recipients that take one route in one transaction (task).
+
+import type { SpoolEntry } from '../spool/spool.ts';
+import type { ContentBudget } from './content-budget.ts';
+
+/** A message without its octets. */
+export type JobEntry = Omit<SpoolEntry, 'head' | 'body'>;
+
+/** A recipient that is due. */
+export interface DueRecipient {
+  readonly address: string;
+  /** Attempts made before this one. */
+  readonly attempts: number;
+}
+
+/** The octets of a message. */
+export interface Content {
+  readonly head: Buffer;
+  readonly body: Buffer;
+}
+
+/** A message in hand. */
+export interface Job {
+  readonly entry: JobEntry;
+  /** Octets of head and body. */
+  readonly size: number;
+  /** When the claim on its recipients runs out, milliseconds since 1970. */
+  readonly claimUntil: number;
+  /** Tasks that are not at their end. */
+  openTasks: number;
+  /** Its octets, while they are in memory. */
+  content: Content | undefined;
+  /** Where the room for its octets was taken. */
+  room: ContentBudget | undefined;
+  /** Its octets are being brought; true once they are there. */
+  loading: Promise<boolean> | undefined;
+}
+
+/** Recipients of one message for one attempt. */
+export interface Task {
+  readonly job: Job;
+  readonly recipients: readonly DueRecipient[];
+  /** It was begun on a connection that turned out to be dead, and is on its second. */
+  readonly isSecondTry: boolean;
+}
+
+/** A message newly in hand. */
+export function newJob(message: Pick<Job, 'entry' | 'size' | 'claimUntil'>): Job {
+  return { ...message, openTasks: 0, content: undefined, room: undefined, loading: undefined };
+}
+
+/**
+ * The head's octets as the route wants them: without the platform's own signature where it says so (D27).
+ * @param entry its `platformSignature` tells where in the head that signature stands
+ */
+export function headFor(
+  { head }: Content,
+  entry: Pick<SpoolEntry, 'platformSignature'>,
+  route: { readonly platformSignature: boolean },
+): readonly Buffer[] {
+  const cut = entry.platformSignature;
+  if (!cut || route.platformSignature) return [head];
+  return [head.subarray(0, cut.start), head.subarray(cut.end)];
+}

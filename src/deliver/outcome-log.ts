@@ -1,0 +1,77 @@
+// Writes outcomes to the spool: all of one turn of the event loop together, tried again until they are written. An
+// outcome that is lost would send the message twice.
+
+import type { Logger } from '../base/log.ts';
+import type { AttemptRecord, Spool } from '../spool/spool.ts';
+
+/** How long to wait before writing again what could not be written, in milliseconds. */
+const retryDelay = 1000;
+
+/** Outcomes on their way to the spool. */
+export class OutcomeLog {
+  readonly #spool: Pick<Spool, 'record'>;
+  readonly #log: Logger;
+  readonly #onHealth: (isHealthy: boolean) => void;
+  readonly #underWay = new Set<Promise<void>>();
+  #records: AttemptRecord[] = [];
+  #isScheduled = false;
+  #retryTimer: NodeJS.Timeout | undefined;
+  #unwritten = 0;
+
+  /** @param onHealth told when the spool stops taking outcomes, and when it takes them again */
+  constructor(spool: Pick<Spool, 'record'>, log: Logger, onHealth: (isHealthy: boolean) => void) {
+    this.#spool = spool;
+    this.#log = log;
+    this.#onHealth = onHealth;
+  }
+
+  /** Outcomes that are not on disk yet. */
+  get unwritten(): number {
+    return this.#unwritten;
+  }
+
+  write(record: AttemptRecord): void {
+    this.#records.push(record);
+    this.#unwritten += 1;
+    if (this.#isScheduled || this.#retryTimer) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      this.#flush();
+    });
+  }
+
+  /** Resolves when everything is written, or has failed once more. */
+  async settle(): Promise<void> {
+    clearTimeout(this.#retryTimer);
+    this.#retryTimer = undefined;
+    this.#flush();
+    await Promise.all(this.#underWay);
+    clearTimeout(this.#retryTimer);
+  }
+
+  #flush(): void {
+    if (this.#records.length === 0) return;
+    const records = this.#records;
+    this.#records = [];
+    const writing = this.#record(records);
+    this.#underWay.add(writing);
+    void writing.then(() => this.#underWay.delete(writing));
+  }
+
+  async #record(records: readonly AttemptRecord[]): Promise<void> {
+    try {
+      await this.#spool.record(records);
+      this.#unwritten -= records.length;
+      if (!this.#retryTimer) this.#onHealth(true);
+    } catch (thrown) {
+      this.#log.error({ err: thrown, outcomes: records.length }, 'Cannot record outcomes; delivery waits');
+      this.#records = [...records, ...this.#records];
+      this.#onHealth(false);
+      this.#retryTimer ??= setTimeout(() => {
+        this.#retryTimer = undefined;
+        this.#flush();
+      }, retryDelay);
+    }
+  }
+}

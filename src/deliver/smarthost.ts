@@ -1,0 +1,216 @@
+// A smarthost route at work: a pool of connections, each fed with the next task as soon as it can take one. A next hop
+// that is down is not asked again for each message: for a while they are all deferred with what it last said.
+
+import type { Clock } from '../base/clock.ts';
+import { errorMessage } from '../base/errors.ts';
+import type { Logger } from '../base/log.ts';
+import type { SmtpReply } from '../mail/smtp-reply.ts';
+import { headFor, type Task } from './job.ts';
+import type { Lane, LaneEvents } from './lane.ts';
+import type { SmarthostRoute } from './settings.ts';
+import { connectSmtp, type Mail, type RecipientResult, SmtpConnection, type TransactionEnd } from './smtp-client.ts';
+import type { SmtpClientOptions } from './smtp-handshake.ts';
+import type { TaskQueue } from './task-queue.ts';
+
+const firstBackoff = 1000;
+const longestBackoff = 60_000;
+/** So many connections in a row that end before they served a message count as a next hop that is down. */
+const barrenConnections = 3;
+
+/** RFC 5321 §4.5.3.1.10: too many recipients for one transaction, not too many altogether. */
+function isTooMany({ kind, reply }: RecipientResult): boolean {
+  const codes = reply.code === 452 || reply.code === 552;
+  return kind === 'deferred' && codes && (reply.enhanced === undefined || reply.enhanced.endsWith('.5.3'));
+}
+
+/** The smarthost route at work. */
+export class SmarthostLane implements Lane {
+  readonly route: SmarthostRoute;
+  readonly queue: TaskQueue;
+  /** RFC 5321 §4.5.3.1.8: every server takes 100 recipients. */
+  readonly recipientsPerTask = 100;
+  readonly #client: SmtpClientOptions;
+  readonly #events: LaneEvents;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #host: string;
+  readonly #connections = new Set<SmtpConnection>();
+  readonly #idle = new Set<SmtpConnection>();
+  #opening = 0;
+  #active = 0;
+  #failures = 0;
+  #barren = 0;
+  #downUntil = 0;
+  #lastRefusal: SmtpReply = { code: 451, enhanced: '4.4.1', text: 'The next hop is down' };
+  #stopped = false;
+
+  constructor(options: {
+    readonly route: SmarthostRoute;
+    readonly client: SmtpClientOptions;
+    readonly queue: TaskQueue;
+    readonly events: LaneEvents;
+    readonly clock: Clock;
+    readonly log: Logger;
+  }) {
+    this.route = options.route;
+    this.queue = options.queue;
+    this.#client = options.client;
+    this.#events = options.events;
+    this.#clock = options.clock;
+    this.#log = options.log;
+    this.#host = `${this.route.name} (${this.route.host}:${this.route.port})`;
+    this.queue.onReady = () => this.#pump();
+  }
+
+  get active(): number {
+    return this.#active;
+  }
+
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  push(task: Task): void {
+    this.queue.push(task);
+    this.#pump();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.queue.stop();
+    for (const connection of this.#connections) connection.quit();
+  }
+
+  abort(): void {
+    this.stop();
+    const reply = { code: 451, enhanced: '4.3.2', text: 'Postern is shutting down' };
+    for (const connection of this.#connections) connection.destroy(reply);
+  }
+
+  /** Nobody is connected, and it is too early to try. */
+  get #isDown(): boolean {
+    return this.#connections.size === 0 && this.#opening === 0 && this.#clock.now() < this.#downUntil;
+  }
+
+  #pump(): void {
+    if (this.#stopped) return;
+    if (this.#isDown) {
+      for (const task of this.queue.takeAll()) this.#defer(task, this.#lastRefusal);
+      return;
+    }
+    for (const connection of this.#idle) {
+      if (this.queue.ready === 0) return;
+      this.#idle.delete(connection);
+      this.#feed(connection);
+    }
+    while (this.#opening < this.queue.ready && this.#mayOpen()) void this.#open();
+  }
+
+  #mayOpen(): boolean {
+    return this.#connections.size + this.#opening < this.route.connections && this.#clock.now() >= this.#downUntil;
+  }
+
+  #feed(connection: SmtpConnection): void {
+    while (connection.isVacant && !this.#stopped) {
+      const task = this.queue.pull();
+      if (!task) {
+        if (connection.isIdle) this.#idle.add(connection);
+        return;
+      }
+      this.#active += 1;
+      connection.begin(this.#mailOf(task), (end) => this.#ended(task, end));
+    }
+  }
+
+  #mailOf({ job, recipients }: Task): Mail {
+    const { entry, content } = job;
+    if (!content) throw new Error(`The octets of message ${entry.id} are not in memory`);
+    return {
+      reversePath: entry.reversePath,
+      recipients: recipients.map((recipient) => recipient.address),
+      requireTls: entry.requireTls,
+      head: headFor(content, entry, this.route),
+      body: content.body,
+    };
+  }
+
+  #ended(task: Task, end: TransactionEnd): void {
+    this.#active -= 1;
+    if (end.untouched && this.#stopped) {
+      this.#events.giveBack(task);
+      return;
+    }
+    if (end.untouched && !task.isSecondTry) {
+      this.queue.push({ ...task, isSecondTry: true });
+      return;
+    }
+    const isProgress = end.results.some((result) => result.kind === 'delivered');
+    if (!isProgress || this.#stopped || !end.results.some(isTooMany)) {
+      this.#events.finish(task, end.results, this.#host);
+      return;
+    }
+    const { job } = task;
+    const isAgain = end.results.map(isTooMany);
+    const rest = task.recipients.filter((_, index) => isAgain[index]);
+    job.openTasks += 1;
+    this.queue.push({ job, recipients: rest, isSecondTry: false });
+    const done = task.recipients.filter((_, index) => !isAgain[index]);
+    const results = end.results.filter((_, index) => !isAgain[index]);
+    this.#events.finish({ ...task, recipients: done }, results, this.#host);
+  }
+
+  #defer(task: Task, reply: SmtpReply): void {
+    this.#events.finish(
+      task,
+      task.recipients.map(() => ({ kind: 'deferred', reply })),
+      this.#host,
+    );
+  }
+
+  async #open(): Promise<void> {
+    this.#opening += 1;
+    const result = await this.#connect();
+    this.#opening -= 1;
+    if (!(result instanceof SmtpConnection)) {
+      this.#backOff(result);
+    } else if (this.#stopped) {
+      result.quit();
+    } else {
+      // One that accepts connections and drops them is not up yet.
+      if (this.#barren === 0) this.#failures = 0;
+      this.#downUntil = 0;
+      this.#connections.add(result);
+      result.onVacant = () => this.#feed(result);
+      result.onClosed = () => this.#closed(result);
+      this.#feed(result);
+    }
+    this.#pump();
+  }
+
+  async #connect(): Promise<SmtpConnection | SmtpReply> {
+    try {
+      const result = await connectSmtp(this.#client);
+      return 'connection' in result ? result.connection : result.refused;
+    } catch (thrown) {
+      this.#log.error({ route: this.route.name, err: thrown }, 'Cannot connect');
+      return { code: 451, enhanced: '4.3.0', text: errorMessage(thrown) };
+    }
+  }
+
+  #closed(connection: SmtpConnection): void {
+    this.#connections.delete(connection);
+    this.#idle.delete(connection);
+    this.#barren = connection.served === 0 ? this.#barren + 1 : 0;
+    if (this.#barren >= barrenConnections && !this.#stopped && connection.closedBy) this.#backOff(connection.closedBy);
+    // After whatever is running now: a connection may close in the midst of being fed.
+    setImmediate(() => this.#pump());
+  }
+
+  #backOff(reply: SmtpReply): void {
+    this.#failures += 1;
+    this.#lastRefusal = reply;
+    const delay = Math.min(firstBackoff * 2 ** (this.#failures - 1), longestBackoff);
+    this.#downUntil = this.#clock.now() + delay;
+    this.#log.warn({ route: this.route.name, host: this.#host, reply: reply.text, delayMs: delay }, 'next hop is down');
+  }
+}

@@ -1,0 +1,113 @@
+// The tasks that wait for a route. Only tasks whose message is in memory are handed out; the octets of the others are
+// brought from the spool a few at a time, as far as the budget allows.
+
+import { Fifo } from './fifo.ts';
+import type { Task } from './job.ts';
+
+/** What a queue asks of the delivery that it belongs to. */
+export interface TaskHost {
+  /**
+   * Takes room for the message's octets and loads them, unless another task of the message has.
+   * @returns false at once where there is no room; else a promise of whether they are there now: if not, the task has
+   *   been dealt with
+   */
+  load(task: Task): false | Promise<boolean>;
+  /** The claim on its recipients will not last for an attempt. */
+  isStale(task: Task): boolean;
+  /** Takes a task back without an attempt: its claim is released. */
+  giveBack(task: Task): void;
+}
+
+/** Messages loaded ahead of need. */
+const loadedAhead = 16;
+
+/** A route's waiting tasks. */
+export class TaskQueue {
+  /** Called when a task can be pulled that could not before. */
+  onReady: () => void = () => undefined;
+  readonly #host: TaskHost;
+  readonly #fresh = new Fifo<Task>();
+  readonly #unloaded = new Fifo<Task>();
+  readonly #loaded = new Fifo<Task>();
+  #blocked: Task | undefined;
+  #loading = 0;
+  #isHeld = false;
+  #isStopped = false;
+
+  constructor(host: TaskHost) {
+    this.#host = host;
+  }
+
+  /** All waiting tasks. */
+  get length(): number {
+    return this.#fresh.length + this.#loaded.length + this.#unloaded.length + this.#loading + (this.#blocked ? 1 : 0);
+  }
+
+  /** Tasks that can be pulled now. */
+  get ready(): number {
+    return this.#isHeld || this.#isStopped ? 0 : this.#fresh.length + this.#loaded.length;
+  }
+
+  push(task: Task): void {
+    if (task.job.content) this.#fresh.push(task);
+    else this.#unloaded.push(task);
+    this.fill();
+  }
+
+  /** Takes the next task whose octets are in memory. What had to be loaded goes first: it has waited longer. */
+  pull(): Task | undefined {
+    while (this.ready > 0) {
+      const task = this.#loaded.shift() ?? this.#fresh.shift();
+      if (this.#unloaded.length > 0) this.fill();
+      if (!task || !this.#host.isStale(task)) return task;
+      this.#host.giveBack(task);
+    }
+    return undefined;
+  }
+
+  /** Begins to load what there is room for; called again whenever room was made. */
+  fill(): void {
+    while (!this.#isStopped && this.#loading + this.#loaded.length < loadedAhead) {
+      const task = this.#blocked ?? this.#unloaded.shift();
+      this.#blocked = undefined;
+      if (!task) return;
+      const loading = this.#host.load(task);
+      if (loading === false) {
+        this.#blocked = task;
+        return;
+      }
+      this.#loading += 1;
+      void this.#await(task, loading);
+    }
+  }
+
+  /** Hands nothing out while held. */
+  hold(isHeld: boolean): void {
+    this.#isHeld = isHeld;
+    if (this.ready > 0) this.onReady();
+  }
+
+  /** Takes every task that waits, but for those that are just being loaded. */
+  takeAll(): Task[] {
+    const blocked = this.#blocked ? [this.#blocked] : [];
+    this.#blocked = undefined;
+    return [...this.#loaded.takeAll(), ...this.#fresh.takeAll(), ...blocked, ...this.#unloaded.takeAll()];
+  }
+
+  /** Gives back every task, those that are just being loaded as soon as they are. */
+  stop(): void {
+    this.#isStopped = true;
+    for (const task of this.takeAll()) this.#host.giveBack(task);
+  }
+
+  async #await(task: Task, loading: Promise<boolean>): Promise<void> {
+    const isLoaded = await loading;
+    this.#loading -= 1;
+    if (!isLoaded) this.fill();
+    else if (this.#isStopped) this.#host.giveBack(task);
+    else {
+      this.#loaded.push(task);
+      this.onReady();
+    }
+  }
+}

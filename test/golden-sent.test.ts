@@ -1,0 +1,42 @@
+// Golden messages: test/golden/NN-name.eml leaves exactly as NN-name.sent.eml (b= values aside), and another
+// implementation accepts every signature. POSTERN_UPDATE_GOLDEN=1 writes the .sent.eml anew: read the difference.
+
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { verifySignatures } from './support/dkim-verifier.ts';
+import { buildGolden, makeGoldenKeys, withoutSignatureValues } from './support/golden-gateway.ts';
+
+const folder = join(import.meta.dirname, 'golden');
+const names = readdirSync(folder)
+  .filter((name) => /^[6-9]\d-.*\.eml$/.test(name) && !name.endsWith('.sent.eml'))
+  .map((name) => name.replace(/\.eml$/, ''))
+  .sort();
+const keys = makeGoldenKeys();
+
+test('there are golden messages', () => {
+  expect(names.length).toBeGreaterThan(20);
+});
+
+test.each(names)('%s', async (name) => {
+  const sent = await buildGolden(readFileSync(join(folder, `${name}.eml`)), keys);
+  if (!Buffer.isBuffer(sent)) throw new Error(`refused: ${JSON.stringify(sent)}`);
+  const sentFile = join(folder, `${name}.sent.eml`);
+  const text = withoutSignatureValues(sent);
+  if (process.env['POSTERN_UPDATE_GOLDEN']) writeFileSync(sentFile, text, 'latin1');
+  expect(text).toBe(readFileSync(sentFile, 'latin1'));
+  const verdicts = await verifySignatures(sent, keys.records);
+  expect(verdicts.map(({ domain, algorithm, result }) => [domain, algorithm, result])).toEqual([
+    ['platform.example', 'rsa-sha256', 'pass'],
+    ['example.com', 'rsa-sha256', 'pass'],
+    ['example.com', 'ed25519-sha256', 'pass'],
+  ]);
+});
+
+test.each(names)('%s is 7-bit, has no bare CR or LF and no line over 998 octets', async (name) => {
+  const sent = await buildGolden(readFileSync(join(folder, `${name}.eml`)), keys);
+  const text = Buffer.isBuffer(sent) ? sent.toString('latin1') : '';
+  expect(text).toMatch(/^[\r\n\t\x20-\x7e]+$/);
+  expect(text.replaceAll('\r\n', '')).not.toMatch(/[\r\n]/);
+  expect(Math.max(...text.split('\r\n').map((line) => line.length))).toBeLessThanOrEqual(998);
+});
