@@ -79,7 +79,7 @@ export async function startPostern(options: {
   const { openSync } = await import('node:fs');
   const output = openSync(logFile, 'w');
   const child: ChildProcess = spawn(process.execPath, [join(projectRoot, 'src/main.ts'), 'serve'], {
-    env: { ...process.env, POSTERN_CONFIG: configFile, POSTERN_HTTPS_PORT: '' },
+    env: { ...process.env, POSTERN_CONFIG: configFile },
     stdio: ['ignore', output, output],
   });
   const exited = new Promise<void>((done) => child.once('exit', () => done()));

@@ -116,7 +116,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     settings: config.delivery,
     clock,
     log,
-    onOutcome: ({ route, record }) => metrics.outcome({ kind: record.outcome.kind, route }),
+    onOutcome: ({ route, outcome }) => metrics.outcome({ kind: outcome.kind, route }),
   });
   const submit: Submit = createSubmit({
     ...buildParts(config, keys, accounts, clock),

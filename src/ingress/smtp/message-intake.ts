@@ -37,7 +37,7 @@ export function createMessageIntake(parts: IntakeParts): (delivery: Delivery) =>
     const { data, client } = delivery;
     if (data.oversize) {
       counts.refused += 1;
-      context.log.info({ ...facts, codes: ['E_CONTENT_TOO_LARGE'] }, 'message refused');
+      context.log.info({ ...facts, codes: ['E_CONTENT_TOO_LARGE'] }, 'refused');
       return data.flooded
         ? replies.flooded
         : { ...replies.tooLarge, text: `${replies.tooLarge.text} of ${context.limits.messageBytes} octets` };
@@ -49,7 +49,7 @@ export function createMessageIntake(parts: IntakeParts): (delivery: Delivery) =>
         return { code: 250, enhanced: '2.0.0', text: `Ok ${result.messageId}` };
       }
       counts.refused += 1;
-      context.log.info({ ...facts, codes: result.violations.map(({ code }) => code) }, 'message refused');
+      context.log.info({ ...facts, codes: result.violations.map(({ code }) => code) }, 'refused');
       return refusalReply(result.violations);
     } catch (error) {
       counts.failed += 1;
