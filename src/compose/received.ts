@@ -1,0 +1,54 @@
+// Our own Received field (RFC 5321 §4.4, RFC 3848, RFC 6531 §4.3; D25), and those of a trusted hop (D4).
+
+import { asciiDomain } from '../mail/domain.ts';
+import type { Envelope } from '../mail/envelope.ts';
+import { writeField } from '../mail/write-field.ts';
+import type { Via } from '../policy/submission.ts';
+
+const ipv4Literal = /^\[\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\]$/;
+const ipv6Literal = /^\[IPv6:[0-9a-f:]{2,39}(?:\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3})?\]$/i;
+const plainMailbox = /^[!-~]+@[!-~]+$/;
+
+/** What our Received field tells. */
+export interface ReceivedFacts {
+  readonly via: Via;
+  readonly envelope: Envelope;
+  /** The account's setting (D25). */
+  readonly showClientAddress: boolean;
+  /** `by`. */
+  readonly hostname: string;
+  readonly id: string;
+  /** RFC 5322 date. */
+  readonly date: string;
+}
+
+/** Writes our Received field. The recipient is named only when there is one, so that no Bcc shows (D22). */
+export function receivedField(facts: ReceivedFacts): string {
+  const { via, envelope, hostname, id, date } = facts;
+  const [recipient = ''] = envelope.recipients;
+  // A mailbox with white space or outside ASCII stays out: the clause is optional, and a field is no place to be clever.
+  const named = envelope.recipients.length === 1 && plainMailbox.test(recipient) && !/[<>;]/.test(recipient);
+  const from = via.kind === 'smtp' ? `from ${client(facts)} ` : '';
+  const rcpt = named ? ` for <${recipient}>` : '';
+  return writeField('Received', `${from}by ${hostname} (Postern) with ${protocol(via, envelope)} id ${id}${rcpt}; ${date}`);
+}
+
+function client({ via, showClientAddress }: ReceivedFacts): string {
+  const address = showClientAddress ? via.remoteAddress : undefined;
+  const name = heloName(via.helo, showClientAddress);
+  if (address === undefined) return name;
+  return `${name} ([${address.includes(':') ? 'IPv6:' : ''}${address}])`;
+}
+
+/** RFC 5321 §4.1.2: a domain or an address literal; anything else says nothing and is an attack's way into the field. */
+function heloName(helo: string | undefined, showLiteral: boolean): string {
+  if (helo === undefined || helo.length > 255) return 'unknown';
+  if (ipv4Literal.test(helo) || ipv6Literal.test(helo)) return showLiteral ? helo : 'unknown';
+  return asciiDomain(helo) ?? 'unknown';
+}
+
+/** RFC 6531 §4.3: ESMTPSA of an SMTPUTF8 message is UTF8SMTPSA. */
+function protocol(via: Via, envelope: Envelope): string {
+  const { protocol } = via;
+  return envelope.smtputf8 && protocol.startsWith('ESMTP') ? `UTF8SMTP${protocol.slice('ESMTP'.length)}` : protocol;
+}

@@ -1,0 +1,23 @@
+// A field that stays as it was given, its own folds included (D20), where they are legal (RFC 5322 §2.1.1, §2.2.3).
+
+import { isAscii } from 'node:buffer';
+import { maximumLineLength } from '../mail/fold.ts';
+
+/**
+ * Writes a field with the value's octets as they are.
+ * @param rawBytes behind the colon, folds included, without the last line end
+ * @returns undefined when they may not leave as they are: not ASCII, a bare CR or LF, NUL, a fold that is none, a line of
+ *   white space alone or over 998 octets
+ */
+export function verbatimField(name: string, rawBytes: Buffer): string | undefined {
+  if (!isAscii(rawBytes) || rawBytes.includes(0)) return undefined;
+  const whole = `${name}:${rawBytes.toString('latin1')}`;
+  if (!whole.includes('\n') && !whole.includes('\r')) {
+    return whole.length <= maximumLineLength ? `${whole}\r\n` : undefined;
+  }
+  const legal = whole.split('\r\n').every((line, index) => {
+    if (line.length > maximumLineLength || line.includes('\r') || line.includes('\n')) return false;
+    return index === 0 || /^[ \t]+[^ \t]/.test(line);
+  });
+  return legal ? `${whole}\r\n` : undefined;
+}

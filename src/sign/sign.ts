@@ -1,0 +1,48 @@
+// Signs a composed message with DKIM (RFC 6376, RFC 8463; D27) and lays out the octets that leave.
+
+import type { Message, MessageField } from '../compose/message.ts';
+import type { YieldNow } from '../mail/body-scan.ts';
+import { relaxedBodyHash } from './body-hash.ts';
+import { chooseFields, signatureField } from './signature.ts';
+import type { Signed, SigningKey } from './signed.ts';
+
+/** The keys of one message. */
+export interface SigningKeys {
+  /** Of the sending domain, one signature each; never empty. */
+  readonly domain: readonly SigningKey[];
+  /** Of the platform domain, which may be left out by a route later (D27). */
+  readonly platform: readonly SigningKey[];
+}
+
+/**
+ * Signs a message: the body is hashed once for all signatures, each signature is made in the thread pool.
+ * @param yieldNow called between slices of a large body
+ * @returns rejects when there is no key or a signature fails: nothing ever leaves unsigned
+ */
+export async function sign(message: Message, keys: SigningKeys, yieldNow?: YieldNow): Promise<Signed> {
+  if (keys.domain.length === 0) {
+    throw new Error(`No DKIM key for ${message.checked.sendingDomain.name}`);
+  }
+  const basis = {
+    ...chooseFields(message.fields),
+    bodyHash: await relaxedBodyHash(message.body, yieldNow),
+    time: Math.floor(message.acceptedAt / 1000),
+  };
+  const [platform, domain] = await Promise.all([
+    Promise.all(keys.platform.map((key) => signatureField(key, basis))),
+    Promise.all(keys.domain.map((key) => signatureField(key, basis))),
+  ]);
+  const trace = linesOf(message.trace);
+  const platformFields = platform.join('');
+  const head = Buffer.from(`${trace}${platformFields}${domain.join('')}${linesOf(message.fields)}\r\n`, 'utf8');
+  const signed: Signed = { message, head, body: message.body };
+  if (platform.length === 0) return signed;
+  const start = Buffer.byteLength(trace, 'utf8');
+  return { ...signed, platformSignature: { start, end: start + platformFields.length } };
+}
+
+function linesOf(fields: readonly MessageField[]): string {
+  let lines = '';
+  for (const field of fields) lines += field.line;
+  return lines;
+}

@@ -1,0 +1,116 @@
+// One DKIM-Signature field (RFC 6376 §3.5): its tags, its folds, the octets that are signed.
+
+import { createHash, type KeyObject, sign as signWithKey } from 'node:crypto';
+import type { MessageField } from '../compose/message.ts';
+import { signedNames } from '../compose/signed-names.ts';
+import type { SigningKey } from './signed.ts';
+
+/** What all signatures of a message share. */
+export interface SignatureBasis {
+  /** The h= tag's names, in their order, repeated where a field is and once more where it is oversigned. */
+  readonly names: readonly string[];
+  /** The named fields in relaxed canonical form, each with CRLF. */
+  readonly canonicalFields: string;
+  /** base64. */
+  readonly bodyHash: string;
+  /** Seconds since 1970. */
+  readonly time: number;
+}
+
+const whiteSpace = /[ \t\r\n]+/g;
+
+/** Canonicalises a field: relaxed (RFC 6376 §3.4.2), without line end. `line` has its own line end. */
+export function relaxedField(name: string, line: string): string {
+  const value = line.slice(name.length + 1, -2).replace(whiteSpace, ' ');
+  const start = value.startsWith(' ') ? 1 : 0;
+  const end = value.length > start && value.endsWith(' ') ? value.length - 1 : value.length;
+  return `${name.toLowerCase()}:${value.slice(start, end)}`;
+}
+
+/**
+ * Chooses the fields that are signed (D27): the oversigned ones whether present or not, the others where present;
+ * repeated ones bottom-up (RFC 6376 §5.4.2).
+ */
+export function chooseFields(fields: readonly MessageField[]): Pick<SignatureBasis, 'names' | 'canonicalFields'> {
+  const present = new Map<string, MessageField[]>();
+  for (const field of fields) {
+    const lowerName = field.name.toLowerCase();
+    if (!signedNames.has(lowerName)) continue;
+    const same = present.get(lowerName);
+    if (same) same.push(field);
+    else present.set(lowerName, [field]);
+  }
+  const names: string[] = [];
+  let canonicalFields = '';
+  for (const [lowerName, { name, oversigned }] of signedNames) {
+    const same = present.get(lowerName) ?? [];
+    for (let index = same.length - 1; index >= 0; index -= 1) {
+      const field = same[index];
+      if (!field) continue;
+      names.push(name);
+      canonicalFields += `${relaxedField(field.name, field.line)}\r\n`;
+    }
+    // RFC 6376 §8.15: named once more than it is there, so that nobody can add another.
+    if (oversigned) names.push(name);
+  }
+  return { names, canonicalFields };
+}
+
+/** Octets of a folded line in the field. */
+const lineLength = 76;
+
+/** h= folds between names only (D27). */
+function foldNames(names: readonly string[]): string {
+  let folded = '';
+  let column = 1 + 'h='.length;
+  names.forEach((name, index) => {
+    const last = index === names.length - 1;
+    if (column + name.length + 1 > lineLength && index > 0) {
+      folded += '\r\n\t';
+      column = 1;
+    }
+    folded += last ? name : `${name}:`;
+    column += name.length + 1;
+  });
+  return folded;
+}
+
+function foldBase64(signature: string): string {
+  let folded = signature.slice(0, lineLength - 3);
+  for (let start = lineLength - 3; start < signature.length; start += lineLength - 1) {
+    folded += `\r\n\t${signature.slice(start, start + lineLength - 1)}`;
+  }
+  return folded;
+}
+
+/**
+ * Makes one signature field.
+ * @returns the whole field with its line end; rejects when the key cannot sign
+ */
+export async function signatureField(key: SigningKey, basis: SignatureBasis): Promise<string> {
+  const unsigned =
+    `DKIM-Signature: v=1; a=${key.algorithm}-sha256; c=relaxed/relaxed;\r\n` +
+    `\td=${key.domain}; s=${key.selector}; t=${basis.time};\r\n` +
+    `\tbh=${basis.bodyHash};\r\n` +
+    `\th=${foldNames(basis.names)};\r\n\tb=`;
+  // RFC 6376 §3.7: the field itself comes last, b= empty, without line end.
+  const data = `${basis.canonicalFields}${relaxedField('DKIM-Signature', `${unsigned}\r\n`)}`;
+  const signature = await signData(key, Buffer.from(data, 'utf8'));
+  return `${unsigned}${foldBase64(signature)}\r\n`;
+}
+
+/** Signs in the thread pool. RFC 8463 §3: Ed25519 signs the SHA-256 of the data. */
+function signData(key: SigningKey, data: Buffer): Promise<string> {
+  return key.algorithm === 'rsa'
+    ? signOctets('sha256', data, key.key)
+    : signOctets(null, createHash('sha256').update(data).digest(), key.key);
+}
+
+function signOctets(algorithm: 'sha256' | null, data: Buffer, key: KeyObject): Promise<string> {
+  return new Promise((resolve, reject) => {
+    signWithKey(algorithm, data, key, (error, signature) => {
+      if (error) reject(error);
+      else resolve(signature.toString('base64'));
+    });
+  });
+}
