@@ -1,0 +1,446 @@
+// The header catalogue: every header name the policy knows, one row each. Acceptance, canonical casing, value rules,
+// folding, DKIM's h= and docs/errors.md read it. Sources: the specification's header tables, D3, D8, D9, D27.
+
+/** Who may set a header. */
+export type HeaderClass =
+  /** The platform alone. */
+  | 'platform'
+  /** Part of the body's description, which a MIME message brings along (D3). */
+  | 'mime'
+  /** A field of the API of its own. */
+  | 'first-class'
+  /** The submitter: on the allowlist, counted among the 20. */
+  | 'allowlisted'
+  /** The submitter: begins with X-, not counted among the 20. */
+  | 'extension';
+
+/** What becomes of a header in a message handed over by SMTP or send_raw (D3). */
+export type OverSmtp =
+  /** Taken into the message's own fields. */
+  | 'lifted'
+  /** Read as the body's description. */
+  | 'mime'
+  /** Left out; the platform writes its own. */
+  | 'replaced'
+  /** Refused with E_HEADER_NOT_ALLOWED, but kept as trace from a trusted hop (D4). */
+  | 'trace'
+  /** Refused with E_HEADER_NOT_ALLOWED. */
+  | 'refused'
+  /** Judged as a custom header. */
+  | 'custom';
+
+/** What a value must be besides the rules that hold for all (D8, D9, D14). */
+export type ValueRule =
+  | { readonly kind: 'free' }
+  /** Compared without case, written in this spelling. */
+  | { readonly kind: 'one-of'; readonly values: readonly string[] }
+  /** Compared octet by octet. */
+  | { readonly kind: 'exactly'; readonly value: string }
+  /** One or more https or mailto URIs in angle brackets (D9). */
+  | { readonly kind: 'unsubscribe-uris' };
+
+/** What a value is made of; folding and encoding differ by it (D12, D13). */
+export type ValueSyntax =
+  | 'text'
+  | 'phrase-list'
+  | 'addresses'
+  | 'msg-ids'
+  | 'date'
+  | 'language'
+  | 'uris'
+  | 'token'
+  | 'structured';
+
+/** How DKIM covers a header (D27): h= names it once more than it stands, as often as it stands, or not at all. */
+export type SignedRule = 'oversigned' | 'if-present' | 'no';
+
+/** One row. */
+export interface HeaderRow {
+  /** Canonical casing. For a row that stands for a prefix, the prefix and a star: `ARC-*`, `X-*`. */
+  readonly name: string;
+  readonly class: HeaderClass;
+  /** As in the specification's table: Threading, List ...; for the other classes the class's own word. */
+  readonly group: string;
+  /** RFC, or `non-standard`. */
+  readonly standard: string;
+  readonly value: ValueRule;
+  readonly syntax: ValueSyntax;
+  /** A header that must stand beside it, and with what. */
+  readonly needs?: { readonly name: string; readonly with: 'an https URI' };
+  readonly signed: SignedRule;
+  readonly overSmtp: OverSmtp;
+  /** The field of the REST request in its place. */
+  readonly apiField?: string;
+  /** For docs/errors.md and `check`: what the platform does with it, or what the value is. */
+  readonly about: string;
+}
+
+const free = { kind: 'free' } as const;
+const platform = { class: 'platform', group: 'Platform', value: free, syntax: 'structured', signed: 'no' } as const;
+const mime = {
+  class: 'mime',
+  group: 'MIME',
+  value: free,
+  syntax: 'structured',
+  signed: 'no',
+  overSmtp: 'mime',
+} as const;
+const own = { class: 'first-class', group: 'Message', value: free, syntax: 'addresses', overSmtp: 'lifted' } as const;
+const allowed = { class: 'allowlisted', value: free, syntax: 'text', signed: 'no', overSmtp: 'custom' } as const;
+const threading = { ...allowed, group: 'Threading' } as const;
+const list = { ...allowed, group: 'List', syntax: 'uris', signed: 'if-present' } as const;
+const content = { ...allowed, group: 'Content' } as const;
+const delivery = { ...allowed, group: 'Delivery' } as const;
+
+/** The table, by name in lower case; `arc-*` and `x-*` stand for their prefixes. */
+export const headerCatalogue = {
+  // Platform-controlled: cannot be set or overridden.
+  date: {
+    ...platform,
+    name: 'Date',
+    standard: 'RFC 5322',
+    syntax: 'date',
+    signed: 'oversigned',
+    overSmtp: 'replaced',
+    about: 'The time of acceptance, in UTC.',
+  },
+  'message-id': {
+    ...platform,
+    name: 'Message-ID',
+    standard: 'RFC 5322',
+    syntax: 'msg-ids',
+    signed: 'oversigned',
+    overSmtp: 'replaced',
+    about: 'Made by the platform; the client’s own is kept with the record and searchable.',
+  },
+  'mime-version': {
+    ...platform,
+    name: 'MIME-Version',
+    standard: 'RFC 2045',
+    signed: 'oversigned',
+    overSmtp: 'mime',
+    about: 'Always 1.0.',
+  },
+  'content-type': {
+    ...platform,
+    name: 'Content-Type',
+    standard: 'RFC 2045',
+    signed: 'oversigned',
+    overSmtp: 'mime',
+    about: 'Made from the body parts; of a MIME message, kept.',
+  },
+  'content-transfer-encoding': {
+    ...platform,
+    name: 'Content-Transfer-Encoding',
+    standard: 'RFC 2045',
+    signed: 'oversigned',
+    overSmtp: 'mime',
+    about: 'Made from what the content needs; of a MIME message, kept where the body passes unchanged.',
+  },
+  'dkim-signature': {
+    ...platform,
+    name: 'DKIM-Signature',
+    standard: 'RFC 6376',
+    overSmtp: 'refused',
+    about: 'The platform signs.',
+  },
+  'return-path': {
+    ...platform,
+    name: 'Return-Path',
+    standard: 'RFC 5321',
+    overSmtp: 'refused',
+    about: 'Points at the platform’s bounce processor; written at final delivery only.',
+  },
+  received: {
+    ...platform,
+    name: 'Received',
+    standard: 'RFC 5321',
+    overSmtp: 'trace',
+    about: 'Added at each hop; a client’s own are kept only from a trusted hop.',
+  },
+  'feedback-id': {
+    ...platform,
+    name: 'Feedback-ID',
+    standard: 'non-standard',
+    syntax: 'text',
+    signed: 'if-present',
+    overSmtp: 'refused',
+    about: 'Made by the platform for reputation feedback of mailbox providers.',
+  },
+  'arc-*': {
+    ...platform,
+    name: 'ARC-*',
+    standard: 'RFC 8617',
+    overSmtp: 'refused',
+    about: 'Authentication chain of forwarders; the platform originates mail and adds none.',
+  },
+  'tls-required': {
+    ...platform,
+    name: 'TLS-Required',
+    standard: 'RFC 8689',
+    overSmtp: 'refused',
+    about: 'A delivery setting of the account.',
+  },
+  'tls-report-domain': {
+    ...platform,
+    name: 'TLS-Report-Domain',
+    standard: 'RFC 8460',
+    overSmtp: 'refused',
+    about: 'Stands in TLS reports that the platform itself sends.',
+  },
+  'tls-report-submitter': {
+    ...platform,
+    name: 'TLS-Report-Submitter',
+    standard: 'RFC 8460',
+    overSmtp: 'refused',
+    about: 'Stands in TLS reports that the platform itself sends.',
+  },
+  'cfbl-address': {
+    ...platform,
+    name: 'CFBL-Address',
+    standard: 'RFC 9477',
+    signed: 'if-present',
+    overSmtp: 'refused',
+    about: 'The platform’s address for complaint feedback.',
+  },
+  'cfbl-feedback-id': {
+    ...platform,
+    name: 'CFBL-Feedback-ID',
+    standard: 'RFC 9477',
+    syntax: 'text',
+    signed: 'if-present',
+    overSmtp: 'refused',
+    about: 'The platform’s reference for complaint feedback.',
+  },
+
+  // D3: what mailers put on a single-part message besides; part of the top-level entity's description.
+  'content-disposition': {
+    ...mime,
+    name: 'Content-Disposition',
+    standard: 'RFC 2183',
+    about: 'Of a MIME message, kept.',
+  },
+  'content-id': {
+    ...mime,
+    name: 'Content-ID',
+    standard: 'RFC 2045',
+    syntax: 'msg-ids',
+    about: 'Of a MIME message, kept.',
+  },
+  'content-description': {
+    ...mime,
+    name: 'Content-Description',
+    standard: 'RFC 2045',
+    syntax: 'text',
+    about: 'Of a MIME message, kept.',
+  },
+  'content-location': { ...mime, name: 'Content-Location', standard: 'RFC 2557', about: 'Of a MIME message, kept.' },
+
+  // First-class fields.
+  from: {
+    ...own,
+    name: 'From',
+    standard: 'RFC 5322',
+    signed: 'oversigned',
+    apiField: 'from',
+    about: 'Exactly one mailbox, of a sending domain of the account.',
+  },
+  to: {
+    ...own,
+    name: 'To',
+    standard: 'RFC 5322',
+    signed: 'oversigned',
+    apiField: 'to',
+    about: 'Shown only: RCPT names who gets the message.',
+  },
+  cc: {
+    ...own,
+    name: 'Cc',
+    standard: 'RFC 5322',
+    signed: 'oversigned',
+    apiField: 'cc',
+    about: 'Shown only: RCPT names who gets the message.',
+  },
+  bcc: {
+    ...own,
+    name: 'Bcc',
+    standard: 'RFC 5322',
+    signed: 'no',
+    apiField: 'bcc',
+    about: 'Never leaves, and adds no recipient.',
+  },
+  subject: {
+    ...own,
+    name: 'Subject',
+    standard: 'RFC 5322',
+    syntax: 'text',
+    signed: 'oversigned',
+    apiField: 'subject',
+    about: 'The subject.',
+  },
+  'reply-to': {
+    ...own,
+    name: 'Reply-To',
+    standard: 'RFC 5322',
+    signed: 'oversigned',
+    apiField: 'reply_to',
+    about: 'Where replies go.',
+  },
+
+  // The allowlist.
+  'in-reply-to': {
+    ...threading,
+    name: 'In-Reply-To',
+    standard: 'RFC 5322',
+    syntax: 'msg-ids',
+    signed: 'if-present',
+    about: 'Free value; used for threading.',
+  },
+  references: {
+    ...threading,
+    name: 'References',
+    standard: 'RFC 5322',
+    syntax: 'msg-ids',
+    signed: 'if-present',
+    about: 'Free value; used for threading.',
+  },
+  'thread-index': { ...threading, name: 'Thread-Index', standard: 'non-standard', about: 'Conversation index.' },
+  'thread-topic': { ...threading, name: 'Thread-Topic', standard: 'non-standard', about: 'Conversation subject.' },
+  'list-unsubscribe': {
+    ...list,
+    name: 'List-Unsubscribe',
+    standard: 'RFC 2369',
+    value: { kind: 'unsubscribe-uris' },
+    about:
+      'One or more <https://...> and <mailto:...>, separated by commas; http: is refused. Always signed (RFC 8058).',
+  },
+  'list-unsubscribe-post': {
+    ...list,
+    name: 'List-Unsubscribe-Post',
+    standard: 'RFC 8058',
+    syntax: 'token',
+    value: { kind: 'exactly', value: 'List-Unsubscribe=One-Click' },
+    needs: { name: 'List-Unsubscribe', with: 'an https URI' },
+    about: 'Exactly List-Unsubscribe=One-Click, beside a List-Unsubscribe with an https URI.',
+  },
+  'list-id': { ...list, name: 'List-Id', standard: 'RFC 2919', syntax: 'text', about: 'Identifies the list.' },
+  'list-archive': { ...list, name: 'List-Archive', standard: 'RFC 2369', about: 'URL of the list’s archive.' },
+  'list-help': { ...list, name: 'List-Help', standard: 'RFC 2369', about: 'URL for help.' },
+  'list-owner': { ...list, name: 'List-Owner', standard: 'RFC 2369', about: 'How to reach the list’s owner.' },
+  'list-post': { ...list, name: 'List-Post', standard: 'RFC 2369', about: 'Address for posting.' },
+  'list-subscribe': { ...list, name: 'List-Subscribe', standard: 'RFC 2369', about: 'URL or address for subscribing.' },
+  precedence: {
+    ...list,
+    name: 'Precedence',
+    standard: 'de facto',
+    syntax: 'token',
+    value: { kind: 'one-of', values: ['bulk', 'list', 'junk'] },
+    about: 'How the message is sent.',
+  },
+  'auto-submitted': {
+    ...allowed,
+    group: 'Automated',
+    name: 'Auto-Submitted',
+    standard: 'RFC 3834',
+    syntax: 'token',
+    signed: 'if-present',
+    value: { kind: 'one-of', values: ['auto-generated', 'auto-replied', 'auto-notified'] },
+    about: 'Sent without a person’s doing.',
+  },
+  'content-language': {
+    ...content,
+    name: 'Content-Language',
+    standard: 'RFC 3282',
+    syntax: 'language',
+    about: 'Language tag of the content.',
+  },
+  keywords: {
+    ...content,
+    name: 'Keywords',
+    standard: 'RFC 5322',
+    syntax: 'phrase-list',
+    about: 'Separated by commas.',
+  },
+  comments: { ...content, name: 'Comments', standard: 'RFC 5322', about: 'Separated by commas.' },
+  importance: {
+    ...content,
+    name: 'Importance',
+    standard: 'RFC 2156',
+    syntax: 'token',
+    value: { kind: 'one-of', values: ['high', 'normal', 'low'] },
+    about: 'How important the message is.',
+  },
+  priority: {
+    ...content,
+    name: 'Priority',
+    standard: 'RFC 2156',
+    syntax: 'token',
+    value: { kind: 'one-of', values: ['normal', 'non-urgent', 'urgent'] },
+    about: 'How urgent the message is.',
+  },
+  sensitivity: {
+    ...content,
+    name: 'Sensitivity',
+    standard: 'RFC 2156',
+    syntax: 'token',
+    value: { kind: 'one-of', values: ['personal', 'private', 'company-confidential'] },
+    about: 'How the message is to be treated.',
+  },
+  organization: { ...content, name: 'Organization', standard: 'RFC 4021', about: 'Name of the sender’s organization.' },
+  'require-recipient-valid-since': {
+    ...delivery,
+    name: 'Require-Recipient-Valid-Since',
+    standard: 'RFC 7293',
+    syntax: 'structured',
+    about: 'Guards against addresses given to someone else since.',
+  },
+  expires: {
+    ...delivery,
+    name: 'Expires',
+    standard: 'RFC 2156',
+    syntax: 'date',
+    about: 'Date and time after which the message is of no use.',
+  },
+  'reply-by': {
+    ...delivery,
+    name: 'Reply-By',
+    standard: 'RFC 2156',
+    syntax: 'date',
+    about: 'Date and time by which a reply is asked for.',
+  },
+  'archived-at': {
+    ...allowed,
+    group: 'Modern',
+    name: 'Archived-At',
+    standard: 'RFC 5064',
+    syntax: 'uris',
+    about: 'URL where the message is archived.',
+  },
+
+  // Everything that begins with X-.
+  'x-*': {
+    class: 'extension',
+    group: 'Custom',
+    value: free,
+    syntax: 'text',
+    signed: 'no',
+    overSmtp: 'custom',
+    name: 'X-*',
+    standard: 'non-standard',
+    about: 'Any name of letters, digits, hyphens and underscores behind X-; leaves in the casing given.',
+  },
+} as const satisfies Record<string, HeaderRow>;
+
+const rows = new Map<string, HeaderRow>(Object.entries(headerCatalogue).filter(([key]) => !key.endsWith('*')));
+
+/**
+ * The row of a header name, in constant time.
+ * @param lowerName in lower case; only names of ASCII characters may be lowered (the Kelvin sign lowers to k, D10)
+ * @returns the row of the name, or of its prefix (ARC-, X-); undefined where no table has it
+ */
+export function findHeader(lowerName: string): HeaderRow | undefined {
+  const row = rows.get(lowerName);
+  if (row) return row;
+  if (lowerName.startsWith('x-')) return headerCatalogue['x-*'];
+  return lowerName.startsWith('arc-') ? headerCatalogue['arc-*'] : undefined;
+}
