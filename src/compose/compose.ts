@@ -7,8 +7,9 @@ import { writeField } from '../mail/write-field.ts';
 import type { Checked, CheckedField, MimeFieldName } from '../policy/checked.ts';
 import type { Via } from '../policy/submission.ts';
 import type { BodyPlan } from './body-plan.ts';
+import { fieldKind } from './field-kind.ts';
 import type { Message, MessageField } from './message.ts';
-import { receivedField } from './received.ts';
+import { receivedField, traceField } from './received.ts';
 import { verbatimField } from './verbatim-field.ts';
 
 /** The platform's own names and secret (D26, D29). */
@@ -57,12 +58,12 @@ export function compose(checked: Checked, plan: BodyPlan, context: ComposeContex
     date,
   });
   const trace: MessageField[] = [{ name: 'Received', line: received }];
-  for (const field of checked.trace) trace.push({ name: 'Received', line: traceLine(field.rawBytes, submission.via) });
+  for (const field of checked.trace) trace.push(traceField(field, submission.via));
   const fields = [
     { name: 'Date', line: `Date: ${date}\r\n` },
     ...liftedFields(checked),
     { name: 'Message-ID', line: `Message-ID: ${messageId}\r\n` },
-    ...checked.custom.map(({ name, text }) => ({ name, line: writeField(name, text) })),
+    ...checked.custom.map(written),
     ...platformFields(checked, { platform: context.platform, feedbackToken: tokens.feedback }),
     ...mimeFields(checked, plan),
   ];
@@ -91,12 +92,15 @@ function liftedFields({ lifted }: Checked): MessageField[] {
 }
 
 function written(field: CheckedField): MessageField {
-  return { name: field.name, line: writeField(field.name, field.text) };
+  return { name: field.name, line: writeField(field.name, field.text, fieldKind(field.name)) };
 }
 
 const campaign = /^[A-Za-z0-9._-]{1,64}$/;
 /** D42a. */
-const channels = { smtp: 'smtp', dsn: 'smtp', rest: 'rest', raw: 'rest' } as const satisfies Record<Via['kind'], string>;
+const channels = { smtp: 'smtp', dsn: 'smtp', rest: 'rest', raw: 'rest' } as const satisfies Record<
+  Via['kind'],
+  string
+>;
 
 /** Feedback-ID (D28), CFBL-Address and CFBL-Feedback-ID (RFC 9477; D29), TLS-Required (RFC 8689; D30). */
 function platformFields(
@@ -130,7 +134,11 @@ const describing = [
 function mimeFields({ mime }: Checked, plan: BodyPlan): MessageField[] {
   const fields = [
     { name: 'MIME-Version', line: 'MIME-Version: 1.0\r\n' },
-    mimeField('Content-Type', { value: plan.contentType, given: mime['content-type'], fallback: 'text/plain; charset=us-ascii' }),
+    mimeField('Content-Type', {
+      value: plan.contentType,
+      given: mime['content-type'],
+      fallback: 'text/plain; charset=us-ascii',
+    }),
     mimeField('Content-Transfer-Encoding', {
       value: plan.transferEncoding,
       given: mime['content-transfer-encoding'],
@@ -139,7 +147,7 @@ function mimeFields({ mime }: Checked, plan: BodyPlan): MessageField[] {
   ];
   for (const [lowerName, name] of describing) {
     const given = mime[lowerName];
-    if (given) fields.push({ name, line: verbatimField(name, given.rawBytes) ?? writeField(name, given.text) });
+    if (given) fields.push(asGiven(name, given));
   }
   return fields;
 }
@@ -150,9 +158,9 @@ function mimeField(
 ): MessageField {
   if (value.value !== undefined) return { name, line: writeField(name, value.value) };
   if (!value.given) return { name, line: writeField(name, value.fallback) };
-  return { name, line: verbatimField(name, value.given.rawBytes) ?? writeField(name, value.given.text) };
+  return asGiven(name, value.given);
 }
 
-function traceLine(rawBytes: Buffer, via: Via): string {
-  return verbatimField('Received', rawBytes) ?? writeField('Received', readRaw(rawBytes, via.legacyCharset));
+function asGiven(name: string, { rawBytes, text }: CheckedField): MessageField {
+  return { name, line: verbatimField(name, rawBytes) ?? writeField(name, text, fieldKind(name)) };
 }

@@ -2,8 +2,12 @@
 
 import { asciiDomain } from '../mail/domain.ts';
 import type { Envelope } from '../mail/envelope.ts';
+import type { HeaderField } from '../mail/header-field.ts';
 import { writeField } from '../mail/write-field.ts';
 import type { Via } from '../policy/submission.ts';
+import type { MessageField } from './message.ts';
+import { readRaw } from './raw-text.ts';
+import { verbatimField } from './verbatim-field.ts';
 
 const ipv4Literal = /^\[\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\]$/;
 const ipv6Literal = /^\[IPv6:[0-9a-f:]{2,39}(?:\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3})?\]$/i;
@@ -30,7 +34,10 @@ export function receivedField(facts: ReceivedFacts): string {
   const named = envelope.recipients.length === 1 && plainMailbox.test(recipient) && !/[<>;]/.test(recipient);
   const from = via.kind === 'smtp' ? `from ${client(facts)} ` : '';
   const rcpt = named ? ` for <${recipient}>` : '';
-  return writeField('Received', `${from}by ${hostname} (Postern) with ${protocol(via, envelope)} id ${id}${rcpt}; ${date}`);
+  return writeField(
+    'Received',
+    `${from}by ${hostname} (Postern) with ${protocol(via, envelope)} id ${id}${rcpt}; ${date}`,
+  );
 }
 
 function client({ via, showClientAddress }: ReceivedFacts): string {
@@ -51,4 +58,10 @@ function heloName(helo: string | undefined, showLiteral: boolean): string {
 function protocol(via: Via, envelope: Envelope): string {
   const { protocol } = via;
   return envelope.smtputf8 && protocol.startsWith('ESMTP') ? `UTF8SMTP${protocol.slice('ESMTP'.length)}` : protocol;
+}
+
+/** A Received field of a trusted hop: as it was, or written anew where its octets may not leave as they are (D4). */
+export function traceField({ rawBytes }: HeaderField, { legacyCharset }: Via): MessageField {
+  const line = verbatimField('Received', rawBytes) ?? writeField('Received', readRaw(rawBytes, legacyCharset));
+  return { name: 'Received', line };
 }

@@ -5,7 +5,7 @@ import { encodeAddresses, splitAtSeparators } from './encode-addresses.ts';
 import { encodedWords, encodeText, hasNonAscii } from './encoded-word.ts';
 import { foldField, foldInsideBrackets, foldPieces, maximumLineLength } from './fold.ts';
 
-/** How a field's value is built, as far as writing it goes. */
+/** How a field's value is built, as far as writing it goes; the header catalogue knows it for each name. */
 export type FieldKind =
   /** Free text (RFC 5322 §2.2.1). */
   | 'text'
@@ -22,34 +22,16 @@ export type FieldKind =
   /** One bare URI: Content-Location (RFC 2557 §4.2). */
   | 'location';
 
-const kinds: ReadonlyMap<string, FieldKind> = new Map<string, FieldKind>([
-  ...['from', 'to', 'cc', 'bcc', 'reply-to', 'sender'].map((name) => [name, 'addresses'] as const),
-  ...['resent-from', 'resent-to', 'resent-cc', 'resent-sender'].map((name) => [name, 'addresses'] as const),
-  ['keywords', 'phrases'],
-  ['archived-at', 'uris'],
-  ['list-unsubscribe-post', 'text'],
-  ...['in-reply-to', 'references', 'message-id', 'content-id'].map((name) => [name, 'whole'] as const),
-  ...['expires', 'reply-by', 'date', 'content-language'].map((name) => [name, 'whole'] as const),
-  ['require-recipient-valid-since', 'whole'],
-  ...['content-type', 'content-disposition'].map((name) => [name, 'parameters'] as const),
-  ['content-location', 'location'],
-]);
-
-/** The kind of a field by its name in lower case; unknown ones and X- are text, every other List-* is URIs. */
-export function fieldKind(lowerName: string): FieldKind {
-  return kinds.get(lowerName) ?? (lowerName.startsWith('list-') ? 'uris' : 'text');
-}
-
 /**
  * Writes a field.
  * @param name as it leaves
  * @param text the given text: unfolded, trimmed of SP and TAB, any Unicode, no CR, LF or NUL
+ * @param kind how the value is built
  * @returns `Name: value CRLF` with its folds, no line over 998 octets. ASCII, but for local parts of addresses
  */
-export function writeField(name: string, text: string): string {
+export function writeField(name: string, text: string, kind: FieldKind = 'text'): string {
   const short = name.length + 2 + text.length <= 76;
   if (short && !hasNonAscii(text)) return `${name}: ${text}\r\n`;
-  const kind = fieldKind(name.toLowerCase());
   const used = name.length + 2;
   const ascii = hasNonAscii(text) ? encoders[kind](text, used) : text;
   return foldField(name, ascii) ?? foldLong(name, ascii, kind);

@@ -1,0 +1,75 @@
+// Decides what becomes of a body: nothing wherever possible; where it is not 7-bit or has lines over 998 octets, its
+// leaves are re-encoded, and every other octet stays (D11, D20; RFC 2045 §6, RFC 2046 §5.1).
+
+import { type BodyFacts, scanBody, type YieldNow } from '../mail/body-scan.ts';
+import { parseContentType } from '../mail/content-type.ts';
+import { maximumLineLength } from '../mail/fold.ts';
+import { endWithCrlf, repairLineEndings } from '../mail/line-endings.ts';
+import { type TopLevel, walkMime } from '../mail/mime-walk.ts';
+import type { Submission } from '../policy/submission.ts';
+import type { Violation } from '../policy/violation.ts';
+import type { BodyPlanResult } from './body-plan.ts';
+import { repairParts } from './repair-parts.ts';
+
+/**
+ * Plans the body of a submission. It needs no verdict on the headers, so that both are reported together (D2).
+ * @param yieldNow called between two slices of a large body
+ * @returns the plan, or violations: NUL, bare CR or LF where they are not to be fixed, 8-bit data inside
+ *   multipart/signed, a MIME structure that cannot be re-encoded
+ */
+export async function planBody(submission: Submission, yieldNow?: YieldNow): Promise<BodyPlanResult> {
+  const { body, via, fields } = submission;
+  if (body.kind === 'parts') return { ok: false, violations: [] };
+  const facts = await scanBody(body.bytes, yieldNow);
+  const violations = octetViolations(facts, via.lineEndings);
+  if (violations.length > 0) return { ok: false, violations };
+  const lines = facts.bareCr || facts.bareLf ? await repairLineEndings(body.bytes, yieldNow) : body.bytes;
+  const bytes = endWithCrlf(lines);
+  const top = topLevel(fields);
+  const clean = !facts.eightBit && facts.longestLine <= maximumLineLength;
+  if (clean && !isStructured(top) && !declaresMore(top)) return { ok: true, plan: { body: bytes } };
+  const tree = walkMime(bytes, top);
+  return repairParts(bytes, { tree, top, legacyCharset: via.legacyCharset, clean, yieldNow });
+}
+
+function octetViolations(facts: BodyFacts, lineEndings: 'fix' | 'reject'): readonly Violation[] {
+  const violations: Violation[] = [];
+  if (facts.nul) {
+    violations.push({
+      code: 'E_VALIDATION_ERROR',
+      message: 'The body holds a NUL octet: encode binary data as base64',
+    });
+  }
+  if (lineEndings === 'reject' && (facts.bareCr || facts.bareLf)) {
+    const what = [...(facts.bareCr ? ['CR'] : []), ...(facts.bareLf ? ['LF'] : [])].join(' and a bare ');
+    violations.push({ code: 'E_VALIDATION_ERROR', message: `The body holds a bare ${what}: lines end with CRLF` });
+  }
+  return violations;
+}
+
+/** The first Content-Type and Content-Transfer-Encoding of the header section; the policy sees to repeated ones (D5). */
+function topLevel(fields: Submission['fields']): TopLevel {
+  let contentType: string | undefined;
+  let transferEncoding: string | undefined;
+  for (const { name, rawBytes, fault } of fields) {
+    if (fault !== undefined || name.length > 25) continue;
+    const lowerName = name.toLowerCase();
+    if (lowerName === 'content-type') contentType ??= rawBytes.toString('latin1');
+    else if (lowerName === 'content-transfer-encoding') transferEncoding ??= rawBytes.toString('latin1');
+  }
+  return {
+    ...(contentType === undefined ? {} : { contentType }),
+    ...(transferEncoding === undefined ? {} : { transferEncoding }),
+  };
+}
+
+/** A clean body of one part needs no walk. */
+function isStructured({ contentType }: TopLevel): boolean {
+  if (contentType === undefined) return false;
+  const { type } = parseContentType(contentType);
+  return type === 'multipart' || type === 'message';
+}
+
+function declaresMore({ transferEncoding }: TopLevel): boolean {
+  return transferEncoding !== undefined && /8bit|binary/i.test(transferEncoding);
+}

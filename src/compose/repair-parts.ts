@@ -1,0 +1,238 @@
+// Makes a MIME tree pass every hop: 7-bit, lines of at most 998 octets (D20). Leaves are re-encoded, containers declare
+// 7bit, raw 8-bit header fields of parts become encoded-words; multipart/signed is never touched (RFC 1847 §2.1).
+
+import { isAscii, isUtf8 } from 'node:buffer';
+import { scanBody, type YieldNow } from '../mail/body-scan.ts';
+import { readParameters } from '../mail/content-type.ts';
+import { maximumLineLength } from '../mail/fold.ts';
+import { fieldsOf, type MimePart, type MimeTree, type TopLevel } from '../mail/mime-walk.ts';
+import { encodeQuotedPrintable, encodeSmaller, rewrapBase64 } from '../mail/transfer-encoding.ts';
+import type { Violation } from '../policy/violation.ts';
+import type { BodyPlanResult } from './body-plan.ts';
+import { readRaw } from './raw-text.ts';
+import { type HeaderChange, rewriteHeader } from './rewrite-header.ts';
+
+/** What the repair works with. */
+export interface RepairInput {
+  readonly tree: MimeTree;
+  readonly top: TopLevel;
+  readonly legacyCharset: string;
+  /** The whole body is 7-bit with short lines: only declarations may be wrong. */
+  readonly clean: boolean;
+  readonly yieldNow: YieldNow | undefined;
+}
+
+/** Octets that take the place of others. */
+interface Edit {
+  readonly start: number;
+  readonly end: number;
+  readonly bytes: Buffer;
+}
+
+interface Repair extends RepairInput {
+  readonly body: Buffer;
+  readonly edits: Edit[];
+  readonly violations: Violation[];
+  /** What changes in the header section outside the body. */
+  root: HeaderChange;
+}
+
+/** Repairs a body; gives the same Buffer where nothing had to change. */
+export async function repairParts(body: Buffer, input: RepairInput): Promise<BodyPlanResult> {
+  const repair: Repair = { ...input, body, edits: [], violations: [], root: {} };
+  const { unwalkedFrom } = input.tree;
+  if (unwalkedFrom !== undefined && (await isFaulty(repair, { start: unwalkedFrom, end: body.length }))) {
+    refuse(repair, 'The body has more than 10,000 MIME parts and needs re-encoding');
+  }
+  await repairPart(repair, input.tree.root, false);
+  if (repair.violations.length > 0) return { ok: false, violations: repair.violations };
+  const { contentType, transferEncoding } = repair.root;
+  const repaired = applyEdits(body, repair.edits);
+  if (!input.clean && !containsSigned(input.tree.root) && !isAscii(repaired)) {
+    refuse(repair, 'The MIME structure is malformed: its 8-bit octets cannot be re-encoded');
+    return { ok: false, violations: repair.violations };
+  }
+  return {
+    ok: true,
+    plan: {
+      body: repaired,
+      ...(contentType === undefined ? {} : { contentType }),
+      ...(transferEncoding === undefined ? {} : { transferEncoding }),
+    },
+  };
+}
+
+function containsSigned(part: MimePart): boolean {
+  return part.signed || part.children.some(containsSigned);
+}
+
+function applyEdits(body: Buffer, edits: readonly Edit[]): Buffer {
+  if (edits.length === 0) return body;
+  const pieces: Buffer[] = [];
+  let copied = 0;
+  for (const edit of [...edits].sort((one, other) => one.start - other.start)) {
+    pieces.push(body.subarray(copied, edit.start), edit.bytes);
+    copied = edit.end;
+  }
+  pieces.push(body.subarray(copied));
+  return Buffer.concat(pieces);
+}
+
+function refuse(repair: Repair, message: string): void {
+  repair.violations.push({ code: 'E_VALIDATION_ERROR', message });
+}
+
+/** Names a part in a violation. */
+function named(part: MimePart): string {
+  const { type, subtype } = part.contentType;
+  return `${part.path === '' ? 'The body' : `Part ${part.path}`} (${`${type}/${subtype}`.slice(0, 60)})`;
+}
+
+interface Faults {
+  readonly eightBit: boolean;
+  readonly longLine: boolean;
+}
+
+async function faultsOf(repair: Repair, range: { readonly start: number; readonly end: number }): Promise<Faults> {
+  if (repair.clean) return { eightBit: false, longLine: false };
+  const octets = repair.body.subarray(range.start, range.end);
+  const eightBit = !isAscii(octets);
+  const { longestLine } = await scanBody(octets, repair.yieldNow);
+  return { eightBit, longLine: longestLine > maximumLineLength };
+}
+
+async function isFaulty(repair: Repair, range: { readonly start: number; readonly end: number }): Promise<boolean> {
+  const { eightBit, longLine } = await faultsOf(repair, range);
+  return eightBit || longLine;
+}
+
+async function repairPart(repair: Repair, part: MimePart, embedded: boolean): Promise<void> {
+  const change = await repairContent(repair, part);
+  if (part.path === '') {
+    repair.root = change;
+    return;
+  }
+  const encode = await isFaulty(repair, part.header);
+  if (!encode && change.contentType === undefined && change.transferEncoding === undefined) return;
+  const { header } = part;
+  const bytes = rewriteHeader(repair.body, part, { ...change, encode, embedded, legacyCharset: repair.legacyCharset });
+  repair.edits.push({ start: header.start, end: header.end, bytes });
+}
+
+/** Repairs a part's content; gives what its header section has to say then. */
+async function repairContent(repair: Repair, part: MimePart): Promise<HeaderChange> {
+  if (part.signed) return repairSigned(repair, part);
+  if (part.kind === 'leaf') return repairLeaf(repair, part);
+  if (part.kind === 'message' && (await holdsRawHeader(repair, part))) return reencode(repair, part, true);
+  for (const child of part.children) await repairPart(repair, child, part.kind === 'message');
+  for (const range of part.padding) await cleanPadding(repair, range);
+  const boundary = part.contentType.parameters.get('boundary') ?? '';
+  if (!isAscii(Buffer.from(boundary, 'latin1')))
+    refuse(repair, `${named(part)} has a boundary outside ASCII (RFC 2046 §5.1.1)`);
+  return declares8Bit(part) ? { transferEncoding: '7bit' } : {};
+}
+
+function declares8Bit({ transferEncoding }: MimePart): boolean {
+  return transferEncoding === '8bit' || transferEncoding === 'binary';
+}
+
+/** Nothing inside a multipart/signed changes; what stands outside the signed octets, its own declaration, may (D20). */
+async function repairSigned(repair: Repair, part: MimePart): Promise<HeaderChange> {
+  if (!repair.clean && !isAscii(repair.body.subarray(part.start, part.end))) {
+    const culprit = findEightBit(repair.body, part);
+    refuse(
+      repair,
+      `${named(culprit)} inside multipart/signed holds 8-bit data, which cannot be re-encoded without breaking the ` +
+        'signature: sign content that is quoted-printable or base64 (RFC 1847 §2.1)',
+    );
+  }
+  return declares8Bit(part) ? { transferEncoding: '7bit' } : {};
+}
+
+/** The innermost part whose octets are 8-bit. */
+function findEightBit(body: Buffer, part: MimePart): MimePart {
+  for (const child of part.children) {
+    if (!isAscii(body.subarray(child.header.start, child.end))) return findEightBit(body, child);
+  }
+  return part;
+}
+
+/** RFC 6532 §3.7: a message/global may have raw UTF-8 fields and, unlike message/rfc822, be encoded as a whole. */
+async function holdsRawHeader(repair: Repair, part: MimePart): Promise<boolean> {
+  const [child] = part.children;
+  if (part.contentType.subtype !== 'global' || !child) return false;
+  return (await faultsOf(repair, child.header)).eightBit;
+}
+
+async function repairLeaf(repair: Repair, part: MimePart): Promise<HeaderChange> {
+  const faults = await faultsOf(repair, part);
+  const faulty = faults.eightBit || faults.longLine;
+  const content = repair.body.subarray(part.start, part.end);
+  if (part.transferEncoding === 'base64') {
+    if (faulty) replaceContent(repair, part, await rewrapBase64(content, repair.yieldNow));
+    return {};
+  }
+  if (part.transferEncoding === 'quoted-printable') {
+    const mode = { text: true, repair: true, yieldNow: repair.yieldNow };
+    if (faulty) replaceContent(repair, part, await encodeQuotedPrintable(content, mode));
+    return {};
+  }
+  if (!faulty && !declares8Bit(part)) return {};
+  if (part.closed) {
+    // RFC 2045 §6.4: a multipart or message is never encoded itself, and this one could not be gone into.
+    if (faulty)
+      refuse(repair, `${named(part)} needs re-encoding, but its boundary is missing or it is nested too deep`);
+    return { transferEncoding: '7bit' };
+  }
+  return reencode(repair, part, faults.eightBit);
+}
+
+/** Encodes a part's content, whichever way is smaller, and says so (D20). */
+async function reencode(repair: Repair, part: MimePart, eightBit: boolean): Promise<HeaderChange> {
+  const { type } = part.contentType;
+  const text = type === 'text' || type === 'message';
+  let content = repair.body.subarray(part.start, part.end);
+  // What is no text has no last line end of its own at the message's end: SMTP put it there.
+  if (!text && part.path === '') content = content.subarray(0, Math.max(0, content.length - 2));
+  const contentType = type === 'text' && eightBit ? withCharset(repair, part) : undefined;
+  const { encoding, bytes } = await encodeSmaller(content, { text, yieldNow: repair.yieldNow });
+  replaceContent(repair, part, bytes);
+  return { transferEncoding: encoding, ...(contentType === undefined ? {} : { contentType }) };
+}
+
+function replaceContent(repair: Repair, part: MimePart, bytes: Buffer): void {
+  const ended = part.path === '' && !endsLine(bytes) ? Buffer.concat([bytes, Buffer.from('\r\n')]) : bytes;
+  repair.edits.push({ start: part.start, end: part.end, bytes: ended });
+}
+
+function endsLine(bytes: Buffer): boolean {
+  return bytes[bytes.length - 1] === 10;
+}
+
+/** The Content-Type value of an 8-bit text that declares no charset which could be true (D20); undefined where it does. */
+function withCharset(repair: Repair, part: MimePart): string | undefined {
+  const declared = part.contentType.parameters.get('charset')?.toLowerCase() ?? '';
+  if (declared !== '' && declared !== 'us-ascii' && declared !== 'ascii') return undefined;
+  const content = repair.body.subarray(part.start, part.end);
+  const charset = isUtf8(content) ? 'utf-8' : repair.legacyCharset;
+  if (!part.typeDeclared || part.contentType.subtype === '') return `text/plain; charset=${charset}`;
+  const value = contentTypeValue(repair, part);
+  const given = readParameters(value).find(({ name }) => /^charset(?:\*|$)/i.test(name));
+  if (given) return `${value.slice(0, given.start)}charset=${charset}${value.slice(given.end)}`;
+  return `${value.replace(/[;\s]{1,100}$/, '')}; charset=${charset}`;
+}
+
+/** The part's Content-Type value in one line. */
+function contentTypeValue(repair: Repair, part: MimePart): string {
+  if (part.path === '') return readRaw(Buffer.from(repair.top.contentType ?? '', 'latin1'), repair.legacyCharset);
+  const field = fieldsOf(repair.body, part).find(({ name }) => name === 'content-type');
+  return field ? readRaw(repair.body.subarray(field.valueStart, field.end), repair.legacyCharset) : '';
+}
+
+/** Preamble and epilogue are no part of the mail: what no hop would let pass is made harmless there. */
+async function cleanPadding(repair: Repair, range: { readonly start: number; readonly end: number }): Promise<void> {
+  if (!(await isFaulty(repair, range))) return;
+  const text = repair.body.toString('latin1', range.start, range.end).replace(/[\x80-\xff]/g, '?');
+  const bytes = Buffer.from(text.replace(/[^\r\n]{998}(?=[^\r\n])/g, '$&\r\n'), 'latin1');
+  repair.edits.push({ start: range.start, end: range.end, bytes });
+}

@@ -1,0 +1,77 @@
+// The header section of a MIME part, written anew where something has to change; every other field stays as it is (D20).
+
+import { isAscii } from 'node:buffer';
+import { hasNonAscii } from '../mail/encoded-word.ts';
+import { maximumLineLength } from '../mail/fold.ts';
+import { fieldsOf, type MimeField, type MimePart } from '../mail/mime-walk.ts';
+import { writeField } from '../mail/write-field.ts';
+import { fieldKind } from './field-kind.ts';
+import { readRaw } from './raw-text.ts';
+
+/** New values of a part's fields. */
+export interface HeaderChange {
+  readonly contentType?: string;
+  readonly transferEncoding?: string;
+}
+
+/** How a header section is written anew. */
+export interface HeaderRewrite extends HeaderChange {
+  /** Fields that are not ASCII or have lines over 998 octets are encoded and folded. */
+  readonly encode: boolean;
+  /** The header section of a message inside a message: MIME fields there need MIME-Version (RFC 2045 §4). */
+  readonly embedded: boolean;
+  readonly legacyCharset: string;
+}
+
+/**
+ * Writes a part's header section.
+ * @returns the fields, and the empty line too where the part had none
+ */
+export function rewriteHeader(body: Buffer, part: MimePart, rewrite: HeaderRewrite): Buffer {
+  const fields = fieldsOf(body, part);
+  const added = new Map<string, string>();
+  if (rewrite.contentType !== undefined) added.set('content-type', rewrite.contentType);
+  if (rewrite.transferEncoding !== undefined) added.set('content-transfer-encoding', rewrite.transferEncoding);
+  const changed = added.size > 0;
+  const pieces: Buffer[] = [];
+  for (const field of fields) {
+    const value = added.get(field.name);
+    if (value === undefined) pieces.push(keepField(body, field, rewrite));
+    else {
+      pieces.push(Buffer.from(writeField(nameOf(body, field), value, fieldKind(field.name))));
+      added.delete(field.name);
+    }
+  }
+  if (rewrite.embedded && changed && !fields.some(({ name }) => name === 'mime-version')) {
+    pieces.push(Buffer.from('MIME-Version: 1.0\r\n'));
+  }
+  for (const [lowerName, value] of added) {
+    const name = lowerName === 'content-type' ? 'Content-Type' : 'Content-Transfer-Encoding';
+    pieces.push(Buffer.from(writeField(name, value, fieldKind(name))));
+  }
+  if (!part.separated) pieces.push(Buffer.from('\r\n'));
+  return Buffer.concat(pieces);
+}
+
+function nameOf(body: Buffer, field: MimeField): string {
+  return body.toString('latin1', field.start, field.valueStart - 1).trimEnd();
+}
+
+function keepField(body: Buffer, field: MimeField, rewrite: HeaderRewrite): Buffer {
+  const octets = body.subarray(field.start, field.end);
+  if (!rewrite.encode || (isAscii(octets) && longestLine(octets) <= maximumLineLength)) return octets;
+  const name = nameOf(body, field).slice(0, 100);
+  const text = readRaw(body.subarray(field.valueStart, field.end), rewrite.legacyCharset);
+  const line = writeField(name, text, fieldKind(name));
+  // A local part of an embedded message's address: nothing there tells a next hop of SMTPUTF8, so it is text too.
+  return Buffer.from(hasNonAscii(line) ? writeField(name, text, 'text') : line);
+}
+
+function longestLine(octets: Buffer): number {
+  return Math.max(
+    ...octets
+      .toString('latin1')
+      .split('\r\n')
+      .map((line) => line.length),
+  );
+}
