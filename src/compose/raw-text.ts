@@ -1,19 +1,16 @@
 // The text of a field from its octets, as the policy reads it too: unfolded, trimmed, 8-bit octets decoded (D13).
 
-import { isUtf8 } from 'node:buffer';
-import iconv from 'iconv-lite';
-import { unfold } from '../mail/fold.ts';
+import { decodeRaw } from '../mail/charset.ts';
+import { trimBlanks, unfold } from '../mail/header-text.ts';
+
+const lineBreaks = /[\r\n\0]/g;
 
 /**
  * Reads a field body.
  * @param rawBytes behind the colon; folds may be in it
  * @param legacyCharset for octets that are no UTF-8
- * @returns one line; whatever of CR, LF and NUL is in it besides folds has become a blank
+ * @returns one line: a CR, LF or NUL that is no fold's has become a blank
  */
 export function readRaw(rawBytes: Buffer, legacyCharset: string): string {
-  const text = isUtf8(rawBytes) ? rawBytes.toString('utf8') : iconv.decode(rawBytes, legacyCharset);
-  return unfold(text)
-    .replace(/[\r\n\0]/g, ' ')
-    .replace(/^[ \t]+/, '')
-    .replace(/[ \t]+$/, '');
+  return trimBlanks(unfold(decodeRaw(rawBytes, legacyCharset)).replace(lineBreaks, ' '));
 }

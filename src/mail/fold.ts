@@ -75,13 +75,6 @@ function isBlank(text: string, index: number): boolean {
   return code === 32 || code === 9;
 }
 
-const foldEnd = /\r\n(?=[ \t])/g;
-
-/** Takes the folds out: CRLF before white space goes, the white space stays (RFC 5322 §2.2.3). */
-export function unfold(body: string): string {
-  return body.includes('\r\n') ? body.replace(foldEnd, '') : body;
-}
-
 /** Octets between two folds inside a URI's brackets (D12). */
 const uriPieceLength = 900;
 

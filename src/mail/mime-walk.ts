@@ -241,7 +241,12 @@ function entity(
     header: place.header,
     separated: place.separated,
     start: place.start,
-    end: contentEnd(walk.body, place.start, delimiter),
+    // An empty last part may begin where the delimiter that ends it does: then the line end before that is no longer free.
+    end: Math.max(
+      contentEnd(walk.body, place.start, delimiter),
+      rest.children.at(-1)?.end ?? 0,
+      rest.padding.at(-1)?.end ?? 0,
+    ),
     ...rest,
   };
   return { part, delimiter };

@@ -29,7 +29,8 @@ export async function relaxedBodyHash(body: Buffer, yieldNow?: YieldNow): Promis
   const end = contentEnd(body);
   // RFC 6376 §3.4.4: an empty body stays empty.
   if (end === 0) return hash('sha256', Buffer.alloc(0), 'base64');
-  if (end === body.length - 2 && end <= blockSize && isCanonical(body.subarray(0, end))) {
+  const endsPlainly = end === body.length - 2 && body[end] === CR && body[end + 1] === LF;
+  if (endsPlainly && end <= blockSize && isCanonical(body.subarray(0, end))) {
     return hash('sha256', body, 'base64');
   }
   const digest = createHash('sha256');

@@ -2,7 +2,8 @@ import * as fc from 'fast-check';
 import { simpleParser } from 'mailparser';
 import { expect, test } from 'vitest';
 import { encodedWords } from '../../src/mail/encoded-word.ts';
-import { foldField, unfold } from '../../src/mail/fold.ts';
+import { foldField } from '../../src/mail/fold.ts';
+import { unfold } from '../../src/mail/header-text.ts';
 import { writeField } from '../../src/mail/write-field.ts';
 
 const lines = (field: string): string[] => field.replace(/\r\n$/, '').split('\r\n');

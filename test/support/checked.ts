@@ -1,0 +1,147 @@
+// Messages as the policy hands them on, built from raw text for the tests of composing and signing. No rule is judged
+// here: what the test writes is what was admitted.
+
+import { createSecretKey } from 'node:crypto';
+import type { Account, Credential } from '../../src/accounts/account.ts';
+import { compose, type Platform } from '../../src/compose/compose.ts';
+import type { Message } from '../../src/compose/message.ts';
+import { planBody } from '../../src/compose/plan-body.ts';
+import { readRaw } from '../../src/compose/raw-text.ts';
+import type { Envelope } from '../../src/mail/envelope.ts';
+import type { HeaderField } from '../../src/mail/header-field.ts';
+import { readMessage } from '../../src/mail/header-reader.ts';
+import { decodeWords } from '../../src/mail/header-text.ts';
+import type { Checked, CheckedField, MimeFieldName } from '../../src/policy/checked.ts';
+import { findHeader } from '../../src/policy/header-catalogue.ts';
+import type { Submission, Via } from '../../src/policy/submission.ts';
+
+/** What a test sets apart from the raw message. */
+export interface Circumstances {
+  readonly via?: Partial<Via>;
+  readonly envelope?: Partial<Envelope>;
+  readonly account?: Partial<Account>;
+  readonly returnPathDomain?: string;
+}
+
+/** The platform of the tests. */
+export const platform: Platform = {
+  domain: 'platform.example',
+  bounceDomain: 'bounces.platform.example',
+  hmacKey: createSecretKey(Buffer.alloc(32, 7)),
+};
+
+/** Fri, 21 Nov 2025 12:00:00 +0000. */
+export const noon = Date.UTC(2025, 10, 21, 12);
+/** A message id of the tests. */
+export const messageUuid = '019aa5b8-5c00-7abc-8def-0123456789ab';
+
+const credential: Credential = {
+  name: 'default',
+  scopes: new Set(['email:send']),
+  strip: new Set(),
+  trustedHop: false,
+};
+
+/** A submission of a raw message; LF in a string stands for CRLF, a Buffer is taken as it is. */
+export function submissionOf(raw: string | Buffer, circumstances: Circumstances = {}): Submission {
+  const bytes = typeof raw === 'string' ? Buffer.from(raw.replace(/\r?\n/g, '\r\n')) : raw;
+  const { fields, body } = readMessage(bytes);
+  const account: Account = {
+    id: 'a1'.repeat(16),
+    name: 'dev',
+    plan: 'enterprise',
+    sendingDomains: [{ name: 'example.com', subdomains: true, dkim: [{ selector: 's1', algorithm: 'rsa' }] }],
+    limits: {},
+    showClientAddress: true,
+    tlsRequiredNo: false,
+    credentials: new Map([['default', credential]]),
+    ...circumstances.account,
+  };
+  return {
+    via: {
+      kind: 'smtp',
+      sessionId: 'session1',
+      helo: 'client.example.com',
+      remoteAddress: '192.0.2.7',
+      protocol: 'ESMTPSA',
+      legacyCharset: 'windows-1252',
+      trustedHop: false,
+      lineEndings: 'fix',
+      ...circumstances.via,
+    },
+    submitter: { account, credential },
+    envelope: {
+      reversePath: 'sender@example.com',
+      recipients: ['rcpt@example.net'],
+      smtputf8: false,
+      requireTls: false,
+      ...circumstances.envelope,
+    },
+    fields,
+    body: { kind: 'mime', bytes: body },
+    size: bytes.length,
+  };
+}
+
+function checkedField({ name, rawBytes }: HeaderField, legacyCharset: string): CheckedField {
+  const row = findHeader(name.toLowerCase());
+  const text = readRaw(rawBytes, legacyCharset);
+  return { name: row && !row.name.endsWith('*') ? row.name : name, text, decoded: decodeWords(text), rawBytes };
+}
+
+/** The submission as admitted. */
+export function checkedOf(submission: Submission, circumstances: Circumstances = {}): Checked {
+  const read = submission.fields.map((field) => checkedField(field, submission.via.legacyCharset));
+  const find = (name: string): CheckedField | undefined => read.find((field) => field.name === name);
+  const from = find('From');
+  if (!from) throw new Error('The test message has no From');
+  const optional = { to: find('To'), cc: find('Cc'), replyTo: find('Reply-To'), subject: find('Subject') };
+  const given = Object.fromEntries(Object.entries(optional).filter(([, field]) => field !== undefined));
+  const mime: { [Name in MimeFieldName]?: CheckedField } = {};
+  const custom: CheckedField[] = [];
+  for (const field of read) {
+    const lowerName = field.name.toLowerCase();
+    const row = findHeader(lowerName);
+    if (isMimeField(lowerName)) mime[lowerName] = field;
+    else if (row?.overSmtp === 'custom') custom.push(field);
+  }
+  const domain = /@([^>\s]+)/.exec(from.text)?.[1] ?? '';
+  return {
+    submission,
+    lifted: { from, ...given },
+    from: { address: /[^<\s]+@[^>\s]+/.exec(from.text)?.[0] ?? '', domain },
+    sendingDomain: {
+      name: 'example.com',
+      subdomains: true,
+      dkim: [{ selector: 's1', algorithm: 'rsa' }],
+      ...(circumstances.returnPathDomain === undefined ? {} : { returnPathDomain: circumstances.returnPathDomain }),
+    },
+    custom,
+    mime,
+    trace: submission.fields.filter((field) => field.name.toLowerCase() === 'received'),
+    stripped: [],
+    usage: { allowlisted: 0, bytes: 0 },
+  };
+}
+
+function isMimeField(lowerName: string): lowerName is MimeFieldName {
+  return (
+    lowerName === 'mime-version' ||
+    /^content-(?:type|transfer-encoding|disposition|id|description|location)$/.test(lowerName)
+  );
+}
+
+/** The raw message composed at `noon` as `messageUuid`. */
+export async function composeRaw(raw: string | Buffer, circumstances: Circumstances = {}): Promise<Message> {
+  const submission = submissionOf(raw, circumstances);
+  const planned = await planBody(submission);
+  if (!planned.ok) throw new Error(planned.violations.map(({ message }) => message).join('; '));
+  const context = { id: messageUuid, nowMs: noon, hostname: 'mx.platform.example', platform };
+  return compose(checkedOf(submission, circumstances), planned.plan, context);
+}
+
+/** The composed message's octets, unsigned. */
+export function octetsOf(message: Message): Buffer {
+  const head = [...message.trace, ...message.fields].map(({ line }) => line).join('');
+  return Buffer.concat([Buffer.from(`${head}\r\n`), message.body]);
+}
