@@ -70,7 +70,7 @@ function applyEdits(body: Buffer, edits: readonly Edit[]): Buffer {
   if (edits.length === 0) return body;
   const pieces: Buffer[] = [];
   let copied = 0;
-  for (const edit of [...edits].sort((one, other) => one.start - other.start)) {
+  for (const edit of [...edits].sort((one, other) => one.start - other.start || one.end - other.end)) {
     pieces.push(body.subarray(copied, edit.start), edit.bytes);
     copied = edit.end;
   }
