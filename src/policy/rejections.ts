@@ -73,6 +73,14 @@ export const rejections = {
     when: 'A required field is not there (From; by REST also to, subject, html or text).',
     remedy: 'Add the field.',
   },
+  E_MAIL_LOOP: {
+    httpStatus: 400,
+    number: 10202,
+    smtpCode: 554,
+    enhanced: '5.4.6',
+    when: 'A trusted hop hands over a message with more than 50 Received headers.',
+    remedy: 'Find the two hosts that send the message to one another.',
+  },
   E_TOO_MANY_RECIPIENTS: {
     httpStatus: 400,
     number: 10202,

@@ -1,0 +1,73 @@
+// The policy's one question: may this submission leave, and as what? Pure (D1-D11, D13, D42b).
+
+import type { Checked, CheckedField, HeaderUsage, LiftedFields } from './checked.ts';
+import { type CheckContext, type Judgement, judge } from './judge.ts';
+import { completeAddresses, type Sender } from './judge-sender.ts';
+import type { Submission } from './submission.ts';
+import type { Violation } from './violation.ts';
+
+export type { CheckContext } from './judge.ts';
+export { mayStrip } from './judge-field.ts';
+export type { FindSendingDomain } from './judge-sender.ts';
+export { headerLimits } from './value-rules.ts';
+
+/** Admitted, or every reason against it in the order of D42b. */
+export type CheckResult =
+  | { readonly ok: true; readonly checked: Checked }
+  | { readonly ok: false; readonly violations: readonly Violation[]; readonly usage: HeaderUsage };
+
+const liftedNames = { to: 'to', cc: 'cc', 'reply-to': 'replyTo', subject: 'subject' } as const;
+
+function isLiftedName(key: string): key is keyof typeof liftedNames {
+  return Object.hasOwn(liftedNames, key);
+}
+
+type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
+
+/** Sorts the fields of an admitted submission into their places. */
+function collect(submission: Submission, judgement: Judgement, sender: Sender): Checked {
+  const { defaultDomain } = submission.submitter.credential;
+  const lifted: Mutable<LiftedFields> = { from: sender.field };
+  const custom: CheckedField[] = [];
+  const mime: { [name: string]: CheckedField } = {};
+  const trace = [];
+  const stripped: string[] = [];
+  let clientMessageId: string | undefined;
+  for (const { field, key, row, handling, value } of judgement.fields) {
+    if (handling === 'custom' && value) custom.push(value);
+    else if (handling === 'stripped') stripped.push(field.name);
+    else if (handling === 'trace') trace.push(field);
+    else if (!value || value.text === '') continue;
+    else if (handling === 'mime') mime[key] = value;
+    else if (key === 'message-id') clientMessageId = value.text;
+    else if (isLiftedName(key)) {
+      const completes = defaultDomain !== undefined && row?.syntax === 'addresses';
+      lifted[liftedNames[key]] = completes ? completeAddresses(value, defaultDomain) : value;
+    }
+  }
+  return {
+    submission,
+    lifted,
+    from: { address: sender.address, domain: sender.domain },
+    sendingDomain: sender.sendingDomain,
+    custom,
+    mime,
+    trace,
+    ...(clientMessageId === undefined ? {} : { clientMessageId }),
+    stripped,
+    usage: judgement.usage,
+  };
+}
+
+/**
+ * Judges a submission by the header policy and its sender by the account's domains. Nothing is changed but what the
+ * contract says: stripped fields go (D4a), missing domains come (D4b), enumerations get their spelling (D8). Lifted and
+ * MIME fields that are empty count as absent.
+ */
+export function check(submission: Submission, context: CheckContext): CheckResult {
+  const judgement = judge(submission, context);
+  const { violations, usage, sender } = judgement;
+  if (violations.length > 0) return { ok: false, violations, usage };
+  if (!sender) throw new Error('The policy admitted a submission without a sender');
+  return { ok: true, checked: collect(submission, judgement, sender) };
+}

@@ -1,0 +1,77 @@
+// The policy's verdicts header by header, for `postern check` (D47): what was judged, as what, by which rule.
+
+import type { HeaderUsage } from './checked.ts';
+import type { HeaderRow } from './header-catalogue.ts';
+import { type CheckContext, judge } from './judge.ts';
+import type { JudgedField } from './judge-field.ts';
+import type { Submission } from './submission.ts';
+import { headerLimits } from './value-rules.ts';
+import type { Violation } from './violation.ts';
+
+/** What becomes of a header. */
+export type HeaderVerdict = 'admitted' | 'lifted' | 'mime' | 'replaced' | 'trace' | 'stripped' | 'refused';
+
+/** One header field's verdict. */
+export interface HeaderExplanation {
+  /** As given. */
+  readonly name: string;
+  readonly verdict: HeaderVerdict;
+  /** The catalogue's words for it. */
+  readonly rule: string;
+  /** RFC; absent where no table has the name. */
+  readonly standard?: string;
+  /** Why it is refused; fields of one name share one. */
+  readonly violation?: Violation;
+}
+
+/** The whole verdict. */
+export interface Explanation {
+  readonly admitted: boolean;
+  /** In the order of the text. */
+  readonly headers: readonly HeaderExplanation[];
+  /** What `check` answers, in its order. */
+  readonly violations: readonly Violation[];
+  readonly usage: HeaderUsage;
+  readonly limits: typeof headerLimits;
+}
+
+const unknownRule = 'On no list, and does not begin with X-.';
+
+const handled = {
+  lifted: 'One of the message’s own fields.',
+  mime: 'Describes the body.',
+  replaced: 'The platform writes its own.',
+  trace: 'Kept as trace of a trusted hop.',
+  stripped: 'Removed: the operator named it for this credential.',
+} as const;
+
+function ruleOf(row: HeaderRow | undefined, verdict: HeaderVerdict): string {
+  const about = row?.about ?? unknownRule;
+  if (verdict === 'stripped') return handled.stripped;
+  if (row === undefined || verdict === 'admitted' || verdict === 'refused') return about;
+  return `${handled[verdict]} ${about}`;
+}
+
+function verdictOf(field: JudgedField, violation: Violation | undefined): HeaderVerdict {
+  if (violation) return 'refused';
+  return field.handling === 'custom' ? 'admitted' : field.handling;
+}
+
+function explainField(field: JudgedField, violation: Violation | undefined): HeaderExplanation {
+  const verdict = verdictOf(field, violation);
+  const standard = field.row === undefined ? {} : { standard: field.row.standard };
+  const name = field.field.name;
+  return { name, verdict, rule: ruleOf(field.row, verdict), ...standard, ...(violation ? { violation } : {}) };
+}
+
+/** Judges a submission as `check` does and tells the verdict on every header in the order of the text. */
+export function explain(submission: Submission, context: CheckContext): Explanation {
+  const { fields, refusal, violations, usage } = judge(submission, context);
+  return {
+    admitted: violations.length === 0,
+    headers: fields.map((field) => explainField(field, refusal(field))),
+    violations,
+    usage,
+    limits: headerLimits,
+  };
+}

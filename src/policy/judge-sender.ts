@@ -1,0 +1,156 @@
+// Judges who a message is from: the From header (D4b), its domain and the reverse-path's (D50), and completes addresses
+// without a domain where the credential has one (RFC 6409 §8.1).
+
+import type { Account, SendingDomain } from '../accounts/account.ts';
+import { type AddressList, type Mailbox, parseAddressList } from '../mail/address.ts';
+import { asciiDomain, splitMailbox } from '../mail/domain.ts';
+import { decodeWords } from '../mail/header-text.ts';
+import type { CheckedField } from './checked.ts';
+import type { Submission } from './submission.ts';
+import { shown } from './value-rules.ts';
+import type { Violation } from './violation.ts';
+
+/** Finds the sending domain of an account that covers a domain (D50); `domain` is an A-label in lower case. */
+export type FindSendingDomain = (account: Account, domain: string) => SendingDomain | undefined;
+
+/** The sender as found. */
+export interface Sender {
+  /** The From field as it leaves, its domain completed. */
+  readonly field: CheckedField;
+  readonly address: string;
+  readonly domain: string;
+  readonly sendingDomain: SendingDomain;
+}
+
+/** The verdict on the sender: what is broken in the fields themselves, and what the account may not send as. */
+export interface SenderVerdict {
+  readonly sender?: Sender;
+  /** Of the From header itself. */
+  readonly malformed?: Violation;
+  /** Of the envelope. */
+  readonly envelope?: Violation;
+  readonly unverified: readonly Violation[];
+}
+
+function withDomains(text: string, boxes: readonly Mailbox[], domain: string): string {
+  let completed = '';
+  let copied = 0;
+  for (const box of boxes) {
+    completed += `${text.slice(copied, box.end)}@${domain}`;
+    copied = box.end;
+  }
+  return completed + text.slice(copied);
+}
+
+/**
+ * Completes the addresses of a field that have no domain (D4b). What cannot be read stays as it is: only From is refused
+ * for its syntax (D14).
+ */
+export function completeAddresses(field: CheckedField, defaultDomain: string): CheckedField {
+  const list = parseAddressList(field.text);
+  if (!list.ok) return field;
+  const bare = list.addresses
+    .flatMap((address) => (address.kind === 'group' ? address.members : [address]))
+    .filter((box) => box.domain === undefined);
+  if (bare.length === 0) return field;
+  const text = withDomains(field.text, bare, defaultDomain);
+  return { ...field, text, decoded: decodeWords(text) };
+}
+
+type FromMailbox = { readonly mailbox: Mailbox } | { readonly violation: Omit<Violation, 'name' | 'pointer'> };
+
+function malformed(message: string): FromMailbox {
+  return { violation: { code: 'E_VALIDATION_ERROR', message } };
+}
+
+/** The one mailbox of a From header (D4b). */
+function oneMailbox(text: string): FromMailbox {
+  const list: AddressList = parseAddressList(text);
+  if (!list.ok) return malformed(`From is malformed: ${list.reason}; got "${shown(text)}"`);
+  const [first, second] = list.addresses;
+  if (!first) return { violation: { code: 'E_FIELD_MISSING', message: 'From holds no address' } };
+  if (second) return malformed(`From must be one mailbox; got ${list.addresses.length}: "${shown(text)}"`);
+  if (first.kind === 'group') return malformed(`From must be one mailbox; got a group: "${shown(text)}"`);
+  return { mailbox: first };
+}
+
+function unverified(what: string, domain: string, account: Account): Violation {
+  const message = `${shown(domain)} (domain of ${what}) is not a sending domain of account ${account.name}`;
+  return { code: 'E_SENDER_NOT_VERIFIED', message };
+}
+
+/** What is known of the From header: it passed the rules of all fields, was refused by them, or is not there. */
+export type FromState =
+  | { readonly kind: 'given'; readonly value: CheckedField; readonly pointer?: string }
+  | { readonly kind: 'refused' }
+  | { readonly kind: 'missing'; readonly pointer?: string };
+
+interface ReadFrom {
+  readonly malformed?: Violation;
+  readonly from?: { readonly field: CheckedField; readonly mailbox: Mailbox; readonly domain: string };
+}
+
+function readFrom(state: FromState, defaultDomain: string | undefined): ReadFrom {
+  if (state.kind === 'refused') return {};
+  const place = { name: 'From', ...(state.pointer === undefined ? {} : { pointer: state.pointer }) };
+  if (state.kind === 'missing') {
+    return { malformed: { ...place, code: 'E_FIELD_MISSING', message: 'From is missing' } };
+  }
+  const read = oneMailbox(state.value.text);
+  if ('violation' in read) return { malformed: { ...place, ...read.violation } };
+  const { mailbox } = read;
+  const domain = mailbox.domain ?? defaultDomain;
+  if (domain === undefined) {
+    const message = `The address "${shown(mailbox.localPart)}" of From has no domain`;
+    return { malformed: { ...place, code: 'E_VALIDATION_ERROR', message } };
+  }
+  const field = mailbox.domain === undefined ? completeAddresses(state.value, domain) : state.value;
+  return { from: { field, mailbox, domain } };
+}
+
+/** Judges From, then its domain and the reverse-path's; one violation a domain. */
+export function judgeSender(submission: Submission, state: FromState, find: FindSendingDomain): SenderVerdict {
+  const { account, credential } = submission.submitter;
+  const { malformed, from } = readFrom(state, credential.defaultDomain);
+  const broken: Violation[] = [];
+  let sender: Sender | undefined;
+  const fromDomain = from && (asciiDomain(from.domain) ?? from.domain);
+  if (from && fromDomain !== undefined) {
+    const sendingDomain = find(account, fromDomain);
+    const pointer = state.kind === 'given' && state.pointer !== undefined ? { pointer: state.pointer } : {};
+    if (sendingDomain) {
+      sender = {
+        field: from.field,
+        address: `${from.mailbox.localPart}@${fromDomain}`,
+        domain: fromDomain,
+        sendingDomain,
+      };
+    } else {
+      broken.push({ ...unverified('From', fromDomain, account), name: 'From', ...pointer });
+    }
+  }
+  const envelope = judgeReversePath(submission, fromDomain, find);
+  if (envelope?.code === 'E_SENDER_NOT_VERIFIED') broken.push(envelope);
+  return {
+    unverified: broken,
+    ...(sender ? { sender } : {}),
+    ...(malformed ? { malformed } : {}),
+    ...(envelope && envelope.code !== 'E_SENDER_NOT_VERIFIED' ? { envelope } : {}),
+  };
+}
+
+/** The null reverse-path belongs to everyone (D50); a domain that From has too is judged there. */
+function judgeReversePath(
+  submission: Submission,
+  fromDomain: string | undefined,
+  find: FindSendingDomain,
+): Violation | undefined {
+  const { reversePath } = submission.envelope;
+  if (reversePath === '') return undefined;
+  const { domain } = splitMailbox(reversePath);
+  if (domain === undefined || domain === '') {
+    return { code: 'E_VALIDATION_ERROR', message: `The reverse-path "${shown(reversePath)}" has no domain` };
+  }
+  const { account } = submission.submitter;
+  return domain === fromDomain || find(account, domain) ? undefined : unverified('MAIL FROM', domain, account);
+}

@@ -1,0 +1,199 @@
+// Judges a whole submission: every field by itself, then names that repeat, headers that need another, the sender, and
+// the limits over all (D1-D11, D42b). `check` and `explain` both read what this finds, so they cannot disagree.
+
+import type { HeaderField } from '../mail/header-field.ts';
+import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../mail/header-reader.ts';
+import type { HeaderUsage } from './checked.ts';
+import { type FieldViolation, isApiHeader, type JudgedField, judgeField, ruleRank } from './judge-field.ts';
+import {
+  type FindSendingDomain,
+  type FromState,
+  judgeSender,
+  type Sender,
+  type SenderVerdict,
+} from './judge-sender.ts';
+import type { Submission } from './submission.ts';
+import { headerLimits, parseUnsubscribe, shown } from './value-rules.ts';
+import type { Violation } from './violation.ts';
+
+/** More Received headers than this are a loop (D4, RFC 5321 §6.3). */
+export const MAX_RECEIVED = 50;
+
+/** What the policy asks of the world. */
+export interface CheckContext {
+  readonly sendingDomain: FindSendingDomain;
+}
+
+/** Everything found. */
+export interface Judgement {
+  /** In the order of the text; empty when the header section was too large to be read. */
+  readonly fields: readonly JudgedField[];
+  /** The reason against a field's name: one for all fields of that name (D2). */
+  readonly refusal: (judged: JudgedField) => Violation | undefined;
+  /** In the order of D42b; empty means admitted. */
+  readonly violations: readonly Violation[];
+  readonly usage: HeaderUsage;
+  /** Absent when anything about the sender is broken. */
+  readonly sender?: Sender;
+}
+
+/** All fields of one name, compared without case. */
+interface NameGroup {
+  readonly first: JudgedField;
+  count: number;
+  /** The first broken rule in the order of D2, and the field that broke it. */
+  broken: FieldViolation | undefined;
+  culprit: HeaderField;
+  /** The reason where it is told before the headers: of the sender, of a loop. */
+  told: Violation | undefined;
+}
+
+function violationOf(broken: FieldViolation, field: HeaderField): Violation {
+  const pointer = field.pointer === undefined ? {} : { pointer: field.pointer };
+  return { code: broken.code, name: field.name, message: broken.message, ...pointer };
+}
+
+function breakRule(group: NameGroup, broken: FieldViolation, culprit: HeaderField): void {
+  if (group.broken && group.broken.rank <= broken.rank) return;
+  group.broken = broken;
+  group.culprit = culprit;
+}
+
+type Groups = Map<string, NameGroup>;
+
+/** The API's own fields and the headers beside them are two places: From in `headers` does not repeat `from`. */
+function groupKey(field: HeaderField, key: string): string {
+  return field.pointer !== undefined && !isApiHeader(field) ? `/${key}` : key;
+}
+
+function addToGroup(groups: Groups, judged: JudgedField): void {
+  const { field, violation, handling } = judged;
+  if (handling === 'stripped') return;
+  const key = groupKey(field, judged.key);
+  let group = groups.get(key);
+  if (group) {
+    group.count += 1;
+  } else {
+    group = { first: judged, count: 1, broken: undefined, culprit: field, told: undefined };
+    groups.set(key, group);
+  }
+  if (violation) breakRule(group, violation, field);
+}
+
+function judgeRepetition(groups: Groups): void {
+  for (const group of groups.values()) {
+    // D5: Received of a trusted hop may repeat.
+    if (group.count === 1 || group.first.handling === 'trace') continue;
+    const { field } = group.first;
+    const message = `${shown(field.name)} appears ${group.count} times, at most once is allowed`;
+    breakRule(group, { rank: ruleRank.repetition, code: 'E_HEADER_VALUE_INVALID', message }, field);
+  }
+}
+
+/** Headers that need another beside them: List-Unsubscribe-Post (D9). */
+function judgeNeeds(groups: Groups, fields: readonly JudgedField[]): void {
+  for (const group of groups.values()) {
+    const { row, field, handling } = group.first;
+    const needs = row?.needs;
+    if (!needs || handling !== 'custom') continue;
+    const wanted = needs.name.toLowerCase();
+    const met = fields.some(({ key, value }) => key === wanted && value && parseUnsubscribe(value.decoded).https);
+    if (met) continue;
+    const message = `${row.name} needs ${needs.name} with ${needs.with} beside it`;
+    breakRule(group, { rank: ruleRank.value, code: 'E_HEADER_VALUE_INVALID', message }, field);
+  }
+}
+
+/** Counts custom headers by the formula of D6, refused values too. */
+function countUsage(fields: readonly JudgedField[]): HeaderUsage {
+  let allowlisted = 0;
+  let bytes = 0;
+  for (const { handling, row, field, value } of fields) {
+    if (handling !== 'custom' || !value) continue;
+    if (row?.class === 'allowlisted') allowlisted += 1;
+    bytes += field.name.length + 2 + Buffer.byteLength(value.decoded) + 2;
+  }
+  return { allowlisted, bytes };
+}
+
+function judgeLimits(usage: HeaderUsage): Violation[] {
+  const violations: Violation[] = [];
+  if (usage.allowlisted > headerLimits.allowlisted) {
+    const message = `${usage.allowlisted} allowlisted headers, at most ${headerLimits.allowlisted} are allowed (X- headers are not counted)`;
+    violations.push({ code: 'E_HEADERS_TOO_MANY', message });
+  }
+  if (usage.bytes > headerLimits.totalBytes) {
+    const message = `The custom headers have ${usage.bytes} bytes together, at most ${headerLimits.totalBytes} are allowed`;
+    violations.push({ code: 'E_HEADERS_TOO_LARGE', message });
+  }
+  return violations;
+}
+
+function judgeLoop(groups: Groups): Violation | undefined {
+  const group = groups.get('received');
+  if (group?.first.handling !== 'trace' || group.count <= MAX_RECEIVED) return undefined;
+  const message = `${group.count} Received headers, over ${MAX_RECEIVED} are a mail loop`;
+  group.told = { code: 'E_MAIL_LOOP', name: 'Received', message };
+  return group.told;
+}
+
+interface FoundFrom {
+  readonly state: FromState;
+  readonly group?: NameGroup;
+}
+
+/** The From that counts: the header section's, or the API's own field. */
+function findFrom(submission: Submission, groups: Groups, fields: readonly JudgedField[]): FoundFrom {
+  const from = fields.find(({ key, field }) => key === 'from' && !isApiHeader(field));
+  const group = from && groups.get(groupKey(from.field, 'from'));
+  if (!group) return { state: { kind: 'missing', ...(submission.via.kind === 'rest' ? { pointer: '/from' } : {}) } };
+  const { field, value } = from;
+  if (!value || (group.broken && group.broken.rank < ruleRank.value)) return { state: { kind: 'refused' }, group };
+  return { state: { kind: 'given', value, ...(field.pointer === undefined ? {} : { pointer: field.pointer }) }, group };
+}
+
+/** What is told before the headers: collected fields, then the sender (D42b). */
+function judgeFront(found: FoundFrom, verdict: SenderVerdict): Violation[] {
+  const { malformed, envelope, unverified } = verdict;
+  const { group } = found;
+  if (group && malformed) group.told = malformed;
+  if (group && !group.broken) group.told ??= unverified.find(({ name }) => name === 'From');
+  return [...(malformed ? [malformed] : []), ...(envelope ? [envelope] : []), ...unverified];
+}
+
+const unread: Judgement = {
+  fields: [],
+  refusal: () => undefined,
+  violations: [
+    {
+      code: 'E_HEADERS_TOO_LARGE',
+      message: `The header section is larger than is read: at most ${MAX_HEADER_SECTION_BYTES} bytes and ${MAX_HEADER_FIELDS} headers`,
+    },
+  ],
+  usage: { allowlisted: 0, bytes: 0 },
+};
+
+/** Judges a submission. Pure; every reason is found, one a header name (D2). */
+export function judge(submission: Submission, context: CheckContext): Judgement {
+  if (submission.headerSectionTooLarge === true) return unread;
+  const groups: Groups = new Map();
+  const fields = submission.fields.map((field) => judgeField(submission, field));
+  for (const judged of fields) addToGroup(groups, judged);
+  judgeNeeds(groups, fields);
+  judgeRepetition(groups);
+  const usage = countUsage(fields);
+  const loop = judgeLoop(groups);
+  const found = findFrom(submission, groups, fields);
+  const verdict = judgeSender(submission, found.state, context.sendingDomain);
+  const violations = [...(loop ? [loop] : []), ...judgeFront(found, verdict)];
+  for (const { broken, culprit, told } of groups.values()) {
+    if (broken && !told) violations.push(violationOf(broken, culprit));
+  }
+  violations.push(...judgeLimits(usage));
+  const refusal = (judged: JudgedField): Violation | undefined => {
+    if (judged.handling === 'stripped') return undefined;
+    const group = groups.get(groupKey(judged.field, judged.key));
+    return group?.told ?? (group?.broken && violationOf(group.broken, group.culprit));
+  };
+  return { fields, refusal, violations, usage, ...(verdict.sender ? { sender: verdict.sender } : {}) };
+}

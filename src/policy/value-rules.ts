@@ -1,0 +1,164 @@
+// What a header's name and value may be: name syntax (D10), forbidden characters (D11), lengths (D6), enumerations (D8),
+// List-Unsubscribe (D9). Nothing beyond the specification is refused (D14).
+
+import type { HeaderRow } from './header-catalogue.ts';
+
+/** Limits of the specification; a value exactly at one is accepted (D6). Bytes are bytes of UTF-8. */
+export const headerLimits = {
+  nameBytes: 100,
+  valueBytes: 2048,
+  /** Allowlisted headers, X- headers not counted. */
+  allowlisted: 20,
+  /** Sum of len(name) + 2 + len(value) + 2 over all custom headers. */
+  totalBytes: 16_384,
+} as const;
+
+const MAX_QUOTED_CHARACTERS = 60;
+const unprintable = /[\x00-\x1f\x7f-\x9f\u2028\u2029]/g;
+
+function escapeUnprintable(text: string): string {
+  return text.replace(unprintable, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`);
+}
+
+/** Shows a name or value inside a message: cut at 60 characters, control characters escaped. */
+export function shown(text: string): string {
+  const cut = text.length > MAX_QUOTED_CHARACTERS ? `${text.slice(0, MAX_QUOTED_CHARACTERS)}...` : text;
+  return escapeUnprintable(cut.toWellFormed());
+}
+
+const plainName = /^[A-Za-z0-9-]+$/;
+const extensionName = /^[Xx]-[A-Za-z0-9_-]+$/;
+
+/** Says what is wrong with the syntax of a name, or undefined (D10). */
+export function nameFault(name: string): string | undefined {
+  if (name === '') return 'A header name is empty';
+  const isExtension = /^[Xx]-/.test(name);
+  if (!(isExtension ? extensionName : plainName).test(name)) {
+    const allowed = isExtension ? 'letters, digits, hyphens and underscores behind X-' : 'letters, digits and hyphens';
+    return `The header name "${shown(name)}" may hold only ${allowed}`;
+  }
+  return name.length > headerLimits.nameBytes
+    ? `The header name "${shown(name)}" has ${name.length} bytes, at most ${headerLimits.nameBytes} are allowed`
+    : undefined;
+}
+
+// CR, LF, NUL, every C0 control but TAB, and DEL (D11).
+const forbidden = /[\x00-\x08\x0a-\x1f\x7f]/;
+
+const forbiddenNames: Record<number, string> = { 0: 'NUL', 10: 'a bare LF', 13: 'a bare CR', 127: 'DEL' };
+
+/** Says which character that no value may hold stands in an unfolded text, or undefined (D11). */
+export function forbiddenCharacter(text: string): string | undefined {
+  const at = text.search(forbidden);
+  if (at < 0) return undefined;
+  const code = text.charCodeAt(at);
+  return forbiddenNames[code] ?? `the control character 0x${code.toString(16).padStart(2, '0')}`;
+}
+
+/** What a List-Unsubscribe value comes to. */
+export interface UnsubscribeUris {
+  /** It holds an https URI with a host, whatever else is wrong with it. */
+  readonly https: boolean;
+  /** What is wrong, ready to stand behind the header's name. */
+  readonly reason?: string;
+}
+
+function hasHost(afterScheme: string): boolean {
+  if (!afterScheme.startsWith('//')) return false;
+  const authority = afterScheme.slice(2).split(/[/?#\\]/, 1)[0] ?? '';
+  const host = authority.slice(authority.lastIndexOf('@') + 1);
+  return host.startsWith('[') ? host.indexOf(']') > 1 : !host.startsWith(':') && host !== '';
+}
+
+function isOneAddress(afterScheme: string): boolean {
+  const address = afterScheme.split(/[?#]/, 1)[0] ?? '';
+  const at = address.indexOf('@');
+  return at > 0 && at < address.length - 1 && address.indexOf('@', at + 1) < 0;
+}
+
+/** Judges one URI as it stands in brackets. Blanks inside come from folding; readers ignore them (RFC 2369 §2). */
+function judgeUri(inBrackets: string): { readonly https: boolean; readonly reason?: string } {
+  const uri = inBrackets.replace(/[ \t]+/g, '');
+  const scheme = /^[A-Za-z][A-Za-z0-9+.-]*(?=:)/.exec(uri)?.[0].toLowerCase();
+  const afterScheme = uri.slice((scheme?.length ?? -1) + 1);
+  if (scheme === 'https') {
+    return hasHost(afterScheme) ? { https: true } : { https: false, reason: `has no host in <${shown(uri)}>` };
+  }
+  if (scheme !== 'mailto') {
+    return { https: false, reason: `may hold only <https://...> and <mailto:...>; got <${shown(uri)}>` };
+  }
+  return isOneAddress(afterScheme)
+    ? { https: false }
+    : { https: false, reason: `needs one address with one "@" in <${shown(uri)}>` };
+}
+
+/** The offset behind comments and blanks (RFC 5322 §3.2.2: comments nest), or -1 where a comment is never closed. */
+function skipComments(text: string, from: number): number {
+  let depth = 0;
+  for (let at = from; at < text.length; at += 1) {
+    const character = text[at];
+    if (character === '(') depth += 1;
+    else if (depth === 0) {
+      if (character !== ' ' && character !== '\t') return at;
+    } else if (character === '\\') at += 1;
+    else if (character === ')') depth -= 1;
+  }
+  return depth === 0 ? text.length : -1;
+}
+
+/**
+ * Judges a List-Unsubscribe value (D9): one or more `<https://host...>` and `<mailto:address>` separated by commas, with
+ * nothing but comments and white space outside the brackets. Brackets are read before commas. Linear.
+ */
+export function parseUnsubscribe(value: string): UnsubscribeUris {
+  const shape = 'must be <https://...> and <mailto:...> URIs in angle brackets, separated by commas';
+  let https = false;
+  let reason: string | undefined;
+  for (let at = 0; ; at += 1) {
+    const open = skipComments(value, at);
+    if (value[open] !== '<') return { https, reason: reason ?? `${shape}; got "${shown(value)}"` };
+    const close = value.indexOf('>', open);
+    const inBrackets = value.slice(open + 1, close);
+    if (close < 0 || inBrackets.includes('<')) return { https, reason: reason ?? `${shape}; got "${shown(value)}"` };
+    const uri = judgeUri(inBrackets);
+    https ||= uri.https;
+    reason ??= uri.reason;
+    at = skipComments(value, close + 1);
+    if (at === value.length) return reason === undefined ? { https } : { https, reason };
+    if (value[at] !== ',') return { https, reason: reason ?? `${shape}; got "${shown(value)}"` };
+  }
+}
+
+/** A value's verdict: what is wrong, or the text to write in place of the given one. */
+export interface ValueVerdict {
+  readonly reason?: string;
+  /** Enumerations in the catalogue's spelling (D8). */
+  readonly canonical?: string;
+}
+
+/** Compares without the case of ASCII letters only: the Kelvin sign is no k (D8, D10). */
+export function asciiLower(text: string): string {
+  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+}
+
+/**
+ * Judges a value by the rule of its header.
+ * @param row the header's row
+ * @param decoded the decoded form (D13), trimmed
+ */
+export function judgeValue(row: HeaderRow, decoded: string): ValueVerdict {
+  const rule = row.value;
+  if (rule.kind === 'free') return {};
+  if (rule.kind === 'exactly') {
+    if (decoded === rule.value) return { canonical: rule.value };
+    return { reason: `must be exactly "${rule.value}"; got "${shown(decoded)}"` };
+  }
+  if (rule.kind === 'one-of') {
+    const lower = asciiLower(decoded);
+    const canonical = rule.values.find((value) => value.toLowerCase() === lower);
+    if (canonical !== undefined) return { canonical };
+    return { reason: `must be one of ${rule.values.join(', ')}; got "${shown(decoded)}"` };
+  }
+  const { reason } = parseUnsubscribe(decoded);
+  return reason === undefined ? {} : { reason };
+}
