@@ -1,3 +1,4 @@
+import * as fc from 'fast-check';
 import { simpleParser } from 'mailparser';
 import { describe, expect, test } from 'vitest';
 import type { BodyPlan } from '../../src/compose/body-plan.ts';
@@ -409,4 +410,47 @@ test('a large 8-bit message is re-encoded with turns for others', async () => {
   });
   expect(planned.ok).toBe(true);
   expect(turns).toBeGreaterThan(8);
+});
+
+const oddLines =
+  '--a|--a--|--b|--b--|--a \t||text|Grüße|caf\xe9\xff|  |x: y|x: ü|Subject: ü|Content-Transfer-Encoding: 8bit|Content-Transfer-Encoding: binary|Content-Transfer-Encoding: base64|Content-Transfer-Encoding: quoted-printable|Content-Transfer-Encoding: x-odd|Content-Type: text/html|Content-Type: text/plain; charset=us-ascii|Content-Type: application/json|Content-Type: multipart/mixed; boundary=a|Content-Type: multipart/mixed; boundary=b|Content-Type: message/rfc822|Content-Type: message/global|Content-Disposition: attachment; filename=ü.txt|MIME-Version: 1.0';
+const oddLine = fc.oneof(
+  { weight: 12, arbitrary: fc.constantFrom(...oddLines.split('|')) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom('x'.repeat(998), 'x'.repeat(999), `X: ${'y '.repeat(600)}`, 'ü'.repeat(700)),
+  },
+);
+const oddTop = fc.constantFrom(
+  '',
+  'Content-Type: text/html\n',
+  'Content-Type: multipart/mixed; boundary=a\n',
+  'Content-Type: multipart/mixed; boundary=a\nContent-Transfer-Encoding: 8bit\n',
+  'Content-Type: message/rfc822\n',
+);
+
+test('whatever comes, what is planned is 7-bit with short lines, and planning it again changes nothing', async () => {
+  let planned = 0;
+  await fc.assert(
+    fc.asyncProperty(oddTop, fc.array(oddLine, { maxLength: 30 }), fc.boolean(), async (top, lines, utf8) => {
+      const text = `From: a@example.com\n${top}\n${lines.map((line) => `${line}\n`).join('')}`.replace(/\n/g, '\r\n');
+      const result = await planBody(submissionOf(Buffer.from(text, utf8 ? 'utf8' : 'latin1')));
+      if (!result.ok) {
+        expect(result.violations.every(({ code }) => code === 'E_VALIDATION_ERROR')).toBe(true);
+        return;
+      }
+      planned += 1;
+      const { body, contentType, transferEncoding } = result.plan;
+      for (const line of body.toString('latin1').split('\r\n')) expect(line).toMatch(/^[\x00-\x7f]{0,998}$/);
+      const given = (name: string): string | undefined => new RegExp(`^${name}: (.*)$`, 'm').exec(top)?.[1];
+      const type = contentType ?? given('Content-Type');
+      const encoding = transferEncoding ?? given('Content-Transfer-Encoding');
+      const head = `From: a@example.com\r\n${type ? `Content-Type: ${type}\r\n` : ''}${encoding ? `Content-Transfer-Encoding: ${encoding}\r\n` : ''}\r\n`;
+      const again = await plan(Buffer.concat([Buffer.from(head), body]));
+      expect(again.body.toString('latin1')).toBe(body.toString('latin1'));
+      expect(Object.keys(again)).toEqual(['body']);
+    }),
+    { numRuns: 1500 },
+  );
+  expect(planned).toBeGreaterThan(1000);
 });
