@@ -30,11 +30,19 @@ function iconvDecoder(name: string): CharsetDecoder | undefined {
   return (bytes) => iconv.decode(bytes, name);
 }
 
+// TextDecoder calls two escape sequences without a character between them an error; encoded-words side by side have just
+// that, since each must begin and end in ASCII (RFC 1468, RFC 2047 §3).
+const idleEscapes = /(?:\x1b[$(][@BIJ])+(?=\x1b[$(][@BIJ])/g;
+
+function dropIdleEscapes(bytes: Buffer): Buffer {
+  return Buffer.from(bytes.toString('latin1').replace(idleEscapes, ''), 'latin1');
+}
+
 function platformDecoder(name: string): CharsetDecoder | undefined {
   try {
     // A decoder kept from call to call would be shared state; making one costs microseconds.
     const label = new TextDecoder(name).encoding;
-    return (bytes) => new TextDecoder(label).decode(bytes);
+    return (bytes) => new TextDecoder(label).decode(label === 'iso-2022-jp' ? dropIdleEscapes(bytes) : bytes);
   } catch (error) {
     if (error instanceof RangeError) return undefined;
     throw error;
