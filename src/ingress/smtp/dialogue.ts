@@ -301,7 +301,7 @@ export class Dialogue {
     if (transaction.recipients.size === 0) return replies.noRecipients;
     const violation = this.#context.rateLimit(account, transaction.recipients.size);
     if (!violation) return replies.startData;
-    this.#logRefusal({ recipients: transaction.recipients.size, codes: [violation.code] }, 'message refused');
+    this.#logRefusal({ recipients: transaction.recipients.size, codes: [violation.code] }, 'refused');
     return refusalReply([violation]);
   }
 

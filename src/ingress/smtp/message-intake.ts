@@ -60,7 +60,7 @@ export function createMessageIntake(parts: IntakeParts): (delivery: Delivery) =>
 }
 
 function logFailure(log: Logger, facts: Facts, error: unknown): void {
-  log.error({ ...facts, err: error }, 'message failed');
+  log.error({ ...facts, err: error }, 'failed');
 }
 
 function factsOf({ context }: IntakeParts, { client, dialogue, data }: Delivery): Facts {

@@ -177,12 +177,12 @@ test('a refused and a failed message have a line each, with codes and without co
     size: 20,
   };
   const lines = door.lines();
-  expect(lines.find(({ msg }) => msg === 'message refused')).toMatchObject({
+  expect(lines.find(({ msg }) => msg === 'refused')).toMatchObject({
     ...facts,
     level: 'info',
     codes: ['E_HEADER_NOT_ALLOWED', 'E_HEADERS_TOO_MANY'],
   });
-  expect(lines.find(({ msg }) => msg === 'message failed')).toMatchObject({ ...facts, level: 'error', session: id });
+  expect(lines.find(({ msg }) => msg === 'failed')).toMatchObject({ ...facts, level: 'error', session: id });
   expect(door.text()).toContain('the disk is full');
   expect(client.received).not.toContain('disk');
   expect(door.text()).not.toContain('the body');
