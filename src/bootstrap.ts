@@ -7,8 +7,6 @@ import type { Clock } from './base/clock.ts';
 import { type DatabaseSync, migrate } from './base/database.ts';
 import { ConfigurationError } from './base/errors.ts';
 import { randomSecret } from './base/ids.ts';
-import { makeCertificate } from './bootstrap/certificate.ts';
-import { generateDkimKey } from './bootstrap/dkim-key.ts';
 import { createFile, createFolder } from './bootstrap/key-files.ts';
 import {
   type DkimKeyPlace,
@@ -18,6 +16,7 @@ import {
   tlsPlaces,
 } from './bootstrap/key-paths.ts';
 import { type Config, type DevelopmentSettings, developmentToken, type Environment, missingSecrets } from './config.ts';
+import { generateDkimKey } from './sign/dkim-key.ts';
 
 export { type Keys, loadKeys, type TlsKeys } from './bootstrap/load-keys.ts';
 
@@ -58,6 +57,8 @@ async function makeDkimKey({ file, algorithm }: DkimKeyPlace): Promise<string[]>
 async function makeTls(place: TlsPlace, nowMs: number): Promise<string[]> {
   const { certificateFile, privateKeyFile, folder, host } = place;
   if (existsSync(certificateFile) || existsSync(privateKeyFile)) return [];
+  // Loaded only where it is needed: the library behind it takes longer to load than all the rest of a start.
+  const { makeCertificate } = await import('./bootstrap/certificate.ts');
   const { certificate, privateKey } = await makeCertificate(host, nowMs);
   const isNew = createFolder(folder, { 'fullchain.pem': certificate, 'privkey.pem': privateKey });
   return isNew ? [certificateFile, privateKeyFile] : [];

@@ -78,10 +78,13 @@ function faultLines(
   faults: readonly Fault[],
   at: { readonly file: string; readonly source: Source; readonly origins: Overridden['origins'] },
 ): string[] {
+  const told = new Set<string>();
   const inFile: { readonly line: number; readonly column: number; readonly text: string }[] = [];
   const inEnvironment: string[] = [];
   for (const fault of faults) {
     const path = formatPath(fault.path);
+    if (told.has(`${path}: ${fault.text}`)) continue;
+    told.add(`${path}: ${fault.text}`);
     const variable = at.origins.get(path);
     if (variable !== undefined) inEnvironment.push(`${variable}: ${path}: ${fault.text}`);
     else inFile.push({ ...at.source.locate(fault), text: `${path}: ${fault.text}` });

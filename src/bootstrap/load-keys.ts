@@ -1,10 +1,11 @@
 // Reads every key that the configuration uses, once; a missing or wrong one is told with the command that makes it.
 
-import { createPrivateKey, createSecretKey, type KeyObject, X509Certificate } from 'node:crypto';
+import { createSecretKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { ConfigurationError, errorCode, errorMessage } from '../base/errors.ts';
 import type { Config } from '../config.ts';
+import { parseSigningKey } from '../sign/dkim-key.ts';
 import type { SigningKey } from '../sign/signed.ts';
 import { type DkimKeyPlace, platformKeyPlaces, signingKeyPlaces, type TlsPlace, tlsPlaces } from './key-paths.ts';
 
@@ -31,7 +32,6 @@ export interface Keys {
 
 /** Octets of the shortest HMAC key that is taken. */
 const shortestHmacKey = 32;
-const shortestRsaBits = 1024;
 
 /** Collects what is wrong, so that one start tells all of it. */
 type Problems = string[];
@@ -47,32 +47,14 @@ function read(file: string, problems: Problems, remedy: string): string | undefi
   }
 }
 
-/** Parses the PEM of a DKIM key. @throws Error saying what is wrong with it */
-export function parseDkimKey(pem: string, algorithm: DkimKeyPlace['algorithm']): KeyObject {
-  let key: KeyObject;
-  try {
-    key = createPrivateKey(pem);
-  } catch (cause) {
-    throw new Error(`is no private key in PEM form (${errorMessage(cause)})`, { cause });
-  }
-  if (key.asymmetricKeyType !== algorithm) {
-    throw new Error(`is a key of type ${key.asymmetricKeyType ?? 'unknown'}, the configuration says ${algorithm}`);
-  }
-  const bits = key.asymmetricKeyDetails?.modulusLength;
-  // RFC 8301 §3.2: verifiers take no RSA keys under 1,024 bits.
-  if (bits !== undefined && bits < shortestRsaBits)
-    throw new Error(`has ${bits} bits, want at least ${shortestRsaBits}`);
-  return key;
-}
-
 function loadDkimKey(place: DkimKeyPlace, problems: Problems): SigningKey[] {
   const { domain, selector, algorithm, file } = place;
   const pem = read(file, problems, `postern dkim keygen ${domain} --selector ${selector} --algorithm ${algorithm}`);
   if (pem === undefined) return [];
   try {
-    return [{ domain, selector, algorithm, key: parseDkimKey(pem, algorithm) }];
+    return [parseSigningKey({ domain, selector, algorithm, pem })];
   } catch (error) {
-    problems.push(`${file} ${errorMessage(error)}`);
+    problems.push(`${file}: ${errorMessage(error)}`);
     return [];
   }
 }

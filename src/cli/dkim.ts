@@ -3,12 +3,11 @@
 import { readFileSync } from 'node:fs';
 import type { DkimKeyName } from '../accounts/account.ts';
 import { errorCode, errorMessage, UsageError } from '../base/errors.ts';
-import { dkimRecord, generateDkimKey, zoneFileLine } from '../bootstrap/dkim-key.ts';
 import { createFile, replaceFile } from '../bootstrap/key-files.ts';
 import { dkimKeyFile } from '../bootstrap/key-paths.ts';
-import { parseDkimKey } from '../bootstrap/load-keys.ts';
 import type { Config } from '../config.ts';
 import { asciiDomain } from '../mail/domain.ts';
+import { dkimRecord, generateDkimKey, parseSigningKey } from '../sign/dkim-key.ts';
 import { type CommandIo, configOption, defineCommand } from './command.ts';
 import { defineGroup } from './command-table.ts';
 import { configExitCode, configFor } from './load-config.ts';
@@ -36,13 +35,10 @@ function configuredKeys(config: Config, domain: string): readonly DkimKeyName[] 
   return config.accounts.flatMap((account) => account.sendingDomains).find(({ name }) => name === domain)?.dkim;
 }
 
-function printRecord(
-  io: CommandIo,
-  pem: string,
-  at: { readonly domain: string; readonly selector: string; readonly algorithm: DkimKeyName['algorithm'] },
-): void {
-  const record = dkimRecord(parseDkimKey(pem, at.algorithm), at);
-  io.stdout.write(`${zoneFileLine(record)}\n`);
+/** Prints the record of a key that is of the right kind. @throws Error saying what is wrong with it */
+function printRecord(io: CommandIo, key: Parameters<typeof parseSigningKey>[0]): void {
+  parseSigningKey(key);
+  io.stdout.write(`${dkimRecord(key).zone}\n`);
 }
 
 const keygen = defineCommand({
@@ -80,7 +76,7 @@ const keygen = defineCommand({
       return 1;
     }
     io.stderr.write(`Wrote ${file}\n`);
-    printRecord(io, pem, { domain, selector, algorithm });
+    printRecord(io, { pem, domain, selector, algorithm });
     if (named?.algorithm !== algorithm) {
       io.stderr.write(
         `The configuration does not name it yet: dkim: [{ selector: ${selector}, algorithm: ${algorithm} }] of ${domain}\n`,
@@ -95,7 +91,7 @@ const record = defineCommand({
   summary: "Print the DNS records of a domain's signing keys",
   synopsis: 'DOMAIN',
   arguments: { min: 1, max: 1 },
-  details: 'One line of a zone file for each key that the configuration names for DOMAIN.',
+  details: 'One record in the form of a zone file for each key that the configuration names for DOMAIN.',
   options: { selector: { value: 'NAME', short: 's', summary: 'only this selector' }, ...configOption },
   examples: ['postern dkim record example.com', 'postern dkim record example.com --selector s1'],
   exitCodes: { 1: 'a key is missing or wrong', ...configExitCode },
@@ -111,10 +107,10 @@ const record = defineCommand({
     for (const { selector, algorithm } of keys) {
       const file = dkimKeyFile(config.certsDir, domain, selector);
       try {
-        printRecord(io, readFileSync(file, 'utf8'), { domain, selector, algorithm });
+        printRecord(io, { pem: readFileSync(file, 'utf8'), domain, selector, algorithm });
       } catch (error) {
         const remedy = `is missing; make it: postern dkim keygen ${domain} --selector ${selector} --algorithm ${algorithm}`;
-        io.stderr.write(`${file} ${errorCode(error) === 'ENOENT' ? remedy : errorMessage(error)}\n`);
+        io.stderr.write(`${file}${errorCode(error) === 'ENOENT' ? ` ${remedy}` : `: ${errorMessage(error)}`}\n`);
         exitCode = 1;
       }
     }

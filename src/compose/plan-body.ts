@@ -6,26 +6,49 @@ import { parseContentType } from '../mail/content-type.ts';
 import { maximumLineLength } from '../mail/fold.ts';
 import { endWithCrlf, repairLineEndings } from '../mail/line-endings.ts';
 import { type TopLevel, walkMime } from '../mail/mime-walk.ts';
-import type { Submission } from '../policy/submission.ts';
+import type { Submission, Via } from '../policy/submission.ts';
 import type { Violation } from '../policy/violation.ts';
 import type { BodyPlanResult } from './body-plan.ts';
+import { attachmentViolations, type BodyParts, composeParts } from './compose-parts.ts';
 import { repairParts } from './repair-parts.ts';
 
 /**
  * Plans the body of a submission. It needs no verdict on the headers, so that both are reported together (D2).
  * @param yieldNow called between two slices of a large body
  * @returns the plan, or violations: NUL, bare CR or LF where they are not to be fixed, 8-bit data inside
- *   multipart/signed, a MIME structure that cannot be re-encoded
+ *   multipart/signed, a MIME structure that cannot be re-encoded, an attachment that cannot be attached
  */
 export async function planBody(submission: Submission, yieldNow?: YieldNow): Promise<BodyPlanResult> {
   const { body, via, fields } = submission;
-  if (body.kind === 'parts') return { ok: false, violations: [] };
+  if (body.kind === 'parts') return planParts(body, { via, yieldNow });
   const facts = await scanBody(body.bytes, yieldNow);
   const violations = octetViolations(facts, via.lineEndings);
   if (violations.length > 0) return { ok: false, violations };
   const lines = facts.bareCr || facts.bareLf ? await repairLineEndings(body.bytes, yieldNow) : body.bytes;
-  const bytes = endWithCrlf(lines);
-  const top = topLevel(fields);
+  return planOctets(endWithCrlf(lines), { top: topLevel(fields), facts, via, yieldNow });
+}
+
+interface PlanContext {
+  readonly via: Via;
+  readonly yieldNow: YieldNow | undefined;
+}
+
+/** D21: the composed body declares itself; only attached messages can still need re-encoding. */
+async function planParts(parts: BodyParts, { via, yieldNow }: PlanContext): Promise<BodyPlanResult> {
+  const violations = attachmentViolations(parts.attachments);
+  if (violations.length > 0) return { ok: false, violations };
+  const { body, top } = await composeParts(parts, via.sessionId);
+  const facts = await scanBody(body, yieldNow);
+  const result = await planOctets(body, { top, facts, via, yieldNow });
+  return result.ok ? { ok: true, plan: { ...top, ...result.plan } } : result;
+}
+
+/** Lets clean octets pass, and has the others repaired. */
+function planOctets(
+  bytes: Buffer,
+  context: PlanContext & { readonly top: TopLevel; readonly facts: BodyFacts },
+): BodyPlanResult | Promise<BodyPlanResult> {
+  const { top, facts, via, yieldNow } = context;
   const clean = !facts.eightBit && facts.longestLine <= maximumLineLength;
   if (clean && !isStructured(top) && !declaresMore(top)) return { ok: true, plan: { body: bytes } };
   const tree = walkMime(bytes, top);

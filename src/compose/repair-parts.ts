@@ -70,7 +70,7 @@ function applyEdits(body: Buffer, edits: readonly Edit[]): Buffer {
   if (edits.length === 0) return body;
   const pieces: Buffer[] = [];
   let copied = 0;
-  for (const edit of [...edits].sort((one, other) => one.start - other.start)) {
+  for (const edit of [...edits].sort((one, other) => one.start - other.start || one.end - other.end)) {
     pieces.push(body.subarray(copied, edit.start), edit.bytes);
     copied = edit.end;
   }
@@ -193,7 +193,7 @@ async function reencode(repair: Repair, part: MimePart, eightBit: boolean): Prom
   const text = type === 'text' || type === 'message';
   let content = repair.body.subarray(part.start, part.end);
   // What is no text has no last line end of its own at the message's end: SMTP put it there.
-  if (!text && part.path === '') content = content.subarray(0, Math.max(0, content.length - 2));
+  if (!text && endsBody(repair, part)) content = content.subarray(0, Math.max(0, content.length - 2));
   const contentType = type === 'text' && eightBit ? withCharset(repair, part) : undefined;
   const { encoding, bytes } = await encodeSmaller(content, { text, yieldNow: repair.yieldNow });
   replaceContent(repair, part, bytes);
@@ -201,8 +201,13 @@ async function reencode(repair: Repair, part: MimePart, eightBit: boolean): Prom
 }
 
 function replaceContent(repair: Repair, part: MimePart, bytes: Buffer): void {
-  const ended = part.path === '' && !endsLine(bytes) ? Buffer.concat([bytes, Buffer.from('\r\n')]) : bytes;
+  const ended = endsBody(repair, part) && !endsLine(bytes) ? Buffer.concat([bytes, Buffer.from('\r\n')]) : bytes;
   repair.edits.push({ start: part.start, end: part.end, bytes: ended });
+}
+
+/** No delimiter, and so no line end of a delimiter, stands behind the part. */
+function endsBody(repair: Repair, part: MimePart): boolean {
+  return part.end === repair.body.length;
 }
 
 function endsLine(bytes: Buffer): boolean {

@@ -1,36 +1,20 @@
 // What the schema cannot say about accounts, credentials and zones (D4a, D50, D65, D67, D93, D99).
 
 import { asciiDomain } from '../mail/domain.ts';
+import { mayStrip } from '../policy/check.ts';
 import { type CompleteContents, http } from './defaults.ts';
 import { type ConfigPath, type Fault, quote } from './fault.ts';
 import { findAccount, repeated, unknownAccount } from './mail-checks.ts';
 import type { AccountEntry, CredentialEntry } from './schema.ts';
 
-// D3, D4a: the message's own fields and the body's description, which nobody may have removed.
-const neverStripped = new Set([
-  'from',
-  'to',
-  'cc',
-  'bcc',
-  'subject',
-  'reply-to',
-  'mime-version',
-  'content-type',
-  'content-transfer-encoding',
-  'content-disposition',
-  'content-id',
-  'content-description',
-  'content-location',
-]);
-
 function credentialFaults(credential: CredentialEntry, path: ConfigPath): Fault[] {
   const sources = (['tokenEnv', 'tokenFile', 'tokenSha256'] as const).filter((key) => credential[key] !== undefined);
   const strip = (credential.strip ?? []).flatMap((name, index) =>
-    neverStripped.has(name.toLowerCase())
+    !mayStrip(name)
       ? [
           {
             path: [...path, 'strip', index],
-            text: `got ${quote(name)}, which is part of the message itself; it cannot be stripped (D4a)`,
+            text: `got ${quote(name)}, which is part of the message itself; it cannot be stripped`,
           },
         ]
       : [],
@@ -53,7 +37,7 @@ function customErrorFaults(customErrors: CustomErrors, plan: string, path: Confi
   const faults: Fault[] = [];
   const { rules = [], errorPage } = customErrors ?? {};
   if (plan === 'free' && rules.length > 0) {
-    faults.push({ path: [...path, 'rules'], text: 'plan free has no Custom Error Rules (D65)', atKey: true });
+    faults.push({ path: [...path, 'rules'], text: 'plan free has no Custom Error Rules', atKey: true });
   }
   for (const [index, rule] of rules.entries()) {
     const octets = Buffer.byteLength(rule.content);
@@ -123,13 +107,13 @@ export function zonesFaults(contents: CompleteContents): Fault[] {
   return [
     ...repeated(zones.map(({ zone, path }) => ({ key: asciiDomain(zone.name) ?? zone.name, path: [...path, 'name'] }))),
     ...repeated(zones.map(({ zone, path }) => ({ key: zone.id.toLowerCase(), path: [...path, 'id'] }))),
-    ...repeated(hostnames.filter(({ path }) => path.at(-1) !== 'name')),
+    ...repeated(hostnames),
     ...repeated(applications),
     ...hostnames
       .filter(({ key }) => apiHosts.has(key))
       .map(({ key, path }) => ({
         path,
-        text: `got ${quote(key)}, which is in http.apiHosts; a zone's hostname may not be (D67)`,
+        text: `got ${quote(key)}, which is in http.apiHosts; a zone's hostname may not be`,
       })),
     ...zones.flatMap(({ zone, path }) => {
       const account = findAccount(contents, zone.account);
@@ -137,10 +121,7 @@ export function zonesFaults(contents: CompleteContents): Fault[] {
       const plan = account.plan ?? 'enterprise';
       const faults = customErrorFaults(zone.customErrors, plan, [...path, 'customErrors']);
       if (plan !== 'free' || !zone.applications?.length) return faults;
-      return [
-        ...faults,
-        { path: [...path, 'applications'], text: 'plan free has no proxy applications (D99)', atKey: true },
-      ];
+      return [...faults, { path: [...path, 'applications'], text: 'plan free has no proxy applications', atKey: true }];
     }),
   ];
 }

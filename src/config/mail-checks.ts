@@ -3,19 +3,17 @@
 import { closest } from '../base/closest.ts';
 import { asciiDomain, isWithinDomain } from '../mail/domain.ts';
 import type { CompleteContents } from './defaults.ts';
-import { type ConfigPath, type Fault, quote } from './fault.ts';
+import { type ConfigPath, type Fault, formatPath, quote } from './fault.ts';
 import { parseRelayUrl } from './relay-url.ts';
 import type { ListenerEntry, RouteEntry } from './schema.ts';
 
-/** Faults of entries whose key (a name, an id) another entry before them has already. */
-export function repeated(
-  entries: readonly { readonly key: string; readonly path: ConfigPath; readonly shown?: string }[],
-): Fault[] {
-  const seen = new Set<string>();
-  return entries.flatMap(({ key, path, shown }) => {
-    if (seen.has(key))
-      return [{ path, text: `got ${quote(shown ?? key)}, which another entry above has; want one of its own` }];
-    seen.add(key);
+/** Faults of entries whose key (a name, an id) an entry before them has already. */
+export function repeated(entries: readonly { readonly key: string; readonly path: ConfigPath }[]): Fault[] {
+  const owners = new Map<string, ConfigPath>();
+  return entries.flatMap(({ key, path }) => {
+    const owner = owners.get(key);
+    if (owner) return [{ path, text: `got ${quote(key)}, which ${formatPath(owner)} has already` }];
+    owners.set(key, path);
     return [];
   });
 }
@@ -86,7 +84,7 @@ function listenerFaults(contents: CompleteContents, listener: ListenerEntry, pat
     return [
       {
         path: [...path, credential === undefined ? 'allowFrom' : 'credential'],
-        text: 'a bounce listener has none (D40a)',
+        text: 'a bounce listener has none',
       },
     ];
   }

@@ -46,6 +46,11 @@ function offsetOf(document: Document, { path, atKey }: Pick<Fault, 'path' | 'atK
   return offset;
 }
 
+function duplicateKey(text: string, offset: number): string {
+  const key = /^[^\s:,}]{1,60}/.exec(text.slice(offset, offset + 60))?.[0] ?? 'a key';
+  return `${key}: this key is given twice in one mapping`;
+}
+
 /**
  * Parses a configuration's text. Duplicate keys, several documents, unknown tags and unresolved aliases are faults;
  * an empty text is an empty mapping.
@@ -61,7 +66,8 @@ export function parseSource(text: string): Source {
   const problems = documents.flatMap((document) => [...document.errors, ...document.warnings]);
   const syntaxFaults = problems.map((problem) => ({
     position: positionAt(problem.pos[0]),
-    text: problem.code === 'DUPLICATE_KEY' ? 'this key is given twice' : problem.message.replaceAll(/\s+/g, ' '),
+    text:
+      problem.code === 'DUPLICATE_KEY' ? duplicateKey(text, problem.pos[0]) : problem.message.replaceAll(/\s+/g, ' '),
   }));
   const [first, second] = documents;
   if (second) {

@@ -11,6 +11,7 @@ import { type FileContents, schema } from './schema.ts';
 interface Node {
   readonly want?: string;
   readonly secret?: boolean;
+  readonly digits?: boolean;
   readonly type?: string;
   readonly enum?: readonly unknown[];
   readonly minItems?: number;
@@ -93,7 +94,7 @@ function wrongValue(place: Place): Fault {
 
 /** What most likely happened: YAML reads bare digits and words as something else. */
 function hintFor(node: Node, value: unknown): string {
-  if (node.type === 'string' && (typeof value === 'number' || typeof value === 'boolean')) return '; put it in quotes';
+  if (node.digits === true && (typeof value === 'number' || typeof value === 'boolean')) return '; put it in quotes';
   if (typeof value === 'string' && node.type === 'array') return '; put it in [ ]';
   return '';
 }

@@ -6,9 +6,16 @@ import { type TProperties, type TSchema, Type } from 'typebox';
 import { asciiDomain } from '../mail/domain.ts';
 import { isPortRange, parseListen, parseNetwork } from './addresses.ts';
 
-/** A text that passes a test; `want` reads behind "want". A `secret` one is never shown in an error. */
-function text(want: string, test: (value: string) => boolean, secret = false) {
-  return Type.Refine(Type.String({ want, secret }), test, () => want);
+/**
+ * A text that passes a test; `want` reads behind "want". A `secret` one is never shown in an error; one that may be of
+ * `digits` alone has to be put in quotes, or YAML takes it for a number.
+ */
+function text(
+  want: string,
+  test: (value: string) => boolean,
+  traits: { readonly secret?: boolean; readonly digits?: boolean } = {},
+) {
+  return Type.Refine(Type.String({ want, ...traits }), test, () => want);
 }
 
 /** An object of just these keys. A `secret` one is never shown in an error, whatever stands in its place. */
@@ -43,9 +50,9 @@ export const boolean = Type.Boolean({ want: 'true or false' });
 export const seconds = integer(1, 7 * day, 'seconds');
 export const octets = integer(1024, 1_073_741_824, 'octets');
 /** Any text of one to 1,024 characters without line ends or other controls. */
-export const words = text('a text', (value) => /^[^\p{Cc}]{1,1024}$/u.test(value));
+export const words = text('a text', (value) => /^[^\p{Cc}]{1,1024}$/u.test(value), { digits: true });
 /** A text of any size and content. */
-export const content = Type.String({ want: 'a text' });
+export const content = Type.String({ want: 'a text', digits: true });
 export const filePath = text('a path', (value) => value !== '' && !value.includes('\0'));
 export const listen = text(
   'an IP address and a port, such as 127.0.0.1:2587 or [::1]:2587 (port 0: a free one)',
@@ -76,7 +83,7 @@ export const portOfTransport = text('a port with its transport, such as tcp/6000
   return ['tcp', 'udp'].includes(value.slice(0, slash)) && isPortRange(value.slice(slash + 1));
 });
 /** D99: a string, never the number that bare digits would be. */
-export const hexId = text('32 hexadecimal digits', (value) => /^[0-9a-f]{32}$/i.test(value));
+export const hexId = text('32 hexadecimal digits', (value) => /^[0-9a-f]{32}$/i.test(value), { digits: true });
 export const uuid = text('a UUID', (value) => /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(value));
 /** D93. */
 export const accountName = text(
@@ -105,9 +112,9 @@ export const charset = text('a character set, such as windows-1252', (value) => 
 export const variableName = text(
   'the name of an environment variable',
   (value) => /^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(value),
-  true,
+  { secret: true },
 );
-export const sha256Hex = text('64 hexadecimal digits', (value) => /^[0-9a-f]{64}$/i.test(value), true);
+export const sha256Hex = text('64 hexadecimal digits', (value) => /^[0-9a-f]{64}$/i.test(value), { secret: true });
 
 /** A URL of one of some schemes, with a host. */
 export function url(...schemes: readonly string[]) {

@@ -166,12 +166,13 @@ function percentDecoded(value: string, section: number): string {
 /**
  * Makes a value ASCII: parameters that are not become those of RFC 2231, anything else that is not becomes `?`.
  * @param value Unicode, unfolded
+ * @param longest parameters with more characters become those of RFC 2231 too, in sections that can be folded
  */
-export function encodeParameters(value: string): string {
+export function encodeParameters(value: string, longest = Number.POSITIVE_INFINITY): string {
   let written = '';
   let copied = 0;
   for (const parameter of readParameters(value)) {
-    if (!hasNonAscii(parameter.value)) continue;
+    if (!hasNonAscii(parameter.value) && parameter.value.length <= longest) continue;
     const name = parameter.name.replace(/\*.*$/, '');
     written += value.slice(copied, parameter.start) + extendedParameter(name, parameter.value).join('; ');
     copied = parameter.end;

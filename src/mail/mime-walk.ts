@@ -62,8 +62,8 @@ export const maximumDepth = 50;
 export const maximumParts = 10_000;
 /** A Content-Type or Content-Transfer-Encoding is read no further than this, in octets. */
 const longestFieldRead = 65_536;
-/** RFC 2046 §5.1.1 allows 70 octets; more are let pass, but a line longer than this is no delimiter. */
-const longestDelimiterLine = 998;
+/** RFC 2046 §5.1.1 allows 70 octets; more are let pass as long as a line can hold them. */
+const longestBoundary = 990;
 
 const CR = 13;
 const LF = 10;
@@ -85,9 +85,8 @@ interface Delimiter {
 
 interface Walk {
   readonly body: Buffer;
-  /** Open boundaries by delimiter line (`--b`) and close line (`--b--`), the innermost last. */
-  readonly open: Map<string, { readonly level: number; readonly close: boolean }[]>;
-  levels: number;
+  /** Open boundaries without their hyphens, the innermost last. */
+  readonly open: Buffer[];
   parts: number;
   unwalkedFrom: number | undefined;
 }
@@ -120,7 +119,7 @@ interface Place {
  * @param top the message's own Content-Type and Content-Transfer-Encoding
  */
 export function walkMime(body: Buffer, top: TopLevel): MimeTree {
-  const walk: Walk = { body, open: new Map(), levels: 0, parts: 0, unwalkedFrom: undefined };
+  const walk: Walk = { body, open: [], parts: 0, unwalkedFrom: undefined };
   const { part } = walkContent(walk, {
     path: '',
     depth: 0,
@@ -140,7 +139,8 @@ function isIdentity(transferEncoding: string): boolean {
 
 function describe(type: string | undefined, encoding: string | undefined, fallback: ContentType): Description {
   return {
-    contentType: type === undefined ? fallback : parseContentType(type),
+    // RFC 5322 §2.2.3: folds are no part of a value, least of all of a boundary.
+    contentType: type === undefined ? fallback : parseContentType(type.replace(/[\r\n]/g, '')),
     typeDeclared: type !== undefined,
     transferEncoding: encoding === undefined ? '' : tokenOf(encoding),
   };
@@ -162,7 +162,7 @@ function walkContent(walk: Walk, place: Place): Entity {
     return isIdentity(transferEncoding) ? walkEmbedded(walk, place) : walkLeaf(walk, place, true);
   }
   const boundary = contentType.parameters.get('boundary')?.replace(/[ \t]+$/, '') ?? '';
-  if (boundary === '' || boundary.length > longestDelimiterLine - 4) return walkLeaf(walk, { ...place, signed }, true);
+  if (boundary === '' || boundary.length > longestBoundary) return walkLeaf(walk, { ...place, signed }, true);
   return walkMultipart(walk, { ...place, signed }, boundary);
 }
 
@@ -193,9 +193,7 @@ function walkEmbedded(walk: Walk, place: Place): Entity {
 }
 
 function walkMultipart(walk: Walk, place: Place, boundary: string): Entity {
-  const level = walk.levels;
-  openBoundary(walk, boundary, level);
-  walk.levels += 1;
+  const level = walk.open.push(Buffer.from(boundary, 'latin1')) - 1;
   const children: MimePart[] = [];
   const fallback = place.described.contentType.subtype === 'digest' ? embeddedMessage : plainText;
   let delimiter = nextDelimiter(walk, place.start);
@@ -217,8 +215,7 @@ function walkMultipart(walk: Walk, place: Place, boundary: string): Entity {
     children.push(child.part);
     delimiter = child.delimiter;
   }
-  closeBoundary(walk, boundary);
-  walk.levels -= 1;
+  walk.open.pop();
   if (delimiter.level === level) {
     const start = delimiter.next;
     delimiter = nextDelimiter(walk, start);
@@ -261,62 +258,65 @@ function contentEnd(body: Buffer, start: number, delimiter: Delimiter): number {
   return Math.max(start, end);
 }
 
-function openBoundary(walk: Walk, boundary: string, level: number): void {
-  for (const [line, close] of [
-    [`--${boundary}`, false],
-    [`--${boundary}--`, true],
-  ] as const) {
-    const holders = walk.open.get(line);
-    if (holders) holders.push({ level, close });
-    else walk.open.set(line, [{ level, close }]);
-  }
-}
-
-function closeBoundary(walk: Walk, boundary: string): void {
-  for (const line of [`--${boundary}`, `--${boundary}--`]) {
-    const holders = walk.open.get(line);
-    holders?.pop();
-    if (holders?.length === 0) walk.open.delete(line);
-  }
-}
-
 /** Finds the next line that delimits an open boundary, at or behind `from`, which is the start of a line. */
 function nextDelimiter(walk: Walk, from: number): Delimiter {
   const { body } = walk;
   const atEnd: Delimiter = { level: -1, close: false, lineStart: body.length, next: body.length };
-  if (walk.levels === 0) return atEnd;
+  if (walk.open.length === 0) return atEnd;
   let lineStart = from;
   if (body[from] !== HYPHEN || body[from + 1] !== HYPHEN) lineStart = nextCandidate(body, from);
   while (lineStart >= 0) {
-    const newline = body.indexOf(LF, lineStart);
-    const next = newline < 0 ? body.length : newline + 1;
-    const match = delimiterAt(walk, lineStart, next);
-    if (match) return { ...match, lineStart, next };
-    // The candidate's own line end may begin the next one.
-    lineStart = newline < 0 ? -1 : nextCandidate(body, newline);
+    const match = delimiterAt(walk, lineStart);
+    if (match) return { ...match, lineStart };
+    lineStart = nextCandidate(body, lineStart + 2);
   }
   return atEnd;
 }
 
+/** Octets looked at here before the native search is asked, whose call costs as much. */
+const nearby = 64;
+
+/** The next line start at or behind `from`, but not `from` itself, where two hyphens stand; -1 where none is. */
 function nextCandidate(body: Buffer, from: number): number {
-  const found = body.indexOf('\n--', from, 'latin1');
+  const far = Math.min(from + nearby, body.length);
+  // The attack: a body of nothing but lines of hyphens, each of them a candidate.
+  for (let index = from; index < far; index += 1) {
+    if (body[index] === LF && body[index + 1] === HYPHEN && body[index + 2] === HYPHEN) return index + 1;
+  }
+  const found = body.indexOf('\n--', far, 'latin1');
   return found < 0 ? -1 : found + 1;
 }
 
-function delimiterAt(
-  walk: Walk,
-  start: number,
-  next: number,
-): { readonly level: number; readonly close: boolean } | undefined {
-  let end = next;
-  while (end > start && isLineBlank(walk.body[end - 1])) end -= 1;
-  // A prefix of a boundary is another line, a boundary that is a prefix of this line another boundary: whole lines only.
-  if (end - start > longestDelimiterLine) return undefined;
-  return walk.open.get(walk.body.toString('latin1', start, end))?.at(-1);
+/** Tells which open boundary the line at `start`, which begins with two hyphens, delimits; the innermost if several. */
+function delimiterAt(walk: Walk, start: number): Omit<Delimiter, 'lineStart'> | undefined {
+  const { body, open } = walk;
+  for (let level = open.length - 1; level >= 0; level -= 1) {
+    const boundary = open[level];
+    if (!boundary || !standsAt(body, boundary, start + 2)) continue;
+    const behind = start + 2 + boundary.length;
+    // A boundary that is a prefix of another is another boundary: nothing but white space may follow.
+    const next = lineEndBehindBlanks(body, behind);
+    if (next > 0) return { level, close: false, next };
+    if (body[behind] !== HYPHEN || body[behind + 1] !== HYPHEN) continue;
+    const nextBehindClose = lineEndBehindBlanks(body, behind + 2);
+    if (nextBehindClose > 0) return { level, close: true, next: nextBehindClose };
+  }
+  return undefined;
 }
 
-function isLineBlank(octet: number | undefined): boolean {
-  return octet === LF || octet === CR || octet === SPACE || octet === TAB;
+function standsAt(body: Buffer, octets: Buffer, offset: number): boolean {
+  for (let index = 0; index < octets.length; index += 1) {
+    if (body[offset + index] !== octets[index]) return false;
+  }
+  return true;
+}
+
+/** The first octet behind the line when only white space is left of it (RFC 2046 §5.1.1: transport-padding); else 0. */
+function lineEndBehindBlanks(body: Buffer, from: number): number {
+  let index = from;
+  while (body[index] === SPACE || body[index] === TAB || body[index] === CR) index += 1;
+  if (index >= body.length) return body.length;
+  return body[index] === LF ? index + 1 : 0;
 }
 
 interface EntityStart {
@@ -371,7 +371,7 @@ function emptyLineLength(body: Buffer, position: number): number {
 function fieldAt(walk: Walk, position: number): MimeField | undefined {
   const { body } = walk;
   let lineEnd = lineEndAt(body, position);
-  if (body[position] === HYPHEN && body[position + 1] === HYPHEN && delimiterAt(walk, position, lineEnd)) {
+  if (body[position] === HYPHEN && body[position + 1] === HYPHEN && delimiterAt(walk, position)) {
     return undefined;
   }
   const colon = body.subarray(position, lineEnd).indexOf(COLON);
@@ -391,7 +391,7 @@ function lineEndAt(body: Buffer, from: number): number {
 /** Lists the fields of a part's header section in their order; none for the root. */
 export function fieldsOf(body: Buffer, part: MimePart): readonly MimeField[] {
   const fields: MimeField[] = [];
-  const walk: Walk = { body, open: new Map(), levels: 0, parts: 0, unwalkedFrom: undefined };
+  const walk: Walk = { body, open: [], parts: 0, unwalkedFrom: undefined };
   let position = part.header.start;
   while (position < part.header.end) {
     const field = fieldAt(walk, position);

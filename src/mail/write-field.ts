@@ -58,6 +58,9 @@ function encodeUris(text: string, used: number): string {
   return hasNonAscii(percent) ? encodeAddresses(percent, { used, phrasesOnly: true }) : percent;
 }
 
+/** A parameter with more characters is cut into sections where a line would be too long; boundaries are shorter. */
+const longestParameter = 200;
+
 /** A word that does not even fit behind one blank on a line of its own. */
 function isTooLong(word: string): boolean {
   return word.length >= maximumLineLength;
@@ -66,7 +69,9 @@ function isTooLong(word: string): boolean {
 /** Folds a field with a run of over 998 octets without white space (D12). */
 function foldLong(name: string, text: string, kind: FieldKind): string {
   const used = name.length + 2;
-  const folded = kind === 'uris' ? foldInsideBrackets(name, text) : undefined;
+  let folded: string | undefined;
+  if (kind === 'uris') folded = foldInsideBrackets(name, text);
+  else if (kind === 'parameters') folded = foldField(name, encodeParameters(text, longestParameter));
   if (folded !== undefined) return folded;
   if (kind === 'addresses' || kind === 'phrases') {
     const encoded = encodeAddresses(text, { used, phrasesOnly: kind === 'phrases' });

@@ -88,8 +88,8 @@ function notAllowed(name: string, row: HeaderRow | undefined): FieldViolation {
       : row.overSmtp === 'trace'
         ? 'is set by the platform; only a trusted hop may bring its own'
         : row.class === 'mime'
-          ? 'describes the body and cannot be set as a header'
-          : 'is set by the platform and cannot be set';
+          ? 'describes the body and cannot be given as a header'
+          : 'is set by the platform and cannot be given';
   return { rank: ruleRank.class, code: 'E_HEADER_NOT_ALLOWED', message: `${shown(name)} ${reason}` };
 }
 

@@ -12,8 +12,6 @@ const TAB = 9;
 /** Octets looked at at once; the scratch for canonical octets is of this size. */
 const blockSize = 65_536;
 const scratch = Buffer.allocUnsafe(blockSize);
-const twoBlanks = Buffer.from('  ');
-const blankAtLineEnd = Buffer.from(' \r');
 const lineEnd = Buffer.from('\r\n');
 
 /** Over this many octets a body is hashed in slices, with turns for others between them. */
@@ -69,14 +67,21 @@ function contentEnd(body: Buffer): number {
   return end;
 }
 
-/** Tells whether a block has no white space that relaxed canonicalisation would change. */
+/** Tells whether a block has no white space that relaxed canonicalisation would change, and does not end with any. */
 function isCanonical(block: Buffer): boolean {
-  return (
-    !block.includes(TAB) &&
-    !block.includes(twoBlanks) &&
-    !block.includes(blankAtLineEnd) &&
-    block[block.length - 1] !== SPACE
-  );
+  if (block.includes(TAB)) return false;
+  // Base64 has no blanks at all, and the native search says so ten times faster than the loop.
+  let index = block.indexOf(SPACE);
+  if (index < 0) return true;
+  const last = block.length - 1;
+  if (block[last] === SPACE) return false;
+  for (; index < last; index += 1) {
+    if (block[index] !== SPACE) continue;
+    index += 1;
+    const next = block[index];
+    if (next === SPACE || next === CR) return false;
+  }
+  return true;
 }
 
 /**

@@ -226,6 +226,14 @@ test('keywords keep their commas', () => {
   expect(writeField('Keywords', 'red, grün, blue', 'phrases')).toBe('Keywords: red, =?utf-8?B?Z3LDvG4=?=, blue\r\n');
 });
 
+test('a parameter that no line can hold is cut into sections', async () => {
+  const filename = `${'f'.repeat(1200)}.pdf`;
+  const field = writeField('Content-Disposition', `attachment; filename="${filename}"; size=1`, 'parameters');
+  expect(longest(field)).toBeLessThanOrEqual(78);
+  const parsed = await simpleParser(`Content-Type: application/pdf\r\n${field}\r\nx\r\n`);
+  expect(parsed.attachments[0]?.filename).toBe(filename);
+});
+
 test('fields are folded by octets where UTF-8 stays', () => {
   const field = foldField('To', `${'ä'.repeat(30)}@example.com, ${'ö'.repeat(30)}@example.com`);
   expect(field && lines(field).map((line) => Buffer.byteLength(line))).toEqual([77, 73]);

@@ -1,18 +1,14 @@
-// Messages as the policy hands them on, built from raw text for the tests of composing and signing. No rule is judged
-// here: what the test writes is what was admitted.
+// Messages as the policy hands them on, built from raw text for the tests of composing and signing.
 
 import { createSecretKey } from 'node:crypto';
 import type { Account, Credential } from '../../src/accounts/account.ts';
 import { compose, type Platform } from '../../src/compose/compose.ts';
 import type { Message } from '../../src/compose/message.ts';
 import { planBody } from '../../src/compose/plan-body.ts';
-import { readRaw } from '../../src/compose/raw-text.ts';
 import type { Envelope } from '../../src/mail/envelope.ts';
-import type { HeaderField } from '../../src/mail/header-field.ts';
 import { readMessage } from '../../src/mail/header-reader.ts';
-import { decodeWords } from '../../src/mail/header-text.ts';
-import type { Checked, CheckedField, MimeFieldName } from '../../src/policy/checked.ts';
-import { findHeader } from '../../src/policy/header-catalogue.ts';
+import { check } from '../../src/policy/check.ts';
+import type { Checked } from '../../src/policy/checked.ts';
 import type { Submission, Via } from '../../src/policy/submission.ts';
 
 /** What a test sets apart from the raw message. */
@@ -50,7 +46,14 @@ export function submissionOf(raw: string | Buffer, circumstances: Circumstances 
     id: 'a1'.repeat(16),
     name: 'dev',
     plan: 'enterprise',
-    sendingDomains: [{ name: 'example.com', subdomains: true, dkim: [{ selector: 's1', algorithm: 'rsa' }] }],
+    sendingDomains: [
+      {
+        name: 'example.com',
+        subdomains: true,
+        dkim: [{ selector: 's1', algorithm: 'rsa' }],
+        ...(circumstances.returnPathDomain === undefined ? {} : { returnPathDomain: circumstances.returnPathDomain }),
+      },
+    ],
     limits: {},
     showClientAddress: true,
     tlsRequiredNo: false,
@@ -83,52 +86,11 @@ export function submissionOf(raw: string | Buffer, circumstances: Circumstances 
   };
 }
 
-function checkedField({ name, rawBytes }: HeaderField, legacyCharset: string): CheckedField {
-  const row = findHeader(name.toLowerCase());
-  const text = readRaw(rawBytes, legacyCharset);
-  return { name: row && !row.name.endsWith('*') ? row.name : name, text, decoded: decodeWords(text), rawBytes };
-}
-
-/** The submission as admitted. */
-export function checkedOf(submission: Submission, circumstances: Circumstances = {}): Checked {
-  const read = submission.fields.map((field) => checkedField(field, submission.via.legacyCharset));
-  const find = (name: string): CheckedField | undefined => read.find((field) => field.name === name);
-  const from = find('From');
-  if (!from) throw new Error('The test message has no From');
-  const optional = { to: find('To'), cc: find('Cc'), replyTo: find('Reply-To'), subject: find('Subject') };
-  const given = Object.fromEntries(Object.entries(optional).filter(([, field]) => field !== undefined));
-  const mime: { [Name in MimeFieldName]?: CheckedField } = {};
-  const custom: CheckedField[] = [];
-  for (const field of read) {
-    const lowerName = field.name.toLowerCase();
-    const row = findHeader(lowerName);
-    if (isMimeField(lowerName)) mime[lowerName] = field;
-    else if (row?.overSmtp === 'custom') custom.push(field);
-  }
-  const domain = /@([^>\s]+)/.exec(from.text)?.[1] ?? '';
-  return {
-    submission,
-    lifted: { from, ...given },
-    from: { address: /[^<\s]+@[^>\s]+/.exec(from.text)?.[0] ?? '', domain },
-    sendingDomain: {
-      name: 'example.com',
-      subdomains: true,
-      dkim: [{ selector: 's1', algorithm: 'rsa' }],
-      ...(circumstances.returnPathDomain === undefined ? {} : { returnPathDomain: circumstances.returnPathDomain }),
-    },
-    custom,
-    mime,
-    trace: submission.fields.filter((field) => field.name.toLowerCase() === 'received'),
-    stripped: [],
-    usage: { allowlisted: 0, bytes: 0 },
-  };
-}
-
-function isMimeField(lowerName: string): lowerName is MimeFieldName {
-  return (
-    lowerName === 'mime-version' ||
-    /^content-(?:type|transfer-encoding|disposition|id|description|location)$/.test(lowerName)
-  );
+/** The submission as the policy admits it. */
+export function checkedOf(submission: Submission): Checked {
+  const result = check(submission, { sendingDomain: (account) => account.sendingDomains[0] });
+  if (!result.ok) throw new Error(result.violations.map(({ code, message }) => `${code}: ${message}`).join('; '));
+  return result.checked;
 }
 
 /** The raw message composed at `noon` as `messageUuid`. */
@@ -137,7 +99,7 @@ export async function composeRaw(raw: string | Buffer, circumstances: Circumstan
   const planned = await planBody(submission);
   if (!planned.ok) throw new Error(planned.violations.map(({ message }) => message).join('; '));
   const context = { id: messageUuid, nowMs: noon, hostname: 'mx.platform.example', platform };
-  return compose(checkedOf(submission, circumstances), planned.plan, context);
+  return compose(checkedOf(submission), planned.plan, context);
 }
 
 /** The composed message's octets, unsigned. */

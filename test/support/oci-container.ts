@@ -131,10 +131,10 @@ export async function runContainer(image: BuiltImage, options: RunOptions): Prom
       address,
       output: () => output,
       exec: (args, env = {}) => {
-        // crun takes the given environment in place of the container's, so that is given too.
+        // crun takes root and the given environment in place of the container's own, so these are given too.
         const added = Object.entries({ ...options.env, ...env }).map(([name, value]) => `${name}=${value}`);
         const settings = [...image.config.Env, ...added].flatMap((setting) => ['--env', setting]);
-        const [execProgram, ...execArgs] = crun('exec', ...settings, id, ...args);
+        const [execProgram, ...execArgs] = crun('exec', '--user', `${user.uid}:${user.gid}`, ...settings, id, ...args);
         return execute(execProgram, execArgs);
       },
       stop: async (signal, timeoutMs) => {

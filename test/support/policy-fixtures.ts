@@ -97,6 +97,10 @@ export function smtpHeadersUtf8(lines: readonly string[], options: SubmissionOpt
   return smtpSubmission(Buffer.from(['From: app@example.com', ...lines, '', 'Hi', ''].join('\r\n')), options);
 }
 
+function escapePointer(name: string): string {
+  return name.replaceAll('~', '~0').replaceAll('/', '~1');
+}
+
 /** A submission as the REST door makes it: the message's own fields, then custom headers. */
 export function restSubmission(
   headers: readonly (readonly [string, string])[],
@@ -106,7 +110,6 @@ export function restSubmission(
     ['Subject', 'Hi'],
   ],
 ): Submission {
-  const pointer = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1');
   return {
     ...frame({ via: { kind: 'rest', protocol: 'HTTP' }, reversePath: 'app@example.com' }),
     fields: [
@@ -118,7 +121,7 @@ export function restSubmission(
       ...headers.map(([name, value]) => ({
         name,
         rawBytes: Buffer.from(value),
-        pointer: `/headers/${pointer(name)}`,
+        pointer: `/headers/${escapePointer(name)}`,
         ...(value.isWellFormed() ? {} : { fault: 'lone-surrogate' as const }),
       })),
     ],

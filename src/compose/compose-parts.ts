@@ -1,0 +1,123 @@
+// The MIME tree of a message handed over as parts (D21): text and HTML as alternatives, inline attachments related to the
+// HTML, attachments mixed. nodemailer composes the octets; the message's own header fields are ours.
+
+import MimeNode from 'nodemailer/lib/mime-node';
+import { parseContentType } from '../mail/content-type.ts';
+import { readMessage } from '../mail/header-reader.ts';
+import { endWithCrlf } from '../mail/line-endings.ts';
+import type { TopLevel } from '../mail/mime-walk.ts';
+import type { Attachment, SubmissionBody } from '../policy/submission.ts';
+import type { Violation } from '../policy/violation.ts';
+import { readRaw } from './raw-text.ts';
+
+/** The parts of a message. */
+export type BodyParts = Extract<SubmissionBody, { readonly kind: 'parts' }>;
+
+/** A composed body with what its header section says of it. */
+export interface ComposedParts {
+  /** CRLF throughout, ends with CRLF. 7-bit, but for attached messages, which are as they were given. */
+  readonly body: Buffer;
+  readonly top: Required<TopLevel>;
+}
+
+const token = /^[A-Za-z0-9!#$&^_.+-]{1,127}$/;
+const printable = /^[ -~]*$/;
+
+/** What is wrong with the attachments: a media type that is none, or one that cannot be attached, a Content-ID that is none. */
+export function attachmentViolations(attachments: readonly Attachment[]): readonly Violation[] {
+  const violations: Violation[] = [];
+  attachments.forEach(({ contentType, contentId }, index) => {
+    const pointer = `/attachments/${index}`;
+    const { type, subtype } = parseContentType(contentType);
+    if (!printable.test(contentType) || !token.test(type) || !token.test(subtype)) {
+      const message = `${JSON.stringify(contentType.slice(0, 100))} is no media type such as application/pdf`;
+      violations.push({ code: 'E_VALIDATION_ERROR', message, pointer: `${pointer}/type` });
+    } else if (type === 'multipart') {
+      const message = `${type}/${subtype} cannot be attached: only a message has parts (RFC 2045 §6.4)`;
+      violations.push({ code: 'E_VALIDATION_ERROR', message, pointer: `${pointer}/type` });
+    }
+    if (contentId !== undefined && !/^[!-;=?-~]{1,900}$/.test(bareId(contentId))) {
+      const message = `${JSON.stringify(contentId.slice(0, 100))} is no Content-ID such as logo@example.com`;
+      violations.push({ code: 'E_VALIDATION_ERROR', message, pointer: `${pointer}/content_id` });
+    }
+  });
+  return violations;
+}
+
+function bareId(contentId: string): string {
+  return contentId.startsWith('<') && contentId.endsWith('>') ? contentId.slice(1, -1) : contentId;
+}
+
+/**
+ * Composes the parts.
+ * @param boundary what makes the boundaries of this message unlike any text in it: a random id
+ */
+export async function composeParts(parts: BodyParts, boundary: string): Promise<ComposedParts> {
+  const root = treeOf(parts, {
+    baseBoundary: boundary,
+    newline: 'win',
+    // The content is in memory, always: no content may make nodemailer open a file or a URL.
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
+  const { fields, body } = readMessage(await root.build());
+  const value = (name: string): string => {
+    const field = fields.find((field) => field.name.toLowerCase() === name);
+    return field ? readRaw(field.rawBytes, 'utf-8') : '';
+  };
+  const transferEncoding = value('content-transfer-encoding') || '7bit';
+  return { body: endWithCrlf(body), top: { contentType: value('content-type'), transferEncoding } };
+}
+
+/** Adds a node to a parent, or makes it the root. */
+type Place = (contentType: string) => MimeNode;
+
+function treeOf(parts: BodyParts, options: NonNullable<ConstructorParameters<typeof MimeNode>[1]>): MimeNode {
+  const { text, html } = parts;
+  const related = html === undefined ? [] : parts.attachments.filter(({ disposition }) => disposition === 'inline');
+  const mixed = parts.attachments.filter((attachment) => !related.includes(attachment));
+  const atRoot: Place = (contentType) => new MimeNode(contentType, options);
+  const alternatives = (place: Place): MimeNode => {
+    if (text === undefined || html === undefined) return contentOf(place);
+    const node = place('multipart/alternative');
+    addText(under(node), { type: 'plain', text });
+    addHtml(under(node), html, related);
+    return node;
+  };
+  const contentOf = (place: Place): MimeNode =>
+    html === undefined ? addText(place, { type: 'plain', text: text ?? '' }) : addHtml(place, html, related);
+  if (mixed.length === 0) return alternatives(atRoot);
+  const root = atRoot('multipart/mixed');
+  alternatives(under(root));
+  for (const attachment of mixed) addAttachment(root, attachment);
+  return root;
+}
+
+function under(parent: MimeNode): Place {
+  return (contentType) => parent.createChild(contentType);
+}
+
+function addText(place: Place, content: { readonly type: 'plain' | 'html'; readonly text: string }): MimeNode {
+  return place(`text/${content.type}; charset=utf-8`).setContent(content.text.toWellFormed());
+}
+
+function addHtml(place: Place, html: string, related: readonly Attachment[]): MimeNode {
+  if (related.length === 0) return addText(place, { type: 'html', text: html });
+  const node = place('multipart/related; type="text/html"');
+  addText(under(node), { type: 'html', text: html });
+  for (const attachment of related) addAttachment(node, attachment);
+  return node;
+}
+
+const control = /[\x00-\x1f\x7f]/g;
+
+function addAttachment(parent: MimeNode, attachment: Attachment): void {
+  const { content, contentType, disposition, contentId } = attachment;
+  const filename = attachment.filename?.toWellFormed().replace(control, ' ');
+  const node = parent.createChild(contentType, filename === undefined ? {} : { filename });
+  node.setHeader('Content-Disposition', disposition);
+  if (contentId !== undefined) node.setHeader('Content-ID', `<${bareId(contentId)}>`);
+  // RFC 2046 §5.2.1: a message is never encoded itself. Of everything else base64 keeps each octet.
+  if (!/^message\//i.test(contentType)) node.setHeader('Content-Transfer-Encoding', 'base64');
+  node.setContent(content);
+}

@@ -1,0 +1,125 @@
+// Writes docs/errors.md from the tables, so that the page and the doors cannot disagree.
+
+import {
+  type HeaderClass,
+  type HeaderRow,
+  headerCatalogue,
+  type OverSmtp,
+  type ValueRule,
+} from './header-catalogue.ts';
+import { MAX_RECEIVED } from './judge.ts';
+import { type Rejection, rejections } from './rejections.ts';
+import { headerLimits } from './value-rules.ts';
+
+type Row = readonly string[];
+
+function cell(text: string): string {
+  return text.replaceAll('|', '\\|').replaceAll('<', '&lt;');
+}
+
+function table(head: Row, rows: readonly Row[]): string {
+  const line = (cells: Row): string => `| ${cells.join(' | ')} |`;
+  return [line(head), line(head.map(() => '---')), ...rows.map((row) => line(row.map(cell)))].join('\n');
+}
+
+const classTitles = {
+  platform: 'Set by the platform',
+  mime: 'Describing the body',
+  'first-class': 'Fields of their own',
+  allowlisted: 'Allowlisted',
+  extension: 'X- headers',
+} as const satisfies Record<HeaderClass, string>;
+
+const classTexts = {
+  platform:
+    'These cannot be set or overridden. By REST, in `headers`, each is E_HEADER_NOT_ALLOWED; what a MIME message with one meets is in the table.',
+  mime: 'A MIME message brings these along; by REST, in `headers`, each is E_HEADER_NOT_ALLOWED.',
+  'first-class': 'By REST, in `headers`, each is E_HEADER_USE_API_FIELD; a MIME message carries them as headers.',
+  allowlisted: `At most ${headerLimits.allowlisted} of these. They leave in the casing of this table.`,
+  extension: 'Any number, within the size of all custom headers.',
+} as const satisfies Record<HeaderClass, string>;
+
+const overSmtpTexts = {
+  lifted: 'taken as the message’s own',
+  mime: 'kept as the body’s description',
+  replaced: 'left out, the platform writes its own',
+  trace: `refused; kept from a trusted hop, of which at most ${MAX_RECEIVED}`,
+  refused: 'refused: E_HEADER_NOT_ALLOWED',
+  custom: 'judged like by REST',
+} as const satisfies Record<OverSmtp, string>;
+
+function valueText(rule: ValueRule): string {
+  if (rule.kind === 'free') return 'free';
+  if (rule.kind === 'one-of') return `one of ${rule.values.join(', ')} (case does not matter)`;
+  return rule.kind === 'exactly' ? `exactly ${rule.value}` : '<https://...> and <mailto:...> URIs';
+}
+
+const signedTexts = { oversigned: 'always', 'if-present': 'if present', no: 'no' } as const;
+
+function headerTable(headerClass: HeaderClass): string {
+  const rows: readonly HeaderRow[] = Object.values(headerCatalogue).filter((row) => row.class === headerClass);
+  const lines = rows.map((row) => [
+    row.name,
+    row.apiField ?? row.group,
+    row.standard,
+    row.overSmtp === 'custom' ? valueText(row.value) : '-',
+    overSmtpTexts[row.overSmtp],
+    signedTexts[row.signed],
+    row.about,
+  ]);
+  const second = headerClass === 'first-class' ? 'API field' : 'Group';
+  const head = ['Header', second, 'Standard', 'Value', 'In a MIME message', 'Signed', 'About'];
+  return `### ${classTitles[headerClass]}\n\n${classTexts[headerClass]}\n\n${table(head, lines)}`;
+}
+
+function rejectionTable(): string {
+  const lines = Object.entries<Rejection>(rejections).map(([code, row]) => [
+    code,
+    row.when,
+    row.remedy,
+    `${row.smtpCode} ${row.enhanced}`,
+    `${row.httpStatus}, ${row.number}`,
+  ]);
+  return table(['Token', 'When', 'What to do', 'SMTP', 'REST (status, code)'], lines);
+}
+
+/** Renders the page: every token with its answers, every limit, every header of the catalogue. Markdown. */
+export function renderRejections(): string {
+  const classes = Object.keys(classTitles).filter((key): key is HeaderClass => key in classTitles);
+  return `# Why a message is refused
+
+This page is written from the program's own tables; \`npm test\` fails when the two differ. A message is refused whole, with
+every reason at once: collected fields first, then the sender, then the headers in the order of the text, then the limits
+over all. By SMTP the reasons are the lines of one reply, each beginning with its token; the reply's code is the first
+reason's. By REST they are the items of \`errors\`, and the HTTP status is the first one's.
+
+## Tokens
+
+${rejectionTable()}
+
+## Limits
+
+A value exactly at its limit is accepted. Bytes are bytes of UTF-8 of the decoded form: unfolded, trimmed of blanks and tabs,
+encoded-words (RFC 2047) decoded.
+
+${table(
+  ['What', 'Limit'],
+  [
+    ['Name of a header', `${headerLimits.nameBytes} bytes`],
+    ['Value of a custom header', `${headerLimits.valueBytes} bytes`],
+    ['Allowlisted headers, X- headers not counted', String(headerLimits.allowlisted)],
+    [
+      'All custom headers: sum of name + 2 + value + 2, X- headers and allowlisted ones together',
+      `${headerLimits.totalBytes} bytes`,
+    ],
+    ['One header name', 'once, compared without case'],
+  ],
+)}
+
+## Headers
+
+A header that is on no table below and does not begin with X- is E_HEADER_NOT_ALLOWED.
+
+${classes.map(headerTable).join('\n\n')}
+`;
+}

@@ -1,0 +1,322 @@
+// The command line as a person meets it: `node src/main.ts` run for real.
+
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { createAccounts } from '../../src/accounts/create-accounts.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { openDatabase } from '../../src/base/database.ts';
+import { UsageError } from '../../src/base/errors.ts';
+import { commands } from '../../src/cli/commands.ts';
+import { runCommandLine } from '../../src/cli/run.ts';
+import { parseSpan } from '../../src/cli/token.ts';
+import { loadConfig } from '../../src/config.ts';
+import { type CliResult, runCli } from '../support/run-cli.ts';
+import { scratchFolder } from '../support/scratch.ts';
+
+const timeout = 60_000;
+
+function ownFolders() {
+  const folder = scratchFolder();
+  return { folder, env: { POSTERN_DATA_DIR: join(folder, 'data'), POSTERN_CERTS_DIR: join(folder, 'certs') } };
+}
+
+/** Runs a command line in this process: for the many that only print help or a fault of usage. */
+async function runHere(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<CliResult> {
+  const written = { stdout: '', stderr: '' };
+  const into = (name: 'stdout' | 'stderr') => ({
+    write: (text: string) => {
+      written[name] += text;
+    },
+  });
+  const io = { stdout: into('stdout'), stderr: into('stderr'), env, cwd: process.cwd() };
+  return { exitCode: await runCommandLine(args, io), ...written };
+}
+
+describe('help and usage', { timeout }, () => {
+  test('help and a fault of usage by the program itself', async () => {
+    const help = await runCli(['help', 'token', 'create']);
+    expect(help).toEqual(await runHere(['token', 'create', '--help']));
+    expect(await runCli(['tokn'])).toEqual(await runHere(['tokn']));
+    expect((await runCli(['tokn'])).exitCode).toBe(64);
+  });
+
+  test('--version is that of package.json', async () => {
+    const [, version = ''] = /"version": "([^"]+)"/.exec(readFileSync('package.json', 'utf8')) ?? [];
+    expect(await runCli(['--version'])).toEqual({ exitCode: 0, stdout: `postern ${version}\n`, stderr: '' });
+  });
+
+  test.each([
+    [['--help'], 'Usage: postern COMMAND'],
+    [['help'], 'Usage: postern COMMAND'],
+    [['token', '--help'], 'Usage: postern token COMMAND'],
+    [['help', 'token', 'create'], 'Usage: postern token create'],
+    [['token', 'create', '--help'], '--credential C'],
+    [['token', 'list', '-h'], '--all'],
+    [['token', 'revoke', '--help'], 'Usage: postern token revoke [options] ID'],
+    [['dkim', '--help'], 'Usage: postern dkim COMMAND'],
+    [['dkim', 'keygen', '--help'], '--algorithm NAME'],
+    [['dkim', 'record', '--help'], 'Usage: postern dkim record [options] DOMAIN'],
+    [['config', '--help'], 'Usage: postern config COMMAND'],
+    [['config', 'check', '--help'], 'Usage: postern config check [options] [FILE]'],
+    [['config', 'show', '--help'], 'Usage: postern config show [options] [FILE]'],
+  ])('%j', async (args, wanted) => {
+    const { exitCode, stdout, stderr } = await runHere(args);
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+    expect(stdout).toContain(wanted);
+    if (!wanted.includes('COMMAND'))
+      expect(stdout).toMatch(/Options:[^]*Examples:\n {2}postern [^]*Exit codes:\n {2}0 {3}done/);
+  });
+
+  test.each([
+    [['tokn'], 'postern: unknown command "tokn"; did you mean "token"?'],
+    [['frobnicate'], 'postern: unknown command "frobnicate"; see postern --help'],
+    [['constructor'], 'postern: unknown command "constructor"; see postern --help'],
+    [['--verbose'], 'postern: unknown option "--verbose"; see postern --help'],
+    [['token'], 'postern token: want a command; see postern token --help'],
+    [['token', 'crate'], 'postern token: unknown command "crate"; did you mean "create"?'],
+    [['token', 'create'], 'postern token create: want --account A and --credential C'],
+    [['token', 'create', '--acount', 'x'], 'postern token create: unknown option --acount; did you mean --account?'],
+    [['token', 'create', '--account'], "postern token create: Option '-a, --account <value>' argument missing"],
+    [
+      ['token', 'create', '--json=1', '--account', 'x'],
+      "postern token create: Option '--json' does not take an argument",
+    ],
+    [
+      ['token', 'create', '--account', 'dev', '--credential', 'default', '--expires', 'soon'],
+      '--expires: got "soon", want a span such as 30d, 12h or 90m',
+    ],
+    [['token', 'create', '--account', 'dve', '--credential', 'x'], '--account: no account "dve"; did you mean "dev"?'],
+    [
+      ['token', 'create', '--account', 'dev', '--credential', 'corn'],
+      '--credential: account "dev" has no credential "corn"; did you mean "cron"?',
+    ],
+    [['token', 'list', 'x'], 'postern token list: too many arguments: "x"'],
+    [['token', 'revoke'], 'postern token revoke: want ID; see postern token revoke --help'],
+    [['dkim', 'keygen'], 'postern dkim keygen: want DOMAIN; see postern dkim keygen --help'],
+    [['dkim', 'keygen', 'a b'], 'got "a b", want a domain name'],
+    [['dkim', 'keygen', 'x.example', '--algorithm', 'dsa'], '--algorithm: got "dsa", want rsa or ed25519'],
+    [
+      ['dkim', 'keygen', 'x.example', '--selector', '../s1'],
+      '--selector: got "../s1", want letters, digits and -, such as s1',
+    ],
+    [['dkim', 'record', 'nobody.example'], "nobody.example is no sending domain and not the platform's domain"],
+    [['config', 'check', 'a', 'b'], 'postern config check: too many arguments: "b"'],
+  ])('%j is 64', async (args, message) => {
+    const { env } = ownFolders();
+    expect(await runHere(args, env)).toEqual({ exitCode: 64, stdout: '', stderr: `${message}\n` });
+  });
+
+  test('every command of the table has a file and a help of its own', async () => {
+    for (const [name, row] of Object.entries(commands)) {
+      const command = await row.load();
+      expect(command.name).toBe(name);
+      expect(row.summary).toMatch(/^[A-Z].{10,70}[^.]$/);
+      expect(command.help(`postern ${name}`)).toContain(`Usage: postern ${name}`);
+    }
+  });
+
+  test('an error is one line, while debugging its stack and cause too', async () => {
+    const file = join(scratchFolder(), 'data');
+    writeFileSync(file, '');
+    const args = ['token', 'list'];
+    const plain = await runCli(args, { env: { POSTERN_DATA_DIR: file } });
+    expect(plain.exitCode).toBe(1);
+    expect(plain.stderr).toMatch(/^Cannot open database ".*": .*\n$/);
+    const debugging = await runCli(args, { env: { POSTERN_DATA_DIR: file, POSTERN_LOG_LEVEL: 'debug' } });
+    expect(debugging.stderr).toMatch(/at openDatabase[^]*Caused by: /);
+  });
+});
+
+describe('config', { timeout }, () => {
+  test('check prints ok and a summary', async () => {
+    const { exitCode, stdout, stderr } = await runCli(['config', 'check']);
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+    expect(stdout).toMatch(/^ok .*\/config\/postern\.yaml\n {2}platform/);
+    for (const part of ['127.0.0.1:2587', 'default (capture)', 'dev, payg', 'example.org', 'development'])
+      expect(stdout).toContain(part);
+  });
+
+  test('check takes the example, by argument and by POSTERN_CONFIG', async () => {
+    const file = 'config/examples/every-rule.yaml';
+    for (const result of [
+      await runCli(['config', 'check', file]),
+      await runCli(['config', 'check'], { env: { POSTERN_CONFIG: file } }),
+    ]) {
+      expect(result.exitCode).toBe(0);
+      expect(result.stdout).toContain('every-rule.yaml');
+    }
+  });
+
+  test('check prints all faults and exits with 78', async () => {
+    const folder = scratchFolder();
+    writeFileSync(join(folder, 'bad.yaml'), 'smpt: {}\ndrainSeconds: x\n');
+    const result = await runCli(['config', 'check', join(folder, 'bad.yaml')], {
+      env: { POSTERN_RELAY: 'mx' },
+    });
+    expect(result).toMatchObject({ exitCode: 78, stdout: '' });
+    expect(result.stderr.trimEnd().split('\n')).toEqual([
+      `${folder}/bad.yaml:1:1: smpt: unknown key; did you mean "smtp"?`,
+      `${folder}/bad.yaml:2:15: drainSeconds: got "x", want a whole number of seconds, 0 to 3600`,
+      'POSTERN_RELAY: delivery by MX lookup (mx) is not built yet; want capture, smtp://host:port or smtps://host:port',
+    ]);
+  });
+
+  test('check tells secrets that are not there, show hides those that are', async () => {
+    const folder = scratchFolder();
+    writeFileSync(
+      join(folder, 'postern.yaml'),
+      'routes: [{ name: out, type: smarthost, url: "smtps://h.example", auth: { user: u, passwordEnv: P } }]',
+    );
+    const args = ['--config', join(folder, 'postern.yaml')];
+    const check = await runCli(['config', 'check', ...args]);
+    expect(check.stdout).toContain('warning: routes[0].auth: the environment variable P is not set\n');
+    const env = { P: 'hunter2', POSTERN_TOKEN: 'hunter2' };
+    const show = await runCli(['config', 'show', ...args], { env });
+    expect(show.exitCode).toBe(0);
+    expect(show.stdout).toContain('password: "[hidden]"');
+    expect(show.stdout).not.toContain('hunter2');
+    const relay = await runCli(['config', 'show', ...args], { env: { POSTERN_RELAY: 'smtps://u:hunter2@h.example' } });
+    expect(relay.stdout).toContain('host: h.example');
+    expect(relay.stdout).not.toContain('hunter2');
+  });
+
+  test('a missing file is 78', async () => {
+    const result = await runCli(['config', 'check'], { cwd: scratchFolder() });
+    expect(result).toMatchObject({ exitCode: 78, stdout: '' });
+    expect(result.stderr).toContain('config/postern.yaml: cannot be read: there is no such file');
+  });
+});
+
+describe('token', { timeout }, () => {
+  test('made in one process it counts in another that is running, and revoked it counts no more', async () => {
+    const { env } = ownFolders();
+    const config = loadConfig({ env, cwd: process.cwd() });
+    const database = openDatabase(config.database.file);
+    onTestFinished(() => database.close());
+    const accounts = createAccounts({ accounts: config.accounts, tokens: [], database, clock: systemClock });
+
+    const made = await runCli(
+      ['token', 'create', '--account', 'dev', '--credential', 'cron', '--label', 'backup host'],
+      { env },
+    );
+    expect(made.exitCode).toBe(0);
+    const token = made.stdout.trim();
+    const [, id = ''] =
+      /^Token ([0-9a-f]{16}) of dev\/cron, until it is revoked\. It is not shown again\.\n$/.exec(made.stderr) ?? [];
+    expect(accounts.authenticate(token)?.credential.name).toBe('cron');
+
+    const listed = await runCli(['token', 'list'], { env });
+    expect(listed.stdout).toMatch(
+      new RegExp(`^${id}  dev/cron  \\.\\.\\.${token.slice(-4)}  live, made 20.*  backup host\\n$`),
+    );
+    expect(listed.stdout).not.toContain(token);
+
+    const revoked = await runCli(['token', 'revoke', id], { env });
+    expect(revoked).toEqual({ exitCode: 0, stdout: `Token ${id} of dev/cron is revoked.\n`, stderr: '' });
+    expect(accounts.authenticate(token)).toBeUndefined();
+
+    expect((await runCli(['token', 'revoke', id], { env })).stdout).toContain('is revoked before, at 20');
+    expect((await runCli(['token', 'list'], { env })).stdout).toBe('');
+    expect((await runCli(['token', 'list', '--all'], { env })).stdout).toContain('revoked, made');
+  });
+
+  test('--json, by account id, with an expiry', async () => {
+    const { env } = ownFolders();
+    const before = Date.now();
+    const { stdout } = await runCli(
+      ['token', 'create', '-a', 'A1'.repeat(16), '--credential=default', '--expires', '30d', '--json'],
+      { env },
+    );
+    const made: unknown = JSON.parse(stdout);
+    expect(made).toMatchObject({ account: 'dev', credential: 'default', revoked_at: null, live: true });
+    const [, token = '', expiry = ''] = /"token": "(pt_[^"]{43})"[^]*"expires_at": "([^"]+)"/.exec(stdout) ?? [];
+    const expires = Date.parse(expiry);
+    expect(expires).toBeGreaterThanOrEqual(before + 30 * 86_400_000);
+    expect(expires).toBeLessThanOrEqual(Date.now() + 30 * 86_400_000);
+    const listed: unknown = JSON.parse((await runCli(['token', 'list', '--json'], { env })).stdout);
+    expect(listed).toHaveLength(1);
+    expect([made]).toMatchObject(Array.isArray(listed) ? listed : []);
+    expect(JSON.stringify(listed)).not.toContain(token);
+    expect((await runCli(['token', 'list', '--json', '--account', 'payg'], { env })).stdout).toBe('[]\n');
+  });
+
+  test('revoking what is not there is 1', async () => {
+    const { env } = ownFolders();
+    expect(await runCli(['token', 'revoke', 'nothing'], { env })).toEqual({
+      exitCode: 1,
+      stdout: '',
+      stderr: 'No token "nothing"; postern token list tells the ids.\n',
+    });
+  });
+
+  test.each([
+    ['1s', 1000],
+    ['90m', 5_400_000],
+    ['12h', 43_200_000],
+    ['30d', 2_592_000_000],
+    ['2w', 1_209_600_000],
+    ['36500d', 3_153_600_000_000],
+  ])('a span of %s', (text, wanted) => {
+    expect(parseSpan(text)).toBe(wanted);
+  });
+
+  test.each(['', '0d', '-1d', '1', 'd', '1.5d', '1y', '36501d', '999999999w', '1d ', '1D'])('%j is no span', (text) => {
+    expect(() => parseSpan(text)).toThrow(UsageError);
+  });
+});
+
+describe('dkim', { timeout }, () => {
+  test('keygen writes the key, prints the record, and replaces nothing unasked', async () => {
+    const { env, folder } = ownFolders();
+    const file = join(folder, 'certs/dkim/example.com/s1.pem');
+    const made = await runCli(['dkim', 'keygen', 'Example.COM'], { env });
+    expect(made).toMatchObject({ exitCode: 0, stderr: `Wrote ${file}\n` });
+    expect(made.stdout).toMatch(
+      /^s1\._domainkey\.example\.com\. IN TXT \( "v=DKIM1; k=rsa; p=[A-Za-z0-9+/=]+"\n\t"[A-Za-z0-9+/=]+" \)\n$/,
+    );
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    const pem = readFileSync(file, 'utf8');
+
+    const again = await runCli(['dkim', 'keygen', 'example.com'], { env });
+    expect(again).toEqual({
+      exitCode: 1,
+      stdout: '',
+      stderr: `There is a key already: ${file}; --force replaces it, another --selector leaves it.\n`,
+    });
+    expect(readFileSync(file, 'utf8')).toBe(pem);
+
+    expect((await runCli(['dkim', 'record', 'example.com', '--selector', 's1'], { env })).stdout).toBe(made.stdout);
+    expect((await runCli(['dkim', 'keygen', 'example.com', '--force'], { env })).exitCode).toBe(0);
+    expect(readFileSync(file, 'utf8')).not.toBe(pem);
+  });
+
+  test('keygen takes selector and algorithm from the configuration, and says what it does not name', async () => {
+    const { env, folder } = ownFolders();
+    const named = await runCli(['dkim', 'keygen', 'example.com', '--selector', 'e1'], { env });
+    expect(named.stdout).toMatch(
+      /^e1\._domainkey\.example\.com\. IN TXT "v=DKIM1; k=ed25519; p=[A-Za-z0-9+/]{43}="\n$/,
+    );
+    const platform = await runCli(['dkim', 'keygen', 'platform.example'], { env });
+    expect(platform.stdout).toMatch(/^p1\._domainkey\.platform\.example\. IN TXT/);
+    const unnamed = await runCli(['dkim', 'keygen', 'new.example', '--selector', 'x', '--algorithm', 'ed25519'], {
+      env,
+    });
+    expect(unnamed.exitCode).toBe(0);
+    expect(unnamed.stderr).toContain(
+      'The configuration does not name it yet: dkim: [{ selector: x, algorithm: ed25519 }] of new.example',
+    );
+    expect(existsSync(join(folder, 'certs/dkim/new.example/x.pem'))).toBe(true);
+  });
+
+  test('record tells keys that are missing, with the command', async () => {
+    const { env, folder } = ownFolders();
+    await runCli(['dkim', 'keygen', 'example.com', '--selector', 'e1'], { env });
+    const { exitCode, stdout, stderr } = await runCli(['dkim', 'record', 'example.com'], { env });
+    expect(exitCode).toBe(1);
+    expect(stdout).toMatch(/^e1\._domainkey/);
+    expect(stderr).toBe(
+      `${folder}/certs/dkim/example.com/s1.pem is missing; make it: postern dkim keygen example.com --selector s1 --algorithm rsa\n`,
+    );
+  });
+});

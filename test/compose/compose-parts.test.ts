@@ -1,0 +1,121 @@
+import { simpleParser } from 'mailparser';
+import { expect, test } from 'vitest';
+import { compose } from '../../src/compose/compose.ts';
+import { planBody } from '../../src/compose/plan-body.ts';
+import type { Attachment, Submission, SubmissionBody } from '../../src/policy/submission.ts';
+import { checkedOf, messageUuid, noon, octetsOf, platform, submissionOf } from '../support/checked.ts';
+
+type Parts = Partial<Extract<SubmissionBody, { kind: 'parts' }>>;
+
+function submission(parts: Parts): Submission {
+  const base = submissionOf('From: a@example.com\nSubject: x\n\n', { via: { kind: 'rest', protocol: 'HTTP' } });
+  return { ...base, body: { kind: 'parts', attachments: [], ...parts } };
+}
+
+async function sent(parts: Parts): Promise<Buffer> {
+  const given = submission(parts);
+  const planned = await planBody(given);
+  if (!planned.ok) throw new Error(JSON.stringify(planned.violations));
+  const context = { id: messageUuid, nowMs: noon, hostname: 'mx.platform.example', platform };
+  const octets = octetsOf(compose(checkedOf(given), planned.plan, context));
+  for (const line of octets.toString('latin1').split('\r\n')) expect(line).toMatch(/^[\x00-\x7f]{0,998}$/);
+  return octets;
+}
+
+/** The types of the parts, in the order of the text. */
+const types = (octets: Buffer): string[] =>
+  [...octets.toString().matchAll(/^Content-Type: ([a-z]+\/[a-z0-9-]+)/gim)].map((match) => match[1] ?? '');
+
+const attachment = (given: Partial<Attachment> = {}): Attachment => ({
+  content: Buffer.from('%PDF-1.4\n\xff\n', 'latin1'),
+  filename: 'plain.pdf',
+  contentType: 'application/pdf',
+  disposition: 'attachment',
+  ...given,
+});
+const logo = attachment({ contentType: 'image/png', filename: 'logo.png', disposition: 'inline', contentId: 'logo@x' });
+
+test.each<[string, Parts, string[]]>([
+  ['text', { text: 'Hi' }, ['text/plain']],
+  ['html', { html: '<p>Hi' }, ['text/html']],
+  ['both', { text: 'Hi', html: '<p>Hi' }, ['multipart/alternative', 'text/plain', 'text/html']],
+  [
+    'text and a file',
+    { text: 'Hi', attachments: [attachment()] },
+    ['multipart/mixed', 'text/plain', 'application/pdf'],
+  ],
+  ['html and an image', { html: '<p>', attachments: [logo] }, ['multipart/related', 'text/html', 'image/png']],
+  ['text and an inline image', { text: 'Hi', attachments: [logo] }, ['multipart/mixed', 'text/plain', 'image/png']],
+  [
+    'everything',
+    { text: 'Hi', html: '<p>', attachments: [attachment(), logo] },
+    [
+      'multipart/mixed',
+      'multipart/alternative',
+      'text/plain',
+      'multipart/related',
+      'text/html',
+      'image/png',
+      'application/pdf',
+    ],
+  ],
+])('%s', async (_, parts, wanted) => {
+  expect(types(await sent(parts))).toEqual(wanted);
+});
+
+test('what is read back is what was given', async () => {
+  const text = `Grüße,\nein langer Text ${'wort '.repeat(300)}\n.\nFrom me\n`;
+  const html = `<p>日本語</p>${'x'.repeat(3000)}`;
+  const files = ['plain.pdf', 'Résumé 2025.pdf', 'a "quoted"; name.pdf', `${'長い'.repeat(60)}.pdf`];
+  const octets = await sent({ text, html, attachments: [...files.map((filename) => attachment({ filename })), logo] });
+  const parsed = await simpleParser(octets, { skipImageLinks: true });
+  expect(parsed.text).toBe(text);
+  expect(parsed.html).toBe(html);
+  const read = parsed.attachments.filter(({ related }) => !related);
+  expect(read.map(({ filename }) => filename)).toEqual(files);
+  for (const { content } of read) expect(content).toEqual(attachment().content);
+  expect(parsed.attachments.find(({ related }) => related)).toMatchObject({
+    cid: 'logo@x',
+    contentDisposition: 'inline',
+  });
+});
+
+test('the boundary is this message’s own', async () => {
+  const octets = await sent({ text: 'Hi', html: '<p>Hi' });
+  expect(octets.toString()).toMatch(/\r\nContent-Type: multipart\/alternative; boundary="[^"]*session1[^"]*"\r\n/);
+});
+
+test('an attached message stays a message, in 7-bit', async () => {
+  const content = Buffer.from('From: Jörg <j@example.net>\nSubject: Grüße\n\nGrüße an alle hier\n');
+  const octets = await sent({
+    text: 'Hi',
+    attachments: [attachment({ contentType: 'message/rfc822', filename: 'a.eml', content })],
+  });
+  const parsed = await simpleParser(octets);
+  const inner = await simpleParser(parsed.attachments[0]?.content ?? Buffer.alloc(0));
+  expect([inner.subject, inner.text]).toEqual(['Grüße', 'Grüße an alle hier\n']);
+});
+
+test('names and types cannot carry header lines', async () => {
+  const octets = await sent({
+    text: 'Hi',
+    attachments: [attachment({ filename: 'a\r\nBcc: evil@example.org\r\n.pdf' })],
+  });
+  expect(octets.toString()).not.toMatch(/^Bcc/m);
+});
+
+test('what is no attachment is refused with its pointer', async () => {
+  const attachments = [
+    attachment({ contentType: 'application/pdf\r\nBcc: evil@example.org' }),
+    attachment({ contentType: 'pdf' }),
+    attachment({ contentType: 'multipart/mixed; boundary=x' }),
+    attachment({ contentId: '<a b>' }),
+  ];
+  const planned = await planBody(submission({ text: 'Hi', attachments }));
+  expect(!planned.ok && planned.violations.map(({ code, pointer }) => [code, pointer])).toEqual([
+    ['E_VALIDATION_ERROR', '/attachments/0/type'],
+    ['E_VALIDATION_ERROR', '/attachments/1/type'],
+    ['E_VALIDATION_ERROR', '/attachments/2/type'],
+    ['E_VALIDATION_ERROR', '/attachments/3/content_id'],
+  ]);
+});

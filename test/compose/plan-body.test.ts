@@ -1,0 +1,456 @@
+import * as fc from 'fast-check';
+import { simpleParser } from 'mailparser';
+import { describe, expect, test } from 'vitest';
+import type { BodyPlan } from '../../src/compose/body-plan.ts';
+import { planBody } from '../../src/compose/plan-body.ts';
+import { type Circumstances, composeRaw, octetsOf, submissionOf } from '../support/checked.ts';
+
+async function plan(raw: string | Buffer, circumstances: Circumstances = {}): Promise<BodyPlan> {
+  const planned = await planBody(submissionOf(raw, circumstances));
+  if (!planned.ok) throw new Error(JSON.stringify(planned.violations));
+  return planned.plan;
+}
+
+async function refused(raw: string | Buffer, circumstances: Circumstances = {}): Promise<readonly string[]> {
+  const planned = await planBody(submissionOf(raw, circumstances));
+  return planned.ok ? [] : planned.violations.map(({ code, message }) => `${code}: ${message}`);
+}
+
+const latin1 = (text: string): Buffer => Buffer.from(text.replace(/\n/g, '\r\n'), 'latin1');
+
+/** A raw message and what leaves of it: parsed alike, 7-bit, lines of at most 998 octets. */
+async function expectSameContent(raw: string | Buffer): Promise<string> {
+  const message = await composeRaw(raw);
+  const octets = octetsOf(message);
+  for (const line of octets.toString('latin1').split('\r\n')) expect(line).toMatch(/^[\x00-\x7f]{0,998}$/);
+  const [before, after] = await Promise.all([
+    simpleParser(typeof raw === 'string' ? raw.replace(/\n/g, '\r\n') : raw),
+    simpleParser(octets),
+  ]);
+  expect(after.text).toBe(before.text);
+  expect(after.html).toBe(before.html);
+  expect(after.attachments.map(({ content }) => content.toString('hex'))).toEqual(
+    before.attachments.map(({ content }) => content.toString('hex')),
+  );
+  expect(after.attachments.map(({ filename }) => filename)).toEqual(before.attachments.map(({ filename }) => filename));
+  return octets.toString('latin1');
+}
+
+describe('what needs nothing passes as the same octets', () => {
+  const passing = {
+    'plain text': 'From: a@example.com\n\nHello\n',
+    'an empty body': 'From: a@example.com\n\n',
+    'a line of 998 octets': `From: a@example.com\n\n${'x'.repeat(998)}\n`,
+    'base64 declared':
+      'From: a@example.com\nContent-Type: application/pdf\nContent-Transfer-Encoding: base64\n\nAAAA\n',
+    'a multipart of 7-bit parts':
+      'From: a@example.com\nContent-Type: multipart/mixed; boundary=b\n\npre\n--b\nX-Odd:  kept \n\n  text  \n--b--\nepilogue\n',
+    'a multipart whose boundary is missing':
+      'From: a@example.com\nContent-Type: multipart/mixed; boundary=b\n\nonly text\n',
+  };
+  test.each(Object.entries(passing))('%s', async (_, raw) => {
+    const submission = submissionOf(raw);
+    const planned = await planBody(submission);
+    expect(planned.ok && planned.plan.body).toBe(submission.body.kind === 'mime' && submission.body.bytes);
+    expect(planned.ok && Object.keys(planned.plan)).toEqual(['body']);
+  });
+});
+
+describe('line ends and NUL', () => {
+  const raw = 'From: a@example.com\r\n\r\none\rtwo\nthree';
+  test('bare CR and LF become CRLF, and the body ends with CRLF', async () => {
+    expect((await plan(Buffer.from(raw))).body.toString()).toBe('one\r\ntwo\r\nthree\r\n');
+  });
+  test('or are refused where the listener says so', async () => {
+    const via = { lineEndings: 'reject' } as const;
+    expect(await refused(Buffer.from(raw), { via })).toEqual([
+      'E_VALIDATION_ERROR: The body holds a bare CR and a bare LF: lines end with CRLF',
+    ]);
+    expect(await refused(Buffer.from('From: a@example.com\r\n\r\none\ntwo\r\n'), { via })).toEqual([
+      'E_VALIDATION_ERROR: The body holds a bare LF: lines end with CRLF',
+    ]);
+    expect(await refused('From: a@example.com\n\none\n', { via })).toEqual([]);
+  });
+  test('NUL is refused', async () => {
+    const [reason] = await refused('From: a@example.com\n\no\0ne\n');
+    expect(reason).toMatch(/^E_VALIDATION_ERROR: The body holds a NUL octet/);
+  });
+});
+
+describe('a body of one part', () => {
+  test('undeclared 8-bit text is utf-8 where it is valid', async () => {
+    const { body, contentType, transferEncoding } = await plan('From: a@example.com\n\nGrüße an alle hier =)\n');
+    expect(body.toString()).toBe('Gr=C3=BC=C3=9Fe an alle hier =3D)\r\n');
+    expect([contentType, transferEncoding]).toEqual(['text/plain; charset=utf-8', 'quoted-printable']);
+  });
+  test('else the legacy charset', async () => {
+    const { body, contentType } = await plan(latin1('From: a@example.com\n\nGr\xfc\xdfe \x80 and more\n'));
+    expect(body.toString()).toBe('Gr=FC=DFe =80 and more\r\n');
+    expect(contentType).toBe('text/plain; charset=windows-1252');
+    const other = await plan(latin1('From: a@example.com\n\nGr\xfc\xdfe and more\n'), {
+      via: { legacyCharset: 'iso-8859-15' },
+    });
+    expect(other.contentType).toBe('text/plain; charset=iso-8859-15');
+  });
+  test('a Content-Type without a charset, or with us-ascii, gets the true one and keeps the rest', async () => {
+    const html = await plan('From: a@example.com\nContent-Type: text/html; x="a; b";\n\n<p>é is a letter</p>\n');
+    expect(html.contentType).toBe('text/html; x="a; b"; charset=utf-8');
+    const ascii = await plan(
+      'From: a@example.com\nContent-Type: text/plain; charset="us-ascii"; format=flowed\n\né is a letter\n',
+    );
+    expect(ascii.contentType).toBe('text/plain; charset=utf-8; format=flowed');
+  });
+  test('a declared charset stays', async () => {
+    const given = await plan(
+      latin1(
+        'From: a@example.com\nContent-Type: text/plain; charset=iso-8859-2\nContent-Transfer-Encoding: 8bit\n\n\xb1 and more text\n',
+      ),
+    );
+    expect(given).toEqual({ body: Buffer.from('=B1 and more text\r\n'), transferEncoding: 'quoted-printable' });
+  });
+  test('base64 where that is smaller', async () => {
+    const { body, transferEncoding } = await plan('From: a@example.com\n\n日本語の本文です\n');
+    expect(transferEncoding).toBe('base64');
+    expect(Buffer.from(body.toString(), 'base64').toString()).toBe('日本語の本文です\r\n');
+    expect(body.toString()).toMatch(/\r\n$/);
+  });
+  test.each([
+    [997, undefined],
+    [998, undefined],
+    [999, 'quoted-printable'],
+  ])('a line of %i octets: %s', async (length, wanted) => {
+    const { transferEncoding, contentType, body } = await plan(`From: a@example.com\n\n${'x'.repeat(length)}\n`);
+    expect(transferEncoding).toBe(wanted);
+    expect(contentType).toBeUndefined();
+    expect(body.toString().replace(/=\r\n/g, '')).toBe(`${'x'.repeat(length)}\r\n`);
+  });
+  test.each(['8bit', '8BIT', 'binary'])('declared %s is re-encoded, so that no hop converts it', async (encoding) => {
+    const { body, transferEncoding } = await plan(
+      `From: a@example.com\nContent-Transfer-Encoding: ${encoding}\n\nplain = text\n`,
+    );
+    expect([body.toString(), transferEncoding]).toEqual(['plain =3D text\r\n', 'quoted-printable']);
+  });
+  test('data that is no text keeps every octet but the line end SMTP put behind it', async () => {
+    const raw = latin1(
+      'From: a@example.com\nContent-Type: application/octet-stream\nContent-Transfer-Encoding: binary\n\n\xff\xfe\n\x01\n',
+    );
+    const { body, transferEncoding } = await plan(raw);
+    expect(transferEncoding).toBe('base64');
+    expect(Buffer.from(body.toString(), 'base64')).toEqual(Buffer.from('\xff\xfe\r\n\x01', 'latin1'));
+  });
+  test('an encoding nobody knows is taken for what it is', async () => {
+    const { transferEncoding } = await plan('From: a@example.com\nContent-Transfer-Encoding: utf-8\n\né is a letter\n');
+    expect(transferEncoding).toBe('quoted-printable');
+  });
+  test('base64 in one long line is wrapped, quoted-printable with raw octets repaired', async () => {
+    const long = Buffer.alloc(3000, 'pdf').toString('base64');
+    const base64 = await plan(
+      `From: a@example.com\nContent-Type: application/pdf\nContent-Transfer-Encoding: base64\n\n${long}\n`,
+    );
+    expect(base64.transferEncoding).toBeUndefined();
+    expect(base64.body.toString().split('\r\n')[0]).toHaveLength(76);
+    expect(Buffer.from(base64.body.toString(), 'base64')).toEqual(Buffer.alloc(3000, 'pdf'));
+    const qp = await plan('From: a@example.com\nContent-Transfer-Encoding: quoted-printable\n\n=C3=A9 é =3D\n');
+    expect(qp).toEqual({ body: Buffer.from('=C3=A9 =C3=A9 =3D\r\n') });
+  });
+});
+
+function nested(text: string, extra = ''): string {
+  return `From: a@example.com
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="outer"
+Content-Transfer-Encoding: 8bit
+
+Eine mehrteilige Nachricht für Sie.
+--outer
+Content-Type: multipart/alternative;
+ boundary=inner
+Content-Transfer-Encoding: 8bit
+${extra}
+--inner
+Content-Type: text/plain; charset=utf-8
+Content-Transfer-Encoding: 8bit
+
+${text}
+--inner
+Content-Type: text/html; charset=utf-8
+
+<p>${text}</p>
+--inner--
+
+--outer
+Content-Type: application/pdf; name="plain.pdf"
+Content-Transfer-Encoding: base64
+Content-Disposition: attachment; filename="plain.pdf"
+
+JVBERi0xLjQ=
+--outer--
+`;
+}
+
+describe('a MIME tree', () => {
+  test('leaves are re-encoded, containers declare 7bit, the rest stays octet by octet', async () => {
+    const octets = await expectSameContent(nested('Grüße an alle, mit = und Leerzeichen '));
+    expect(octets.slice(octets.indexOf('\r\n\r\n') + 4)).toBe(
+      `Eine mehrteilige Nachricht f??r Sie.
+--outer
+Content-Type: multipart/alternative;
+ boundary=inner
+Content-Transfer-Encoding: 7bit
+
+--inner
+Content-Type: text/plain; charset=utf-8
+Content-Transfer-Encoding: quoted-printable
+
+Gr=C3=BC=C3=9Fe an alle, mit =3D und Leerzeichen=20
+--inner
+Content-Type: text/html; charset=utf-8
+Content-Transfer-Encoding: quoted-printable
+
+<p>Gr=C3=BC=C3=9Fe an alle, mit =3D und Leerzeichen </p>
+--inner--
+
+--outer
+Content-Type: application/pdf; name="plain.pdf"
+Content-Transfer-Encoding: base64
+Content-Disposition: attachment; filename="plain.pdf"
+
+JVBERi0xLjQ=
+--outer--
+`.replace(/\n/g, '\r\n'),
+    );
+    expect(octets).toContain('\r\nContent-Transfer-Encoding: 7bit\r\n\r\nEine');
+  });
+
+  test('a long line in one part changes that part only', async () => {
+    const octets = await expectSameContent(nested('x'.repeat(2000)).replace('für', 'fuer'));
+    expect(octets).toContain('\r\n\r\nEine mehrteilige Nachricht fuer Sie.\r\n--outer\r\n');
+  });
+
+  test('a declared 8bit inside a clean tree is no longer declared', async () => {
+    const octets = await expectSameContent(nested('plain text').replace('für', 'fuer'));
+    expect(octets).not.toMatch(/8bit/);
+  });
+
+  test('raw 8-bit fields of parts become ASCII that says the same', async () => {
+    const octets = await expectSameContent(`From: a@example.com
+Content-Type: multipart/mixed; boundary=b
+
+--b
+Content-Type: text/plain
+Content-Description: Übersicht
+Subject: für später
+
+text
+--b
+Content-Type: application/pdf; name="Résumé 2025.pdf"
+Content-Disposition: attachment; filename="Résumé 2025.pdf"
+Content-Transfer-Encoding: base64
+
+JVBERi0xLjQ=
+--b--
+`);
+    expect(octets).toContain("filename*=utf-8''R%C3%A9sum%C3%A9%202025.pdf");
+    expect(octets).toContain('Content-Description: =?utf-8?');
+    expect(octets).toContain('Content-Type: text/plain\r\n');
+  });
+
+  test('parts without header section or description get what they need', async () => {
+    const octets = await expectSameContent(
+      'From: a@example.com\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nGrüße an alle hier\n--b\n\nplain\n--b--\n',
+    );
+    expect(octets).toContain(
+      '--b\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nGr=C3=BC',
+    );
+    expect(octets).toContain('--b\r\n\r\nplain\r\n--b--\r\n');
+    const { body } = await plan(
+      'From: a@example.com\nContent-Type: multipart/mixed; boundary=b\n\n--b\nno header, für sich\n--b--\n',
+    );
+    expect(body.toString()).toBe(
+      '--b\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\nno header, f=C3=BCr sich\r\n--b--\r\n',
+    );
+  });
+
+  test('embedded messages are gone into', async () => {
+    const { body } = await plan(`From: a@example.com
+Content-Type: multipart/mixed; boundary=b
+
+--b
+Content-Type: message/rfc822
+Content-Transfer-Encoding: 8bit
+
+From: Jörg <j@example.net>
+Subject: für dich
+X-Kept:   as it was
+
+Grüße an alle hier
+--b--
+`);
+    expect(body.toString()).toBe(
+      `--b
+Content-Type: message/rfc822
+Content-Transfer-Encoding: 7bit
+
+From: =?utf-8?B?SsO2cmc=?= <j@example.net>
+Subject: =?utf-8?Q?f=C3=BCr?= dich
+X-Kept:   as it was
+MIME-Version: 1.0
+Content-Type: text/plain; charset=utf-8
+Content-Transfer-Encoding: quoted-printable
+
+Gr=C3=BC=C3=9Fe an alle hier
+--b--
+`.replace(/\n/g, '\r\n'),
+    );
+  });
+
+  test('a message/global with raw fields is encoded as a whole', async () => {
+    const { body, transferEncoding } = await plan(
+      'From: a@example.com\nContent-Type: message/global\n\nFrom: jörg@example.net\n\nHi there, this is all\n',
+    );
+    expect(transferEncoding).toBe('quoted-printable');
+    expect(body.toString()).toBe('From: j=C3=B6rg@example.net\r\n\r\nHi there, this is all\r\n');
+  });
+
+  test('what cannot be re-encoded is refused', async () => {
+    expect(await refused('From: a@example.com\nContent-Type: multipart/mixed\n\nGrüße\n')).toEqual([
+      'E_VALIDATION_ERROR: The body (multipart/mixed) needs re-encoding, but its boundary is missing or it is nested too deep',
+    ]);
+    const [reason] = await refused(
+      'From: a@example.com\nContent-Type: multipart/mixed; boundary="ü"\n\n--ü\n\nGrüße\n--ü--\n',
+    );
+    expect(reason).toMatch(/^E_VALIDATION_ERROR: The body \(multipart\/mixed\) has a boundary outside ASCII/);
+  });
+});
+
+function signed(text: string): string {
+  return `From: a@example.com
+Content-Type: multipart/signed; protocol="application/pgp-signature";
+ micalg=pgp-sha256; boundary="sig"
+
+This is an OpenPGP/MIME signed message
+--sig
+Content-Type: multipart/mixed; boundary="in"
+
+--in
+Content-Type: text/plain; charset=utf-8
+Content-Transfer-Encoding: quoted-printable
+
+${text}
+${'long line '.repeat(120)}
+--in--
+
+--sig
+Content-Type: application/pgp-signature; name="signature.asc"
+
+-----BEGIN PGP SIGNATURE-----
+=abcd
+-----END PGP SIGNATURE-----
+
+--sig--
+`;
+}
+
+describe('signed and encrypted mail', () => {
+  test('passes byte for byte, even with long lines', async () => {
+    const submission = submissionOf(signed('trailing blanks  '));
+    const planned = await planBody(submission);
+    expect(planned.ok && planned.plan.body).toBe(submission.body.kind === 'mime' && submission.body.bytes);
+    expect(octetsOf(await composeRaw(signed('x'))).toString()).toContain(
+      'Content-Type: multipart/signed; protocol="application/pgp-signature";\r\n micalg=pgp-sha256; boundary="sig"\r\n',
+    );
+  });
+  test('with 8-bit data inside is refused, naming the part', async () => {
+    const [reason] = await refused(signed('Grüße'));
+    expect(reason).toMatch(/^E_VALIDATION_ERROR: Part 1\.1 \(text\/plain\) inside multipart\/signed holds 8-bit data/);
+  });
+  test('inside a multipart/mixed stays while its neighbour is re-encoded', async () => {
+    const inner = signed('kept').replace(/^From: .*\n/, '');
+    const raw = `From: a@example.com\nContent-Type: multipart/mixed; boundary=o\n\n--o\n${inner}\n--o\n\nGrüße an alle hier\n--o--\n`;
+    const { body } = await plan(raw);
+    expect(body.toString()).toContain(inner.slice(inner.indexOf('--sig')).replace(/\n/g, '\r\n'));
+    expect(body.toString()).toContain('Gr=C3=BC=C3=9Fe an alle hier');
+  });
+  test('encrypted mail passes byte for byte', async () => {
+    const raw = `From: a@example.com
+Content-Type: multipart/encrypted; protocol="application/pgp-encrypted"; boundary=e
+
+--e
+Content-Type: application/pgp-encrypted
+
+Version: 1
+
+--e
+Content-Type: application/octet-stream
+
+-----BEGIN PGP MESSAGE-----
+
+hQEMA==
+-----END PGP MESSAGE-----
+--e--
+`;
+    const submission = submissionOf(raw);
+    const planned = await planBody(submission);
+    expect(planned.ok && planned.plan.body).toBe(submission.body.kind === 'mime' && submission.body.bytes);
+  });
+});
+
+test('header faults do not keep the body from being judged', async () => {
+  const submission = submissionOf('no colon here\nContent-Type: multipart/signed; boundary=s\n\n--s\n\nü\n--s--\n');
+  const planned = await planBody(submission);
+  expect(planned.ok).toBe(false);
+});
+
+test('a large 8-bit message is re-encoded with turns for others', async () => {
+  let turns = 0;
+  const raw = `From: a@example.com\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\n${'Größe mit vielen Wörtern\n'.repeat(60_000)}--b--\n`;
+  const planned = await planBody(submissionOf(raw), () => {
+    turns += 1;
+    return Promise.resolve();
+  });
+  expect(planned.ok).toBe(true);
+  expect(turns).toBeGreaterThan(8);
+});
+
+const oddLines =
+  '--a|--a--|--b|--b--|--a \t||text|Grüße|caf\xe9\xff|  |x: y|x: ü|Subject: ü|Content-Transfer-Encoding: 8bit|Content-Transfer-Encoding: binary|Content-Transfer-Encoding: base64|Content-Transfer-Encoding: quoted-printable|Content-Transfer-Encoding: x-odd|Content-Type: text/html|Content-Type: text/plain; charset=us-ascii|Content-Type: application/json|Content-Type: multipart/mixed; boundary=a|Content-Type: multipart/mixed; boundary=b|Content-Type: message/rfc822|Content-Type: message/global|Content-Disposition: attachment; filename=ü.txt|MIME-Version: 1.0';
+const oddLine = fc.oneof(
+  { weight: 12, arbitrary: fc.constantFrom(...oddLines.split('|')) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom('x'.repeat(998), 'x'.repeat(999), `X: ${'y '.repeat(600)}`, 'ü'.repeat(700)),
+  },
+);
+const oddTop = fc.constantFrom(
+  '',
+  'Content-Type: text/html\n',
+  'Content-Type: multipart/mixed; boundary=a\n',
+  'Content-Type: multipart/mixed; boundary=a\nContent-Transfer-Encoding: 8bit\n',
+  'Content-Type: message/rfc822\n',
+);
+
+test('whatever comes, what is planned is 7-bit with short lines, and planning it again changes nothing', async () => {
+  let planned = 0;
+  await fc.assert(
+    fc.asyncProperty(oddTop, fc.array(oddLine, { maxLength: 30 }), fc.boolean(), async (top, lines, utf8) => {
+      const text = `From: a@example.com\n${top}\n${lines.map((line) => `${line}\n`).join('')}`.replace(/\n/g, '\r\n');
+      const result = await planBody(submissionOf(Buffer.from(text, utf8 ? 'utf8' : 'latin1')));
+      if (!result.ok) {
+        expect(result.violations.every(({ code }) => code === 'E_VALIDATION_ERROR')).toBe(true);
+        return;
+      }
+      planned += 1;
+      const { body, contentType, transferEncoding } = result.plan;
+      for (const line of body.toString('latin1').split('\r\n')) expect(line).toMatch(/^[\x00-\x7f]{0,998}$/);
+      const given = (name: string): string | undefined => new RegExp(`^${name}: (.*)$`, 'm').exec(top)?.[1];
+      const type = contentType ?? given('Content-Type');
+      const encoding = transferEncoding ?? given('Content-Transfer-Encoding');
+      const head = `From: a@example.com\r\n${type ? `Content-Type: ${type}\r\n` : ''}${encoding ? `Content-Transfer-Encoding: ${encoding}\r\n` : ''}\r\n`;
+      const again = await plan(Buffer.concat([Buffer.from(head), body]));
+      expect(again.body.toString('latin1')).toBe(body.toString('latin1'));
+      expect(Object.keys(again)).toEqual(['body']);
+    }),
+    { numRuns: 1500 },
+  );
+  expect(planned).toBeGreaterThan(1000);
+});

@@ -1,0 +1,180 @@
+// Who a message is from: D4b and D50.
+
+import { expect, test } from 'vitest';
+import { check } from '../../src/policy/check.ts';
+import type { Checked } from '../../src/policy/checked.ts';
+import { context, type SubmissionOptions, smtpSubmission } from '../support/policy-fixtures.ts';
+
+function send(lines: readonly string[], options?: SubmissionOptions) {
+  return check(smtpSubmission(Buffer.from([...lines, '', 'Hi', ''].join('\r\n')), options), context);
+}
+
+function verdict(lines: readonly string[], options?: SubmissionOptions): string[] {
+  const result = send(lines, options);
+  return result.ok ? [] : result.violations.map(({ code, message }) => `${code}: ${message}`);
+}
+
+function admitted(lines: readonly string[], options?: SubmissionOptions): Checked {
+  const result = send(lines, options);
+  if (!result.ok) throw new Error(JSON.stringify(result.violations));
+  return result.checked;
+}
+
+test.each([
+  ['app@example.com', 'app@example.com', 'example.com'],
+  ['App <app@EXAMPLE.com>', 'app@example.com', 'example.com'],
+  ['App <app@mail.Example.com>', 'app@mail.example.com', 'example.com'],
+  ['app@b\u00fccher.example', 'app@xn--bcher-kva.example', 'xn--bcher-kva.example'],
+  ['"a@elsewhere.example" <app@example.net>', 'app@example.net', 'example.net'],
+  ['"q b"@example.com (x)', '"q b"@example.com', 'example.com'],
+])('From: %s is %s of sending domain %s', (from, address, sendingDomain) => {
+  const checked = admitted([`From: ${from}`]);
+  expect(checked.from.address).toBe(address);
+  expect(checked.sendingDomain.name).toBe(sendingDomain);
+  expect(checked.lifted.from.text).toBe(from);
+});
+
+test.each([
+  ['elsewhere.example'],
+  ['badexample.com'],
+  ['com'],
+  ['mail.example.net'],
+  ['[192.0.2.1]'],
+  ['example.com.'],
+  ['localhost'],
+])('From a@%s is not verified', (domain) => {
+  expect(verdict([`From: a@${domain}`])).toEqual([
+    `E_SENDER_NOT_VERIFIED: ${domain} (domain of From) is not a sending domain of account dev`,
+  ]);
+});
+
+test.each([
+  [[], 'E_FIELD_MISSING: From is missing'],
+  [['From:'], 'E_FIELD_MISSING: From holds no address'],
+  [['From: (nobody)'], 'E_FIELD_MISSING: From holds no address'],
+  [
+    ['From: a@example.com, b@example.com'],
+    'E_VALIDATION_ERROR: From must be one mailbox; got 2: "a@example.com, b@example.com"',
+  ],
+  [['From: Us: a@example.com;'], 'E_VALIDATION_ERROR: From must be one mailbox; got a group: "Us: a@example.com;"'],
+  [['From: a@'], 'E_VALIDATION_ERROR: From is malformed: unexpected "@" at character 2; got "a@"'],
+  [['From: root (Cron Daemon)'], 'E_VALIDATION_ERROR: The address "root" of From has no domain'],
+])('%j is %s (D4b)', (lines, wanted) => {
+  expect(verdict(lines)).toEqual([wanted]);
+});
+
+test('a From that its own rules refuse is told once', () => {
+  expect(verdict(['From: a@example.com', 'From: a@example.com'])).toEqual([
+    'E_HEADER_VALUE_INVALID: From appears 2 times, at most once is allowed',
+  ]);
+  expect(verdict(['From: a@', 'From: a@example.com'])).toEqual([
+    'E_VALIDATION_ERROR: From is malformed: unexpected "@" at character 2; got "a@"',
+  ]);
+  expect(verdict(['From: a@example.com\nBcc: x'])).toEqual(['E_HEADER_VALUE_INVALID: From holds a bare LF']);
+  expect(verdict(['From : a@example.com'])).toEqual([
+    'E_HEADER_NAME_INVALID: The header name "From" has white space before its colon',
+  ]);
+});
+
+test('a second From does not hide whose domain the first one is', () => {
+  expect(verdict(['From: a@elsewhere.example', 'From: a@example.com'])).toEqual([
+    'E_SENDER_NOT_VERIFIED: elsewhere.example (domain of From) is not a sending domain of account dev',
+    'E_HEADER_VALUE_INVALID: From appears 2 times, at most once is allowed',
+  ]);
+});
+
+test.each([
+  ['root (Cron Daemon)', 'root@example.com (Cron Daemon)'],
+  ['"Cron" <root>', '"Cron" <root@example.com>'],
+  ['root', 'root@example.com'],
+])('a credential with a default domain completes From: %s', (from, completed) => {
+  const checked = admitted([`From: ${from}`], { credential: 'cron' });
+  expect(checked.lifted.from).toMatchObject({ text: completed, decoded: completed });
+  expect(checked.from).toEqual({ address: 'root@example.com', domain: 'example.com' });
+});
+
+test('it completes To, Cc and Reply-To too, and leaves what it cannot read', () => {
+  const lines = ['From: root', 'To: root, Us: a, b@x.example;, c', 'Cc: John Smith', 'Reply-To: =?utf-8?q?R?= <root>'];
+  const { lifted } = admitted(lines, { credential: 'cron' });
+  expect(lifted.to?.text).toBe('root@example.com, Us: a@example.com, b@x.example;, c@example.com');
+  expect(lifted.cc?.text).toBe('John Smith');
+  expect(lifted.replyTo).toMatchObject({ text: '=?utf-8?q?R?= <root@example.com>', decoded: 'R <root@example.com>' });
+  expect(admitted(['From: root@example.com', 'To: root']).lifted.to?.text).toBe('root');
+});
+
+test.each(['John Smith', 'a@', 'undisclosed-recipients:;', '<>', '"'])(
+  'To, Cc and Reply-To are not refused for %s (D14)',
+  (text) => {
+    const { lifted } = admitted(['From: a@example.com', `To: ${text}`, `Cc: ${text}`, `Reply-To: ${text}`]);
+    expect([lifted.to?.text, lifted.cc?.text, lifted.replyTo?.text]).toEqual([text, text, text]);
+  },
+);
+
+test.each([
+  ['', []],
+  ['a@example.net', []],
+  ['a@sub.example.com', []],
+  [
+    'a@elsewhere.example',
+    ['E_SENDER_NOT_VERIFIED: elsewhere.example (domain of MAIL FROM) is not a sending domain of account dev'],
+  ],
+  ['root', ['E_VALIDATION_ERROR: The reverse-path "root" has no domain']],
+])('the reverse-path "%s" is judged too (D50)', (reversePath, wanted) => {
+  expect(verdict(['From: a@example.com'], { reversePath })).toEqual(wanted);
+});
+
+test('a domain in both places is told once', () => {
+  expect(verdict(['From: a@elsewhere.example'], { reversePath: 'b@elsewhere.example' })).toHaveLength(1);
+  expect(verdict(['From: a@elsewhere.example'], { reversePath: 'b@other.example' })).toHaveLength(2);
+});
+
+const received = Array.from({ length: 60 }, (_, hop) => `Received: from h${hop} by h${hop + 1}; date`);
+
+test('a trusted hop’s Received fields are kept as trace; any other’s are refused (D4)', () => {
+  const checked = admitted(['Received: one', 'From: a@example.com', 'Received: two\r\n folded'], {
+    credential: 'oldbox',
+  });
+  expect(checked.trace.map(({ name, rawBytes }) => [name, rawBytes.toString()])).toEqual([
+    ['Received', ' one'],
+    ['Received', ' two\r\n folded'],
+  ]);
+  expect(verdict(['Received: one', 'From: a@example.com'])).toHaveLength(1);
+  expect(verdict(['DKIM-Signature: x', 'From: a@example.com'], { credential: 'oldbox' })).toHaveLength(1);
+  expect(verdict(['Received: a\nb', 'From: a@example.com'], { credential: 'oldbox' })).toEqual([
+    'E_HEADER_VALUE_INVALID: Received holds a bare LF',
+  ]);
+});
+
+test.each([
+  [49, []],
+  [50, []],
+  [51, ['E_MAIL_LOOP: 51 Received headers, over 50 are a mail loop']],
+])('%i Received fields of a trusted hop', (count, wanted) => {
+  expect(verdict([...received.slice(0, count), 'From: a@example.com'], { credential: 'oldbox' })).toEqual(wanted);
+});
+
+test('strip takes out what the operator named, and nothing else (D4a)', () => {
+  const lines = ['X-Cron-Env: <A=1>', 'x-cron-env: \x01', 'USER-AGENT: s-nail', 'From: a@example.com', 'X-Other: y'];
+  const checked = admitted(lines, { credential: 'cron' });
+  expect(checked.stripped).toEqual(['X-Cron-Env', 'x-cron-env', 'USER-AGENT']);
+  expect(checked.custom.map(({ name }) => name)).toEqual(['X-Other']);
+  expect(checked.usage.bytes).toBe(7 + 4 + 1);
+  expect(verdict(lines)).toHaveLength(2);
+  expect(verdict(['User-Agent : x', 'From: a@example.com'], { credential: 'cron' })).toHaveLength(1);
+});
+
+test('lifted and MIME fields are not stripped, whatever the set holds (D4a)', () => {
+  const raw = Buffer.from('From: a@example.com\r\nSubject: s\r\nContent-Type: text/plain\r\nX-A: b\r\n\r\nHi\r\n');
+  const submission = smtpSubmission(raw);
+  const strip = new Set(['from', 'subject', 'content-type', 'x-a']);
+  const submitter = { ...submission.submitter, credential: { ...submission.submitter.credential, strip } };
+  const result = check({ ...submission, submitter }, context);
+  expect(result).toMatchObject({
+    ok: true,
+    checked: {
+      lifted: { subject: { text: 's' } },
+      mime: { 'content-type': { text: 'text/plain' } },
+      stripped: ['X-A'],
+    },
+  });
+});

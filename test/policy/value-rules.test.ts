@@ -1,0 +1,125 @@
+import { expect, test } from 'vitest';
+import { forbiddenCharacter, nameFault, parseUnsubscribe, shown } from '../../src/policy/value-rules.ts';
+
+test.each([
+  ['<https://example.com/u>', true],
+  ['<HTTPS://example.com>', true],
+  ['<https://example.com/a,b>, <mailto:u@example.com>', true],
+  ['<mailto:u@example.com?subject=unsubscribe%20me,b@c>', false],
+  ['<MailTo:u@example.com>,<https://h>', true],
+  ['<https://u:p@example.com:8443/x>', true],
+  ['<https://[2001:db8::1]/x>', true],
+  ['(comment, with <brackets> and \\) (nested)) <https://example.com>\t (more) , <mailto:a@b> ', true],
+  // RFC 2369 §2: white space inside the brackets is what folding left.
+  ['<https://exam ple.com/\tx>', true],
+  ['<mailto:a%40b@example.com>', false],
+])('List-Unsubscribe: %s is admitted, https %s', (value, https) => {
+  expect(parseUnsubscribe(value)).toEqual({ https });
+});
+
+test.each([
+  ['https://example.com/u', false],
+  ['mailto:u@example.com', false],
+  ['', false],
+  ['<>', false],
+  ['()', false],
+  ['<http://example.com>', false],
+  ['<HTTP://example.com>', false],
+  ['<https://example.com>, <http://example.com>', true],
+  ['<http://example.com>, <https://example.com>', true],
+  ['<ftp://example.com>, <mailto:a@b>', false],
+  ['<https:example.com>', false],
+  ['<https:/example.com>', false],
+  ['<https://>', false],
+  ['<https:///path>', false],
+  ['<https://?x>', false],
+  ['<https://#x>', false],
+  ['<https://:443/>', false],
+  ['<https://user@/x>', false],
+  ['<https://[]/x>', false],
+  ['<https://\\example.com>', false],
+  ['<mailto:>', false],
+  ['<mailto:u>', false],
+  ['<mailto:u@>', false],
+  ['<mailto:@example.com>', false],
+  ['<mailto:a@b@c>', false],
+  ['<mailto:a@b,c@d>', false],
+  ['<mailto:?to=a@b>', false],
+  ['<https://a> <https://b>', true],
+  ['<https://a>,', true],
+  [',<https://a>', false],
+  ['<https://a>,,<https://b>', true],
+  ['<https://a> text', true],
+  ['text <https://a>', false],
+  ['<https://a', false],
+  ['<https://a<b>', false],
+  ['<https://a>>', true],
+  ['<https://a>(never closed', true],
+  ['(never closed', false],
+  ['"<https://a>"', false],
+  ['\u00a0<https://a>', false],
+  ['< https>', false],
+])('List-Unsubscribe: %j is refused, https %s', (value, https) => {
+  const parsed = parseUnsubscribe(value);
+  expect(parsed.https).toBe(https);
+  expect(parsed.reason).toMatch(/^(must be|may hold only|has no host|needs one address) /);
+});
+
+test.each(['<', '(', '()', '<>,', '<https://a>,', '\\', '(\\', ' ', ','])(
+  'a mebibyte of %j in List-Unsubscribe is judged in linear time',
+  (unit) => {
+    expect(parseUnsubscribe(unit.repeat(Math.floor(1_048_576 / unit.length))).reason).toBeDefined();
+  },
+);
+
+const forbidden = [...Array.from({ length: 32 }, (_, code) => code).filter((code) => code !== 9), 127];
+
+test.each(forbidden)('the control character %i is found anywhere', (code) => {
+  const character = String.fromCharCode(code);
+  expect(forbiddenCharacter(`a${character}b`)).toBeDefined();
+  expect(forbiddenCharacter(character)).toBeDefined();
+  expect(forbiddenCharacter(` a${character}`)).toBeDefined();
+});
+
+test.each(['', 'a\tb', ' ', '~', '\u0080', '\u0085', '\u00a0', '\u2028', '\ufffd', 'caf\u00e9', '\u{1f600}'])(
+  '%j holds nothing forbidden',
+  (text) => {
+    expect(forbiddenCharacter(text)).toBeUndefined();
+  },
+);
+
+const long = 'a'.repeat(97);
+test.each(['A', 'X-A', 'x-a_b', 'X-_', 'X--', 'a1-', '-', `X-${long}`, `${long}aa`, `${long}aaa`])(
+  '%s is a name',
+  (name) => {
+    expect(nameFault(name)).toBeUndefined();
+  },
+);
+
+test.each([
+  ['', 'empty'],
+  ['X-', 'may hold only'],
+  ['x-', 'may hold only'],
+  ['List_Id', 'may hold only'],
+  ['Foo Bar', 'may hold only'],
+  ['Foo:', 'may hold only'],
+  ['X-A.B', 'may hold only'],
+  ['X-a b', 'may hold only'],
+  ['Caf\u00e9', 'may hold only'],
+  ['\u212aeywords', 'may hold only'],
+  ['\u017fubject', 'may hold only'],
+  ['X-\u212a', 'may hold only'],
+  ['A\r\nB', 'may hold only'],
+  ['A\n', 'may hold only'],
+  ['\0', 'may hold only'],
+  [`${long}aaaa`, 'has 101 bytes'],
+  [`X-${long}aa`, 'has 101 bytes'],
+])('%j is no name', (name, reason) => {
+  expect(nameFault(name)).toContain(reason);
+});
+
+test('what a message shows is cut and printable', () => {
+  expect(shown('a\r\nb\0\x1b[31m\u0085\ud800')).toBe('a\\x0d\\x0ab\\x00\\x1b[31m\\x85\ufffd');
+  expect(shown('a'.repeat(60))).toBe('a'.repeat(60));
+  expect(shown('a'.repeat(61))).toBe(`${'a'.repeat(60)}...`);
+});
