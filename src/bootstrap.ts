@@ -1,4 +1,4 @@
-// The first start in development (D95): makes what is missing - keys, certificate, token - and says what it made.
+// The first start in development (D95): makes what is missing - keys, certificate, then a token - and says what it made.
 // Without `development` in the configuration nothing is made: what is missing is an error.
 
 import { existsSync } from 'node:fs';
@@ -33,8 +33,6 @@ export type DevelopmentToken =
 export interface Bootstrapped {
   /** Paths of the files made, absolute. */
   readonly made: readonly string[];
-  /** Only in development. */
-  readonly token?: DevelopmentToken;
   /** Secrets that are not there, for routes and credentials that would need them; one line each. */
   readonly missing: readonly string[];
 }
@@ -81,6 +79,15 @@ function transaction<T>(database: DatabaseSync, work: () => T): T {
   }
 }
 
+/**
+ * Sees to a token for the development credential; undefined without `development`. It is called once the listeners are
+ * up: a token that is made is shown once, and a start that fails before that would lose it.
+ */
+export function ensureDevelopmentToken(config: Config, parts: BootstrapParts): DevelopmentToken | undefined {
+  const { development } = config;
+  return development && ensureToken(config, development, parts);
+}
+
 function ensureToken(config: Config, development: DevelopmentSettings, parts: BootstrapParts): DevelopmentToken {
   const { database, clock, env } = parts;
   const { account, credential } = development;
@@ -117,5 +124,5 @@ export async function bootstrap(config: Config, parts: BootstrapParts): Promise<
     ...tlsPlaces(config).map((place) => makeTls(place, parts.clock.now())),
     ...keys.map(makeDkimKey),
   ]);
-  return { made: [...hmacKey, ...made.flat()], token: ensureToken(config, development, parts), missing };
+  return { made: [...hmacKey, ...made.flat()], missing };
 }

@@ -12,6 +12,7 @@ import type { Submission } from './policy/submission.ts';
 import type { Violation } from './policy/violation.ts';
 import { sign } from './sign/sign.ts';
 import type { Signed, SigningKey } from './sign/signed.ts';
+import { leaseMilliseconds } from './spool/lease.ts';
 import type { Spool, SpoolEntry } from './spool/spool.ts';
 
 export { type Rejection, type RejectionCode, rejections } from './policy/rejections.ts';
@@ -66,9 +67,6 @@ export type BuildResult =
   | { readonly ok: true; readonly signed: Signed; readonly stripped: readonly string[] }
   | { readonly ok: false; readonly violations: readonly Violation[] };
 
-// A claim outlives every attempt; a process that dies leaves its claims to `recover`.
-const claimMs = 3_600_000;
-
 const yieldNow = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** Judges a message and builds the exact octets that would leave; keeps nothing. `postern check --as-sent` ends here. */
@@ -107,7 +105,7 @@ export function createSubmit(parts: SubmitParts): Submit {
       return { accepted: false, violations: built.violations };
     }
     const entry = spoolEntry(built.signed, parts.expireAfterSeconds);
-    await parts.spool.add(entry, entry.acceptedAt + claimMs);
+    await parts.spool.add(entry, entry.acceptedAt + leaseMilliseconds);
     parts.onAccepted({ entry, submission, stripped: built.stripped });
     return { accepted: true, id: entry.id, messageId: entry.messageId };
   };

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { systemClock } from '../base/clock.ts';
 import { openDatabase } from '../base/database.ts';
 import { type Logger, openLog } from '../base/log.ts';
-import { type Bootstrapped, bootstrap, loadKeys } from '../bootstrap.ts';
+import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, loadKeys } from '../bootstrap.ts';
 import { type Config, configuredTokens } from '../config.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
 import { renderBanner } from './banner.ts';
@@ -32,7 +32,7 @@ function dieOnSurprise(log: Logger, flush: () => void): void {
   });
 }
 
-function banner(config: Config, gateway: Gateway, { token }: Bootstrapped): string | undefined {
+function banner(config: Config, gateway: Gateway, token: DevelopmentToken | undefined): string | undefined {
   if (token?.kind !== 'made') return undefined;
   const listener = config.smtp.listeners.find(({ tls, credential }) => tls === 'starttls' && !credential);
   const route = config.delivery.routes.at(-1);
@@ -51,21 +51,23 @@ function banner(config: Config, gateway: Gateway, { token }: Bootstrapped): stri
 /** Opens everything and stays until a signal; what could not be opened is closed again. */
 async function serve(config: Config, io: CommandIo, log: Logger): Promise<void> {
   const database = openDatabase(config.database.file);
+  const parts = { env: io.env, database, clock: systemClock };
   let gateway: Gateway;
-  let made: Bootstrapped;
+  let token: DevelopmentToken | undefined;
   try {
-    made = await bootstrap(config, { env: io.env, database, clock: systemClock });
+    const made = await bootstrap(config, parts);
     for (const line of [...config.warnings, ...made.missing]) log.warn(line);
     for (const file of made.made) log.info({ file }, 'made for development');
     const tokens = configuredTokens(config, io.env);
     gateway = await openGateway({ config, keys: loadKeys(config), tokens, database, log });
+    token = ensureDevelopmentToken(config, parts);
   } catch (error) {
     if (database.isOpen) database.close();
     throw error;
   }
   const signalled = untilSignal();
   log.info({ listeners: gateway.listening, dataDir: config.dataDir }, 'listening');
-  const text = banner(config, gateway, made);
+  const text = banner(config, gateway, token);
   if (text !== undefined) io.stderr.write(text);
   const signal = await signalled;
   log.info({ signal, drainSeconds: config.drainSeconds }, 'draining');

@@ -1,6 +1,7 @@
 // The minimal HTTP listener: /livez, /readyz and /metrics (D97). Everything else on it is a plain 404.
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { ConfigurationError, errorMessage } from '../base/errors.ts';
 import { randomHex } from '../base/ids.ts';
 import type { Logger } from '../base/log.ts';
 
@@ -70,9 +71,11 @@ export function createHealthServer(sources: HealthSources): HealthServer {
   return {
     listen: ({ host, port }) =>
       new Promise((resolve, reject) => {
-        server.once('error', reject);
+        server.once('error', (cause) => {
+          reject(new ConfigurationError(`Cannot listen on http ${host}:${port}: ${errorMessage(cause)}`, { cause }));
+        });
         server.listen({ host, port }, () => {
-          server.off('error', reject);
+          server.removeAllListeners('error');
           const address = server.address();
           if (address === null || typeof address === 'string') reject(new Error('The HTTP listener has no address'));
           else resolve({ host: address.address, port: address.port });

@@ -8,7 +8,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { createToken, listTokens } from '../../src/accounts/tokens.ts';
 import { type DatabaseSync, openDatabase } from '../../src/base/database.ts';
-import { bootstrap, loadKeys } from '../../src/bootstrap.ts';
+import { type BootstrapParts, bootstrap, ensureDevelopmentToken, loadKeys } from '../../src/bootstrap.ts';
 import { type Config, configuredTokens } from '../../src/config.ts';
 import { generateDkimKey } from '../../src/sign/dkim-key.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';
@@ -35,7 +35,13 @@ function setUp(text = yaml, env: Readonly<Record<string, string>> = {}) {
   const folder = scratchFolder();
   const config = loadYaml(text, env, folder);
   const database = open(config);
-  return { folder, config, database, start: (withEnv = env) => bootstrap(config, { env: withEnv, database, clock }) };
+  const start = (withEnv = env) => startOn(config, { env: withEnv, database, clock });
+  return { folder, config, database, start };
+}
+
+/** A start as `serve` makes it: keys first, the token once everything is open. */
+async function startOn(config: Config, parts: BootstrapParts) {
+  return { ...(await bootstrap(config, parts)), token: ensureDevelopmentToken(config, parts) };
 }
 
 function tree(folder: string): string[] {
@@ -115,9 +121,9 @@ describe('in development', () => {
     const { config, database } = setUp();
     const parts = { env: {}, clock };
     const starts = await Promise.all([
-      bootstrap(config, { ...parts, database }),
-      bootstrap(config, { ...parts, database: open(config) }),
-      bootstrap(config, { ...parts, database: open(config) }),
+      startOn(config, { ...parts, database }),
+      startOn(config, { ...parts, database: open(config) }),
+      startOn(config, { ...parts, database: open(config) }),
     ]);
     const made = starts.flatMap(({ made: files }) => files);
     expect(new Set(made).size).toBe(made.length);
