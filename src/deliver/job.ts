@@ -40,8 +40,8 @@ export interface Job {
 export interface Task {
   readonly job: Job;
   readonly recipients: readonly DueRecipient[];
-  /** It was begun on a connection that turned out to be dead, and is on its second. */
-  readonly isSecondTry: boolean;
+  /** Begun so often on a connection that turned out to be dead. */
+  readonly deadConnections: number;
 }
 
 /** A message newly in hand. */
