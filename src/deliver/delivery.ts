@@ -27,7 +27,7 @@ import { type TaskHost, TaskQueue } from './task-queue.ts';
 const pollInterval = 1000;
 /** Messages claimed at once. */
 const claimLimit = 256;
-/** With fewer messages than this in hand, more are claimed. */
+/** With fewer claimed messages than this in hand, more are claimed. */
 const lowWater = 512;
 /** With more messages than this in hand, what comes from the pipeline is left to the spool. */
 const highWater = 10_000;
@@ -99,6 +99,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
   readonly #random: () => number;
   readonly #releases = new Set<Promise<void>>();
   #inHand = 0;
+  #claimed = 0;
   #timer: NodeJS.Timeout | undefined;
   #polling: Promise<void> | undefined;
   #mayHaveMore = false;
@@ -123,7 +124,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
       this.#release(meta.id, addresses);
       return;
     }
-    const job = newJob({ entry: meta, size, claimUntil: entry.acceptedAt + leaseMilliseconds });
+    const job = newJob({ entry: meta, size, isClaimed: false, claimUntil: entry.acceptedAt + leaseMilliseconds });
     if (this.#freshBudget.tryReserve(size)) {
       job.room = this.#freshBudget;
       job.content = { head, body };
@@ -249,6 +250,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
       }
     }
     this.#inHand += 1;
+    if (job.isClaimed) this.#claimed += 1;
     // All are counted before the first is begun: it may end at once.
     job.openTasks = tasks.length;
     for (const [lane, task] of tasks) lane.push(task);
@@ -291,6 +293,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
     job.openTasks -= 1;
     if (job.openTasks > 0) return;
     this.#inHand -= 1;
+    if (job.isClaimed) this.#claimed -= 1;
     job.content = undefined;
     if (job.room) {
       job.room.release(job.size);
@@ -298,7 +301,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
       for (const lane of this.#lanes.values()) lane.queue.fill();
     }
     if (this.#inHand === 0) this.#onEmpty();
-    if (this.#mayHaveMore && this.#inHand < lowWater) this.#poll();
+    if (this.#mayHaveMore && this.#claimed < lowWater) this.#poll();
   }
 
   #poll(): void {
@@ -311,12 +314,13 @@ class DeliveryRunner implements Delivery, LaneEvents {
   async #claim(): Promise<void> {
     try {
       do {
-        if (this.#inHand >= lowWater) return;
+        if (this.#claimed >= lowWater) return;
         const now = this.#parts.clock.now();
         const claimUntil = now + leaseMilliseconds;
         const messages = await this.#parts.spool.claimDue({ now, limit: claimLimit, claimUntil });
         this.#mayHaveMore = messages.length === claimLimit;
-        for (const { entry, size, due } of messages) this.#take(newJob({ entry, size, claimUntil }), due);
+        for (const { entry, size, due } of messages)
+          this.#take(newJob({ entry, size, isClaimed: true, claimUntil }), due);
       } while (this.#mayHaveMore && !this.#isDraining);
     } catch (thrown) {
       this.#mayHaveMore = false;

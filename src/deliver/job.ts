@@ -24,6 +24,8 @@ export interface Job {
   readonly entry: JobEntry;
   /** Octets of head and body. */
   readonly size: number;
+  /** Claimed from the spool, not handed over by the pipeline. */
+  readonly isClaimed: boolean;
   /** When the claim on its recipients runs out, milliseconds since 1970. */
   readonly claimUntil: number;
   /** Tasks that are not at their end. */
@@ -45,7 +47,7 @@ export interface Task {
 }
 
 /** A message newly in hand. */
-export function newJob(message: Pick<Job, 'entry' | 'size' | 'claimUntil'>): Job {
+export function newJob(message: Pick<Job, 'entry' | 'size' | 'isClaimed' | 'claimUntil'>): Job {
   return { ...message, openTasks: 0, content: undefined, room: undefined, loading: undefined };
 }
 

@@ -39,6 +39,7 @@ export class SmarthostLane implements Lane {
   readonly #host: string;
   readonly #connections = new Set<SmtpConnection>();
   readonly #idle = new Set<SmtpConnection>();
+  readonly #opener = new AbortController();
   #opening = 0;
   #active = 0;
   #failures = 0;
@@ -80,6 +81,7 @@ export class SmarthostLane implements Lane {
 
   stop(): void {
     this.#stopped = true;
+    this.#opener.abort();
     this.queue.stop();
     for (const connection of this.#connections) connection.quit();
   }
@@ -176,10 +178,10 @@ export class SmarthostLane implements Lane {
     this.#opening += 1;
     const result = await this.#connect();
     this.#opening -= 1;
-    if (!(result instanceof SmtpConnection)) {
+    if (this.#stopped) {
+      if (result instanceof SmtpConnection) result.quit();
+    } else if (!(result instanceof SmtpConnection)) {
       this.#backOff(result);
-    } else if (this.#stopped) {
-      result.quit();
     } else {
       // One that accepts connections and drops them is not up yet.
       if (this.#barren === 0) this.#failures = 0;
@@ -194,7 +196,7 @@ export class SmarthostLane implements Lane {
 
   async #connect(): Promise<SmtpConnection | SmtpReply> {
     try {
-      const result = await connectSmtp(this.#client);
+      const result = await connectSmtp(this.#client, this.#opener.signal);
       return 'connection' in result ? result.connection : result.refused;
     } catch (thrown) {
       this.#log.error({ route: this.route.name, err: thrown }, 'Cannot connect');

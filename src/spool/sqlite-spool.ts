@@ -185,8 +185,9 @@ export class SqliteSpool implements Spool {
     if (this.#broken) return;
     await Promise.allSettled(this.#fileWork);
     // Batches are in order: when this is answered, so is everything before it.
-    await this.counts();
+    await Promise.allSettled([this.counts()]);
     await Promise.allSettled(this.#fileWork);
+    if (this.#broken) return;
     this.#closing = true;
     const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
     this.#worker.postMessage('close', []);
