@@ -1,6 +1,7 @@
 // Delivery as a whole: a real spool, real sockets, real files; faults by the sink's magic addresses.
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -490,6 +491,27 @@ describe('shutdown', () => {
     await send();
     await expect.poll(() => spool.claimDue({ now, limit: 10, claimUntil: now + 1 }), waiting).toHaveLength(1);
     expect(sink.connections).toBe(0);
+  });
+
+  test('does not wait for a next hop that says nothing', async () => {
+    const sockets = new Set<Socket>();
+    const silent = createServer((socket) => sockets.add(socket));
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const address = silent.address();
+    const { send, delivery, spool } = await run([
+      smarthost(typeof address === 'object' && address !== null ? address.port : 0),
+    ]);
+    await send();
+    await expect.poll(() => sockets.size, waiting).toBe(1);
+    await delivery.drain(now + 30_000);
+    expect(delivery.metrics()).toMatchObject({ inHand: 0, connections: 0 });
+    await expect.poll(() => spool.claimDue({ now, limit: 10, claimUntil: now + 1 }), waiting).toHaveLength(1);
+    // The connection that was being opened is gone, too.
+    const [socket] = sockets;
+    socket?.resume();
+    await expect.poll(() => socket?.readableEnded, waiting).toBe(true);
+    for (const open of sockets) open.destroy();
+    await new Promise((resolve) => silent.close(resolve));
   });
 
   test('without a start is quick and may be repeated', async () => {
