@@ -8,13 +8,14 @@ import type { Clock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
-import type { Outcome, Spool, SpoolEntry } from '../spool/spool.ts';
+import type { Spool, SpoolEntry } from '../spool/spool.ts';
 import { CaptureLane } from './capture.ts';
 import { ContentBudget } from './content-budget.ts';
-import { type DueRecipient, type Job, type JobEntry, newJob, type Task } from './job.ts';
+import { type DueRecipient, type Job, newJob, type Task } from './job.ts';
 import type { Lane, LaneEvents } from './lane.ts';
 import { settleOutcome } from './outcome.ts';
-import { OutcomeLog } from './outcome-log.ts';
+import { logOutcome, type OutcomeEvent } from './outcome-event.ts';
+import { OutcomeWriter } from './outcome-writer.ts';
 import { routeFor } from './router.ts';
 import type { DeliverySettings, Route } from './settings.ts';
 import { SmarthostLane } from './smarthost.ts';
@@ -26,7 +27,7 @@ import { type TaskHost, TaskQueue } from './task-queue.ts';
 const pollInterval = 1000;
 /** Messages claimed at once. */
 const claimLimit = 256;
-/** With fewer messages than this in hand, more are claimed. */
+/** With fewer claimed messages than this in hand, more are claimed. */
 const lowWater = 512;
 /** With more messages than this in hand, what comes from the pipeline is left to the spool. */
 const highWater = 10_000;
@@ -34,20 +35,6 @@ const highWater = 10_000;
 const defaultContentBytes = 64 * 1024 * 1024;
 /** Octets of messages read back from the spool, for each route. */
 const loadedBytes = 32 * 1024 * 1024;
-/** What of a next hop's words goes into the log, in characters. */
-const loggedReply = 300;
-
-/** Told of every outcome of a recipient. */
-export interface OutcomeEvent {
-  readonly entry: JobEntry;
-  readonly recipient: string;
-  readonly outcome: Outcome;
-  readonly route: string;
-  /** Attempts made so far, this one included. */
-  readonly attempts: number;
-  /** For a deferral: milliseconds since 1970. */
-  readonly nextAttemptAt?: number;
-}
 
 /** Numbers for /metrics: counters since the start, and gauges. */
 export interface DeliveryMetrics {
@@ -65,6 +52,8 @@ export interface DeliveryMetrics {
   /** Outcomes not on disk yet. */
   readonly unrecorded: number;
 }
+
+export type { OutcomeEvent } from './outcome-event.ts';
 
 /** What delivery is made from. */
 export interface DeliveryParts {
@@ -104,12 +93,13 @@ class DeliveryRunner implements Delivery, LaneEvents {
   readonly #lanes = new Map<Route, Lane>();
   readonly #budgets: ContentBudget[] = [];
   readonly #freshBudget: ContentBudget;
-  readonly #outcomes: OutcomeLog;
+  readonly #outcomes: OutcomeWriter;
   readonly #counters = { delivered: 0, deferred: 0, failed: 0 };
   readonly #timeouts: SmtpTimeouts;
   readonly #random: () => number;
   readonly #releases = new Set<Promise<void>>();
   #inHand = 0;
+  #claimed = 0;
   #timer: NodeJS.Timeout | undefined;
   #polling: Promise<void> | undefined;
   #mayHaveMore = false;
@@ -122,7 +112,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
     this.#timeouts = parts.timeouts ?? defaultTimeouts;
     this.#random = parts.random ?? Math.random;
     this.#freshBudget = this.#newBudget(parts.contentBytes ?? defaultContentBytes);
-    this.#outcomes = new OutcomeLog(parts.spool, parts.log, (isHealthy) => this.#setHealth(isHealthy));
+    this.#outcomes = new OutcomeWriter(parts.spool, parts.log, (isHealthy) => this.#setHealth(isHealthy));
     for (const route of parts.settings.routes) this.#lanes.set(route, this.#newLane(route));
   }
 
@@ -134,7 +124,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
       this.#release(meta.id, addresses);
       return;
     }
-    const job = newJob({ entry: meta, size, claimUntil: entry.acceptedAt + leaseMilliseconds });
+    const job = newJob({ entry: meta, size, isClaimed: false, claimUntil: entry.acceptedAt + leaseMilliseconds });
     if (this.#freshBudget.tryReserve(size)) {
       job.room = this.#freshBudget;
       job.content = { head, body };
@@ -256,10 +246,11 @@ class DeliveryRunner implements Delivery, LaneEvents {
     for (const [lane, recipients] of byLane) {
       for (let start = 0; start < recipients.length; start += lane.recipientsPerTask) {
         const part = recipients.slice(start, start + lane.recipientsPerTask);
-        tasks.push([lane, { job, recipients: part, isSecondTry: false }]);
+        tasks.push([lane, { job, recipients: part, deadConnections: 0 }]);
       }
     }
     this.#inHand += 1;
+    if (job.isClaimed) this.#claimed += 1;
     // All are counted before the first is begun: it may end at once.
     job.openTasks = tasks.length;
     for (const [lane, task] of tasks) lane.push(task);
@@ -302,6 +293,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
     job.openTasks -= 1;
     if (job.openTasks > 0) return;
     this.#inHand -= 1;
+    if (job.isClaimed) this.#claimed -= 1;
     job.content = undefined;
     if (job.room) {
       job.room.release(job.size);
@@ -309,7 +301,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
       for (const lane of this.#lanes.values()) lane.queue.fill();
     }
     if (this.#inHand === 0) this.#onEmpty();
-    if (this.#mayHaveMore && this.#inHand < lowWater) this.#poll();
+    if (this.#mayHaveMore && this.#claimed < lowWater) this.#poll();
   }
 
   #poll(): void {
@@ -322,12 +314,13 @@ class DeliveryRunner implements Delivery, LaneEvents {
   async #claim(): Promise<void> {
     try {
       do {
-        if (this.#inHand >= lowWater) return;
+        if (this.#claimed >= lowWater) return;
         const now = this.#parts.clock.now();
         const claimUntil = now + leaseMilliseconds;
         const messages = await this.#parts.spool.claimDue({ now, limit: claimLimit, claimUntil });
         this.#mayHaveMore = messages.length === claimLimit;
-        for (const { entry, size, due } of messages) this.#take(newJob({ entry, size, claimUntil }), due);
+        for (const { entry, size, due } of messages)
+          this.#take(newJob({ entry, size, isClaimed: true, claimUntil }), due);
       } while (this.#mayHaveMore && !this.#isDraining);
     } catch (thrown) {
       this.#mayHaveMore = false;
@@ -352,25 +345,12 @@ class DeliveryRunner implements Delivery, LaneEvents {
   }
 
   #tell(event: OutcomeEvent, now: number): void {
-    const { entry, outcome } = event;
-    const { reply, kind } = outcome;
-    const line = {
-      session: entry.sessionId,
-      id: entry.id,
-      messageId: entry.messageId,
-      account: entry.account,
-      recipient: event.recipient,
-      route: event.route,
-      host: outcome.host,
-      code: reply.code,
-      ...(reply.enhanced === undefined ? {} : { enhanced: reply.enhanced }),
-      reply: reply.text.slice(0, loggedReply),
-      attempts: event.attempts,
-      delayMs: now - entry.acceptedAt,
-      ...(event.nextAttemptAt === undefined ? {} : { retryInMs: event.nextAttemptAt - now }),
-    };
-    if (kind === 'failed') this.#parts.log.warn(line, kind);
-    else this.#parts.log.info(line, kind);
-    this.#parts.onOutcome?.(event);
+    logOutcome(this.#parts.log, event, now);
+    try {
+      this.#parts.onOutcome?.(event);
+    } catch (thrown) {
+      // A listener's fault is not delivery's: the outcome is recorded all the same.
+      this.#parts.log.error({ id: event.entry.id, err: thrown }, 'A listener for outcomes failed');
+    }
   }
 }

@@ -24,6 +24,8 @@ export interface Job {
   readonly entry: JobEntry;
   /** Octets of head and body. */
   readonly size: number;
+  /** Claimed from the spool, not handed over by the pipeline. */
+  readonly isClaimed: boolean;
   /** When the claim on its recipients runs out, milliseconds since 1970. */
   readonly claimUntil: number;
   /** Tasks that are not at their end. */
@@ -40,12 +42,12 @@ export interface Job {
 export interface Task {
   readonly job: Job;
   readonly recipients: readonly DueRecipient[];
-  /** It was begun on a connection that turned out to be dead, and is on its second. */
-  readonly isSecondTry: boolean;
+  /** Begun so often on a connection that turned out to be dead. */
+  readonly deadConnections: number;
 }
 
 /** A message newly in hand. */
-export function newJob(message: Pick<Job, 'entry' | 'size' | 'claimUntil'>): Job {
+export function newJob(message: Pick<Job, 'entry' | 'size' | 'isClaimed' | 'claimUntil'>): Job {
   return { ...message, openTasks: 0, content: undefined, room: undefined, loading: undefined };
 }
 

@@ -17,6 +17,9 @@ const longestBackoff = 60_000;
 /** So many connections in a row that end before they served a message count as a next hop that is down. */
 const barrenConnections = 3;
 
+/** A message is deferred only after so many idle connections turned out to be dead, one after another. */
+const deadConnectionsAllowed = 3;
+
 /** RFC 5321 §4.5.3.1.10: too many recipients for one transaction, not too many altogether. */
 function isTooMany({ kind, reply }: RecipientResult): boolean {
   const codes = reply.code === 452 || reply.code === 552;
@@ -36,6 +39,7 @@ export class SmarthostLane implements Lane {
   readonly #host: string;
   readonly #connections = new Set<SmtpConnection>();
   readonly #idle = new Set<SmtpConnection>();
+  readonly #opener = new AbortController();
   #opening = 0;
   #active = 0;
   #failures = 0;
@@ -77,6 +81,7 @@ export class SmarthostLane implements Lane {
 
   stop(): void {
     this.#stopped = true;
+    this.#opener.abort();
     this.queue.stop();
     for (const connection of this.#connections) connection.quit();
   }
@@ -118,7 +123,9 @@ export class SmarthostLane implements Lane {
         return;
       }
       this.#active += 1;
-      connection.begin(this.#mailOf(task), (end) => this.#ended(task, end));
+      // Begun behind another: if the next hop closes after that one, nothing is to be held against this.
+      const deadConnections = connection.isIdle ? task.deadConnections + 1 : task.deadConnections;
+      connection.begin(this.#mailOf(task), (end) => this.#ended({ ...task, deadConnections }, end));
     }
   }
 
@@ -140,8 +147,8 @@ export class SmarthostLane implements Lane {
       this.#events.giveBack(task);
       return;
     }
-    if (end.untouched && !task.isSecondTry) {
-      this.queue.push({ ...task, isSecondTry: true });
+    if (end.untouched && task.deadConnections <= deadConnectionsAllowed) {
+      this.queue.push(task);
       return;
     }
     const isProgress = end.results.some((result) => result.kind === 'delivered');
@@ -153,7 +160,7 @@ export class SmarthostLane implements Lane {
     const isAgain = end.results.map(isTooMany);
     const rest = task.recipients.filter((_, index) => isAgain[index]);
     job.openTasks += 1;
-    this.queue.push({ job, recipients: rest, isSecondTry: false });
+    this.queue.push({ job, recipients: rest, deadConnections: 0 });
     const done = task.recipients.filter((_, index) => !isAgain[index]);
     const results = end.results.filter((_, index) => !isAgain[index]);
     this.#events.finish({ ...task, recipients: done }, results, this.#host);
@@ -171,10 +178,10 @@ export class SmarthostLane implements Lane {
     this.#opening += 1;
     const result = await this.#connect();
     this.#opening -= 1;
-    if (!(result instanceof SmtpConnection)) {
+    if (this.#stopped) {
+      if (result instanceof SmtpConnection) result.quit();
+    } else if (!(result instanceof SmtpConnection)) {
       this.#backOff(result);
-    } else if (this.#stopped) {
-      result.quit();
     } else {
       // One that accepts connections and drops them is not up yet.
       if (this.#barren === 0) this.#failures = 0;
@@ -189,7 +196,7 @@ export class SmarthostLane implements Lane {
 
   async #connect(): Promise<SmtpConnection | SmtpReply> {
     try {
-      const result = await connectSmtp(this.#client);
+      const result = await connectSmtp(this.#client, this.#opener.signal);
       return 'connection' in result ? result.connection : result.refused;
     } catch (thrown) {
       this.#log.error({ route: this.route.name, err: thrown }, 'Cannot connect');

@@ -273,14 +273,18 @@ export class SmtpConnection {
 
 /**
  * Connects to a next hop and makes the session ready.
+ * @param signal breaks it off
  * @returns the connection, or why there is none, in the form of a reply
  */
 export async function connectSmtp(
   options: SmtpClientOptions,
+  signal?: AbortSignal,
 ): Promise<{ readonly connection: SmtpConnection } | { readonly refused: SmtpReply }> {
   const socket = connectTcp({ host: options.host, port: options.port, noDelay: true });
   // Whoever waits for the socket hears of its errors; this keeps one from ending the process when nobody does.
   socket.on('error', () => undefined);
+  const breakOff = (): void => void socket.destroy();
+  signal?.addEventListener('abort', breakOff);
   try {
     const ready = await handshake(socket, options);
     return { connection: new SmtpConnection(ready, options) };
@@ -288,5 +292,7 @@ export async function connectSmtp(
     socket.destroy();
     if (thrown instanceof HandshakeFailure) return { refused: thrown.reply };
     throw new Error(`Cannot speak to ${options.host}:${options.port}: ${errorMessage(thrown)}`, { cause: thrown });
+  } finally {
+    signal?.removeEventListener('abort', breakOff);
   }
 }

@@ -134,6 +134,14 @@ async function established(socket: Socket, event: 'connect' | 'secureConnect', t
   }
 }
 
+async function secured(socket: Socket, options: SmtpClientOptions): Promise<TLSSocket> {
+  const secure = connectTls({ ...tlsOptions(options), socket });
+  // Whoever waits hears of an error; this keeps a second one from ending the process.
+  secure.on('error', () => undefined);
+  await established(secure, 'secureConnect', options.timeouts.handshake);
+  return secure;
+}
+
 async function greet(dialogue: Dialogue, options: SmtpClientOptions): Promise<Capabilities> {
   const reply = await dialogue.ask(`EHLO ${options.hostname}`, 'EHLO', options.timeouts.handshake);
   if (reply.code === 250) return capabilitiesOf(reply);
@@ -181,9 +189,7 @@ async function upgrade(dialogue: Dialogue, socket: Socket, options: SmtpClientOp
   // Replies slipped in before TLS would be taken for the server's own afterwards (CVE-2011-0411 and its kin).
   if (dialogue.pendingOctets > 0) throw failure('4.7.0', 'The next hop sent octets between STARTTLS and TLS');
   dialogue.detach();
-  const secure = connectTls({ ...tlsOptions(options), socket });
-  await established(secure, 'secureConnect', options.timeouts.handshake);
-  return secure;
+  return await secured(socket, options);
 }
 
 /** What `handshake` gives: a socket with nobody reading it, and what is known of it. */
@@ -201,8 +207,7 @@ export async function handshake(bare: Socket, options: SmtpClientOptions): Promi
   let socket = bare;
   let secure: TLSSocket | undefined;
   if (options.tls === 'implicit') {
-    secure = connectTls({ ...tlsOptions(options), socket: bare });
-    await established(secure, 'secureConnect', options.timeouts.handshake);
+    secure = await secured(bare, options);
     socket = secure;
   }
   let dialogue = new Dialogue(socket);

@@ -31,6 +31,7 @@ export class TaskQueue {
   readonly #loaded = new Fifo<Task>();
   #blocked: Task | undefined;
   #loading = 0;
+  #isFreshTurn = false;
   #isHeld = false;
   #isStopped = false;
 
@@ -54,10 +55,12 @@ export class TaskQueue {
     this.fill();
   }
 
-  /** Takes the next task whose octets are in memory. What had to be loaded goes first: it has waited longer. */
+  /** Takes the next task whose octets are in memory; new mail and what had to be loaded take turns. */
   pull(): Task | undefined {
     while (this.ready > 0) {
-      const task = this.#loaded.shift() ?? this.#fresh.shift();
+      this.#isFreshTurn = !this.#isFreshTurn;
+      const [first, second] = this.#isFreshTurn ? [this.#fresh, this.#loaded] : [this.#loaded, this.#fresh];
+      const task = first.shift() ?? second.shift();
       if (this.#unloaded.length > 0) this.fill();
       if (!task || !this.#host.isStale(task)) return task;
       this.#host.giveBack(task);

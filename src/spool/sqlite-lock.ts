@@ -6,7 +6,8 @@ import { errorCode } from '../base/errors.ts';
 
 const SQLITE_BUSY = 5;
 
-function isBusy(thrown: unknown): boolean {
+/** Another connection holds what is asked for, and has for as long as the busy timeout lasts. */
+export function isBusy(thrown: unknown): boolean {
   return (
     errorCode(thrown) === 'ERR_SQLITE_ERROR' &&
     thrown instanceof Error &&

@@ -185,8 +185,9 @@ export class SqliteSpool implements Spool {
     if (this.#broken) return;
     await Promise.allSettled(this.#fileWork);
     // Batches are in order: when this is answered, so is everything before it.
-    await this.counts();
+    await Promise.allSettled([this.counts()]);
     await Promise.allSettled(this.#fileWork);
+    if (this.#broken) return;
     this.#closing = true;
     const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
     this.#worker.postMessage('close', []);
@@ -242,8 +243,10 @@ export class SqliteSpool implements Spool {
     this.#underWay = count === this.#waiting.length ? this.#waiting : this.#waiting.slice(0, count);
     this.#waiting = count === this.#waiting.length ? [] : this.#waiting.slice(count);
     try {
-      const octets = new ArrayBuffer(total);
-      pack(this.#underWay, Buffer.from(octets));
+      // A buffer of its own, not zeroed: every octet is written.
+      const packed = Buffer.allocUnsafeSlow(total);
+      const octets = packed.buffer;
+      pack(this.#underWay, packed);
       const batch: Batch = { operations: this.#underWay.map((waiting) => waiting.operation), octets };
       this.#worker.postMessage(batch, [octets]);
     } catch (thrown) {

@@ -8,7 +8,7 @@ import { migrate } from '../base/database.ts';
 import { errorCode, errorMessage } from '../base/errors.ts';
 import { failedRetentionMilliseconds } from './lease.ts';
 import type { AttemptRecord, DueMessage, QueueItem } from './spool.ts';
-import type { SpoolLock } from './sqlite-lock.ts';
+import { isBusy, type SpoolLock } from './sqlite-lock.ts';
 import type {
   OperationOutcome,
   OperationResults,
@@ -68,7 +68,10 @@ export class SqliteStore {
       }
       return this.#transaction(operations);
     } catch (thrown) {
-      if (operations.length === 1) return { outcomes: [failure(thrown)], orphanedBodies: [] };
+      // Where the time was spent waiting for another process, it would be spent again on each.
+      if (operations.length === 1 || isBusy(thrown)) {
+        return { outcomes: operations.map(() => failure(thrown)), orphanedBodies: [] };
+      }
       const singles = operations.map((operation) => this.write([operation]));
       return {
         outcomes: singles.flatMap((single) => single.outcomes),

@@ -65,14 +65,22 @@ test('a full disk refuses what does not fit and takes what does, then and later'
   expect('value' in (store.write([add(200_000)]).outcomes[0] ?? {})).toBe(true);
 });
 
-test('a database that another holds for too long is an error, not a crash', () => {
+test('a database that another holds for too long is waited for once, and is an error, not a crash', () => {
   database.exec('PRAGMA busy_timeout = 0');
+  let begun = 0;
+  const exec = database.exec.bind(database);
+  database.exec = (sql) => {
+    begun += Number(sql === 'BEGIN IMMEDIATE');
+    exec(sql);
+  };
   const other = openDatabase(join(folder, 'postern.db'));
   other.exec('BEGIN IMMEDIATE');
-  const [outcome] = store.write([add(10)]).outcomes;
+  const { outcomes } = store.write([add(10), add(10), add(10)]);
   other.exec('ROLLBACK');
   other.close();
-  expect(outcome).toEqual({ error: { message: 'database is locked', code: 'ERR_SQLITE_ERROR' } });
+  const locked = { error: { message: 'database is locked', code: 'ERR_SQLITE_ERROR' } };
+  expect(outcomes).toEqual([locked, locked, locked]);
+  expect(begun).toBe(1);
   expect('value' in (store.write([add(10)]).outcomes[0] ?? {})).toBe(true);
 });
 

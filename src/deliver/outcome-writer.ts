@@ -8,7 +8,7 @@ import type { AttemptRecord, Spool } from '../spool/spool.ts';
 const retryDelay = 1000;
 
 /** Outcomes on their way to the spool. */
-export class OutcomeLog {
+export class OutcomeWriter {
   readonly #spool: Pick<Spool, 'record'>;
   readonly #log: Logger;
   readonly #onHealth: (isHealthy: boolean) => void;
