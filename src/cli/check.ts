@@ -11,7 +11,7 @@ import { openDatabase } from '../base/database.ts';
 import { errorMessage, UsageError } from '../base/errors.ts';
 import { randomHex } from '../base/ids.ts';
 import { loadKeys } from '../bootstrap.ts';
-import { type Config, loadConfig } from '../config.ts';
+import type { Config } from '../config.ts';
 import { buildParts } from '../gateway.ts';
 import { readMessage } from '../mail/header-reader.ts';
 import { type Explanation, explain, type HeaderExplanation } from '../policy/explain.ts';
@@ -19,6 +19,7 @@ import type { Submission } from '../policy/submission.ts';
 import type { Violation } from '../policy/violation.ts';
 import { bodyViolations, build } from '../submit.ts';
 import { type CommandIo, configOption, defineCommand, table } from './command.ts';
+import { configFor } from './load-config.ts';
 
 /** What is said of one file. */
 interface Verdict {
@@ -137,11 +138,7 @@ export const checkCommand = defineCommand({
     78: 'the configuration is wrong, or a key that --as-sent needs is missing',
   },
   run: async ({ options, args }, io) => {
-    const config = loadConfig({
-      ...(options.config === undefined ? {} : { file: options.config }),
-      env: io.env,
-      cwd: io.cwd,
-    });
+    const config = configFor(io, options.config);
     const database = openDatabase(':memory:');
     try {
       const accounts = createAccounts({ accounts: config.accounts, tokens: [], database, clock: systemClock });

@@ -1,11 +1,11 @@
 // postern queue: what waits and what failed, beside a running server (D94).
 
 import { UsageError } from '../base/errors.ts';
-import { loadConfig } from '../config.ts';
 import { openSpool } from '../gateway.ts';
 import type { QueueItem, Spool, SpooledRecipient } from '../spool/spool.ts';
 import { type CommandIo, configOption, defineCommand } from './command.ts';
 import { defineGroup } from './command-table.ts';
+import { configFor } from './load-config.ts';
 
 const notFound = { 1: 'there is no such message', 78: 'the configuration is wrong' } as const;
 
@@ -14,7 +14,7 @@ async function withSpool<T>(
   io: CommandIo,
   use: (spool: Spool, expireAfterSeconds: number) => Promise<T>,
 ): Promise<T> {
-  const settings = loadConfig({ ...(config === undefined ? {} : { file: config }), env: io.env, cwd: io.cwd });
+  const settings = configFor(io, config);
   const spool = await openSpool(settings);
   try {
     return await use(spool, settings.delivery.retry.expireAfterSeconds);

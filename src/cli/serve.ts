@@ -5,10 +5,11 @@ import { systemClock } from '../base/clock.ts';
 import { openDatabase } from '../base/database.ts';
 import { type Logger, openLog } from '../base/log.ts';
 import { type Bootstrapped, bootstrap, loadKeys } from '../bootstrap.ts';
-import { type Config, configuredTokens, loadConfig } from '../config.ts';
+import { type Config, configuredTokens } from '../config.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
 import { renderBanner } from './banner.ts';
 import { type CommandIo, configOption, defineCommand } from './command.ts';
+import { configFor } from './load-config.ts';
 
 /** Resolves at the first signal; a second one ends the process at once. */
 function untilSignal(): Promise<NodeJS.Signals> {
@@ -90,11 +91,7 @@ lists it all. SIGTERM stops accepting, finishes what is in flight and exits 0.`,
   ],
   exitCodes: { 1: 'a listener or the database could not be opened', 78: 'the configuration is wrong' },
   run: async ({ options }, io) => {
-    const config = loadConfig({
-      ...(options.config === undefined ? {} : { file: options.config }),
-      env: io.env,
-      cwd: io.cwd,
-    });
+    const config = configFor(io, options.config);
     const { log, flush } = openLog(config.log.level);
     dieOnSurprise(log, flush);
     try {

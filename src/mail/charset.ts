@@ -25,9 +25,13 @@ const decoders = new Map<string, CharsetDecoder | undefined>([
   ['utf8', (bytes) => bytes.toString('utf8')],
 ]);
 
+/** iconv-lite's own way of reading a name; its question `encodingExists` costs an exception for each unknown one. */
 function iconvDecoder(name: string): CharsetDecoder | undefined {
-  if (notCharsets.has(name.replace(/[^a-z0-9]/g, '')) || !iconv.encodingExists(name)) return undefined;
-  return (bytes) => iconv.decode(bytes, name);
+  const key = name.replace(/:\d{4}$|[^0-9a-z]/g, '');
+  if (notCharsets.has(key)) return undefined;
+  // Asking for one charset loads the list of all; their tables are loaded when they are used.
+  if (!iconv.encodings) iconv.getCodec('utf8');
+  return iconv.encodings && key in iconv.encodings ? (bytes) => iconv.decode(bytes, name) : undefined;
 }
 
 // TextDecoder calls two escape sequences without a character between them an error; encoded-words side by side have just
@@ -38,15 +42,22 @@ function dropIdleEscapes(bytes: Buffer): Buffer {
   return Buffer.from(bytes.toString('latin1').replace(idleEscapes, ''), 'latin1');
 }
 
+// The labels of the Encoding Standard that TextDecoder knows and iconv-lite does not. They are written out because
+// TextDecoder has no way to ask but an exception, and a message may ask with thousands of made-up names.
+const platformLabels = new Set(
+  (
+    'iso-2022-jp csiso2022jp x-euc-jp cseucpkdfmtjapanese x-mac-roman x-mac-cyrillic x-mac-ukrainian dos-874 koi koi8 ' +
+    'x-cp1250 x-cp1251 x-cp1252 x-cp1253 x-cp1254 x-cp1255 x-cp1256 x-cp1257 x-cp1258 csisolatin9 sun_eu_greek ' +
+    'iso-8859-6-e iso-8859-6-i csiso88596e csiso88596i csiso88598e csiso88598i visual logical ' +
+    'unicode csunicode unicodefeff unicodefffe iso-10646-ucs-2 unicode20utf8 x-unicode20utf8 x-user-defined'
+  ).split(' '),
+);
+
 function platformDecoder(name: string): CharsetDecoder | undefined {
-  try {
-    // A decoder kept from call to call would be shared state; making one costs microseconds.
-    const label = new TextDecoder(name).encoding;
-    return (bytes) => new TextDecoder(label).decode(label === 'iso-2022-jp' ? dropIdleEscapes(bytes) : bytes);
-  } catch (error) {
-    if (error instanceof RangeError) return undefined;
-    throw error;
-  }
+  if (!platformLabels.has(name)) return undefined;
+  const isStateful = new TextDecoder(name).encoding === 'iso-2022-jp';
+  // A decoder kept from call to call would be shared state; making one costs microseconds.
+  return (bytes) => new TextDecoder(name).decode(isStateful ? dropIdleEscapes(bytes) : bytes);
 }
 
 function japaneseDecoder(name: string): CharsetDecoder | undefined {

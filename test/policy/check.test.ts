@@ -208,6 +208,7 @@ test.each([
   [[`X-A: ${'a'.repeat(2049)}`, 'X-A: '], 'empty'],
   [['X-A: b', `X-A: ${'a'.repeat(2049)}`], 'TOO_LONG'],
   [['Precedence: bulk', 'Precedence: x'], 'must be one of'],
+  [['Precedence: first', 'Precedence: second'], 'got "first"'],
   [['X-A: b', 'X-A : c'], 'white space before its colon'],
 ])('of one name the first rule in the order of D2 is told: %#', (lines, told) => {
   const [message, ...others] = messages(check(smtpHeaders(lines), context));
@@ -311,6 +312,15 @@ test.each(['a\r\n b', 'a\r\n\tb', 'a\r\n', '\r\n a', 'a\rb', 'a\nb'])(
     expect(restCodes([['X-A', value]])).toEqual(['E_HEADER_VALUE_INVALID']);
   },
 );
+
+test('words of MIME and replaced fields are not judged: they stay as they came, or go', () => {
+  const word = '=?utf-8?q?a=0Ab?=';
+  expect(smtpCodes([`Content-Description: ${word}`, `Message-ID: ${word}`])).toEqual([]);
+  expect(smtpCodes(['Content-Description: a\nb', 'Message-ID: a\nb'])).toEqual([
+    'E_HEADER_VALUE_INVALID',
+    'E_HEADER_VALUE_INVALID',
+  ]);
+});
 
 test('lone surrogates are refused, in JSON and in words', () => {
   expect(restCodes([['X-A', 'a\ud800']])).toEqual(['E_HEADER_VALUE_INVALID']);

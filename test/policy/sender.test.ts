@@ -162,3 +162,19 @@ test('strip takes out what the operator named, and nothing else (D4a)', () => {
   expect(verdict(lines)).toHaveLength(2);
   expect(verdict(['User-Agent : x', 'From: a@example.com'], { credential: 'cron' })).toHaveLength(1);
 });
+
+test('lifted and MIME fields are not stripped, whatever the set holds (D4a)', () => {
+  const raw = Buffer.from('From: a@example.com\r\nSubject: s\r\nContent-Type: text/plain\r\nX-A: b\r\n\r\nHi\r\n');
+  const submission = smtpSubmission(raw);
+  const strip = new Set(['from', 'subject', 'content-type', 'x-a']);
+  const submitter = { ...submission.submitter, credential: { ...submission.submitter.credential, strip } };
+  const result = check({ ...submission, submitter }, context);
+  expect(result).toMatchObject({
+    ok: true,
+    checked: {
+      lifted: { subject: { text: 's' } },
+      mime: { 'content-type': { text: 'text/plain' } },
+      stripped: ['X-A'],
+    },
+  });
+});
