@@ -1,6 +1,6 @@
 // Reads every key that the configuration uses, once; a missing or wrong one is told with the command that makes it.
 
-import { createSecretKey, type KeyObject, X509Certificate } from 'node:crypto';
+import { createPrivateKey, createSecretKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { ConfigurationError, errorCode, errorMessage } from '../base/errors.ts';
@@ -69,7 +69,10 @@ function loadTls(place: TlsPlace, problems: Problems): TlsKeys[] {
   if (certificate === undefined || privateKey === undefined) return [];
   try {
     createSecureContext({ cert: certificate, key: privateKey });
-    return [{ host, certificate, privateKey, notAfter: new X509Certificate(certificate).validToDate.getTime() }];
+    const leaf = new X509Certificate(certificate);
+    // A context takes an EC key of another certificate without a word; the handshake would fail.
+    if (!leaf.checkPrivateKey(createPrivateKey(privateKey))) throw new Error('the key is of another certificate');
+    return [{ host, certificate, privateKey, notAfter: leaf.validToDate.getTime() }];
   } catch (error) {
     problems.push(
       `${certificateFile} and privkey.pem beside it are no certificate and its key: ${errorMessage(error)}`,

@@ -94,8 +94,8 @@ function printable(text: string): string {
 
 function verdictText({ file, explanation, violations }: Verdict): string {
   const { headers, usage, limits } = explanation;
-  const shown = new Set(headers.map(({ violation }) => violation));
-  const rest = violations.filter((violation) => !shown.has(violation));
+  const shown = new Set(headers.flatMap(({ violation }) => (violation ? [violation.message] : [])));
+  const rest = violations.filter(({ message }) => !shown.has(message));
   const lines = [
     `${file}: ${violations.length === 0 ? 'admitted' : `refused, ${violations.length} reason${violations.length === 1 ? '' : 's'}`}`,
     ...table(headers.map(headerLine)),

@@ -103,7 +103,7 @@ describe('in development', () => {
     expect(certificate.checkIP('127.0.0.1')).toBe('127.0.0.1');
     expect(certificate.checkIP('::1')).toBe('::1');
     expect(certificate.checkHost('other.example')).toBeUndefined();
-    expect(certificate.publicKey.asymmetricKeyDetails?.modulusLength).toBe(2048);
+    expect(certificate.publicKey.asymmetricKeyDetails?.namedCurve).toBe('prime256v1');
     expect(tls.notAfter).toBe(clock.now() + 3650 * 86_400_000);
     const server = createServer({ cert: tls.certificate, key: tls.privateKey }, (socket) => socket.end('hello'));
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
