@@ -21,6 +21,8 @@ import {
 const maxBatchOperations = 1024;
 /** A batch takes no more octets of messages than this (the first operation always goes). */
 const maxBatchOctets = 16 * 1024 * 1024;
+/** How long outcomes wait for a message to ride along with; a crash meanwhile sends what they tell of once more. */
+const outcomePatienceMs = 5;
 
 /** What an add carries across beside its operation. */
 type AddOctets = { readonly head: Buffer; readonly body: Buffer | undefined };
@@ -55,6 +57,9 @@ export class SqliteSpool implements Spool {
   #waiting: Waiting[] = [];
   #underWay: Waiting[] = [];
   #scheduled = false;
+  /** Something other than outcomes waits. */
+  #urgent = false;
+  #patience: NodeJS.Timeout | undefined;
   #recovering: Promise<unknown> = Promise.resolve();
   #broken: Error | undefined;
   #closing = false;
@@ -222,15 +227,27 @@ export class SqliteSpool implements Spool {
         else reject(storeError(outcome.error));
       };
       this.#waiting.push({ operation, octets, settle });
-      if (this.#scheduled || this.#underWay.length > 0) return;
-      // Everything that arrives in this turn of the event loop goes over together.
+      if (operation.kind !== 'record') this.#urgent = true;
+      this.#schedule();
+    });
+  }
+
+  /** Sees to it that what waits goes over: at the end of this turn of the event loop, outcomes alone a little later. */
+  #schedule(): void {
+    if (this.#scheduled || this.#underWay.length > 0 || this.#waiting.length === 0) return;
+    if (this.#urgent) {
       this.#scheduled = true;
       setImmediate(() => this.#send());
-    });
+      return;
+    }
+    // Nobody waits for an outcome to be written: it rides along with the next message and saves a sync of its own.
+    this.#patience ??= setTimeout(() => this.#send(), outcomePatienceMs);
   }
 
   #send(): void {
     this.#scheduled = false;
+    clearTimeout(this.#patience);
+    this.#patience = undefined;
     if (this.#underWay.length > 0 || this.#waiting.length === 0 || this.#broken) return;
     let count = 0;
     let total = 0;
@@ -242,6 +259,7 @@ export class SqliteSpool implements Spool {
     }
     this.#underWay = count === this.#waiting.length ? this.#waiting : this.#waiting.slice(0, count);
     this.#waiting = count === this.#waiting.length ? [] : this.#waiting.slice(count);
+    this.#urgent = this.#waiting.some(({ operation }) => operation.kind !== 'record');
     try {
       // A buffer of its own, not zeroed: every octet is written.
       const packed = Buffer.allocUnsafeSlow(total);
@@ -275,7 +293,8 @@ export class SqliteSpool implements Spool {
         return;
       case 'idle':
         this.#underWay = [];
-        this.#send();
+        if (this.#urgent) this.#send();
+        else this.#schedule();
         return;
     }
   }
@@ -298,6 +317,7 @@ export class SqliteSpool implements Spool {
   #break(error: Error): void {
     if (this.#broken) return;
     this.#broken = error;
+    clearTimeout(this.#patience);
     this.#openFailed?.(error);
     const abandoned = [...this.#underWay, ...this.#waiting];
     this.#underWay = [];
