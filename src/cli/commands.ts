@@ -16,6 +16,14 @@ export const commands = {
     summary: 'Look at and act on the messages that wait or failed',
     load: async () => (await import('./queue.ts')).queueCommands,
   },
+  token: {
+    summary: 'Make, list and revoke tokens',
+    load: async () => (await import('./token.ts')).tokenCommands,
+  },
+  dkim: {
+    summary: 'Make signing keys and print their DNS records',
+    load: async () => (await import('./dkim.ts')).dkimCommands,
+  },
   config: {
     summary: 'Check the configuration, or show what it comes to',
     load: async () => (await import('./config.ts')).configCommands,
