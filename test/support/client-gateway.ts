@@ -30,7 +30,7 @@ export interface ClientGateway {
   /** Tokens of the account `dev` by credential. */
   readonly tokens: Readonly<Record<'default' | 'cron' | 'oldbox', string>>;
   /** Waits for the message with this subject, checks its signatures and what Postern wrote, and reads it. */
-  arrived(subject: string, protocol?: 'ESMTPSA' | 'ESMTP'): Promise<ArrivedMessage>;
+  arrived(subject: string, protocol?: 'ESMTPSA' | 'SMTP'): Promise<ArrivedMessage>;
   /** Waits for the log line of one kind (`accepted`, `refused` ...) that has all of these members. */
   logged(msg: string, members: Readonly<Record<string, unknown>>): Promise<Record<string, unknown>>;
   /** Writes a configuration file for msmtp and gives its path. */
