@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { afterEach, expect, test } from 'vitest';
+import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
 import { type PosternProcess, startPostern } from '../support/postern-process.ts';
 import { connectSmtp } from '../support/raw-smtp-client.ts';
 
@@ -13,35 +14,6 @@ afterEach(async () => {
 });
 
 const mebibyte = 1_048_576;
-
-function configuration(messageBytes: number): object {
-  return {
-    development: { account: 'dev', credential: 'devices' },
-    http: { listen: '127.0.0.1:0' },
-    smtp: {
-      listeners: [
-        {
-          name: 'devices',
-          role: 'submission',
-          listen: '127.0.0.1:0',
-          tls: 'none',
-          credential: 'dev/devices',
-          allowFrom: ['127.0.0.1/32'],
-        },
-      ],
-      limits: { messageBytes },
-    },
-    routes: [{ name: 'default', type: 'capture', folder: 'capture' }],
-    accounts: [
-      {
-        name: 'dev',
-        id: 'a1'.repeat(16),
-        sendingDomains: [{ name: 'example.com' }],
-        credentials: [{ name: 'devices', scopes: ['email:send'] }],
-      },
-    ],
-  };
-}
 
 const head = 'From: a@example.com\r\nTo: b@partner.test\r\nSubject: large\r\n\r\n';
 
@@ -80,7 +52,9 @@ test.each([
   ['5 MiB, the limit as shipped', 5 * mebibyte],
   ['25 MiB', 25 * mebibyte],
 ])('%s: exactly the limit passes whole, an octet more is 552', async (_, size) => {
-  postern = await startPostern({ config: configuration(size) });
+  postern = await startPostern({
+    config: deviceConfiguration({ routes: [captureRoute], smtpLimits: { messageBytes: size } }),
+  });
   const running = postern;
   const port = running.ports['devices'] ?? 0;
   const before = peakMebibytes(running.pid);
