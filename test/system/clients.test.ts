@@ -58,7 +58,7 @@ test('swaks is told every reason at once, line by line, and nothing leaves', asy
     '554-5.7.1 E_HEADER_VALUE_INVALID: Precedence must be one of bulk, list, junk; got "first-class"',
     '554-5.7.1 E_HEADER_VALUE_INVALID: X-Empty is empty',
     '554-5.7.1 E_HEADER_VALUE_INVALID: List-Unsubscribe may hold only <https://...> and <mailto:...>; got <http://example.com/u>',
-    '554 5.7.1 E_HEADER_NOT_ALLOWED: Feedback-ID is set by the platform and cannot be set',
+    '554 5.7.1 E_HEADER_NOT_ALLOWED: Feedback-ID is set by the platform and cannot be given',
   ]);
   expect(gateway.postern.captured().some((message) => message.includes('Subject: refused'))).toBe(false);
 });
