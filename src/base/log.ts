@@ -1,9 +1,11 @@
 // Logging by pino: pretty on a terminal, one JSON object a line otherwise. No secret and no message body is ever logged.
 
 import { type DestinationStream, destination, type Logger, type LoggerOptions, pino, stdTimeFunctions } from 'pino';
-import pretty from 'pino-pretty';
 
 export type { Logger } from 'pino';
+
+// Loaded only for a person at a terminal: a service never needs it.
+const pretty = process.stdout.isTTY ? (await import('pino-pretty')).default : undefined;
 
 /** Level names as in the configuration, `silent` for none. */
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
@@ -31,7 +33,7 @@ export function openLog(level: LogLevel, stream?: DestinationStream): OpenLog {
     redact: { paths: ['password', 'token', 'secret', 'authorization', '*.password', '*.token'], censor: '[hidden]' },
   };
   if (stream) return { log: pino(options, stream), flush: () => undefined };
-  if (process.stdout.isTTY) {
+  if (pretty) {
     const { formatters: _, ...prettyOptions } = options;
     return {
       log: pino(
