@@ -25,7 +25,7 @@ beforeAll(async () => {
       // The sender untrusted@ logs in with a credential that is no trusted hop.
       'smtp_sender_dependent_authentication = yes',
       `smtp_sasl_password_maps = inline:{ { untrusted@example.com = api_token:${plain} }, { ${relay} = api_token:${oldbox} } }`,
-      'smtp_header_checks = pcre:{ { /^User-Agent:/ IGNORE } }',
+      'smtp_header_checks = pcre:{ { /^(User-Agent|X-Cron-Env):/ IGNORE } }',
     ],
   });
 });
@@ -72,7 +72,8 @@ test('a trusted hop: its Received stays below ours', async () => {
 });
 
 test('smtp_header_checks of Postfix takes out what the programs behind it add', async () => {
-  await hand('app@example.com', 'with User-Agent', '--header', 'User-Agent: Old/1.0');
+  const added = ['User-Agent: Old/1.0', 'X-Cron-Env: <HOME=/root>', 'X-Cron-Env: <SHELL=/bin/sh>'];
+  await hand('app@example.com', 'with User-Agent', ...added.flatMap((line) => ['--add-header', line]));
   expect(await relayed('app@example.com')).toContain('status=sent');
-  expect((await gateway.arrived('with User-Agent')).head).not.toMatch(/^User-Agent:/im);
+  expect((await gateway.arrived('with User-Agent')).head).not.toMatch(/^(?:User-Agent|X-Cron-Env):/im);
 });
