@@ -13,6 +13,7 @@ import type { Keys } from './bootstrap.ts';
 import type { Config } from './config.ts';
 import { createDelivery } from './deliver/delivery.ts';
 import { routeFor } from './deliver/router.ts';
+import { createSuppressionStore } from './feedback/suppression-store.ts';
 import { createHealthServer } from './http/health-server.ts';
 import { createMetrics } from './http/metrics.ts';
 import { createSmtpDoor } from './ingress/smtp/smtp-door.ts';
@@ -110,6 +111,8 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   const clock = parts.clock ?? systemClock;
   const accounts = createAccounts({ accounts: config.accounts, tokens: parts.tokens, database, clock });
   const limits = createLimits(database, clock);
+  const suppressions = createSuppressionStore(database, clock);
+  const suppressed = (account: Account, recipient: string) => suppressions.isSuppressed(account.id, recipient);
   const spool = await openSpool(config);
   const delivery = createDelivery({
     spool,
@@ -142,6 +145,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     log,
     clock,
     tls,
+    suppressed,
     rateLimit: rateLimit(limits),
   });
   const metrics = createMetrics([

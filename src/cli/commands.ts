@@ -20,6 +20,10 @@ export const commands = {
     summary: 'Make, list and revoke tokens',
     load: async () => (await import('./token.ts')).tokenCommands,
   },
+  suppression: {
+    summary: 'Look at and change the addresses that an account does not send to',
+    load: async () => (await import('./suppression.ts')).suppressionCommands,
+  },
   dkim: {
     summary: 'Make signing keys and print their DNS records',
     load: async () => (await import('./dkim.ts')).dkimCommands,

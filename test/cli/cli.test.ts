@@ -9,8 +9,9 @@ import { openDatabase } from '../../src/base/database.ts';
 import { UsageError } from '../../src/base/errors.ts';
 import { commands } from '../../src/cli/commands.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
-import { parseSpan } from '../../src/cli/token.ts';
+import { parseSpan } from '../../src/cli/span.ts';
 import { loadConfig } from '../../src/config.ts';
+import { createSuppressionStore } from '../../src/feedback/suppression-store.ts';
 import { type CliResult, runCli } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
@@ -54,6 +55,10 @@ describe('help and usage', { timeout }, () => {
     [['token', 'create', '--help'], '--credential C'],
     [['token', 'list', '-h'], '--all'],
     [['token', 'revoke', '--help'], 'Usage: postern token revoke [options] ID'],
+    [['suppression', '--help'], 'Usage: postern suppression COMMAND'],
+    [['suppression', 'list', '--help'], '--search TEXT'],
+    [['suppression', 'add', '--help'], 'Usage: postern suppression add [options] ADDRESS...'],
+    [['suppression', 'remove', '--help'], 'ADDRESS|ID...'],
     [['dkim', '--help'], 'Usage: postern dkim COMMAND'],
     [['dkim', 'keygen', '--help'], '--algorithm NAME'],
     [['dkim', 'record', '--help'], 'Usage: postern dkim record [options] DOMAIN'],
@@ -93,6 +98,34 @@ describe('help and usage', { timeout }, () => {
     ],
     [['token', 'list', 'x'], 'postern token list: too many arguments: "x"'],
     [['token', 'revoke'], 'postern token revoke: want ID; see postern token revoke --help'],
+    [
+      ['token', 'create', '--account', 'dev', '--credential', 'cron', '--scopes', 'email:send,admin'],
+      '--scopes: credential "cron" has no scope "admin"; it has email:send',
+    ],
+    [
+      ['token', 'create', '--account', 'dev', '--credential', 'cron', '--scopes', ','],
+      '--scopes: got none; it has email:send',
+    ],
+    [['suppression', 'list'], '--account: want the name or id of an account'],
+    [['suppression', 'list', '--account', 'dve'], '--account: no account "dve"; did you mean "dev"?'],
+    [['suppression', 'list', '--account', 'dev', '--limit', '0'], '--limit wants a whole number from 1, got "0"'],
+    [
+      ['suppression', 'add', '--account', 'dev'],
+      'postern suppression add: want ADDRESS...; see postern suppression add --help',
+    ],
+    [
+      ['suppression', 'add', '--account', 'dev', 'ok@example.net', 'A <a@example.net>'],
+      'got "A <a@example.net>", want an address such as user@example.net',
+    ],
+    [
+      ['suppression', 'add', '--account', 'dev', '--reason', 'hard-bounce', 'a@example.net'],
+      '--reason: got "hard-bounce", did you mean "hard_bounce"?',
+    ],
+    [
+      ['suppression', 'add', '--account', 'dev', '--expires', '1y', 'a@example.net'],
+      '--expires: got "1y", want a span such as 30d, 12h or 90m',
+    ],
+    [['suppression', 'remove', '--account', 'dev', 'x'], 'got "x", want an address such as user@example.net'],
     [['dkim', 'keygen'], 'postern dkim keygen: want DOMAIN; see postern dkim keygen --help'],
     [['dkim', 'keygen', 'a b'], 'got "a b", want a domain name'],
     [['dkim', 'keygen', 'x.example', '--algorithm', 'dsa'], '--algorithm: got "dsa", want rsa or ed25519'],
@@ -241,6 +274,20 @@ describe('token', { timeout }, () => {
     expect((await runCli(['token', 'list', '--json', '--account', 'payg'], { env })).stdout).toBe('[]\n');
   });
 
+  test('--scopes narrows a token, and the list says so', async () => {
+    const { env } = ownFolders();
+    const config = loadConfig({ env, cwd: process.cwd() });
+    const database = openDatabase(config.database.file);
+    onTestFinished(() => database.close());
+    const accounts = createAccounts({ accounts: config.accounts, tokens: [], database, clock: systemClock });
+    const args = ['token', 'create', '-a', 'dev', '--credential', 'default', '--scopes', 'email:suppressions, admin'];
+    const { stdout } = await runHere(args, env);
+    expect(accounts.authenticate(stdout.trim())?.credential.scopes).toEqual(new Set(['email:suppressions', 'admin']));
+    expect((await runHere(['token', 'list'], env)).stdout).toMatch(/, only email:suppressions, admin\n$/);
+    const listed: unknown = JSON.parse((await runHere(['token', 'list', '--json'], env)).stdout);
+    expect(listed).toMatchObject([{ credential: 'default', scopes: ['email:suppressions', 'admin'] }]);
+  });
+
   test('revoking what is not there is 1', async () => {
     const { env } = ownFolders();
     expect(await runCli(['token', 'revoke', 'nothing'], { env })).toEqual({
@@ -263,6 +310,62 @@ describe('token', { timeout }, () => {
 
   test.each(['', '0d', '-1d', '1', 'd', '1.5d', '1y', '36501d', '999999999w', '1d ', '1D'])('%j is no span', (text) => {
     expect(() => parseSpan(text)).toThrow(UsageError);
+  });
+});
+
+describe('suppression', { timeout }, () => {
+  test('added in one process it counts in another that is running, and removed it counts no more', async () => {
+    const { env } = ownFolders();
+    const config = loadConfig({ env, cwd: process.cwd() });
+    const database = openDatabase(config.database.file);
+    onTestFinished(() => database.close());
+    const store = createSuppressionStore(database, systemClock);
+    const dev = config.accounts.find(({ name }) => name === 'dev')?.id ?? '';
+
+    const added = await runCli(['suppression', 'add', '-a', 'dev', 'Gone@Example.NET', 'b@bücher.example'], { env });
+    expect(added).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(added.stdout).toMatch(
+      /^[0-9a-f]{32} {2}gone@example\.net {2}manual, since 20\S+Z\n[0-9a-f]{32} {2}b@xn--bcher-kva\.example {2}manual/,
+    );
+    expect(store.isSuppressed(dev, 'gone@example.net')).toBe(true);
+
+    const flags = ['--reason', 'complaint', '--note', 'ticket 7', '--expires', '30d', '--json'];
+    const again = await runHere(['suppression', 'add', '-a', dev, ...flags, 'gone@example.net'], env);
+    const shown: unknown = JSON.parse(again.stdout);
+    expect(shown).toEqual({
+      id: added.stdout.slice(0, 32),
+      account: 'dev',
+      address: 'gone@example.net',
+      reason: 'complaint',
+      note: 'ticket 7',
+      created_at: expect.stringMatching(/^20\S+Z$/),
+      expires_at: expect.stringMatching(/^20\S+Z$/),
+    });
+
+    const listed = await runHere(['suppression', 'list', '-a', 'dev', '--search', 'TICKET', '--json'], env);
+    expect(JSON.parse(listed.stdout)).toEqual(shown);
+    const one = await runHere(['suppression', 'list', '-a', 'dev', '--limit', '1'], env);
+    expect(one).toEqual({
+      exitCode: 0,
+      stdout: expect.stringMatching(/^[0-9a-f]{32} {2}b@xn--bcher-kva\.example {2}manual, since 20\S+\n$/),
+      stderr: 'There are more than these 1; see --limit and --search.\n',
+    });
+    expect((await runHere(['suppression', 'list', '-a', 'dev', '--limit', '2'], env)).stderr).toBe('');
+    expect(await runHere(['suppression', 'list', '-a', 'payg'], env)).toEqual({
+      exitCode: 0,
+      stdout: '',
+      stderr: 'No entries.\n',
+    });
+
+    const args = ['suppression', 'remove', '-a', 'dev', 'GONE@example.net', 'x@example.net', '0'.repeat(32)];
+    expect(await runCli(args, { env })).toEqual({
+      exitCode: 1,
+      stdout: 'gone@example.net is off the list of dev.\n',
+      stderr: `x@example.net is not on the list of dev.\n${'0'.repeat(32)} is not on the list of dev.\n`,
+    });
+    expect(store.isSuppressed(dev, 'gone@example.net')).toBe(false);
+    const byId = await runHere(['suppression', 'remove', '-a', 'dev', one.stdout.slice(0, 32)], env);
+    expect(byId).toMatchObject({ exitCode: 0, stdout: 'b@xn--bcher-kva.example is off the list of dev.\n' });
   });
 });
 
