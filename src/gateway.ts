@@ -14,12 +14,12 @@ import type { Config } from './config.ts';
 import { createDelivery } from './deliver/delivery.ts';
 import { routeFor } from './deliver/router.ts';
 import { createSuppressionStore } from './feedback/suppression-store.ts';
-import { createHealthServer } from './http/health-server.ts';
+import { createHttpApp, type V4Plugin } from './http/app.ts';
 import { createMetrics } from './http/metrics.ts';
 import { createSmtpDoor } from './ingress/smtp/smtp-door.ts';
 import type { Spool } from './spool/spool.ts';
 import { openSqliteSpool } from './spool/sqlite-spool.ts';
-import { type Accepted, type BuildParts, createSubmit, type Submit, type Violation } from './submit.ts';
+import { type Accepted, type BuildParts, createSubmit, restAnswers, type Submit, type Violation } from './submit.ts';
 
 /** A bound address. */
 export interface Listening {
@@ -163,23 +163,32 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     },
   ]);
   let ready = false;
-  const health = createHealthServer({ ready: () => ready, metrics: metrics.render, log });
+  const plugins: readonly V4Plugin[] = [];
+  const http = createHttpApp({
+    answers: restAnswers,
+    accounts,
+    clock,
+    log,
+    ready: () => ready,
+    metrics: () => metrics.render(),
+    trustedProxies: config.edge.trustedProxies,
+    plugins,
+  });
   const stop = async (drainMs: number): Promise<void> => {
     ready = false;
     const deadline = clock.now() + drainMs;
-    await door.drain(drainMs);
+    await Promise.all([door.drain(drainMs), http.close(drainMs)]);
     await delivery.drain(Math.max(clock.now(), deadline));
-    await health.close();
     limits.close();
     await spool.close();
     database.close();
   };
   try {
-    const http = await health.listen(config.http.listen);
+    const bound = await http.listen(config.http.listen);
     await delivery.start();
     const smtp = await door.listen();
     ready = true;
-    return { listening: [...smtp, { name: 'http', ...http }], stop: () => stop(config.drainSeconds * 1000) };
+    return { listening: [...smtp, { name: 'http', ...bound }], stop: () => stop(config.drainSeconds * 1000) };
   } catch (error) {
     await stop(0);
     throw error;

@@ -15,7 +15,13 @@ import type { Signed, SigningKey } from './sign/signed.ts';
 import { leaseMilliseconds } from './spool/lease.ts';
 import type { Spool, SpoolEntry } from './spool/spool.ts';
 
-export { type Rejection, type RejectionCode, rejections } from './policy/rejections.ts';
+export {
+  type Rejection,
+  type RejectionCode,
+  type RestCode,
+  rejections,
+  restAnswers,
+} from './policy/rejections.ts';
 export type { Attachment, Submission, SubmissionBody, Via } from './policy/submission.ts';
 export type { Violation } from './policy/violation.ts';
 
