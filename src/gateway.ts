@@ -5,6 +5,11 @@ import type { Account } from './accounts/account.ts';
 import type { Accounts } from './accounts/accounts.ts';
 import { createAccounts, type TokenHash } from './accounts/create-accounts.ts';
 import { createLimits, type Limits } from './accounts/limits.ts';
+import { systemDns } from './admin/check-records.ts';
+import { domainEndpoints } from './admin/domain-endpoints.ts';
+import { type RecordFacts, spfSenders } from './admin/domain-records.ts';
+import { suppressionEndpoints } from './admin/suppression-endpoints.ts';
+import { tokenEndpoints } from './admin/token-endpoints.ts';
 import { type Clock, systemClock } from './base/clock.ts';
 import type { DatabaseSync } from './base/database.ts';
 import { ConfigurationError } from './base/errors.ts';
@@ -68,6 +73,15 @@ export function buildParts(config: Config, keys: Keys, accounts: Accounts, clock
     platformKeys: keys.platform,
     wantsPlatformSignature: (account, recipients) =>
       recipients.some((recipient) => routeFor(routes, { account, recipient }).platformSignature),
+  };
+}
+
+/** What the DNS records of a configuration's sending domains are made of. */
+export function recordFacts({ platform, smtp, delivery }: Config): RecordFacts {
+  return {
+    bounceDomain: platform.bounceDomain,
+    mailHost: smtp.hostname,
+    senders: spfSenders(delivery.routes, smtp.hostname),
   };
 }
 
@@ -163,7 +177,15 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     },
   ]);
   let ready = false;
-  const plugins: readonly V4Plugin[] = [];
+  const plugins: readonly V4Plugin[] = [
+    suppressionEndpoints({ suppressions, clock, log }),
+    tokenEndpoints({ database, clock, log }),
+    domainEndpoints({
+      domainKeys: (domain) => keys.signing.get(domain) ?? [],
+      facts: recordFacts(config),
+      dns: systemDns(),
+    }),
+  ];
   const http = createHttpApp({
     answers: restAnswers,
     accounts,

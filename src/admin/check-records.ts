@@ -100,7 +100,8 @@ async function check(record: DnsRecord, look: Look): Promise<RecordCheck> {
   const answers = await look(record.type, record.name);
   if (!answers.ok) return { state: 'error', found: [], detail: answers.detail };
   const verdict = judgeRecord(record, answers.values);
-  const parent = record.purpose === 'dmarc' && verdict.state === 'missing' ? getDomain(record.name.slice('_dmarc.'.length)) : null;
+  const parent =
+    record.purpose === 'dmarc' && verdict.state === 'missing' ? getDomain(record.name.slice('_dmarc.'.length)) : null;
   const above = `_dmarc.${parent}`;
   if (parent === null || above === record.name) return verdict;
   // RFC 7489 §6.6.3: without one of its own a name has that of its organizational domain.
