@@ -75,14 +75,12 @@ export function domainEndpoints({ domainKeys, facts, dns }: DomainEndpointsParts
     return new Map(records.flatMap((one, index) => (verdicts[index] ? [[one, verdicts[index]] as const] : [])));
   }
 
-  async function checkOnce(account: Account): Promise<ReadonlyMap<DnsRecord, RecordCheck>> {
-    const underWay = checking.get(account.id) ?? checkAll(account);
-    checking.set(account.id, underWay);
-    try {
-      return await underWay;
-    } finally {
-      checking.delete(account.id);
-    }
+  function checkOnce(account: Account): Promise<ReadonlyMap<DnsRecord, RecordCheck>> {
+    const underWay = checking.get(account.id);
+    if (underWay) return underWay;
+    const started = checkAll(account).finally(() => checking.delete(account.id));
+    checking.set(account.id, started);
+    return started;
   }
 
   return (app) => {

@@ -36,6 +36,16 @@ export interface NextHop {
   readonly host?: string;
 }
 
+/** Ranges of addresses that the world never sees: what leaves there leaves by this host's address. */
+const inside: ReadonlySet<string> = new Set([
+  'loopback',
+  'private',
+  'linkLocal',
+  'uniqueLocal',
+  'unspecified',
+  'carrierGradeNat',
+]);
+
 /**
  * The SPF terms (RFC 7208 §5) that name the hosts mail leaves from: the smarthosts, and this host where there is none or
  * one on the same machine or network.
@@ -44,8 +54,8 @@ export function spfSenders(routes: readonly NextHop[], mailHost: string): string
   const terms = routes.flatMap(({ type, host = '' }) => {
     if (type === 'capture') return [];
     if (isIP(host) === 0) return [host === 'localhost' ? `a:${mailHost}` : `a:${host}`];
-    const address = ipaddr.parse(host);
-    if (address.range() !== 'unicast') return [`a:${mailHost}`];
+    const address = ipaddr.process(host);
+    if (inside.has(address.range())) return [`a:${mailHost}`];
     return [`${address.kind() === 'ipv4' ? 'ip4' : 'ip6'}:${address.toString()}`];
   });
   return terms.length === 0 ? [`a:${mailHost}`] : [...new Set(terms)];

@@ -19,9 +19,9 @@ export function isOn(value: string | undefined): boolean {
   return value === '1' || value === 'true';
 }
 
-/** Text for people: no control character, no lone surrogate. */
+/** Text for people, without control characters; lone surrogates have been refused with the body. */
 export const words = Type.String({
-  pattern: '^[^\\p{Cc}\\p{Cs}]{0,500}$',
+  pattern: '^[^\\p{Cc}]{0,500}$',
   want: 'a text of at most 500 characters without line ends',
 });
 
@@ -31,9 +31,9 @@ export const time = Type.String({ format: 'date-time', example: '2026-11-21T12:3
 export const timeOrNull = Type.Union([time, Type.Null()]);
 
 /** When something ends, in requests. */
-export const expiry = Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
+export const expiry = Type.Union([Type.String(), Type.Null()], {
   want: 'a time such as 2030-01-31T12:00:00Z, or null',
-  description: 'When it ends; absent or null: until it is removed',
+  description: 'When it ends (RFC 3339); absent or null: until it is removed',
   example: '2030-01-31T12:00:00Z',
 });
 

@@ -28,6 +28,10 @@ export const commands = {
     summary: 'Make signing keys and print their DNS records',
     load: async () => (await import('./dkim.ts')).dkimCommands,
   },
+  domain: {
+    summary: 'Print the DNS records of sending domains, and check them',
+    load: async () => (await import('./domain.ts')).domainCommands,
+  },
   config: {
     summary: 'Check the configuration, or show what it comes to',
     load: async () => (await import('./config.ts')).configCommands,

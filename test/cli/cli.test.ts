@@ -12,6 +12,7 @@ import { runCommandLine } from '../../src/cli/run.ts';
 import { parseSpan } from '../../src/cli/span.ts';
 import { loadConfig } from '../../src/config.ts';
 import { createSuppressionStore } from '../../src/feedback/suppression-store.ts';
+import { startDnsServer } from '../support/dns-server.ts';
 import { type CliResult, runCli } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
@@ -62,6 +63,8 @@ describe('help and usage', { timeout }, () => {
     [['dkim', '--help'], 'Usage: postern dkim COMMAND'],
     [['dkim', 'keygen', '--help'], '--algorithm NAME'],
     [['dkim', 'record', '--help'], 'Usage: postern dkim record [options] DOMAIN'],
+    [['domain', '--help'], 'Usage: postern domain COMMAND'],
+    [['domain', 'records', '--help'], 'Usage: postern domain records [options] [DOMAIN]'],
     [['config', '--help'], 'Usage: postern config COMMAND'],
     [['config', 'check', '--help'], 'Usage: postern config check [options] [FILE]'],
     [['config', 'show', '--help'], 'Usage: postern config show [options] [FILE]'],
@@ -134,6 +137,15 @@ describe('help and usage', { timeout }, () => {
       '--selector: got "../s1", want letters, digits and -, such as s1',
     ],
     [['dkim', 'record', 'nobody.example'], "nobody.example is no sending domain and not the platform's domain"],
+    [['domain', 'records', 'a b'], 'got "a b", want a domain name'],
+    [
+      ['domain', 'records', 'exampel.com'],
+      'exampel.com is no sending domain and not the platform\'s domain; did you mean "example.com"?',
+    ],
+    [
+      ['domain', 'records', '--check', '--server', 'ns.example.com'],
+      '--server: got "ns.example.com", want an IP address, with :port if it is not 53',
+    ],
     [['config', 'check', 'a', 'b'], 'postern config check: too many arguments: "b"'],
   ])('%j is 64', async (args, message) => {
     const { env } = ownFolders();
@@ -421,5 +433,62 @@ describe('dkim', { timeout }, () => {
     expect(stderr).toBe(
       `${folder}/certs/dkim/example.com/s1.pem is missing; make it: postern dkim keygen example.com --selector s1 --algorithm rsa\n`,
     );
+  });
+});
+
+describe('domain records', { timeout }, () => {
+  test('prints a zone file of everything, and tells keys that are missing', async () => {
+    const { env, folder } = ownFolders();
+    await runHere(['dkim', 'keygen', 'example.net'], env);
+    const { exitCode, stdout, stderr } = await runCli(['domain', 'records'], { env });
+    expect(exitCode).toBe(1);
+    expect(stdout.match(/^; \S+$/gm)).toEqual([
+      '; example.com',
+      '; example.net',
+      '; example.org',
+      '; payg.example',
+      '; platform.example',
+    ]);
+    expect(stdout).toMatch(/^; DKIM key\ns1\._domainkey\.example\.net\. IN TXT \( "v=DKIM1; k=rsa; p=/m);
+    expect(stdout).toContain(
+      '; MX of the reverse-path: bounces come there\nb.example.net. IN MX 10 mx.platform.example.\n',
+    );
+    expect(stdout).toContain(
+      '; SPF of the reverse-path (in the platform\'s zone)\nbounces.platform.example. IN TXT "v=spf1 a:mx.platform.example ~all"\n',
+    );
+    expect(stderr.split('\n')).toContain(
+      `${folder}/certs/dkim/example.com/e1.pem is missing; make it: postern dkim keygen example.com --selector e1 --algorithm ed25519`,
+    );
+  });
+
+  test('--check asks DNS: 1 while something is not as it should be, 0 when all is', async () => {
+    const { env } = ownFolders();
+    await runHere(['dkim', 'keygen', 'example.net'], env);
+    const dns = await startDnsServer({ '_dmarc.example.net': { txt: ['v=DMARC1; p=reject'] } });
+    const args = ['domain', 'records', 'EXAMPLE.net', '--check', '--server', dns.address];
+    dns.names.set('b.example.net', { txt: ['v=spf1 -all'] });
+    const before = await runHere(args, env);
+    expect({ exitCode: before.exitCode, stderr: before.stderr }).toEqual({ exitCode: 1, stderr: '' });
+    expect(before.stdout.split('\n').filter((line) => line.startsWith(';'))).toEqual([
+      '; example.net',
+      '; DKIM key: MISSING',
+      '; DMARC, a first policy: OK',
+      '; SPF of the reverse-path: DIFFERENT: it does not name include:bounces.platform.example; right only if it names the hosts in another way',
+      '; found: v=spf1 -all',
+      '; MX of the reverse-path: bounces come there: MISSING',
+    ]);
+    const shown = JSON.parse((await runHere(['domain', 'records', 'example.net', '--json'], env)).stdout) as {
+      readonly records: readonly { readonly type: string; readonly name: string; readonly value: string }[];
+    };
+    expect(shown).toMatchObject({
+      name: 'example.net',
+      records: [{ purpose: 'dkim', published_by: 'domain' }, {}, {}, {}],
+    });
+    const [key, , spf, mx] = shown.records;
+    dns.names.set(key?.name ?? '', { txt: [key?.value ?? ''] });
+    dns.names.set('b.example.net', { txt: [spf?.value ?? ''], mx: [mx?.value ?? ''] });
+    const after = await runCli(args, { env });
+    expect({ exitCode: after.exitCode, stderr: after.stderr }).toEqual({ exitCode: 0, stderr: '' });
+    expect(after.stdout.match(/: OK$/gm)).toHaveLength(4);
   });
 });
