@@ -76,11 +76,16 @@ const purposes = {
   dmarc: 'DMARC, a first policy',
 } as const satisfies Record<DnsRecord['purpose'], string>;
 
+/** What DNS answers is anybody's text: nothing in it may act on a terminal or begin another line. */
+function printable(text: string): string {
+  return text.replace(/\p{Cc}/gu, '?');
+}
+
 /** A record as lines of a zone file, the verdict as a comment. */
 function linesOf({ purpose, zone, publishedBy }: DnsRecord, check: RecordCheck | undefined): string {
   const whose = publishedBy === 'platform' ? " (in the platform's zone)" : '';
   const verdict = check ? [check.state.toUpperCase(), ...(check.detail === undefined ? [] : [check.detail])] : [];
-  const found = check && check.state !== 'ok' ? check.found.map((value) => `; found: ${value}`) : [];
+  const found = check && check.state !== 'ok' ? check.found.map((value) => `; found: ${printable(value)}`) : [];
   const comment = [`; ${purposes[purpose]}${whose}`, ...verdict].join(': ');
   return `${[comment, ...found, zone].join('\n')}\n`;
 }

@@ -48,6 +48,11 @@ function reasonOf(text: string): SuppressionReason {
   );
 }
 
+function noteOf(text: string): string {
+  if (/^\P{Cc}{1,500}$/u.test(text)) return text;
+  throw new UsageError('--note: want a text of at most 500 characters without line ends');
+}
+
 function jsonOf(config: Config, entry: Suppression): string {
   const { id, account, address, reason, note, createdAt, expiresAt } = entry;
   const shown = {
@@ -156,7 +161,7 @@ const add = defineCommand({
     const addresses = args.map(addressOf);
     const config = configFor(io, options.config);
     const account = accountOf(config, options.account);
-    const note = options.note === undefined || options.note === '' ? {} : { note: options.note };
+    const note = options.note === undefined || options.note === '' ? {} : { note: noteOf(options.note) };
     return withStore(config, (store) => {
       const added = addresses.map((address) => store.add({ account: account.id, address, reason, ...note, ...expiry }));
       for (const entry of added) io.stdout.write(options.json ? jsonOf(config, entry) : lineOf(entry));

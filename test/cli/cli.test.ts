@@ -128,6 +128,10 @@ describe('help and usage', { timeout }, () => {
       ['suppression', 'add', '--account', 'dev', '--expires', '1y', 'a@example.net'],
       '--expires: got "1y", want a span such as 30d, 12h or 90m',
     ],
+    [
+      ['suppression', 'add', '--account', 'dev', '--note', 'two\nlines', 'a@example.net'],
+      '--note: want a text of at most 500 characters without line ends',
+    ],
     [['suppression', 'remove', '--account', 'dev', 'x'], 'got "x", want an address such as user@example.net'],
     [['dkim', 'keygen'], 'postern dkim keygen: want DOMAIN; see postern dkim keygen --help'],
     [['dkim', 'keygen', 'a b'], 'got "a b", want a domain name'],
@@ -466,7 +470,7 @@ describe('domain records', { timeout }, () => {
     await runHere(['dkim', 'keygen', 'example.net'], env);
     const dns = await startDnsServer({ '_dmarc.example.net': { txt: ['v=DMARC1; p=reject'] } });
     const args = ['domain', 'records', 'EXAMPLE.net', '--check', '--server', dns.address];
-    dns.names.set('b.example.net', { txt: ['v=spf1 -all'] });
+    dns.names.set('b.example.net', { txt: ['v=spf1 -all\n\u001b[2J'] });
     const before = await runHere(args, env);
     expect({ exitCode: before.exitCode, stderr: before.stderr }).toEqual({ exitCode: 1, stderr: '' });
     expect(before.stdout.split('\n').filter((line) => line.startsWith(';'))).toEqual([
@@ -474,7 +478,7 @@ describe('domain records', { timeout }, () => {
       '; DKIM key: MISSING',
       '; DMARC, a first policy: OK',
       '; SPF of the reverse-path: DIFFERENT: it does not name include:bounces.platform.example; right only if it names the hosts in another way',
-      '; found: v=spf1 -all',
+      '; found: v=spf1 -all??[2J',
       '; MX of the reverse-path: bounces come there: MISSING',
     ]);
     const shown = JSON.parse((await runHere(['domain', 'records', 'example.net', '--json'], env)).stdout) as {
