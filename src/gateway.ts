@@ -21,10 +21,22 @@ import { routeFor } from './deliver/router.ts';
 import { createSuppressionStore } from './feedback/suppression-store.ts';
 import { createHttpApp, type V4Plugin } from './http/app.ts';
 import { createMetrics } from './http/metrics.ts';
+import { createOutcomeWatch } from './ingress/rest/outcome-watch.ts';
+import { restDoor } from './ingress/rest/rest-door.ts';
 import { createSmtpDoor } from './ingress/smtp/smtp-door.ts';
+import { openIdempotencyKeys } from './spool/idempotency-keys.ts';
 import type { Spool } from './spool/spool.ts';
 import { openSqliteSpool } from './spool/sqlite-spool.ts';
-import { type Accepted, type BuildParts, createSubmit, restAnswers, type Submit, type Violation } from './submit.ts';
+import {
+  type Accepted,
+  type BuildParts,
+  build,
+  createSubmit,
+  examine,
+  restAnswers,
+  type Submit,
+  type Violation,
+} from './submit.ts';
 
 /** A bound address. */
 export interface Listening {
@@ -115,6 +127,7 @@ function rateLimit(limits: Limits): (account: Account, recipients: number) => Vi
     return {
       code: verdict.code,
       message: `Account ${account.name} is limited to ${limit}; try again in ${verdict.retryAfterSeconds} s`,
+      retryAfterSeconds: verdict.retryAfterSeconds,
     };
   };
 }
@@ -133,11 +146,20 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     settings: config.delivery,
     clock,
     log,
-    onOutcome: ({ route, outcome }) => metrics.outcome({ kind: outcome.kind, route }),
+    onOutcome: ({ entry, recipient, route, outcome }) => {
+      metrics.outcome({ kind: outcome.kind, route });
+      outcomes.tell(entry.sessionId, recipient, outcome.kind);
+    },
   });
+  const outcomes = createOutcomeWatch();
+  const overLimit = rateLimit(limits);
+  const building = buildParts(config, keys, accounts, clock);
   const submit: Submit = createSubmit({
-    ...buildParts(config, keys, accounts, clock),
+    ...building,
     spool,
+    // The SMTP door charges at DATA, before it takes a message in.
+    charge: ({ via, submitter, envelope }) =>
+      via.kind === 'smtp' ? undefined : overLimit(submitter.account, envelope.recipients.length),
     expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
     onAccepted: (accepted) => {
       const { entry } = accepted;
@@ -160,7 +182,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     clock,
     tls,
     suppressed,
-    rateLimit: rateLimit(limits),
+    rateLimit: overLimit,
   });
   const metrics = createMetrics([
     {
@@ -177,7 +199,22 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     },
   ]);
   let ready = false;
+  const rest = restDoor({
+    limits: config.rest.limits,
+    submit,
+    examine: (submission) => examine(submission, building),
+    preview: async (submission) => {
+      const built = await build(submission, building);
+      return built.ok ? { ok: true, head: built.signed.head, bodyOctets: built.signed.body.length } : built;
+    },
+    keys: openIdempotencyKeys(database, clock),
+    outcomes,
+    log,
+    suppressed,
+    onRefused: (token) => metrics.refused(token),
+  });
   const plugins: readonly V4Plugin[] = [
+    rest,
     suppressionEndpoints({ suppressions, clock, log }),
     tokenEndpoints({ database, clock, log }),
     domainEndpoints({
@@ -199,6 +236,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   const stop = async (drainMs: number): Promise<void> => {
     ready = false;
     const deadline = clock.now() + drainMs;
+    outcomes.release();
     await Promise.all([door.drain(drainMs), http.close(drainMs)]);
     await delivery.drain(Math.max(clock.now(), deadline));
     limits.close();

@@ -9,7 +9,7 @@ import type { SigningKey } from '../sign/signed.ts';
 import { checkRecords, type DnsSettings } from './check-records.ts';
 import { type DnsRecord, domainRecords, type RecordFacts } from './domain-records.ts';
 import type { RecordCheck } from './judge-record.ts';
-import { accountPath, enveloped, flag, isOn } from './schemas.ts';
+import { accountPath, flag, isOn } from './schemas.ts';
 
 /** What the endpoint works on. */
 export interface DomainEndpointsParts {
@@ -94,7 +94,7 @@ export function domainEndpoints({ domainKeys, facts, dns }: DomainEndpointsParts
           tags: ['Sending domains'],
           params: accountPath,
           querystring: Type.Object({ check: Type.Optional(flag) }, { additionalProperties: false }),
-          response: { 200: enveloped(Type.Array(sendingDomain)) },
+          response: { 200: Type.Array(sendingDomain) },
         },
       },
       async (request, reply) => {

@@ -1,6 +1,6 @@
-// What the account endpoints have in common: path, flags, times, and the envelope around their results (D45, D52).
+// What the account endpoints have in common: path, flags, times, texts (D45, D52).
 
-import { type TSchema, Type } from 'typebox';
+import { Type } from 'typebox';
 import type { Fault } from '../http/envelope.ts';
 
 /** The account of the path. */
@@ -68,15 +68,5 @@ export function readExpiry(text: string | null | undefined, now: number): number
   };
 }
 
-/** The envelope of a success, for the OpenAPI document. */
-export function enveloped<T extends TSchema>(result: T) {
-  return Type.Object({
-    success: Type.Literal(true),
-    errors: Type.Array(Type.Unknown(), { maxItems: 0 }),
-    messages: Type.Array(Type.Unknown()),
-    result,
-  });
-}
-
 /** The answer to a DELETE. */
-export const removed = enveloped(Type.Object({ id: Type.String() }));
+export const removed = Type.Object({ id: Type.String() });

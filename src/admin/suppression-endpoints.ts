@@ -7,18 +7,7 @@ import { type Suppression, type SuppressionStore, suppressionReasons } from '../
 import { submitterOf, type V4Plugin } from '../http/app.ts';
 import { type Fault, Refusal, succeed } from '../http/envelope.ts';
 import { readComparable } from '../mail/comparable-mailbox.ts';
-import {
-  accountPath,
-  entryPath,
-  enveloped,
-  expiry,
-  isoTime,
-  readExpiry,
-  removed,
-  time,
-  timeOrNull,
-  words,
-} from './schemas.ts';
+import { accountPath, entryPath, expiry, isoTime, readExpiry, removed, time, timeOrNull, words } from './schemas.ts';
 
 /** What the endpoints work on. */
 export interface SuppressionEndpointsParts {
@@ -80,15 +69,6 @@ const page = Type.Object(
   { additionalProperties: false },
 );
 
-const listed = Type.Object({
-  ...enveloped(Type.Array(suppression)).properties,
-  result_info: Type.Object({
-    count: Type.Integer({ description: 'Entries of this page' }),
-    per_page: Type.Integer(),
-    cursor: Type.Union([Type.String(), Type.Null()], { description: 'For the next page; null: there is none' }),
-  }),
-});
-
 function shown({ id, address, reason, note, createdAt, expiresAt }: Suppression) {
   return {
     id,
@@ -112,10 +92,12 @@ export function suppressionEndpoints({ suppressions, clock, log }: SuppressionEn
         config: common.config,
         schema: {
           summary: 'List suppressed addresses, the newest first',
+          description:
+            '`result_info` has `count` and `per_page` of this page, and the `cursor` of the next one, null where there is none.',
           tags: common.tags,
           params: accountPath,
           querystring: page,
-          response: { 200: listed },
+          response: { 200: Type.Array(suppression) },
         },
       },
       async (request, reply) => {
@@ -142,7 +124,7 @@ export function suppressionEndpoints({ suppressions, clock, log }: SuppressionEn
           tags: common.tags,
           params: accountPath,
           body: newSuppression,
-          response: { 200: enveloped(suppression) },
+          response: { 200: suppression },
         },
       },
       async (request, reply) => {

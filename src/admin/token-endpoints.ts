@@ -12,7 +12,6 @@ import { type Fault, Refusal, succeed } from '../http/envelope.ts';
 import {
   accountPath,
   entryPath,
-  enveloped,
   expiry,
   flag,
   isOn,
@@ -123,7 +122,7 @@ export function tokenEndpoints({ database, clock, log }: TokenEndpointsParts): V
           tags,
           params: accountPath,
           querystring: Type.Object({ all: Type.Optional(flag) }, { additionalProperties: false }),
-          response: { 200: enveloped(Type.Array(token)) },
+          response: { 200: Type.Array(token) },
         },
       },
       async (request, reply) => {
@@ -148,7 +147,7 @@ export function tokenEndpoints({ database, clock, log }: TokenEndpointsParts): V
           tags,
           params: accountPath,
           body: newToken,
-          response: { 200: enveloped(madeToken) },
+          response: { 200: madeToken },
         },
       },
       async (request, reply) => {

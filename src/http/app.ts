@@ -76,8 +76,10 @@ declare module 'fastify' {
     submitter: Submitter | undefined;
     /** The body as it was read; absent where there was none. */
     document: JsonDocument | undefined;
-    /** The body's octets, where the route keeps them. */
-    rawBody: Buffer | undefined;
+    /** How many octets the body had; 0 where there was none. */
+    bodyOctets: number;
+    /** SHA-256 of them, hex: where the route wants it and the request has an Idempotency-Key. */
+    bodyDigest: string | undefined;
   }
   interface FastifySchema {
     summary?: string;
@@ -246,7 +248,8 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
   app.decorate('answers', parts.answers);
   app.decorateRequest('submitter', undefined);
   app.decorateRequest('document', undefined);
-  app.decorateRequest('rawBody', undefined);
+  app.decorateRequest('bodyOctets', 0);
+  app.decorateRequest('bodyDigest', undefined);
   app.setValidatorCompiler(schemaCompiler());
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   app.addHook('onResponse', async (request) => linger(request.raw));

@@ -42,6 +42,11 @@ export const MAX_JSON_VALUES = 10_000;
 /** Thrown inside this file only, and caught there. */
 class JsonSyntaxError extends Error {}
 
+/** Tells an object from everything else. */
+export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 /** Writes a name as a step of a JSON pointer (RFC 6901 §3). */
 export function pointerStep(name: string | number): string {
   return `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`;

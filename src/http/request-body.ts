@@ -1,5 +1,6 @@
 // Takes in the body of a request under /client/v4: its type, its size before anything is read, then its JSON (D5, D42a).
 
+import { hash } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type Fault, Refusal } from './envelope.ts';
 import { type JsonDocument, readJson } from './json-reader.ts';
@@ -86,8 +87,8 @@ export interface BodyOptions {
   readonly keepMembers?: string;
   /** The handler judges repeated names and the schema's verdict itself (`attachValidation` goes with it). */
   readonly ownBodyFaults?: boolean;
-  /** The handler wants the octets too (`request.rawBody`). */
-  readonly keepOctets?: boolean;
+  /** The handler wants to know one body from another: a SHA-256 of the octets in `request.bodyDigest`. */
+  readonly digestBody?: boolean;
 }
 
 /** The octets a route takes. */
@@ -104,7 +105,7 @@ export function readBodies(app: FastifyInstance, defaultBytes: number): void {
     const length = header === undefined ? undefined : Number(header);
     if (length === 0) return undefined;
     const octets = await collect(payload, { limit, length });
-    const { keepMembers, keepOctets } = request.routeOptions.config;
+    const { keepMembers, digestBody } = request.routeOptions.config;
     const read = readJson(octets, keepMembers);
     if (!read.ok) {
       throw new Refusal([
@@ -112,7 +113,10 @@ export function readBodies(app: FastifyInstance, defaultBytes: number): void {
       ]);
     }
     request.document = read.document;
-    if (keepOctets === true) request.rawBody = octets;
+    if (digestBody === true && request.headers['idempotency-key'] !== undefined) {
+      request.bodyDigest = hash('sha256', octets, 'hex');
+    }
+    request.bodyOctets = octets.length;
     return read.document.value;
   });
   app.addHook('preHandler', async (request: FastifyRequest, _reply: FastifyReply) => {

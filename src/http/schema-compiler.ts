@@ -1,10 +1,10 @@
 // Compiles the schemas of routes with ajv: all errors at once, nothing coerced, filled in or removed.
 
-import { Ajv } from 'ajv';
+import { Ajv, type ValidateFunction } from 'ajv';
 import type { FastifySchemaCompiler } from 'fastify';
 
-/** Makes the compiler. It reads JSON Schema as typebox writes it. */
-export function schemaCompiler(): FastifySchemaCompiler<object> {
+/** Makes a function that compiles JSON Schema as typebox writes it, with the annotations `want` and `example`. */
+export function createCompiler(): (schema: object) => ValidateFunction {
   const ajv = new Ajv({
     allErrors: true,
     coerceTypes: false,
@@ -15,8 +15,12 @@ export function schemaCompiler(): FastifySchemaCompiler<object> {
     strictTypes: false,
     strictRequired: false,
   });
-  for (const annotation of ['want', 'example', 'format']) {
-    if (!ajv.getKeyword(annotation)) ajv.addKeyword(annotation);
-  }
-  return ({ schema }) => ajv.compile(schema);
+  for (const annotation of ['want', 'example']) ajv.addKeyword(annotation);
+  return (schema) => ajv.compile(schema);
+}
+
+/** Makes the compiler of an app's routes. */
+export function schemaCompiler(): FastifySchemaCompiler<object> {
+  const compile = createCompiler();
+  return ({ schema }) => compile(schema);
 }

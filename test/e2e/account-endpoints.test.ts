@@ -70,6 +70,41 @@ test('a suppressed address is refused at RCPT, after a restart too, and taken ag
   client.destroy();
 });
 
+test('REST refuses the whole request for one suppressed recipient, in any spelling', async () => {
+  const postern = await start();
+  await call(postern, 'POST', list, { address: 'gone@bücher.example', reason: 'unsubscribe' });
+  const send = (path: string, body: object) =>
+    ask(`http://127.0.0.1:${postern.ports['http']}/client/v4/accounts/dev/email/sending/${path}`, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${testToken}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+  const refused = [
+    await send('send', {
+      from: 'shop@example.com',
+      to: 'ok@partner.test',
+      cc: ['"GONE"@xn--bcher-kva.example'],
+      subject: 'Hello',
+      text: 'Hi.',
+    }),
+    await send('send_raw', {
+      from: 'shop@example.com',
+      recipients: ['ok@partner.test', 'Gone@bücher.example'],
+      mime_message: 'From: shop@example.com\r\n\r\nHi.\r\n',
+    }),
+  ];
+  for (const { status, json } of refused) {
+    expect(json.errors.map(({ code, message }) => [code, message.split(':')[0]])).toEqual([
+      [10202, 'E_RECIPIENT_SUPPRESSED'],
+    ]);
+    expect(status).toBe(400);
+  }
+  const taken = await send('send', { from: 'shop@example.com', to: 'ok@partner.test', subject: 'Hello', text: 'Hi.' });
+  expect(taken.json.errors).toEqual([]);
+  await postern.until(() => postern.captured().length > 0);
+  expect(postern.captured()).toHaveLength(1);
+});
+
 test('a token made by HTTP opens SMTP, and revoked it ends an open session at the next MAIL', async () => {
   const postern = await start();
   const made = (await call(postern, 'POST', '/tokens', { credential: 'default', scopes: ['email:send'] })) as {
