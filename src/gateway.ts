@@ -5,6 +5,11 @@ import type { Account } from './accounts/account.ts';
 import type { Accounts } from './accounts/accounts.ts';
 import { createAccounts, type TokenHash } from './accounts/create-accounts.ts';
 import { createLimits, type Limits } from './accounts/limits.ts';
+import { systemDns } from './admin/check-records.ts';
+import { domainEndpoints } from './admin/domain-endpoints.ts';
+import { type RecordFacts, spfSenders } from './admin/domain-records.ts';
+import { suppressionEndpoints } from './admin/suppression-endpoints.ts';
+import { tokenEndpoints } from './admin/token-endpoints.ts';
 import { type Clock, systemClock } from './base/clock.ts';
 import type { DatabaseSync } from './base/database.ts';
 import { ConfigurationError } from './base/errors.ts';
@@ -13,6 +18,7 @@ import type { Keys } from './bootstrap.ts';
 import type { Config } from './config.ts';
 import { createDelivery } from './deliver/delivery.ts';
 import { routeFor } from './deliver/router.ts';
+import { createSuppressionStore } from './feedback/suppression-store.ts';
 import { createHttpApp, type V4Plugin } from './http/app.ts';
 import { createMetrics } from './http/metrics.ts';
 import { createOutcomeWatch } from './ingress/rest/outcome-watch.ts';
@@ -82,6 +88,15 @@ export function buildParts(config: Config, keys: Keys, accounts: Accounts, clock
   };
 }
 
+/** What the DNS records of a configuration's sending domains are made of. */
+export function recordFacts({ platform, smtp, delivery }: Config): RecordFacts {
+  return {
+    bounceDomain: platform.bounceDomain,
+    mailHost: smtp.hostname,
+    senders: spfSenders(delivery.routes, smtp.hostname),
+  };
+}
+
 function acceptedFacts({ entry, submission, stripped }: Accepted): Readonly<Record<string, unknown>> {
   return {
     session: entry.sessionId,
@@ -123,6 +138,8 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   const clock = parts.clock ?? systemClock;
   const accounts = createAccounts({ accounts: config.accounts, tokens: parts.tokens, database, clock });
   const limits = createLimits(database, clock);
+  const suppressions = createSuppressionStore(database, clock);
+  const suppressed = (account: Account, recipient: string) => suppressions.isSuppressed(account.id, recipient);
   const spool = await openSpool(config);
   const delivery = createDelivery({
     spool,
@@ -164,6 +181,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     log,
     clock,
     tls,
+    suppressed,
     rateLimit: overLimit,
   });
   const metrics = createMetrics([
@@ -192,9 +210,19 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     keys: openIdempotencyKeys(database, clock),
     outcomes,
     log,
+    suppressed,
     onRefused: (token) => metrics.refused(token),
   });
-  const plugins: readonly V4Plugin[] = [rest];
+  const plugins: readonly V4Plugin[] = [
+    rest,
+    suppressionEndpoints({ suppressions, clock, log }),
+    tokenEndpoints({ database, clock, log }),
+    domainEndpoints({
+      domainKeys: (domain) => keys.signing.get(domain) ?? [],
+      facts: recordFacts(config),
+      dns: systemDns(),
+    }),
+  ];
   const http = createHttpApp({
     answers: restAnswers,
     accounts,

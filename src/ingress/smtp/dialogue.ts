@@ -220,6 +220,8 @@ export class Dialogue {
     if (barred) return barred;
     if (!this.#helo) return replies.sayHelloFirst;
     if (this.#transaction) return replies.nestedMail;
+    // RFC 4954 §6: 530 to any command that needs an authentication which is not, or no longer, in force.
+    if (!this.#client.submitter && !this.#authentication.renew()) return replies.tokenGone;
     const command = readAddressCommand('MAIL', { line, smtputf8: false });
     if ('code' in command) return command;
     const { path, parameters } = command;

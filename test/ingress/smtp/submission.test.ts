@@ -192,7 +192,7 @@ test('a refused and a failed message have a line each, with codes and without co
 test('a store that fails while a command is answered is 451, and the session goes on', async () => {
   const broken = {
     ...accounts,
-    authenticate: () => {
+    authenticateHash: () => {
       throw new Error('database is locked');
     },
   };
