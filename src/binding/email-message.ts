@@ -96,7 +96,7 @@ function attachmentFaults(attachments: unknown): readonly EmailViolation[] {
   });
 }
 
-function isPairs(headers: object): headers is Iterable<readonly [string, unknown]> {
+function isPairs(headers: object): headers is Iterable<readonly [string | number, unknown]> {
   return Symbol.iterator in headers;
 }
 
