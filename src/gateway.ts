@@ -13,12 +13,24 @@ import type { Keys } from './bootstrap.ts';
 import type { Config } from './config.ts';
 import { createDelivery } from './deliver/delivery.ts';
 import { routeFor } from './deliver/router.ts';
-import { createHealthServer } from './http/health-server.ts';
+import { createHttpApp, type V4Plugin } from './http/app.ts';
 import { createMetrics } from './http/metrics.ts';
+import { createOutcomeWatch } from './ingress/rest/outcome-watch.ts';
+import { restDoor } from './ingress/rest/rest-door.ts';
 import { createSmtpDoor } from './ingress/smtp/smtp-door.ts';
+import { openIdempotencyKeys } from './spool/idempotency-keys.ts';
 import type { Spool } from './spool/spool.ts';
 import { openSqliteSpool } from './spool/sqlite-spool.ts';
-import { type Accepted, type BuildParts, createSubmit, type Submit, type Violation } from './submit.ts';
+import {
+  type Accepted,
+  type BuildParts,
+  build,
+  createSubmit,
+  examine,
+  restAnswers,
+  type Submit,
+  type Violation,
+} from './submit.ts';
 
 /** A bound address. */
 export interface Listening {
@@ -100,6 +112,7 @@ function rateLimit(limits: Limits): (account: Account, recipients: number) => Vi
     return {
       code: verdict.code,
       message: `Account ${account.name} is limited to ${limit}; try again in ${verdict.retryAfterSeconds} s`,
+      retryAfterSeconds: verdict.retryAfterSeconds,
     };
   };
 }
@@ -116,11 +129,20 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     settings: config.delivery,
     clock,
     log,
-    onOutcome: ({ route, outcome }) => metrics.outcome({ kind: outcome.kind, route }),
+    onOutcome: ({ entry, recipient, route, outcome }) => {
+      metrics.outcome({ kind: outcome.kind, route });
+      outcomes.tell(entry.sessionId, recipient, outcome.kind);
+    },
   });
+  const outcomes = createOutcomeWatch();
+  const overLimit = rateLimit(limits);
+  const building = buildParts(config, keys, accounts, clock);
   const submit: Submit = createSubmit({
-    ...buildParts(config, keys, accounts, clock),
+    ...building,
     spool,
+    // The SMTP door charges at DATA, before it takes a message in.
+    charge: ({ via, submitter, envelope }) =>
+      via.kind === 'smtp' ? undefined : overLimit(submitter.account, envelope.recipients.length),
     expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
     onAccepted: (accepted) => {
       const { entry } = accepted;
@@ -142,7 +164,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     log,
     clock,
     tls,
-    rateLimit: rateLimit(limits),
+    rateLimit: overLimit,
   });
   const metrics = createMetrics([
     {
@@ -159,23 +181,46 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     },
   ]);
   let ready = false;
-  const health = createHealthServer({ ready: () => ready, metrics: metrics.render, log });
+  const rest = restDoor({
+    limits: config.rest.limits,
+    submit,
+    examine: (submission) => examine(submission, building),
+    preview: async (submission) => {
+      const built = await build(submission, building);
+      return built.ok ? { ok: true, head: built.signed.head, bodyOctets: built.signed.body.length } : built;
+    },
+    keys: openIdempotencyKeys(database, clock),
+    outcomes,
+    log,
+    onRefused: (token) => metrics.refused(token),
+  });
+  const plugins: readonly V4Plugin[] = [rest];
+  const http = createHttpApp({
+    answers: restAnswers,
+    accounts,
+    clock,
+    log,
+    ready: () => ready,
+    metrics: () => metrics.render(),
+    trustedProxies: config.edge.trustedProxies,
+    plugins,
+  });
   const stop = async (drainMs: number): Promise<void> => {
     ready = false;
     const deadline = clock.now() + drainMs;
-    await door.drain(drainMs);
+    outcomes.release();
+    await Promise.all([door.drain(drainMs), http.close(drainMs)]);
     await delivery.drain(Math.max(clock.now(), deadline));
-    await health.close();
     limits.close();
     await spool.close();
     database.close();
   };
   try {
-    const http = await health.listen(config.http.listen);
+    const bound = await http.listen(config.http.listen);
     await delivery.start();
     const smtp = await door.listen();
     ready = true;
-    return { listening: [...smtp, { name: 'http', ...http }], stop: () => stop(config.drainSeconds * 1000) };
+    return { listening: [...smtp, { name: 'http', ...bound }], stop: () => stop(config.drainSeconds * 1000) };
   } catch (error) {
     await stop(0);
     throw error;

@@ -6,8 +6,10 @@ import type { Account, SendingDomain } from './accounts/account.ts';
 import type { Clock } from './base/clock.ts';
 import { uuidv7 } from './base/ids.ts';
 import { compose } from './compose/compose.ts';
+import type { Message } from './compose/message.ts';
 import { planBody } from './compose/plan-body.ts';
 import { check } from './policy/check.ts';
+import { type Explanation, explain } from './policy/explain.ts';
 import type { Submission } from './policy/submission.ts';
 import type { Violation } from './policy/violation.ts';
 import { sign } from './sign/sign.ts';
@@ -15,8 +17,15 @@ import type { Signed, SigningKey } from './sign/signed.ts';
 import { leaseMilliseconds } from './spool/lease.ts';
 import type { Spool, SpoolEntry } from './spool/spool.ts';
 
-export { type Rejection, type RejectionCode, rejections } from './policy/rejections.ts';
-export type { Attachment, Submission, SubmissionBody, Via } from './policy/submission.ts';
+export type { Explanation, HeaderExplanation } from './policy/explain.ts';
+export {
+  type Rejection,
+  type RejectionCode,
+  type RestCode,
+  rejections,
+  restAnswers,
+} from './policy/rejections.ts';
+export type { Attachment, Idempotency, Submission, SubmissionBody, Via } from './policy/submission.ts';
 export type { Violation } from './policy/violation.ts';
 
 /** The pipeline's answer: on disk under this id, or refused with every reason. */
@@ -48,6 +57,11 @@ export interface SubmitParts extends BuildParts {
   readonly spool: Spool;
   /** How long delivery is tried (D42a). */
   readonly expireAfterSeconds: number;
+  /**
+   * Charges a message that is in order to its account's rates, before it is signed and kept (D42a); a violation refuses
+   * it. Doors that charge by themselves are let pass.
+   */
+  readonly charge?: (submission: Submission) => Violation | undefined;
   /** Is told of every message right after its commit. */
   readonly onAccepted: (accepted: Accepted) => void;
   /** Is told of every message that is refused. */
@@ -70,11 +84,15 @@ export type BuildResult =
 const yieldNow = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** Judges a message and builds the exact octets that would leave; keeps nothing. `postern check --as-sent` ends here. */
-export async function build(submission: Submission, parts: BuildParts): Promise<BuildResult> {
+export async function build(
+  submission: Submission,
+  parts: BuildParts & Pick<SubmitParts, 'charge'>,
+): Promise<BuildResult> {
   const verdict = check(submission, { sendingDomain: parts.sendingDomain });
   const plan = await planBody(submission, yieldNow);
   if (!verdict.ok || !plan.ok) {
-    return { ok: false, violations: [...(verdict.ok ? [] : verdict.violations), ...(plan.ok ? [] : plan.violations)] };
+    const ofBody = plan.ok ? [] : plan.violations;
+    return { ok: false, violations: inOrder(submission, verdict.ok ? [] : verdict.violations, ofBody) };
   }
   const { checked } = verdict;
   const keys = parts.domainKeys(checked.sendingDomain.name);
@@ -86,6 +104,8 @@ export async function build(submission: Submission, parts: BuildParts): Promise<
     hostname: parts.hostname,
     platform: parts.platform,
   });
+  const refused = tooLarge(message) ?? parts.charge?.(submission);
+  if (refused) return { ok: false, violations: [refused] };
   const platform = parts.wantsPlatformSignature(submission.submitter.account.name, submission.envelope.recipients)
     ? parts.platformKeys
     : [];
@@ -94,6 +114,35 @@ export async function build(submission: Submission, parts: BuildParts): Promise<
     signed: await sign(message, { domain: keys, platform }, yieldNow),
     stripped: checked.stripped,
   };
+}
+
+/** D42b: parts are fields of the request and come first; the octets of a MIME body come behind its headers. */
+function inOrder(
+  submission: Submission,
+  ofHeaders: readonly Violation[],
+  ofBody: readonly Violation[],
+): readonly Violation[] {
+  return submission.body.kind === 'parts' ? [...ofBody, ...ofHeaders] : [...ofHeaders, ...ofBody];
+}
+
+/** D42: REST is limited by what is composed. */
+function tooLarge({ checked, trace, fields, body }: Message): Violation | undefined {
+  const limit = checked.submission.composedBytesLimit;
+  if (limit === undefined) return undefined;
+  const head = [...trace, ...fields].reduce((sum, { line }) => sum + Buffer.byteLength(line), 0);
+  const size = head + 2 + body.length;
+  if (size <= limit) return undefined;
+  return { code: 'E_CONTENT_TOO_LARGE', message: `The message has ${size} octets, at most ${limit} are allowed` };
+}
+
+/** Everything that can be said of a message without building it: each header's verdict, and every violation (D47). */
+export async function examine(
+  submission: Submission,
+  parts: Pick<BuildParts, 'sendingDomain'>,
+): Promise<{ readonly explanation: Explanation; readonly violations: readonly Violation[] }> {
+  const explanation = explain(submission, { sendingDomain: parts.sendingDomain });
+  const plan = await planBody(submission, yieldNow);
+  return { explanation, violations: inOrder(submission, explanation.violations, plan.ok ? [] : plan.violations) };
 }
 
 /** Makes the pipeline. What it resolves to `accepted` is on disk; what it refuses left no trace. */
@@ -109,12 +158,6 @@ export function createSubmit(parts: SubmitParts): Submit {
     parts.onAccepted({ entry, submission, stripped: built.stripped });
     return { accepted: true, id: entry.id, messageId: entry.messageId };
   };
-}
-
-/** What the body alone is refused for (D11, D20); `postern check` tells it beside the headers' verdicts. */
-export async function bodyViolations(submission: Submission): Promise<readonly Violation[]> {
-  const plan = await planBody(submission, yieldNow);
-  return plan.ok ? [] : plan.violations;
 }
 
 function noKey(domain: string): Violation {
@@ -141,5 +184,6 @@ function spoolEntry(signed: Signed, expireAfterSeconds: number): SpoolEntry {
     head,
     body,
     ...(platformSignature ? { platformSignature } : {}),
+    ...(submission.idempotency ? { idempotency: submission.idempotency } : {}),
   };
 }

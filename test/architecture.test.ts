@@ -10,7 +10,7 @@ const root = resolve(import.meta.dirname, '../src');
 const mayImport: Record<string, readonly string[]> = {
   base: [],
   mail: ['base'],
-  http: ['base'],
+  http: ['accounts', 'base'],
   accounts: ['mail', 'base'],
   policy: ['accounts', 'mail', 'base'],
   compose: ['policy', 'accounts', 'mail', 'base'],

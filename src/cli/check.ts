@@ -14,10 +14,10 @@ import { loadKeys } from '../bootstrap.ts';
 import type { Config } from '../config.ts';
 import { buildParts } from '../gateway.ts';
 import { readMessage } from '../mail/header-reader.ts';
-import { type Explanation, explain, type HeaderExplanation } from '../policy/explain.ts';
+import type { Explanation, HeaderExplanation } from '../policy/explain.ts';
 import type { Submission } from '../policy/submission.ts';
 import type { Violation } from '../policy/violation.ts';
-import { bodyViolations, build } from '../submit.ts';
+import { build, examine } from '../submit.ts';
 import { type CommandIo, configOption, defineCommand, table } from './command.ts';
 import { configFor } from './load-config.ts';
 
@@ -166,10 +166,9 @@ async function judge(of: {
   readonly asSent: boolean;
 }): Promise<Verdict> {
   const { file, submission, accounts, config } = of;
-  const explanation = explain(submission, {
+  const { explanation, violations } = await examine(submission, {
     sendingDomain: (account, domain) => accounts.sendingDomain(account, domain),
   });
-  const violations = [...explanation.violations, ...(await bodyViolations(submission))];
   if (!of.asSent || violations.length > 0) return { file, explanation, violations };
   const built = await build(submission, buildParts(config, loadKeys(config), accounts, systemClock));
   if (!built.ok) return { file, explanation, violations: built.violations };

@@ -3,6 +3,7 @@
 import type { Account, DkimKeyName, Scope } from '../accounts/account.ts';
 import type { LogLevel } from '../base/log.ts';
 import type { DeliverySettings } from '../deliver/settings.ts';
+import type { RestLimits } from '../ingress/rest/settings.ts';
 import type { SmtpSettings } from '../ingress/smtp/settings.ts';
 import type { HostPort } from './addresses.ts';
 import type { AccountEntry, FileContents, ZoneEntry } from './schema.ts';
@@ -26,13 +27,7 @@ export interface PlatformSettings {
 
 /** The REST door's slice (D42, D42a). */
 export interface RestSettings {
-  readonly limits: {
-    readonly messageBytes: number;
-    readonly requestBytes: number;
-    readonly recipients: number;
-    readonly attachments: number;
-    readonly subjectCharacters: number;
-  };
+  readonly limits: RestLimits;
 }
 
 /** The HTTP listener's slice (D62, D67, D68). */

@@ -8,7 +8,7 @@ import {
   type ValueRule,
 } from './header-catalogue.ts';
 import { MAX_RECEIVED } from './judge.ts';
-import { type Rejection, rejections } from './rejections.ts';
+import { type HttpRejection, httpRejections, type Rejection, rejections } from './rejections.ts';
 import { headerLimits } from './value-rules.ts';
 
 type Row = readonly string[];
@@ -80,7 +80,14 @@ function rejectionTable(): string {
     `${row.smtpCode} ${row.enhanced}`,
     `${row.httpStatus}, ${row.number}`,
   ]);
-  return table(['Token', 'When', 'What to do', 'SMTP', 'REST (status, code)'], lines);
+  const ofRequests = Object.entries<HttpRejection>(httpRejections).map(([code, row]) => [
+    code,
+    row.when,
+    row.remedy,
+    '-',
+    `${row.httpStatus}, ${row.number}`,
+  ]);
+  return table(['Token', 'When', 'What to do', 'SMTP', 'REST (status, code)'], [...lines, ...ofRequests]);
 }
 
 /** Renders the page: every token with its answers, every limit, every header of the catalogue. Markdown. */

@@ -118,7 +118,7 @@ export const rejections = {
     number: 10200,
     smtpCode: 552,
     enhanced: '5.3.4',
-    when: 'The message is larger than the limit.',
+    when: 'The message is larger than the limit. By REST, 413 where the request itself is over its limit.',
     remedy: 'Send a smaller message; put large files behind a link.',
   },
   E_RATE_LIMIT_EXCEEDED: {
@@ -147,5 +147,54 @@ export const rejections = {
   },
 } as const satisfies Record<string, Rejection>;
 
-/** Every E_ token. */
+/** Every E_ token that a message can be refused with. */
 export type RejectionCode = keyof typeof rejections;
+
+/** One row of a token that only a request by HTTP can meet. */
+export type HttpRejection = Omit<Rejection, 'smtpCode' | 'enhanced'>;
+
+/** The tokens about a request itself, which has no counterpart by SMTP (D45). */
+export const httpRejections = {
+  E_UNAUTHORIZED: {
+    httpStatus: 401,
+    number: 10101,
+    when: 'The request has no token, or one that is unknown, expired or revoked. SMTP answers 535 5.7.8.',
+    remedy: 'Send `Authorization: Bearer TOKEN` with a token that counts.',
+  },
+  E_FORBIDDEN: {
+    httpStatus: 403,
+    number: 10102,
+    when: 'The token lacks the scope that the endpoint needs.',
+    remedy: 'Use a token of a credential with that scope.',
+  },
+  E_NOT_FOUND: {
+    httpStatus: 404,
+    number: 10000,
+    when: 'There is no such endpoint or thing, or it is another account’s.',
+    remedy: 'Check the path; the account in it is the token’s own, by id or name.',
+  },
+  E_METHOD_NOT_ALLOWED: {
+    httpStatus: 405,
+    number: 10000,
+    when: 'The endpoint does not take this method; `Allow` names those it takes.',
+    remedy: 'Use one of them.',
+  },
+  E_UNSUPPORTED_MEDIA_TYPE: {
+    httpStatus: 415,
+    number: 10001,
+    when: 'The body is not application/json in UTF-8, or is compressed.',
+    remedy: 'Send JSON with `Content-Type: application/json`.',
+  },
+  E_IDEMPOTENCY_CONFLICT: {
+    httpStatus: 409,
+    number: 10001,
+    when: 'A request with this Idempotency-Key is still under way (409), or the key was used with another body (422).',
+    remedy: 'Wait for the first request’s answer and try again; use a new key for another message.',
+  },
+} as const satisfies Record<string, HttpRejection>;
+
+/** Every E_ token that REST answers with. */
+export type RestCode = RejectionCode | keyof typeof httpRejections;
+
+/** Every token with its answer by REST: what the HTTP app reads. */
+export const restAnswers: Readonly<Record<RestCode, HttpRejection>> = { ...rejections, ...httpRejections };

@@ -54,4 +54,15 @@ export interface Submission {
   readonly body: SubmissionBody;
   /** Octets received, for the size limit and the log (D42). */
   readonly size: number;
+  /** The most octets that the composed message may have: REST's limit (D42). */
+  readonly composedBytesLimit?: number;
+  /** The request's Idempotency-Key, kept with the message in one commit (D48). */
+  readonly idempotency?: Idempotency;
+}
+
+/** An Idempotency-Key and what it was used for (D48). */
+export interface Idempotency {
+  readonly key: string;
+  /** SHA-256 of the endpoint and the body, hex: tells another body under the same key. */
+  readonly digest: string;
 }

@@ -11,4 +11,6 @@ export interface Violation {
   readonly message: string;
   /** REST: the JSON pointer. */
   readonly pointer?: string;
+  /** Of a limit that is reached: when to come again. */
+  readonly retryAfterSeconds?: number;
 }

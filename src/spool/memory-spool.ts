@@ -1,6 +1,7 @@
 // The spool in memory, for tests and trials: the same behaviour as the durable stores, gone with the process.
 
 import { type Clock, systemClock } from '../base/clock.ts';
+import { idempotencyMilliseconds } from './idempotency-keys.ts';
 import { failedRetentionMilliseconds } from './lease.ts';
 import type { AttemptRecord, DueMessage, QueueItem, Spool, SpoolEntry, SpooledRecipient } from './spool.ts';
 
@@ -56,6 +57,8 @@ function recorded(recipient: HeldRecipient, { outcome, nextAttemptAt }: AttemptR
 /** A spool that keeps everything in memory. */
 export class MemorySpool implements Spool {
   readonly #messages = new Map<string, Held>();
+  /** When each key was used. */
+  readonly #keys = new Map<string, number>();
   readonly #clock: Clock;
   #closed = false;
 
@@ -66,6 +69,14 @@ export class MemorySpool implements Spool {
   async add(entry: SpoolEntry, claimUntil: number): Promise<void> {
     this.#checkOpen();
     if (this.#messages.has(entry.id)) throw new Error(`Message ${entry.id} is in the spool already`);
+    if (entry.idempotency) {
+      const key = `${entry.account} ${entry.idempotency.key}`;
+      const usedAt = this.#keys.get(key);
+      if (usedAt !== undefined && usedAt > entry.acceptedAt - idempotencyMilliseconds) {
+        throw new Error(`Account ${entry.account} has used this Idempotency-Key already`);
+      }
+      this.#keys.set(key, entry.acceptedAt);
+    }
     const recipients = [...new Set(entry.recipients)].map((address) => ({
       address,
       state: 'queued' as const,

@@ -29,6 +29,11 @@ export interface SpoolEntry {
   readonly head: Buffer;
   readonly body: Buffer;
   readonly platformSignature?: { readonly start: number; readonly end: number };
+  /**
+   * Kept in the same commit as the message, so that a key and its message are there together or not at all (D48). A key
+   * that the account has used within the last 24 hours fails the add.
+   */
+  readonly idempotency?: { readonly key: string; readonly digest: string };
 }
 
 /** A recipient's state. `failed` and `delivered` are final. */

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import type { DatabaseSync } from '../base/database.ts';
 import { migrate } from '../base/database.ts';
 import { errorCode, errorMessage } from '../base/errors.ts';
+import { addKey } from './idempotency-keys.ts';
 import { failedRetentionMilliseconds } from './lease.ts';
 import type { AttemptRecord, DueMessage, QueueItem } from './spool.ts';
 import { isBusy, type SpoolLock } from './sqlite-lock.ts';
@@ -180,6 +181,7 @@ export class SqliteStore {
       this.#statements.addRecipient.run(lastInsertRowid, position, address, entry.acceptedAt, claimUntil);
       position += 1;
     }
+    addKey(this.#statements.addKey, entry);
     return null;
   }
 

@@ -346,6 +346,18 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       expect(await spool.claimDue({ now: someTime, limit: 500, claimUntil: lease })).toHaveLength(200);
     });
 
+    test('takes one message under an Idempotency-Key of an account in 24 hours, also of two at once', async () => {
+      const spool = await open();
+      const keyed = (account: string, acceptedAt = someTime) =>
+        spoolEntry({ account, acceptedAt, idempotency: { key: 'k', digest: '00' } });
+      const results = await Promise.allSettled([keyed('dev'), keyed('dev')].map((entry) => spool.add(entry, lease)));
+      expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+      await spool.add(keyed('other'), lease);
+      await expect(spool.add(keyed('dev', someTime + 86_399_999), lease)).rejects.toThrow(/Idempotency-Key/);
+      await spool.add(keyed('dev', someTime + 86_400_000), lease);
+      expect(await spool.counts()).toEqual({ queued: 3, failed: 0 });
+    });
+
     test('does not mind what becomes of the caller’s buffers afterwards', async () => {
       const spool = await open();
       const shared = Buffer.from('HHHHHBBBBB');

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { renderRejections } from '../../src/policy/errors-page.ts';
 import { headerCatalogue } from '../../src/policy/header-catalogue.ts';
-import { rejections } from '../../src/policy/rejections.ts';
+import { restAnswers } from '../../src/policy/rejections.ts';
 
 const file = resolve(import.meta.dirname, '../../docs/errors.md');
 const command = 'UPDATE_DOCS=1 npx vitest run --project unit test/policy/errors-page.test.ts';
@@ -20,7 +20,7 @@ test('the page names every token and every header once in its first column', () 
   const firstColumn = renderRejections()
     .split('\n')
     .map((line) => /^\| (\S+) \|/.exec(line)?.[1]);
-  for (const token of Object.keys(rejections)) expect(firstColumn.filter((cell) => cell === token)).toEqual([token]);
+  for (const token of Object.keys(restAnswers)) expect(firstColumn.filter((cell) => cell === token)).toEqual([token]);
   for (const { name } of Object.values(headerCatalogue)) {
     expect(firstColumn.filter((cell) => cell === name)).toEqual([name]);
   }

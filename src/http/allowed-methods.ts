@@ -1,0 +1,27 @@
+// Which methods a path takes, for `Allow` of a 405 (RFC 9110 §15.5.6): the router itself only knows what it finds.
+
+/** The methods of every route that was registered. */
+export class AllowedMethods {
+  readonly #routes: { readonly steps: readonly string[]; readonly methods: Set<string> }[] = [];
+
+  /** Notes a route. `url` is the router's pattern: `/a/:name/b`. */
+  add(url: string, methods: readonly string[]): void {
+    const key = url;
+    const known = this.#routes.find(({ steps }) => steps.join('/') === key);
+    if (known) for (const method of methods) known.methods.add(method);
+    else this.#routes.push({ steps: url.split('/'), methods: new Set(methods) });
+  }
+
+  /** The methods that the path of a request takes, sorted; empty where no route has it. */
+  of(path: string): readonly string[] {
+    const steps = path.split('/');
+    const methods = new Set<string>();
+    for (const route of this.#routes) {
+      const fits =
+        route.steps.length === steps.length &&
+        route.steps.every((step, index) => (step.startsWith(':') ? steps[index] !== '' : step === steps[index]));
+      if (fits) for (const method of route.methods) methods.add(method);
+    }
+    return [...methods].sort();
+  }
+}

@@ -1,0 +1,45 @@
+// What is answered outside /client/v4: health, metrics, and one line of text for everything else (D67, D97).
+
+import type { ServerResponse } from 'node:http';
+import type { FastifyReply } from 'fastify';
+import type { AllowedMethods } from './allowed-methods.ts';
+import type { HttpAppParts, V4App } from './app.ts';
+
+/** Answers one line of text; `Ray-ID` is set already. */
+export function answerPlainly(response: ServerResponse, status: number, text: string): void {
+  const line = `${text}\n`;
+  response.writeHead(status, {
+    'Content-Type': 'text/plain; charset=utf-8',
+    'Content-Length': Buffer.byteLength(line),
+    'Cache-Control': 'no-store',
+  });
+  response.end(response.req.method === 'HEAD' ? undefined : line);
+}
+
+function plain(reply: FastifyReply, status: number, text: string): FastifyReply {
+  return reply.code(status).header('Cache-Control', 'no-store').type('text/plain; charset=utf-8').send(`${text}\n`);
+}
+
+/** The routes outside /client/v4. */
+export function healthRoutes(app: V4App, parts: HttpAppParts, methods: AllowedMethods): void {
+  app.addHook('onRoute', ({ url, method }) => methods.add(url, [method].flat()));
+  app.get('/livez', async (_request, reply) => plain(reply, 200, 'live'));
+  app.get('/readyz', async (_request, reply) =>
+    parts.ready() ? plain(reply, 200, 'ready') : plain(reply, 503, 'not ready'),
+  );
+  app.get('/metrics', async (_request, reply) => {
+    const { contentType, text } = await parts.metrics();
+    return reply.header('Cache-Control', 'no-store').type(contentType).send(text);
+  });
+  // Before a body is looked at: what has no route takes none.
+  app.addHook('onRequest', async (request, reply) => {
+    if (!request.is404 || request.url.startsWith('/client/v4/')) return undefined;
+    const allowed = methods.of(request.url.split('?', 1)[0] ?? '/');
+    if (allowed.length === 0) return plain(reply, 404, 'Not found');
+    return plain(reply.header('Allow', allowed.join(', ')), 405, 'Method not allowed');
+  });
+  app.setErrorHandler(async (error, request, reply) => {
+    parts.log.error({ session: request.id, method: request.method, err: error }, 'http request failed');
+    return plain(reply, 500, 'Internal error');
+  });
+}

@@ -1,0 +1,127 @@
+// Takes in the body of a request under /client/v4: its type, its size before anything is read, then its JSON (D5, D42a).
+
+import { hash } from 'node:crypto';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { type Fault, Refusal } from './envelope.ts';
+import { type JsonDocument, readJson } from './json-reader.ts';
+
+/** Why nothing more of a body is wanted. */
+function tooLarge(limit: number): Refusal {
+  const message = `The request body is over ${limit} octets`;
+  return new Refusal([{ token: 'E_CONTENT_TOO_LARGE', message, status: 413 }]);
+}
+
+function unsupported(message: string): Refusal {
+  return new Refusal([{ token: 'E_UNSUPPORTED_MEDIA_TYPE', message }]);
+}
+
+const jsonType = /^application\/(?:json|merge-patch\+json)[ \t]*(?:;|$)/i;
+const charset = /;[ \t]*charset=(?:"([^"]*)"|([^;" \t]*))/i;
+
+/** What is wrong with how the body is described, before an octet of it is read. */
+export function describedBadly(headers: FastifyRequest['headers'], limit: number): Refusal | undefined {
+  const length = headers['content-length'];
+  if (length === undefined && headers['transfer-encoding'] === undefined) return undefined;
+  if (length !== undefined && Number(length) > limit) return tooLarge(limit);
+  if (length === '0') return undefined;
+  const type = headers['content-type'] ?? '';
+  if (!jsonType.test(type)) {
+    return unsupported(
+      `The body must be application/json, got ${type === '' ? 'no Content-Type' : JSON.stringify(type.slice(0, 100))}`,
+    );
+  }
+  const named = charset.exec(type);
+  const name = named?.[1] ?? named?.[2];
+  if (name !== undefined && name.toLowerCase() !== 'utf-8' && name.toLowerCase() !== 'utf8') {
+    return unsupported(`JSON is UTF-8 (RFC 8259 §8.1), got charset ${JSON.stringify(name.slice(0, 100))}`);
+  }
+  const coding = headers['content-encoding'];
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
+    return unsupported(
+      `Content-Encoding ${JSON.stringify(coding.slice(0, 100))} is not taken, send the body uncompressed`,
+    );
+  }
+  return undefined;
+}
+
+/** Collects a body of at most `limit` octets. One of a known length is written where it stays, without a copy. */
+async function collect(
+  stream: AsyncIterable<Buffer>,
+  at: { readonly limit: number; readonly length: number | undefined },
+): Promise<Buffer> {
+  const { limit, length } = at;
+  const whole = length === undefined ? undefined : Buffer.allocUnsafeSlow(length);
+  const chunks: Buffer[] = [];
+  let received = 0;
+  for await (const chunk of stream) {
+    if (received + chunk.length > limit) throw tooLarge(limit);
+    if (whole) chunk.copy(whole, received);
+    else chunks.push(chunk);
+    received += chunk.length;
+  }
+  if (!whole) return Buffer.concat(chunks, received);
+  return received === whole.length ? whole : whole.subarray(0, received);
+}
+
+/** Why a document that could be read cannot stand as it is, apart from any schema. */
+export function documentFaults(document: JsonDocument): Fault[] {
+  return [
+    ...document.repeated.map((pointer) => ({
+      token: 'E_VALIDATION_ERROR',
+      message: 'This name stands twice in its object',
+      pointer,
+    })),
+    ...document.illFormed.map((pointer) => ({
+      token: 'E_VALIDATION_ERROR',
+      message: 'This text has a lone surrogate, which is no character',
+      pointer,
+    })),
+  ];
+}
+
+/** What a route says of its body. */
+export interface BodyOptions {
+  /** Octets; the app's own limit where absent. */
+  readonly bodyBytes?: number;
+  /** The pointer of the object whose members are kept in order: `/headers` (D5). */
+  readonly keepMembers?: string;
+  /** The handler judges repeated names and the schema's verdict itself (`attachValidation` goes with it). */
+  readonly ownBodyFaults?: boolean;
+  /** The handler wants to know one body from another: a SHA-256 of the octets in `request.bodyDigest`. */
+  readonly digestBody?: boolean;
+}
+
+/** The octets a route takes. */
+export function bodyLimit(request: FastifyRequest, fallback: number): number {
+  return request.routeOptions.config.bodyBytes ?? fallback;
+}
+
+/** Makes an app read its bodies so. */
+export function readBodies(app: FastifyInstance, defaultBytes: number): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', async (request: FastifyRequest, payload: AsyncIterable<Buffer>) => {
+    const limit = bodyLimit(request, defaultBytes);
+    const header = request.headers['content-length'];
+    const length = header === undefined ? undefined : Number(header);
+    if (length === 0) return undefined;
+    const octets = await collect(payload, { limit, length });
+    const { keepMembers, digestBody } = request.routeOptions.config;
+    const read = readJson(octets, keepMembers);
+    if (!read.ok) {
+      throw new Refusal([
+        { token: 'E_VALIDATION_ERROR', message: `The body is no JSON that can be read: ${read.reason}` },
+      ]);
+    }
+    request.document = read.document;
+    if (digestBody === true && request.headers['idempotency-key'] !== undefined) {
+      request.bodyDigest = hash('sha256', octets, 'hex');
+    }
+    request.bodyOctets = octets.length;
+    return read.document.value;
+  });
+  app.addHook('preHandler', async (request: FastifyRequest, _reply: FastifyReply) => {
+    if (!request.document || request.routeOptions.config.ownBodyFaults === true) return;
+    const faults = documentFaults(request.document);
+    if (faults.length > 0) throw new Refusal(faults);
+  });
+}

@@ -1,0 +1,122 @@
+// Everything under /client/v4: authorization before a body is read, the envelope for every end, one line in the log.
+
+import type { ErrorObject } from 'ajv';
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import { errorCode } from '../base/errors.ts';
+import type { AddressLimit } from './address-limit.ts';
+import type { AllowedMethods } from './allowed-methods.ts';
+import type { HttpAppParts, V4App } from './app.ts';
+import { authorize } from './authorization.ts';
+import { type Fault, Refusal, refuse } from './envelope.ts';
+import { bodyLimit, describedBadly, documentFaults, readBodies } from './request-body.ts';
+import { type JudgedPart, schemaFaults } from './schema-faults.ts';
+
+/** What these routes are made from. */
+export interface V4Parts extends HttpAppParts {
+  readonly methods: AllowedMethods;
+  readonly addressLimit: AddressLimit;
+  readonly onAuthFailure: () => void;
+}
+
+/** Octets of a body where a route says nothing else. */
+const defaultBodyBytes = 1_048_576;
+
+function pathOf(request: FastifyRequest): string {
+  return request.url.split('?', 1)[0] ?? '/';
+}
+
+function notFound(request: FastifyRequest, reply: FastifyReply, methods: AllowedMethods): FastifyReply {
+  const allowed = methods.of(pathOf(request));
+  if (allowed.length === 0) {
+    const message = `There is no ${JSON.stringify(pathOf(request).slice(0, 200))} here`;
+    return refuse(reply, [{ token: 'E_NOT_FOUND', message }]);
+  }
+  const message = `${request.method.slice(0, 20)} is not taken here, only ${allowed.join(', ')}`;
+  return refuse(reply.header('Allow', allowed.join(', ')), [{ token: 'E_METHOD_NOT_ALLOWED', message }]);
+}
+
+type Invalid = FastifyError & { readonly validation: ErrorObject[]; readonly validationContext: JudgedPart };
+
+function isInvalid(error: unknown): error is Invalid {
+  return error instanceof Error && 'validation' in error && Array.isArray(error.validation);
+}
+
+/** Fastify's own words for a body whose length is wrong. */
+const malformedLength: readonly string[] = ['FST_ERR_CTP_INVALID_CONTENT_LENGTH'];
+
+function onError(parts: V4Parts, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  if (error instanceof Refusal) {
+    const [first] = error.faults;
+    if (first && 'token' in first && first.token === 'E_UNAUTHORIZED') {
+      reply.header('WWW-Authenticate', 'Bearer realm="postern"'); // RFC 9110 §11.6.1
+    }
+    return refuse(reply, error.faults, error.retryAfterSeconds);
+  }
+  if (isInvalid(error)) {
+    const repeated = request.document ? documentFaults(request.document) : [];
+    return refuse(reply, [...repeated, ...schemaFaults(error.validation, error.validationContext)]);
+  }
+  if (malformedLength.includes(errorCode(error) ?? '')) {
+    return refuse(reply, [{ token: 'E_VALIDATION_ERROR', message: 'The body is not as long as Content-Length says' }]);
+  }
+  if (request.raw.destroyed && !request.raw.complete) {
+    parts.log.info({ session: request.id, client: request.ip }, 'client went away');
+  } else {
+    parts.log.error({ session: request.id, method: request.method, path: pathOf(request), err: error }, 'failed');
+  }
+  const message = `Internal error, Ray ID ${request.id}`;
+  const fault: Fault = { token: 'E_INTERNAL_SERVER_ERROR', message };
+  return refuse(reply, [fault]);
+}
+
+/** Registers what the plugins bring. */
+export function v4Routes(root: V4App, parts: V4Parts): void {
+  const { log, methods, addressLimit, accounts } = parts;
+  const authorization = {
+    accounts,
+    addressLimit,
+    onFailure: (request: FastifyRequest) => {
+      parts.onAuthFailure();
+      log.warn({ session: request.id, client: request.ip, path: pathOf(request) }, 'authentication failed');
+    },
+  };
+  void root.register(
+    async (app: V4App) => {
+      app.addHook('onRoute', ({ url, config, method }) => {
+        if (config?.scope === undefined) throw new Error(`Route ${String(method)} ${url} names no scope`);
+      });
+      app.addHook('onRequest', async (request, reply) => {
+        reply.header('Cache-Control', 'no-store');
+        if (request.is404) return notFound(request, reply, methods);
+        const { scope } = request.routeOptions.config;
+        if (scope === undefined) throw new Error('A route without a scope was called');
+        request.submitter = authorize(request, scope, authorization);
+        const bad = describedBadly(request.headers, bodyLimit(request, defaultBodyBytes));
+        if (bad) throw bad;
+        if (request.headers.expect !== undefined) reply.raw.writeContinue();
+        return undefined;
+      });
+      app.addHook('onResponse', async (request, reply) => {
+        const { account, credential } = request.submitter ?? {};
+        log.info(
+          {
+            session: request.id,
+            method: request.method,
+            path: pathOf(request).slice(0, 200),
+            status: reply.statusCode,
+            client: request.ip,
+            account: account?.name,
+            credential: credential?.name,
+            ms: Math.round(reply.elapsedTime),
+          },
+          'request',
+        );
+      });
+      app.setNotFoundHandler(async (request, reply) => notFound(request, reply, methods));
+      app.setErrorHandler(async (error, request, reply) => onError(parts, error, request, reply));
+      readBodies(app, defaultBodyBytes);
+      for (const plugin of parts.plugins) plugin(app);
+    },
+    { prefix: '/client/v4' },
+  );
+}

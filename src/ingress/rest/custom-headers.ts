@@ -1,0 +1,16 @@
+// `headers` of a request as header fields: in the order of the text, repeated names kept, nothing judged (D1, D5).
+
+import { type JsonEntry, pointerStep } from '../../http/json-reader.ts';
+import type { HeaderField } from '../../mail/header-field.ts';
+
+const none = Buffer.alloc(0);
+
+/** Makes the fields; the policy judges them. */
+export function customHeaders(entries: readonly JsonEntry[]): readonly HeaderField[] {
+  return entries.map(({ name, value }): HeaderField => {
+    const pointer = `/headers${pointerStep(name)}`;
+    if (typeof value !== 'string') return { name, rawBytes: none, pointer, fault: 'not-a-string' };
+    const fault = value.isWellFormed() ? {} : ({ fault: 'lone-surrogate' } as const);
+    return { name, rawBytes: Buffer.from(value), pointer, ...fault };
+  });
+}

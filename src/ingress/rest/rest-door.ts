@@ -1,0 +1,282 @@
+// The REST door (D43-D48): send, send_raw and validate. It makes Submissions and prints answers; it knows no header rule,
+// no key and no spool.
+
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import type { Account } from '../../accounts/account.ts';
+import type { Logger } from '../../base/log.ts';
+import { submitterOf, type V4App, type V4Plugin } from '../../http/app.ts';
+import { type Fault, failureOf, Refusal, succeed } from '../../http/envelope.ts';
+import type { Submission, Submit, Violation } from '../../submit.ts';
+import { createIdempotent, type Idempotent, type KeyStore, readKey, type UsedKey } from './idempotency.ts';
+import type { OutcomeKind, OutcomeWatch } from './outcome-watch.ts';
+import { waitSeconds } from './prefer.ts';
+import { mergeFaults, type ReadContext, type ReadRequest, readSend, readSendRaw } from './read-request.ts';
+import { SendRawRequest, SendRequest, SendResult, ValidateRequest, ValidateResult } from './schemas.ts';
+import type { RestLimits } from './settings.ts';
+import { type Examine, type Preview, validation } from './validation.ts';
+
+/** What the door is made from. */
+export interface RestDoorParts {
+  readonly limits: RestLimits;
+  readonly submit: Submit;
+  /** Everything that can be said of a message that is not sent. */
+  readonly examine: Examine;
+  /** Builds a message as it would leave; keeps nothing. */
+  readonly preview: Preview;
+  readonly keys: KeyStore;
+  readonly outcomes: OutcomeWatch;
+  readonly log: Logger;
+  /** Is told of what the door itself refused; the pipeline tells of what it refuses. */
+  readonly onRefused: (token: string) => void;
+  /** Whether the account's suppression list holds a recipient (D51); nobody is suppressed without it. */
+  readonly suppressed?: (account: Account, recipient: string) => boolean;
+}
+
+/** `/accounts/{account_id}`. */
+export const accountPath = Type.Object(
+  { account_id: Type.String({ description: 'The id or the name of the account.', example: 'dev' }) },
+  { additionalProperties: false },
+);
+
+type Kind = 'send' | 'send_raw';
+
+function readContext(parts: RestDoorParts, request: FastifyRequest): ReadContext {
+  return {
+    submitter: submitterOf(request),
+    limits: parts.limits,
+    sessionId: request.id,
+    remoteAddress: request.ip.replace(/^::ffff:(?=[0-9.]+$)/, ''),
+    suppressed: parts.suppressed ?? (() => false),
+  };
+}
+
+/** Reads the request and lets go of its JSON: what stands in it is held once from here on. */
+function take(parts: RestDoorParts, request: FastifyRequest, kind: Kind): ReadRequest {
+  const { document, bodyOctets } = request;
+  request.body = undefined;
+  request.document = undefined;
+  const read = document ?? { value: null, repeated: [], illFormed: [], kept: [] };
+  const context = readContext(parts, request);
+  return kind === 'send' ? readSend(read, bodyOctets, context) : readSendRaw(read, context);
+}
+
+function logRefusal(parts: RestDoorParts, submission: Submission, faults: readonly Fault[]): void {
+  const { account, credential } = submission.submitter;
+  const codes = faults.map((fault) => ('token' in fault ? fault.token : String(fault.number)));
+  const { sessionId, remoteAddress, kind } = submission.via;
+  parts.log.info(
+    {
+      session: sessionId,
+      via: kind,
+      client: remoteAddress,
+      account: account.name,
+      credential: credential.name,
+      from: submission.envelope.reversePath,
+      recipients: submission.envelope.recipients.length,
+      size: submission.size,
+      codes: codes.slice(0, 50),
+    },
+    'refused',
+  );
+}
+
+interface SendResultBody {
+  readonly delivered: readonly string[];
+  readonly permanent_bounces: readonly string[];
+  readonly queued: readonly string[];
+  readonly message_id: string;
+}
+
+/** D52: without the brackets. */
+function resultOf(
+  messageId: string,
+  recipients: readonly string[],
+  outcomes: ReadonlyMap<string, OutcomeKind> = new Map(),
+): SendResultBody {
+  const those = (kind: OutcomeKind): string[] => recipients.filter((recipient) => outcomes.get(recipient) === kind);
+  return {
+    delivered: those('delivered'),
+    permanent_bounces: those('failed'),
+    queued: recipients.filter((recipient) => !['delivered', 'failed'].includes(outcomes.get(recipient) ?? '')),
+    message_id: messageId.slice(1, -1),
+  };
+}
+
+function repeatAnswer(reply: FastifyReply, used: UsedKey): FastifyReply {
+  const told: unknown = used.answer === undefined ? resultOf(used.messageId, used.recipients) : JSON.parse(used.answer);
+  return succeed(reply.header('Idempotent-Replayed', 'true'), told);
+}
+
+/** Refuses by the fields; the policy's reasons come in the same answer. */
+async function refuseFields(parts: RestDoorParts, { submission, faults }: ReadRequest): Promise<never> {
+  const { violations } = await parts.examine(submission);
+  const all = mergeFaults(submission, faults, violations);
+  const [first] = all;
+  if (first && 'token' in first) parts.onRefused(first.token);
+  logRefusal(parts, submission, all);
+  throw new Refusal(all);
+}
+
+function refusePolicy(parts: RestDoorParts, submission: Submission, violations: readonly Violation[]): never {
+  const faults = mergeFaults(submission, [], violations);
+  logRefusal(parts, submission, faults);
+  throw new Refusal(faults, violations[0]?.retryAfterSeconds);
+}
+
+/** Submits, and waits for what the sender prefers to hear. */
+async function submitAndTell(parts: RestDoorParts, submission: Submission, wait: number): Promise<SendResultBody> {
+  const { recipients } = submission.envelope;
+  const watch = wait > 0 ? parts.outcomes.watch(submission.via.sessionId) : undefined;
+  try {
+    const result = await parts.submit(submission);
+    if (!result.accepted) return refusePolicy(parts, submission, result.violations);
+    if (!watch) return resultOf(result.messageId, recipients);
+    return resultOf(result.messageId, recipients, await watch.until(recipients, wait * 1000));
+  } finally {
+    watch?.end();
+  }
+}
+
+/** Answers send and send_raw. */
+async function send(
+  parts: RestDoorParts & { readonly idempotent: Idempotent },
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const kind: Kind = request.url.split('?', 1)[0]?.endsWith('/send_raw') === true ? 'send_raw' : 'send';
+  const key = readKey(request.headers['idempotency-key']);
+  const account = submitterOf(request).account.name;
+  const idempotency = key === undefined ? undefined : { key, digest: `${kind} ${request.bodyDigest ?? ''}` };
+  const turn = idempotency && parts.idempotent.begin(account, idempotency);
+  if (turn && 'used' in turn) return repeatAnswer(reply, turn.used);
+  try {
+    const read = take(parts, request, kind);
+    if (read.faults.length > 0) return await refuseFields(parts, read);
+    const wait = waitSeconds(request.headers.prefer);
+    if (wait > 0) reply.header('Preference-Applied', `wait=${wait}`);
+    const submission = idempotency ? { ...read.submission, idempotency } : read.submission;
+    const result = await submitAndTell(parts, submission, wait);
+    const isDefault = result.queued.length === submission.envelope.recipients.length;
+    if (idempotency && !isDefault) parts.keys.answered(account, idempotency.key, JSON.stringify(result));
+    return succeed(reply, result);
+  } finally {
+    turn?.end();
+  }
+}
+
+/** Answers validate: the verdict on either body, nothing kept (D47). */
+async function validate(parts: RestDoorParts, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  const value = request.document?.value;
+  const isRaw = typeof value === 'object' && value !== null && 'mime_message' in value;
+  const read = take(parts, request, isRaw ? 'send_raw' : 'send');
+  const verdict = await validation(read, parts);
+  const { errors } = failureOf(reply.server.answers, verdict.faults).body;
+  return succeed(reply, { valid: errors.length === 0, errors, ...verdict.result });
+}
+
+const headers = {
+  idempotency: Type.Object({
+    'Idempotency-Key': Type.Optional(
+      Type.String({
+        description:
+          '1 to 255 printable ASCII characters. For 24 hours the same key and body give the same answer, and one message.',
+      }),
+    ),
+    Prefer: Type.Optional(
+      Type.String({
+        description: '`wait=N`: wait up to N seconds (30 at most) to hear what became of the recipients.',
+      }),
+    ),
+  }),
+};
+
+const tokens = {
+  message: [
+    'E_VALIDATION_ERROR',
+    'E_FIELD_MISSING',
+    'E_SENDER_NOT_VERIFIED',
+    'E_HEADER_NOT_ALLOWED',
+    'E_HEADER_USE_API_FIELD',
+    'E_HEADER_NAME_INVALID',
+    'E_HEADER_VALUE_INVALID',
+    'E_HEADER_VALUE_TOO_LONG',
+    'E_HEADERS_TOO_MANY',
+    'E_HEADERS_TOO_LARGE',
+    'E_TOO_MANY_RECIPIENTS',
+    'E_TOO_MANY_ATTACHMENTS',
+    'E_RECIPIENT_SUPPRESSED',
+    'E_CONTENT_TOO_LARGE',
+    'E_RATE_LIMIT_EXCEEDED',
+    'E_DAILY_LIMIT_EXCEEDED',
+    'E_IDEMPOTENCY_CONFLICT',
+  ],
+  validate: [],
+} as const;
+
+/** The door's endpoints. */
+export function restDoor(doorParts: RestDoorParts): V4Plugin {
+  const parts = { ...doorParts, idempotent: createIdempotent(doorParts.keys) };
+  return (app: V4App) => {
+    const config = {
+      scope: 'email:send',
+      bodyBytes: parts.limits.requestBytes,
+      ownBodyFaults: true,
+      keepMembers: '/headers',
+      digestBody: true,
+    } as const;
+    // The door judges its bodies itself, so that headers are judged whatever else is wrong (D42b).
+    const options = { config, validatorCompiler: () => () => true };
+    const path = '/accounts/:account_id/email/sending';
+    app.post(
+      `${path}/send`,
+      {
+        ...options,
+        schema: {
+          summary: 'Send a message',
+          description: 'Accepted means safe on disk; the recipients are then `queued`.',
+          tags: ['Email'],
+          params: accountPath,
+          headers: headers.idempotency,
+          body: SendRequest,
+          response: { 200: SendResult },
+          tokens: tokens.message,
+        },
+      },
+      (request, reply) => send(parts, request, reply),
+    );
+    app.post(
+      `${path}/send_raw`,
+      {
+        ...options,
+        schema: {
+          summary: 'Send a finished MIME message',
+          description: 'What SMTP does with the same octets: the same allowlist, the same rewriting.',
+          tags: ['Email'],
+          params: accountPath,
+          headers: headers.idempotency,
+          body: SendRawRequest,
+          response: { 200: SendResult },
+          tokens: tokens.message,
+        },
+      },
+      (request, reply) => send(parts, request, reply),
+    );
+    app.post(
+      `${path}/validate`,
+      {
+        ...options,
+        schema: {
+          summary: 'Judge a message without sending it',
+          description: 'Takes the body of `send` or of `send_raw`. Nothing is queued.',
+          tags: ['Email'],
+          params: accountPath,
+          body: ValidateRequest,
+          response: { 200: ValidateResult },
+          tokens: tokens.validate,
+        },
+      },
+      (request, reply) => validate(parts, request, reply),
+    );
+  };
+}

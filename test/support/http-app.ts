@@ -1,0 +1,91 @@
+// An HTTP app on loopback for tests: accounts of its own, plugins as the test gives them.
+
+import { onTestFinished } from 'vitest';
+import type { Account, Credential, Scope } from '../../src/accounts/account.ts';
+import { createAccounts } from '../../src/accounts/create-accounts.ts';
+import { hashToken } from '../../src/accounts/tokens.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { openDatabase } from '../../src/base/database.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { createHttpApp, type HttpApp, type HttpAppParts, type V4Plugin } from '../../src/http/app.ts';
+import { restAnswers } from '../../src/submit.ts';
+
+function credential(name: string, scopes: readonly Scope[]): [string, Credential] {
+  return [name, { name, scopes: new Set(scopes), strip: new Set(), trustedHop: false }];
+}
+
+function account(name: string, id: string, domain: string): Account {
+  return {
+    id,
+    name,
+    plan: 'enterprise',
+    sendingDomains: [{ name: domain, subdomains: true, dkim: [{ selector: 's1', algorithm: 'rsa' }] }],
+    limits: {},
+    showClientAddress: true,
+    tlsRequiredNo: false,
+    credentials: new Map([
+      credential('default', ['email:send', 'email:suppressions']),
+      credential('reader', ['proxy:read']),
+      credential('boss', ['email:send', 'email:suppressions', 'admin']),
+    ]),
+  };
+}
+
+/** Account `dev` (example.com) and account `other` (other.example); tokens are `ACCOUNT-CREDENTIAL`. */
+export const httpAccounts: readonly Account[] = [
+  account('dev', 'a1'.repeat(16), 'example.com'),
+  account('other', 'b2'.repeat(16), 'other.example'),
+];
+
+/** An answer with its body read. */
+export interface HttpAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The envelope; an empty one where the body is no JSON. */
+  readonly json: {
+    readonly success?: boolean;
+    readonly errors: readonly {
+      readonly code: number;
+      readonly message: string;
+      readonly source?: { readonly pointer: string };
+    }[];
+    readonly messages?: readonly unknown[];
+    readonly result?: unknown;
+  };
+}
+
+/** Asks and reads the answer. */
+export async function ask(url: string, init: RequestInit = {}): Promise<HttpAnswer> {
+  const answer = await fetch(url, init);
+  const text = await answer.text();
+  const json: HttpAnswer['json'] = text.startsWith('{') ? JSON.parse(text) : { errors: [] };
+  return { status: answer.status, headers: answer.headers, text, json };
+}
+
+/** Starts an app with the test's plugins; it is closed when the test ends. */
+export async function startHttpApp(
+  plugins: readonly V4Plugin[] = [],
+  more: Partial<HttpAppParts> = {},
+): Promise<{ readonly base: string; readonly port: number; readonly app: HttpApp }> {
+  const database = openDatabase(':memory:');
+  const tokens = httpAccounts.flatMap(({ id, name, credentials }) =>
+    [...credentials.keys()].map((key) => ({ account: id, credential: key, sha256: hashToken(`${name}-${key}`) })),
+  );
+  const app = createHttpApp({
+    answers: restAnswers,
+    accounts: createAccounts({ accounts: httpAccounts, tokens, database, clock: systemClock }),
+    clock: systemClock,
+    log: silentLog,
+    ready: () => true,
+    metrics: async () => ({ contentType: 'text/plain; version=0.0.4', text: 'up 1\n' }),
+    plugins,
+    ...more,
+  });
+  const { port } = await app.listen({ host: '127.0.0.1', port: 0 });
+  onTestFinished(async () => {
+    await app.close(0);
+    database.close();
+  });
+  return { base: `http://127.0.0.1:${port}`, port, app };
+}
