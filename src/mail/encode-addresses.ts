@@ -68,7 +68,10 @@ function writeSegment(segment: readonly Token[], options: { readonly phrase: boo
     words = [];
   };
   segment.forEach((token, index) => {
-    if (index < phraseEnd && (token.kind === 'atom' || token.kind === 'quoted')) {
+    const inPhrase = index < phraseEnd;
+    // In a list of phrases brackets mean nothing: no address stands in them whose local part had to stay (D13).
+    const isWord = token.kind === 'angle' ? hasNonAscii(token.raw) : token.kind === 'atom' || token.kind === 'quoted';
+    if (inPhrase && isWord) {
       words.push(phraseWord(token));
       return;
     }

@@ -226,6 +226,27 @@ test('keywords keep their commas', () => {
   expect(writeField('Keywords', 'red, grün, blue', 'phrases')).toBe('Keywords: red, =?utf-8?B?Z3LDvG4=?=, blue\r\n');
 });
 
+test('what stands in brackets that hold no URI or address is encoded too', () => {
+  expect(writeField('Keywords', 'red, <https://example.com/ü> blue', 'phrases')).toBe(
+    'Keywords: red, =?utf-8?B?PGh0dHBzOi8vZXhhbXBsZS5jb20vw7w+?= blue\r\n',
+  );
+  expect(writeField('List-Archive', '<https://example.com/ü', 'uris')).toMatch(/^List-Archive: =\?utf-8\?/);
+  expect(writeField('List-Archive', '<https://example.com/>, <über', 'uris')).toBe(
+    'List-Archive: <https://example.com/>, =?utf-8?B?PMO8YmVy?=\r\n',
+  );
+});
+
+test('whatever the text, nothing but local parts of addresses leaves as more than ASCII', () => {
+  const piece = fc.constantFrom('ü', '<', '>', '(', ')', '"', '\\', ',', ':', ' ', '=?', '?=', '@', 'a', 'é<b>', '[');
+  const kinds = ['text', 'uris', 'phrases', 'parameters', 'whole', 'location'] as const;
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 12 }), fc.constantFrom(...kinds), (pieces, kind) => {
+      expect(writeField('X-Test', pieces.join('').trim(), kind)).toMatch(/^[\x00-\x7f]*$/);
+    }),
+    { numRuns: 2000 },
+  );
+});
+
 test('a parameter that no line can hold is cut into sections', async () => {
   const filename = `${'f'.repeat(1200)}.pdf`;
   const field = writeField('Content-Disposition', `attachment; filename="${filename}"; size=1`, 'parameters');

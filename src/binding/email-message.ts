@@ -1,0 +1,137 @@
+// The message as a program gives it to the binding, and the request body it becomes: names translated, bytes in base64,
+// nothing judged (D43, D49). The server judges, so that a message gets one verdict through every door (D1).
+
+import { Buffer } from 'node:buffer';
+import { EmailError, type EmailViolation } from './email-error.ts';
+
+/** One address: `a@example.com`, `Name <a@example.com>`, or its parts. */
+export type EmailAddress =
+  | string
+  | { readonly address: string; readonly name?: string | undefined }
+  | { readonly email: string; readonly name?: string | undefined };
+
+/** One address or several. */
+export type EmailAddresses = EmailAddress | readonly EmailAddress[];
+
+/** A file that goes along. */
+export interface EmailAttachment {
+  /** The file's bytes; a string is taken as base64 and sent as it is. */
+  readonly content: string | ArrayBuffer | ArrayBufferView;
+  readonly filename?: string | undefined;
+  /** Media type, such as `application/pdf`. */
+  readonly type?: string | undefined;
+  /** `inline` is for images that the HTML names by `cid:`. */
+  readonly disposition?: 'attachment' | 'inline' | undefined;
+  /** What stands behind `cid:`, without brackets. */
+  readonly contentId?: string | undefined;
+  /** The same as `contentId`. */
+  readonly content_id?: string | undefined;
+}
+
+/**
+ * Custom headers: an object, or pairs of name and value (an array, a Map), which keep their order and may repeat. An
+ * object's names come in JavaScript's order, whole numbers first.
+ */
+export type EmailHeaders = Readonly<Record<string, string>> | Iterable<readonly [string, string]>;
+
+/** A message to send. At least `text` or `html` is needed. */
+export interface EmailMessage {
+  readonly from: EmailAddress;
+  readonly to: EmailAddresses;
+  readonly cc?: EmailAddresses | undefined;
+  readonly bcc?: EmailAddresses | undefined;
+  readonly replyTo?: EmailAddresses | undefined;
+  readonly subject: string;
+  readonly html?: string | undefined;
+  readonly text?: string | undefined;
+  readonly headers?: EmailHeaders | undefined;
+  readonly attachments?: readonly EmailAttachment[] | undefined;
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+function isObject(value: unknown): value is Members {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Renames one member and leaves the rest, and all order, as it is: what the server does not know, it names. */
+function renamed(value: Members, from: string, to: string): Members {
+  if (!Object.hasOwn(value, from) || Object.hasOwn(value, to)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name === from ? to : name, member]));
+}
+
+function writeAddress(value: unknown): unknown {
+  return isObject(value) ? renamed(value, 'email', 'address') : value;
+}
+
+function writeAddresses(value: unknown): unknown {
+  return Array.isArray(value) ? value.map(writeAddress) : writeAddress(value);
+}
+
+function base64(content: ArrayBuffer | ArrayBufferView): string {
+  const bytes = ArrayBuffer.isView(content)
+    ? Buffer.from(content.buffer, content.byteOffset, content.byteLength)
+    : Buffer.from(content);
+  return bytes.toString('base64');
+}
+
+function isBytes(content: unknown): content is ArrayBuffer | ArrayBufferView {
+  return content instanceof ArrayBuffer || ArrayBuffer.isView(content);
+}
+
+function writeAttachment(value: unknown): unknown {
+  if (!isObject(value)) return value;
+  const { content } = value;
+  return renamed(isBytes(content) ? { ...value, content: base64(content) } : value, 'contentId', 'content_id');
+}
+
+function attachmentFaults(attachments: unknown): readonly EmailViolation[] {
+  if (!Array.isArray(attachments)) return [];
+  return attachments.flatMap((value: unknown, index): EmailViolation[] => {
+    const content = isObject(value) ? value['content'] : undefined;
+    // What JSON would turn into something else without a word: a Blob into {}, a Promise into {}.
+    if (content === undefined || content === null || typeof content !== 'object' || isBytes(content)) return [];
+    const message = 'An attachment’s content must be a Uint8Array, an ArrayBuffer or a string of base64';
+    return [{ code: 'E_VALIDATION_ERROR', message, pointer: `/attachments/${index}/content` }];
+  });
+}
+
+function isPairs(headers: object): headers is Iterable<readonly [string | number, unknown]> {
+  return Symbol.iterator in headers;
+}
+
+/** Writes headers in their order, repetitions too; a value that JSON lacks is written as null, which is refused. */
+function writeHeaders(headers: unknown): string | undefined {
+  if (typeof headers !== 'object' || headers === null) return JSON.stringify(headers);
+  const pairs = isPairs(headers) ? [...headers] : Object.entries(headers);
+  const members = pairs.map(([name, value]) => `${JSON.stringify(String(name))}:${JSON.stringify(value) ?? 'null'}`);
+  return `{${members.join(',')}}`;
+}
+
+const writers: Readonly<Record<string, (value: unknown) => string | undefined>> = {
+  from: (value) => JSON.stringify(writeAddress(value)),
+  to: (value) => JSON.stringify(writeAddresses(value)),
+  cc: (value) => JSON.stringify(writeAddresses(value)),
+  bcc: (value) => JSON.stringify(writeAddresses(value)),
+  reply_to: (value) => JSON.stringify(writeAddresses(value)),
+  attachments: (value) => JSON.stringify(Array.isArray(value) ? value.map(writeAttachment) : value),
+  headers: writeHeaders,
+};
+
+/**
+ * Writes the request body: JSON in UTF-8, members in the order of the object. Members that are undefined are left out;
+ * members that no one knows go along, so that the server names them.
+ * @throws EmailError when an attachment's content is nothing that can be sent
+ */
+export function writeMessage(message: EmailMessage): Uint8Array<ArrayBuffer> {
+  const [fault, ...more] = attachmentFaults(message.attachments);
+  if (fault) throw new EmailError([fault, ...more]);
+  const members: string[] = [];
+  for (const [given, value] of Object.entries(message)) {
+    const name = given === 'replyTo' ? 'reply_to' : given;
+    const writer = Object.hasOwn(writers, name) ? writers[name] : undefined;
+    const json = writer ? writer(value) : JSON.stringify(value);
+    if (json !== undefined) members.push(`${JSON.stringify(name)}:${json}`);
+  }
+  return new TextEncoder().encode(`{${members.join(',')}}`);
+}
