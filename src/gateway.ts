@@ -163,8 +163,9 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   const stop = async (drainMs: number): Promise<void> => {
     ready = false;
     const deadline = clock.now() + drainMs;
-    await door.drain(drainMs);
-    await delivery.drain(Math.max(clock.now(), deadline));
+    // Both at once: an attempt that delivery began while sessions drain would be cut at the deadline, perhaps between the
+    // end of its data and the reply, and sent again after the next start.
+    await Promise.all([door.drain(drainMs), delivery.drain(deadline)]);
     await health.close();
     limits.close();
     await spool.close();
@@ -177,7 +178,8 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     ready = true;
     return { listening: [...smtp, { name: 'http', ...http }], stop: () => stop(config.drainSeconds * 1000) };
   } catch (error) {
-    await stop(0);
+    // Delivery may have begun before the listener that failed: what is under way is not cut.
+    await stop(config.drainSeconds * 1000);
     throw error;
   }
 }

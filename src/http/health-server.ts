@@ -24,6 +24,9 @@ export interface HealthServer {
   close(): Promise<void>;
 }
 
+/** How long a request under way has to end once the listener closes. */
+const closeGraceMs = 500;
+
 function answer(
   response: ServerResponse,
   status: number,
@@ -83,7 +86,12 @@ export function createHealthServer(sources: HealthSources): HealthServer {
       }),
     close: () =>
       new Promise((resolve) => {
-        server.close(() => resolve());
+        // A connection that has asked nothing yet, or half a question, is not idle to Node, and no timeout holds any more.
+        const cut = setTimeout(() => server.closeAllConnections(), closeGraceMs);
+        server.close(() => {
+          clearTimeout(cut);
+          resolve();
+        });
         server.closeIdleConnections();
       }),
   };
