@@ -143,6 +143,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     clock,
     tls,
     rateLimit: rateLimit(limits),
+    onRefused: (code) => metrics.refused(code),
   });
   const metrics = createMetrics([
     {
