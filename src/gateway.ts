@@ -183,6 +183,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     tls,
     suppressed,
     rateLimit: overLimit,
+    onRefused: (code) => metrics.refused(code),
   });
   const metrics = createMetrics([
     {
@@ -237,8 +238,9 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     ready = false;
     const deadline = clock.now() + drainMs;
     outcomes.release();
-    await Promise.all([door.drain(drainMs), http.close(drainMs)]);
-    await delivery.drain(Math.max(clock.now(), deadline));
+    // All at once: an attempt that delivery began while sessions drain would be cut at the deadline, perhaps between the
+    // end of its data and the reply, and sent again after the next start.
+    await Promise.all([door.drain(drainMs), http.close(drainMs), delivery.drain(deadline)]);
     limits.close();
     await spool.close();
     database.close();
@@ -250,7 +252,8 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     ready = true;
     return { listening: [...smtp, { name: 'http', ...bound }], stop: () => stop(config.drainSeconds * 1000) };
   } catch (error) {
-    await stop(0);
+    // Delivery may have begun before the listener that failed: what is under way is not cut.
+    await stop(config.drainSeconds * 1000);
     throw error;
   }
 }
