@@ -76,7 +76,8 @@ test('List-Unsubscribe: an encoded-word cannot put an http URI into a comment', 
   // What mailers that encode a long value whole make of it.
   expect(judge('=?utf-8?Q?=3Chttps://a.example=3E?=')).toBeUndefined();
   expect(judge('<https://a.example> (=?utf-8?Q?abmelden_=28hier=29?=)')).toBeUndefined();
-  expect(judge(`${'<=?utf-8?Q?a?=>('.repeat(40_000)}`)).toBeDefined();
+  // Linear.
+  expect(judge(`${'<https://a> (=?utf-8?Q?b?=), '.repeat(30_000)}<https://a>`)).toBeUndefined();
 });
 
 test.each(['<', '(', '()', '<>,', '<https://a>,', '\\', '(\\', ' ', ','])(
