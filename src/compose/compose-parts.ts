@@ -15,7 +15,7 @@ export type BodyParts = Extract<SubmissionBody, { readonly kind: 'parts' }>;
 
 /** A composed body with what its header section says of it. */
 export interface ComposedParts {
-  /** CRLF throughout, ends with CRLF. 7-bit, but for attached messages, which are as they were given. */
+  /** Ends with CRLF. CRLF throughout and 7-bit, but for attached messages, which are as they were given. */
   readonly body: Buffer;
   readonly top: Required<TopLevel>;
 }
@@ -23,10 +23,10 @@ export interface ComposedParts {
 const token = /^[A-Za-z0-9!#$&^_.+-]{1,127}$/;
 const printable = /^[ -~]*$/;
 
-/** What is wrong with the attachments: a media type that is none, or one that cannot be attached, a Content-ID that is none. */
+/** What is wrong with the attachments: a media type or a Content-ID that is none, or what cannot be attached. */
 export function attachmentViolations(attachments: readonly Attachment[]): readonly Violation[] {
   const violations: Violation[] = [];
-  attachments.forEach(({ contentType, contentId }, index) => {
+  attachments.forEach(({ content, contentType, contentId }, index) => {
     const pointer = `/attachments/${index}`;
     const { type, subtype } = parseContentType(contentType);
     if (!printable.test(contentType) || !token.test(type) || !token.test(subtype)) {
@@ -35,6 +35,11 @@ export function attachmentViolations(attachments: readonly Attachment[]): readon
     } else if (type === 'multipart') {
       const message = `${type}/${subtype} cannot be attached: only a message has parts (RFC 2045 §6.4)`;
       violations.push({ code: 'E_VALIDATION_ERROR', message, pointer: `${pointer}/type` });
+    }
+    if (type === 'message' && content.includes(0)) {
+      // D11: a message is attached as it is, and no hop takes NUL.
+      const message = 'The attached message holds a NUL octet: encode binary data as base64';
+      violations.push({ code: 'E_VALIDATION_ERROR', message, pointer: `${pointer}/content` });
     }
     if (contentId !== undefined && !/^[!-;=?-~]{1,900}$/.test(bareId(contentId))) {
       const message = `${JSON.stringify(contentId.slice(0, 100))} is no Content-ID such as logo@example.com`;
@@ -97,8 +102,12 @@ function under(parent: MimeNode): Place {
   return (contentType) => parent.createChild(contentType);
 }
 
+const lineEnd = /\r\n?|\n/g;
+
 function addText(place: Place, content: { readonly type: 'plain' | 'html'; readonly text: string }): MimeNode {
-  return place(`text/${content.type}; charset=utf-8`).setContent(content.text.toWellFormed());
+  // RFC 2046 §4.1.1: a line break of text is CRLF; nodemailer would let a bare CR pass (D11).
+  const text = content.text.toWellFormed().replace(lineEnd, '\r\n');
+  return place(`text/${content.type}; charset=utf-8`).setContent(text);
 }
 
 function addHtml(place: Place, html: string, related: readonly Attachment[]): MimeNode {
