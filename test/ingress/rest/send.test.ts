@@ -114,7 +114,10 @@ test('text, html, inline and attached parts are read back as they were', async (
   expect(message.text?.trim()).toBe('Zeile 1\nZeile ü\n.\nFrom here');
   expect(
     message.attachments
-      .map(({ filename, contentType, cid, contentDisposition }) => [filename, contentType, cid, contentDisposition])
+
+      .map(({ filename, contentType, cid, contentDisposition }) =>
+        [filename, contentType, cid, contentDisposition].join(' '),
+      )
       .sort(),
   ).toEqual([
     ' application/octet-stream  attachment',
