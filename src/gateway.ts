@@ -17,7 +17,7 @@ import { createHealthServer } from './http/health-server.ts';
 import { createMetrics } from './http/metrics.ts';
 import { createSmtpDoor } from './ingress/smtp/smtp-door.ts';
 import type { Spool } from './spool/spool.ts';
-import { openSqliteSpool } from './spool/sqlite-spool.ts';
+import { openSqliteSpool, type SqliteSpoolOptions } from './spool/sqlite-spool.ts';
 import { type Accepted, type BuildParts, createSubmit, type Submit, type Violation } from './submit.ts';
 
 /** A bound address. */
@@ -51,8 +51,15 @@ export interface GatewayParts {
 }
 
 /** Opens the spool of the embedded database; the queue commands open it beside a running server (D94). */
-export function openSpool(config: Config): Promise<Spool> {
-  return openSqliteSpool({ file: config.database.file, bodiesFolder: join(config.dataDir, 'bodies') });
+export function openSpool(config: Config, hooks: Pick<SqliteSpoolOptions, 'log' | 'onLost'> = {}): Promise<Spool> {
+  return openSqliteSpool({ file: config.database.file, bodiesFolder: join(config.dataDir, 'bodies'), ...hooks });
+}
+
+/** A gateway without its spool refuses everything and says that it is ready: the process ends, to be started again. */
+function endProcess(error: Error): void {
+  setImmediate(() => {
+    throw error;
+  });
 }
 
 /** What building a message needs, from configuration, keys and accounts; `postern check` builds with the same. */
@@ -110,7 +117,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   const clock = parts.clock ?? systemClock;
   const accounts = createAccounts({ accounts: config.accounts, tokens: parts.tokens, database, clock });
   const limits = createLimits(database, clock);
-  const spool = await openSpool(config);
+  const spool = await openSpool(config, { log, onLost: endProcess });
   const delivery = createDelivery({
     spool,
     settings: config.delivery,
