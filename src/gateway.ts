@@ -26,7 +26,7 @@ import { restDoor } from './ingress/rest/rest-door.ts';
 import { createSmtpDoor } from './ingress/smtp/smtp-door.ts';
 import { openIdempotencyKeys } from './spool/idempotency-keys.ts';
 import type { Spool } from './spool/spool.ts';
-import { openSqliteSpool } from './spool/sqlite-spool.ts';
+import { openSqliteSpool, type SqliteSpoolOptions } from './spool/sqlite-spool.ts';
 import {
   type Accepted,
   type BuildParts,
@@ -69,8 +69,15 @@ export interface GatewayParts {
 }
 
 /** Opens the spool of the embedded database; the queue commands open it beside a running server (D94). */
-export function openSpool(config: Config): Promise<Spool> {
-  return openSqliteSpool({ file: config.database.file, bodiesFolder: join(config.dataDir, 'bodies') });
+export function openSpool(config: Config, hooks: Pick<SqliteSpoolOptions, 'log' | 'onLost'> = {}): Promise<Spool> {
+  return openSqliteSpool({ file: config.database.file, bodiesFolder: join(config.dataDir, 'bodies'), ...hooks });
+}
+
+/** A gateway without its spool refuses everything and says that it is ready: the process ends, to be started again. */
+function endProcess(error: Error): void {
+  setImmediate(() => {
+    throw error;
+  });
 }
 
 /** What building a message needs, from configuration, keys and accounts; `postern check` builds with the same. */
@@ -140,7 +147,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   const limits = createLimits(database, clock);
   const suppressions = createSuppressionStore(database, clock);
   const suppressed = (account: Account, recipient: string) => suppressions.isSuppressed(account.id, recipient);
-  const spool = await openSpool(config);
+  const spool = await openSpool(config, { log, onLost: endProcess });
   const delivery = createDelivery({
     spool,
     settings: config.delivery,

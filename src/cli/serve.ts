@@ -93,7 +93,10 @@ lists it all. SIGTERM stops accepting, finishes what is in flight and exits 0.`,
     'POSTERN_RELAY=smtp://127.0.0.1:1025 postern serve',
     'postern serve --config /etc/postern/postern.yaml',
   ],
-  exitCodes: { 1: 'a listener or the database could not be opened', 78: 'the configuration is wrong' },
+  exitCodes: {
+    1: 'the database could not be opened, or something unexpected happened',
+    78: 'the configuration is wrong, or a listener cannot be bound',
+  },
   run: async ({ options }, io) => {
     const config = configFor(io, options.config);
     const { log, flush } = openLog(config.log.level);

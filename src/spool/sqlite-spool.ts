@@ -44,6 +44,8 @@ export interface SqliteSpoolOptions {
   readonly clock?: Clock;
   /** Hears of body files that cannot be deleted. */
   readonly log?: Logger;
+  /** Is told, once, when the thread has ended though nobody closed the spool: it takes and gives nothing any more. */
+  readonly onLost?: (error: Error) => void;
 }
 
 /** A spool in one SQLite file with a thread of its own. Several processes may have the same file open (D94). */
@@ -51,6 +53,7 @@ export class SqliteSpool implements Spool {
   readonly #bodies: BodyFiles;
   readonly #clock: Clock;
   readonly #log: Logger;
+  readonly #onLost: ((error: Error) => void) | undefined;
   readonly #worker: Worker;
   readonly #writing = new Set<string>();
   readonly #fileWork = new Set<Promise<void>>();
@@ -63,6 +66,7 @@ export class SqliteSpool implements Spool {
   #recovering: Promise<unknown> = Promise.resolve();
   #broken: Error | undefined;
   #closing = false;
+  #isOpen = false;
   #opened: (() => void) | undefined;
   #openFailed: ((error: Error) => void) | undefined;
 
@@ -79,9 +83,10 @@ export class SqliteSpool implements Spool {
     return spool;
   }
 
-  private constructor({ file, bodiesFolder, clock, log }: SqliteSpoolOptions) {
+  private constructor({ file, bodiesFolder, clock, log, onLost }: SqliteSpoolOptions) {
     this.#clock = clock ?? systemClock;
     this.#log = log ?? silentLog;
+    this.#onLost = onLost;
     this.#bodies = new BodyFiles(bodiesFolder ?? join(dirname(file), 'bodies'));
     this.#worker = new Worker(new URL('./sqlite-worker.ts', import.meta.url), {
       workerData: { file, lockFile: `${file}-spool.lock`, bodies: this.#bodies.folder },
@@ -279,6 +284,7 @@ export class SqliteSpool implements Spool {
   #receive(message: WorkerMessage): void {
     switch (message.kind) {
       case 'open':
+        this.#isOpen = true;
         this.#opened?.();
         return;
       case 'written':
@@ -324,6 +330,7 @@ export class SqliteSpool implements Spool {
     this.#waiting = [];
     // Promises that are settled already ignore this.
     for (const { settle } of abandoned) settle({ error: { message: error.message } });
+    if (this.#isOpen && !this.#closing) this.#onLost?.(error);
   }
 }
 
