@@ -117,7 +117,7 @@ const asciiAddress = fc.constantFrom(
 const mailbox: fc.Arbitrary<Mailbox> = fc.record({ name: fc.oneof(line, fc.constant('')), address: asciiAddress });
 const attachment = fc.record({
   content: fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes)),
-  filename: line.map((name) => [...name].slice(0, 60).join('').trim()),
+  filename: line.map((name) => Array.from(name).slice(0, 60).join('').trim()),
   type: fc.constantFrom('application/pdf', 'image/png', 'application/octet-stream'),
 });
 
@@ -293,8 +293,9 @@ function expected({ from, to, cc, replyTo, subject, custom, text, html, attachme
   };
 }
 
-function withoutCustom({ custom: _, ...rest }: Shown): Omit<Shown, 'custom'> {
-  return rest;
+/** toEqual passes over what is undefined. */
+function withoutCustom(shown: Shown): object {
+  return { ...shown, custom: undefined };
 }
 
 test('a message in many scripts', async () => {
