@@ -9,7 +9,7 @@ import { plainResponse, RawClient } from '../support/smtp-peers.ts';
 
 const running: PosternProcess[] = [];
 afterEach(async () => {
-  for (const postern of running.splice(0)) await postern.cleanUp();
+  for (const postern of running.splice(0).toReversed()) await postern.cleanUp();
 });
 
 async function start(folder?: string): Promise<PosternProcess> {

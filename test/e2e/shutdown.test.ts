@@ -13,7 +13,7 @@ import { scratchFolder } from '../support/scratch.ts';
 
 const running: PosternProcess[] = [];
 afterEach(async () => {
-  for (const postern of running.splice(0)) await postern.cleanUp();
+  for (const postern of running.splice(0).toReversed()) await postern.cleanUp();
 });
 
 async function start(config: object): Promise<PosternProcess> {
