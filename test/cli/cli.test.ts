@@ -102,6 +102,7 @@ describe('help and usage', { timeout }, () => {
     ],
     [['dkim', 'record', 'nobody.example'], "nobody.example is no sending domain and not the platform's domain"],
     [['config', 'check', 'a', 'b'], 'postern config check: too many arguments: "b"'],
+    [['queue', 'list', '--limit', '1e21'], '--limit wants a whole number from 1, got "1e21"'],
   ])('%j is 64', async (args, message) => {
     const { env } = ownFolders();
     expect(await runHere(args, env)).toEqual({ exitCode: 64, stdout: '', stderr: `${message}\n` });
