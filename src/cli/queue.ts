@@ -84,7 +84,7 @@ const list = defineCommand({
     if (state !== undefined && state !== 'queued' && state !== 'failed')
       throw new UsageError(`--state wants queued or failed, got "${state}"`);
     const limit = Number(options.limit ?? 100);
-    if (!Number.isInteger(limit) || limit < 1)
+    if (!Number.isSafeInteger(limit) || limit < 1)
       throw new UsageError(`--limit wants a whole number from 1, got "${options.limit}"`);
     return withSpool(options.config, io, async (spool) => {
       const items = await spool.list({

@@ -262,7 +262,13 @@ export class SqliteStore {
   }
 
   #release({ id, recipients }: Of<'release'>): null {
-    for (const address of recipients) this.#statements.release.run(id, address);
+    const wanted = new Set(recipients);
+    // One look at the message's rows: a look for each address would cost the square of their number.
+    for (const row of this.#statements.states.all(id)) {
+      if (wanted.has(text(row, 'address'))) {
+        this.#statements.release.run(integer(row, 'seq'), integer(row, 'position'));
+      }
+    }
     return null;
   }
 

@@ -151,6 +151,7 @@ describe('help and usage', { timeout }, () => {
       '--server: got "ns.example.com", want an IP address, with :port if it is not 53',
     ],
     [['config', 'check', 'a', 'b'], 'postern config check: too many arguments: "b"'],
+    [['queue', 'list', '--limit', '1e21'], '--limit wants a whole number from 1, got "1e21"'],
   ])('%j is 64', async (args, message) => {
     const { env } = ownFolders();
     expect(await runHere(args, env)).toEqual({ exitCode: 64, stdout: '', stderr: `${message}\n` });

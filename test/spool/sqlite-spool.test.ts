@@ -69,6 +69,17 @@ describe('SQLite spool on disk', () => {
     expect(bodies()).toEqual([]);
   });
 
+  test('gives the many recipients of a message back in one look at them', async () => {
+    const spool = await openHere();
+    const entry = spoolEntry({ recipients: Array.from({ length: 50_000 }, (_, index) => `user-${index}@example.org`) });
+    await spool.add(entry, lease);
+    // A look for each would be 2,500,000,000 rows: more than the test's time.
+    await spool.release(entry.id, entry.recipients);
+    const [claimed] = await spool.claimDue({ now: someTime, limit: 1, claimUntil: lease });
+    expect(claimed?.due).toHaveLength(50_000);
+    await spool.close();
+  });
+
   test('removes orphaned bodies at start, and no other', async () => {
     const spool = await openHere();
     const entry = spoolEntry({ body: large });
