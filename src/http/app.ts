@@ -45,7 +45,9 @@ import { createAddressLimit } from './address-limit.ts';
 import { AllowedMethods } from './allowed-methods.ts';
 import { type AnswerTable, refuse } from './envelope.ts';
 import type { JsonDocument } from './json-reader.ts';
-import { answerPlainly, healthRoutes } from './plain-routes.ts';
+import { type DocumentedRoute, openApiDocument } from './openapi.ts';
+import { answerPlainly, plainRoutes } from './plain-routes.ts';
+import { renderReference } from './reference-page.ts';
 import type { BodyOptions } from './request-body.ts';
 import { schemaCompiler } from './schema-compiler.ts';
 import { v4Routes } from './v4-routes.ts';
@@ -253,9 +255,19 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
   app.setValidatorCompiler(schemaCompiler());
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   app.addHook('onResponse', async (request) => linger(request.raw));
-  healthRoutes(app, parts, methods);
+  const routes: DocumentedRoute[] = [];
+  let documents: { readonly json: string; readonly page: string } | undefined;
+  const openApi = (): { readonly json: string; readonly page: string } => {
+    if (!documents) {
+      const document = openApiDocument(routes, parts.answers);
+      documents = { json: `${JSON.stringify(document, null, 2)}\n`, page: renderReference(document) };
+    }
+    return documents;
+  };
+  plainRoutes(app, { ...parts, openApi }, methods);
   v4Routes(app, {
     ...parts,
+    routes,
     methods,
     addressLimit: createAddressLimit(parts.clock),
     onAuthFailure: () => (authFailures += 1),

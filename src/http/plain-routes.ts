@@ -21,7 +21,11 @@ function plain(reply: FastifyReply, status: number, text: string): FastifyReply 
 }
 
 /** The routes outside /client/v4. */
-export function healthRoutes(app: V4App, parts: HttpAppParts, methods: AllowedMethods): void {
+export function plainRoutes(
+  app: V4App,
+  parts: HttpAppParts & { readonly openApi: () => { readonly json: string; readonly page: string } },
+  methods: AllowedMethods,
+): void {
   app.addHook('onRoute', ({ url, method }) => methods.add(url, [method].flat()));
   app.get('/livez', async (_request, reply) => plain(reply, 200, 'live'));
   app.get('/readyz', async (_request, reply) =>
@@ -31,6 +35,15 @@ export function healthRoutes(app: V4App, parts: HttpAppParts, methods: AllowedMe
     const { contentType, text } = await parts.metrics();
     return reply.header('Cache-Control', 'no-store').type(contentType).send(text);
   });
+  app.get('/openapi.json', async (_request, reply) => {
+    return reply.type('application/json; charset=utf-8').send(parts.openApi().json);
+  });
+  app.get('/docs', async (_request, reply) =>
+    reply
+      .header('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'")
+      .type('text/html; charset=utf-8')
+      .send(parts.openApi().page),
+  );
   // Before a body is looked at: what has no route takes none.
   app.addHook('onRequest', async (request, reply) => {
     if (!request.is404 || request.url.startsWith('/client/v4/')) return undefined;

@@ -8,6 +8,7 @@ import type { AllowedMethods } from './allowed-methods.ts';
 import type { HttpAppParts, V4App } from './app.ts';
 import { authorize } from './authorization.ts';
 import { type Fault, Refusal, refuse } from './envelope.ts';
+import { type DocumentedRoute, documentedRoutes } from './openapi.ts';
 import { bodyLimit, describedBadly, documentFaults, readBodies } from './request-body.ts';
 import { type JudgedPart, schemaFaults } from './schema-faults.ts';
 
@@ -16,6 +17,8 @@ export interface V4Parts extends HttpAppParts {
   readonly methods: AllowedMethods;
   readonly addressLimit: AddressLimit;
   readonly onAuthFailure: () => void;
+  /** Takes every route for the OpenAPI document. */
+  readonly routes: DocumentedRoute[];
 }
 
 /** Octets of a body where a route says nothing else. */
@@ -82,8 +85,10 @@ export function v4Routes(root: V4App, parts: V4Parts): void {
   };
   void root.register(
     async (app: V4App) => {
-      app.addHook('onRoute', ({ url, config, method }) => {
+      app.addHook('onRoute', (route) => {
+        const { url, config, method } = route;
         if (config?.scope === undefined) throw new Error(`Route ${String(method)} ${url} names no scope`);
+        parts.routes.push(...documentedRoutes(route));
       });
       app.addHook('onRequest', async (request, reply) => {
         reply.header('Cache-Control', 'no-store');

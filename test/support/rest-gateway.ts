@@ -73,6 +73,8 @@ export interface RestGateway {
   readonly outcomes: OutcomeWatch;
   /** Messages in the spool. */
   queued(): Promise<number>;
+  /** Closes the spool under the door. */
+  breakSpool(): Promise<void>;
   /** Posts to an endpoint of an account: `send`, `send_raw`, `validate`. A body that is no string is written as JSON. */
   post(endpoint: string, body: unknown, options?: PostOptions): Promise<HttpAnswer>;
 }
@@ -164,6 +166,7 @@ export async function startRest(options: RestOptions = {}): Promise<RestGateway>
     sent,
     outcomes,
     queued: async () => (await spool.counts()).queued,
+    breakSpool: () => spool.close(),
     post: (endpoint, body, { account: of = 'dev', credential: by = 'default', headers = {} } = {}) =>
       ask(`${base}/client/v4/accounts/${of}/email/sending/${endpoint}`, {
         method: 'POST',

@@ -117,7 +117,7 @@ const goldens: readonly Golden[] = [
   },
   {
     what: 'attachments too many',
-    body: { ...good, attachments: Array(33).fill({ content: 'AAAA' }) },
+    body: { ...good, attachments: Array.from({ length: 33 }, () => ({ content: 'AAAA' })) },
     status: 400,
     errors: ['10202 E_TOO_MANY_ATTACHMENTS /attachments'],
   },

@@ -1,0 +1,218 @@
+// The OpenAPI 3.1 document, made of the schemas that judge the requests (https://spec.openapis.org/oas/v3.1.0).
+
+import type { FastifySchema, RouteOptions } from 'fastify';
+import type { Answer } from './envelope.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** A route as it was registered. */
+export interface DocumentedRoute {
+  readonly method: string;
+  /** With `:name` parameters. */
+  readonly url: string;
+  readonly schema: FastifySchema;
+  readonly scope: string;
+}
+
+/** Takes what the document needs of a route; nothing of the HEAD that stands beside each GET. */
+export function documentedRoutes({ method, url, schema, config }: RouteOptions): DocumentedRoute[] {
+  return [method]
+    .flat()
+    .filter((name) => name !== 'HEAD')
+    .map((name) => ({ method: name.toLowerCase(), url, schema: schema ?? {}, scope: config?.scope ?? '' }));
+}
+
+function isRecord(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Collects schemas with a title of one word and leaves references in their places. */
+class Components {
+  readonly schemas = new Map<string, unknown>();
+  readonly #texts = new Map<string, string>();
+
+  refer(value: unknown): unknown {
+    if (Array.isArray(value)) return value.map((item) => this.refer(item));
+    if (!isRecord(value)) return value;
+    const title = value['title'];
+    const written = this.#members(value);
+    if (typeof title !== 'string' || !/^[A-Z][A-Za-z]+$/.test(title) || !('type' in value || 'anyOf' in value)) {
+      return written;
+    }
+    const text = JSON.stringify(written);
+    const known = this.#texts.get(title);
+    if (known !== undefined && known !== text) throw new Error(`Two schemas have the title ${title}`);
+    this.#texts.set(title, text);
+    this.schemas.set(title, written);
+    return { $ref: `#/components/schemas/${title}` };
+  }
+
+  #members(value: Json): Json {
+    const members: Record<string, unknown> = {};
+    for (const [name, member] of Object.entries(value)) {
+      if (name === 'want') continue;
+      // JSON Schema 2020-12 has no `example`.
+      if (name === 'example') members['examples'] = [member];
+      else members[name] = this.refer(member);
+    }
+    return members;
+  }
+}
+
+function parametersOf(schema: unknown, place: 'path' | 'query' | 'header', components: Components): Json[] {
+  if (!isRecord(schema) || !isRecord(schema['properties'])) return [];
+  const required: readonly unknown[] = Array.isArray(schema['required']) ? schema['required'] : [];
+  return Object.entries(schema['properties']).map(([name, property]) => {
+    const { description, ...rest } = isRecord(property) ? property : {};
+    return {
+      name,
+      in: place,
+      required: required.includes(name),
+      ...(description === undefined ? {} : { description }),
+      schema: components.refer(rest),
+    };
+  });
+}
+
+const errorItem = {
+  type: 'object',
+  required: ['code', 'message'],
+  properties: {
+    code: { type: 'integer', description: 'The number of the token.' },
+    message: { type: 'string', description: 'The E_ token, a colon, and what is wrong.' },
+    source: {
+      type: 'object',
+      required: ['pointer'],
+      properties: {
+        pointer: { type: 'string', description: 'JSON pointer (RFC 6901) of what in the body it is about.' },
+      },
+    },
+  },
+} as const;
+
+function failureSchema(): Json {
+  return {
+    type: 'object',
+    required: ['success', 'errors', 'messages', 'result'],
+    properties: {
+      success: { const: false },
+      errors: { type: 'array', minItems: 1, items: { $ref: '#/components/schemas/EnvelopeError' } },
+      messages: { type: 'array', maxItems: 0 },
+      result: { type: 'null' },
+    },
+  };
+}
+
+function successSchema(result: unknown): Json {
+  return {
+    type: 'object',
+    required: ['success', 'errors', 'messages', 'result'],
+    properties: {
+      success: { const: true },
+      errors: { type: 'array', maxItems: 0 },
+      messages: { type: 'array' },
+      result,
+    },
+  };
+}
+
+/** What every endpoint may answer with. */
+const everywhere = [
+  'E_VALIDATION_ERROR',
+  'E_UNAUTHORIZED',
+  'E_FORBIDDEN',
+  'E_NOT_FOUND',
+  'E_METHOD_NOT_ALLOWED',
+  'E_RATE_LIMIT_EXCEEDED',
+  'E_INTERNAL_SERVER_ERROR',
+] as const;
+const ofBodies = ['E_FIELD_MISSING', 'E_CONTENT_TOO_LARGE', 'E_UNSUPPORTED_MEDIA_TYPE'] as const;
+/** Statuses that differ from the token's own (D45). */
+const moreStatuses: Readonly<Record<string, readonly number[]>> = {
+  E_CONTENT_TOO_LARGE: [413],
+  E_IDEMPOTENCY_CONFLICT: [422],
+};
+
+function failures(route: DocumentedRoute, answers: Readonly<Record<string, Answer>>): Record<string, Json> {
+  const tokens = new Set([...everywhere, ...(route.schema.body ? ofBodies : []), ...(route.schema.tokens ?? [])]);
+  const byStatus = new Map<number, string[]>();
+  for (const token of tokens) {
+    const answer = answers[token];
+    if (!answer) throw new Error(`${route.url} documents the unknown token ${token}`);
+    for (const status of [answer.httpStatus, ...(moreStatuses[token] ?? [])]) {
+      byStatus.set(status, [...(byStatus.get(status) ?? []), `${token} (${answer.number})`]);
+    }
+  }
+  const content = { 'application/json': { schema: { $ref: '#/components/schemas/Failure' } } };
+  const entries = [...byStatus].sort(([one], [other]) => one - other);
+  return Object.fromEntries(
+    entries.map(([status, list]) => [
+      String(status),
+      {
+        description: `${list.join(', ')}.`,
+        ...(status === 429
+          ? { headers: { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer' } } } }
+          : {}),
+        content,
+      },
+    ]),
+  );
+}
+
+function operationOf(route: DocumentedRoute, components: Components, answers: Readonly<Record<string, Answer>>): Json {
+  const { schema, scope } = route;
+  const response: unknown = isRecord(schema.response) ? schema.response[200] : undefined;
+  const result = components.refer(response ?? {});
+  return {
+    ...(schema.summary === undefined ? {} : { summary: schema.summary }),
+    description: [schema.description, `Scope: \`${scope}\`.`].filter(Boolean).join('\n\n'),
+    tags: schema.tags ?? [],
+    security: [{ bearer: [] }],
+    parameters: [
+      ...parametersOf(schema.params, 'path', components),
+      ...parametersOf(schema.querystring, 'query', components),
+      ...parametersOf(schema.headers, 'header', components),
+    ],
+    ...(schema.body
+      ? { requestBody: { required: true, content: { 'application/json': { schema: components.refer(schema.body) } } } }
+      : {}),
+    responses: {
+      200: {
+        description: 'Done.',
+        content: { 'application/json': { schema: successSchema(result) } },
+      },
+      ...failures(route, answers),
+    },
+  };
+}
+
+/**
+ * Makes the document.
+ * @param routes in the order they are shown
+ * @param answers the tokens with their answers; the statuses of each endpoint come from there
+ */
+export function openApiDocument(routes: readonly DocumentedRoute[], answers: Readonly<Record<string, Answer>>): Json {
+  const components = new Components();
+  const paths: Record<string, Record<string, unknown>> = {};
+  for (const route of routes) {
+    const path = route.url.replace(/:([A-Za-z_]+)/g, '{$1}');
+    paths[path] = { ...paths[path], [route.method]: operationOf(route, components, answers) };
+  }
+  const schemas = Object.fromEntries([...components.schemas].sort(([one], [other]) => (one < other ? -1 : 1)));
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Postern',
+      version: '4',
+      description:
+        'The HTTP interface of Postern. Every answer is the v4 envelope and carries a Ray-ID header; a failure names every fault, each with its token, number and place.',
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: '/' }],
+    paths,
+    components: {
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: 'An API token of the account.' } },
+      schemas: { ...schemas, EnvelopeError: errorItem, Failure: failureSchema() },
+    },
+  };
+}
