@@ -7,10 +7,15 @@ import { join, resolve } from 'node:path';
 
 const projectRoot = resolve(import.meta.dirname, '..');
 
+/** The token of account `bench`. */
+export const benchToken = 'bench-token-0123456789abcdefghijklmnopqrst';
+
 /** A running Postern and how to end it. */
 export interface PosternUnderTest {
   readonly pid: number;
+  /** Of the SMTP listener. */
   readonly port: number;
+  readonly httpPort: number;
   /** Sends SIGTERM and waits for the end; removes the scratch folder. */
   stop(): Promise<void>;
 }
@@ -58,11 +63,12 @@ function configuration(options: {
   });
 }
 
-function smtpPort(logFile: string): number | undefined {
+/** The bound ports by listener, once the log tells them. */
+function boundPorts(logFile: string): ReadonlyMap<string, number> | undefined {
   for (const line of readFileSync(logFile, 'utf8').split('\n')) {
     if (!line.includes('"listening"')) continue;
     const entry = JSON.parse(line) as { listeners?: readonly { name: string; port: number }[] };
-    return entry.listeners?.find((listener) => listener.name === 'devices')?.port;
+    return new Map(entry.listeners?.map(({ name, port }) => [name, port]));
   }
   return undefined;
 }
@@ -79,17 +85,18 @@ export async function startPostern(options: {
   const { openSync } = await import('node:fs');
   const output = openSync(logFile, 'w');
   const child: ChildProcess = spawn(process.execPath, [join(projectRoot, 'src/main.ts'), 'serve'], {
-    env: { ...process.env, POSTERN_CONFIG: configFile },
+    env: { ...process.env, POSTERN_CONFIG: configFile, POSTERN_TOKEN: benchToken },
     stdio: ['ignore', output, output],
   });
   const exited = new Promise<void>((done) => child.once('exit', () => done()));
   const deadline = Date.now() + 20_000;
   for (;;) {
-    const port = smtpPort(logFile);
-    if (port !== undefined && child.pid !== undefined) {
+    const ports = boundPorts(logFile);
+    if (ports && child.pid !== undefined) {
       return {
         pid: child.pid,
-        port,
+        port: ports.get('devices') ?? 0,
+        httpPort: ports.get('http') ?? 0,
         stop: async () => {
           child.kill('SIGTERM');
           await exited;
