@@ -8,10 +8,15 @@ import { deviceConfiguration } from '../test/support/device-config.ts';
 
 const projectRoot = resolve(import.meta.dirname, '..');
 
+/** The token of account `bench`. */
+export const benchToken = 'bench-token-0123456789abcdefghijklmnopqrst';
+
 /** A running Postern and how to end it. */
 export interface PosternUnderTest {
   readonly pid: number;
+  /** Of the SMTP listener. */
   readonly port: number;
+  readonly httpPort: number;
   /** Sends SIGTERM and waits for the end; removes the scratch folder. */
   stop(): Promise<void>;
 }
@@ -23,11 +28,12 @@ function configuration(options: { readonly sinkPort: number; readonly platformSi
   return JSON.stringify(deviceConfiguration({ routes: [route] }));
 }
 
-function smtpPort(logFile: string): number | undefined {
+/** The bound ports by listener, once the log tells them. */
+function boundPorts(logFile: string): ReadonlyMap<string, number> | undefined {
   for (const line of readFileSync(logFile, 'utf8').split('\n')) {
     if (!line.includes('"listening"')) continue;
     const entry = JSON.parse(line) as { listeners?: readonly { name: string; port: number }[] };
-    return entry.listeners?.find((listener) => listener.name === 'devices')?.port;
+    return new Map(entry.listeners?.map(({ name, port }) => [name, port]));
   }
   return undefined;
 }
@@ -43,22 +49,27 @@ export async function startPostern(options: {
   writeFileSync(configFile, configuration(options));
   const output = openSync(logFile, 'w');
   const child: ChildProcess = spawn(process.execPath, [join(projectRoot, 'src/main.ts'), 'serve'], {
+<<<<<<< HEAD
     env: {
       ...process.env,
       POSTERN_CONFIG: configFile,
       POSTERN_DATA_DIR: join(folder, 'data'),
       POSTERN_CERTS_DIR: join(folder, 'certs'),
     },
+=======
+    env: { ...process.env, POSTERN_CONFIG: configFile, POSTERN_TOKEN: benchToken },
+>>>>>>> binding
     stdio: ['ignore', output, output],
   });
   const exited = new Promise<void>((done) => child.once('exit', () => done()));
   const deadline = Date.now() + 20_000;
   for (;;) {
-    const port = smtpPort(logFile);
-    if (port !== undefined && child.pid !== undefined) {
+    const ports = boundPorts(logFile);
+    if (ports && child.pid !== undefined) {
       return {
         pid: child.pid,
-        port,
+        port: ports.get('devices') ?? 0,
+        httpPort: ports.get('http') ?? 0,
         stop: async () => {
           child.kill('SIGTERM');
           await exited;

@@ -6,6 +6,7 @@ import { appendFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { startPostern } from './postern-under-test.ts';
 import { cpuSeconds, median, peakMebibytes } from './process-usage.ts';
+import { sinkPort, startSink, untilReceived } from './smtp-sink.ts';
 
 const usage = `Usage: npm run bench -- [options]
   --messages N      messages a run (default 10000)
@@ -31,21 +32,6 @@ interface Load {
   readonly messages: number;
   readonly size: number;
   readonly sessions: number;
-}
-
-const sinkPort = 2600;
-
-/** Starts smtp-sink; `received` reads the count that `-c` keeps printing. */
-function startSink(): { readonly received: () => number; readonly stop: () => void } {
-  const sink = spawn('smtp-sink', ['-c', '-u', 'nobody', `127.0.0.1:${sinkPort}`, '1000'], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  let count = 0;
-  sink.stdout.setEncoding('latin1').on('data', (text: string) => {
-    const last = [...text.matchAll(/mesg=(\d+)/g)].at(-1);
-    if (last) count = Number(last[1]);
-  });
-  return { received: () => count, stop: () => void sink.kill('SIGTERM') };
 }
 
 function runSource(port: number, load: Load): Promise<void> {
@@ -78,12 +64,7 @@ async function measurePostern(load: Load, signatures: number): Promise<Run> {
     const start = performance.now();
     await runSource(postern.port, load);
     const acceptedSeconds = (performance.now() - start) / 1000;
-    const deadline = Date.now() + 120_000;
-    while (sink.received() < load.messages) {
-      if (Date.now() > deadline)
-        throw new Error(`only ${sink.received()} of ${load.messages} messages reached the sink`);
-      await new Promise((wait) => setTimeout(wait, 5));
-    }
+    await untilReceived(sink, load.messages);
     const seconds = (performance.now() - start) / 1000;
     return {
       system: `postern, ${signatures} signature${signatures === 1 ? '' : 's'}`,

@@ -67,6 +67,8 @@ const firstBackoffMs = 500;
 /** A server that asks for more patience gets its answer told instead. */
 const longestWaitSeconds = 30;
 const defaultTimeoutMs = 30_000;
+/** A timer that is longer fires at once. */
+const longestTimeoutMs = 2_000_000_000;
 
 interface Route {
   readonly url: string;
@@ -97,7 +99,9 @@ function routeOf(options: EmailBindingOptions): Route {
   const { endpoint, token, account, timeoutMs = defaultTimeoutMs } = options;
   // fetch quotes a header value that it refuses: the token is never quoted.
   if (!/^[\x21-\x7e]+$/.test(token)) throw new TypeError('token must be printable ASCII without blanks');
-  if (!(timeoutMs > 0)) throw new TypeError('timeoutMs must be over 0');
+  if (!Number.isInteger(timeoutMs) || timeoutMs < 1 || timeoutMs > longestTimeoutMs) {
+    throw new TypeError(`timeoutMs must be a whole number from 1 to ${longestTimeoutMs}`);
+  }
   return { url: sendUrl(endpoint, account), token, fetch: options.fetch ?? globalThis.fetch, timeoutMs };
 }
 

@@ -325,7 +325,10 @@ test.each([
   ['account', { account: 'a/b' }],
   ['account', { account: '' }],
   ['timeoutMs', { timeoutMs: 0 }],
+  ['timeoutMs', { timeoutMs: 0.5 }],
   ['timeoutMs', { timeoutMs: Number.NaN }],
+  ['timeoutMs', { timeoutMs: Number.POSITIVE_INFINITY }],
+  ['timeoutMs', { timeoutMs: 2_147_483_648 }],
 ])('%s that cannot work is refused at once, without quoting secrets', (name, options) => {
   const make = () => createEmailBinding({ endpoint: 'http://127.0.0.1:1', token, account, ...options });
   expect(make).toThrow(TypeError);

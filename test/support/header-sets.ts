@@ -324,8 +324,8 @@ export const oneOfEach: readonly (readonly [HeaderSet, readonly string[]])[] = [
   [set(['x-Lower_Case', 'kept'], ['IN-REPLY-TO', '<a@b.example>'], ['Precedence', 'BULK']), []],
   [set(['User-Agent', 'x'], ['DKIM-Signature', 'x'], ['ARC-Seal', 'x']), Array<string>(3).fill('E_HEADER_NOT_ALLOWED')],
   [
-    set(['7', 'x'], ['X-B', ''], ['1', 'x']),
-    ['E_HEADER_NOT_ALLOWED', 'E_HEADER_VALUE_INVALID', 'E_HEADER_NOT_ALLOWED'],
+    set(['X-B', ''], ['7', 'x'], ['X-C', ''], ['1', 'x']),
+    ['E_HEADER_VALUE_INVALID', 'E_HEADER_NOT_ALLOWED', 'E_HEADER_VALUE_INVALID', 'E_HEADER_NOT_ALLOWED'],
   ],
   [set(['To', 'a@b.example'], ['subject', 'x']), Array<string>(2).fill('E_HEADER_USE_API_FIELD')],
   [

@@ -22,6 +22,7 @@ export function makePackedProject(): PackedProject {
   const output = execFileSync('npm', ['pack', '--json', '--loglevel=error', '--pack-destination', folder], {
     cwd: projectRoot,
     encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
   // The build's own words come before the JSON.
   const [packed] = JSON.parse(output.slice(output.indexOf('[\n'))) as readonly {

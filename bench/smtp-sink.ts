@@ -1,0 +1,35 @@
+// The next hop of every measurement: Postfix's smtp-sink, which takes mail and throws it away (Debian package postfix).
+
+import { spawn } from 'node:child_process';
+
+/** Where it listens, on loopback. */
+export const sinkPort = 2600;
+
+/** A running sink. */
+export interface SmtpSink {
+  /** Messages so far. */
+  readonly received: () => number;
+  readonly stop: () => void;
+}
+
+/** Starts smtp-sink; `received` reads the count that `-c` keeps printing. */
+export function startSink(): SmtpSink {
+  const sink = spawn('smtp-sink', ['-c', '-u', 'nobody', `127.0.0.1:${sinkPort}`, '1000'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let count = 0;
+  sink.stdout.setEncoding('latin1').on('data', (text: string) => {
+    const last = [...text.matchAll(/mesg=(\d+)/g)].at(-1);
+    if (last) count = Number(last[1]);
+  });
+  return { received: () => count, stop: () => void sink.kill('SIGTERM') };
+}
+
+/** Waits until so many messages have come. */
+export async function untilReceived(sink: SmtpSink, messages: number): Promise<void> {
+  const deadline = Date.now() + 120_000;
+  while (sink.received() < messages) {
+    if (Date.now() > deadline) throw new Error(`only ${sink.received()} of ${messages} messages reached the sink`);
+    await new Promise((wait) => setTimeout(wait, 5));
+  }
+}
