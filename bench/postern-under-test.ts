@@ -8,7 +8,7 @@ import { deviceConfiguration } from '../test/support/device-config.ts';
 
 const projectRoot = resolve(import.meta.dirname, '..');
 
-/** The token of account `bench`. */
+/** The token of the account that it sends as, `dev`. */
 export const benchToken = 'bench-token-0123456789abcdefghijklmnopqrst';
 
 /** A running Postern and how to end it. */
@@ -49,16 +49,13 @@ export async function startPostern(options: {
   writeFileSync(configFile, configuration(options));
   const output = openSync(logFile, 'w');
   const child: ChildProcess = spawn(process.execPath, [join(projectRoot, 'src/main.ts'), 'serve'], {
-<<<<<<< HEAD
     env: {
       ...process.env,
       POSTERN_CONFIG: configFile,
       POSTERN_DATA_DIR: join(folder, 'data'),
       POSTERN_CERTS_DIR: join(folder, 'certs'),
+      POSTERN_TOKEN: benchToken,
     },
-=======
-    env: { ...process.env, POSTERN_CONFIG: configFile, POSTERN_TOKEN: benchToken },
->>>>>>> binding
     stdio: ['ignore', output, output],
   });
   const exited = new Promise<void>((done) => child.once('exit', () => done()));
