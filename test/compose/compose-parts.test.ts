@@ -131,3 +131,27 @@ test('what is no attachment is refused with its pointer', async () => {
     ['E_VALIDATION_ERROR', '/attachments/4/content'],
   ]);
 });
+
+test.each([65_535, 65_536, 65_537, 65_538, 65_539, 57 * 1200, 300_000])(
+  'large attachments of %i octets and more keep each octet, inline and attached ones mixed',
+  async (size) => {
+    const content = (seed: number): Buffer =>
+      Buffer.from(Array.from({ length: size + seed }, (_, at) => (at * seed) % 251));
+    const attachments = [
+      attachment({ content: content(3), filename: 'a' }),
+      { ...logo, content: content(5), filename: 'b' },
+      attachment({ content: Buffer.from('small'), filename: 'c' }),
+      attachment({ content: content(7), filename: 'd' }),
+      attachment({ content: content(0), filename: 'e' }),
+    ];
+    const octets = await sent({ text: 'Hi', html: '<img src="cid:logo@x">', attachments });
+    for (const line of octets.toString('latin1').split('\r\n')) expect(line.length).toBeLessThanOrEqual(78);
+    const read = await simpleParser(octets, { keepCidLinks: true });
+    expect(read.attachments.map(({ filename }) => filename)).toEqual(['b', 'a', 'c', 'd', 'e']);
+    for (const { filename, content: found } of read.attachments) {
+      expect(found.equals(attachments.find((given) => given.filename === filename)?.content ?? found.subarray(1))).toBe(
+        true,
+      );
+    }
+  },
+);
