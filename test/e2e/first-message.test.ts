@@ -9,7 +9,7 @@ import { connectSmtp } from '../support/raw-smtp-client.ts';
 
 const running: PosternProcess[] = [];
 afterEach(async () => {
-  for (const postern of running.splice(0)) await postern.cleanUp();
+  for (const postern of running.splice(0).reverse()) await postern.cleanUp();
 });
 
 async function start(options: Parameters<typeof startPostern>[0] = {}): Promise<PosternProcess> {
@@ -89,6 +89,14 @@ test('the banner with token and commands comes at the first start only, and neve
   expect(token).toBeDefined();
   expect(first.output()).toMatch(/swaks .*--server 127\.0\.0\.1/);
   expect(first.output()).toMatch(/curl .*--ssl-reqd/);
+  const [, url = '', given = '', body = ''] =
+    /curl '(http:[^']+)' \\\n\s+-H 'Authorization: Bearer ([^']+)'[^]*?-d '([^']+)'/.exec(first.output()) ?? [];
+  const byRest = await fetch(url, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${given}`, 'Content-Type': 'application/json' },
+    body,
+  });
+  expect([byRest.status, given]).toEqual([200, token]);
   expect(JSON.stringify(first.log())).not.toContain(token);
   const sent = await transport(first, token).sendMail({
     envelope: { from: 'shop@example.org', to: ['a@partner.test'] },
