@@ -23,6 +23,17 @@ function shown(host: string): string {
   return host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
 }
 
+/** The same by HTTP (D43). */
+function rest({ listening, account, token }: BannerFacts, from: string): string {
+  const http = listening.find(({ name }) => name === 'http');
+  if (!http) return '';
+  return `
+  curl 'http://${shown(http.host)}:${http.port}/client/v4/accounts/${account}/email/sending/send' \\
+    -H 'Authorization: Bearer ${token}' -H 'Content-Type: application/json' \\
+    -d '{"from": "${from}", "to": "you@example.net", "subject": "Hello", "text": "A first message."}'
+`;
+}
+
 /** The banner's text, with line ends. */
 export function renderBanner(facts: BannerFacts): string {
   const listener = facts.listening.find(({ name }) => name === facts.listenerName);
@@ -31,15 +42,15 @@ export function renderBanner(facts: BannerFacts): string {
   const target = `${host}:${listener.port}`;
   const from = `hello@${facts.domain}`;
   const result = facts.captureFolder
-    ? `Each prints a 250 with the Message-ID; the signed message is then in
+    ? `Each prints the Message-ID; the signed message is then in
   ${join(facts.captureFolder, 'new')}`
-    : 'Each prints a 250 with the Message-ID; the message is then relayed by the configured route.';
+    : 'Each prints the Message-ID; the message is then relayed by the configured route.';
   return `
 Postern is ready. Token of account "${facts.account}", shown this once:
 
   ${facts.token}
 
-Send a first message with either of these:
+Send a first message with any of these:
 
   swaks --server ${target} --tls --auth PLAIN --auth-user api_token --auth-password '${facts.token}' \\
     --from ${from} --to you@example.net --header 'Subject: Hello' --body 'A first message.'
@@ -47,7 +58,7 @@ Send a first message with either of these:
   printf 'From: ${from}\\r\\nTo: you@example.net\\r\\nSubject: Hello\\r\\n\\r\\nA first message.\\r\\n' |
     curl --ssl-reqd --cacert '${facts.certificateFile}' --url 'smtp://${target}' --user 'api_token:${facts.token}' \\
     --mail-from ${from} --mail-rcpt you@example.net --upload-file - -v
-
+${rest(facts, from)}
 ${result}
 
 `;

@@ -83,8 +83,8 @@ export const serveCommand = defineCommand({
   summary: 'Run the gateway in the foreground until SIGTERM',
   synopsis: '',
   arguments: { min: 0, max: 0 },
-  details: `With the shipped configuration: SMTP on 127.0.0.1:2587 (STARTTLS) and 127.0.0.1:2465 (TLS), health on
-127.0.0.1:8080, mail captured into data/capture/new; keys, a certificate and a token are made at the first start.
+  details: `With the shipped configuration: SMTP on 127.0.0.1:2587 (STARTTLS) and 127.0.0.1:2465 (TLS), REST
+and health on 127.0.0.1:8080, mail captured into data/capture/new; keys, a certificate and a token are made at the first start.
 POSTERN_RELAY=smtp://host:port relays for real. The environment's POSTERN_* wins over the file; docs/operations.md
 lists it all. SIGTERM stops accepting, finishes what is in flight and exits 0.`,
   options: configOption,

@@ -90,6 +90,14 @@ test('the banner with token and commands comes at the first start only, and neve
   expect(token).toBeDefined();
   expect(first.output()).toMatch(/swaks .*--server 127\.0\.0\.1/);
   expect(first.output()).toMatch(/curl .*--ssl-reqd/);
+  const [, url = '', given = '', body = ''] =
+    /curl '(http:[^']+)' \\\n\s+-H 'Authorization: Bearer ([^']+)'[^]*?-d '([^']+)'/.exec(first.output()) ?? [];
+  const byRest = await fetch(url, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${given}`, 'Content-Type': 'application/json' },
+    body,
+  });
+  expect([byRest.status, given]).toEqual([200, token]);
   expect(JSON.stringify(first.log())).not.toContain(token);
   const sent = await transport(first, token).sendMail({
     envelope: { from: 'shop@example.org', to: ['a@partner.test'] },
