@@ -1,13 +1,14 @@
 // Starts a Postern of its own for a measurement: scratch folder, a listener without AUTH or TLS (D40c), one smarthost.
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { deviceConfiguration } from '../test/support/device-config.ts';
 
 const projectRoot = resolve(import.meta.dirname, '..');
 
-/** The token of account `bench`. */
+/** The token of the account that it sends as, `dev`. */
 export const benchToken = 'bench-token-0123456789abcdefghijklmnopqrst';
 
 /** A running Postern and how to end it. */
@@ -20,47 +21,11 @@ export interface PosternUnderTest {
   stop(): Promise<void>;
 }
 
-function configuration(options: {
-  readonly folder: string;
-  readonly sinkPort: number;
-  readonly platformSignature: boolean;
-}): string {
-  return JSON.stringify({
-    dataDir: join(options.folder, 'data'),
-    certsDir: join(options.folder, 'certs'),
-    development: { account: 'bench', credential: 'source' },
-    http: { listen: '127.0.0.1:0' },
-    smtp: {
-      listeners: [
-        {
-          name: 'devices',
-          role: 'submission',
-          listen: '127.0.0.1:0',
-          tls: 'none',
-          credential: 'bench/source',
-          allowFrom: ['127.0.0.1/32'],
-        },
-      ],
-    },
-    routes: [
-      {
-        name: 'sink',
-        type: 'smarthost',
-        url: `smtp://127.0.0.1:${options.sinkPort}`,
-        tls: 'none',
-        connections: 8,
-        platformSignature: options.platformSignature,
-      },
-    ],
-    accounts: [
-      {
-        name: 'bench',
-        id: 'be'.repeat(16),
-        sendingDomains: [{ name: 'example.com' }],
-        credentials: [{ name: 'source', scopes: ['email:send'] }],
-      },
-    ],
-  });
+function configuration(options: { readonly sinkPort: number; readonly platformSignature: boolean }): string {
+  const { sinkPort, platformSignature } = options;
+  const url = `smtp://127.0.0.1:${sinkPort}`;
+  const route = { name: 'sink', type: 'smarthost', url, tls: 'none', connections: 8, platformSignature };
+  return JSON.stringify(deviceConfiguration({ routes: [route] }));
 }
 
 /** The bound ports by listener, once the log tells them. */
@@ -81,11 +46,16 @@ export async function startPostern(options: {
   const folder = mkdtempSync(join(tmpdir(), 'postern-bench-'));
   const configFile = join(folder, 'postern.yaml');
   const logFile = join(folder, 'log');
-  writeFileSync(configFile, configuration({ folder, ...options }));
-  const { openSync } = await import('node:fs');
+  writeFileSync(configFile, configuration(options));
   const output = openSync(logFile, 'w');
   const child: ChildProcess = spawn(process.execPath, [join(projectRoot, 'src/main.ts'), 'serve'], {
-    env: { ...process.env, POSTERN_CONFIG: configFile, POSTERN_TOKEN: benchToken },
+    env: {
+      ...process.env,
+      POSTERN_CONFIG: configFile,
+      POSTERN_DATA_DIR: join(folder, 'data'),
+      POSTERN_CERTS_DIR: join(folder, 'certs'),
+      POSTERN_TOKEN: benchToken,
+    },
     stdio: ['ignore', output, output],
   });
   const exited = new Promise<void>((done) => child.once('exit', () => done()));

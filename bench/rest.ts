@@ -45,7 +45,7 @@ function requestBody(size: number): string {
 /** Sends one request; resolves to the milliseconds until its whole answer was there. */
 function send(agent: Agent, port: number, body: string): Promise<number> {
   const start = performance.now();
-  const path = '/client/v4/accounts/bench/email/sending/send';
+  const path = '/client/v4/accounts/dev/email/sending/send';
   const headers = {
     authorization: `Bearer ${benchToken}`,
     'content-type': 'application/json',

@@ -5,6 +5,11 @@ import type { Account } from './accounts/account.ts';
 import type { Accounts } from './accounts/accounts.ts';
 import { createAccounts, type TokenHash } from './accounts/create-accounts.ts';
 import { createLimits, type Limits } from './accounts/limits.ts';
+import { systemDns } from './admin/check-records.ts';
+import { domainEndpoints } from './admin/domain-endpoints.ts';
+import { type RecordFacts, spfSenders } from './admin/domain-records.ts';
+import { suppressionEndpoints } from './admin/suppression-endpoints.ts';
+import { tokenEndpoints } from './admin/token-endpoints.ts';
 import { type Clock, systemClock } from './base/clock.ts';
 import type { DatabaseSync } from './base/database.ts';
 import { ConfigurationError } from './base/errors.ts';
@@ -13,6 +18,7 @@ import type { Keys } from './bootstrap.ts';
 import type { Config } from './config.ts';
 import { createDelivery } from './deliver/delivery.ts';
 import { routeFor } from './deliver/router.ts';
+import { createSuppressionStore } from './feedback/suppression-store.ts';
 import { createHttpApp, type V4Plugin } from './http/app.ts';
 import { createMetrics } from './http/metrics.ts';
 import { createOutcomeWatch } from './ingress/rest/outcome-watch.ts';
@@ -20,7 +26,7 @@ import { restDoor } from './ingress/rest/rest-door.ts';
 import { createSmtpDoor } from './ingress/smtp/smtp-door.ts';
 import { openIdempotencyKeys } from './spool/idempotency-keys.ts';
 import type { Spool } from './spool/spool.ts';
-import { openSqliteSpool } from './spool/sqlite-spool.ts';
+import { openSqliteSpool, type SqliteSpoolOptions } from './spool/sqlite-spool.ts';
 import {
   type Accepted,
   type BuildParts,
@@ -63,8 +69,15 @@ export interface GatewayParts {
 }
 
 /** Opens the spool of the embedded database; the queue commands open it beside a running server (D94). */
-export function openSpool(config: Config): Promise<Spool> {
-  return openSqliteSpool({ file: config.database.file, bodiesFolder: join(config.dataDir, 'bodies') });
+export function openSpool(config: Config, hooks: Pick<SqliteSpoolOptions, 'log' | 'onLost'> = {}): Promise<Spool> {
+  return openSqliteSpool({ file: config.database.file, bodiesFolder: join(config.dataDir, 'bodies'), ...hooks });
+}
+
+/** A gateway without its spool refuses everything and says that it is ready: the process ends, to be started again. */
+function endProcess(error: Error): void {
+  setImmediate(() => {
+    throw error;
+  });
 }
 
 /** What building a message needs, from configuration, keys and accounts; `postern check` builds with the same. */
@@ -79,6 +92,15 @@ export function buildParts(config: Config, keys: Keys, accounts: Accounts, clock
     platformKeys: keys.platform,
     wantsPlatformSignature: (account, recipients) =>
       recipients.some((recipient) => routeFor(routes, { account, recipient }).platformSignature),
+  };
+}
+
+/** What the DNS records of a configuration's sending domains are made of. */
+export function recordFacts({ platform, smtp, delivery }: Config): RecordFacts {
+  return {
+    bounceDomain: platform.bounceDomain,
+    mailHost: smtp.hostname,
+    senders: spfSenders(delivery.routes, smtp.hostname),
   };
 }
 
@@ -123,7 +145,9 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   const clock = parts.clock ?? systemClock;
   const accounts = createAccounts({ accounts: config.accounts, tokens: parts.tokens, database, clock });
   const limits = createLimits(database, clock);
-  const spool = await openSpool(config);
+  const suppressions = createSuppressionStore(database, clock);
+  const suppressed = (account: Account, recipient: string) => suppressions.isSuppressed(account.id, recipient);
+  const spool = await openSpool(config, { log, onLost: endProcess });
   const delivery = createDelivery({
     spool,
     settings: config.delivery,
@@ -164,7 +188,9 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     log,
     clock,
     tls,
+    suppressed,
     rateLimit: overLimit,
+    onRefused: (code) => metrics.refused(code),
   });
   const metrics = createMetrics([
     {
@@ -192,9 +218,19 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     keys: openIdempotencyKeys(database, clock),
     outcomes,
     log,
+    suppressed,
     onRefused: (token) => metrics.refused(token),
   });
-  const plugins: readonly V4Plugin[] = [rest];
+  const plugins: readonly V4Plugin[] = [
+    rest,
+    suppressionEndpoints({ suppressions, clock, log }),
+    tokenEndpoints({ database, clock, log }),
+    domainEndpoints({
+      domainKeys: (domain) => keys.signing.get(domain) ?? [],
+      facts: recordFacts(config),
+      dns: systemDns(),
+    }),
+  ];
   const http = createHttpApp({
     answers: restAnswers,
     accounts,
@@ -209,8 +245,9 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     ready = false;
     const deadline = clock.now() + drainMs;
     outcomes.release();
-    await Promise.all([door.drain(drainMs), http.close(drainMs)]);
-    await delivery.drain(Math.max(clock.now(), deadline));
+    // All at once: an attempt that delivery began while sessions drain would be cut at the deadline, perhaps between the
+    // end of its data and the reply, and sent again after the next start.
+    await Promise.all([door.drain(drainMs), http.close(drainMs), delivery.drain(deadline)]);
     limits.close();
     await spool.close();
     database.close();
@@ -222,7 +259,8 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     ready = true;
     return { listening: [...smtp, { name: 'http', ...bound }], stop: () => stop(config.drainSeconds * 1000) };
   } catch (error) {
-    await stop(0);
+    // Delivery may have begun before the listener that failed: what is under way is not cut.
+    await stop(config.drainSeconds * 1000);
     throw error;
   }
 }

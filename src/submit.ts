@@ -90,6 +90,7 @@ export async function build(
 ): Promise<BuildResult> {
   const verdict = check(submission, { sendingDomain: parts.sendingDomain });
   const plan = await planBody(submission, yieldNow);
+  submission.release?.();
   if (!verdict.ok || !plan.ok) {
     const ofBody = plan.ok ? [] : plan.violations;
     return { ok: false, violations: inOrder(submission, verdict.ok ? [] : verdict.violations, ofBody) };

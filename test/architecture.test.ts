@@ -23,6 +23,7 @@ const mayImport: Record<string, readonly string[]> = {
   submit: ['policy', 'compose', 'sign', 'spool', 'accounts', 'mail', 'base'],
   'ingress/smtp': ['submit', 'accounts', 'mail', 'base'],
   'ingress/rest': ['submit', 'accounts', 'mail', 'http', 'base'],
+  admin: ['feedback', 'sign', 'accounts', 'mail', 'http', 'base'],
   config: [
     'ingress/smtp',
     'ingress/rest',

@@ -1,14 +1,23 @@
 // Accounts, credentials and sending domains as values (D50, D93). They come from the configuration and the store.
 
+/** Every scope (D85). */
+export const scopes = [
+  'email:send',
+  'email:suppressions',
+  'proxy:read',
+  'proxy:edit',
+  'edge:edit',
+  'ip_prefixes:read',
+  'admin',
+] as const;
+
 /** What a token may do (D85). */
-export type Scope =
-  | 'email:send'
-  | 'email:suppressions'
-  | 'proxy:read'
-  | 'proxy:edit'
-  | 'edge:edit'
-  | 'ip_prefixes:read'
-  | 'admin';
+export type Scope = (typeof scopes)[number];
+
+/** Tells whether a text is the name of a scope. */
+export function isScope(text: string): text is Scope {
+  return scopes.some((scope) => scope === text);
+}
 
 /** Names a DKIM key: certs/dkim/<domain>/<selector>.pem (D27). */
 export interface DkimKeyName {

@@ -9,6 +9,10 @@ export interface Accounts {
    * running server counts at once (D94); hashes are compared, never the token (D92).
    */
   authenticate(token: string): Submitter | undefined;
+  /**
+   * The same for a token's hash (`hashToken`): a session that lasts asks again by it, and never keeps the token itself.
+   */
+  authenticateHash(sha256: string): Submitter | undefined;
   /** The account of an id or a name (D93). */
   find(idOrName: string): Account | undefined;
   /** The submitter of `account/credential`, for listeners without AUTH (D40c). */

@@ -2,9 +2,9 @@
 
 import type { Clock } from '../base/clock.ts';
 import { type DatabaseSync, migrate } from '../base/database.ts';
-import type { Account, Credential, SendingDomain, Submitter } from './account.ts';
+import type { Account, Credential, Scope, SendingDomain, Submitter } from './account.ts';
 import type { Accounts } from './accounts.ts';
-import { accountMigrations, hashToken } from './tokens.ts';
+import { accountMigrations, hashToken, scopesInForce, scopesOf } from './tokens.ts';
 
 /** A token that the configuration gives to a credential, as its hash. */
 export interface TokenHash {
@@ -61,19 +61,35 @@ export function createAccounts({ accounts, tokens, database, clock }: AccountsPa
   }
   const fixed = new Map(tokens.map((token) => [token.sha256, `${token.account}/${token.credential}`]));
   const select = database.prepare(
-    'SELECT account, credential FROM tokens WHERE sha256 = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)',
+    'SELECT account, credential, scopes FROM tokens WHERE sha256 = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)',
   );
+  const narrowed = new Map<string, Submitter>();
+
+  /** The submitter with those of its credential's scopes that the token has too; the same object each time. */
+  function narrow(submitter: Submitter, scopes: readonly Scope[]): Submitter {
+    const { account, credential } = submitter;
+    const own = scopesInForce(credential, scopes);
+    const key = `${account.id}/${credential.name} ${own.join(' ')}`;
+    const found = narrowed.get(key) ?? submitterOf(account, { ...credential, scopes: new Set(own) });
+    narrowed.set(key, found);
+    return found;
+  }
+
+  function authenticateHash(sha256: string): Submitter | undefined {
+    const own = fixed.get(sha256);
+    if (own !== undefined) return submitters.get(own);
+    const row = select.get(sha256, clock.now());
+    // A token whose account or credential is no longer in the configuration opens nothing.
+    const submitter = row && submitters.get(`${String(row['account'])}/${String(row['credential'])}`);
+    const scopes = scopesOf(row?.['scopes']);
+    return submitter && scopes ? narrow(submitter, scopes) : submitter;
+  }
+
   const find = (idOrName: string) => byReference.get(idOrName) ?? byReference.get(idOrName.toLowerCase());
   return {
-    authenticate(token) {
-      // Only hashes are compared, here and in the index: time tells nothing of a token (D92).
-      const sha256 = hashToken(token);
-      const own = fixed.get(sha256);
-      if (own !== undefined) return submitters.get(own);
-      const row = select.get(sha256, clock.now());
-      // A token whose account or credential is no longer in the configuration opens nothing.
-      return row && submitters.get(`${String(row['account'])}/${String(row['credential'])}`);
-    },
+    // Only hashes are compared, here and in the index: time tells nothing of a token (D92).
+    authenticate: (token) => authenticateHash(hashToken(token)),
+    authenticateHash,
     find,
     submitter: (account, credential) => submitters.get(`${find(account)?.id ?? ''}/${credential}`),
     sendingDomain: (account, domain) => coveringDomain(domains.get(account.id) ?? new Map(), domain),

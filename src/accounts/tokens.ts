@@ -4,6 +4,7 @@
 import { hash } from 'node:crypto';
 import type { DatabaseSync, Migrations } from '../base/database.ts';
 import { randomHex, randomSecret } from '../base/ids.ts';
+import { type Credential, isScope, type Scope } from './account.ts';
 
 /** The tables of this room. */
 export const accountMigrations: Migrations = {
@@ -27,6 +28,8 @@ export const accountMigrations: Migrations = {
        recipients INTEGER NOT NULL,
        PRIMARY KEY (account, day)
      ) STRICT, WITHOUT ROWID;`,
+    // NULL: all of the credential's; else words with a blank between them.
+    'ALTER TABLE tokens ADD COLUMN scopes TEXT',
   ],
 };
 
@@ -40,6 +43,8 @@ export interface TokenRecord {
   readonly lastFour: string;
   /** What it was made for; '' for nothing in particular. */
   readonly label: string;
+  /** What it is narrowed to (it never may more than its credential); absent: all that its credential may. */
+  readonly scopes?: readonly Scope[];
   readonly createdAt: number;
   readonly expiresAt?: number;
   readonly revokedAt?: number;
@@ -56,6 +61,8 @@ export interface NewToken {
   readonly account: string;
   readonly credential: string;
   readonly label?: string;
+  /** Narrows it to some of its credential's scopes; absent: all of them. */
+  readonly scopes?: readonly Scope[];
   /** Milliseconds since 1970; absent: until it is revoked. */
   readonly expiresAt?: number;
   /** Now, milliseconds since 1970. */
@@ -72,32 +79,62 @@ export function createToken(
 ): { readonly record: TokenRecord; readonly token: string } {
   // The prefix keeps a token from beginning with a hyphen, which command lines take for an option.
   const token = `pt_${randomSecret()}`;
-  const { account, credential, createdAt, expiresAt, label = '' } = wanted;
+  const { account, credential, createdAt, expiresAt, label = '', scopes } = wanted;
   const id = randomHex(8);
   const lastFour = token.slice(-4);
   database
-    .prepare('INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)')
-    .run(id, account, credential, hashToken(token), lastFour, label, createdAt, expiresAt ?? null);
+    .prepare(
+      `INSERT INTO tokens (id, account, credential, sha256, last_four, label, created_at, expires_at, scopes)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    )
+    .run(
+      id,
+      account,
+      credential,
+      hashToken(token),
+      lastFour,
+      label,
+      createdAt,
+      expiresAt ?? null,
+      scopes?.join(' ') ?? null,
+    );
   const record = {
     id,
     account,
     credential,
     lastFour,
     label,
+    ...(scopes === undefined ? {} : { scopes }),
     createdAt,
     ...(expiresAt === undefined ? {} : { expiresAt }),
   };
   return { record, token };
 }
 
+/** The scopes of a row; a word that this program does not know gives no right. */
+export function scopesOf(column: unknown): readonly Scope[] | undefined {
+  return typeof column === 'string' ? column.split(' ').filter(isScope) : undefined;
+}
+
+/**
+ * The scopes that a token has now, in the order of its credential's: all of those where it is not narrowed, never one
+ * that the credential lacks.
+ */
+export function scopesInForce(credential: Credential | undefined, scopes: readonly Scope[] | undefined): Scope[] {
+  const own = [...(credential?.scopes ?? [])];
+  return scopes ? own.filter((scope) => scopes.includes(scope)) : own;
+}
+
 function recordOf(row: Readonly<Record<string, unknown>>): TokenRecord {
   const { expires_at: expiresAt, revoked_at: revokedAt } = row;
+  const scopes = scopesOf(row['scopes']);
   return {
     id: String(row['id']),
     account: String(row['account']),
     credential: String(row['credential']),
     lastFour: String(row['last_four']),
     label: String(row['label']),
+    ...(scopes === undefined ? {} : { scopes }),
     createdAt: Number(row['created_at']),
     ...(typeof expiresAt === 'number' ? { expiresAt } : {}),
     ...(typeof revokedAt === 'number' ? { revokedAt } : {}),

@@ -1,8 +1,9 @@
 // Opens the embedded database and brings its tables up to date (D89, D90). Each room owns its tables and migrations.
 
-import { mkdirSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { errorCode } from './errors.ts';
 
 export type { DatabaseSync, StatementSync } from 'node:sqlite';
 
@@ -15,6 +16,19 @@ export interface Migrations {
 }
 
 /**
+ * Makes the file of a database, empty and readable by its owner alone, unless it is there: SQLite would let others read
+ * it, and gives the files beside it the mode of this one. One that is there is never opened: closing it again would take
+ * away the locks that this process holds on it (POSIX).
+ */
+export function makePrivate(file: string): void {
+  try {
+    closeSync(openSync(file, 'wx', 0o600));
+  } catch (error) {
+    if (errorCode(error) !== 'EEXIST') throw error;
+  }
+}
+
+/**
  * Opens a SQLite file: WAL, synchronous FULL (a commit is on disk when it returns, D90), 5 s busy timeout so that the
  * commands beside a running server wait for one another (D94).
  * @param file a path, or `:memory:`
@@ -22,7 +36,10 @@ export interface Migrations {
  */
 export function openDatabase(file: string): DatabaseSync {
   try {
-    if (file !== ':memory:') mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    if (file !== ':memory:') {
+      mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+      makePrivate(file);
+    }
     const database = new DatabaseSync(file, { timeout: 5000 });
     database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;');
     return database;

@@ -1,7 +1,5 @@
 // A self-signed TLS certificate for development (D95): EC P-256, ten years, for the host and for loopback.
 
-import { generate } from 'selfsigned';
-
 /** A certificate and its key as PEM. */
 export interface CertificatePair {
   readonly certificate: string;
@@ -15,6 +13,8 @@ const anHourMs = 3_600_000;
 export async function makeCertificate(host: string, nowMs: number): Promise<CertificatePair> {
   const names = [...new Set([host, 'localhost'])].map((value) => ({ type: 2, value }) as const);
   const addresses = ['127.0.0.1', '::1'].map((ip) => ({ type: 7, ip }) as const);
+  // Loaded only where a certificate is made: a service with its own never needs it.
+  const { generate } = await import('selfsigned');
   const made = await generate([{ name: 'commonName', value: host }], {
     keyType: 'ec',
     curve: 'P-256',

@@ -63,6 +63,15 @@ function claim(temporary: string, file: string): boolean {
   }
 }
 
+/** Takes away what was begun, as far as it can be; that it cannot be says nothing that the failure itself does not. */
+function discard(temporary: string): void {
+  try {
+    rmSync(temporary, { force: true, recursive: true });
+  } catch (error) {
+    if (errorCode(error) === undefined) throw error;
+  }
+}
+
 function cannotWrite(path: string, cause: unknown): ConfigurationError {
   return new ConfigurationError(`Cannot write "${path}": ${errorMessage(cause)}`, { cause });
 }
@@ -82,7 +91,7 @@ export function createFile(file: string, text: string): boolean {
     syncFolder(dirname(file));
     return isNew;
   } catch (cause) {
-    rmSync(temporary, { force: true });
+    discard(temporary);
     throw cannotWrite(file, cause);
   }
 }
@@ -96,7 +105,7 @@ export function replaceFile(file: string, text: string): void {
     renameSync(temporary, file);
     syncFolder(dirname(file));
   } catch (cause) {
-    rmSync(temporary, { force: true });
+    discard(temporary);
     throw cannotWrite(file, cause);
   }
 }
@@ -116,7 +125,7 @@ export function createFolder(folder: string, files: Readonly<Record<string, stri
     syncFolder(dirname(folder));
     return true;
   } catch (cause) {
-    rmSync(temporary, { force: true, recursive: true });
+    discard(temporary);
     if (taken.has(errorCode(cause) ?? '')) return false;
     throw cannotWrite(folder, cause);
   }

@@ -83,13 +83,22 @@ function submissionOf(octets: Buffer, submitter: Submitter, recipients: readonly
 }
 
 function headerLine({ name, verdict, rule, standard, violation }: HeaderExplanation): readonly [string, string] {
-  const why = violation ? `${violation.code}: ${violation.message}` : `${rule}${standard ? ` (${standard})` : ''}`;
+  const why = violation ? reasonLine(violation) : `${rule}${standard ? ` (${standard})` : ''}`;
   return [`${printable(name)}: ${verdict}`, why];
+}
+
+/** Reasons quote the message too, perhaps in other scripts: only controls and marks that reorder text are escaped. */
+function reasonLine({ code, message }: Violation): string {
+  return `${code}: ${message.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, escaped)}`;
+}
+
+function escaped(character: string): string {
+  return `\\x${(character.codePointAt(0) ?? 0).toString(16).padStart(2, '0')}`;
 }
 
 /** Names come from the message: nothing in them may move a terminal's cursor. */
 function printable(text: string): string {
-  return text.replace(/[^\x20-\x7e]/g, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`);
+  return text.replace(/[^\x20-\x7e]/g, escaped);
 }
 
 function verdictText({ file, explanation, violations }: Verdict): string {
@@ -99,7 +108,7 @@ function verdictText({ file, explanation, violations }: Verdict): string {
   const lines = [
     `${file}: ${violations.length === 0 ? 'admitted' : `refused, ${violations.length} reason${violations.length === 1 ? '' : 's'}`}`,
     ...table(headers.map(headerLine)),
-    ...rest.map(({ code, message }) => `  ${code}: ${message}`),
+    ...rest.map((violation) => `  ${reasonLine(violation)}`),
     `  ${usage.allowlisted} of ${limits.allowlisted} allowlisted headers, ${usage.bytes} of ${limits.totalBytes} bytes`,
   ];
   return `${lines.join('\n')}\n`;

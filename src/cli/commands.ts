@@ -20,9 +20,17 @@ export const commands = {
     summary: 'Make, list and revoke tokens',
     load: async () => (await import('./token.ts')).tokenCommands,
   },
+  suppression: {
+    summary: 'Look at and change the addresses that an account does not send to',
+    load: async () => (await import('./suppression.ts')).suppressionCommands,
+  },
   dkim: {
     summary: 'Make signing keys and print their DNS records',
     load: async () => (await import('./dkim.ts')).dkimCommands,
+  },
+  domain: {
+    summary: 'Print the DNS records of sending domains, and check them',
+    load: async () => (await import('./domain.ts')).domainCommands,
   },
   config: {
     summary: 'Check the configuration, or show what it comes to',

@@ -27,9 +27,14 @@ function iso(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
+/** Text of a client or a next hop without what would steer the terminal. */
+function printable(text: string): string {
+  return text.replaceAll(/[\0-\x1f\x7f-\x9f]/g, '?');
+}
+
 function replyText({ lastReply, lastHost }: SpooledRecipient): string {
   if (!lastReply) return '';
-  const words = lastReply.text.replaceAll('\n', ' / ');
+  const words = printable(lastReply.text.replaceAll('\n', ' / '));
   return `${lastHost ?? 'Postern'} said ${lastReply.code} ${lastReply.enhanced ?? ''} ${words}`.replace(/ {2,}/g, ' ');
 }
 
@@ -79,7 +84,7 @@ const list = defineCommand({
     if (state !== undefined && state !== 'queued' && state !== 'failed')
       throw new UsageError(`--state wants queued or failed, got "${state}"`);
     const limit = Number(options.limit ?? 100);
-    if (!Number.isInteger(limit) || limit < 1)
+    if (!Number.isSafeInteger(limit) || limit < 1)
       throw new UsageError(`--limit wants a whole number from 1, got "${options.limit}"`);
     return withSpool(options.config, io, async (spool) => {
       const items = await spool.list({
@@ -127,7 +132,7 @@ const show = defineCommand({
       const { entry } = item;
       io.stdout.write(itemLines(item));
       io.stdout.write(
-        `  Message-ID ${entry.messageId}${entry.clientMessageId ? `, the client's was ${entry.clientMessageId}` : ''}\n`,
+        `  Message-ID ${entry.messageId}${entry.clientMessageId ? `, the client's was ${printable(entry.clientMessageId)}` : ''}\n`,
       );
       io.stdout.write(`  leaves with MAIL FROM:<${entry.reversePath}>, is given up ${iso(entry.expiresAt)}\n`);
       if (octets) io.stdout.write(`\n${octets.head.toString('utf8')}`);

@@ -50,6 +50,9 @@ function banner(config: Config, gateway: Gateway, token: DevelopmentToken | unde
 
 /** Opens everything and stays until a signal; what could not be opened is closed again. */
 async function serve(config: Config, io: CommandIo, log: Logger): Promise<void> {
+  // From the first moment on: one that comes while everything is opened ends it as soon as it is. Without a handler the
+  // first process of a container would not even hear it.
+  const signalled = untilSignal();
   const database = openDatabase(config.database.file);
   const parts = { env: io.env, database, clock: systemClock };
   let gateway: Gateway;
@@ -65,7 +68,6 @@ async function serve(config: Config, io: CommandIo, log: Logger): Promise<void> 
     if (database.isOpen) database.close();
     throw error;
   }
-  const signalled = untilSignal();
   log.info({ listeners: gateway.listening, dataDir: config.dataDir }, 'listening');
   const text = banner(config, gateway, token);
   if (text !== undefined) io.stderr.write(text);
@@ -91,7 +93,10 @@ lists it all. SIGTERM stops accepting, finishes what is in flight and exits 0.`,
     'POSTERN_RELAY=smtp://127.0.0.1:1025 postern serve',
     'postern serve --config /etc/postern/postern.yaml',
   ],
-  exitCodes: { 1: 'a listener or the database could not be opened', 78: 'the configuration is wrong' },
+  exitCodes: {
+    1: 'the database could not be opened, or something unexpected happened',
+    78: 'the configuration is wrong, or a listener cannot be bound',
+  },
   run: async ({ options }, io) => {
     const config = configFor(io, options.config);
     const { log, flush } = openLog(config.log.level);

@@ -1,43 +1,25 @@
 // `postern token`: makes, lists and revokes the tokens of the store; a running server sees it at once (D93, D94).
 
-import type { Account } from '../accounts/account.ts';
+import { type Account, isScope, type Scope } from '../accounts/account.ts';
 import {
   accountMigrations,
   createToken,
   isLive,
   listTokens,
   revokeToken,
+  scopesInForce,
   type TokenRecord,
 } from '../accounts/tokens.ts';
 import { systemClock } from '../base/clock.ts';
 import { closest } from '../base/closest.ts';
-import { type DatabaseSync, migrate, openDatabase } from '../base/database.ts';
+import { type DatabaseSync, migrate } from '../base/database.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
+import { chooseAccount, isoTime, withDatabase } from './choose-account.ts';
 import { type CommandIo, configOption, defineCommand, table } from './command.ts';
 import { defineGroup } from './command-table.ts';
 import { configExitCode, configFor } from './load-config.ts';
-
-const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
-
-/** Reads a span of time: `30d`, `12h`, `90m`; at most 100 years. @returns milliseconds @throws UsageError */
-export function parseSpan(text: string): number {
-  const [, count, unit] = /^([1-9]\d{0,8})([smhdw])$/.exec(text) ?? [];
-  const factor = Object.entries(unitMs).find(([name]) => name === unit)?.[1];
-  const span = Number(count) * (factor ?? Number.NaN);
-  if (span <= 36_500 * unitMs.d) return span;
-  throw new UsageError(`--expires: got "${text}", want a span such as 30d, 12h or 90m`);
-}
-
-function chooseAccount(config: Config, reference: string): Account {
-  const found = config.accounts.find(({ id, name }) => name === reference || id === reference.toLowerCase());
-  if (found) return found;
-  const names = config.accounts.map(({ name }) => name);
-  const near = closest(reference, names);
-  throw new UsageError(
-    `--account: no account "${reference}"; ${near ? `did you mean "${near}"?` : `there are ${names.join(', ')}`}`,
-  );
-}
+import { parseSpan } from './span.ts';
 
 function chooseCredential(account: Account, name: string): string {
   if (account.credentials.has(name)) return name;
@@ -48,18 +30,20 @@ function chooseCredential(account: Account, name: string): string {
   );
 }
 
-/** Opens the database, hands it to the work, closes it. */
-function withDatabase<T>(config: Config, work: (database: DatabaseSync) => T): T {
-  const database = openDatabase(config.database.file);
-  try {
-    migrate(database, accountMigrations);
-    return work(database);
-  } finally {
-    database.close();
-  }
+/** Reads `email:send,email:suppressions`: scopes that the credential has. @throws UsageError */
+function chooseScopes(account: Account, credential: string, text: string): Scope[] {
+  const own = [...(account.credentials.get(credential)?.scopes ?? [])];
+  const names = [...new Set(text.split(/[\s,]+/).filter((name) => name !== ''))];
+  const wrong = names.find((name) => !own.some((scope) => scope === name));
+  if (names.length > 0 && wrong === undefined) return names.filter(isScope);
+  throw new UsageError(
+    `--scopes: ${wrong === undefined ? 'got none' : `credential "${credential}" has no scope "${wrong}"`}; it has ${own.join(', ')}`,
+  );
 }
 
-const time = (ms: number | undefined) => (ms === undefined ? null : new Date(ms).toISOString());
+function scopesNow(config: Config, { account, credential, scopes }: TokenRecord): readonly Scope[] {
+  return scopesInForce(config.accounts.find(({ id }) => id === account)?.credentials.get(credential), scopes);
+}
 
 function jsonOf(config: Config, record: TokenRecord) {
   const { id, account, credential, lastFour, label, createdAt, expiresAt, revokedAt } = record;
@@ -69,11 +53,19 @@ function jsonOf(config: Config, record: TokenRecord) {
     credential,
     last_four: lastFour,
     label,
-    created_at: time(createdAt),
-    expires_at: time(expiresAt),
-    revoked_at: time(revokedAt),
+    scopes: scopesNow(config, record),
+    created_at: isoTime(createdAt),
+    expires_at: isoTime(expiresAt),
+    revoked_at: isoTime(revokedAt),
     live: isLive(record, systemClock.now()),
   };
+}
+
+function withTokens<T>(config: Config, work: (database: DatabaseSync) => T): Promise<T> {
+  return withDatabase(config, (database) => {
+    migrate(database, accountMigrations);
+    return work(database);
+  });
 }
 
 function writeJson(io: CommandIo, value: unknown): void {
@@ -95,15 +87,17 @@ const create = defineCommand({
     credential: { value: 'C', summary: 'name of its credential (required)' },
     expires: { value: 'SPAN', summary: 'how long it counts, such as 30d, 12h, 90m (default: until it is revoked)' },
     label: { value: 'TEXT', summary: 'what it is for, shown by token list' },
+    scopes: { value: 'LIST', summary: "some of the credential's scopes, by commas (default: all of them)" },
     ...jsonOption,
     ...configOption,
   },
   examples: [
     'postern token create --account dev --credential default',
     'postern token create --account dev --credential cron --expires 30d --label "backup host"',
+    'postern token create --account dev --credential default --scopes email:send,email:suppressions',
   ],
   exitCodes: configExitCode,
-  run({ options }, io) {
+  async run({ options }, io) {
     const { account: reference, credential: name, expires, label } = options;
     if (reference === undefined || name === undefined) {
       throw new UsageError('postern token create: want --account A and --credential C');
@@ -112,21 +106,23 @@ const create = defineCommand({
     const expiry = expires === undefined ? {} : { expiresAt: createdAt + parseSpan(expires) };
     const config = configFor(io, options.config);
     const account = chooseAccount(config, reference);
+    const credential = chooseCredential(account, name);
     const wanted = {
       account: account.id,
-      credential: chooseCredential(account, name),
+      credential,
+      ...(options.scopes === undefined ? {} : { scopes: chooseScopes(account, credential, options.scopes) }),
       createdAt,
       ...expiry,
       label: label ?? '',
     };
-    const { record, token } = withDatabase(config, (database) => createToken(database, wanted));
+    const { record, token } = await withTokens(config, (database) => createToken(database, wanted));
     if (options.json) writeJson(io, { token, ...jsonOf(config, record) });
     else io.stdout.write(`${token}\n`);
     if (!options.json) {
-      const until = record.expiresAt === undefined ? 'until it is revoked' : `until ${time(record.expiresAt)}`;
+      const until = record.expiresAt === undefined ? 'until it is revoked' : `until ${isoTime(record.expiresAt)}`;
       io.stderr.write(`Token ${record.id} of ${account.name}/${record.credential}, ${until}. It is not shown again.\n`);
     }
-    return Promise.resolve(0);
+    return 0;
   },
 });
 
@@ -150,32 +146,32 @@ const list = defineCommand({
   },
   examples: ['postern token list', 'postern token list --account dev --all --json'],
   exitCodes: configExitCode,
-  run({ options }, io) {
+  async run({ options }, io) {
     const config = configFor(io, options.config);
     const account = options.account === undefined ? undefined : chooseAccount(config, options.account).id;
     const now = systemClock.now();
-    const records = withDatabase(config, (database) => listTokens(database, account)).filter(
-      (record) => options.all === true || isLive(record, now),
-    );
+    const every = await withTokens(config, (database) => listTokens(database, account));
+    const records = every.filter((record) => options.all === true || isLive(record, now));
     if (options.json) {
       writeJson(
         io,
         records.map((record) => jsonOf(config, record)),
       );
-      return Promise.resolve(0);
+      return 0;
     }
     if (records.length === 0) io.stderr.write('No tokens.\n');
     const rows = records.map((record): [string, string] => {
       const { account: name } = jsonOf(config, record);
-      const until = record.expiresAt === undefined ? '' : `, expires ${time(record.expiresAt)}`;
+      const until = record.expiresAt === undefined ? '' : `, expires ${isoTime(record.expiresAt)}`;
+      const only = record.scopes ? `, only ${scopesNow(config, record).join(', ')}` : '';
       const label = record.label === '' ? '' : `  ${record.label}`;
       return [
         record.id,
-        `${name}/${record.credential}  ...${record.lastFour}  ${stateOf(record, now)}, made ${time(record.createdAt)}${until}${label}`,
+        `${name}/${record.credential}  ...${record.lastFour}  ${stateOf(record, now)}, made ${isoTime(record.createdAt)}${until}${only}${label}`,
       ];
     });
     for (const line of table(rows)) io.stdout.write(`${line.trimStart()}\n`);
-    return Promise.resolve(0);
+    return 0;
   },
 });
 
@@ -188,19 +184,19 @@ const revoke = defineCommand({
   options: configOption,
   examples: ['postern token revoke 0123456789abcdef'],
   exitCodes: { 1: 'there is no such token', ...configExitCode },
-  run({ options, args: [id = ''] }, io) {
+  async run({ options, args: [id = ''] }, io) {
     const config = configFor(io, options.config);
     const now = systemClock.now();
-    const record = withDatabase(config, (database) => revokeToken(database, { id, now }));
+    const record = await withTokens(config, (database) => revokeToken(database, { id, now }));
     if (!record) {
       io.stderr.write(`No token "${id}"; postern token list tells the ids.\n`);
-      return Promise.resolve(1);
+      return 1;
     }
-    const before = record.revokedAt === now ? '' : ` before, at ${time(record.revokedAt)}`;
+    const before = record.revokedAt === now ? '' : ` before, at ${isoTime(record.revokedAt)}`;
     io.stdout.write(
       `Token ${record.id} of ${jsonOf(config, record).account}/${record.credential} is revoked${before}.\n`,
     );
-    return Promise.resolve(0);
+    return 0;
   },
 });
 

@@ -1,6 +1,7 @@
 // The MIME tree of a message handed over as parts (D21): text and HTML as alternatives, inline attachments related to the
 // HTML, attachments mixed. nodemailer composes the octets; the message's own header fields are ours.
 
+import { createHash } from 'node:crypto';
 import MimeNode from 'nodemailer/lib/mime-node';
 import { parseContentType } from '../mail/content-type.ts';
 import { readMessage } from '../mail/header-reader.ts';
@@ -15,7 +16,7 @@ export type BodyParts = Extract<SubmissionBody, { readonly kind: 'parts' }>;
 
 /** A composed body with what its header section says of it. */
 export interface ComposedParts {
-  /** CRLF throughout, ends with CRLF. 7-bit, but for attached messages, which are as they were given. */
+  /** Ends with CRLF. CRLF throughout and 7-bit, but for attached messages, which are as they were given. */
   readonly body: Buffer;
   readonly top: Required<TopLevel>;
 }
@@ -23,10 +24,10 @@ export interface ComposedParts {
 const token = /^[A-Za-z0-9!#$&^_.+-]{1,127}$/;
 const printable = /^[ -~]*$/;
 
-/** What is wrong with the attachments: a media type that is none, or one that cannot be attached, a Content-ID that is none. */
+/** What is wrong with the attachments: a media type or a Content-ID that is none, or what cannot be attached. */
 export function attachmentViolations(attachments: readonly Attachment[]): readonly Violation[] {
   const violations: Violation[] = [];
-  attachments.forEach(({ contentType, contentId }, index) => {
+  attachments.forEach(({ content, contentType, contentId }, index) => {
     const pointer = `/attachments/${index}`;
     const { type, subtype } = parseContentType(contentType);
     if (!printable.test(contentType) || !token.test(type) || !token.test(subtype)) {
@@ -35,6 +36,11 @@ export function attachmentViolations(attachments: readonly Attachment[]): readon
     } else if (type === 'multipart') {
       const message = `${type}/${subtype} cannot be attached: only a message has parts (RFC 2045 §6.4)`;
       violations.push({ code: 'E_VALIDATION_ERROR', message, pointer: `${pointer}/type` });
+    }
+    if (type === 'message' && content.includes(0)) {
+      // D11: a message is attached as it is, and no hop takes NUL.
+      const message = 'The attached message holds a NUL octet: encode binary data as base64';
+      violations.push({ code: 'E_VALIDATION_ERROR', message, pointer: `${pointer}/content` });
     }
     if (contentId !== undefined && !/^[!-;=?-~]{1,900}$/.test(bareId(contentId))) {
       const message = `${JSON.stringify(contentId.slice(0, 100))} is no Content-ID such as logo@example.com`;
@@ -53,20 +59,84 @@ function bareId(contentId: string): string {
  * @param boundary what makes the boundaries of this message unlike any text in it: a random id
  */
 export async function composeParts(parts: BodyParts, boundary: string): Promise<ComposedParts> {
-  const root = treeOf(parts, {
-    baseBoundary: boundary,
-    newline: 'win',
-    // The content is in memory, always: no content may make nodemailer open a file or a URL.
-    disableFileAccess: true,
-    disableUrlAccess: true,
-  });
-  const { fields, body } = readMessage(await root.build());
+  const large: Placeholder[] = [];
+  const root = treeOf(
+    { ...parts, attachments: setAside(parts.attachments, boundary, large) },
+    {
+      baseBoundary: boundary,
+      newline: 'win',
+      // The content is in memory, always: no content may make nodemailer open a file or a URL.
+      disableFileAccess: true,
+      disableUrlAccess: true,
+    },
+  );
+  const { fields, body } = readMessage(fillIn(await root.build(), large));
   const value = (name: string): string => {
     const field = fields.find((field) => field.name.toLowerCase() === name);
     return field ? readRaw(field.rawBytes, 'utf-8') : '';
   };
   const transferEncoding = value('content-transfer-encoding') || '7bit';
   return { body: endWithCrlf(body), top: { contentType: value('content-type'), transferEncoding } };
+}
+
+/** A large attachment and the text that stands in its place while nodemailer composes. */
+interface Placeholder {
+  /** As it is in the composed octets: one line of base64. */
+  readonly written: string;
+  readonly content: Buffer;
+}
+
+/** Content above this is filled in afterwards: nodemailer would copy it at every step of its encoding. */
+const largeOctets = 65_536;
+/** RFC 2045 §6.8: 57 octets make a line of 76 characters. */
+const lineOctets = 57;
+
+function encodedLength({ length }: Buffer): number {
+  return Math.ceil(length / 3) * 4 + (Math.ceil(length / lineOctets) - 1) * 2;
+}
+
+/** Writes base64 in lines; gives the index behind it. */
+function writeBase64(target: Buffer, at: number, content: Buffer): number {
+  let end = at;
+  for (let start = 0; start < content.length; start += lineOctets) {
+    if (start > 0) end += target.write('\r\n', end, 'latin1');
+    end += target.write(content.toString('base64', start, Math.min(start + lineOctets, content.length)), end, 'latin1');
+  }
+  return end;
+}
+
+/** Replaces large contents by their placeholders. The boundary is unlike any text, and so are these. */
+function setAside(attachments: readonly Attachment[], boundary: string, large: Placeholder[]): readonly Attachment[] {
+  return attachments.map((attachment, index) => {
+    // A message is not encoded (RFC 2046 §5.2.1).
+    if (attachment.content.length <= largeOctets || /^message\//i.test(attachment.contentType)) return attachment;
+    const content = createHash('sha256').update(`${boundary} ${index}`).digest();
+    large.push({ written: content.toString('base64'), content: attachment.content });
+    return { ...attachment, content };
+  });
+}
+
+/** Puts large attachments where they belong; each is written once, into the octets that leave. */
+function fillIn(composed: Buffer, large: readonly Placeholder[]): Buffer {
+  if (large.length === 0) return composed;
+  const growth = large.reduce((sum, { content, written }) => sum + encodedLength(content) - written.length, 0);
+  const whole = Buffer.allocUnsafeSlow(composed.length + growth);
+  let from = 0;
+  let to = 0;
+  // Inline ones stand before the others, whatever order they were given in.
+  const places = large.map(({ content, written }) => ({
+    content,
+    written,
+    at: composed.indexOf(written, 0, 'latin1'),
+  }));
+  for (const { content, written, at } of places.sort((one, other) => one.at - other.at)) {
+    if (at < from) throw new Error('A large attachment has no place in the composed message');
+    to += composed.copy(whole, to, from, at);
+    to = writeBase64(whole, to, content);
+    from = at + written.length;
+  }
+  composed.copy(whole, to, from);
+  return whole;
 }
 
 /** Adds a node to a parent, or makes it the root. */
@@ -97,8 +167,12 @@ function under(parent: MimeNode): Place {
   return (contentType) => parent.createChild(contentType);
 }
 
+const lineEnd = /\r\n?|\n/g;
+
 function addText(place: Place, content: { readonly type: 'plain' | 'html'; readonly text: string }): MimeNode {
-  return place(`text/${content.type}; charset=utf-8`).setContent(content.text.toWellFormed());
+  // RFC 2046 §4.1.1: a line break of text is CRLF; nodemailer would let a bare CR pass (D11).
+  const text = content.text.toWellFormed().replace(lineEnd, '\r\n');
+  return place(`text/${content.type}; charset=utf-8`).setContent(text);
 }
 
 function addHtml(place: Place, html: string, related: readonly Attachment[]): MimeNode {

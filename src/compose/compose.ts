@@ -156,7 +156,7 @@ function mimeField(
   name: string,
   value: { readonly value: string | undefined; readonly given: CheckedField | undefined; readonly fallback: string },
 ): MessageField {
-  if (value.value !== undefined) return { name, line: writeField(name, value.value) };
+  if (value.value !== undefined) return { name, line: writeField(name, value.value, fieldKind(name)) };
   if (!value.given) return { name, line: writeField(name, value.fallback) };
   return asGiven(name, value.given);
 }

@@ -39,7 +39,8 @@ async function planParts(parts: BodyParts, { via, yieldNow }: PlanContext): Prom
   if (violations.length > 0) return { ok: false, violations };
   const { body, top } = await composeParts(parts, via.sessionId);
   const facts = await scanBody(body, yieldNow);
-  const result = await planOctets(body, { top, facts, via, yieldNow });
+  const lines = facts.bareCr || facts.bareLf ? await repairLineEndings(body, yieldNow) : body;
+  const result = await planOctets(lines, { top, facts, via, yieldNow });
   return result.ok ? { ok: true, plan: { ...top, ...result.plan } } : result;
 }
 

@@ -221,10 +221,16 @@ function withCharset(repair: Repair, part: MimePart): string | undefined {
   const content = repair.body.subarray(part.start, part.end);
   const charset = isUtf8(content) ? 'utf-8' : repair.legacyCharset;
   if (!part.typeDeclared || part.contentType.subtype === '') return `text/plain; charset=${charset}`;
-  const value = contentTypeValue(repair, part);
+  const value = withType(contentTypeValue(repair, part));
   const given = readParameters(value).find(({ name }) => /^charset(?:\*|$)/i.test(name));
   if (given) return `${value.slice(0, given.start)}charset=${charset}${value.slice(given.end)}`;
   return `${value.replace(/[;\s]{1,100}$/, '')}; charset=${charset}`;
+}
+
+/** A value that begins without a type, as mailers with an empty setting write it, is text/plain (RFC 2045 §5.2). */
+function withType(value: string): string {
+  if (/^[^;]*\//.test(value)) return value;
+  return ['text/plain', ...readParameters(value).map(({ start, end }) => value.slice(start, end))].join('; ');
 }
 
 /** The part's Content-Type value in one line. */

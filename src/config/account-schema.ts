@@ -1,6 +1,7 @@
 // The accounts' part of the schema: mail, edge and proxy keys are one list (D50, D65, D85, D93, D99).
 
 import { Type } from 'typebox';
+import { scopes } from '../accounts/account.ts';
 import * as value from './value-types.ts';
 
 const { Optional } = Type;
@@ -18,15 +19,7 @@ const sendingDomain = value.object({
   dkim: Optional(dkimKeys),
 });
 
-const scope = value.choice(
-  'email:send',
-  'email:suppressions',
-  'proxy:read',
-  'proxy:edit',
-  'edge:edit',
-  'ip_prefixes:read',
-  'admin',
-);
+const scope = value.choice(...scopes);
 
 const credential = value.object(
   {

@@ -1,7 +1,7 @@
 // What an absent key means (D42, D42a, D95, D99).
 
+import { scopes } from '../accounts/account.ts';
 import type { CredentialEntry, FileContents } from './schema.ts';
-import { everyScope } from './settings.ts';
 
 /** The contents with every section there; `development` alone may be absent, since its absence has a meaning (D95). */
 export type CompleteContents = Required<Omit<FileContents, 'development'>> & Pick<FileContents, 'development'>;
@@ -82,7 +82,7 @@ const listeners = [
 const developmentCredential: CredentialEntry = {
   name: development.credential,
   tokenEnv: 'POSTERN_TOKEN',
-  scopes: [...everyScope],
+  scopes: [...scopes],
 };
 
 const accounts: NonNullable<FileContents['accounts']> = [

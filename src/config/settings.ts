@@ -1,6 +1,6 @@
 // The configuration as the parts of the gateway read it: each part its slice, defaults filled in, paths absolute.
 
-import type { Account, DkimKeyName, Scope } from '../accounts/account.ts';
+import type { Account, DkimKeyName } from '../accounts/account.ts';
 import type { LogLevel } from '../base/log.ts';
 import type { DeliverySettings } from '../deliver/settings.ts';
 import type { RestLimits } from '../ingress/rest/settings.ts';
@@ -96,14 +96,3 @@ export interface Config {
   /** What is allowed but hardly meant; one line each. */
   readonly warnings: readonly string[];
 }
-
-/** Every scope (D85): what the development token may do. */
-export const everyScope = [
-  'email:send',
-  'email:suppressions',
-  'proxy:read',
-  'proxy:edit',
-  'edge:edit',
-  'ip_prefixes:read',
-  'admin',
-] as const satisfies readonly Scope[];

@@ -4,6 +4,7 @@
 import { mkdir, open, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorCode, errorMessage } from '../base/errors.ts';
+import { syncFolder } from '../base/sync-folder.ts';
 import { headFor, type Task } from './job.ts';
 import type { Lane, LaneEvents } from './lane.ts';
 import type { CaptureRoute } from './settings.ts';
@@ -12,15 +13,6 @@ import type { TaskQueue } from './task-queue.ts';
 
 /** Files written at once. */
 const writers = 16;
-
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
 
 /** A Maildir. */
 export class Maildir {

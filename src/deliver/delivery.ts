@@ -31,6 +31,8 @@ const claimLimit = 256;
 const lowWater = 512;
 /** With more messages than this in hand, what comes from the pipeline is left to the spool. */
 const highWater = 10_000;
+/** With more recipients than this in hand, too: each costs memory, and a write when it is given back at the end. */
+const highWaterRecipients = 50_000;
 /** Octets of accepted messages kept until they are delivered. */
 const defaultContentBytes = 64 * 1024 * 1024;
 /** Octets of messages read back from the spool, for each route. */
@@ -100,6 +102,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
   readonly #releases = new Set<Promise<void>>();
   #inHand = 0;
   #claimed = 0;
+  #recipientsInHand = 0;
   #timer: NodeJS.Timeout | undefined;
   #polling: Promise<void> | undefined;
   #mayHaveMore = false;
@@ -120,11 +123,12 @@ class DeliveryRunner implements Delivery, LaneEvents {
     const { head, body, ...meta } = entry;
     const size = head.length + body.length;
     const addresses = entry.recipients.length === 1 ? entry.recipients : [...new Set(entry.recipients)];
-    if (this.#isDraining || this.#inHand >= highWater) {
+    if (this.#isDraining || this.#inHand >= highWater || this.#recipientsInHand >= highWaterRecipients) {
       this.#release(meta.id, addresses);
       return;
     }
-    const job = newJob({ entry: meta, size, isClaimed: false, claimUntil: entry.acceptedAt + leaseMilliseconds });
+    const claimUntil = entry.acceptedAt + leaseMilliseconds;
+    const job = newJob({ entry: meta, size, recipientCount: addresses.length, isClaimed: false, claimUntil });
     if (this.#freshBudget.tryReserve(size)) {
       job.room = this.#freshBudget;
       job.content = { head, body };
@@ -250,6 +254,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
       }
     }
     this.#inHand += 1;
+    this.#recipientsInHand += job.recipientCount;
     if (job.isClaimed) this.#claimed += 1;
     // All are counted before the first is begun: it may end at once.
     job.openTasks = tasks.length;
@@ -293,6 +298,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
     job.openTasks -= 1;
     if (job.openTasks > 0) return;
     this.#inHand -= 1;
+    this.#recipientsInHand -= job.recipientCount;
     if (job.isClaimed) this.#claimed -= 1;
     job.content = undefined;
     if (job.room) {
@@ -301,7 +307,11 @@ class DeliveryRunner implements Delivery, LaneEvents {
       for (const lane of this.#lanes.values()) lane.queue.fill();
     }
     if (this.#inHand === 0) this.#onEmpty();
-    if (this.#mayHaveMore && this.#claimed < lowWater) this.#poll();
+    if (this.#mayHaveMore && this.#mayClaim) this.#poll();
+  }
+
+  get #mayClaim(): boolean {
+    return this.#claimed < lowWater && this.#recipientsInHand < highWaterRecipients;
   }
 
   #poll(): void {
@@ -314,13 +324,13 @@ class DeliveryRunner implements Delivery, LaneEvents {
   async #claim(): Promise<void> {
     try {
       do {
-        if (this.#claimed >= lowWater) return;
+        if (!this.#mayClaim) return;
         const now = this.#parts.clock.now();
         const claimUntil = now + leaseMilliseconds;
         const messages = await this.#parts.spool.claimDue({ now, limit: claimLimit, claimUntil });
         this.#mayHaveMore = messages.length === claimLimit;
         for (const { entry, size, due } of messages)
-          this.#take(newJob({ entry, size, isClaimed: true, claimUntil }), due);
+          this.#take(newJob({ entry, size, recipientCount: due.length, isClaimed: true, claimUntil }), due);
       } while (this.#mayHaveMore && !this.#isDraining);
     } catch (thrown) {
       this.#mayHaveMore = false;

@@ -24,6 +24,8 @@ export interface Job {
   readonly entry: JobEntry;
   /** Octets of head and body. */
   readonly size: number;
+  /** How many of its recipients are in hand. */
+  readonly recipientCount: number;
   /** Claimed from the spool, not handed over by the pipeline. */
   readonly isClaimed: boolean;
   /** When the claim on its recipients runs out, milliseconds since 1970. */
@@ -47,7 +49,7 @@ export interface Task {
 }
 
 /** A message newly in hand. */
-export function newJob(message: Pick<Job, 'entry' | 'size' | 'isClaimed' | 'claimUntil'>): Job {
+export function newJob(message: Pick<Job, 'entry' | 'size' | 'recipientCount' | 'isClaimed' | 'claimUntil'>): Job {
   return { ...message, openTasks: 0, content: undefined, room: undefined, loading: undefined };
 }
 

@@ -20,6 +20,14 @@ function codeOf(line: string): number {
   return isCode ? hundreds * 100 + tens * 10 + ones : 0;
 }
 
+/** Controls in a next hop's words would steer the terminal that the queue or the log is shown on. */
+const controls = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
+
+/** Words as they are kept: line ends stay, other controls do not. */
+function wordsOf(lines: readonly string[]): string {
+  return decoded(lines.join('\n')).replace(controls, '?').slice(0, maxTextLength);
+}
+
 /** Words beyond ASCII are UTF-8 where they can be (RFC 6531 §3.7.4.2). */
 function decoded(latin1: string): string {
   for (let index = 0; index < latin1.length; index += 1) {
@@ -36,14 +44,14 @@ export function replyOf(code: number, lines: readonly string[]): SmtpReply {
   const enhanced = enhancedStatus.exec(lines[0] ?? '')?.[1];
   // RFC 2034 §4: the class repeats the code's first digit; anything else is text.
   if (enhanced === undefined || enhanced.charCodeAt(0) - zero !== Math.floor(code / 100)) {
-    return { code, text: decoded(lines.join('\n')).slice(0, maxTextLength) };
+    return { code, text: wordsOf(lines) };
   }
   const words = lines.map((line) =>
     line.startsWith(enhanced) && (line.length === enhanced.length || line[enhanced.length] === ' ')
       ? line.slice(enhanced.length + 1)
       : line,
   );
-  return { code, enhanced, text: decoded(words.join('\n')).slice(0, maxTextLength) };
+  return { code, enhanced, text: wordsOf(words) };
 }
 
 /** Collects octets and gives replies. */
@@ -93,7 +101,7 @@ export class ReplyReader {
     const code = codeOf(line);
     const mark = line[3] ?? ' ';
     if (code === 0 || (mark !== ' ' && mark !== '-') || (this.#lines.length > 0 && code !== this.#code)) {
-      this.#fault = `Not a reply: "${line.slice(0, 100)}"`;
+      this.#fault = `Not a reply: "${wordsOf([line.slice(0, 100)])}"`;
       return undefined;
     }
     if (this.#octets > maxReplyOctets || line.length > maxLineOctets) {

@@ -201,9 +201,13 @@ export class Transaction {
   }
 }
 
-/** RFC 5321 §4.5.3.1.10: 552 to RCPT means too many recipients for one transaction, as 452 does: temporary. */
+/**
+ * RFC 5321 §4.5.3.1.10: 552 to RCPT means too many recipients for one transaction, as 452 does: temporary. A next hop
+ * that says otherwise by its enhanced status (5.2.2, mailbox full) is believed.
+ */
 function rcptResult(reply: SmtpReply): RecipientResult {
-  return reply.code === 552 ? { kind: 'deferred', reply } : resultOf(reply);
+  const tooMany = reply.code === 552 && (reply.enhanced === undefined || reply.enhanced.endsWith('.5.3'));
+  return tooMany ? { kind: 'deferred', reply } : resultOf(reply);
 }
 
 function unexpected(command: string, reply: SmtpReply): NextStep {

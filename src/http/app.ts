@@ -207,6 +207,7 @@ function createListener(parts: HttpAppParts, toFastify: Listener): Server {
     },
     handle,
   );
+  watchConnections(server);
   // RFC 9110 §10.1.1: a body is asked for only once it is wanted, by the route that takes it.
   server.on('checkContinue', handle);
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
@@ -216,6 +217,32 @@ function createListener(parts: HttpAppParts, toFastify: Listener): Server {
   });
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => onClientError(error, socket));
   return server;
+}
+
+/** Open connections of a listener, and how many requests each has under way. */
+const requestsUnderWay = new WeakMap<Server, Map<Socket, number>>();
+
+/** How long a request has to be asked in full once the listener closes. */
+const silentGraceMs = 500;
+
+function watchConnections(server: Server): void {
+  const counts = new Map<Socket, number>();
+  requestsUnderWay.set(server, counts);
+  server.on('connection', (socket: Socket) => {
+    counts.set(socket, 0);
+    socket.once('close', () => counts.delete(socket));
+  });
+  server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
+    counts.set(socket, (counts.get(socket) ?? 0) + 1);
+    response.once('close', () => {
+      const count = counts.get(socket);
+      if (count !== undefined) counts.set(socket, count - 1);
+    });
+  });
+}
+
+function closeSilentConnections(server: Server): void {
+  for (const [socket, count] of requestsUnderWay.get(server) ?? []) if (count === 0) socket.destroy();
 }
 
 /** A body nobody wants is thrown away for a while, so that the client can read why, and then cut off. */
@@ -285,8 +312,11 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
     },
     async close(withinMs) {
       const cut = setTimeout(() => server?.closeAllConnections(), withinMs);
+      // A connection that has asked nothing yet, or half a question, is not idle to Node: it would hold the end back.
+      const cutSilent = setTimeout(() => server && closeSilentConnections(server), Math.min(withinMs, silentGraceMs));
       await app.close();
       clearTimeout(cut);
+      clearTimeout(cutSilent);
     },
     authFailures: () => authFailures,
   };

@@ -3,6 +3,7 @@
 // integer-like ones to the front.
 
 import { isUtf8 } from 'node:buffer';
+import { type DecodedText, decodeInPlace } from './json-base64.ts';
 
 /** A JSON value. Objects have no prototype: nothing of a request can reach `Object.prototype`. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject;
@@ -19,6 +20,10 @@ export interface JsonDocument {
   readonly repeated: readonly string[];
   /** JSON pointers of strings that hold a lone surrogate, which is no character; names count with their value's pointer. */
   readonly illFormed: readonly string[];
+  /** What was read; what is decoded lies in it. */
+  readonly octets: Buffer;
+  /** What stood at the pointers that are base64; in `value` such a string is empty. */
+  readonly decoded: ReadonlyMap<string, DecodedText>;
   /** Names and values of the object at `keep` in the order of the text, repeated ones too; empty where there is none. */
   readonly kept: readonly JsonEntry[];
 }
@@ -64,15 +69,16 @@ class Reader {
   readonly repeated: string[] = [];
   readonly illFormed: string[] = [];
   readonly kept: JsonEntry[] = [];
+  readonly decoded = new Map<string, DecodedText>();
   readonly #bytes: Buffer;
-  readonly #keep: string | undefined;
+  readonly #options: JsonOptions;
   #at = 0;
   #depth = 0;
   #values = 0;
 
-  constructor(bytes: Buffer, keep: string | undefined) {
+  constructor(bytes: Buffer, options: JsonOptions) {
     this.#bytes = bytes;
-    this.#keep = keep;
+    this.#options = options;
     // RFC 8259 §8.1: a byte order mark may be ignored.
     if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) this.#at = 3;
   }
@@ -137,7 +143,7 @@ class Reader {
       if (!name.isWellFormed()) this.illFormed.push(place);
       this.#expect(0x3a);
       const value = this.#value(place);
-      if (pointer === this.#keep) this.kept.push({ name, value });
+      if (pointer === this.#options.keepMembers) this.kept.push({ name, value });
       if (name in object) this.repeated.push(place);
       else object[name] = value;
     } while (this.#take(0x2c));
@@ -171,6 +177,10 @@ class Reader {
       }
     }
     this.#at = end + 1;
+    if (pointer !== undefined && this.#options.base64?.test(pointer) === true) {
+      this.decoded.set(pointer, decodeInPlace(bytes, { start, end, escaped }));
+      return '';
+    }
     if (!escaped) return bytes.toString('utf8', start, end);
     const text = unescape(bytes.toString('utf8', start - 1, end + 1));
     if (text === undefined) throw new JsonSyntaxError(`the string at octet ${start - 1} has an unknown escape`);
@@ -207,18 +217,25 @@ function unescape(quoted: string): string | undefined {
   }
 }
 
+/** What is wanted of a document besides its value. */
+export interface JsonOptions {
+  /** The pointer of the object whose members are kept in the order of the text: `/headers`. */
+  readonly keepMembers?: string;
+  /** Strings at these pointers are base64 and are decoded where they stand. */
+  readonly base64?: RegExp;
+}
+
 /**
  * Reads one JSON document. Linear; bounded in depth and in the number of values.
- * @param bytes UTF-8, a byte order mark is ignored
- * @param keep the pointer of the object whose members are kept in the order of the text: `/headers`
+ * @param bytes UTF-8, a byte order mark is ignored; written over where there is base64
  */
-export function readJson(bytes: Buffer, keep?: string): JsonResult {
+export function readJson(bytes: Buffer, options: JsonOptions = {}): JsonResult {
   if (!isUtf8(bytes)) return { ok: false, reason: 'the text is not UTF-8' };
-  const reader = new Reader(bytes, keep);
+  const reader = new Reader(bytes, options);
   try {
     const value = reader.document();
-    const { repeated, illFormed, kept } = reader;
-    return { ok: true, document: { value, repeated, illFormed, kept } };
+    const { repeated, illFormed, kept, decoded } = reader;
+    return { ok: true, document: { value, repeated, illFormed, kept, decoded, octets: bytes } };
   } catch (error) {
     if (error instanceof JsonSyntaxError) return { ok: false, reason: error.message };
     throw error;

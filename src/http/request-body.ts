@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type Fault, Refusal } from './envelope.ts';
-import { type JsonDocument, readJson } from './json-reader.ts';
+import { type JsonDocument, type JsonOptions, readJson } from './json-reader.ts';
 
 /** Why nothing more of a body is wanted. */
 function tooLarge(limit: number): Refusal {
@@ -80,11 +80,9 @@ export function documentFaults(document: JsonDocument): Fault[] {
 }
 
 /** What a route says of its body. */
-export interface BodyOptions {
+export interface BodyOptions extends JsonOptions {
   /** Octets; the app's own limit where absent. */
   readonly bodyBytes?: number;
-  /** The pointer of the object whose members are kept in order: `/headers` (D5). */
-  readonly keepMembers?: string;
   /** The handler judges repeated names and the schema's verdict itself (`attachValidation` goes with it). */
   readonly ownBodyFaults?: boolean;
   /** The handler wants to know one body from another: a SHA-256 of the octets in `request.bodyDigest`. */
@@ -105,17 +103,17 @@ export function readBodies(app: FastifyInstance, defaultBytes: number): void {
     const length = header === undefined ? undefined : Number(header);
     if (length === 0) return undefined;
     const octets = await collect(payload, { limit, length });
-    const { keepMembers, digestBody } = request.routeOptions.config;
-    const read = readJson(octets, keepMembers);
+    const { digestBody } = request.routeOptions.config;
+    if (digestBody === true && request.headers['idempotency-key'] !== undefined) {
+      request.bodyDigest = hash('sha256', octets, 'hex');
+    }
+    const read = readJson(octets, request.routeOptions.config);
     if (!read.ok) {
       throw new Refusal([
         { token: 'E_VALIDATION_ERROR', message: `The body is no JSON that can be read: ${read.reason}` },
       ]);
     }
     request.document = read.document;
-    if (digestBody === true && request.headers['idempotency-key'] !== undefined) {
-      request.bodyDigest = hash('sha256', octets, 'hex');
-    }
     request.bodyOctets = octets.length;
     return read.document.value;
   });

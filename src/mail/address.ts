@@ -43,9 +43,9 @@ class AddressSyntaxError extends Error {}
 
 // Everything that may stand in an atom: RFC 5322's atext, its dots, and any non-ASCII character (RFC 6532 §3.2).
 const atom = /[^\s()<>[\]:;@\\,"]+/y;
-// Mailers leave characters in the encoded-word of a phrase that RFC 2047 §5 (3) wants encoded; brackets and quotes are
-// never taken in, so that nothing that looks like an address can hide.
-const looseWord = /=\?[^?\s<>"\\]+\?[bq]\?[^?\s<>"\\]*\?=/iy;
+// Mailers leave characters in the encoded-word of a phrase that RFC 2047 §5 (3) wants encoded; brackets, quotes and @
+// are never taken in, so that nothing that a stricter reader takes for an address can hide (`=?utf-8?q?a@b.example,?=`).
+const looseWord = /=\?[^?\s<>"\\@]+\?[bq]\?[^?\s<>"\\@]*\?=/iy;
 const blanks = /[ \t\r\n]+/y;
 
 const backslash = 0x5c;

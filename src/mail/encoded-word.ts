@@ -1,6 +1,8 @@
 // Encoded-words, writing side (RFC 2047): UTF-8, B or Q whichever is shorter, never splitting a character, at most 75
 // octets each (§2).
 
+import { decodeWords } from './header-text.ts';
+
 /** RFC 2047 §2. */
 const longestWord = 75;
 const encodedWordLine = 76;
@@ -160,7 +162,8 @@ export function encodeRuns(
       run += (at > index ? (words[at]?.gap ?? '') : '') + (words[at]?.text ?? '');
     if (next?.encoded) run += next.gap;
     const used = columnAfter(options.used + written.length + word.gap.length);
-    written += word.gap + encodedWords(run, { place: options.place, used });
+    // An encoded-word glued to raw text is read as one (D13): left as text it would be encoded twice.
+    written += word.gap + encodedWords(decodeWords(run), { place: options.place, used });
     index = last + 1;
   }
   return written;

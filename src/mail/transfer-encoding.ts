@@ -104,8 +104,17 @@ function encodeSlice(content: Buffer, target: Buffer, work: SliceWork): void {
       column = 0;
       continue;
     }
+    const next = work.repair ? softBreakEnd(content, read) : 0;
+    if (next > 0) {
+      target[written++] = EQUALS;
+      target[written++] = CR;
+      target[written++] = LF;
+      read = next;
+      column = 0;
+      continue;
+    }
     const width = work.repair ? repairWidth(content, read) : 0;
-    const literal = width > 0 || kind === 0 || (kind === 2 && !endsLine(content, read + 1, work.text));
+    const literal = width > 0 || kind === 0 || (kind === 2 && !endsLine(content, read + 1, work));
     const room = width > 0 ? width : literal ? 1 : 3;
     if (column + room > qpLineRoom) {
       target[written++] = EQUALS;
@@ -129,15 +138,23 @@ function encodeSlice(content: Buffer, target: Buffer, work: SliceWork): void {
   work.state.column = column;
 }
 
-/** RFC 2045 §6.7 (3): a blank at the end of a line is escaped. */
-function endsLine(content: Buffer, index: number, text: boolean): boolean {
-  return index >= content.length || (text && content[index] === CR && content[index + 1] === LF);
+/** RFC 2045 §6.7 (3): a blank at the end of a line is escaped; in quoted-printable already it means nothing, and stays. */
+function endsLine(content: Buffer, index: number, mode: QuotedPrintableMode): boolean {
+  if (mode.repair) return false;
+  return index >= content.length || (mode.text && content[index] === CR && content[index + 1] === LF);
 }
 
-/** The octets of an escape (3) or a soft line break's `=` (1) at `index` in quoted-printable; 0 for anything else. */
+/** The offset behind a soft line break that begins at `index`, blanks before its line end included (RFC 2045 §6.7); 0. */
+function softBreakEnd(content: Buffer, index: number): number {
+  if (content[index] !== EQUALS) return 0;
+  let end = index + 1;
+  while (content[end] === SPACE || content[end] === TAB) end += 1;
+  return content[end] === CR && content[end + 1] === LF ? end + 2 : 0;
+}
+
+/** The octets of an escape (3) or of a stray `=` (1) at `index` in quoted-printable; 0 for anything else. */
 function repairWidth(content: Buffer, index: number): number {
   if (content[index] !== EQUALS) return 0;
-  if (content[index + 1] === CR) return 1;
   return isHex(content[index + 1]) && isHex(content[index + 2]) ? 3 : 1;
 }
 

@@ -4,6 +4,7 @@ import { encodeParameters } from './content-type.ts';
 import { encodeAddresses, splitAtSeparators } from './encode-addresses.ts';
 import { encodedWords, encodeText, hasNonAscii } from './encoded-word.ts';
 import { foldField, foldInsideBrackets, foldPieces, maximumLineLength } from './fold.ts';
+import { decodeWords } from './header-text.ts';
 
 /** How a field's value is built, as far as writing it goes; the header catalogue knows it for each name. */
 export type FieldKind =
@@ -42,7 +43,8 @@ const encoders = {
   addresses: (text, used) => encodeAddresses(text, { used }),
   phrases: (text, used) => encodeAddresses(text, { used, phrasesOnly: true }),
   uris: encodeUris,
-  whole: (text, used) => encodedWords(text, { place: 'text', used }),
+  // What is judged is the decoded form; encoded-words among the raw text would be encoded twice.
+  whole: (text, used) => encodedWords(decodeWords(text), { place: 'text', used }),
   parameters: (text) => encodeParameters(text),
   location: (text) => percentEncode(text),
 } as const satisfies Record<FieldKind, (text: string, used: number) => string>;
@@ -61,14 +63,26 @@ function encodeUris(text: string, used: number): string {
 /** A parameter with more characters is cut into sections where a line would be too long; boundaries are shorter. */
 const longestParameter = 200;
 
+/** A run of white space with more octets may not fit a line with the word behind it. */
+const longestBlankRun = 900;
+
 /** A word that does not even fit behind one blank on a line of its own. */
 function isTooLong(word: string): boolean {
   return word.length >= maximumLineLength;
 }
 
-/** Folds a field with a run of over 998 octets without white space (D12). */
-function foldLong(name: string, text: string, kind: FieldKind): string {
+/**
+ * No fold can cut a run of blanks without a line of white space alone (RFC 5322 §3.2.2); between the words of a
+ * structured value one blank says the same.
+ */
+function shortenBlanks(text: string): string {
+  return text.replace(/[ \t]+/g, (run) => (run.length > longestBlankRun ? ' ' : run));
+}
+
+/** Folds a field with a run of over 998 octets without white space, or of white space alone (D12). */
+function foldLong(name: string, given: string, kind: FieldKind): string {
   const used = name.length + 2;
+  const text = kind === 'text' || kind === 'whole' ? given : shortenBlanks(given);
   let folded: string | undefined;
   if (kind === 'uris') folded = foldInsideBrackets(name, text);
   else if (kind === 'parameters') folded = foldField(name, encodeParameters(text, longestParameter));
@@ -83,7 +97,7 @@ function foldLong(name: string, text: string, kind: FieldKind): string {
     if (listed !== undefined) return listed;
   }
   const runs = foldField(name, encodeText(text, { place: 'text', used, needs: isTooLong }));
-  const written = runs ?? foldField(name, encodedWords(text, { place: 'text', used }));
+  const written = runs ?? foldField(name, encodedWords(decodeWords(text), { place: 'text', used }));
   if (written === undefined) throw new Error(`Field ${name} cannot be folded to ${maximumLineLength} octets a line`);
   return written;
 }

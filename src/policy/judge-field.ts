@@ -121,7 +121,11 @@ function judgeCharacters(given: string, decoded: string): string | undefined {
 }
 
 /** The rules for custom headers behind the characters: emptiness, length, value (D6, D8, D9, D11). */
-function judgeCustom(row: HeaderRow, name: string, decoded: string): FieldViolation | { readonly canonical?: string } {
+function judgeCustom(
+  row: HeaderRow,
+  name: string,
+  { text, decoded }: Pick<CheckedField, 'text' | 'decoded'>,
+): FieldViolation | { readonly canonical?: string } {
   if (decoded === '') return invalid(ruleRank.characters, `${name} is empty`);
   // A character is at most three bytes of UTF-8 for each unit of UTF-16: short values need no count.
   if (decoded.length * 3 > headerLimits.valueBytes) {
@@ -131,7 +135,7 @@ function judgeCustom(row: HeaderRow, name: string, decoded: string): FieldViolat
       return { rank: ruleRank.length, code: 'E_HEADER_VALUE_TOO_LONG', message };
     }
   }
-  const { reason, canonical } = judgeValue(row, decoded);
+  const { reason, canonical } = judgeValue(row, decoded, text);
   if (reason !== undefined) return invalid(ruleRank.value, `${name} ${reason}`);
   return canonical === undefined ? {} : { canonical };
 }
@@ -154,7 +158,7 @@ function judgeFieldValue(submission: Submission, field: HeaderField, row: Header
     return { field, handling, value, violation: invalid(ruleRank.characters, `${shown(name)} ${bad}`) };
   }
   if (handling !== 'custom') return { field, handling, value };
-  const judged = judgeCustom(row, shown(name), decoded);
+  const judged = judgeCustom(row, shown(name), value);
   if ('code' in judged) return { field, handling, value, violation: judged };
   return { field, handling, value: judged.canonical === undefined ? value : { ...value, text: judged.canonical } };
 }

@@ -56,6 +56,8 @@ export interface Submission {
   readonly size: number;
   /** The most octets that the composed message may have: REST's limit (D42). */
   readonly composedBytesLimit?: number;
+  /** Called once the body is composed: nothing reads the parts' octets any more, and their memory may be given back. */
+  readonly release?: () => void;
   /** The request's Idempotency-Key, kept with the message in one commit (D48). */
   readonly idempotency?: Idempotency;
 }

@@ -142,11 +142,36 @@ export function asciiLower(text: string): string {
 }
 
 /**
+ * Finds a URI that List-Unsubscribe may not hold in the text as given. What an encoded-word decodes to can put brackets
+ * into a comment that stand in none for a reader, who decodes nothing there (RFC 2047 §5).
+ */
+function hiddenUri(given: string): string | undefined {
+  for (let at = 0; ; ) {
+    const open = skipToBracket(given, at);
+    const close = open < 0 ? -1 : given.indexOf('>', open);
+    if (close < 0) return undefined;
+    const inBrackets = given.slice(open + 1, close);
+    const { reason } = judgeUri(inBrackets);
+    if (reason !== undefined && /^[ \t]*[A-Za-z][A-Za-z0-9+.-]*:/.test(inBrackets)) return reason;
+    at = close + 1;
+  }
+}
+
+/** The offset of the next `<` outside comments, or -1. */
+function skipToBracket(text: string, from: number): number {
+  for (let at = skipComments(text, from); at >= 0 && at < text.length; at = skipComments(text, at + 1)) {
+    if (text[at] === '<') return at;
+  }
+  return -1;
+}
+
+/**
  * Judges a value by the rule of its header.
  * @param row the header's row
  * @param decoded the decoded form (D13), trimmed
+ * @param given the text before decoding
  */
-export function judgeValue(row: HeaderRow, decoded: string): ValueVerdict {
+export function judgeValue(row: HeaderRow, decoded: string, given = decoded): ValueVerdict {
   const rule = row.value;
   if (rule.kind === 'free') return {};
   if (rule.kind === 'exactly') {
@@ -159,6 +184,6 @@ export function judgeValue(row: HeaderRow, decoded: string): ValueVerdict {
     if (canonical !== undefined) return { canonical };
     return { reason: `must be one of ${rule.values.join(', ')}; got "${shown(decoded)}"` };
   }
-  const { reason } = parseUnsubscribe(decoded);
+  const reason = parseUnsubscribe(decoded).reason ?? (given === decoded ? undefined : hiddenUri(given));
   return reason === undefined ? {} : { reason };
 }

@@ -78,23 +78,30 @@ export interface DkimRecord {
   readonly zone: string;
 }
 
+/** Writes a TXT record; name and value are ASCII without quotes. */
+export function txtRecord(name: string, value: string): DkimRecord {
+  const strings: string[] = [];
+  for (let start = 0; start < value.length; start += longestString) {
+    strings.push(`"${value.slice(start, start + longestString)}"`);
+  }
+  const data = strings.length === 1 ? strings.join('') : `( ${strings.join('\n\t')} )`;
+  return { name, value, zone: `${name}. IN TXT ${data}` };
+}
+
+/** Gives the record that publishes the public half of a key that is parsed. */
+export function publicRecord({ domain, selector, key }: Pick<SigningKey, 'domain' | 'selector' | 'key'>): DkimRecord {
+  const ed25519 = key.asymmetricKeyType === 'ed25519';
+  // RFC 8463 §4: the 32 octets of the key itself; RFC 6376 §3.6.1: RSA as SubjectPublicKeyInfo.
+  const spki = createPublicKey(key).export({ type: 'spki', format: 'der' });
+  const octets = ed25519 ? spki.subarray(-32) : spki;
+  const value = `v=DKIM1; k=${ed25519 ? 'ed25519' : 'rsa'}; p=${octets.toString('base64')}`;
+  return txtRecord(`${selector}._domainkey.${domain}`, value);
+}
+
 /**
  * Gives the record that publishes a private key's public half.
  * @throws Error as `parseSigningKey` does
  */
 export function dkimRecord(place: KeyPlace): DkimRecord {
-  const key = readPrivateKey(place);
-  const publicKey = createPublicKey(key);
-  const ed25519 = key.asymmetricKeyType === 'ed25519';
-  // RFC 8463 §4: the 32 octets of the key itself; RFC 6376 §3.6.1: RSA as SubjectPublicKeyInfo.
-  const spki = publicKey.export({ type: 'spki', format: 'der' });
-  const octets = ed25519 ? spki.subarray(-32) : spki;
-  const value = `v=DKIM1; k=${ed25519 ? 'ed25519' : 'rsa'}; p=${octets.toString('base64')}`;
-  const strings: string[] = [];
-  for (let start = 0; start < value.length; start += longestString) {
-    strings.push(`"${value.slice(start, start + longestString)}"`);
-  }
-  const name = named(place);
-  const data = strings.length === 1 ? strings.join('') : `( ${strings.join('\n\t')} )`;
-  return { name, value, zone: `${name}. IN TXT ${data}` };
+  return publicRecord({ ...place, key: readPrivateKey(place) });
 }

@@ -4,18 +4,10 @@
 import { mkdir, open, readFile, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { errorCode } from '../base/errors.ts';
+import { syncFolder } from '../base/sync-folder.ts';
 
 /** Bodies above this size, in octets, are files (D94). */
 export const bodyFileThreshold = 256 * 1024;
-
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
 
 /** The bodies' folder. */
 export class BodyFiles {

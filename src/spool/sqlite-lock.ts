@@ -2,6 +2,7 @@
 // life; the operating system takes it away however the process ends, so that a claim whose holder is gone is known.
 
 import { DatabaseSync } from 'node:sqlite';
+import { makePrivate } from '../base/database.ts';
 import { errorCode } from '../base/errors.ts';
 
 const SQLITE_BUSY = 5;
@@ -24,6 +25,7 @@ export class SpoolLock {
 
   /** @param file path of the lock file, made if absent */
   constructor(file: string) {
+    makePrivate(file);
     this.#database = new DatabaseSync(file, { timeout: 5000 });
   }
 

@@ -21,6 +21,8 @@ import {
 const maxBatchOperations = 1024;
 /** A batch takes no more octets of messages than this (the first operation always goes). */
 const maxBatchOctets = 16 * 1024 * 1024;
+/** How long outcomes wait for a message to ride along with; a crash meanwhile sends what they tell of once more. */
+const outcomePatienceMs = 5;
 
 /** What an add carries across beside its operation. */
 type AddOctets = { readonly head: Buffer; readonly body: Buffer | undefined };
@@ -42,6 +44,8 @@ export interface SqliteSpoolOptions {
   readonly clock?: Clock;
   /** Hears of body files that cannot be deleted. */
   readonly log?: Logger;
+  /** Is told, once, when the thread has ended though nobody closed the spool: it takes and gives nothing any more. */
+  readonly onLost?: (error: Error) => void;
 }
 
 /** A spool in one SQLite file with a thread of its own. Several processes may have the same file open (D94). */
@@ -49,15 +53,20 @@ export class SqliteSpool implements Spool {
   readonly #bodies: BodyFiles;
   readonly #clock: Clock;
   readonly #log: Logger;
+  readonly #onLost: ((error: Error) => void) | undefined;
   readonly #worker: Worker;
   readonly #writing = new Set<string>();
   readonly #fileWork = new Set<Promise<void>>();
   #waiting: Waiting[] = [];
   #underWay: Waiting[] = [];
   #scheduled = false;
+  /** Something other than outcomes waits. */
+  #urgent = false;
+  #patience: NodeJS.Timeout | undefined;
   #recovering: Promise<unknown> = Promise.resolve();
   #broken: Error | undefined;
   #closing = false;
+  #isOpen = false;
   #opened: (() => void) | undefined;
   #openFailed: ((error: Error) => void) | undefined;
 
@@ -74,9 +83,10 @@ export class SqliteSpool implements Spool {
     return spool;
   }
 
-  private constructor({ file, bodiesFolder, clock, log }: SqliteSpoolOptions) {
+  private constructor({ file, bodiesFolder, clock, log, onLost }: SqliteSpoolOptions) {
     this.#clock = clock ?? systemClock;
     this.#log = log ?? silentLog;
+    this.#onLost = onLost;
     this.#bodies = new BodyFiles(bodiesFolder ?? join(dirname(file), 'bodies'));
     this.#worker = new Worker(new URL('./sqlite-worker.ts', import.meta.url), {
       workerData: { file, lockFile: `${file}-spool.lock`, bodies: this.#bodies.folder },
@@ -222,15 +232,27 @@ export class SqliteSpool implements Spool {
         else reject(storeError(outcome.error));
       };
       this.#waiting.push({ operation, octets, settle });
-      if (this.#scheduled || this.#underWay.length > 0) return;
-      // Everything that arrives in this turn of the event loop goes over together.
+      if (operation.kind !== 'record') this.#urgent = true;
+      this.#schedule();
+    });
+  }
+
+  /** Sees to it that what waits goes over: at the end of this turn of the event loop, outcomes alone a little later. */
+  #schedule(): void {
+    if (this.#scheduled || this.#underWay.length > 0 || this.#waiting.length === 0) return;
+    if (this.#urgent) {
       this.#scheduled = true;
       setImmediate(() => this.#send());
-    });
+      return;
+    }
+    // Nobody waits for an outcome to be written: it rides along with the next message and saves a sync of its own.
+    this.#patience ??= setTimeout(() => this.#send(), outcomePatienceMs);
   }
 
   #send(): void {
     this.#scheduled = false;
+    clearTimeout(this.#patience);
+    this.#patience = undefined;
     if (this.#underWay.length > 0 || this.#waiting.length === 0 || this.#broken) return;
     let count = 0;
     let total = 0;
@@ -242,6 +264,7 @@ export class SqliteSpool implements Spool {
     }
     this.#underWay = count === this.#waiting.length ? this.#waiting : this.#waiting.slice(0, count);
     this.#waiting = count === this.#waiting.length ? [] : this.#waiting.slice(count);
+    this.#urgent = this.#waiting.some(({ operation }) => operation.kind !== 'record');
     try {
       // A buffer of its own, not zeroed: every octet is written.
       const packed = Buffer.allocUnsafeSlow(total);
@@ -261,6 +284,7 @@ export class SqliteSpool implements Spool {
   #receive(message: WorkerMessage): void {
     switch (message.kind) {
       case 'open':
+        this.#isOpen = true;
         this.#opened?.();
         return;
       case 'written':
@@ -275,7 +299,8 @@ export class SqliteSpool implements Spool {
         return;
       case 'idle':
         this.#underWay = [];
-        this.#send();
+        if (this.#urgent) this.#send();
+        else this.#schedule();
         return;
     }
   }
@@ -298,12 +323,14 @@ export class SqliteSpool implements Spool {
   #break(error: Error): void {
     if (this.#broken) return;
     this.#broken = error;
+    clearTimeout(this.#patience);
     this.#openFailed?.(error);
     const abandoned = [...this.#underWay, ...this.#waiting];
     this.#underWay = [];
     this.#waiting = [];
     // Promises that are settled already ignore this.
     for (const { settle } of abandoned) settle({ error: { message: error.message } });
+    if (this.#isOpen && !this.#closing) this.#onLost?.(error);
   }
 }
 

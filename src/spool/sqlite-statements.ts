@@ -31,7 +31,7 @@ export function prepareStatements(database: DatabaseSync) {
     claim: database.prepare(`UPDATE spool_recipients SET claimed_until = ?
       WHERE message = ? AND state = 0 AND max(next_attempt_at, claimed_until) <= ?`),
     release: database.prepare(`UPDATE spool_recipients SET claimed_until = 0
-      WHERE message = (SELECT seq FROM spool_messages WHERE id = ?) AND address = ? AND state = 0`),
+      WHERE message = ? AND position = ? AND state = 0`),
     releaseAll: database.prepare('UPDATE spool_recipients SET claimed_until = 0 WHERE state = 0 AND claimed_until > 0'),
     // `retry` leaves a claim alone: its holder may be speaking to the next hop right now.
     makeDue: database.prepare('UPDATE spool_recipients SET next_attempt_at = ? WHERE message = ? AND state = 0'),

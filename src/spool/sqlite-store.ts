@@ -1,7 +1,7 @@
 // The spool's statements on a SQLite database, synchronous: what the worker thread runs (D90). One transaction for
 // everything that has come in; it is told to the caller only after COMMIT has returned, which is after the fsync.
 
-import { readdirSync, unlinkSync } from 'node:fs';
+import { type Dirent, readdirSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync } from '../base/database.ts';
 import { migrate } from '../base/database.ts';
@@ -262,7 +262,13 @@ export class SqliteStore {
   }
 
   #release({ id, recipients }: Of<'release'>): null {
-    for (const address of recipients) this.#statements.release.run(id, address);
+    const wanted = new Set(recipients);
+    // One look at the message's rows: a look for each address would cost the square of their number.
+    for (const row of this.#statements.states.all(id)) {
+      if (wanted.has(text(row, 'address'))) {
+        this.#statements.release.run(integer(row, 'seq'), integer(row, 'position'));
+      }
+    }
     return null;
   }
 
@@ -277,15 +283,17 @@ export class SqliteStore {
   }
 
   #removeOrphans(keep: ReadonlySet<string>): void {
-    let names: string[];
+    let entries: Dirent[];
     try {
-      names = readdirSync(this.#bodies);
+      entries = readdirSync(this.#bodies, { withFileTypes: true });
     } catch (thrown) {
       if (errorCode(thrown) === 'ENOENT') return;
       throw thrown;
     }
-    for (const name of names) {
-      if (!keep.has(name) && !this.#statements.entry.get(name)) unlinkSync(join(this.#bodies, name));
+    for (const entry of entries) {
+      // A folder is none of ours: `lost+found`, where the bodies have a file system of their own.
+      if (!entry.isFile() || keep.has(entry.name) || this.#statements.entry.get(entry.name)) continue;
+      unlinkSync(join(this.#bodies, entry.name));
     }
   }
 

@@ -3,9 +3,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Scope } from '../../src/accounts/account.ts';
 import { type AccountsParts, createAccounts } from '../../src/accounts/create-accounts.ts';
-import { createToken, hashToken, listTokens, revokeToken } from '../../src/accounts/tokens.ts';
-import { type DatabaseSync, openDatabase } from '../../src/base/database.ts';
+import { accountMigrations, createToken, hashToken, listTokens, revokeToken } from '../../src/accounts/tokens.ts';
+import { type DatabaseSync, migrate, openDatabase } from '../../src/base/database.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';
 
 const dev = 'a1'.repeat(16);
@@ -19,7 +20,10 @@ accounts:
       - { name: news.example.com }
       - { name: flat.example.org, subdomains: false }
       - { name: example.org }
-    credentials: [{ name: default }, { name: cron, strip: [User-Agent] }]
+    credentials:
+      - { name: default }
+      - { name: cron, strip: [User-Agent] }
+      - { name: office, defaultDomain: example.com, scopes: ["email:send", "email:suppressions", admin] }
   - { name: payg, id: "${'c1'.repeat(16)}", sendingDomains: [{ name: payg.example }] }
 `;
 
@@ -113,6 +117,55 @@ describe('tokens of the store', () => {
     expect(revokeToken(database, { id: record.id, account: dev, now: 5 })?.revokedAt).toBe(5);
     expect(revokeToken(database, { id: record.id, now: 6 })?.revokedAt).toBe(5);
     expect(accounts.authenticate(token)).toBeUndefined();
+  });
+});
+
+describe('tokens narrowed to some scopes', () => {
+  test('may these and no more, and are their credential otherwise', () => {
+    const { accounts, database } = setUp();
+    const make = (scopes: readonly Scope[]) =>
+      createToken(database, { account: dev, credential: 'office', createdAt: 1, scopes });
+    const { token, record } = make(['email:suppressions', 'admin']);
+    const found = accounts.authenticate(token);
+    expect(found?.credential).toEqual({
+      ...accounts.submitter('dev', 'office')?.credential,
+      scopes: new Set(['email:suppressions', 'admin']),
+    });
+    expect(found?.account).toBe(accounts.find('dev'));
+    expect(accounts.authenticate(token)).toBe(found);
+    expect(accounts.authenticateHash(hashToken(token))).toBe(found);
+    expect(record.scopes).toEqual(['email:suppressions', 'admin']);
+    expect(listTokens(database, dev)).toEqual([record]);
+    expect(accounts.authenticate(make(['email:send']).token)?.credential.scopes).toEqual(new Set(['email:send']));
+  });
+
+  test('never may more than the credential does, whatever the row says', () => {
+    const { accounts, database } = setUp();
+    const { token } = createToken(database, {
+      account: dev,
+      credential: 'cron',
+      createdAt: 1,
+      scopes: ['admin', 'email:send'],
+    });
+    expect(accounts.authenticate(token)?.credential.scopes).toEqual(new Set(['email:send']));
+    database.exec("UPDATE tokens SET scopes = 'admin everything'");
+    expect(accounts.authenticate(token)?.credential.scopes).toEqual(new Set());
+  });
+
+  test('tokens of an older database may all that their credential may', () => {
+    const folder = scratchFolder();
+    const file = join(folder, 'postern.db');
+    const database = open(file);
+    migrate(database, { ...accountMigrations, steps: accountMigrations.steps.slice(0, 1) });
+    database
+      .prepare('INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)')
+      .run('01', dev, 'office', hashToken('old'), 'xxxx', '', 1, null);
+    const { accounts } = loadYaml(configured, {}, folder);
+    const upgraded = createAccounts({ accounts, tokens: [], database, clock: { now: () => 2 } });
+    expect(upgraded.authenticate('old')).toBe(upgraded.submitter('dev', 'office'));
+    expect(listTokens(database)).toEqual([
+      { id: '01', account: dev, credential: 'office', lastFour: 'xxxx', label: '', createdAt: 1 },
+    ]);
   });
 });
 

@@ -117,6 +117,12 @@ describe('in development', () => {
     expect(text).toBe('hello');
   });
 
+  test('a file where the folder of the keys should be is told as such', async () => {
+    const { folder, start } = setUp();
+    writeFileSync(join(folder, 'certs'), '');
+    await expect(start()).rejects.toThrow(`Cannot write "${join(folder, 'certs/hmac.key')}"`);
+  });
+
   test('several starts at once make one of each', async () => {
     const { config, database } = setUp();
     const parts = { env: {}, clock };

@@ -9,8 +9,10 @@ import { openDatabase } from '../../src/base/database.ts';
 import { UsageError } from '../../src/base/errors.ts';
 import { commands } from '../../src/cli/commands.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
-import { parseSpan } from '../../src/cli/token.ts';
+import { parseSpan } from '../../src/cli/span.ts';
 import { loadConfig } from '../../src/config.ts';
+import { createSuppressionStore } from '../../src/feedback/suppression-store.ts';
+import { startDnsServer } from '../support/dns-server.ts';
 import { type CliResult, runCli } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
@@ -54,9 +56,15 @@ describe('help and usage', { timeout }, () => {
     [['token', 'create', '--help'], '--credential C'],
     [['token', 'list', '-h'], '--all'],
     [['token', 'revoke', '--help'], 'Usage: postern token revoke [options] ID'],
+    [['suppression', '--help'], 'Usage: postern suppression COMMAND'],
+    [['suppression', 'list', '--help'], '--search TEXT'],
+    [['suppression', 'add', '--help'], 'Usage: postern suppression add [options] ADDRESS...'],
+    [['suppression', 'remove', '--help'], 'ADDRESS|ID...'],
     [['dkim', '--help'], 'Usage: postern dkim COMMAND'],
     [['dkim', 'keygen', '--help'], '--algorithm NAME'],
     [['dkim', 'record', '--help'], 'Usage: postern dkim record [options] DOMAIN'],
+    [['domain', '--help'], 'Usage: postern domain COMMAND'],
+    [['domain', 'records', '--help'], 'Usage: postern domain records [options] [DOMAIN]'],
     [['config', '--help'], 'Usage: postern config COMMAND'],
     [['config', 'check', '--help'], 'Usage: postern config check [options] [FILE]'],
     [['config', 'show', '--help'], 'Usage: postern config show [options] [FILE]'],
@@ -93,6 +101,38 @@ describe('help and usage', { timeout }, () => {
     ],
     [['token', 'list', 'x'], 'postern token list: too many arguments: "x"'],
     [['token', 'revoke'], 'postern token revoke: want ID; see postern token revoke --help'],
+    [
+      ['token', 'create', '--account', 'dev', '--credential', 'cron', '--scopes', 'email:send,admin'],
+      '--scopes: credential "cron" has no scope "admin"; it has email:send',
+    ],
+    [
+      ['token', 'create', '--account', 'dev', '--credential', 'cron', '--scopes', ','],
+      '--scopes: got none; it has email:send',
+    ],
+    [['suppression', 'list'], '--account: want the name or id of an account'],
+    [['suppression', 'list', '--account', 'dve'], '--account: no account "dve"; did you mean "dev"?'],
+    [['suppression', 'list', '--account', 'dev', '--limit', '0'], '--limit wants a whole number from 1, got "0"'],
+    [
+      ['suppression', 'add', '--account', 'dev'],
+      'postern suppression add: want ADDRESS...; see postern suppression add --help',
+    ],
+    [
+      ['suppression', 'add', '--account', 'dev', 'ok@example.net', 'A <a@example.net>'],
+      'got "A <a@example.net>", want an address such as user@example.net',
+    ],
+    [
+      ['suppression', 'add', '--account', 'dev', '--reason', 'hard-bounce', 'a@example.net'],
+      '--reason: got "hard-bounce", did you mean "hard_bounce"?',
+    ],
+    [
+      ['suppression', 'add', '--account', 'dev', '--expires', '1y', 'a@example.net'],
+      '--expires: got "1y", want a span such as 30d, 12h or 90m',
+    ],
+    [
+      ['suppression', 'add', '--account', 'dev', '--note', 'two\nlines', 'a@example.net'],
+      '--note: want a text of at most 500 characters without line ends',
+    ],
+    [['suppression', 'remove', '--account', 'dev', 'x'], 'got "x", want an address such as user@example.net'],
     [['dkim', 'keygen'], 'postern dkim keygen: want DOMAIN; see postern dkim keygen --help'],
     [['dkim', 'keygen', 'a b'], 'got "a b", want a domain name'],
     [['dkim', 'keygen', 'x.example', '--algorithm', 'dsa'], '--algorithm: got "dsa", want rsa or ed25519'],
@@ -101,7 +141,17 @@ describe('help and usage', { timeout }, () => {
       '--selector: got "../s1", want letters, digits and -, such as s1',
     ],
     [['dkim', 'record', 'nobody.example'], "nobody.example is no sending domain and not the platform's domain"],
+    [['domain', 'records', 'a b'], 'got "a b", want a domain name'],
+    [
+      ['domain', 'records', 'exampel.com'],
+      'exampel.com is no sending domain and not the platform\'s domain; did you mean "example.com"?',
+    ],
+    [
+      ['domain', 'records', '--check', '--server', 'ns.example.com'],
+      '--server: got "ns.example.com", want an IP address, with :port if it is not 53',
+    ],
     [['config', 'check', 'a', 'b'], 'postern config check: too many arguments: "b"'],
+    [['queue', 'list', '--limit', '1e21'], '--limit wants a whole number from 1, got "1e21"'],
   ])('%j is 64', async (args, message) => {
     const { env } = ownFolders();
     expect(await runHere(args, env)).toEqual({ exitCode: 64, stdout: '', stderr: `${message}\n` });
@@ -241,6 +291,20 @@ describe('token', { timeout }, () => {
     expect((await runCli(['token', 'list', '--json', '--account', 'payg'], { env })).stdout).toBe('[]\n');
   });
 
+  test('--scopes narrows a token, and the list says so', async () => {
+    const { env } = ownFolders();
+    const config = loadConfig({ env, cwd: process.cwd() });
+    const database = openDatabase(config.database.file);
+    onTestFinished(() => database.close());
+    const accounts = createAccounts({ accounts: config.accounts, tokens: [], database, clock: systemClock });
+    const args = ['token', 'create', '-a', 'dev', '--credential', 'default', '--scopes', 'email:suppressions, admin'];
+    const { stdout } = await runHere(args, env);
+    expect(accounts.authenticate(stdout.trim())?.credential.scopes).toEqual(new Set(['email:suppressions', 'admin']));
+    expect((await runHere(['token', 'list'], env)).stdout).toMatch(/, only email:suppressions, admin\n$/);
+    const listed: unknown = JSON.parse((await runHere(['token', 'list', '--json'], env)).stdout);
+    expect(listed).toMatchObject([{ credential: 'default', scopes: ['email:suppressions', 'admin'] }]);
+  });
+
   test('revoking what is not there is 1', async () => {
     const { env } = ownFolders();
     expect(await runCli(['token', 'revoke', 'nothing'], { env })).toEqual({
@@ -263,6 +327,62 @@ describe('token', { timeout }, () => {
 
   test.each(['', '0d', '-1d', '1', 'd', '1.5d', '1y', '36501d', '999999999w', '1d ', '1D'])('%j is no span', (text) => {
     expect(() => parseSpan(text)).toThrow(UsageError);
+  });
+});
+
+describe('suppression', { timeout }, () => {
+  test('added in one process it counts in another that is running, and removed it counts no more', async () => {
+    const { env } = ownFolders();
+    const config = loadConfig({ env, cwd: process.cwd() });
+    const database = openDatabase(config.database.file);
+    onTestFinished(() => database.close());
+    const store = createSuppressionStore(database, systemClock);
+    const dev = config.accounts.find(({ name }) => name === 'dev')?.id ?? '';
+
+    const added = await runCli(['suppression', 'add', '-a', 'dev', 'Gone@Example.NET', 'b@bücher.example'], { env });
+    expect(added).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(added.stdout).toMatch(
+      /^[0-9a-f]{32} {2}gone@example\.net {2}manual, since 20\S+Z\n[0-9a-f]{32} {2}b@xn--bcher-kva\.example {2}manual/,
+    );
+    expect(store.isSuppressed(dev, 'gone@example.net')).toBe(true);
+
+    const flags = ['--reason', 'complaint', '--note', 'ticket 7', '--expires', '30d', '--json'];
+    const again = await runHere(['suppression', 'add', '-a', dev, ...flags, 'gone@example.net'], env);
+    const shown: unknown = JSON.parse(again.stdout);
+    expect(shown).toEqual({
+      id: added.stdout.slice(0, 32),
+      account: 'dev',
+      address: 'gone@example.net',
+      reason: 'complaint',
+      note: 'ticket 7',
+      created_at: expect.stringMatching(/^20\S+Z$/),
+      expires_at: expect.stringMatching(/^20\S+Z$/),
+    });
+
+    const listed = await runHere(['suppression', 'list', '-a', 'dev', '--search', 'TICKET', '--json'], env);
+    expect(JSON.parse(listed.stdout)).toEqual(shown);
+    const one = await runHere(['suppression', 'list', '-a', 'dev', '--limit', '1'], env);
+    expect(one).toEqual({
+      exitCode: 0,
+      stdout: expect.stringMatching(/^[0-9a-f]{32} {2}b@xn--bcher-kva\.example {2}manual, since 20\S+\n$/),
+      stderr: 'There are more than these 1; see --limit and --search.\n',
+    });
+    expect((await runHere(['suppression', 'list', '-a', 'dev', '--limit', '2'], env)).stderr).toBe('');
+    expect(await runHere(['suppression', 'list', '-a', 'payg'], env)).toEqual({
+      exitCode: 0,
+      stdout: '',
+      stderr: 'No entries.\n',
+    });
+
+    const args = ['suppression', 'remove', '-a', 'dev', 'GONE@example.net', 'x@example.net', '0'.repeat(32)];
+    expect(await runCli(args, { env })).toEqual({
+      exitCode: 1,
+      stdout: 'gone@example.net is off the list of dev.\n',
+      stderr: `x@example.net is not on the list of dev.\n${'0'.repeat(32)} is not on the list of dev.\n`,
+    });
+    expect(store.isSuppressed(dev, 'gone@example.net')).toBe(false);
+    const byId = await runHere(['suppression', 'remove', '-a', 'dev', one.stdout.slice(0, 32)], env);
+    expect(byId).toMatchObject({ exitCode: 0, stdout: 'b@xn--bcher-kva.example is off the list of dev.\n' });
   });
 });
 
@@ -318,5 +438,62 @@ describe('dkim', { timeout }, () => {
     expect(stderr).toBe(
       `${folder}/certs/dkim/example.com/s1.pem is missing; make it: postern dkim keygen example.com --selector s1 --algorithm rsa\n`,
     );
+  });
+});
+
+describe('domain records', { timeout }, () => {
+  test('prints a zone file of everything, and tells keys that are missing', async () => {
+    const { env, folder } = ownFolders();
+    await runHere(['dkim', 'keygen', 'example.net'], env);
+    const { exitCode, stdout, stderr } = await runCli(['domain', 'records'], { env });
+    expect(exitCode).toBe(1);
+    expect(stdout.match(/^; \S+$/gm)).toEqual([
+      '; example.com',
+      '; example.net',
+      '; example.org',
+      '; payg.example',
+      '; platform.example',
+    ]);
+    expect(stdout).toMatch(/^; DKIM key\ns1\._domainkey\.example\.net\. IN TXT \( "v=DKIM1; k=rsa; p=/m);
+    expect(stdout).toContain(
+      '; MX of the reverse-path: bounces come there\nb.example.net. IN MX 10 mx.platform.example.\n',
+    );
+    expect(stdout).toContain(
+      '; SPF of the reverse-path (in the platform\'s zone)\nbounces.platform.example. IN TXT "v=spf1 a:mx.platform.example ~all"\n',
+    );
+    expect(stderr.split('\n')).toContain(
+      `${folder}/certs/dkim/example.com/e1.pem is missing; make it: postern dkim keygen example.com --selector e1 --algorithm ed25519`,
+    );
+  });
+
+  test('--check asks DNS: 1 while something is not as it should be, 0 when all is', async () => {
+    const { env } = ownFolders();
+    await runHere(['dkim', 'keygen', 'example.net'], env);
+    const dns = await startDnsServer({ '_dmarc.example.net': { txt: ['v=DMARC1; p=reject'] } });
+    const args = ['domain', 'records', 'EXAMPLE.net', '--check', '--server', dns.address];
+    dns.names.set('b.example.net', { txt: ['v=spf1 -all\n\u001b[2J'] });
+    const before = await runHere(args, env);
+    expect({ exitCode: before.exitCode, stderr: before.stderr }).toEqual({ exitCode: 1, stderr: '' });
+    expect(before.stdout.split('\n').filter((line) => line.startsWith(';'))).toEqual([
+      '; example.net',
+      '; DKIM key: MISSING',
+      '; DMARC, a first policy: OK',
+      '; SPF of the reverse-path: DIFFERENT: it does not name include:bounces.platform.example; right only if it names the hosts in another way',
+      '; found: v=spf1 -all??[2J',
+      '; MX of the reverse-path: bounces come there: MISSING',
+    ]);
+    const shown = JSON.parse((await runHere(['domain', 'records', 'example.net', '--json'], env)).stdout) as {
+      readonly records: readonly { readonly type: string; readonly name: string; readonly value: string }[];
+    };
+    expect(shown).toMatchObject({
+      name: 'example.net',
+      records: [{ purpose: 'dkim', published_by: 'domain' }, {}, {}, {}],
+    });
+    const [key, , spf, mx] = shown.records;
+    dns.names.set(key?.name ?? '', { txt: [key?.value ?? ''] });
+    dns.names.set('b.example.net', { txt: [spf?.value ?? ''], mx: [mx?.value ?? ''] });
+    const after = await runCli(args, { env });
+    expect({ exitCode: after.exitCode, stderr: after.stderr }).toEqual({ exitCode: 0, stderr: '' });
+    expect(after.stdout.match(/: OK$/gm)).toHaveLength(4);
   });
 });

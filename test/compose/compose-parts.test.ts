@@ -96,6 +96,16 @@ test('an attached message stays a message, in 7-bit', async () => {
   expect([inner.subject, inner.text]).toEqual(['Grüße', 'Grüße an alle hier\n']);
 });
 
+test('a bare CR or LF in text or in an attached message becomes CRLF (D11)', async () => {
+  const message = Buffer.from('From: a@b.example\nSubject: x\r\n\r\none\rtwo\r\n');
+  const attachments = [attachment({ contentType: 'message/rfc822', content: message })];
+  const octets = await sent({ text: 'a\rb\nc', html: '<p>a\rb\r\nc', attachments });
+  expect(octets.toString('latin1')).not.toMatch(/\r(?!\n)|(?<!\r)\n/);
+  const parsed = await simpleParser(octets);
+  expect(parsed.text).toBe('a\nb\nc');
+  expect(parsed.attachments[0]?.content.toString()).toContain('Subject: x\r\n\r\none\r\ntwo');
+});
+
 test('names and types cannot carry header lines', async () => {
   const octets = await sent({
     text: 'Hi',
@@ -110,6 +120,7 @@ test('what is no attachment is refused with its pointer', async () => {
     attachment({ contentType: 'pdf' }),
     attachment({ contentType: 'multipart/mixed; boundary=x' }),
     attachment({ contentId: '<a b>' }),
+    attachment({ contentType: 'message/rfc822', content: Buffer.from('From: a@b.example\r\n\r\n\0\r\n') }),
   ];
   const planned = await planBody(submission({ text: 'Hi', attachments }));
   expect(!planned.ok && planned.violations.map(({ code, pointer }) => [code, pointer])).toEqual([
@@ -117,5 +128,30 @@ test('what is no attachment is refused with its pointer', async () => {
     ['E_VALIDATION_ERROR', '/attachments/1/type'],
     ['E_VALIDATION_ERROR', '/attachments/2/type'],
     ['E_VALIDATION_ERROR', '/attachments/3/content_id'],
+    ['E_VALIDATION_ERROR', '/attachments/4/content'],
   ]);
 });
+
+test.each([65_535, 65_536, 65_537, 65_538, 65_539, 57 * 1200, 300_000])(
+  'large attachments of %i octets and more keep each octet, inline and attached ones mixed',
+  async (size) => {
+    const content = (seed: number): Buffer =>
+      Buffer.from(Array.from({ length: size + seed }, (_, at) => (at * seed) % 251));
+    const attachments = [
+      attachment({ content: content(3), filename: 'a' }),
+      { ...logo, content: content(5), filename: 'b' },
+      attachment({ content: Buffer.from('small'), filename: 'c' }),
+      attachment({ content: content(7), filename: 'd' }),
+      attachment({ content: content(0), filename: 'e' }),
+    ];
+    const octets = await sent({ text: 'Hi', html: '<img src="cid:logo@x">', attachments });
+    for (const line of octets.toString('latin1').split('\r\n')) expect(line.length).toBeLessThanOrEqual(78);
+    const read = await simpleParser(octets, { keepCidLinks: true });
+    expect(read.attachments.map(({ filename }) => filename)).toEqual(['b', 'a', 'c', 'd', 'e']);
+    for (const { filename, content: found } of read.attachments) {
+      expect(found.equals(attachments.find((given) => given.filename === filename)?.content ?? found.subarray(1))).toBe(
+        true,
+      );
+    }
+  },
+);

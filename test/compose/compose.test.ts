@@ -185,6 +185,11 @@ test('no line is over 998 octets, and 8-bit text is encoded', async () => {
   }
 });
 
+test('a Content-Type that gets a charset keeps its form where a parameter is not ASCII', async () => {
+  const message = await composeRaw('From: a@example.com\nContent-Type: text/plain; name="ä.txt"\n\nGrüße\n');
+  expect(line(message, 'Content-Type')).toBe("Content-Type: text/plain; name*=utf-8''%C3%A4.txt; charset=utf-8\r\n");
+});
+
 test('raw 8-bit octets that are no UTF-8 are read as the legacy charset', async () => {
   const raw = Buffer.from('From: a@example.com\r\nSubject: caf\xe9 \x80\r\n\r\nHi\r\n', 'latin1');
   expect(line(await composeRaw(raw), 'Subject')).toBe('Subject: =?utf-8?B?Y2Fmw6kg4oKs?=\r\n');

@@ -100,6 +100,18 @@ describe('a body of one part', () => {
     );
     expect(ascii.contentType).toBe('text/plain; charset=utf-8; format=flowed');
   });
+  test.each([
+    ['', 'text/plain; charset=utf-8'],
+    [' ', 'text/plain; charset=utf-8'],
+    ['; format=flowed; charset=us-ascii', 'text/plain; format=flowed; charset=utf-8'],
+  ])('a Content-Type without a type becomes one that is whole: %j', async (value, becomes) => {
+    const given = await plan(`From: a@example.com\nContent-Type:${value}\n\né is a letter\n`);
+    expect(given.contentType).toBe(becomes);
+    const part = await plan(
+      `From: a@example.com\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type:${value}\n\né is a letter\n--b--\n`,
+    );
+    expect(part.body.toString()).toContain(`Content-Type: ${becomes}\r\n`);
+  });
   test('a declared charset stays', async () => {
     const given = await plan(
       latin1(

@@ -112,6 +112,20 @@ function capture(): Route {
   return { name: 'capture', type: 'capture', folder: join(folder, 'capture'), platformSignature: true };
 }
 
+test('messages of many recipients are left to the spool when enough recipients are in hand', async () => {
+  const silent = createServer(() => undefined);
+  await new Promise<void>((resolve) => void silent.listen(0, '127.0.0.1', resolve));
+  closers.push(() => silent.close());
+  const address = silent.address();
+  const port = typeof address === 'object' && address ? address.port : 0;
+  const { send, delivery, spool } = await run([smarthost(port)], { spool: new MemorySpool(clock) });
+  const recipients = Array.from({ length: 1000 }, (_, index) => `user-${index}@example.org`);
+  for (let count = 0; count < 60; count += 1) await send({ recipients });
+  expect(delivery.metrics().inHand).toBe(50);
+  const left = await spool.claimDue({ now, limit: 100, claimUntil: now + 1 });
+  expect(left.map(({ due }) => due.length)).toEqual(Array.from({ length: 10 }, () => 1000));
+});
+
 describe('a message', () => {
   test('is relayed from memory, forgotten by the spool, logged and counted', async () => {
     const sink = await startSink();

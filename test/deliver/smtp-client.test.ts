@@ -232,6 +232,18 @@ describe('pipelining', () => {
     expect(sink.commands).not.toContain('RSET');
   });
 
+  test.each([
+    ['552 Too many', 'deferred 552'],
+    ['552 5.5.3 Too many', 'deferred 552'],
+    ['552 5.2.2 Mailbox full', 'failed 552'],
+  ])('%s to RCPT is %s', async (answer, wanted) => {
+    const server = await rawServer((line, socket) => {
+      if (line.startsWith('RCPT')) socket.write(`${answer}\r\n`);
+      else socket.write(line.startsWith('EHLO') ? '250 raw.test\r\n' : '250 ok\r\n');
+    });
+    expect(await kinds(await connectTo(server.port), mail())).toBe(wanted);
+  });
+
   test('takes 100 recipients', async () => {
     const sink = await startSink();
     const connection = await connectTo(sink.port);

@@ -33,6 +33,8 @@ test.each([
   ['550 5.7.1234 no status\r\n', { code: 550, text: '5.7.1234 no status' }],
   ['550 5.7.1x no status\r\n', { code: 550, text: '5.7.1x no status' }],
   ['354 go\r\n', { code: 354, text: 'go' }],
+  // What would steer a terminal does not come through.
+  ['450 4.2.0 a\x1b[31m\x07\rb\x7f\xc2\u009b\tc\r\n', { code: 450, enhanced: '4.2.0', text: 'a?[31m??b?Â?\tc' }],
   ['550 kein Empfänger\r\n', { code: 550, text: 'kein Empfänger' }],
 ])('%j is %j', (octets, wanted) => {
   expect(read([octets])).toEqual({ replies: [wanted], fault: undefined, pending: 0 });

@@ -10,7 +10,7 @@ import { spoolEntry } from '../support/spool-entry.ts';
 const content = { head: Buffer.alloc(5), body: Buffer.alloc(5) };
 
 function task(id: string, isLoaded: boolean): Task {
-  const job = newJob({ entry: spoolEntry({ id }), size: 10, isClaimed: !isLoaded, claimUntil: 0 });
+  const job = newJob({ entry: spoolEntry({ id }), size: 10, recipientCount: 1, isClaimed: !isLoaded, claimUntil: 0 });
   if (isLoaded) job.content = content;
   return { job, recipients: [{ address: 'bob@example.org', attempts: 0 }], deadConnections: 0 };
 }

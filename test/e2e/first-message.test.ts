@@ -3,13 +3,14 @@
 
 import { createTransport } from 'nodemailer';
 import { afterEach, expect, test } from 'vitest';
+import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
 import { dkimRecords, verifySignatures } from '../support/dkim-verifier.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
 import { connectSmtp } from '../support/raw-smtp-client.ts';
 
 const running: PosternProcess[] = [];
 afterEach(async () => {
-  for (const postern of running.splice(0)) await postern.cleanUp();
+  for (const postern of running.splice(0).toReversed()) await postern.cleanUp();
 });
 
 async function start(options: Parameters<typeof startPostern>[0] = {}): Promise<PosternProcess> {
@@ -138,31 +139,7 @@ test('health: ready while serving, metrics count messages', async () => {
 });
 
 test('SIGTERM lets DATA in flight finish, then exits 0', async () => {
-  const config = {
-    development: { account: 'dev', credential: 'devices' },
-    http: { listen: '127.0.0.1:0' },
-    smtp: {
-      listeners: [
-        {
-          name: 'devices',
-          role: 'submission',
-          listen: '127.0.0.1:0',
-          tls: 'none',
-          credential: 'dev/devices',
-          allowFrom: ['127.0.0.1/32'],
-        },
-      ],
-    },
-    routes: [{ name: 'default', type: 'capture', folder: 'capture' }],
-    accounts: [
-      {
-        name: 'dev',
-        id: 'a1'.repeat(16),
-        sendingDomains: [{ name: 'example.com' }],
-        credentials: [{ name: 'devices', scopes: ['email:send'] }],
-      },
-    ],
-  };
+  const config = deviceConfiguration({ routes: [captureRoute] });
   const postern = await start({ config });
   const client = await connectSmtp(postern.ports['devices'] ?? 0);
   expect((await client.reply()).code).toBe(220);

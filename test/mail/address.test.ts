@@ -73,6 +73,7 @@ test.each([
   ['a\\b@c.example', 'unexpected "\\\\" at character 2'],
   // Nothing that looks like an address hides inside what merely begins like an encoded-word.
   ['=?utf-8?Q?<a@b.example>?= <c@d.example>', 'unexpected "=?utf-8?Q?" at character 1'],
+  ['=?utf-8?Q?a@b.example?= <c@d.example>', 'a display name with "@" in it must stand in quotation marks'],
 ])('%s is refused', (text, reason) => {
   const parsed = parse(text);
   expect(typeof parsed).toBe('string');

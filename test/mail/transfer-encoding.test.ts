@@ -116,6 +116,13 @@ test('quoted-printable that was not 7-bit, or too long, is repaired without chan
   expect(await read(repaired)).toBe(await read(content));
 });
 
+// RFC 2045 §6.7 (3): blanks at a line's end were added in transport; decoders delete them, behind a soft break's = too.
+test('blanks at the ends of quoted-printable lines do not become text when it is repaired', async () => {
+  const content = Buffer.from('soft= \t\r\nbreak \xe4 \r\nlast=\t', 'latin1');
+  const repaired = await encodeQuotedPrintable(content, { text: true, repair: true });
+  expect(repaired.toString('latin1')).toBe('soft=\r\nbreak =E4 \r\nlast=\t');
+});
+
 test('base64 with long lines or other octets in it is wrapped again', async () => {
   const content = Buffer.from(`${Buffer.alloc(3000, 'abc').toString('base64')}\xff\r\n==`, 'latin1');
   const wrapped = await rewrapBase64(content);

@@ -3,7 +3,7 @@ import { simpleParser } from 'mailparser';
 import { expect, test } from 'vitest';
 import { encodedWords } from '../../src/mail/encoded-word.ts';
 import { foldField } from '../../src/mail/fold.ts';
-import { unfold } from '../../src/mail/header-text.ts';
+import { decodeWords, unfold } from '../../src/mail/header-text.ts';
 import { writeField } from '../../src/mail/write-field.ts';
 
 const lines = (field: string): string[] => field.replace(/\r\n$/, '').split('\r\n');
@@ -220,6 +220,68 @@ test('URIs are percent-encoded inside their brackets', () => {
 
 test('msg-ids that are not ASCII become encoded-words whole', () => {
   expect(writeField('In-Reply-To', '<ä@example.com> <b@example.com>', 'whole')).toMatch(/^In-Reply-To: =\?utf-8\?/);
+});
+
+test.each(['text', 'whole', 'phrases'] as const)(
+  'an encoded-word among raw text is not encoded a second time: %s',
+  async (kind) => {
+    for (const text of [
+      '=?utf-8?Q?a=C3=A4?= ö b',
+      'ö=?utf-8?Q?a=C3=A4?=',
+      'b ö =?utf-8?B?w6Q=?= c é',
+      '=?utf-8?Q?a?=ö',
+    ]) {
+      const value = writeField('Subject', text, kind).slice('Subject: '.length, -2);
+      expect(decodeWords(unfold(value))).toBe(decodeWords(text));
+      expect((await simpleParser(`Subject: ${value}\r\n\r\n`)).subject).toBe(decodeWords(text));
+    }
+  },
+);
+
+const mixedText = fc
+  .array(
+    fc.tuple(
+      fc.constantFrom(
+        'a',
+        'é',
+        '日本語',
+        '😀',
+        '=?utf-8?Q?a=C3=A4?=',
+        '=?iso-8859-1?B?5A==?=',
+        '=?',
+        '<x@y>',
+        'w'.repeat(90),
+      ),
+      fc.constantFrom(' ', '  ', '\t', ' '.repeat(80)),
+    ),
+    { minLength: 1, maxLength: 20 },
+  )
+  .map((words) => words.flat().join('').trimEnd());
+
+test.each(['text', 'whole'] as const)('whatever is mixed, another reader gets the same %s', async (kind) => {
+  await fc.assert(
+    fc.asyncProperty(mixedText, async (text) => {
+      const field = writeField('Subject', text, kind);
+      expect(field).toMatch(/^(?:[\x20-\x7e\t]{0,998}\r\n)+$/);
+      expect(lines(field).every((line) => /[^ \t]/.test(line))).toBe(true);
+      expect(decodeWords(unfold(field.slice(0, -2)).slice('Subject: '.length))).toBe(decodeWords(text));
+      const read = (await simpleParser(`${field}\r\n\r\n`)).subject;
+      // It keeps a fold right behind the colon as a line break.
+      expect(read?.replace(/\s+/g, ' ').trim()).toBe(decodeWords(text).replace(/\s+/g, ' '));
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test('white space that no line can hold never costs a structured field its form', () => {
+  const blanks = ' \t'.repeat(600);
+  expect(writeField('From', `Joe${blanks}<a@example.com>`, 'addresses')).toBe('From: Joe <a@example.com>\r\n');
+  expect(writeField('Content-Type', `text/plain;${blanks}charset=utf-8`, 'parameters')).toBe(
+    'Content-Type: text/plain; charset=utf-8\r\n',
+  );
+  expect(writeField('List-Help', `<https://a.example>,${blanks}<mailto:a@b>`, 'uris')).toBe(
+    'List-Help: <https://a.example>, <mailto:a@b>\r\n',
+  );
 });
 
 test('keywords keep their commas', () => {

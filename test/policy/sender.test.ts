@@ -63,6 +63,12 @@ test.each([
   expect(verdict(lines)).toEqual([wanted]);
 });
 
+test('a second mailbox cannot hide in what looks like an encoded-word (D4b)', () => {
+  expect(verdict(['From: =?utf-8?Q?boss@elsewhere.example,x?= <app@example.com>'])).toEqual([
+    expect.stringMatching(/^E_VALIDATION_ERROR: From must be one mailbox/),
+  ]);
+});
+
 test('a From that its own rules refuse is told once', () => {
   expect(verdict(['From: a@example.com', 'From: a@example.com'])).toEqual([
     'E_HEADER_VALUE_INVALID: From appears 2 times, at most once is allowed',

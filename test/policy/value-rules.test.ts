@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
-import { forbiddenCharacter, nameFault, parseUnsubscribe, shown } from '../../src/policy/value-rules.ts';
+import { decodeWords } from '../../src/mail/header-text.ts';
+import { headerCatalogue } from '../../src/policy/header-catalogue.ts';
+import { forbiddenCharacter, judgeValue, nameFault, parseUnsubscribe, shown } from '../../src/policy/value-rules.ts';
 
 test.each([
   ['<https://example.com/u>', true],
@@ -63,6 +65,19 @@ test.each([
   const parsed = parseUnsubscribe(value);
   expect(parsed.https).toBe(https);
   expect(parsed.reason).toMatch(/^(must be|may hold only|has no host|needs one address) /);
+});
+
+// What leaves is the given text, and nobody decodes words in it: a parenthesis out of an encoded-word hides nothing there.
+test('List-Unsubscribe: an encoded-word cannot put an http URI into a comment', () => {
+  const row = headerCatalogue['list-unsubscribe'];
+  const judge = (given: string) => judgeValue(row, decodeWords(given), given).reason;
+  expect(judge('<https://a.example> (=?utf-8?Q?=28?=) <http://b.example> (x))')).toMatch(/^may hold only .*http:\/\/b/);
+  expect(judge('(=?utf-8?Q?=28?=) <ftp://b.example>) <https://a.example>')).toBeDefined();
+  // What mailers that encode a long value whole make of it.
+  expect(judge('=?utf-8?Q?=3Chttps://a.example=3E?=')).toBeUndefined();
+  expect(judge('<https://a.example> (=?utf-8?Q?abmelden_=28hier=29?=)')).toBeUndefined();
+  // Linear.
+  expect(judge(`${'<https://a> (=?utf-8?Q?b?=), '.repeat(30_000)}<https://a>`)).toBeUndefined();
 });
 
 test.each(['<', '(', '()', '<>,', '<https://a>,', '\\', '(\\', ' ', ','])(

@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -69,13 +69,25 @@ describe('SQLite spool on disk', () => {
     expect(bodies()).toEqual([]);
   });
 
+  test('gives the many recipients of a message back in one look at them', async () => {
+    const spool = await openHere();
+    const entry = spoolEntry({ recipients: Array.from({ length: 50_000 }, (_, index) => `user-${index}@example.org`) });
+    await spool.add(entry, lease);
+    // A look for each would be 2,500,000,000 rows: more than the test's time.
+    await spool.release(entry.id, entry.recipients);
+    const [claimed] = await spool.claimDue({ now: someTime, limit: 1, claimUntil: lease });
+    expect(claimed?.due).toHaveLength(50_000);
+    await spool.close();
+  });
+
   test('removes orphaned bodies at start, and no other', async () => {
     const spool = await openHere();
     const entry = spoolEntry({ body: large });
     await spool.add(entry, lease);
     writeFileSync(join(folder, 'bodies', 'left-over'), 'half a bod');
+    mkdirSync(join(folder, 'bodies', 'lost+found'));
     await spool.recover();
-    expect(bodies()).toEqual([entry.id]);
+    expect(bodies()).toEqual([entry.id, 'lost+found']);
     await spool.close();
   });
 
@@ -151,7 +163,9 @@ describe('SQLite spool on disk', () => {
   test('rejects what is under way and all that follows when its thread dies', async () => {
     const workers: Worker[] = [];
     process.once('worker', (worker) => workers.push(worker));
-    const spool = await openHere();
+    const lost: string[] = [];
+    const onLost = ({ message }: Error): unknown => lost.push(message);
+    const spool = await SqliteSpool.open({ file: join(folder, 'postern.db'), onLost });
     const pending = spool.add(spoolEntry(), lease);
     await workers[0]?.terminate();
     // Its commit may have been told before the thread ended.
@@ -159,6 +173,27 @@ describe('SQLite spool on disk', () => {
     await expect(spool.add(spoolEntry(), lease)).rejects.toThrow("The spool's thread ended unexpectedly");
     await expect(spool.add(spoolEntry({ body: large }), lease)).rejects.toThrow("The spool's thread ended");
     await expect(spool.claimDue({ now: 0, limit: 1, claimUntil: 1 })).rejects.toThrow("The spool's thread ended");
+    await spool.close();
+    expect(lost).toEqual(["The spool's thread ended unexpectedly"]);
+  });
+
+  test('is not lost when it is closed', async () => {
+    const lost: unknown[] = [];
+    const spool = await SqliteSpool.open({ file: join(folder, 'postern.db'), onLost: (error) => lost.push(error) });
+    await spool.close();
+    expect(lost).toEqual([]);
+  });
+
+  test('is readable by its owner alone, whatever the folder lets others', async () => {
+    chmodSync(folder, 0o755);
+    const spool = await openHere();
+    await spool.add(spoolEntry({ body: large }), lease);
+    const files = readdirSync(folder).filter((name) => name.startsWith('postern.db'));
+    expect(files.map((name) => [name, statSync(join(folder, name)).mode & 0o077])).toEqual(
+      files.map((name) => [name, 0]),
+    );
+    expect(files).toContain('postern.db-wal');
+    expect(statSync(join(folder, 'bodies')).mode & 0o077).toBe(0);
     await spool.close();
   });
 });

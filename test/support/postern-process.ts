@@ -130,6 +130,7 @@ export async function startPostern(options: PosternOptions = {}): Promise<Poster
       ports[name] = port;
   } catch (error) {
     await end('SIGKILL');
+    if (options.folder === undefined) rmSync(folder, { recursive: true, force: true });
     throw error;
   }
   return running;

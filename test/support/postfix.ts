@@ -5,15 +5,21 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 
+/** What a Postfix is started with. */
 export interface PostfixOptions {
-  /** Lines of main.cf, e.g. `relayhost = [127.0.0.1]:2587`. */
-  readonly mainCf: readonly string[];
+  /**
+   * Lines of main.cf, e.g. `relayhost = [127.0.0.1]:2587`; a function is given the Postfix's folder and may put files
+   * there first.
+   */
+  readonly mainCf: readonly string[] | ((folder: string) => readonly string[]);
 }
 
+/** A running Postfix. */
 export interface Postfix {
   readonly port: number;
   readonly folder: string;
   mailLog(): string;
+  /** Stops it and removes its folder. */
   stop(): void;
 }
 
@@ -55,7 +61,13 @@ scache unix - - n - 1 scache
 postlog unix-dgram n - n - 1 postlogd
 `;
 
-/** Starts it on a free port of loopback. */
+/** Ends a Postfix and takes its folder away. */
+function stopPostfix(folder: string): void {
+  execFileSync('postfix', ['-c', join(folder, 'conf'), 'stop'], { stdio: 'pipe' });
+  rmSync(folder, { recursive: true, force: true });
+}
+
+/** Starts it on a free port of loopback. Port 0 is not to be had: a port that was free a moment ago is taken. */
 export async function startPostfix(options: PostfixOptions): Promise<Postfix> {
   const folder = mkdtempSync('/tmp/postern-postfix-');
   execFileSync('chmod', ['755', folder]);
@@ -63,6 +75,7 @@ export async function startPostfix(options: PostfixOptions): Promise<Postfix> {
   execFileSync('chown', ['postfix:root', join(folder, 'data')]);
   const port = await freePort();
   const log = join(folder, 'maillog');
+  const mainCf = typeof options.mainCf === 'function' ? options.mainCf(folder) : options.mainCf;
   writeFileSync(
     join(folder, 'conf/main.cf'),
     `compatibility_level = 3.6
@@ -91,7 +104,7 @@ import_environment = MAIL_CONFIG
 minimal_backoff_time = 5s
 maximal_backoff_time = 10s
 queue_run_delay = 5s
-${options.mainCf.join('\n')}
+${mainCf.join('\n')}
 `,
   );
   writeFileSync(join(folder, 'conf/master.cf'), `127.0.0.1:${port} inet n - n - - smtpd\n${services}`);
@@ -101,9 +114,6 @@ ${options.mainCf.join('\n')}
     port,
     folder,
     mailLog: () => readFileSync(log, 'utf8'),
-    stop: () => {
-      execFileSync('postfix', ['-c', join(folder, 'conf'), 'stop'], { stdio: 'pipe' });
-      rmSync(folder, { recursive: true, force: true });
-    },
+    stop: () => stopPostfix(folder),
   };
 }

@@ -5,6 +5,7 @@ import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { generate } from 'selfsigned';
 import type { Account, Credential, Scope, Submitter } from '../../src/accounts/account.ts';
 import type { Accounts } from '../../src/accounts/accounts.ts';
+import { hashToken } from '../../src/accounts/tokens.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import type { SmtpLimits, SmtpListener, SmtpSettings } from '../../src/ingress/smtp/settings.ts';
@@ -50,12 +51,14 @@ const credentialOfToken: Readonly<Record<string, string>> = {
   [tokens.readOnly]: 'reader',
 };
 
+const submitterOfHash = new Map(
+  Object.entries(credentialOfToken).map(([token, name]) => [hashToken(token), submitter(name)]),
+);
+
 /** One account with three credentials, a token each. */
 export const accounts: Accounts = {
-  authenticate: (token) => {
-    const name = Object.hasOwn(credentialOfToken, token) ? credentialOfToken[token] : undefined;
-    return name === undefined ? undefined : submitter(name);
-  },
+  authenticate: (token) => submitterOfHash.get(hashToken(token)),
+  authenticateHash: (sha256) => submitterOfHash.get(sha256),
   find: (idOrName) => (idOrName === devAccount.id || idOrName === devAccount.name ? devAccount : undefined),
   submitter: (account, name) => (account === devAccount.name ? submitter(name) : undefined),
   sendingDomain: (account, domain) =>

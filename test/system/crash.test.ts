@@ -3,6 +3,7 @@
 
 import { rmSync } from 'node:fs';
 import { afterAll, expect, test } from 'vitest';
+import { deviceConfiguration } from '../support/device-config.ts';
 import { FaultSink } from '../support/fault-sink.ts';
 import { type PosternProcess, startPostern } from '../support/postern-process.ts';
 import { connectSmtp } from '../support/raw-smtp-client.ts';
@@ -17,35 +18,6 @@ afterAll(async () => {
   await sink?.close();
   if (postern) rmSync(postern.folder, { recursive: true, force: true });
 });
-
-function configuration(sinkPort: number): object {
-  return {
-    development: { account: 'dev', credential: 'devices' },
-    http: { listen: '127.0.0.1:0' },
-    smtp: {
-      listeners: [
-        {
-          name: 'devices',
-          role: 'submission',
-          listen: '127.0.0.1:0',
-          tls: 'none',
-          credential: 'dev/devices',
-          allowFrom: ['127.0.0.1/32'],
-        },
-      ],
-    },
-    routes: [{ name: 'sink', type: 'smarthost', url: `smtp://127.0.0.1:${sinkPort}`, tls: 'none', connections: 4 }],
-    delivery: { retry: { firstDelaySeconds: 1, factor: 1, maxDelaySeconds: 1, jitter: 0.2, expireAfterSeconds: 3600 } },
-    accounts: [
-      {
-        name: 'dev',
-        id: 'a1'.repeat(16),
-        sendingDomains: [{ name: 'example.com' }],
-        credentials: [{ name: 'devices', scopes: ['email:send'] }],
-      },
-    ],
-  };
-}
 
 /** What the sender heard for each message: a reply code, or 0 for none. */
 const answers = new Map<string, number>();
@@ -97,7 +69,11 @@ function arrivals(): Map<string, number> {
 test(`kill -9, ${rounds} rounds: nothing answered 250 is lost, nothing refused arrives`, {
   timeout: 600_000,
 }, async () => {
-  const config = configuration((sink = await FaultSink.start()).port);
+  sink = await FaultSink.start();
+  const config = deviceConfiguration({
+    routes: [{ name: 'sink', type: 'smarthost', url: `smtp://127.0.0.1:${sink.port}`, tls: 'none', connections: 4 }],
+    delivery: { retry: { firstDelaySeconds: 1, factor: 1, maxDelaySeconds: 1, jitter: 0.2, expireAfterSeconds: 3600 } },
+  });
   for (let round = 0; round < rounds; round += 1) {
     postern = await startPostern({ config, ...(postern ? { folder: postern.folder } : {}) });
     const port = postern.ports['devices'] ?? 0;

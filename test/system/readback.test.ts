@@ -294,9 +294,9 @@ function expected({ from, to, cc, replyTo, subject, custom, text, html, attachme
   };
 }
 
-function withoutCustom(shown: Shown): Omit<Shown, 'custom'> {
-  const { custom: _custom, ...rest } = shown;
-  return rest;
+/** toEqual passes over what is undefined. */
+function withoutCustom(shown: Shown): object {
+  return { ...shown, custom: undefined };
 }
 
 test('a message in many scripts', async () => {

@@ -236,7 +236,7 @@ function partsOf(
 export function readSend(document: JsonDocument, size: number, context: ReadContext): ReadRequest {
   const body = isJsonObject(document.value) ? document.value : noFields;
   const { boxes, violations, recipients } = readAllAddresses(body, context);
-  const { attachments, violations: ofAttachments, octets } = readAttachments(body['attachments']);
+  const { attachments, violations: ofAttachments, octets } = readAttachments(body['attachments'], document.decoded);
   const [sender] = boxes.from;
   const receivers = [...boxes.to, ...boxes.cc, ...boxes.bcc];
   const faults = [

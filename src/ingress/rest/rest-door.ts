@@ -7,6 +7,7 @@ import type { Account } from '../../accounts/account.ts';
 import type { Logger } from '../../base/log.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../../http/app.ts';
 import { type Fault, failureOf, Refusal, succeed } from '../../http/envelope.ts';
+import type { JsonDocument } from '../../http/json-reader.ts';
 import type { Submission, Submit, Violation } from '../../submit.ts';
 import { createIdempotent, type Idempotent, type KeyStore, readKey, type UsedKey } from './idempotency.ts';
 import type { OutcomeKind, OutcomeWatch } from './outcome-watch.ts';
@@ -51,12 +52,33 @@ function readContext(parts: RestDoorParts, request: FastifyRequest): ReadContext
   };
 }
 
+const emptyDocument: JsonDocument = {
+  value: null,
+  octets: Buffer.alloc(0),
+  repeated: [],
+  illFormed: [],
+  kept: [],
+  decoded: new Map(),
+};
+
+/** Bodies above this have memory of their own, never a share of a pool. */
+const ownMemoryOctets = 1_048_576;
+
+/**
+ * Gives the memory of a large body back at once: the collector of garbage would let it stand while the message is signed
+ * and written, and a request of 30 MB would hold as much again.
+ */
+function freeOctets({ buffer, byteLength }: Buffer): void {
+  if (byteLength < ownMemoryOctets || buffer.byteLength !== byteLength || !(buffer instanceof ArrayBuffer)) return;
+  buffer.transfer(0);
+}
+
 /** Reads the request and lets go of its JSON: what stands in it is held once from here on. */
 function take(parts: RestDoorParts, request: FastifyRequest, kind: Kind): ReadRequest {
   const { document, bodyOctets } = request;
   request.body = undefined;
   request.document = undefined;
-  const read = document ?? { value: null, repeated: [], illFormed: [], kept: [] };
+  const read = document ?? emptyDocument;
   const context = readContext(parts, request);
   return kind === 'send' ? readSend(read, bodyOctets, context) : readSendRaw(read, context);
 }
@@ -151,11 +173,16 @@ async function send(
   const turn = idempotency && parts.idempotent.begin(account, idempotency);
   if (turn && 'used' in turn) return repeatAnswer(reply, turn.used);
   try {
+    const octets = request.document?.octets ?? emptyDocument.octets;
     const read = take(parts, request, kind);
     if (read.faults.length > 0) return await refuseFields(parts, read);
     const wait = waitSeconds(request.headers.prefer);
     if (wait > 0) reply.header('Preference-Applied', `wait=${wait}`);
-    const submission = idempotency ? { ...read.submission, idempotency } : read.submission;
+    const submission = {
+      ...read.submission,
+      release: () => freeOctets(octets),
+      ...(idempotency ? { idempotency } : {}),
+    };
     const result = await submitAndTell(parts, submission, wait);
     const isDefault = result.queued.length === submission.envelope.recipients.length;
     if (idempotency && !isDefault) parts.keys.answered(account, idempotency.key, JSON.stringify(result));
@@ -223,6 +250,7 @@ export function restDoor(doorParts: RestDoorParts): V4Plugin {
       bodyBytes: parts.limits.requestBytes,
       ownBodyFaults: true,
       keepMembers: '/headers',
+      base64: /^\/attachments\/[0-9]+\/content$/,
       digestBody: true,
     } as const;
     // The door judges its bodies itself, so that headers are judged whatever else is wrong (D42b).

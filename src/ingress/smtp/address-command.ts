@@ -73,13 +73,17 @@ export function readAddressCommand(
   // D40b: judged on the raw line, before a U-label turns into ASCII.
   if (!ascii && !isUtf8(line)) return replies.needsSmtputf8;
   const text = ascii ? line.toString('latin1') : line.toString('utf8');
-  if (!ascii && !(verb === 'MAIL' ? / SMTPUTF8(?: |$)/i.test(text) : smtputf8)) return replies.needsSmtputf8;
+  const mayBeUtf8 = verb === 'MAIL' ? / SMTPUTF8(?: |$)/i.test(text) : smtputf8;
+  if (!ascii && !mayBeUtf8) return replies.needsSmtputf8;
   const { prefix, wrong, badPath } = syntax[verb];
   const start = prefix.exec(text)?.[0].length;
   if (start === undefined) return wrong;
   const path = readPath(text, start);
   if (!path) return badPath;
-  if (path.end === text.length) return { path, parameters: none };
+  if (ascii && path.end === text.length) return { path, parameters: none };
   const found = readParameters(verb, text.slice(path.end));
-  return 'code' in found ? found : { path, parameters: found };
+  if ('code' in found) return found;
+  // What was found above may stand inside a quoted local part.
+  if (!ascii && verb === 'MAIL' && !found.has('SMTPUTF8')) return replies.needsSmtputf8;
+  return { path, parameters: found };
 }

@@ -1,6 +1,7 @@
 // AUTH PLAIN and LOGIN by API token: the exchange, the failures and who it is (RFC 4954, D40-D42, D93).
 
 import type { Submitter } from '../../accounts/account.ts';
+import { hashToken } from '../../accounts/tokens.ts';
 import type { Client, DialogueContext } from './dialogue.ts';
 import { type Answer, replies } from './replies.ts';
 import { decodeResponse, type Login, readPlain } from './sasl.ts';
@@ -11,6 +12,8 @@ export class Authentication {
   readonly #client: Client;
   #helo: string | undefined;
   #submitter: Submitter | undefined;
+  /** Of the token that it was, to ask for it again. */
+  #tokenHash = '';
   #exchange: ((response: string) => Answer) | undefined;
   #failures = 0;
 
@@ -27,6 +30,33 @@ export class Authentication {
   /** The client's next line is a response, not a command. */
   get pending(): boolean {
     return this.#exchange !== undefined;
+  }
+
+  /**
+   * Reads the token's row again, so that one revoked or expired since the login opens nothing more (D94).
+   * @returns who it is; undefined, and nobody from now on, where the token counts no more or may no longer send
+   */
+  renew(): Submitter | undefined {
+    if (!this.#submitter) return undefined;
+    const found = this.#context.accounts.authenticateHash(this.#tokenHash);
+    if (found?.credential.scopes.has('email:send')) {
+      this.#submitter = found;
+      return found;
+    }
+    const { log, listener } = this.#context;
+    const { account, credential } = this.#submitter;
+    log.info(
+      {
+        session: this.#client.sessionId,
+        listener: listener.name,
+        client: this.#client.address,
+        account: account.name,
+        credential: credential.name,
+      },
+      'token no longer valid',
+    );
+    this.forget();
+    return undefined;
   }
 
   /** Forgets who it was (RFC 3207 §4.2); failures stay counted. */
@@ -83,7 +113,8 @@ export class Authentication {
 
   /** D93: the password alone selects the token. It is looked up whatever the user name, so that timing tells nothing. */
   #login(mechanism: string, { userName, password }: Login): Answer {
-    const found = this.#context.accounts.authenticate(password);
+    const tokenHash = hashToken(password);
+    const found = this.#context.accounts.authenticateHash(tokenHash);
     const named =
       found && (userName === 'api_token' || userName === found.account.id || userName === found.account.name);
     if (!found || !named) return this.#failed({ mechanism, userName, answer: replies.badCredentials });
@@ -91,6 +122,7 @@ export class Authentication {
       return this.#failed({ mechanism, userName, answer: replies.scopeMissing });
     }
     this.#submitter = found;
+    this.#tokenHash = tokenHash;
     return replies.authenticated;
   }
 

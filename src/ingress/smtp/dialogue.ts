@@ -4,7 +4,7 @@ import type { Account, Submitter } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
 import type { Logger } from '../../base/log.ts';
 import type { Envelope } from '../../mail/envelope.ts';
-import type { Violation } from '../../submit.ts';
+import type { RejectionCode, Violation } from '../../submit.ts';
 import { readAddressCommand } from './address-command.ts';
 import { Authentication } from './authentication.ts';
 import { printableAscii, refusalReply } from './refusal.ts';
@@ -23,6 +23,8 @@ export interface DialogueContext {
   /** Asks the account's rates before the octets of a message are taken (D41, D42a); a violation refuses it. */
   readonly rateLimit: (account: Account, recipients: number) => Violation | undefined;
   readonly onAuthFailure: () => void;
+  /** Is told of each message that the door itself refuses, by its code. */
+  readonly onRefused: (code: RejectionCode) => void;
 }
 
 /** Who is at the other end. */
@@ -46,7 +48,8 @@ const maxCommandOctets = 2046;
 const maxHeloOctets = 255;
 const maxErrors = 20;
 
-const controls = /[\0-\x1f\x7f]/;
+// C1 too: a terminal that shows the log may obey it.
+const controls = /[\0-\x1f\x7f-\x9f]/;
 const httpRequest = /^(?:GET|HEAD|POST|PUT|DELETE|OPTIONS|TRACE|CONNECT|PATCH) .*HTTP\/\d/i;
 const unimplemented = new Set(['EXPN', 'TURN', 'ATRN', 'ETRN', 'SEND', 'SOML', 'SAML', 'BURL', 'XCLIENT', 'XFORWARD']);
 
@@ -220,11 +223,15 @@ export class Dialogue {
     if (barred) return barred;
     if (!this.#helo) return replies.sayHelloFirst;
     if (this.#transaction) return replies.nestedMail;
+    // RFC 4954 §6: 530 to any command that needs an authentication which is not, or no longer, in force.
+    if (!this.#client.submitter && !this.#authentication.renew()) return replies.tokenGone;
     const command = readAddressCommand('MAIL', { line, smtputf8: false });
     if ('code' in command) return command;
     const { path, parameters } = command;
     const wrong = this.#wrongMailParameter(parameters);
     if (wrong) return wrong;
+    const size = Number(parameters.get('SIZE') ?? 0);
+    if (size > this.#context.limits.messageBytes) return this.#tooLarge(path.mailbox, size);
     const sender = this.#completed(path.mailbox, path.domain);
     if (sender === undefined) return replies.senderWithoutDomain;
     const refused = this.#senderRefused(sender);
@@ -245,7 +252,14 @@ export class Dialogue {
     if (size !== undefined && !/^\d{1,20}$/.test(size)) return replies.badSize;
     if (body !== undefined && body !== '7BIT' && body !== '8BITMIME') return replies.badBody;
     if (parameters.has('REQUIRETLS') && !this.#secure) return replies.requireTlsWithoutTls;
-    return size !== undefined && Number(size) > this.#context.limits.messageBytes ? replies.tooLarge : undefined;
+    return undefined;
+  }
+
+  /** RFC 1870 §6.1: a message that is declared too large is refused here, and its octets never come. */
+  #tooLarge(from: string, size: number): Answer {
+    this.#context.onRefused('E_CONTENT_TOO_LARGE');
+    this.#logRefusal({ from, size, codes: ['E_CONTENT_TOO_LARGE'] }, 'refused');
+    return replies.tooLarge;
   }
 
   /** D4b: an address without a domain gets the credential's, where it has one. */
@@ -301,7 +315,9 @@ export class Dialogue {
     if (transaction.recipients.size === 0) return replies.noRecipients;
     const violation = this.#context.rateLimit(account, transaction.recipients.size);
     if (!violation) return replies.startData;
-    this.#logRefusal({ recipients: transaction.recipients.size, codes: [violation.code] }, 'refused');
+    this.#context.onRefused(violation.code);
+    const { reversePath: from, recipients } = transaction;
+    this.#logRefusal({ from, recipients: recipients.size, codes: [violation.code] }, 'refused');
     return refusalReply([violation]);
   }
 

@@ -19,7 +19,7 @@ export interface MessageCounts {
 
 /** Everything the intake needs. */
 export interface IntakeParts {
-  readonly context: Pick<DialogueContext, 'listener' | 'limits' | 'log'>;
+  readonly context: Pick<DialogueContext, 'listener' | 'limits' | 'log' | 'onRefused'>;
   readonly submit: Submit;
   readonly counts: MessageCounts;
 }
@@ -36,7 +36,7 @@ export function createMessageIntake(parts: IntakeParts): (delivery: Delivery) =>
     const facts = factsOf(parts, delivery);
     const { data, client } = delivery;
     if (data.oversize) {
-      counts.refused += 1;
+      context.onRefused('E_CONTENT_TOO_LARGE');
       context.log.info({ ...facts, codes: ['E_CONTENT_TOO_LARGE'] }, 'refused');
       return data.flooded
         ? replies.flooded

@@ -66,6 +66,7 @@ export const replies = {
   authInTransaction: { code: 503, enhanced: '5.5.1', text: 'AUTH is not allowed inside a transaction' },
 
   mustStartTls: { code: 530, enhanced: '5.7.0', text: 'Must issue STARTTLS first' },
+  tokenGone: { code: 530, enhanced: '5.7.0', text: 'This token is no longer valid, authentication required' },
   authRequired: { code: 530, enhanced: '5.7.0', text: 'Authentication required' },
   authNeedsTls: { code: 538, enhanced: '5.7.11', text: 'Encryption required for authentication' },
   unknownMechanism: { code: 504, enhanced: '5.5.4', text: 'Mechanisms are PLAIN and LOGIN' },

@@ -7,7 +7,7 @@ import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import { MAX_HEADER_SECTION_BYTES } from '../../mail/header-reader.ts';
-import type { Submit, Violation } from '../../submit.ts';
+import type { RejectionCode, Submit, Violation } from '../../submit.ts';
 import { createConnectionCounter } from './connection-counter.ts';
 import { createMessageIntake } from './message-intake.ts';
 import type { SmtpListener, SmtpSettings } from './settings.ts';
@@ -29,6 +29,8 @@ export interface SmtpDoorParts {
   readonly suppressed?: (account: Account, recipient: string) => boolean;
   /** Asked at DATA; counts the message against the account's rates (D42a) and answers a violation when it is over. */
   readonly rateLimit?: (account: Account, recipients: number) => Violation | undefined;
+  /** Is told of each message refused before the pipeline has seen it: for its size, or for a rate. */
+  readonly onRefused?: (code: RejectionCode) => void;
 }
 
 /** Where a listener is bound. */
@@ -98,6 +100,10 @@ export function createSmtpDoor(parts: SmtpDoorParts): SmtpDoor {
       rateLimit: parts.rateLimit ?? (() => undefined),
       onAuthFailure: () => {
         seen.authFailures += 1;
+      },
+      onRefused: (code: RejectionCode) => {
+        messages.refused += 1;
+        parts.onRefused?.(code);
       },
       onOpen: (session: SmtpSession) => {
         seen.sessions += 1;

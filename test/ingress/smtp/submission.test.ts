@@ -192,7 +192,7 @@ test('a refused and a failed message have a line each, with codes and without co
 test('a store that fails while a command is answered is 451, and the session goes on', async () => {
   const broken = {
     ...accounts,
-    authenticate: () => {
+    authenticateHash: () => {
       throw new Error('database is locked');
     },
   };
@@ -205,4 +205,25 @@ test('a store that fails while a command is answered is 451, and the session goe
   );
   expect(await client.ask('NOOP')).toBe('250 2.0.0 Ok\r\n');
   expect(door.text()).toContain('database is locked');
+});
+
+test('a message refused before the pipeline sees it has one line and is counted: declared or found too large, a rate', async () => {
+  const counted: string[] = [];
+  const rates = [undefined, { code: 'E_RATE_LIMIT_EXCEEDED' as const, message: 'more than 1 message a minute' }];
+  const door = await start({ rateLimit: () => rates.shift(), onRefused: (code) => counted.push(code) });
+  const client = await loggedIn(door, tokens.full);
+  expect(await client.ask('MAIL FROM:<a@example.com> SIZE=4097')).toMatch(/^552 5\.3\.4 /);
+  client.send(`MAIL FROM:<a@example.com>\r\nRCPT TO:<b@example.net>\r\nDATA\r\n${'x'.repeat(5000)}\r\n.\r\n`);
+  await client.until((received) => received.includes('552 5.3.4 The message is larger than the limit of 4096 octets'));
+  client.send('MAIL FROM:<a@example.com>\r\nRCPT TO:<b@example.net>\r\nDATA\r\n');
+  await client.untilEnd();
+  const lines = door.lines().filter(({ msg }) => msg === 'refused');
+  const who = { account: 'dev', credential: 'default', client: '127.0.0.1', from: 'a@example.com' };
+  expect(lines).toMatchObject([
+    { ...who, codes: ['E_CONTENT_TOO_LARGE'], size: 4097 },
+    { ...who, codes: ['E_CONTENT_TOO_LARGE'], size: 5002, recipients: 1 },
+    { ...who, codes: ['E_RATE_LIMIT_EXCEEDED'], recipients: 1 },
+  ]);
+  expect(counted).toEqual(['E_CONTENT_TOO_LARGE', 'E_CONTENT_TOO_LARGE', 'E_RATE_LIMIT_EXCEEDED']);
+  expect(door.door.counts()).toMatchObject({ messagesRefused: 3, messagesAccepted: 0 });
 });

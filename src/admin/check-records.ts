@@ -1,0 +1,129 @@
+// Asks DNS what it answers now for the records of sending domains, within a bound of time (D52).
+
+import { Resolver } from 'node:dns/promises';
+import { getDomain } from 'tldts';
+import { errorCode, errorMessage } from '../base/errors.ts';
+import type { DnsRecord } from './domain-records.ts';
+import { judgeRecord, type RecordCheck } from './judge-record.ts';
+
+/** What is asked; node:dns's own Resolver is one. */
+export type DnsResolver = Pick<Resolver, 'resolveTxt' | 'resolveMx' | 'cancel'>;
+
+/** How DNS is asked. */
+export interface DnsSettings {
+  /** A resolver for one check; it is cancelled when the time is over. */
+  readonly newResolver: () => DnsResolver;
+  /** For a whole check, milliseconds. */
+  readonly withinMs: number;
+}
+
+/**
+ * Asks the machine's own name servers, each query at most 2 s and twice, a check at most 8 s.
+ * @param servers others to ask, as `address` or `address:port`
+ * @throws TypeError where one of them is no address
+ */
+export function systemDns(servers: readonly string[] = []): DnsSettings {
+  const newResolver = (): DnsResolver => {
+    const resolver = new Resolver({ timeout: 2000, tries: 2 });
+    if (servers.length > 0) resolver.setServers(servers);
+    return resolver;
+  };
+  return { newResolver, withinMs: 8000 };
+}
+
+/** Queries under way at once. */
+const parallel = 16;
+
+type Answers =
+  | { readonly ok: true; readonly values: readonly string[] }
+  | { readonly ok: false; readonly detail: string };
+
+/** RFC 8020, RFC 2308: the name does not exist, or has no record of the type. */
+const nothingThere: ReadonlySet<string> = new Set(['ENOTFOUND', 'ENODATA']);
+
+const details: Readonly<Record<string, string>> = {
+  ETIMEOUT: 'the name server did not answer in time',
+  ECANCELLED: 'the name server did not answer in time',
+  ESERVFAIL: 'the name server answered SERVFAIL',
+  EREFUSED: 'the name server refused the query',
+  ECONNREFUSED: 'no name server is reachable',
+};
+
+async function ask(resolver: DnsResolver, type: DnsRecord['type'], name: string): Promise<Answers> {
+  try {
+    if (type === 'TXT') {
+      return { ok: true, values: (await resolver.resolveTxt(name)).map((strings) => strings.join('')) };
+    }
+    const hosts = (await resolver.resolveMx(name)).toSorted((left, right) => left.priority - right.priority);
+    return { ok: true, values: hosts.map(({ priority, exchange }) => `${priority} ${exchange}`) };
+  } catch (error) {
+    const code = errorCode(error) ?? '';
+    if (nothingThere.has(code)) return { ok: true, values: [] };
+    return { ok: false, detail: details[code] ?? errorMessage(error) };
+  }
+}
+
+/** Lets at most `parallel` through at once. */
+function queue(): <T>(work: () => Promise<T>) => Promise<T> {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+  return async (work) => {
+    if (running >= parallel) await new Promise<void>((resolve) => waiting.push(resolve));
+    else running += 1;
+    try {
+      return await work();
+    } finally {
+      const next = waiting.shift();
+      // The place goes on to the next one without being given back.
+      if (next) next();
+      else running -= 1;
+    }
+  };
+}
+
+type Look = (type: DnsRecord['type'], name: string) => Promise<Answers>;
+
+/** Asks each question once, whoever asks it. */
+function lookUp(resolver: DnsResolver, isOver: () => boolean): Look {
+  const inTurn = queue();
+  const asked = new Map<string, Promise<Answers>>();
+  const late: Answers = { ok: false, detail: 'the name server did not answer in time' };
+  return (type, name) => {
+    const key = `${type} ${name}`;
+    const found = asked.get(key) ?? inTurn(async () => (isOver() ? late : await ask(resolver, type, name)));
+    asked.set(key, found);
+    return found;
+  };
+}
+
+async function check(record: DnsRecord, look: Look): Promise<RecordCheck> {
+  const answers = await look(record.type, record.name);
+  if (!answers.ok) return { state: 'error', found: [], detail: answers.detail };
+  const verdict = judgeRecord(record, answers.values);
+  const parent =
+    record.purpose === 'dmarc' && verdict.state === 'missing' ? getDomain(record.name.slice('_dmarc.'.length)) : null;
+  const above = `_dmarc.${parent}`;
+  if (parent === null || above === record.name) return verdict;
+  // RFC 7489 §6.6.3: without one of its own a name has that of its organizational domain.
+  const inherited = await look('TXT', above);
+  if (!inherited.ok) return { state: 'error', found: [], detail: inherited.detail };
+  const from = judgeRecord(record, inherited.values);
+  if (from.state === 'missing') return verdict;
+  return { ...from, detail: [`it stands at ${above}`, ...(from.detail === undefined ? [] : [from.detail])].join('; ') };
+}
+
+/** Checks records, in their order. It never takes longer than `withinMs`: what is not answered by then is an `error`. */
+export async function checkRecords(records: readonly DnsRecord[], dns: DnsSettings): Promise<readonly RecordCheck[]> {
+  const resolver = dns.newResolver();
+  let over = false;
+  const timer = setTimeout(() => {
+    over = true;
+    resolver.cancel();
+  }, dns.withinMs);
+  const look = lookUp(resolver, () => over);
+  try {
+    return await Promise.all(records.map((record) => check(record, look)));
+  } finally {
+    clearTimeout(timer);
+  }
+}

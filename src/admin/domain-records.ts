@@ -1,0 +1,103 @@
+// The DNS records that a sending domain needs: DKIM, SPF and MX of the reverse-path, DMARC (D26, D27, D52).
+
+import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
+import type { SendingDomain } from '../accounts/account.ts';
+import { publicRecord, txtRecord } from '../sign/dkim-key.ts';
+import type { SigningKey } from '../sign/signed.ts';
+
+/** One record to publish. */
+export interface DnsRecord {
+  readonly purpose: 'dkim' | 'spf' | 'mx' | 'dmarc';
+  readonly type: 'TXT' | 'MX';
+  /** Without a trailing dot. */
+  readonly name: string;
+  /** What DNS is to answer: a TXT record's strings joined, an MX record's preference and host. */
+  readonly value: string;
+  /** The same as a line of a zone file. */
+  readonly zone: string;
+  /** Who owns the name: whoever runs the sending domain, or whoever runs the platform. */
+  readonly publishedBy: 'domain' | 'platform';
+}
+
+/** What records are made of beside the domain itself. */
+export interface RecordFacts {
+  /** The platform's bounce domain (D40a). */
+  readonly bounceDomain: string;
+  /** The host that takes bounces: the SMTP host name. */
+  readonly mailHost: string;
+  /** SPF terms of the hosts that mail leaves from; see `spfSenders`. */
+  readonly senders: readonly string[];
+}
+
+/** Where mail is handed to, as far as SPF is concerned. */
+export interface NextHop {
+  readonly type: string;
+  readonly host?: string;
+}
+
+/** Ranges of addresses that the world never sees: what leaves there leaves by this host's address. */
+const inside: ReadonlySet<string> = new Set([
+  'loopback',
+  'private',
+  'linkLocal',
+  'uniqueLocal',
+  'unspecified',
+  'carrierGradeNat',
+]);
+
+/**
+ * The SPF terms (RFC 7208 §5) that name the hosts mail leaves from: the smarthosts, and this host where there is none or
+ * one on the same machine or network.
+ */
+export function spfSenders(routes: readonly NextHop[], mailHost: string): string[] {
+  const terms = routes.flatMap(({ type, host = '' }) => {
+    if (type === 'capture') return [];
+    if (isIP(host) === 0) return [host === 'localhost' ? `a:${mailHost}` : `a:${host}`];
+    const address = ipaddr.process(host);
+    if (inside.has(address.range())) return [`a:${mailHost}`];
+    return [`${address.kind() === 'ipv4' ? 'ip4' : 'ip6'}:${address.toString()}`];
+  });
+  return terms.length === 0 ? [`a:${mailHost}`] : [...new Set(terms)];
+}
+
+function spf(name: string, terms: readonly string[], publishedBy: DnsRecord['publishedBy']): DnsRecord {
+  return { purpose: 'spf', type: 'TXT', ...txtRecord(name, `v=spf1 ${terms.join(' ')} ~all`), publishedBy };
+}
+
+function mx(name: string, host: string, publishedBy: DnsRecord['publishedBy']): DnsRecord {
+  return { purpose: 'mx', type: 'MX', name, value: `10 ${host}`, zone: `${name}. IN MX 10 ${host}.`, publishedBy };
+}
+
+function dkim(key: SigningKey, publishedBy: DnsRecord['publishedBy']): DnsRecord {
+  return { purpose: 'dkim', type: 'TXT', ...publicRecord(key), publishedBy };
+}
+
+/** SPF and MX of the platform's bounce domain. */
+function bounceRecords({ bounceDomain, mailHost, senders }: RecordFacts): DnsRecord[] {
+  return [spf(bounceDomain, senders, 'platform'), mx(bounceDomain, mailHost, 'platform')];
+}
+
+/** The records of a sending domain: its own, then those of the domain that its reverse-paths are in (D26). */
+export function domainRecords(
+  domain: SendingDomain,
+  keys: readonly SigningKey[],
+  facts: RecordFacts,
+): readonly DnsRecord[] {
+  const { returnPathDomain } = domain;
+  const own = [
+    ...keys.map((key) => dkim(key, 'domain')),
+    { purpose: 'dmarc', type: 'TXT', ...txtRecord(`_dmarc.${domain.name}`, 'v=DMARC1; p=none'), publishedBy: 'domain' },
+  ] as const satisfies DnsRecord[];
+  if (returnPathDomain === undefined || returnPathDomain === facts.bounceDomain) {
+    return [...own, ...bounceRecords(facts)];
+  }
+  // What changes about the hosts that send is then changed in the platform's record alone.
+  const terms = [`include:${facts.bounceDomain}`];
+  return [...own, spf(returnPathDomain, terms, 'domain'), mx(returnPathDomain, facts.mailHost, 'domain')];
+}
+
+/** The records of the platform itself: its signature's keys, and the bounce domain. */
+export function platformRecords(keys: readonly SigningKey[], facts: RecordFacts): readonly DnsRecord[] {
+  return [...keys.map((key) => dkim(key, 'platform')), ...bounceRecords(facts)];
+}

@@ -1,0 +1,13 @@
+// A file's name is on disk only once its folder is synced (fsync(2)).
+
+import { open } from 'node:fs/promises';
+
+/** Syncs a folder, so that the names made, moved or removed in it survive a crash. @throws the system's error */
+export async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,33 @@
+// The account that a command line names, and the database that its commands change.
+
+import type { Account } from '../accounts/account.ts';
+import { closest } from '../base/closest.ts';
+import { type DatabaseSync, openDatabase } from '../base/database.ts';
+import { UsageError } from '../base/errors.ts';
+import type { Config } from '../config.ts';
+
+/** The account of a name or an id. @throws UsageError with the one that was probably meant */
+export function chooseAccount(config: Config, reference: string): Account {
+  const found = config.accounts.find(({ id, name }) => name === reference || id === reference.toLowerCase());
+  if (found) return found;
+  const names = config.accounts.map(({ name }) => name);
+  const near = closest(reference, names);
+  throw new UsageError(
+    `--account: no account "${reference}"; ${near ? `did you mean "${near}"?` : `there are ${names.join(', ')}`}`,
+  );
+}
+
+/** Opens the database, hands it to the work, closes it when the work is done. */
+export async function withDatabase<T>(config: Config, work: (database: DatabaseSync) => T | Promise<T>): Promise<T> {
+  const database = openDatabase(config.database.file);
+  try {
+    return await work(database);
+  } finally {
+    database.close();
+  }
+}
+
+/** A time as JSON shows it; null for none. */
+export function isoTime(ms: number | undefined): string | null {
+  return ms === undefined ? null : new Date(ms).toISOString();
+}

@@ -1,0 +1,38 @@
+// One spelling for all spellings of a mailbox, for lists that ask whether two addresses are the same (D51).
+
+import { asciiDomain, splitMailbox } from './domain.ts';
+import { readPath } from './path.ts';
+
+/** What may stand in a local part without quotes: atext, dots, and the non-ASCII of RFC 6531 §3.3. */
+const unquoted = /^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~.\u{a0}-\u{10ffff}]+$/u;
+
+/** RFC 5321 §4.1.2: the quotes are no part of the local part, so `"a"@b` is `a@b`. */
+function withoutNeedlessQuotes(localPart: string): string {
+  if (localPart.length < 3 || !localPart.startsWith('"') || !localPart.endsWith('"')) return localPart;
+  const content = localPart.slice(1, -1).replace(/\\([^])/g, '$1');
+  if (unquoted.test(content)) return content;
+  return `"${content.replace(/["\\]/g, '\\$&')}"`;
+}
+
+/**
+ * Gives the spelling under which a mailbox is kept and looked up: domain as A-label in lower case, local part in lower
+ * case and without needless quotes.
+ * @param mailbox as the client wrote it; text that is no address comes back in lower case
+ */
+export function comparableMailbox(mailbox: string): string {
+  const { localPart, domain } = splitMailbox(mailbox);
+  const local = withoutNeedlessQuotes(localPart.normalize('NFC'));
+  if (domain === undefined) return local.toLowerCase();
+  return `${local.toLowerCase()}@${asciiDomain(domain) ?? domain.toLowerCase()}`;
+}
+
+/**
+ * Reads a bare address, `user@domain` with nothing around it.
+ * @returns its comparable spelling; undefined where it is no address, has no domain, or is longer than 254 octets
+ */
+export function readComparable(text: string): string | undefined {
+  // A lone surrogate is no character: what the database would keep for it is not what was given.
+  if (text.startsWith('<') || !text.isWellFormed()) return undefined;
+  const path = readPath(text, 0);
+  return path?.domain !== undefined && path.end === text.length ? comparableMailbox(path.mailbox) : undefined;
+}

@@ -1,0 +1,94 @@
+// The end of the process (D97): whatever clients and next hops do, it comes in time, with 0, and sends nothing twice.
+
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
+import { FaultSink } from '../support/fault-sink.ts';
+import { type PosternProcess, projectRoot, startPostern } from '../support/postern-process.ts';
+import { connectSmtp, type RawSmtpClient } from '../support/raw-smtp-client.ts';
+import { scratchFolder } from '../support/scratch.ts';
+
+const running: PosternProcess[] = [];
+afterEach(async () => {
+  for (const postern of running.splice(0).toReversed()) await postern.cleanUp();
+});
+
+async function start(config: object): Promise<PosternProcess> {
+  const postern = await startPostern({ config });
+  running.push(postern);
+  return postern;
+}
+
+/** A client whose DATA is open and stays so. */
+async function inData(postern: PosternProcess): Promise<RawSmtpClient> {
+  const client = await connectSmtp(postern.ports['devices'] ?? 0);
+  await client.reply();
+  await client.command('EHLO linger.example.com');
+  await client.command('MAIL FROM:<a@example.com>');
+  await client.command('RCPT TO:<b@partner.test>');
+  expect((await client.command('DATA')).code).toBe(354);
+  client.write('From: a@example.com\r\n');
+  return client;
+}
+
+test('no attempt is begun while sessions drain, so none is cut behind the end of its data', async () => {
+  const sink = await FaultSink.start({ slowMilliseconds: 500 });
+  const routes = [{ name: 'relay', type: 'smarthost', url: `smtp://127.0.0.1:${sink.port}`, tls: 'none' }];
+  const postern = await start({ ...deviceConfiguration({ routes }), drainSeconds: 4 });
+  const client = await connectSmtp(postern.ports['devices'] ?? 0);
+  await client.reply();
+  await client.command('EHLO many.example.com');
+  for (let count = 0; count < 60; count += 1) {
+    await client.command('MAIL FROM:<a@example.com>');
+    await client.command('RCPT TO:<slow@partner.test>');
+    await client.command('DATA');
+    expect((await client.command('From: a@example.com\r\n\r\nx\r\n.')).code).toBe(250);
+  }
+  const lingering = await inData(postern);
+  expect(await postern.end('SIGTERM')).toBe(0);
+  lingering.close();
+  const told = (msg: string) => postern.log().filter((line) => line['msg'] === msg).length;
+  expect(told('deferred')).toBe(0);
+  expect(told('delivered')).toBe(sink.messages.length);
+  await sink.close();
+});
+
+test('an HTTP connection that asks nothing, or half a question, does not keep the process', async () => {
+  const postern = await start({ ...deviceConfiguration({ routes: [captureRoute] }), drainSeconds: 1 });
+  const sockets = ['', 'GET /livez HTTP/1.1\r\nHost: x\r\n'].map((text) => {
+    const socket = connect(postern.ports['http'] ?? 0, '127.0.0.1');
+    socket.on('error', () => undefined);
+    socket.write(text);
+    return socket;
+  });
+  await Promise.all(sockets.map((socket) => new Promise((resolve) => socket.once('connect', resolve))));
+  expect((await fetch(`http://127.0.0.1:${postern.ports['http']}/livez`)).status).toBe(200);
+  expect(await postern.end('SIGTERM')).toBe(0);
+  for (const socket of sockets) socket.destroy();
+});
+
+test('SIGTERM while it is still starting ends it with 0', async () => {
+  const folder = scratchFolder();
+  const child = spawn(process.execPath, [join(projectRoot, 'src/main.ts'), 'serve'], {
+    cwd: folder,
+    env: {
+      PATH: process.env['PATH'],
+      POSTERN_CONFIG: join(projectRoot, 'config/postern.yaml'),
+      POSTERN_DATA_DIR: join(folder, 'data'),
+      POSTERN_CERTS_DIR: join(folder, 'certs'),
+      POSTERN_SMTP_PORT: '0',
+      POSTERN_SMTPS_PORT: '0',
+      POSTERN_HTTP_PORT: '0',
+      POSTERN_HTTPS_PORT: '0',
+    },
+    stdio: 'ignore',
+  });
+  const ended = new Promise((resolve) => child.once('close', (code, signal) => resolve(signal ?? code)));
+  // The first file that a first start makes; the keys behind it take a while.
+  while (!existsSync(join(folder, 'certs/hmac.key'))) await new Promise((wait) => setTimeout(wait, 5));
+  child.kill('SIGTERM');
+  expect(await ended).toBe(0);
+});

@@ -1,0 +1,42 @@
+// The least configuration for tests that speak bare SMTP: one listener without AUTH and TLS for loopback (D40c).
+
+/** What a test adds or replaces, by top-level key; `smtpLimits` go below `smtp`. */
+export interface DeviceConfigOptions {
+  readonly routes: readonly object[];
+  readonly smtpLimits?: object;
+  readonly delivery?: object;
+}
+
+/** A configuration whose only listener is `devices`, with account dev, credential devices and domain example.com. */
+export function deviceConfiguration({ routes, smtpLimits, delivery }: DeviceConfigOptions): object {
+  return {
+    development: { account: 'dev', credential: 'devices' },
+    http: { listen: '127.0.0.1:0' },
+    smtp: {
+      listeners: [
+        {
+          name: 'devices',
+          role: 'submission',
+          listen: '127.0.0.1:0',
+          tls: 'none',
+          credential: 'dev/devices',
+          allowFrom: ['127.0.0.1/32'],
+        },
+      ],
+      ...(smtpLimits ? { limits: smtpLimits } : {}),
+    },
+    routes,
+    ...(delivery ? { delivery } : {}),
+    accounts: [
+      {
+        name: 'dev',
+        id: 'a1'.repeat(16),
+        sendingDomains: [{ name: 'example.com' }],
+        credentials: [{ name: 'devices', scopes: ['email:send'] }],
+      },
+    ],
+  };
+}
+
+/** The route that keeps everything in the capture Maildir. */
+export const captureRoute = { name: 'default', type: 'capture', folder: 'capture' } as const;
