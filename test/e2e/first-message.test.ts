@@ -9,7 +9,7 @@ import { connectSmtp } from '../support/raw-smtp-client.ts';
 
 const running: PosternProcess[] = [];
 afterEach(async () => {
-  for (const postern of running.splice(0).reverse()) await postern.cleanUp();
+  for (const postern of running.splice(0).toReversed()) await postern.cleanUp();
 });
 
 async function start(options: Parameters<typeof startPostern>[0] = {}): Promise<PosternProcess> {

@@ -11,7 +11,7 @@ import { type PosternProcess, projectRoot, startPostern, testToken } from '../su
 
 const running: PosternProcess[] = [];
 afterEach(async () => {
-  for (const postern of running.splice(0).reverse()) await postern.cleanUp();
+  for (const postern of running.splice(0).toReversed()) await postern.cleanUp();
 });
 
 async function start(options: Parameters<typeof startPostern>[0] = {}): Promise<PosternProcess> {
