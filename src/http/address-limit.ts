@@ -18,7 +18,9 @@ const windowMs = 60_000;
 const maxAddresses = 10_000;
 
 /** Whoever has one IPv6 address has its /64: the first four groups are what is counted. */
-function counted(address: string): string {
+function counted(given: string): string {
+  // A listener on :: sees IPv4 clients as ::ffff:192.0.2.1: each is its own, not all of them one network.
+  const address = given.replace(/^::ffff:(?=[0-9.]+$)/i, '');
   if (!isIPv6(address)) return address;
   const [head = '', tail] = address.split('::');
   const groups = head === '' ? [] : head.split(':');

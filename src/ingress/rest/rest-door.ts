@@ -10,9 +10,12 @@ import { type Fault, failureOf, Refusal, succeed } from '../../http/envelope.ts'
 import type { JsonDocument } from '../../http/json-reader.ts';
 import type { Submission, Submit, Violation } from '../../submit.ts';
 import { createIdempotent, type Idempotent, type KeyStore, readKey, type UsedKey } from './idempotency.ts';
+import { mergeFaults } from './merge-faults.ts';
 import type { OutcomeKind, OutcomeWatch } from './outcome-watch.ts';
 import { waitSeconds } from './prefer.ts';
-import { mergeFaults, type ReadContext, type ReadRequest, readSend, readSendRaw } from './read-request.ts';
+import type { ReadContext, ReadRequest } from './read-request.ts';
+import { readSend } from './read-send.ts';
+import { readSendRaw } from './read-send-raw.ts';
 import { SendRawRequest, SendRequest, SendResult, ValidateRequest, ValidateResult } from './schemas.ts';
 import type { RestLimits } from './settings.ts';
 import { type Examine, type Preview, validation } from './validation.ts';

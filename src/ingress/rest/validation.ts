@@ -3,7 +3,8 @@
 
 import type { Fault } from '../../http/envelope.ts';
 import type { Explanation, Submission, Violation } from '../../submit.ts';
-import { mergeFaults, type ReadRequest } from './read-request.ts';
+import { mergeFaults } from './merge-faults.ts';
+import type { ReadRequest } from './read-request.ts';
 import type { RestLimits } from './settings.ts';
 
 /** Judges a message without building it. */

@@ -1,0 +1,102 @@
+// A request of send_raw made into a Submission: what SMTP would have brought (D46).
+
+import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../http/json-reader.ts';
+import { documentFaults } from '../../http/request-body.ts';
+import { createCompiler } from '../../http/schema-compiler.ts';
+import { readMessage } from '../../mail/header-reader.ts';
+import type { Violation } from '../../submit.ts';
+import { type ApiMailbox, readPathAddress } from './addresses.ts';
+import { faultOf } from './merge-faults.ts';
+import {
+  countOf,
+  isAscii,
+  judge,
+  noFields,
+  type ReadContext,
+  type ReadRequest,
+  stringOf,
+  suppressedOf,
+  viaOf,
+} from './read-request.ts';
+import { SendRawRequest } from './schemas.ts';
+
+const judgeSendRaw = createCompiler()(SendRawRequest);
+
+interface RawEnvelope {
+  readonly reversePath: string;
+  readonly recipients: readonly ApiMailbox[];
+  readonly violations: readonly Violation[];
+}
+
+function readEnvelope(body: JsonObject, { submitter, limits }: ReadContext): RawEnvelope {
+  const { defaultDomain } = submitter.credential;
+  const violations: Violation[] = [];
+  const recipients: ApiMailbox[] = [];
+  const read = (value: JsonValue | undefined, pointer: string): string | undefined => {
+    if (typeof value !== 'string') return undefined;
+    const found = readPathAddress(value, defaultDomain);
+    if ('address' in found) return found.address;
+    const message = `${pointer.slice(1).replaceAll('/', '.')} ${found.reason}`;
+    violations.push({ code: 'E_VALIDATION_ERROR', message, pointer });
+    return undefined;
+  };
+  const { from } = body;
+  // D50: the null reverse-path is anyone's.
+  const reversePath = from === '' || from === '<>' ? '' : (read(from, '/from') ?? '');
+  const given = Array.isArray(body['recipients']) ? body['recipients'] : [];
+  given.forEach((recipient, index) => {
+    const pointer = `/recipients/${index}`;
+    const address = read(recipient, pointer);
+    if (address !== undefined) recipients.push({ address, pointer });
+  });
+  if (Array.isArray(body['recipients']) && given.length === 0) {
+    violations.push({ code: 'E_FIELD_MISSING', message: '"recipients" holds no address', pointer: '/recipients' });
+  }
+  if (given.length > limits.recipients) {
+    const message = `There are ${given.length} recipients, at most ${limits.recipients} are allowed`;
+    violations.push({ code: 'E_TOO_MANY_RECIPIENTS', message, pointer: '/recipients' });
+  }
+  return { reversePath, recipients, violations };
+}
+
+/** Reads a request of `send_raw`: what SMTP would have brought (D46). */
+export function readSendRaw(document: JsonDocument, context: ReadContext): ReadRequest {
+  const body = isJsonObject(document.value) ? document.value : noFields;
+  const { reversePath, recipients, violations } = readEnvelope(body, context);
+  const octets = Buffer.from(stringOf(body['mime_message']) ?? '');
+  const { fields, body: bytes, tooLarge } = readMessage(octets);
+  const { messageBytes } = context.limits;
+  const size: Violation[] =
+    octets.length > messageBytes
+      ? [
+          {
+            code: 'E_CONTENT_TOO_LARGE',
+            message: `The message has ${octets.length} octets, at most ${messageBytes} are allowed`,
+            pointer: '/mime_message',
+          },
+        ]
+      : [];
+  const addresses = new Set(recipients.map(({ address }) => address));
+  return {
+    submission: {
+      via: viaOf('raw', context),
+      submitter: context.submitter,
+      envelope: {
+        reversePath,
+        recipients: [...addresses],
+        smtputf8: ![reversePath, ...addresses].every(isAscii),
+        requireTls: false,
+      },
+      fields,
+      ...(tooLarge ? { headerSectionTooLarge: true } : {}),
+      body: { kind: 'mime', bytes },
+      size: octets.length,
+    },
+    faults: [
+      ...documentFaults(document),
+      ...judge(judgeSendRaw, document.value),
+      ...[...violations, ...suppressedOf(recipients, context), ...size].map(faultOf),
+    ],
+    recipients: countOf(body['recipients']),
+  };
+}
