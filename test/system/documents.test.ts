@@ -41,7 +41,7 @@ function run(script: string) {
   const quiet = script.replace(/\bcurl /g, 'curl -sS ');
   return runProgram('bash', ['-euo', 'pipefail', '-c', withPorts(quiet)], {
     cwd: postern.folder,
-    env: { TOKEN: testToken, POSTERN_TOKEN: testToken },
+    env: { TOKEN: testToken, POSTERN: `http://127.0.0.1:${postern.ports['http']}` },
   });
 }
 
@@ -62,7 +62,7 @@ describe.each(commands)('$where', ({ script, answer }) => {
     const before = postern.captured().length;
     const { code, output } = await run(script);
     expect([code, output]).toEqual([0, expect.any(String)]);
-    if (answer === undefined) {
+    if (/\bswaks\b|\bsmtp:/.test(script)) {
       // Each handed a message over by SMTP.
       const messages = (script.match(/\b(swaks|curl)\b/g) ?? []).length;
       expect(output.match(/250 2\.0\.0 Ok <\S+@platform\.example>/g)?.length).toBe(messages);
@@ -70,7 +70,8 @@ describe.each(commands)('$where', ({ script, answer }) => {
       return;
     }
     const actual: unknown = JSON.parse(output);
-    expect(inTheWordsOf(answer, actual)).toEqual(answer);
+    if (answer === undefined) expect(actual).toMatchObject({ success: true, errors: [] });
+    else expect(inTheWordsOf(answer, actual)).toEqual(answer);
   });
 });
 
