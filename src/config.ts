@@ -18,7 +18,14 @@ import { parseSource, type Source } from './config/source.ts';
 import { isFileContents, schemaFaults } from './config/validate.ts';
 import { warningsOf } from './config/warnings.ts';
 
-export { configuredTokens, developmentToken, type Environment, missingSecrets, readSecret } from './config/secrets.ts';
+export {
+  configuredGlobalKeys,
+  configuredTokens,
+  developmentToken,
+  type Environment,
+  missingSecrets,
+  readSecret,
+} from './config/secrets.ts';
 export type * from './config/settings.ts';
 
 /** Where a configuration is looked for. */

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import type { Account } from './accounts/account.ts';
 import type { Accounts } from './accounts/accounts.ts';
-import { createAccounts, type TokenHash } from './accounts/create-accounts.ts';
+import { createAccounts, type GlobalKeyHash, type TokenHash } from './accounts/create-accounts.ts';
 import { createLimits, type Limits } from './accounts/limits.ts';
 import { systemDns } from './admin/check-records.ts';
 import { domainEndpoints } from './admin/domain-endpoints.ts';
@@ -62,6 +62,7 @@ export interface GatewayParts {
   readonly keys: Keys;
   /** Tokens of the configuration and the environment, as hashes. */
   readonly tokens: readonly TokenHash[];
+  readonly globalKeys?: readonly GlobalKeyHash[];
   /** The embedded database, for accounts and limits; the spool has connections of its own. The gateway closes it. */
   readonly database: DatabaseSync;
   readonly log: Logger;
@@ -143,7 +144,13 @@ function rateLimit(limits: Limits): (account: Account, recipients: number) => Vi
 export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   const { config, keys, log, database } = parts;
   const clock = parts.clock ?? systemClock;
-  const accounts = createAccounts({ accounts: config.accounts, tokens: parts.tokens, database, clock });
+  const accounts = createAccounts({
+    accounts: config.accounts,
+    tokens: parts.tokens,
+    globalKeys: parts.globalKeys ?? [],
+    database,
+    clock,
+  });
   const limits = createLimits(database, clock);
   const suppressions = createSuppressionStore(database, clock);
   const suppressed = (account: Account, recipient: string) => suppressions.isSuppressed(account.id, recipient);

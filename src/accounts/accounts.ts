@@ -13,6 +13,11 @@ export interface Accounts {
    * The same for a token's hash (`hashToken`): a session that lasts asks again by it, and never keeps the token itself.
    */
   authenticateHash(sha256: string): Submitter | undefined;
+  /**
+   * The submitter of an account's global key (D85), or undefined: it has every permission of its account, under the
+   * credential name `global-key`. E-mail addresses compare without case; of keys only hashes are compared.
+   */
+  authenticateGlobalKey(email: string, key: string): Submitter | undefined;
   /** The account of an id or a name (D93). */
   find(idOrName: string): Account | undefined;
   /** The submitter of `account/credential`, for listeners without AUTH (D40c). */

@@ -2,7 +2,7 @@
 
 import type { Clock } from '../base/clock.ts';
 import { type DatabaseSync, migrate } from '../base/database.ts';
-import type { Account, Credential, Scope, SendingDomain, Submitter } from './account.ts';
+import { type Account, type Credential, type Scope, type SendingDomain, type Submitter, scopes } from './account.ts';
 import type { Accounts } from './accounts.ts';
 import { accountMigrations, hashToken, scopesInForce, scopesOf } from './tokens.ts';
 
@@ -15,11 +15,21 @@ export interface TokenHash {
   readonly sha256: string;
 }
 
+/** An account's global key, as its hash (D85). */
+export interface GlobalKeyHash {
+  /** Id of the account. */
+  readonly account: string;
+  readonly email: string;
+  /** 64 hex digits, lower case. */
+  readonly sha256: string;
+}
+
 /** What accounts are made of. */
 export interface AccountsParts {
   readonly accounts: readonly Account[];
   /** Tokens of the configuration; they need no row in the store. */
   readonly tokens: readonly TokenHash[];
+  readonly globalKeys?: readonly GlobalKeyHash[];
   /** Brought up to date here. */
   readonly database: DatabaseSync;
   readonly clock: Clock;
@@ -42,12 +52,20 @@ function coveringDomain(domains: ReadonlyMap<string, SendingDomain>, domain: str
   return undefined;
 }
 
+/** What a global key acts as (D85). */
+const globalCredential: Credential = {
+  name: 'global-key',
+  scopes: new Set(scopes),
+  strip: new Set(),
+  trustedHop: false,
+};
+
 function submitterOf(account: Account, credential: Credential): Submitter {
   return Object.freeze({ account, credential });
 }
 
 /** Joins the accounts of the configuration with the tokens of the store. */
-export function createAccounts({ accounts, tokens, database, clock }: AccountsParts): Accounts {
+export function createAccounts({ accounts, tokens, globalKeys = [], database, clock }: AccountsParts): Accounts {
   migrate(database, accountMigrations);
   const byReference = new Map<string, Account>();
   const submitters = new Map<string, Submitter>();
@@ -59,6 +77,12 @@ export function createAccounts({ accounts, tokens, database, clock }: AccountsPa
       submitters.set(`${account.id}/${credential.name}`, submitterOf(account, credential));
     }
   }
+  const globals = new Map(
+    globalKeys.flatMap(({ account: id, email, sha256 }): [string, Submitter][] => {
+      const account = byReference.get(id);
+      return account ? [[`${email.toLowerCase()} ${sha256}`, submitterOf(account, globalCredential)]] : [];
+    }),
+  );
   const fixed = new Map(tokens.map((token) => [token.sha256, `${token.account}/${token.credential}`]));
   const select = database.prepare(
     'SELECT account, credential, scopes FROM tokens WHERE sha256 = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)',
@@ -66,9 +90,9 @@ export function createAccounts({ accounts, tokens, database, clock }: AccountsPa
   const narrowed = new Map<string, Submitter>();
 
   /** The submitter with those of its credential's scopes that the token has too; the same object each time. */
-  function narrow(submitter: Submitter, scopes: readonly Scope[]): Submitter {
+  function narrow(submitter: Submitter, tokenScopes: readonly Scope[]): Submitter {
     const { account, credential } = submitter;
-    const own = scopesInForce(credential, scopes);
+    const own = scopesInForce(credential, tokenScopes);
     const key = `${account.id}/${credential.name} ${own.join(' ')}`;
     const found = narrowed.get(key) ?? submitterOf(account, { ...credential, scopes: new Set(own) });
     narrowed.set(key, found);
@@ -81,8 +105,8 @@ export function createAccounts({ accounts, tokens, database, clock }: AccountsPa
     const row = select.get(sha256, clock.now());
     // A token whose account or credential is no longer in the configuration opens nothing.
     const submitter = row && submitters.get(`${String(row['account'])}/${String(row['credential'])}`);
-    const scopes = scopesOf(row?.['scopes']);
-    return submitter && scopes ? narrow(submitter, scopes) : submitter;
+    const tokenScopes = scopesOf(row?.['scopes']);
+    return submitter && tokenScopes ? narrow(submitter, tokenScopes) : submitter;
   }
 
   const find = (idOrName: string) => byReference.get(idOrName) ?? byReference.get(idOrName.toLowerCase());
@@ -90,6 +114,7 @@ export function createAccounts({ accounts, tokens, database, clock }: AccountsPa
     // Only hashes are compared, here and in the index: time tells nothing of a token (D92).
     authenticate: (token) => authenticateHash(hashToken(token)),
     authenticateHash,
+    authenticateGlobalKey: (email, key) => globals.get(`${email.toLowerCase()} ${hashToken(key)}`),
     find,
     submitter: (account, credential) => submitters.get(`${find(account)?.id ?? ''}/${credential}`),
     sendingDomain: (account, domain) => coveringDomain(domains.get(account.id) ?? new Map(), domain),

@@ -5,7 +5,7 @@ import { systemClock } from '../base/clock.ts';
 import { openDatabase } from '../base/database.ts';
 import { type Logger, openLog } from '../base/log.ts';
 import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, loadKeys } from '../bootstrap.ts';
-import { type Config, configuredTokens } from '../config.ts';
+import { type Config, configuredGlobalKeys, configuredTokens } from '../config.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
 import { renderBanner } from './banner.ts';
 import { type CommandIo, configOption, defineCommand } from './command.ts';
@@ -62,7 +62,8 @@ async function serve(config: Config, io: CommandIo, log: Logger): Promise<void> 
     for (const line of [...config.warnings, ...made.missing]) log.warn(line);
     for (const file of made.made) log.info({ file }, 'made for development');
     const tokens = configuredTokens(config, io.env);
-    gateway = await openGateway({ config, keys: loadKeys(config), tokens, database, log });
+    const globalKeys = configuredGlobalKeys(config, io.env);
+    gateway = await openGateway({ config, keys: loadKeys(config), tokens, globalKeys, database, log });
     token = ensureDevelopmentToken(config, parts);
   } catch (error) {
     if (database.isOpen) database.close();

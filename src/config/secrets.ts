@@ -1,7 +1,7 @@
 // Secrets by environment variable or file: read where they are used, never kept in the configuration (D92).
 
 import { readFileSync } from 'node:fs';
-import type { TokenHash } from '../accounts/create-accounts.ts';
+import type { GlobalKeyHash, TokenHash } from '../accounts/create-accounts.ts';
 import { hashToken } from '../accounts/tokens.ts';
 import { ConfigurationError, errorCode, errorMessage } from '../base/errors.ts';
 import type { Config, ConfiguredToken, SecretSource } from './settings.ts';
@@ -87,4 +87,13 @@ export function configuredTokens(config: Config, env: Environment): TokenHash[] 
     owners.set(token.sha256, token);
   }
   return [...owners.values()].map(({ account, credential, sha256 }) => ({ account, credential, sha256 }));
+}
+
+/** The global keys of the accounts as hashes (D85); one that is not there opens nothing. */
+export function configuredGlobalKeys(config: Config, env: Environment): GlobalKeyHash[] {
+  return config.edgeAccounts.flatMap(({ id, email, globalKey }) => {
+    if (email === undefined || globalKey === undefined) return [];
+    const found = find(globalKey, env);
+    return 'value' in found ? [{ account: id, email, sha256: hashToken(found.value) }] : [];
+  });
 }

@@ -95,7 +95,7 @@ declare module 'fastify' {
 /** What the app is made from. */
 export interface HttpAppParts {
   readonly answers: AnswerTable;
-  readonly accounts: Pick<Accounts, 'authenticate' | 'find'>;
+  readonly accounts: Pick<Accounts, 'authenticate' | 'authenticateGlobalKey' | 'find'>;
   readonly clock: Clock;
   readonly log: Logger;
   /** True once every listener is up and until draining begins. */

@@ -1,4 +1,5 @@
-// Who calls: the bearer token (RFC 6750), its scope, and the account of the path (D85, D92, D93).
+// Who calls: the bearer token (RFC 6750) or an account's global key, its scope, and the account of the path (D85, D92,
+// D93).
 
 import type { FastifyRequest } from 'fastify';
 import type { Scope, Submitter } from '../accounts/account.ts';
@@ -14,29 +15,51 @@ function unauthorized(message: string): Refusal {
 
 /** What authorization asks of. */
 export interface AuthorizationParts {
-  readonly accounts: Pick<Accounts, 'authenticate' | 'find'>;
+  readonly accounts: Pick<Accounts, 'authenticate' | 'authenticateGlobalKey' | 'find'>;
   readonly addressLimit: AddressLimit;
   /** Told of every failed login. */
   readonly onFailure: (request: FastifyRequest) => void;
 }
 
-/** Finds the submitter of the request's token. Only hashes are compared. */
-function authenticate(request: FastifyRequest, { accounts, addressLimit, onFailure }: AuthorizationParts): Submitter {
+interface Caller {
+  readonly submitter: Submitter;
+  /** A global key is its account's own: it opens no other account (D85). */
+  readonly isGlobalKey: boolean;
+}
+
+/** X-Auth-Email and X-Auth-Key, where there is no Authorization. */
+function globalKeyOf({ headers }: FastifyRequest): { readonly email: string; readonly key: string } | undefined {
+  const email = headers['x-auth-email'];
+  const key = headers['x-auth-key'];
+  if (headers.authorization !== undefined || typeof email !== 'string' || typeof key !== 'string') return undefined;
+  return { email, key };
+}
+
+/** Finds who the request's token or global key stands for. Only hashes are compared. */
+function authenticate(request: FastifyRequest, { accounts, addressLimit, onFailure }: AuthorizationParts): Caller {
   const wait = addressLimit.waitSeconds(request.ip);
   if (wait > 0) {
     const message = `Too many wrong tokens came from this address; try again in ${wait} s`;
     throw new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message }], wait);
   }
+  const failed = (message: string): Refusal => {
+    addressLimit.failed(request.ip);
+    onFailure(request);
+    return unauthorized(message);
+  };
+  const global = globalKeyOf(request);
+  if (global) {
+    const submitter = accounts.authenticateGlobalKey(global.email, global.key);
+    if (submitter) return { submitter, isGlobalKey: true };
+    throw failed('X-Auth-Email and X-Auth-Key are of no account');
+  }
   const header = request.headers.authorization;
   if (header === undefined) throw unauthorized('Authorization: Bearer TOKEN is missing');
   const token = bearer.exec(header)?.[1];
-  const submitter = token === undefined ? undefined : accounts.authenticate(token);
-  if (submitter) return submitter;
-  addressLimit.failed(request.ip);
-  onFailure(request);
-  throw unauthorized(
-    token === undefined ? 'Authorization must be Bearer TOKEN' : 'The token is unknown, expired or revoked',
-  );
+  if (token === undefined) throw failed('Authorization must be Bearer TOKEN');
+  const submitter = accounts.authenticate(token);
+  if (submitter) return { submitter, isGlobalKey: false };
+  throw failed('The token is unknown, expired or revoked');
 }
 
 const unknownAccount: Fault = { token: 'E_NOT_FOUND', message: 'There is no such account, or it is another one’s' };
@@ -53,7 +76,7 @@ function pathAccount(request: FastifyRequest): string | undefined {
  * @throws Refusal 401, 403 for a scope that is missing, 404 for an account that is not the token's, 429 after many failures
  */
 export function authorize(request: FastifyRequest, scope: Scope, parts: AuthorizationParts): Submitter {
-  const submitter = authenticate(request, parts);
+  const { submitter, isGlobalKey } = authenticate(request, parts);
   const { account, credential } = submitter;
   if (!credential.scopes.has(scope)) {
     throw new Refusal([{ token: 'E_FORBIDDEN', message: `The token lacks the scope ${scope}` }]);
@@ -62,6 +85,6 @@ export function authorize(request: FastifyRequest, scope: Scope, parts: Authoriz
   if (named === undefined || named === account.id || named === account.name) return submitter;
   const other = parts.accounts.find(named);
   if (other?.id === account.id) return submitter;
-  if (!other || !credential.scopes.has('admin')) throw new Refusal([unknownAccount]);
+  if (!other || isGlobalKey || !credential.scopes.has('admin')) throw new Refusal([unknownAccount]);
   return { account: other, credential };
 }

@@ -167,7 +167,7 @@ function operationOf(route: DocumentedRoute, components: Components, answers: Re
     ...(schema.summary === undefined ? {} : { summary: schema.summary }),
     description: [schema.description, `Scope: \`${scope}\`.`].filter(Boolean).join('\n\n'),
     tags: schema.tags ?? [],
-    security: [{ bearer: [] }],
+    security: [{ bearer: [] }, { globalKeyEmail: [], globalKey: [] }],
     parameters: [
       ...parametersOf(schema.params, 'path', components),
       ...parametersOf(schema.querystring, 'query', components),
@@ -211,7 +211,16 @@ export function openApiDocument(routes: readonly DocumentedRoute[], answers: Rea
     servers: [{ url: '/' }],
     paths,
     components: {
-      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: 'An API token of the account.' } },
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer', description: 'An API token of the account.' },
+        globalKeyEmail: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'X-Auth-Email',
+          description: 'The account’s e-mail address.',
+        },
+        globalKey: { type: 'apiKey', in: 'header', name: 'X-Auth-Key', description: 'The account’s global key.' },
+      },
       schemas: { ...schemas, EnvelopeError: errorItem, Failure: failureSchema() },
     },
   };

@@ -54,6 +54,26 @@ test('a request of the account, by id or name, gets the submitter', async () => 
 });
 
 test.each([
+  ['its account, every permission', 'dev', 'Dev@Example.COM', 'global-key-of-dev', 200],
+  ['no other account, though it may administer its own', 'other', 'dev@example.com', 'global-key-of-dev', 404],
+  ['nothing with a wrong key', 'dev', 'dev@example.com', 'wrong', 401],
+  ['nothing with another e-mail address', 'dev', 'other@example.com', 'global-key-of-dev', 401],
+])('a global key opens %s (D85)', async (_what, account, email, key, status) => {
+  const { base } = await startHttpApp([things]);
+  const headers = { 'X-Auth-Email': email, 'X-Auth-Key': key, 'Content-Type': 'application/json' };
+  const url = `${base}/client/v4/accounts/${account}/things`;
+  const answer = await ask(url, { method: 'POST', body: '{"name":"box"}', headers });
+  expect(answer.status).toBe(status);
+  if (status === 200) expect(answer.json.result).toEqual({ name: 'box', by: 'dev/global-key' });
+  // A bearer token wins: a stale key beside it does no harm.
+  const both = await ask(url, {
+    ...post('{"name":"box"}'),
+    headers: { ...headers, Authorization: 'Bearer dev-default' },
+  });
+  expect(both.status).toBe(account === 'dev' ? 200 : 404);
+});
+
+test.each([
   ['no token', { Authorization: '' }, 401, 10101, 'E_UNAUTHORIZED'],
   ['another scheme', { Authorization: 'Basic ZGV2OmRldg==' }, 401, 10101, 'E_UNAUTHORIZED'],
   ['an unknown token', { Authorization: 'Bearer nobody' }, 401, 10101, 'E_UNAUTHORIZED'],

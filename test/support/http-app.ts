@@ -72,9 +72,14 @@ export async function startHttpApp(
   const tokens = httpAccounts.flatMap(({ id, name, credentials }) =>
     [...credentials.keys()].map((key) => ({ account: id, credential: key, sha256: hashToken(`${name}-${key}`) })),
   );
+  const globalKeys = httpAccounts.map(({ id, name }) => ({
+    account: id,
+    email: `${name}@example.com`,
+    sha256: hashToken(`global-key-of-${name}`),
+  }));
   const app = createHttpApp({
     answers: restAnswers,
-    accounts: createAccounts({ accounts: httpAccounts, tokens, database, clock: systemClock }),
+    accounts: createAccounts({ accounts: httpAccounts, tokens, globalKeys, database, clock: systemClock }),
     clock: systemClock,
     log: silentLog,
     ready: () => true,

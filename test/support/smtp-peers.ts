@@ -59,6 +59,7 @@ const submitterOfHash = new Map(
 export const accounts: Accounts = {
   authenticate: (token) => submitterOfHash.get(hashToken(token)),
   authenticateHash: (sha256) => submitterOfHash.get(sha256),
+  authenticateGlobalKey: () => undefined,
   find: (idOrName) => (idOrName === devAccount.id || idOrName === devAccount.name ? devAccount : undefined),
   submitter: (account, name) => (account === devAccount.name ? submitter(name) : undefined),
   sendingDomain: (account, domain) =>
