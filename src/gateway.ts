@@ -238,9 +238,11 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
       dns: systemDns(),
     }),
   ];
+  const accountOfZone = new Map(config.zones.map(({ id, account }) => [id, account]));
   const http = createHttpApp({
     answers: restAnswers,
     accounts,
+    accountOfZone: (zone) => accountOfZone.get(zone),
     clock,
     log,
     ready: () => ready,

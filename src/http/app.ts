@@ -14,8 +14,8 @@
 //   }
 //
 // - Paths begin behind /client/v4. `config.scope` is required of every route (D85): before a body is read the token has
-//   been looked up, the scope found, and `:account_id` (id or name) held against the token's account; then
-//   `submitterOf(request)` gives the account of the path and the token's credential.
+//   been looked up, the scope found, and `:account_id` (id or name) or the account of `:zone_id` held against the token's
+//   account; then `submitterOf(request)` gives the account of the path and the token's credential.
 // - Schemas are typebox; `request.body`, `query` and `params` have their types. ajv judges with allErrors, without
 //   coercion, defaults or removal, so query parameters are strings. Objects that refuse unknown fields say
 //   `additionalProperties: false`. An annotation `want` reads behind "must be" in errors. A schema with a `title` of one
@@ -96,6 +96,8 @@ declare module 'fastify' {
 export interface HttpAppParts {
   readonly answers: AnswerTable;
   readonly accounts: Pick<Accounts, 'authenticate' | 'authenticateGlobalKey' | 'find'>;
+  /** Id of the account that a zone belongs to (32 hex, lower case); absent: there are no zones. */
+  readonly accountOfZone?: (zone: string) => string | undefined;
   readonly clock: Clock;
   readonly log: Logger;
   /** True once every listener is up and until draining begins. */

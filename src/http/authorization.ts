@@ -17,6 +17,8 @@ function unauthorized(message: string): Refusal {
 export interface AuthorizationParts {
   readonly accounts: Pick<Accounts, 'authenticate' | 'authenticateGlobalKey' | 'find'>;
   readonly addressLimit: AddressLimit;
+  /** Id of the account that a zone belongs to; absent: there are no zones. */
+  readonly accountOfZone?: (zone: string) => string | undefined;
   /** Told of every failed login. */
   readonly onFailure: (request: FastifyRequest) => void;
 }
@@ -64,16 +66,27 @@ function authenticate(request: FastifyRequest, { accounts, addressLimit, onFailu
 
 const unknownAccount: Fault = { token: 'E_NOT_FOUND', message: 'There is no such account, or it is another one’s' };
 
-function pathAccount(request: FastifyRequest): string | undefined {
+const unknownZone: Fault = { token: 'E_NOT_FOUND', message: 'There is no such zone, or it is another account’s' };
+
+function isZonePath({ params }: FastifyRequest): boolean {
+  return typeof params === 'object' && params !== null && 'zone_id' in params;
+}
+
+/** The account that the path is about, by id or name, or the account of its zone. */
+function pathAccount(request: FastifyRequest, parts: AuthorizationParts): string | undefined {
   const { params } = request;
-  if (typeof params !== 'object' || params === null || !('account_id' in params)) return undefined;
-  return String(params.account_id);
+  if (typeof params !== 'object' || params === null) return undefined;
+  if ('account_id' in params) return String(params.account_id);
+  if (!('zone_id' in params)) return undefined;
+  const account = parts.accountOfZone?.(String(params.zone_id).toLowerCase());
+  if (account === undefined) throw new Refusal([unknownZone]);
+  return account;
 }
 
 /**
- * Finds who calls and whether they may; the request's `submitter` is then set. Its account is the one of the path: the
- * token's own, or any where the token has the scope `admin` (D85).
- * @throws Refusal 401, 403 for a scope that is missing, 404 for an account that is not the token's, 429 after many failures
+ * Finds who calls and whether they may; the request's `submitter` is then set. Its account is the one of the path or of
+ * the path's zone: the token's own, or any where the token has the scope `admin` (D85).
+ * @throws Refusal 401, 403 for a scope that is missing, 404 for an account or a zone that is not the token's, 429 after many failures
  */
 export function authorize(request: FastifyRequest, scope: Scope, parts: AuthorizationParts): Submitter {
   const { submitter, isGlobalKey } = authenticate(request, parts);
@@ -81,10 +94,11 @@ export function authorize(request: FastifyRequest, scope: Scope, parts: Authoriz
   if (!credential.scopes.has(scope)) {
     throw new Refusal([{ token: 'E_FORBIDDEN', message: `The token lacks the scope ${scope}` }]);
   }
-  const named = pathAccount(request);
+  const named = pathAccount(request, parts);
   if (named === undefined || named === account.id || named === account.name) return submitter;
   const other = parts.accounts.find(named);
   if (other?.id === account.id) return submitter;
-  if (!other || isGlobalKey || !credential.scopes.has('admin')) throw new Refusal([unknownAccount]);
+  if (!other || isGlobalKey || !credential.scopes.has('admin'))
+    throw new Refusal([isZonePath(request) ? unknownZone : unknownAccount]);
   return { account: other, credential };
 }

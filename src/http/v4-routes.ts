@@ -78,6 +78,7 @@ export function v4Routes(root: V4App, parts: V4Parts): void {
   const authorization = {
     accounts,
     addressLimit,
+    ...(parts.accountOfZone ? { accountOfZone: parts.accountOfZone } : {}),
     onFailure: (request: FastifyRequest) => {
       parts.onAuthFailure();
       log.warn({ session: request.id, client: request.ip, path: pathOf(request) }, 'authentication failed');

@@ -1,15 +1,21 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { renderRejections } from '../../src/policy/errors-page.ts';
-import { headerCatalogue } from '../../src/policy/header-catalogue.ts';
-import { restAnswers } from '../../src/policy/rejections.ts';
+import { renderEdgeErrors } from '../src/edge/errors-section.ts';
+import { renderRejections } from '../src/policy/errors-page.ts';
+import { headerCatalogue } from '../src/policy/header-catalogue.ts';
+import { restAnswers } from '../src/policy/rejections.ts';
+import { renderProxyErrors } from '../src/proxy/errors-section.ts';
 
-const file = resolve(import.meta.dirname, '../../docs/errors.md');
-const command = 'UPDATE_DOCS=1 npx vitest run --project unit test/policy/errors-page.test.ts';
+const file = resolve(import.meta.dirname, '../docs/errors.md');
+const command = 'UPDATE_DOCS=1 npx vitest run --project unit test/errors-page.test.ts';
 
 test('docs/errors.md is what the tables say', () => {
-  const wanted = renderRejections();
+  const wanted = [renderRejections(), renderEdgeErrors(), renderProxyErrors()]
+    .filter((section) => section !== '')
+    .map((section) => section.trim())
+    .join('\n\n')
+    .concat('\n');
   if (process.env['UPDATE_DOCS'] === '1') writeFileSync(file, wanted);
   expect(readFileSync(file, 'utf8') === wanted, `docs/errors.md is out of date; write it anew with: ${command}`).toBe(
     true,

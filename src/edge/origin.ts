@@ -1,0 +1,37 @@
+// How the edge hands a request to a zone's origin: the seam between routing (D67) and the reverse proxy (D66).
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { EdgeZone } from './zone.ts';
+
+/** A request for an origin, with what the edge knows of it. */
+export interface Forwarded {
+  readonly zone: EdgeZone & { readonly origin: NonNullable<EdgeZone['origin']> };
+  readonly rayId: string;
+  /** The client's address (D66). */
+  readonly clientAddress: string;
+  /** What X-Forwarded-For says of earlier hops; only where the peer is a trusted proxy, else empty. */
+  readonly forwardedFor: readonly string[];
+  /** How the client came. */
+  readonly scheme: 'http' | 'https';
+  /**
+   * Answers an edge error in place of the origin. Called at most once, and only while nothing of an answer has been
+   * written; after that a failure closes the connection (D66).
+   */
+  readonly fail: (code: number) => void;
+}
+
+/** The reverse proxy. */
+export interface OriginProxy {
+  /** Sends a request on and streams the answer back. Never throws. */
+  forward(request: IncomingMessage, response: ServerResponse, forwarded: Forwarded): void;
+  /**
+   * Sends a request to upgrade on; `socket` is the client's, `head` what came behind the request. `fail` writes a
+   * whole response to the socket and ends it. Never throws.
+   */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, forwarded: Forwarded): void;
+  /** Upgraded connections and requests open now. */
+  open(): number;
+  /** Closes idle origin connections, and what is left of the others after so many milliseconds. */
+  close(withinMs: number): Promise<void>;
+}

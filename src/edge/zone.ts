@@ -1,0 +1,56 @@
+// A zone and an account as the edge reads them: a slice of the configuration (D65, D66, D99).
+
+/** One Custom Error Rule (D65). */
+export interface CustomErrorRule {
+  readonly expression: string;
+  /** Absent: true. */
+  readonly enabled?: boolean;
+  /** At most 10,240 octets. */
+  readonly content: string;
+  readonly contentType: 'text/html' | 'text/plain' | 'application/json' | 'text/xml';
+  /** 400-599; absent: the error's own. */
+  readonly statusCode?: number;
+}
+
+/** Custom errors of a zone or an account in the configuration (D65). */
+export interface CustomErrorSettings {
+  readonly rules?: readonly CustomErrorRule[];
+  /** One of both. `file` is absolute. */
+  readonly errorPage?: { readonly html?: string; readonly file?: string };
+}
+
+/** A zone (D66, D99). */
+export interface EdgeZone {
+  /** 32 hex. */
+  readonly id: string;
+  /** A-label, lower case. */
+  readonly name: string;
+  /** Id of its account. */
+  readonly account: string;
+  /** A-labels, lower case; what the edge answers for. */
+  readonly hostnames: readonly string[];
+  /** Absent: 1004. */
+  readonly origin?: string | { readonly url: string; readonly tls?: 'strict' | 'full' };
+  /** Networks (CIDR) or addresses. */
+  readonly block?: readonly string[];
+  readonly allow?: readonly string[];
+  readonly rateLimit?: { readonly requests: number; readonly perSeconds: number; readonly retryAfterSeconds?: number };
+  readonly customErrors?: CustomErrorSettings;
+}
+
+/** An account as the edge reads it. */
+export interface EdgeAccountSlice {
+  readonly id: string;
+  readonly plan: 'free' | 'payg' | 'enterprise';
+  readonly customErrors?: CustomErrorSettings;
+}
+
+/** `edge` of the configuration (D66). */
+export interface EdgeSettings {
+  /** Octets of a request's header section beyond which it is 1038. */
+  readonly maxHeaderBytes: number;
+  readonly connectTimeoutSeconds: number;
+  /** Without a response head (524), and without an octet of a body. */
+  readonly responseTimeoutSeconds: number;
+  readonly trustedProxies: readonly string[];
+}

@@ -1,0 +1,73 @@
+// Zones and accounts as the proxy-application API reads them: a slice of the configuration (D83-D86, D99).
+
+/** A virtual network of an account (11041-11045, D88). */
+export interface VirtualNetwork {
+  /** UUID. */
+  readonly id: string;
+  readonly name: string;
+  /** CIDR. */
+  readonly routes: readonly string[];
+  /** What the data plane connects from (D84). */
+  readonly sourceAddress?: string;
+}
+
+/** An account (D85, D86). */
+export interface ProxyAccount {
+  readonly id: string;
+  readonly name: string;
+  readonly plan: 'free' | 'payg' | 'enterprise';
+  readonly entitlements: readonly ('ftp' | 'edge_ips' | 'smart_routing')[];
+  /** CIDR. */
+  readonly prefixes: readonly string[];
+  readonly virtualNetworks: readonly VirtualNetwork[];
+}
+
+/** DNS records of one name, as the configuration writes them. */
+export interface RecordSet {
+  readonly A?: readonly string[];
+  readonly AAAA?: readonly string[];
+  readonly CNAME?: readonly string[];
+  /** `priority weight port target`. */
+  readonly SRV?: readonly string[];
+}
+
+/** A zone (D86, D99). */
+export interface ProxyZone {
+  readonly id: string;
+  /** A-label, lower case. */
+  readonly name: string;
+  /** Id of its account. */
+  readonly account: string;
+  readonly hostnames: readonly string[];
+  readonly ipv4Quota: number;
+  readonly protocols: {
+    readonly tcp?: readonly (number | string)[];
+    readonly udp?: readonly (number | string)[];
+    /** `tcp/6000-6063`. */
+    readonly unavailable?: readonly string[];
+  };
+  /** By name relative to the zone, `@` for the zone itself. */
+  readonly records?: Readonly<Record<string, RecordSet>>;
+  /** Names of zones; `*` is any. */
+  readonly permittedOriginZones?: readonly string[];
+  readonly loadBalancers?: readonly string[];
+  readonly drill?: 'dns-down' | 'ipam-down' | 'internal';
+  /** For `ip_firewall` (D81). */
+  readonly block?: readonly string[];
+  readonly allow?: readonly string[];
+  /** Written once, when the store has none of that id. */
+  readonly applications?: readonly ({ readonly id: string } & Readonly<Record<string, unknown>>)[];
+}
+
+/** `proxy` of the configuration (D84, D86). */
+export interface ProxySettings {
+  readonly ipv4Pool: string;
+  readonly portOffset: number;
+  readonly originDeny: readonly string[];
+}
+
+/** What a caller may do besides the scope that the endpoint asks for. */
+export interface CallerRights {
+  /** `ip_prefixes:read`, which a global key has too (11019, D85). */
+  readonly readsPrefixes: boolean;
+}
