@@ -148,8 +148,8 @@ function build(
       originDeny: [...proxy.originDeny],
       ...contents.proxy,
     },
-    edgeAccounts: contents.accounts.map(accountParts.resolveEdgeAccount),
-    zones: contents.zones.map((zone) => accountParts.resolveZone(contents, zone)),
+    edgeAccounts: contents.accounts.map((entry) => accountParts.resolveEdgeAccount(entry, folders)),
+    zones: contents.zones.map((zone) => accountParts.resolveZone(contents, zone, folders)),
     warnings: warningsOf(smtp, delivery, env),
   };
 }
