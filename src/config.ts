@@ -125,6 +125,7 @@ function build(
   const development = accountParts.resolveDevelopment(contents);
   const { delivery, routeSecrets } = mailParts.resolveDelivery({ contents, folders, env }, relay);
   const smtp = mailParts.resolveSmtp(contents);
+  const edgeAccounts = contents.accounts.map(accountParts.resolveEdgeAccount);
   return {
     file,
     dataDir: folders.dataDir,
@@ -148,9 +149,9 @@ function build(
       originDeny: [...proxy.originDeny],
       ...contents.proxy,
     },
-    edgeAccounts: contents.accounts.map(accountParts.resolveEdgeAccount),
+    edgeAccounts,
     zones: contents.zones.map((zone) => accountParts.resolveZone(contents, zone)),
-    warnings: warningsOf(smtp, delivery, env),
+    warnings: warningsOf({ smtp, delivery, edgeAccounts }, env),
   };
 }
 
