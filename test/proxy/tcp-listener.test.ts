@@ -370,7 +370,7 @@ test('a connection that is silent both ways is closed, one that is not goes on',
   const address = loopbackAddress();
   const origin = await echoServer('hello');
   const plane = await startPlane([planOf({ addresses: [address], origin: directTo(origin) })], {
-    limits: { tcpIdleMs: 700 },
+    limits: { tcpIdleMs: 2000 },
   });
   const silent = await dial(address, 22);
   const busy = await dial(address, 22);
@@ -384,7 +384,7 @@ test('a connection that is silent both ways is closed, one that is not goes on',
   }
   expect(await silentEnd).toBe('ECONNRESET');
   await until(() => plane.traffic(id)?.counters.open === 1);
-  expect(plane.traffic(id)?.events[0]).toMatchObject({ kind: 'disconnect', reason: 'nothing came for 700 ms' });
+  expect(plane.traffic(id)?.events[0]).toMatchObject({ kind: 'disconnect', reason: 'nothing came for 2000 ms' });
 });
 
 test('a range is mapped in step to the ports of the origin', async () => {

@@ -1,5 +1,6 @@
 // A data plane in a process of its own, so that it can run out of files: `node proxy-plane-process.ts ADDRESS PORT`
-// forwards ADDRESS port 20022 to 127.0.0.1 port PORT and prints a line of counters for each line it reads.
+// forwards ADDRESS port 20022 to 127.0.0.1 port PORT and prints a line of counters, and the most memory that it ever
+// had (`peakKib`), for each line it reads. A third argument is the PROXY header to write (v1, v2).
 
 import { createInterface } from 'node:readline';
 import { systemClock } from '../../src/base/clock.ts';
@@ -8,7 +9,7 @@ import { createDataPlane } from '../../src/proxy/data-plane.ts';
 import { createOrigins } from '../../src/proxy/origins.ts';
 import { createResolver } from '../../src/proxy/resolver.ts';
 
-const [address = '', port = ''] = process.argv.slice(2);
+const [address = '', port = '', header = 'off'] = process.argv.slice(2);
 const ports = { first: Number(port), last: Number(port) };
 const id = 'a0'.repeat(16);
 
@@ -23,7 +24,7 @@ const plane = createDataPlane({
       ports: { first: 22, last: 22 },
       addresses: [address],
       origin: { kind: 'direct', origins: [{ address: '127.0.0.1', ports }] },
-      proxyProtocol: 'off',
+      proxyProtocol: header === 'v1' || header === 'v2' ? header : 'off',
       tls: 'off',
       firewall: { block: [], allow: [] },
     },
@@ -38,7 +39,8 @@ const plane = createDataPlane({
 });
 
 const tell = (): void => {
-  process.stdout.write(`${JSON.stringify({ ...plane.status(id), ...plane.traffic(id)?.counters })}\n`);
+  const peakKib = process.resourceUsage().maxRSS;
+  process.stdout.write(`${JSON.stringify({ ...plane.status(id), ...plane.traffic(id)?.counters, peakKib })}\n`);
 };
 
 await plane.reconcile();
