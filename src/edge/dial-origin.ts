@@ -4,6 +4,7 @@
 // the requested host name or for the host in the origin's URL: the first is what a server of the zone's own has, the
 // second what a server behind a name of its own has, and the operator wrote both names down. `full` takes any.
 
+import { lookup as systemLookup } from 'node:dns';
 import { connect, isIP, type LookupFunction, type Socket } from 'node:net';
 import {
   type ConnectionOptions,
@@ -26,6 +27,7 @@ import type { OriginTarget } from './origin-target.ts';
 export interface DialParts {
   readonly connectTimeoutMs: number;
   readonly secureContext: SecureContext;
+  /** Absent: the system's. */
   readonly lookup?: LookupFunction;
   /** TLS sessions by target, to be resumed. */
   readonly sessions: Map<string, Buffer>;
@@ -40,7 +42,7 @@ export interface Dialling {
 /** Where a name has several addresses, how long one is tried before the next. */
 const addressAttemptMs = 1000;
 
-function open(target: OriginTarget, parts: DialParts): Socket | TLSSocket {
+function open(target: OriginTarget, parts: DialParts, lookup: LookupFunction): Socket | TLSSocket {
   const where = {
     host: target.host,
     port: target.port,
@@ -48,7 +50,7 @@ function open(target: OriginTarget, parts: DialParts): Socket | TLSSocket {
     // The origin may close its side first: what it sent before is read to the end.
     allowHalfOpen: true,
     autoSelectFamilyAttemptTimeout: addressAttemptMs,
-    ...(parts.lookup ? { lookup: parts.lookup } : {}),
+    lookup,
   };
   if (!target.secure) return connect(where);
   const session = parts.sessions.get(target.key);
@@ -81,9 +83,8 @@ export class Dial {
     this.parts = parts;
     this.waiting = waiting;
     this.phase = isIP(target.host) === 0 ? 'lookup' : 'connect';
-    this.socket = open(target, parts);
+    this.socket = open(target, parts, this.lookup);
     this.timer = setTimeout(this.onTimeout, parts.connectTimeoutMs);
-    this.socket.on('lookup', this.onLookup);
     this.socket.on('error', this.onError);
     this.socket.once('close', this.onClose);
     this.socket.once('connect', this.onConnect);
@@ -97,9 +98,12 @@ export class Dial {
     this.socket.destroy();
   }
 
-  private readonly onLookup = (error: Error | null): void => {
-    if (error) this.fail(lookupFailure(error));
-    else if (this.phase === 'lookup') this.phase = 'connect';
+  /** As the one given, and tells us when it is done; what it fails with comes as the socket's error. */
+  private readonly lookup: LookupFunction = (name, options, callback) => {
+    (this.parts.lookup ?? systemLookup)(name, options, (error, address, family) => {
+      if (!error && this.phase === 'lookup') this.phase = 'connect';
+      callback(error, address, family);
+    });
   };
 
   private readonly onConnect = (): void => {
@@ -146,7 +150,6 @@ export class Dial {
   private leave(): void {
     this.phase = 'done';
     clearTimeout(this.timer);
-    this.socket.off('lookup', this.onLookup);
     this.socket.off('close', this.onClose);
     this.socket.off('connect', this.onConnect);
     // 'error' stays: what a socket says while it is destroyed goes nowhere (`fail` looks at the phase).

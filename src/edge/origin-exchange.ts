@@ -259,9 +259,12 @@ export class OriginExchange implements ConnectionUser, Dialling {
   private cut(): void {
     const { response, request, forwarded } = this.asked;
     const delimitedByClose = !response.chunkedEncoding && this.reply?.framing !== 'length';
-    // Where the end of the connection is the end of the body, only a reset says that it is not whole.
-    if (delimitedByClose && forwarded.scheme === 'http' && response.socket) request.socket.resetAndDestroy();
-    else response.destroy();
+    // In the next tick: what came in one piece with the fault is still to leave.
+    process.nextTick(() => {
+      // Where the end of the connection is the end of the body, only a reset says that it is not whole.
+      if (delimitedByClose && forwarded.scheme === 'http' && response.socket) request.socket.resetAndDestroy();
+      else response.destroy();
+    });
   }
 
   /** A body that nobody wants is thrown away for a while, so that the client can read its answer, and then cut off. */

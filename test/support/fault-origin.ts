@@ -96,8 +96,6 @@ export async function faultOrigin(
   const accept = (socket: Socket): void => {
     connections += 1;
     const number = connections;
-    sockets.add(socket);
-    socket.once('close', () => sockets.delete(socket));
     socket.on('error', () => undefined);
     received.push('');
     const one = side(socket, number, (piece) => (received[number - 1] += piece.toString('latin1')));
@@ -108,6 +106,11 @@ export async function faultOrigin(
     ? createTlsServer({ ...options.tls, allowHalfOpen: true }, accept)
     : createServer({ allowHalfOpen: true }, accept);
   server.on('tlsClientError', () => undefined);
+  // Under TLS this is the socket below, which may be there without a handshake that was completed.
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
   server.listen(0, options.host ?? '127.0.0.1');
   await once(server, 'listening');
   return {
