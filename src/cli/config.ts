@@ -24,6 +24,7 @@ function summary(config: Config): string[] {
         ['smtp', `${formatHostPort(listener)} ${listener.name} (${listener.role}, tls ${listener.tls})`] as const,
     ),
     ['http', formatHostPort(config.http.listen)],
+    ['https', config.http.tlsListen ? formatHostPort(config.http.tlsListen) : 'off'],
     ['routes', names(config.delivery.routes.map((route) => `${route.name} (${route.type})`))],
     ['accounts', names(config.accounts.map(({ name }) => name))],
     ['domains', names(domains)],

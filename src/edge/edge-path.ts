@@ -15,16 +15,18 @@ function decode(text: string): string {
   return text.replace(/%[0-9A-Fa-f]{2}/g, (triplet) => String.fromCharCode(Number.parseInt(triplet.slice(1), 16)));
 }
 
-/** The first segment that an origin may see behind encoding, empty and dot segments, backslashes and path parameters. */
-function firstSegments(path: string): string[] {
+/** The segment a path begins with, before and behind dot segments, without empty ones, backslashes and parameters. */
+function firstSegments(path: string): readonly (string | undefined)[] {
   const steps: string[] = [];
+  let written: string | undefined;
   for (const segment of path.split(/[/\\]/)) {
     const step = segment.split(/[;?#\0]/, 1)[0] ?? '';
     if (step === '' || step === '.') continue;
     if (step === '..') steps.pop();
     else steps.push(step);
+    written ??= step;
   }
-  return steps.slice(0, 1);
+  return [written, steps[0]];
 }
 
 /**
@@ -36,6 +38,6 @@ export function readEdgePath(path: string): EdgePath {
   if (code !== undefined) return { kind: 'error', code: Number(code) };
   const once = decode(path);
   const readings = [path, once, decode(once)];
-  const isReserved = readings.some((reading) => firstSegments(reading)[0]?.toLowerCase().trim() === 'cdn-cgi');
+  const isReserved = readings.flatMap(firstSegments).some((segment) => segment?.trim().toLowerCase() === 'cdn-cgi');
   return { kind: isReserved ? 'reserved' : 'origin' };
 }

@@ -21,7 +21,7 @@ export interface EdgeCount {
   readonly zone: string;
   /** Absent where the client had gone before an answer, or the connection was upgraded. */
   readonly status?: number;
-  /** Code of the error that was answered. */
+  /** Code of the error that was answered; absent where it was asked for at /cdn-cgi/error. */
   readonly code?: number;
 }
 
@@ -56,6 +56,8 @@ interface Exchange {
   readonly sink: AnswerSink;
   /** Code of the error answered, for log and count. */
   code?: number;
+  /** Whether the error was asked for at /cdn-cgi/error. */
+  asked?: boolean;
 }
 
 /** Makes the value of a field, every line of it, from the fields as they came. */
@@ -72,8 +74,8 @@ function headerOf({ rawHeaders }: IncomingMessage): ErrorRequest['header'] {
 
 function referenceAnswer(parts: EdgeParts, method: string, path: string): ErrorAnswer {
   const code = /^\/errors\/([1-9][0-9]{2,3})$/.exec(path)?.[1];
-  const isIndex = path === '/errors' || path === '/errors/';
-  const page = isIndex ? parts.referenceIndex() : code === undefined ? undefined : parts.referencePage(Number(code));
+  const page =
+    path === '/errors' ? parts.referenceIndex() : code === undefined ? undefined : parts.referencePage(Number(code));
   if (!page) return plainAnswer(404, 'Not found');
   const isRead = method === 'GET' || method === 'HEAD';
   return isRead ? page : plainAnswer(405, 'Method not allowed', { Allow: 'GET, HEAD' });
@@ -135,8 +137,10 @@ export function createEdge(parts: EdgeParts): HttpFront {
       if (verdict.kind === 'not-found') sink.send(plainAnswer(404, 'Not found'));
       else if (verdict.kind === 'not-allowed') {
         sink.send(plainAnswer(405, 'Method not allowed', { Allow: verdict.allow }));
-      } else if (verdict.kind === 'error') fail(exchange, verdict.code);
-      else if (origin === undefined) fail(exchange, 1004);
+      } else if (verdict.kind === 'error') {
+        if (verdict.asked) exchange.asked = true;
+        fail(exchange, verdict.code);
+      } else if (origin === undefined) fail(exchange, 1004);
       else {
         return {
           zone: { ...guarded.zone, origin },
@@ -166,7 +170,7 @@ export function createEdge(parts: EdgeParts): HttpFront {
     sink.onEnd(({ status, whole }) => {
       underWay -= 1;
       if (route.destination === 'reference' || route.destination === 'api-host') return;
-      const { code } = exchange;
+      const { code, asked } = exchange;
       const zone = exchange.zone?.zone.name;
       log.info(
         {
@@ -177,6 +181,7 @@ export function createEdge(parts: EdgeParts): HttpFront {
           path: route.path.slice(0, 200),
           status,
           code,
+          asked,
           client: exchange.client.address,
           ms: clock.now() - startedAt,
           ...(whole ? {} : { unfinished: true }),
@@ -186,7 +191,7 @@ export function createEdge(parts: EdgeParts): HttpFront {
       parts.onRequest?.({
         zone: zone ?? '',
         ...(status === undefined ? {} : { status }),
-        ...(code === undefined ? {} : { code }),
+        ...(code === undefined || asked ? {} : { code }),
       });
     });
     return exchange;

@@ -224,7 +224,11 @@ function createHandlers(parts: HttpAppParts, scheme: 'http' | 'https', toFastify
         return;
       }
       settle(request, route);
-      if (isUnknownExpectation(request)) answerPlainly(response, 417, 'Expectation failed');
+      // RFC 9112 §6.1: where its body ends nobody can say.
+      if (hasUnknownCoding(request)) {
+        response.shouldKeepAlive = false;
+        answerPlainly(response, 501, 'Transfer-Encoding is not taken, but for chunked');
+      } else if (isUnknownExpectation(request)) answerPlainly(response, 417, 'Expectation failed');
       else if (route.destination === 'api') {
         cutSlowBody(request, response);
         toFastify(request, response);
@@ -238,7 +242,7 @@ function createHandlers(parts: HttpAppParts, scheme: 'http' | 'https', toFastify
     upgrade(request, socket, head) {
       const rayId = randomHex(8);
       const route = routeOf(request);
-      if (route.destination === 'bad' || !front) {
+      if (route.destination === 'bad' || !front || hasUnknownCoding(request)) {
         writeWhole(socket, plainWhole(400, 'Bad request to upgrade', { rayId }));
         return;
       }
@@ -256,6 +260,11 @@ function createHandlers(parts: HttpAppParts, scheme: 'http' | 'https', toFastify
 
 /** What is allowed where CONNECT is not (D66). */
 export const tunnelFreeMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS';
+
+function hasUnknownCoding({ headers }: IncomingMessage): boolean {
+  const coding = headers['transfer-encoding'];
+  return coding !== undefined && coding.trim().toLowerCase() !== 'chunked';
+}
 
 /** RFC 9110 §10.1.1: nothing but 100-continue is known. */
 function isUnknownExpectation({ headers }: IncomingMessage): boolean {

@@ -77,12 +77,19 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }
 
+interface Speaking {
+  readonly peer: string;
+  readonly answers: Set<ServerResponse>;
+  /** Whether its last answer is given. */
+  isEnding: boolean;
+}
+
 /** Open connections, and the answers that each has under way. */
 class Connections {
   /** Every TCP connection by its peer, TLS or not. */
   readonly #sockets = new Map<string, Socket>();
   /** Connections that speak HTTP. */
-  readonly #speaking = new Map<Duplex, { readonly peer: string; readonly answers: Set<ServerResponse> }>();
+  readonly #speaking = new Map<Duplex, Speaking>();
   readonly #upgraded = new Set<Duplex>();
   #closing = false;
 
@@ -95,32 +102,39 @@ class Connections {
   }
 
   speaks(socket: Socket): void {
-    this.#speaking.set(socket, { peer: peerOf(socket), answers: new Set() });
+    this.#speaking.set(socket, { peer: peerOf(socket), answers: new Set(), isEnding: false });
     socket.once('close', () => {
       this.#speaking.delete(socket);
       this.#upgraded.delete(socket);
     });
   }
 
-  asked({ socket }: IncomingMessage, response: ServerResponse): void {
-    const answers = this.#speaking.get(socket)?.answers;
-    if (!answers) return;
+  /** Notes a request; false where it is not to be answered, since an answer before it ends the connection. */
+  asked({ socket }: IncomingMessage, response: ServerResponse): boolean {
+    const speaking = this.#speaking.get(socket);
+    if (!speaking) return true;
+    const { answers } = speaking;
+    // RFC 9112 §9.6: nothing behind the last request is processed; what was refused may be the first half of an attack.
+    if (speaking.isEnding || [...answers].some(({ shouldKeepAlive }) => !shouldKeepAlive)) return false;
     answers.add(response);
     if (this.#closing) response.shouldKeepAlive = false;
     response.once('close', () => {
       answers.delete(response);
+      if (!response.shouldKeepAlive) speaking.isEnding = true;
       if (this.#closing && answers.size === 0) socket.destroySoon();
     });
+    return true;
   }
 
   upgraded(socket: Duplex): void {
     this.#upgraded.add(socket);
   }
 
-  /** Whether a message can still be written where nothing of another answer stands. */
-  isClean(socket: Duplex): boolean {
-    const answers = this.#speaking.get(socket)?.answers;
-    return answers !== undefined && [...answers].every(({ headersSent }) => !headersSent);
+  /** How far the answers of a connection are: nothing of one is written, all that were begun are whole, or neither. */
+  state(socket: Duplex): 'clean' | 'whole' | 'between' {
+    const answers = [...(this.#speaking.get(socket)?.answers ?? [])];
+    if (answers.every(({ headersSent }) => !headersSent)) return this.#speaking.has(socket) ? 'clean' : 'between';
+    return answers.every(({ headersSent, writableEnded }) => writableEnded || !headersSent) ? 'whole' : 'between';
   }
 
   close(): void {
@@ -148,9 +162,14 @@ class Connections {
 
 /** Octets that are no HTTP: answered by hand, there is no request to answer. */
 function onClientError(error: NodeJS.ErrnoException, socket: Socket, connections: Connections): void {
+  const state = connections.state(socket);
   // A word between two parts of an answer would be taken for the answer's.
-  if (!socket.writable || error.code === 'ECONNRESET' || !connections.isClean(socket)) {
+  if (!socket.writable || error.code === 'ECONNRESET' || state === 'between') {
     socket.destroy();
+    return;
+  }
+  if (state === 'whole') {
+    socket.destroySoon();
     return;
   }
   const [status, reason] = clientErrors[error.code ?? ''] ?? [400, 'Bad Request'];
@@ -178,7 +197,7 @@ export function createListener(handlers: ListenerHandlers, tls?: ListenerTls): H
   server.maxHeadersCount = 0;
   const connections = new Connections();
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
-    connections.asked(request, response);
+    if (!connections.asked(request, response)) return;
     response.once('finish', () => linger(request));
     handlers.request(request, response);
   };

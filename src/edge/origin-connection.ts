@@ -1,0 +1,178 @@
+// One connection to an origin: a socket, the parser of what comes from it, and the exchange that uses it now.
+
+import { Socket } from 'node:net';
+import { ReplyParser, type ReplySink } from './reply-parser.ts';
+
+/** The exchange that a connection serves. */
+export interface ConnectionUser extends ReplySink {
+  /** The reply is whole, and nothing followed it. */
+  onWhole(): void;
+  /** The connection is over before the reply was whole; without an error the origin closed it in order. */
+  onBroken(error: Error | undefined): void;
+  /** What was written has left; more may be written. */
+  onDrain(): void;
+  /** Nothing happened for the response timeout. */
+  onStalled(): void;
+}
+
+/** A stream's way to be told that a write is done. */
+type Written = (error?: Error | null) => void;
+
+/** A connection; made by the pool. */
+export class OriginConnection {
+  readonly key: string;
+  readonly socket: Socket;
+  readonly secure: boolean;
+  /** Requests sent. */
+  requests = 0;
+  /** Until when it may be used again, milliseconds since 1970; meaningful while idle. */
+  idleUntil = 0;
+  /** Whether a write failed: the origin takes no more, but what it has sent is still read. */
+  writeFailed = false;
+  private readonly parser = new ReplyParser();
+  private readonly timer: NodeJS.Timeout;
+  private readonly onGone: (connection: OriginConnection) => void;
+  private user: ConnectionUser | undefined;
+  private error: Error | undefined;
+
+  constructor(parts: {
+    readonly key: string;
+    readonly socket: Socket;
+    readonly secure: boolean;
+    readonly timeoutMs: number;
+    /** Called once, when the socket is closed or the connection detached. */
+    readonly onGone: (connection: OriginConnection) => void;
+  }) {
+    this.key = parts.key;
+    this.socket = parts.socket;
+    this.secure = parts.secure;
+    this.onGone = parts.onGone;
+    this.timer = setTimeout(this.onTimer, parts.timeoutMs).unref();
+    this.socket.on('data', this.onData);
+    this.socket.on('end', this.onEnd);
+    this.socket.on('error', this.onError);
+    this.socket.on('close', this.onClose);
+    this.socket.on('drain', this.onDrain);
+  }
+
+  /** Whether it can take a request. */
+  get usable(): boolean {
+    return !this.socket.destroyed && !this.socket.readableEnded && !this.writeFailed && this.user === undefined;
+  }
+
+  /** Whether an octet of the reply has come. */
+  get replyBegun(): boolean {
+    return this.parser.begun;
+  }
+
+  /**
+   * Sends a request's head; the reply goes to `user`.
+   * @param body whether a body follows: what is written right after leaves with the head
+   */
+  begin(
+    user: ConnectionUser,
+    head: { readonly text: string; readonly forHead: boolean; readonly body: boolean },
+  ): void {
+    this.user = user;
+    this.requests += 1;
+    this.parser.expect(user, head.forHead);
+    this.timer.refresh();
+    if (!head.body) {
+      this.socket.write(head.text, 'latin1');
+      return;
+    }
+    this.surviveFailedWrites();
+    this.socket.cork();
+    this.socket.write(head.text, 'latin1');
+    setImmediate(() => this.socket.uncork());
+  }
+
+  /** Something went on: the response timeout begins anew. */
+  touch(): void {
+    this.timer.refresh();
+  }
+
+  /** Ends the use by the present user; nothing more is told to it. */
+  leave(): void {
+    this.user = undefined;
+    this.parser.rest();
+    if (this.socket.isPaused()) this.socket.resume();
+  }
+
+  /** Closes it at once. */
+  destroy(): void {
+    this.user = undefined;
+    this.socket.destroy();
+  }
+
+  /** Hands the bare socket out; from here on the connection does nothing. */
+  detach(): Socket {
+    this.user = undefined;
+    clearTimeout(this.timer);
+    this.socket.off('data', this.onData);
+    this.socket.off('end', this.onEnd);
+    this.socket.off('close', this.onClose);
+    this.socket.off('drain', this.onDrain);
+    this.onGone(this);
+    return this.socket;
+  }
+
+  /**
+   * An origin that answers early (413) and closes makes our next write fail, and Node would throw away the answer that
+   * waits to be read. So a failed write only says so; the reading side tells how the connection ends.
+   */
+  private surviveFailedWrites(): void {
+    const { socket } = this;
+    const survive =
+      (callback: Written): Written =>
+      (error) => {
+        if (error) this.writeFailed = true;
+        callback(null);
+      };
+    const plain = Socket.prototype;
+    Object.assign(socket, {
+      _write: (chunk: unknown, encoding: BufferEncoding, callback: Written) =>
+        plain['_write'].call(socket, chunk, encoding, survive(callback)),
+      _writev: (chunks: { chunk: unknown; encoding: BufferEncoding }[], callback: Written) =>
+        plain['_writev']?.call(socket, chunks, survive(callback)),
+    });
+  }
+
+  private readonly onData = (chunk: Buffer): void => {
+    const { user } = this;
+    if (!user) {
+      // Nobody has asked: a reply to come would be taken for the answer to another request.
+      this.socket.destroy();
+      return;
+    }
+    this.parser.feed(chunk);
+    if (this.user === user && this.parser.atEnd) user.onWhole();
+  };
+
+  private readonly onEnd = (): void => {
+    const { user } = this;
+    if (user && this.parser.close()) user.onWhole();
+    else user?.onBroken(undefined);
+    this.destroy();
+  };
+
+  private readonly onError = (error: Error): void => {
+    this.error ??= error;
+  };
+
+  private readonly onClose = (): void => {
+    clearTimeout(this.timer);
+    this.onGone(this);
+    const { user } = this;
+    this.user = undefined;
+    user?.onBroken(this.error);
+  };
+
+  private readonly onDrain = (): void => this.user?.onDrain();
+
+  private readonly onTimer = (): void => {
+    if (!this.user) return;
+    this.timer.refresh();
+    this.user.onStalled();
+  };
+}

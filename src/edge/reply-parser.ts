@@ -1,0 +1,277 @@
+// Takes an origin's replies apart as they arrive (RFC 9112 §6, §7): one pass, no copy of a body, and never more held than
+// one head or one line. Anything that is not exactly well-formed ends it.
+
+import { type ReplyHead, readReplyHead } from './reply-head.ts';
+
+/** Who is told what was read. */
+export interface ReplySink {
+  /** An informational reply; 101 ends HTTP, and what follows comes by `onBody`. */
+  onInterim(head: ReplyHead): void;
+  onHead(head: ReplyHead): void;
+  /** A piece of the body; `last` where the whole body is now there. */
+  onBody(piece: Buffer, last: boolean): void;
+  /** The end of a body whose last piece did not say so, or of a reply without one. */
+  onEnd(): void;
+  /** What was read is no reply. Nothing comes after it. */
+  onBad(what: string): void;
+}
+
+/** Octets of a head, and of all the trailers of a body. */
+export const maxReplyHeadOctets = 65_536;
+const maxTrailerOctets = 16_384;
+/** A line with a chunk's size and its extensions. */
+const maxChunkLine = 4096;
+/** Heads of informational replies before the reply itself. */
+const maxInterims = 32;
+
+const headEnd = Buffer.from('\r\n\r\n');
+const protocol = Buffer.from('HTTP/1.');
+const lf = 0x0a;
+const cr = 0x0d;
+const chunkSize = /^([0-9A-Fa-f]{1,12})[\t ]*(?:;[^\0-\x08\x0a-\x1f\x7f]*)?\r$/;
+const trailerLine = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\0-\x08\x0a-\x1f\x7f]*\r$/;
+
+type State = 'idle' | 'head' | 'length' | 'size' | 'data' | 'data-end' | 'trailers' | 'close' | 'raw' | 'done' | 'bad';
+
+/** The parser of one connection. */
+export class ReplyParser {
+  private state: State = 'idle';
+  private sink: ReplySink | undefined;
+  private forHead = false;
+  private interims = 0;
+  /** The part of a head that came before the rest; grows twofold, so that single octets cost no more than one copy. */
+  private held: Buffer = Buffer.alloc(0);
+  private heldOctets = 0;
+  /** Octets still to come of a body or a chunk. */
+  private remaining = 0;
+  /** The part of a chunk-size or trailer line that came before the rest. */
+  private line = '';
+  private trailerOctets = 0;
+  /** Whether anything has come since `expect`. */
+  begun = false;
+
+  /** Makes ready for the reply to a request. */
+  expect(sink: ReplySink, forHead: boolean): void {
+    this.sink = sink;
+    this.forHead = forHead;
+    this.state = 'head';
+    this.begun = false;
+    this.interims = 0;
+  }
+
+  /** Forgets the sink: nothing is expected any more. */
+  rest(): void {
+    this.sink = undefined;
+    this.state = 'idle';
+  }
+
+  /** Whether a whole reply was read and nothing behind it. */
+  get atEnd(): boolean {
+    return this.state === 'done';
+  }
+
+  /** Reads what arrived. */
+  feed(chunk: Buffer): void {
+    this.begun = true;
+    let at = 0;
+    while (at < chunk.length) {
+      const next = this.step(chunk, at);
+      if (next < 0) return;
+      at = next;
+    }
+  }
+
+  /** The origin has closed its side: gives whether that ends the reply as it should. */
+  close(): boolean {
+    if (this.state !== 'close') return this.state === 'done';
+    this.finish();
+    return true;
+  }
+
+  private step(chunk: Buffer, at: number): number {
+    switch (this.state) {
+      case 'head':
+        return this.readHead(chunk, at);
+      case 'length':
+        return this.readLength(chunk, at);
+      case 'size':
+        return this.readLine(chunk, at, maxChunkLine);
+      case 'data':
+        return this.readData(chunk, at);
+      case 'data-end':
+        return this.readDataEnd(chunk, at);
+      case 'trailers':
+        return this.readLine(chunk, at, maxTrailerOctets);
+      case 'close':
+      case 'raw':
+        this.sink?.onBody(at === 0 ? chunk : chunk.subarray(at), false);
+        return chunk.length;
+      // What nobody asked for: the connection is in step with nothing any more.
+      case 'idle':
+      case 'done':
+        return this.fail('octets after the end of a reply');
+      case 'bad':
+        return -1;
+      default:
+        throw new Error('A parser without a state');
+    }
+  }
+
+  private fail(what: string): number {
+    const told = this.state === 'bad' ? undefined : this.sink;
+    this.state = 'bad';
+    told?.onBad(what);
+    return -1;
+  }
+
+  private finish(): void {
+    this.state = 'done';
+    this.sink?.onEnd();
+  }
+
+  private readHead(chunk: Buffer, at: number): number {
+    if (this.heldOctets === 0) {
+      const end = chunk.indexOf(headEnd, at);
+      if (end >= 0 && end - at <= maxReplyHeadOctets) {
+        return this.takeHead(chunk.toString('latin1', at, end + 2), end + 4);
+      }
+    }
+    return this.holdHead(chunk, at);
+  }
+
+  /** The head is not whole in one piece: keeps what there is, and refuses early what can become none. */
+  private holdHead(chunk: Buffer, at: number): number {
+    const before = this.heldOctets;
+    this.hold(chunk, at);
+    const seen = this.held.subarray(0, this.heldOctets);
+    const begins = Math.min(seen.length, protocol.length);
+    if (seen.compare(protocol, 0, begins, 0, begins) !== 0) return this.fail('no HTTP');
+    const end = seen.indexOf(headEnd, Math.max(0, before - 3));
+    const stop = end < 0 ? seen.length : end + 4;
+    // A line that ends in a bare LF would keep us waiting for an empty line that never comes.
+    for (let lineEnd = seen.indexOf(lf, before); lineEnd >= 0 && lineEnd < stop; ) {
+      if (lineEnd === 0 || seen[lineEnd - 1] !== cr) return this.fail('a line that ends in a bare LF');
+      lineEnd = seen.indexOf(lf, lineEnd + 1);
+    }
+    if (stop > maxReplyHeadOctets + 4) return this.fail('a head that is too large');
+    if (end < 0) return chunk.length;
+    this.heldOctets = 0;
+    return this.takeHead(seen.toString('latin1', 0, end + 2), at + end + 4 - before);
+  }
+
+  private hold(chunk: Buffer, at: number): void {
+    // No more than the limit and what shows that it is passed: the rest of a head that is too large is not copied.
+    const room = maxReplyHeadOctets + 8 - this.heldOctets;
+    const length = Math.min(chunk.length - at, room);
+    if (this.heldOctets + length > this.held.length) {
+      const larger = Buffer.allocUnsafe(Math.max(1024, 2 * this.held.length, this.heldOctets + length));
+      this.held.copy(larger, 0, 0, this.heldOctets);
+      this.held = larger;
+    }
+    chunk.copy(this.held, this.heldOctets, at, at + length);
+    this.heldOctets += length;
+  }
+
+  private takeHead(text: string, next: number): number {
+    const head = readReplyHead(text, this.forHead);
+    if ('bad' in head) return this.fail(head.bad);
+    if (head.status === 101) {
+      this.state = 'raw';
+      this.sink?.onInterim(head);
+      return next;
+    }
+    if (head.status < 200) {
+      this.interims += 1;
+      if (this.interims > maxInterims) return this.fail('too many informational replies');
+      this.sink?.onInterim(head);
+      return next;
+    }
+    this.beginBody(head);
+    return next;
+  }
+
+  private beginBody(head: ReplyHead): void {
+    this.held = this.held.length > 4096 ? Buffer.alloc(0) : this.held;
+    this.remaining = head.length;
+    this.line = '';
+    this.trailerOctets = 0;
+    switch (head.framing) {
+      case 'none':
+        this.state = 'done';
+        this.sink?.onHead(head);
+        this.sink?.onEnd();
+        return;
+      case 'length':
+        this.state = 'length';
+        break;
+      case 'chunked':
+        this.state = 'size';
+        break;
+      case 'close':
+        this.state = 'close';
+        break;
+    }
+    this.sink?.onHead(head);
+  }
+
+  private readLength(chunk: Buffer, at: number): number {
+    const length = Math.min(this.remaining, chunk.length - at);
+    this.remaining -= length;
+    const last = this.remaining === 0;
+    if (last) this.state = 'done';
+    this.sink?.onBody(length === chunk.length ? chunk : chunk.subarray(at, at + length), last);
+    return at + length;
+  }
+
+  private readData(chunk: Buffer, at: number): number {
+    const length = Math.min(this.remaining, chunk.length - at);
+    this.remaining -= length;
+    if (this.remaining === 0) this.state = 'data-end';
+    this.sink?.onBody(chunk.subarray(at, at + length), false);
+    return at + length;
+  }
+
+  private readDataEnd(chunk: Buffer, at: number): number {
+    const octet = chunk[at];
+    if (this.line === '' && octet === cr) this.line = '\r';
+    else if (this.line === '\r' && octet === lf) {
+      this.line = '';
+      this.state = 'size';
+    } else return this.fail('a chunk that does not end where it should');
+    return at + 1;
+  }
+
+  private readLine(chunk: Buffer, at: number, limit: number): number {
+    const end = chunk.indexOf(lf, at);
+    const stop = end < 0 ? chunk.length : end;
+    if (this.line.length + stop - at > limit) return this.fail('a line in the body that is too long');
+    const piece = chunk.toString('latin1', at, stop);
+    if (end < 0) {
+      this.line += piece;
+      return chunk.length;
+    }
+    const line = this.line === '' ? piece : this.line + piece;
+    this.line = '';
+    const fault = this.state === 'size' ? this.takeSize(line) : this.takeTrailer(line);
+    return fault === undefined ? end + 1 : this.fail(fault);
+  }
+
+  private takeSize(line: string): string | undefined {
+    const match = chunkSize.exec(line);
+    if (!match) return 'a bad chunk size';
+    this.remaining = Number.parseInt(match[1] ?? '', 16);
+    this.state = this.remaining === 0 ? 'trailers' : 'data';
+    return undefined;
+  }
+
+  /** Trailers are dropped (RFC 9110 §6.5.1 allows it): what they say could belong in a head that has been sent. */
+  private takeTrailer(line: string): string | undefined {
+    if (line === '\r') {
+      this.finish();
+      return undefined;
+    }
+    this.trailerOctets += line.length + 1;
+    if (this.trailerOctets > maxTrailerOctets) return 'trailers that are too large';
+    return trailerLine.test(line) ? undefined : 'a bad trailer';
+  }
+}
