@@ -42,7 +42,8 @@ export function errorPageFaults({ zones, accounts }: ErrorPageOwners): string[] 
     ...accounts.map(({ id, customErrors }) => ({ path: `account ${id}`, file: customErrors?.errorPage?.file })),
   ];
   return owners.flatMap(({ path, file }) => {
-    const page = file === undefined ? {} : readErrorPage(file);
+    if (file === undefined) return [];
+    const page = readErrorPage(file);
     return 'problem' in page ? [`${path}: customErrors.errorPage.file: ${page.problem}`] : [];
   });
 }

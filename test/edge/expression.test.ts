@@ -1,6 +1,8 @@
 // The expressions of Custom Error Rules (D65): what they match, what is said of bad ones, and properties against a plain
 // reference.
 
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { EdgeCategory } from '../../src/edge/edge-error.ts';
@@ -173,6 +175,16 @@ describe('what is said of a bad one', () => {
   ])('%j', (text, offset, message) => {
     expect(parseExpression(text)).toEqual({ ok: false, message, offset });
   });
+});
+
+test('the expressions of the guide can be read', () => {
+  const guide = readFileSync(join(import.meta.dirname, '../../docs/edge-custom-errors.md'), 'utf8');
+  const [, examples = ''] = /\n```\n([^`]*)\n```\n/.exec(guide) ?? [];
+  const inFile = [...guide.matchAll(/expression: '([^']*)'/g)].map(([, text = '']) => text);
+  const expressions = [...examples.split('\n'), ...inFile];
+  expect(expressions).toHaveLength(5);
+  for (const text of expressions)
+    expect([text, parseExpression(text)]).toEqual([text, expect.objectContaining({ ok: true })]);
 });
 
 describe('bounds', () => {
