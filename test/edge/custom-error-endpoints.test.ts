@@ -217,7 +217,7 @@ describe('rules', () => {
       [
         10_001,
         '/rules/3/expression',
-        'E_VALIDATION_ERROR: rules.3.expression cannot be read: character 9 of "path eq 5": path is compared with a string in double quotation marks, got "5"',
+        'E_VALIDATION_ERROR: rules.3.expression cannot be read: character 9 of "path eq 5": path is compared with a string in double quotation marks, got 5',
       ],
     ]);
     expect(result(await call('GET', zonePath + rulesPath))).toMatchObject({ source: 'file', version: 0 });
