@@ -119,7 +119,7 @@ test('an address that is added touches no open connection', async () => {
 test('removal closes the listener at once; 100 open connections drain, and the rest is cut', async () => {
   const address = loopbackAddress();
   const origin = await echoServer('hello');
-  const plane = await startPlane([planOf({ addresses: [address], origin: directTo(origin) })], { drainMs: 1500 });
+  const plane = await startPlane([planOf({ addresses: [address], origin: directTo(origin) })], { drainMs: 3000 });
   const clients = await Promise.all(Array.from({ length: 100 }, () => dial(address, 22)));
   await Promise.all(clients.map((client) => readOctets(client, 5)));
   await plane.apply();
@@ -307,7 +307,7 @@ test('draining stops listening, lets connections finish, cuts the rest', async (
   const [finishing, staying] = await Promise.all([dial(address, 22), dial(address, 22)]);
   await Promise.all([readOctets(finishing, 5), readOctets(staying, 5)]);
   let isDrained = false;
-  const drained = plane.drain(1000).then(() => {
+  const drained = plane.drain(3000).then(() => {
     isDrained = true;
   });
   await until(async () => !(await isOpen(address, 22)));
