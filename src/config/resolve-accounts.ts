@@ -93,5 +93,8 @@ export function resolveZone(contents: Contents, entry: ZoneEntry): Zone {
     hostnames: (entry.hostnames ?? [name]).map(domainOf),
     ipv4Quota: entry.ipv4Quota ?? 10,
     protocols: entry.protocols ?? { tcp: ['1-65535'], udp: ['1-65535'] },
+    // As origin_dns.name is compared with them (D86); `*` stays what it is.
+    ...(entry.permittedOriginZones ? { permittedOriginZones: entry.permittedOriginZones.map(domainOf) } : {}),
+    ...(entry.loadBalancers ? { loadBalancers: entry.loadBalancers.map(domainOf) } : {}),
   };
 }
