@@ -133,6 +133,8 @@ export interface ConnectionEvent {
   readonly reason?: string;
   readonly bytesFromClient?: number;
   readonly bytesFromOrigin?: number;
+  /** Milliseconds from its beginning to its end. */
+  readonly durationMs?: number;
 }
 
 /** The listeners and connections of all applications. */
