@@ -32,6 +32,7 @@ function showEvent(event: ConnectionEvent): Readonly<Record<string, unknown>> {
     reason,
     bytes_from_client: event.bytesFromClient,
     bytes_from_origin: event.bytesFromOrigin,
+    duration_ms: event.durationMs,
   };
 }
 

@@ -1,6 +1,7 @@
 // The proxy-application API on loopback: zones and accounts of config/examples/every-rule.yaml, the real store, rules and
 // data plane. Tokens are `ACCOUNT-CREDENTIAL`.
 
+import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Account, Credential, Scope } from '../../src/accounts/account.ts';
@@ -14,6 +15,7 @@ import { createMetrics } from '../../src/http/metrics.ts';
 import { createProxy, type Proxy, type ProxyParts, proxyAccounts } from '../../src/proxy/proxy.ts';
 import { openApplicationStore } from '../../src/proxy/sqlite-application-store.ts';
 import type { ApplicationStore } from '../../src/proxy/store.ts';
+import type { ProxySettings } from '../../src/proxy/zone.ts';
 import { ask, type HttpAnswer, startHttpApp } from './http-app.ts';
 import { projectRoot } from './postern-process.ts';
 
@@ -80,7 +82,8 @@ const zones: ProxyParts['zones'] = [
 export interface ProxyApiOptions {
   readonly database?: DatabaseSync;
   readonly zones?: ProxyParts['zones'];
-  readonly ownPorts?: readonly number[];
+  /** Ports of the gateway's own listeners, the offset taken away. */
+  readonly ownEdgePorts?: readonly number[];
   readonly clock?: Clock;
   readonly log?: Logger;
   /** Do not write the applications of the configuration. */
@@ -101,6 +104,8 @@ export interface ProxyApi {
   readonly proxy: Proxy;
   /** Another view of the same tables, for looking behind the API. */
   readonly store: ApplicationStore;
+  /** The port that an edge port is bound at. */
+  bound(edgePort: number): number;
   /** Calls `/client/v4/zones/ZONE/proxy` and what follows. */
   call(method: string, zone: string, path: string, options?: CallOptions): Promise<HttpAnswer>;
   /** Calls any path below /client/v4. */
@@ -109,18 +114,30 @@ export interface ProxyApi {
   metric(name: string): Promise<readonly string[]>;
 }
 
+/** Addresses and ports that no other test listens on at the same time: nearly all of 127.0.0.0/8 is free. */
+function ownSettings(): ProxySettings {
+  const [one = 0, two = 0, high = 0, low = 0] = randomBytes(4);
+  return {
+    ...everyRule.proxy,
+    ipv4Pool: `127.${100 + (one % 100)}.${two}.0/24`,
+    portOffset: 10_000 + (((high << 8) + low) % 20_000),
+  };
+}
+
 /** Starts it; it ends with the test. */
 export async function startProxyApi(options: ProxyApiOptions = {}): Promise<ProxyApi> {
   const database = options.database ?? openDatabase(':memory:');
   const clock = options.clock ?? systemClock;
+  const settings = ownSettings();
   const proxy = createProxy({
     database,
     zones: options.zones ?? zones,
     accounts: proxyAccounts(accounts, everyRule.edgeAccounts),
-    settings: everyRule.proxy,
+    settings,
     file: 'every-rule.yaml',
     tlsFolder: join(projectRoot, 'test/no-such-folder'),
-    ownPorts: () => options.ownPorts ?? [],
+    ownPorts: () => (options.ownEdgePorts ?? []).map((port) => port + settings.portOffset),
+    drainMs: 100,
     clock,
     log: options.log ?? silentLog,
   });
@@ -159,6 +176,7 @@ export async function startProxyApi(options: ProxyApiOptions = {}): Promise<Prox
     base,
     proxy,
     store: openApplicationStore(database),
+    bound: (edgePort) => edgePort + settings.portOffset,
     call: (method, zone, path, options) => callPath(method, `/zones/${zone}/proxy${path}`, options),
     callPath,
     metric: async (name) =>
