@@ -125,7 +125,7 @@ function build(
   const development = accountParts.resolveDevelopment(contents);
   const { delivery, routeSecrets } = mailParts.resolveDelivery({ contents, folders, env }, relay);
   const smtp = mailParts.resolveSmtp(contents);
-  const edgeAccounts = contents.accounts.map(accountParts.resolveEdgeAccount);
+  const edgeAccounts = contents.accounts.map((entry) => accountParts.resolveEdgeAccount(entry, folders));
   return {
     file,
     dataDir: folders.dataDir,
@@ -150,7 +150,7 @@ function build(
       ...contents.proxy,
     },
     edgeAccounts,
-    zones: contents.zones.map((zone) => accountParts.resolveZone(contents, zone)),
+    zones: contents.zones.map((zone) => accountParts.resolveZone(contents, zone, folders)),
     warnings: warningsOf({ smtp, delivery, edgeAccounts }, env),
   };
 }

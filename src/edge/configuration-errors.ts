@@ -110,7 +110,7 @@ export const configurationErrors = {
     chosen: true,
     detail:
       'The edge knows the domain of this hostname, but the site is not active here: it was just added, suspended, or is moving between accounts. The operator of the site is responsible.',
-    guidance: 'Try again in some minutes. If the error stays, tell the operator of the site.',
+    guidance: 'The site may be ready in some minutes. If the error stays, tell the operator of the site.',
     ownerGuidance:
       'Complete the activation of the zone and check that its domain is delegated to the right name servers and belongs to a single account.',
   },
@@ -185,7 +185,7 @@ export const configurationErrors = {
     shortName: 'Hostname not verified',
     detail:
       'This hostname was added to a site, but nobody has proved yet that the domain belongs to its owner, so the edge does not serve it. The operator of the site is responsible.',
-    guidance: 'Try again later. If the error stays, tell the operator of the site that the hostname is not verified.',
+    guidance: 'The site is not ready yet. If the error stays, tell its operator that the hostname is not verified.',
     ownerGuidance:
       'Publish the verification record of the hostname in DNS and wait until it has been seen. Records that were removed later make the hostname unverified again.',
   },

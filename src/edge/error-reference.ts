@@ -7,12 +7,15 @@ import { closePage, errorHeading, escapeHtml, openPage, pageStyle, sharedCss } f
 import { titleOf } from './occurrence.ts';
 import { responsiblePartyOf, whoActs } from './responsibility.ts';
 
-const style = pageStyle(`${sharedCss}nav{padding:0 clamp(1.25rem,5vw,2.5rem) .75rem;font-size:.875rem}
-.index{list-style:none;margin:.25rem 0 0;padding:0}
-.index li{display:grid;grid-template-columns:3.25rem 1fr max-content;gap:.75rem;padding:.4rem 0;border-top:1px solid var(--line)}
-.index b{color:var(--accent);font-variant-numeric:tabular-nums}
-.index span{color:var(--soft);font-size:.875rem}
-@media(max-width:30rem){.index li{grid-template-columns:3.25rem 1fr}.index span{grid-column:2}}
+const style = pageStyle(`${sharedCss}nav{margin-bottom:1.5rem;font-size:.875rem}
+h1.wide{display:block}
+.intro{margin:-1rem 0 2rem}
+h2 code{display:block}
+ul{list-style:none;margin:0;padding:0}
+li{display:grid;grid-template-columns:2.75rem minmax(0,1fr) max-content;gap:0 .75rem;padding:.15rem 0}
+li b{font-weight:400;font-variant-numeric:tabular-nums}
+li span{color:var(--soft);font-size:.875rem}
+@media(max-width:36rem){li{grid-template-columns:2.75rem minmax(0,1fr)}li span{grid-column:2}}
 `);
 
 /** The categories by the words of a heading, in the order of the index. */
@@ -47,6 +50,10 @@ function fact(name: string, valueHtml: string): string {
   return `<dt>${name}</dt><dd>${valueHtml}</dd>\n`;
 }
 
+function section(heading: string, text: string): string {
+  return `<section>\n<h2>${heading}</h2>\n<p>${escapeHtml(text)}</p>\n</section>\n`;
+}
+
 function retryText(error: CatalogueError): string {
   const seconds = error.retryAfterSeconds;
   return seconds === undefined
@@ -60,13 +67,10 @@ function renderReferencePage(error: CatalogueError): ErrorAnswer {
     `<nav><a href="../errors">All edge errors</a></nav>
 <main>
 ${errorHeading(error.code, error.shortName)}
-<h2>What it means</h2>
-<p>${escapeHtml(error.detail)}</p>
-<h2>If you met this error</h2>
-<p>${escapeHtml(error.guidance)}</p>
-<h2>If you operate the site</h2>
-<p>${escapeHtml(error.ownerGuidance)}</p>
-<dl>
+${section('What it means', error.detail)}${section('If you met it', error.guidance)}${section(
+  'If you run the site',
+  error.ownerGuidance,
+)}<dl>
 ${fact('HTTP status', String(error.status))}${fact('Name', `<code>${error.name}</code>`)}${fact(
   'Category',
   `<code>${error.category}</code>`,
@@ -90,13 +94,13 @@ function indexItem(error: CatalogueError): string {
 function renderIndex(): ErrorAnswer {
   const sections = Object.entries(categoryTitles).map(([category, title]) => {
     const items = allEdgeErrors.filter((error) => error.category === category).map(indexItem);
-    return `<h2>${title} <code>${category}</code></h2>\n<ul class="index">\n${items.join('\n')}\n</ul>`;
+    return `<section>\n<h2>${title} <code>${category}</code></h2>\n<ul>\n${items.join('\n')}\n</ul>\n</section>`;
   });
   return answerPage(
     'Edge errors',
     `<main>
-<h1>Edge errors</h1>
-<p>What the edge answers when it cannot complete a request. Each is given as HTML, JSON (RFC 9457) or Markdown, as the Accept header asks.</p>
+<h1 class="wide">Edge errors</h1>
+<p class="intro">What the edge answers when it cannot complete a request. Each is given as HTML, JSON (RFC 9457) or Markdown, as the Accept header asks.</p>
 ${sections.join('\n')}
 </main>
 `,

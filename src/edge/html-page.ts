@@ -69,25 +69,24 @@ export const closePage = `</body>
 `;
 
 /** CSS that all pages share: colours, type, the sheet and its parts. */
-export const sharedCss = `:root{color-scheme:light dark;--ground:#eef1f3;--sheet:#fff;--ink:#1c2530;--soft:#55616e;--line:#dbe1e6;--accent:#1d5f7a;--wash:#eaf3f6}
-@media(prefers-color-scheme:dark){:root{--ground:#11161b;--sheet:#1a2128;--ink:#e4e9ed;--soft:#a3afba;--line:#303a44;--accent:#86c5dc;--wash:#1d2d35}}
+export const sharedCss = `:root{color-scheme:light dark;--ground:#fafaf8;--ink:#1d2329;--soft:#5a636c;--line:#dcdfdf;--accent:#0f6073}
+@media(prefers-color-scheme:dark){:root{--ground:#14181b;--ink:#e6e8e9;--soft:#a2abb3;--line:#31393f;--accent:#7fc6d6}}
 *{box-sizing:border-box}
-body{margin:0;padding:clamp(1rem,6vh,5rem) 1rem 2rem;background:var(--ground);color:var(--ink);font:1rem/1.6 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;overflow-wrap:anywhere;-webkit-text-size-adjust:100%}
-main,footer,nav{max-width:40rem;margin:0 auto}
-main{background:var(--sheet);border:1px solid var(--line);border-top:4px solid var(--accent);border-radius:.5rem;padding:clamp(1.25rem,5vw,2.5rem)}
-h1{margin:0;font-size:clamp(1.5rem,5vw,2rem);line-height:1.25;font-weight:650;text-wrap:balance}
-h1 span{display:block;margin-bottom:.4rem;font-size:1rem;color:var(--accent);font-variant-numeric:tabular-nums}
+body{margin:0 auto;max-width:52rem;padding:clamp(1.5rem,9vh,6rem) clamp(1.25rem,5vw,2.5rem) 2rem;background:var(--ground);color:var(--ink);font:1rem/1.6 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;overflow-wrap:anywhere;-webkit-text-size-adjust:100%}
+h1,h2,p,dd{margin:0}
+h1,section,dl,footer{display:grid;grid-template-columns:9.5rem minmax(0,1fr);gap:.5rem 1.5rem}
+h1{align-items:baseline;margin-bottom:2rem;font-size:clamp(1.625rem,5vw,2.25rem);line-height:1.2;font-weight:600;letter-spacing:-.01em;text-wrap:balance}
+h1 span{font-size:1rem;letter-spacing:0;color:var(--accent);font-variant-numeric:tabular-nums}
 h1 i{position:absolute;clip-path:inset(50%)}
-h2{margin:1.75rem 0 .35rem;font-size:1rem;line-height:1.4}
-p{margin:0;text-wrap:pretty}
-dl{margin:1.75rem 0 0;padding-top:1.25rem;border-top:1px solid var(--line);display:grid;grid-template-columns:max-content 1fr;gap:.35rem 1.5rem;font-size:.9375rem}
-dt{color:var(--soft)}
-dd{margin:0}
-code{font:.9em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
-a{color:var(--accent);text-underline-offset:.15em}
-:focus-visible{outline:2px solid var(--accent);outline-offset:2px}
-footer{padding:1rem clamp(1.25rem,5vw,2.5rem);color:var(--soft);font-size:.875rem}
-@media(max-width:30rem){dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.6rem}}
+section,dl{align-items:baseline;margin:0;padding:1.25rem 0;border-top:1px solid var(--line)}
+section>:not(h2),footer>*{grid-column:2}
+h2,dt{font-size:1rem;font-weight:400;color:var(--soft)}
+p{text-wrap:pretty}
+code{font:.9375em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
+a{color:var(--accent);text-underline-offset:.2em}
+:focus-visible{outline:2px solid var(--accent);outline-offset:3px}
+footer{padding-top:1.25rem;border-top:1px solid var(--line);color:var(--soft);font-size:.875rem}
+@media(max-width:36rem){h1,section,dl,footer{grid-template-columns:minmax(0,1fr);gap:.25rem}section>:not(h2),footer>*{grid-column:1}dt:not(:first-child){margin-top:.5rem}}
 `;
 
 /** The first-level heading of an error: its number above its name, read as one title. */

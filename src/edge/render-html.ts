@@ -5,11 +5,9 @@ import { closePage, errorHeading, escapeForeignText, escapeHtml, openPage, pageS
 import { attribution, oncePerError, referencePathOf, retrySecondsOf, timestampOf, titleOf } from './occurrence.ts';
 import { responsiblePartyOf, whoActs } from './responsibility.ts';
 
-const style =
-  pageStyle(`${sharedCss}.advice{margin-top:1.75rem;padding:1rem 1.25rem;background:var(--wash);border-radius:.375rem}
-.advice h2{margin-top:0}
-.advice p+p{margin-top:.5rem;font-weight:600}
-@media print{body{padding:0}main{border:0}}
+const style = pageStyle(`${sharedCss}.lead{font-size:1.125rem}
+strong{font-weight:600}
+@media print{body{padding:0}}
 `);
 
 /** Admits the style of the page and nothing else. */
@@ -20,13 +18,13 @@ const fixedParts = oncePerError((error: EdgeError) => ({
 ${errorHeading(error.code, error.shortName)}
 <section aria-labelledby="happened">
 <h2 id="happened">What happened</h2>
-<p>${escapeHtml(error.detail)}</p>
+<p class="lead">${escapeHtml(error.detail)}</p>
 </section>
-<section class="advice" aria-labelledby="advice">
+<section aria-labelledby="advice">
 <h2 id="advice">What you can do</h2>
-<p>${escapeHtml(error.guidance)}</p>
 `,
-  facts: `</section>
+  facts: `<p>${escapeHtml(error.guidance)}</p>
+</section>
 <dl>
 <dt>Responsible</dt><dd>${escapeHtml(responsiblePartyOf(error))}</dd>
 <dt>Who has to act</dt><dd>${escapeHtml(whoActs(error))}</dd>
@@ -50,7 +48,7 @@ function retryLine(occurrence: EdgeOccurrence): string {
   const seconds = retrySecondsOf(occurrence);
   if (seconds === undefined) return '';
   const from = new Date(occurrence.at + seconds * 1000).toISOString();
-  return `<p>Try again in ${inWords(seconds)}, at <time datetime="${from}">${from.slice(11, 19)} UTC</time> or later.</p>\n`;
+  return `<p><strong>Try again in ${inWords(seconds)}</strong>, at <time datetime="${from}">${from.slice(11, 19)} UTC</time> or later.</p>\n`;
 }
 
 /** Renders the page; everything in it is escaped, whatever the Host was. */

@@ -28,5 +28,5 @@ export function responsiblePartyOf(error: EdgeError): string {
 /** Who has to act (D64). */
 export function whoActs(error: EdgeError): string {
   if (error.ownerAction) return 'The operator of the site';
-  return error.category === 'platform' ? 'The operators of the platform' : 'The client';
+  return error.category === 'platform' ? 'The operators of the platform' : 'The client (browser or program)';
 }

@@ -5,7 +5,7 @@ import type { PortRange } from './application.ts';
 import { isInNetworks } from './ip-address.ts';
 import { formatPorts, joinRanges } from './port-ranges.ts';
 import { joinReasons, quote } from './quote.ts';
-import type { Reason } from './read-application.ts';
+import type { Reason } from './reading.ts';
 import type { Judge } from './rule.ts';
 import type { ProxyAccount, ProxyZone } from './zone.ts';
 

@@ -3,7 +3,7 @@
 import { isInNetworks } from './ip-address.ts';
 import { formatPorts, portCount } from './port-ranges.ts';
 import { quote } from './quote.ts';
-import type { Reason } from './read-application.ts';
+import type { Reason } from './reading.ts';
 import type { Judge, Judged } from './rule.ts';
 
 /** What reading has found against the fields of a row. */

@@ -2,7 +2,8 @@
 
 import type { StoredApplication } from './application.ts';
 import type { Facts } from './facts.ts';
-import type { ReadApplication, Reason } from './read-application.ts';
+import type { ReadApplication } from './read-application.ts';
+import type { Reason } from './reading.ts';
 import type { CallerRights, ProxyAccount, ProxyZone } from './zone.ts';
 
 /** What is judged. */

@@ -7,7 +7,7 @@ import type { Facts } from './facts.ts';
 import * as origin from './origin-rules.ts';
 import { parseProtocol } from './protocol.ts';
 import { joinReasons } from './quote.ts';
-import type { Reason } from './read-application.ts';
+import type { Reason } from './reading.ts';
 import type { Judge, Judged, Rule } from './rule.ts';
 import type { StoreConflict } from './store.ts';
 import type { ProxyAccount, ProxyZone } from './zone.ts';
