@@ -81,7 +81,10 @@ test('an origin that failed comes last, until it is due for one connection', asy
   expect(next.filter(([first]) => first === '10.0.0.1 1').length).toBe(1);
   origins.succeeded(at('10.0.0.1 1'));
   const after = [await list(origins), await list(origins)].map(([first]) => first);
-  expect(after.toSorted()).toEqual(['10.0.0.1 1', '10.0.0.2 2']);
+  expect(after.toSorted((left, right) => (left ?? '').localeCompare(right ?? ''))).toEqual([
+    '10.0.0.1 1',
+    '10.0.0.2 2',
+  ]);
 });
 
 test('the time until the next try doubles from 1 s to 30 s, and a success begins anew', async () => {
