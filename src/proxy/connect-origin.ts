@@ -108,6 +108,13 @@ function attempt(origin: OriginAddress, { plan, header, timeoutMs, signal }: Att
   });
 }
 
+function whenAborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined);
+    else signal.addEventListener('abort', () => resolve(undefined), { once: true });
+  });
+}
+
 /**
  * Tries the origins in the order they are given in, each once and for at most the connect timeout.
  * @returns never rejects for a failure of an origin
@@ -119,7 +126,9 @@ export async function connectOrigin(
 ): Promise<OriginConnection> {
   const { plan } = application;
   const { signal, edgePort } = request;
-  const { origins, why } = await application.origins.candidates(edgePort);
+  // Names that take long to resolve hold up no drain.
+  const found = await Promise.race([application.origins.candidates(edgePort), whenAborted(signal)]);
+  const { origins, why } = found ?? { origins: [] };
   const lastBegin = performance.now() + timeoutsInAll * limits.connectTimeoutMs;
   const header = headerOf(plan, request);
   const failures: string[] = [];

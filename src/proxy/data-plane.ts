@@ -1,7 +1,7 @@
 // The data plane of proxy applications: a reconciler that keeps the listeners equal to the stored plans (D84).
 
 import { readFileSync } from 'node:fs';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
@@ -53,6 +53,8 @@ export const defaultDataPlaneLimits: DataPlaneLimits = {
 const defaultDrainMs = 30_000;
 const defaultRetry = { firstMs: 1000, longestMs: 30_000 };
 const mostListeners = 16_384;
+/** How long a listener may take to close after all of its connections were cut. */
+const cutGraceMs = 1000;
 /** Ports bound in one go; the event loop is let on after each. */
 const bindBatch = 64;
 
@@ -246,7 +248,7 @@ class Reconciler implements DataPlane {
       if (known) known.push(failure);
       else failures.set(application, [failure]);
     };
-    for (let begin = 0; begin < missing.length; begin += bindBatch) {
+    for (let begin = 0; begin < missing.length && !this.#drained; begin += bindBatch) {
       const batch = missing.slice(begin, begin + bindBatch).map(async ([, one]) => {
         // Thousands of ports of an address that is not there: one attempt tells it for all.
         const code = hopeless.get(`${one.transport} ${one.at.address}`);
@@ -307,7 +309,7 @@ class Reconciler implements DataPlane {
       for (const before of this.#retired.keys()) this.#cut(before);
       for (const state of this.#applications.values()) this.#cut(state.current());
     }, leftMs);
-    await Promise.all(this.#closing);
+    await Promise.race([Promise.all(this.#closing), sleep(leftMs + cutGraceMs, undefined, { ref: false })]);
     clearTimeout(timer);
     for (const state of this.#applications.values()) state.close();
   }

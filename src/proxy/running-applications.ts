@@ -1,5 +1,6 @@
 // The applications at run time: counters, latest events, and the plan that new connections are opened under (D84).
 
+import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from '../base/log.ts';
 import type { ConnectionEvent, ForwardingPlan } from './application.ts';
 import type { MutableTraffic, RunningApplication } from './listener.ts';
@@ -42,9 +43,9 @@ function logEvent(log: Logger, application: string, event: ConnectionEvent): voi
   else log.debug(line, kind === 'connect' ? 'proxy connection opened' : 'proxy connection refused');
 }
 
-/** What connections under a plan depend on: all of it but the addresses, which only say where to listen. */
-function substance(plan: ForwardingPlan): string {
-  return JSON.stringify({ ...plan, addresses: [] });
+/** Whether connections are the same under both plans: all matters but the addresses, which only say where to listen. */
+function isSame(plan: ForwardingPlan, before: ForwardingPlan): boolean {
+  return isDeepStrictEqual({ ...plan, addresses: [] }, { ...before, addresses: [] });
 }
 
 /** Begins an application under its first plan. */
@@ -67,9 +68,9 @@ export function createApplicationState(first: ForwardingPlan, parts: Application
     events: () => events.toReversed(),
     follow(plan, retire) {
       const before = current;
-      if (substance(plan) === substance(before.plan)) return;
-      const sameOrigin =
-        JSON.stringify([plan.origin, plan.ports]) === JSON.stringify([before.plan.origin, before.plan.ports]);
+      if (isSame(plan, before.plan)) return;
+      const { origin, ports } = before.plan;
+      const sameOrigin = isDeepStrictEqual([plan.origin, plan.ports], [origin, ports]);
       const origins = sameOrigin ? before.origins : parts.createOrigins(plan);
       current = { ...before, plan, origins, connections: new Set() };
       if (!sameOrigin) before.origins.close();

@@ -43,7 +43,9 @@ function flow(from: Socket, to: Socket, count: (octets: number) => void): void {
     if (!to.write(chunk) && to.writableLength > 0) from.pause();
   });
   to.on('drain', () => from.resume());
-  from.on('end', () => to.end());
+  // With TLS the end may have been read before anybody listened.
+  if (from.readableEnded) to.end();
+  else from.on('end', () => to.end());
 }
 
 /**
@@ -74,18 +76,22 @@ export function splice(client: End, origin: End, options: SpliceOptions): Promis
         if (name === 'origin' && firstEnd === undefined && broken === undefined) originBroke = true;
         stop(`the ${name} broke off: ${errorCode(error) ?? errorMessage(error)}`);
       });
-      stream.once('end', () => {
+      const ended = (): void => {
         if (name === 'origin' && firstEnd === undefined && octets === 0) originBroke = true;
         firstEnd ??= `the ${name} closed`;
-      });
-      stream.once('close', () => {
+      };
+      if (stream.readableEnded) ended();
+      else stream.once('end', ended);
+      const isClosed = (): void => {
         const isWhole = stream.readableEnded && stream.writableFinished;
         if (!isWhole) stop(`the ${name} broke off`);
         closed += 1;
         if (closed < 2) return;
         signal.removeEventListener('abort', cut);
         resolve({ reason: broken ?? firstEnd ?? 'closed', originBroke });
-      });
+      };
+      if (stream.closed) isClosed();
+      else stream.once('close', isClosed);
     };
 
     watch(client, 'client');

@@ -140,6 +140,7 @@ function secureClient(
     stream.once('secure', () => settle({ ok: true, end: { stream, raw } }));
     // It stays: an error between here and the splice must find a listener.
     stream.on('error', (error) => fail(errorCode(error) ?? errorMessage(error)));
+    stream.once('end', () => fail('the client closed'));
     stream.once('close', () => fail('the client closed'));
   });
 }

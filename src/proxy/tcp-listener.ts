@@ -38,7 +38,7 @@ export const openTcpListener: OpenListener = async (at, running, parts) => {
     keepAliveInitialDelay: keepAliveMs,
   });
   server.on('connection', (socket) => {
-    const connection = accept(socket, running(), { at, parts });
+    const connection = acceptOrDrop(socket, running(), { at, parts });
     if (!connection) return;
     open.add(connection);
     void connection.ended.then(() => {
@@ -75,11 +75,31 @@ function logAcceptErrors(server: Server, at: ListenAt, { clock, log }: ListenerP
   });
 }
 
+interface AcceptParts {
+  readonly at: ListenAt;
+  readonly parts: ListenerParts;
+}
+
+/** An exception in an event handler would end the process: here it costs one connection. */
+function acceptOrDrop(
+  socket: Socket,
+  application: RunningApplication,
+  { at, parts }: AcceptParts,
+): ServedConnection | undefined {
+  try {
+    return accept(socket, application, { at, parts });
+  } catch (error) {
+    parts.log.error({ application: application.plan.id, error: errorMessage(error) }, 'cannot judge a connection');
+    socket.destroy();
+    return undefined;
+  }
+}
+
 /** Takes a connection in. @returns undefined where it is refused, which the client sees as a reset */
 function accept(
   socket: Socket,
   application: RunningApplication,
-  { at, parts }: { readonly at: ListenAt; readonly parts: ListenerParts },
+  { at, parts }: AcceptParts,
 ): ServedConnection | undefined {
   const address = normalAddress(socket.remoteAddress ?? '');
   if (address === undefined) {

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer as createHttpServer, request } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { expect, onTestFinished, test } from 'vitest';
 import {
   dial,
@@ -251,7 +252,17 @@ test('an origin name without addresses: the reason is that of the origins', asyn
   const plane = await startPlane([planOf({ addresses: [address], origin })]);
   expect(await dialedEnd(address, 22)).toBe('ECONNRESET');
   await until(() => plane.traffic(id)?.counters.open === 0);
-  expect(plane.traffic(id)?.events[0]?.reason).toBe('no origin could be reached: gone.example.com does not resolve');
+  expect(plane.traffic(id)?.events[0]?.reason).toBe('no origin could be reached: "gone.example.com" has no A record');
+});
+
+test('an origin name with an address is connected to, and told by its address', async () => {
+  const address = loopbackAddress();
+  const { port } = await echoServer('hello');
+  const ports = { first: port, last: port };
+  const origin = { kind: 'dns', name: 'origin.example.com', type: 'A', ttlSeconds: 1200, ports } as const;
+  const plane = await startPlane([planOf({ addresses: [address], origin })]);
+  expect(String(await readOctets(await dial(address, 22), 5))).toBe('hello');
+  expect(plane.traffic(id)?.events[0]).toMatchObject({ kind: 'connect', origin: `127.0.0.1:${port}` });
 });
 
 test('an address on originDeny is never connected to', async () => {
@@ -278,6 +289,35 @@ test('connections come from the source address of the virtual network', async ()
   client.write('x');
   await back;
   expect(origin.sockets[0]?.remoteAddress).toBe(sourceAddress);
+});
+
+test('a source address that this machine does not have is no failure of the origin', async () => {
+  const address = loopbackAddress();
+  const origin = await echoServer();
+  const plan = planOf({ addresses: [address], origin: directTo(origin), sourceAddress: '192.0.2.77' });
+  const plane = await startPlane([plan]);
+  expect(await dialedEnd(address, 22)).toBe('ECONNRESET');
+  await until(() => plane.traffic(id)?.counters.open === 0);
+  expect(plane.traffic(id)?.events[0]?.reason).toContain('EADDRNOTAVAIL');
+  expect(plane.origins.failed).toEqual([]);
+});
+
+test('every IPv6 address: the same port of IPv4 stays free, and events write the client in brackets', async () => {
+  const hasIpv6 = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === '::1'));
+  const port = 1000 + Math.floor(Math.random() * 10_000);
+  const ports = { first: port, last: port };
+  const address = loopbackAddress();
+  const origin = await echoServer('hello');
+  const firewall = { block: ['127.0.0.0/8'], allow: ['::1/128'] };
+  const plane = await startPlane([
+    planOf({ addresses: ['::'], origin: directTo(origin), ports, firewall }),
+    planOf({ id: 'b0'.repeat(16), addresses: [address], origin: directTo(origin), ports }),
+  ]);
+  expect(plane.status(id).state).toBe(hasIpv6 ? 'active' : 'failed');
+  expect(String(await readOctets(await dial(address, port), 5))).toBe('hello');
+  if (!hasIpv6) return;
+  expect(String(await readOctets(await dial('::1', port), 5))).toBe('hello');
+  expect(plane.traffic(id)?.events[0]?.client).toMatch(/^\[::1\]:\d+$/);
 });
 
 test.each([

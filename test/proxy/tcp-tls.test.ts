@@ -12,8 +12,8 @@ import {
   directTo,
   echoServer,
   endOf,
+  loggedOrigins,
   loopbackAddress,
-  originsInOrder,
   planOf,
   readOctets,
   readToEnd,
@@ -109,7 +109,7 @@ test.each([
   const plane = await startPlane([planOf({ addresses: [address], origin: directTo(origin), tls: 'strict' })], {
     certificate,
     createOrigins: (plan) => {
-      const inner = originsInOrder(plan, { failed: [], succeeded: [] });
+      const inner = loggedOrigins(plan, { failed: [], succeeded: [] });
       return {
         ...inner,
         candidates: async (port) => ({
@@ -160,6 +160,76 @@ test.each([
   expect(plane.traffic(id)?.events[0]).toMatchObject({ kind: 'error', reason: expect.stringMatching(reason) });
   expect(plane.traffic(id)?.counters).toMatchObject({ connections: 1, failed: 1 });
   expect(origin.sockets).toHaveLength(0);
+});
+
+test('a connection whose origin is still awaited is cut with the others, and that is no failure', async () => {
+  const address = loopbackAddress();
+  const reached = Promise.withResolvers<void>();
+  const silent = await tcpServer(() => reached.resolve());
+  const plan = planOf({ addresses: [address], origin: directTo(silent), tls: 'full' });
+  const plane = await startPlane([plan], { certificate, drainMs: 20 });
+  const client = await dialTls(address);
+  await reached.promise;
+  await plane.apply({ ...plan, tls: 'strict' });
+  expect(await endOf(client)).toBe('ECONNRESET');
+  await until(() => plane.traffic(id)?.counters.open === 0);
+  expect(plane.traffic(id)?.events[0]).toMatchObject({
+    kind: 'disconnect',
+    reason: 'the application was changed or removed',
+  });
+  expect(plane.traffic(id)?.counters.failed).toBe(0);
+  expect(plane.origins.failed).toEqual([]);
+});
+
+test.each([
+  ['closes', (client: Socket) => client.end()],
+  ['resets', (client: Socket) => client.resetAndDestroy()],
+])('a client that %s during the handshake is forgotten', async (_what, leave) => {
+  const address = loopbackAddress();
+  const origin = await echoServer();
+  const plane = await startPlane([planOf({ addresses: [address], origin: directTo(origin), tls: 'flexible' })], {
+    certificate,
+    limits: { connectTimeoutMs: 600_000 },
+  });
+  const client = await dial(address, 22);
+  await until(() => plane.traffic(id)?.counters.open === 1);
+  leave(client);
+  await until(() => plane.traffic(id)?.counters.open === 0);
+  expect(plane.traffic(id)?.counters).toMatchObject({ connections: 1, failed: 1 });
+  expect(origin.sockets).toHaveLength(0);
+});
+
+test.each([
+  ['closes its half', 'the client closed', (client: Socket, _raw: Socket) => client.end()],
+  ['closes its half after some octets', 'the client closed', (client: Socket) => client.end('hello')],
+  ['resets', 'the client', (_client: Socket, raw: Socket) => raw.resetAndDestroy()],
+])('a client that %s while the origin is awaited is told to the origin', async (_what, reason, leave) => {
+  const address = loopbackAddress();
+  const reached = Promise.withResolvers<void>();
+  const go = Promise.withResolvers<void>();
+  const origin = await tcpServer((raw) => {
+    reached.resolve();
+    void go.promise.then(() => {
+      const stream = new TLSSocket(raw, { isServer: true, cert: trusted.cert, key: trusted.key });
+      stream.on('error', () => undefined);
+      stream.pipe(stream);
+    });
+  });
+  const plane = await startPlane([planOf({ addresses: [address], origin: directTo(origin), tls: 'full' })], {
+    certificate,
+  });
+  const raw = await dial(address, 22);
+  const client = connectTls({ socket: raw, ca: edge.cert, servername: 'app.example.com' });
+  client.on('error', () => undefined);
+  await once(client, 'secureConnect');
+  await reached.promise;
+  leave(client, raw);
+  // Long enough for the gateway to have seen it; where it has not, the order is only another one.
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  go.resolve();
+  client.resume();
+  await until(() => plane.traffic(id)?.counters.open === 0);
+  expect(plane.traffic(id)?.events[0]).toMatchObject({ kind: 'disconnect', reason: expect.stringContaining(reason) });
 });
 
 test('without a certificate the application is failed until there is one', async () => {

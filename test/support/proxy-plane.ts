@@ -7,6 +7,8 @@ import { systemClock } from '../../src/base/clock.ts';
 import type { DataPlane, DirectOrigin, ForwardingPlan } from '../../src/proxy/application.ts';
 import { createDataPlane, type DataPlaneParts } from '../../src/proxy/data-plane.ts';
 import type { OriginAddress, Origins } from '../../src/proxy/origin.ts';
+import { createOrigins } from '../../src/proxy/origins.ts';
+import { createResolver } from '../../src/proxy/resolver.ts';
 import { logLines } from './log-lines.ts';
 
 /** An address of loopback that no other test uses: every port of it is free. */
@@ -47,19 +49,21 @@ export interface OriginLog {
   readonly succeeded: OriginAddress[];
 }
 
-/** The direct origins of a plan in the order given, without balancing. */
-export function originsInOrder(plan: ForwardingPlan, log: OriginLog): Origins {
-  const { origin } = plan;
+const resolve = createResolver({ zones: [{ name: 'example.com', records: { origin: { A: ['127.0.0.1'] } } }] });
+
+/** The origins of a plan, whose failures and successes a test can read; `origin.example.com` is 127.0.0.1. */
+export function loggedOrigins(plan: ForwardingPlan, log: OriginLog): Origins {
+  const origins = createOrigins(plan, { resolve, clock: systemClock });
   return {
-    async candidates(edgePort) {
-      if (origin.kind !== 'direct') return { origins: [], why: `${origin.name} does not resolve` };
-      const step = edgePort - plan.ports.first;
-      return { origins: origin.origins.map(({ address, ports }) => ({ address, port: ports.first + step })) };
+    ...origins,
+    succeeded(one) {
+      log.succeeded.push(one);
+      origins.succeeded(one);
     },
-    succeeded: (one) => void log.succeeded.push(one),
-    failed: (one) => void log.failed.push(one),
-    health: () => [],
-    close: () => undefined,
+    failed(one) {
+      log.failed.push(one);
+      origins.failed(one);
+    },
   };
 }
 
@@ -86,7 +90,7 @@ export async function startPlane(
     originDeny: [],
     certificate: () => undefined,
     openUdp: () => Promise.reject(new Error('no UDP in this test')),
-    createOrigins: (plan) => originsInOrder(plan, origins),
+    createOrigins: (plan) => loggedOrigins(plan, origins),
     clock: systemClock,
     log,
     ...parts,
