@@ -102,6 +102,10 @@ declare module 'fastify' {
     tags?: readonly string[];
     /** Codes a caller may meet here besides those of every endpoint, for the OpenAPI document. */
     tokens?: readonly string[];
+    /** Numbers without a token that a caller may meet here, and their statuses, for the OpenAPI document. */
+    codes?: readonly { readonly number: number; readonly status: number }[];
+    /** Media types of the body, for the OpenAPI document; absent: application/json. */
+    bodyTypes?: readonly string[];
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { errorCode, errorMessage } from '../base/errors.ts';
 import type { ListenAt } from './listener.ts';
-import { writePorts } from './port-ranges.ts';
+import { writePorts } from './written-ports.ts';
 
 /** One port that could not be bound. */
 export interface BindFailure {

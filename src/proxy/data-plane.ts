@@ -135,7 +135,9 @@ class Reconciler implements DataPlane {
 
   traffic(application: string) {
     const state = this.#applications.get(application);
-    return state && { counters: { ...state.current().traffic }, events: state.events() };
+    if (!state) return undefined;
+    const { traffic, origins } = state.current();
+    return { counters: { ...traffic }, events: state.events(), origins: origins.health() };
   }
 
   totals() {

@@ -2,8 +2,8 @@
 
 import type { ForwardingPlan, Transport } from './application.ts';
 import type { ListenAt } from './listener.ts';
-import { writePorts } from './port-ranges.ts';
 import { hostPort, normalAddress } from './socket-address.ts';
+import { writePorts } from './written-ports.ts';
 
 /** One socket that is wanted. */
 export interface WantedListener {

@@ -61,16 +61,3 @@ export function without(range: PortRange, others: readonly PortRange[]): readonl
   }
   return next <= range.last ? [...left, { first: next, last: range.last }] : left;
 }
-
-/** No more ranges than this are written out for a person. */
-const rangesShown = 8;
-
-/** Writes ports in ascending order, neighbours as ranges: `port 22`, `ports 22, 80-81`; a long list is cut. */
-export function writePorts(ports: readonly (number | PortRange)[]): string {
-  const joined = joinRanges(ports.map((port) => (typeof port === 'number' ? { first: port, last: port } : port)));
-  const texts = joined.slice(0, rangesShown).map(formatPorts);
-  if (joined.length > rangesShown) texts.push(`and ${joined.length - rangesShown} more ranges`);
-  const [sole] = joined;
-  const isOne = joined.length === 1 && sole?.first === sole?.last;
-  return `${isOne ? 'port' : 'ports'} ${texts.join(', ')}`;
-}

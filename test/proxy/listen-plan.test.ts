@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import type { ForwardingPlan } from '../../src/proxy/application.ts';
 import { bindFailure, explainFailures } from '../../src/proxy/bind-failures.ts';
 import { type ListenBounds, planListeners } from '../../src/proxy/listen-plan.ts';
-import { writePorts } from '../../src/proxy/port-ranges.ts';
+import { writePorts } from '../../src/proxy/written-ports.ts';
 import { planOf } from '../support/proxy-plane.ts';
 
 const bounds: ListenBounds = { portOffset: 0, maxListeners: 100, ownPorts: new Set() };
