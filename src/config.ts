@@ -125,6 +125,7 @@ function build(
   const development = accountParts.resolveDevelopment(contents);
   const { delivery, routeSecrets } = mailParts.resolveDelivery({ contents, folders, env }, relay);
   const smtp = mailParts.resolveSmtp(contents);
+  const edgeAccounts = contents.accounts.map((entry) => accountParts.resolveEdgeAccount(entry, folders));
   return {
     file,
     dataDir: folders.dataDir,
@@ -148,9 +149,9 @@ function build(
       originDeny: [...proxy.originDeny],
       ...contents.proxy,
     },
-    edgeAccounts: contents.accounts.map(accountParts.resolveEdgeAccount),
-    zones: contents.zones.map((zone) => accountParts.resolveZone(contents, zone)),
-    warnings: warningsOf(smtp, delivery, env),
+    edgeAccounts,
+    zones: contents.zones.map((zone) => accountParts.resolveZone(contents, zone, folders)),
+    warnings: warningsOf({ smtp, delivery, edgeAccounts }, env),
   };
 }
 

@@ -20,10 +20,11 @@ import { createDelivery } from './deliver/delivery.ts';
 import { routeFor } from './deliver/router.ts';
 import { createSuppressionStore } from './feedback/suppression-store.ts';
 import { createHttpApp, type V4Plugin } from './http/app.ts';
-import { createMetrics } from './http/metrics.ts';
+import { createMetrics, type GaugeSource } from './http/metrics.ts';
 import { createOutcomeWatch } from './ingress/rest/outcome-watch.ts';
 import { restDoor } from './ingress/rest/rest-door.ts';
 import { createSmtpDoor } from './ingress/smtp/smtp-door.ts';
+import { createProxy, proxyAccounts } from './proxy/proxy.ts';
 import { openIdempotencyKeys } from './spool/idempotency-keys.ts';
 import type { Spool } from './spool/spool.ts';
 import { openSqliteSpool, type SqliteSpoolOptions } from './spool/sqlite-spool.ts';
@@ -140,6 +141,13 @@ function rateLimit(limits: Limits): (account: Account, recipients: number) => Vi
   };
 }
 
+/** Ports that listeners are to be bound to; a port 0 is known only once it is bound (D84). */
+function configuredPorts({ smtp, http }: Config): readonly number[] {
+  return [...smtp.listeners, http.listen, ...(http.tlsListen ? [http.tlsListen] : [])]
+    .map(({ port }) => port)
+    .filter((port) => port !== 0);
+}
+
 /** Opens everything and listens. What was opened is closed again when a part fails. */
 export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   const { config, keys, log, database } = parts;
@@ -199,7 +207,20 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     rateLimit: overLimit,
     onRefused: (code) => metrics.refused(code),
   });
-  const metrics = createMetrics([
+  const listening: Listening[] = [];
+  const proxy = createProxy({
+    database,
+    zones: config.zones,
+    accounts: proxyAccounts(config.accounts, config.edgeAccounts),
+    settings: config.proxy,
+    file: config.file,
+    tlsFolder: join(config.certsDir, 'tls'),
+    ownPorts: () => [...configuredPorts(config), ...listening.map(({ port }) => port)],
+    drainMs: config.drainSeconds * 1000,
+    clock,
+    log,
+  });
+  const gauges: readonly GaugeSource[] = [
     {
       name: 'postern_spool_queued',
       help: 'Messages with a recipient still queued',
@@ -212,7 +233,8 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
       help: 'AUTH failures since the start',
       read: () => door.counts().authFailures,
     },
-  ]);
+  ];
+  const metrics = createMetrics(gauges, proxy.metrics);
   let ready = false;
   const rest = restDoor({
     limits: config.rest.limits,
@@ -237,6 +259,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
       facts: recordFacts(config),
       dns: systemDns(),
     }),
+    ...proxy.plugins,
   ];
   const accountOfZone = new Map(config.zones.map(({ id, account }) => [id, account]));
   const http = createHttpApp({
@@ -256,17 +279,20 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     outcomes.release();
     // All at once: an attempt that delivery began while sessions drain would be cut at the deadline, perhaps between the
     // end of its data and the reply, and sent again after the next start.
-    await Promise.all([door.drain(drainMs), http.close(drainMs), delivery.drain(deadline)]);
+    await Promise.all([door.drain(drainMs), http.close(drainMs), delivery.drain(deadline), proxy.drain(drainMs)]);
     limits.close();
     await spool.close();
     database.close();
   };
   try {
+    // Before anything listens: a configuration that breaks a rule takes no mail first.
+    await proxy.seed();
     const bound = await http.listen(config.http.listen);
     await delivery.start();
-    const smtp = await door.listen();
+    listening.push(...(await door.listen()), { name: 'http', ...bound });
+    await proxy.start();
     ready = true;
-    return { listening: [...smtp, { name: 'http', ...bound }], stop: () => stop(config.drainSeconds * 1000) };
+    return { listening, stop: () => stop(config.drainSeconds * 1000) };
   } catch (error) {
     // Delivery may have begun before the listener that failed: what is under way is not cut.
     await stop(config.drainSeconds * 1000);

@@ -1,5 +1,7 @@
 // Where keys and certificates lie under the certs folder (D27, D84, D92), and which of them a configuration uses.
 
+import { existsSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { join } from 'node:path';
 import type { DkimKeyName } from '../accounts/account.ts';
 import type { Config } from '../config.ts';
@@ -47,7 +49,25 @@ export function tlsPlace(certsDir: string, host: string): TlsPlace {
   return { host, folder, certificateFile: join(folder, 'fullchain.pem'), privateKeyFile: join(folder, 'privkey.pem') };
 }
 
-/** The certificates that listeners need. */
-export function tlsPlaces({ certsDir, smtp }: Config): TlsPlace[] {
-  return smtp.listeners.some(({ tls }) => tls !== 'none') ? [tlsPlace(certsDir, smtp.hostname)] : [];
+/** The host whose certificate HTTPS shows to a client that asks for no name, or for one without a certificate (D68). */
+export function defaultTlsHost({ smtp, zones }: Pick<Config, 'smtp' | 'zones'>): string {
+  return zones[0]?.hostnames[0] ?? smtp.hostname;
+}
+
+/** The certificates that listeners need: STARTTLS and SMTPS that of `smtp.hostname`, HTTPS one for each zone hostname. */
+export function tlsPlaces(config: Config): TlsPlace[] {
+  const { certsDir, smtp, http, zones } = config;
+  const hosts = new Set<string>();
+  if (smtp.listeners.some(({ tls }) => tls !== 'none')) hosts.add(smtp.hostname);
+  if (http.tlsListen) {
+    hosts.add(defaultTlsHost(config));
+    for (const { hostnames } of zones) for (const hostname of hostnames) hosts.add(hostname);
+  }
+  return [...hosts].map((host) => tlsPlace(certsDir, host));
+}
+
+/** Certificates that HTTPS shows where they are there: those of the API's own names. */
+export function optionalTlsPlaces({ certsDir, http }: Config): TlsPlace[] {
+  const names = http.tlsListen ? http.apiHosts.filter((host) => isIP(host) === 0) : [];
+  return names.map((host) => tlsPlace(certsDir, host)).filter(({ folder }) => existsSync(folder));
 }

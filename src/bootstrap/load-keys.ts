@@ -7,7 +7,14 @@ import { ConfigurationError, errorCode, errorMessage } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 import { parseSigningKey } from '../sign/dkim-key.ts';
 import type { SigningKey } from '../sign/signed.ts';
-import { type DkimKeyPlace, platformKeyPlaces, signingKeyPlaces, type TlsPlace, tlsPlaces } from './key-paths.ts';
+import {
+  type DkimKeyPlace,
+  optionalTlsPlaces,
+  platformKeyPlaces,
+  signingKeyPlaces,
+  type TlsPlace,
+  tlsPlaces,
+} from './key-paths.ts';
 
 /** A host's certificate chain and key as PEM, known to fit one another. */
 export interface TlsKeys {
@@ -60,9 +67,9 @@ function loadDkimKey(place: DkimKeyPlace, problems: Problems): SigningKey[] {
 }
 
 function loadTls(place: TlsPlace, problems: Problems): TlsKeys[] {
-  const { host, certificateFile, privateKeyFile } = place;
+  const { host, folder, certificateFile, privateKeyFile } = place;
   const remedy =
-    `put the certificate chain and its key there, or for a self-signed one: openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 ` +
+    `put the certificate chain and its key there, or for a self-signed one: mkdir -p ${folder} && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 ` +
     `-nodes -days 3650 -subj /CN=${host} -addext subjectAltName=DNS:${host} -keyout ${privateKeyFile} -out ${certificateFile}`;
   const certificate = read(certificateFile, problems, remedy);
   const privateKey = read(privateKeyFile, problems, 'it belongs to fullchain.pem beside it');
@@ -105,7 +112,7 @@ export function loadKeys(config: Config): Keys {
   const platform = platformKeyPlaces(config).flatMap((place) => loadDkimKey(place, problems));
   const hmacKey = loadHmacKey(config.platform.hmacKeyFile, problems);
   const tls = new Map(
-    tlsPlaces(config)
+    [...tlsPlaces(config), ...optionalTlsPlaces(config)]
       .flatMap((place) => loadTls(place, problems))
       .map((keys) => [keys.host, keys]),
   );

@@ -1,5 +1,7 @@
 // What the schema cannot say about accounts, credentials and zones (D4a, D50, D65, D67, D93, D99).
 
+import { contentFault, expressionFault, maxRules } from '../edge/custom-error-rules.ts';
+import { pageFault } from '../edge/error-page.ts';
 import { asciiDomain } from '../mail/domain.ts';
 import { mayStrip } from '../policy/check.ts';
 import { type CompleteContents, http } from './defaults.ts';
@@ -39,15 +41,19 @@ function customErrorFaults(customErrors: CustomErrors, plan: string, path: Confi
   if (plan === 'free' && rules.length > 0) {
     faults.push({ path: [...path, 'rules'], text: 'plan free has no Custom Error Rules', atKey: true });
   }
-  for (const [index, rule] of rules.entries()) {
-    const octets = Buffer.byteLength(rule.content);
-    if (octets > 10_240)
-      faults.push({ path: [...path, 'rules', index, 'content'], text: `is ${octets} octets, want at most 10240` });
+  if (rules.length > maxRules) {
+    faults.push({ path: [...path, 'rules'], text: `got ${rules.length} rules, want at most ${maxRules}` });
+  }
+  for (const [index, { expression, content }] of rules.entries()) {
+    const place = [...path, 'rules', index];
+    const unreadable = expressionFault(expression);
+    if (unreadable !== undefined) faults.push({ path: [...place, 'expression'], text: unreadable });
+    const tooLarge = contentFault(content);
+    if (tooLarge !== undefined) faults.push({ path: [...place, 'content'], text: tooLarge });
   }
   if (!errorPage) return faults;
-  const octets = Buffer.byteLength(errorPage.html ?? '');
-  if (octets > 1_500_000)
-    faults.push({ path: [...path, 'errorPage', 'html'], text: `is ${octets} octets, want at most 1500000` });
+  const unfit = errorPage.html === undefined ? undefined : pageFault(errorPage.html);
+  if (unfit !== undefined) faults.push({ path: [...path, 'errorPage', 'html'], text: unfit });
   if ((errorPage.html === undefined) === (errorPage.file === undefined)) {
     faults.push({ path: [...path, 'errorPage'], text: 'want one of html and file' });
   }

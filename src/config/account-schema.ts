@@ -2,6 +2,7 @@
 
 import { Type } from 'typebox';
 import { scopes } from '../accounts/account.ts';
+import { ruleContentTypes } from '../edge/custom-error-rules.ts';
 import * as value from './value-types.ts';
 
 const { Optional } = Type;
@@ -37,10 +38,11 @@ const credential = value.object(
 );
 
 const rule = value.object({
-  expression: value.words,
+  // Of any length: what reads expressions says what is wrong with one.
+  expression: value.content,
   enabled: Optional(value.boolean),
   content: value.content,
-  contentType: value.choice('text/html', 'text/plain', 'application/json', 'text/xml'),
+  contentType: value.choice(...ruleContentTypes),
   statusCode: Optional(value.integer(400, 599)),
 });
 

@@ -69,21 +69,29 @@ export function resolveDevelopment(contents: Contents): DevelopmentSettings | un
   return { account: findAccount(contents, account)?.id.toLowerCase() ?? account, credential };
 }
 
+/** Custom errors with the page's file as an absolute path; a relative one lies under the working directory. */
+function customErrorsOf({ customErrors }: AccountEntry | ZoneEntry, folders: Folders): Pick<Zone, 'customErrors'> {
+  if (!customErrors) return {};
+  const { errorPage } = customErrors;
+  if (errorPage?.file === undefined) return { customErrors };
+  return { customErrors: { ...customErrors, errorPage: { file: resolve(folders.cwd, errorPage.file) } } };
+}
+
 /** What edge and proxy need of an account. */
-export function resolveEdgeAccount(entry: AccountEntry): EdgeAccount {
+export function resolveEdgeAccount(entry: AccountEntry, folders: Folders): EdgeAccount {
   return {
     id: entry.id.toLowerCase(),
     ...(entry.email === undefined ? {} : { email: entry.email }),
     entitlements: entry.entitlements ?? [],
     prefixes: entry.prefixes ?? [],
     virtualNetworks: entry.virtualNetworks ?? [],
-    ...(entry.customErrors ? { customErrors: entry.customErrors } : {}),
+    ...customErrorsOf(entry, folders),
     ...(entry.globalKeyEnv === undefined ? {} : { globalKey: { kind: 'variable', name: entry.globalKeyEnv } as const }),
   };
 }
 
 /** A zone with the defaults of D99. */
-export function resolveZone(contents: Contents, entry: ZoneEntry): Zone {
+export function resolveZone(contents: Contents, entry: ZoneEntry, folders: Folders): Zone {
   const name = domainOf(entry.name);
   return {
     ...entry,
@@ -93,5 +101,9 @@ export function resolveZone(contents: Contents, entry: ZoneEntry): Zone {
     hostnames: (entry.hostnames ?? [name]).map(domainOf),
     ipv4Quota: entry.ipv4Quota ?? 10,
     protocols: entry.protocols ?? { tcp: ['1-65535'], udp: ['1-65535'] },
+    ...customErrorsOf(entry, folders),
+    // As origin_dns.name is compared with them (D86); `*` stays what it is.
+    ...(entry.permittedOriginZones ? { permittedOriginZones: entry.permittedOriginZones.map(domainOf) } : {}),
+    ...(entry.loadBalancers ? { loadBalancers: entry.loadBalancers.map(domainOf) } : {}),
   };
 }

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import type { GlobalKeyHash, TokenHash } from '../accounts/create-accounts.ts';
 import { hashToken } from '../accounts/tokens.ts';
 import { ConfigurationError, errorCode, errorMessage } from '../base/errors.ts';
-import type { Config, ConfiguredToken, SecretSource } from './settings.ts';
+import type { Config, ConfiguredToken, EdgeAccount, SecretSource } from './settings.ts';
 
 /** The environment as everything here takes it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -89,11 +89,17 @@ export function configuredTokens(config: Config, env: Environment): TokenHash[] 
   return [...owners.values()].map(({ account, credential, sha256 }) => ({ account, credential, sha256 }));
 }
 
-/** The global keys of the accounts as hashes (D85); one that is not there opens nothing. */
+/** An account's global key; undefined where it has none or the variable is unset. */
+export function globalKeyOf({ globalKey }: EdgeAccount, env: Environment): string | undefined {
+  const found = globalKey && find(globalKey, env);
+  return found && 'value' in found ? found.value : undefined;
+}
+
+/** The global keys of the accounts as hashes (D85); one that is not there opens nothing: a warning tells of it. */
 export function configuredGlobalKeys(config: Config, env: Environment): GlobalKeyHash[] {
-  return config.edgeAccounts.flatMap(({ id, email, globalKey }) => {
-    if (email === undefined || globalKey === undefined) return [];
-    const found = find(globalKey, env);
-    return 'value' in found ? [{ account: id, email, sha256: hashToken(found.value) }] : [];
+  return config.edgeAccounts.flatMap((account) => {
+    const { id, email } = account;
+    const key = globalKeyOf(account, env);
+    return email === undefined || key === undefined ? [] : [{ account: id, email, sha256: hashToken(key) }];
   });
 }

@@ -3,12 +3,16 @@
 import { isIP } from 'node:net';
 import type { DeliverySettings } from '../deliver/settings.ts';
 import type { SmtpSettings } from '../ingress/smtp/settings.ts';
-import type { Environment } from './secrets.ts';
+import { type Environment, globalKeyOf } from './secrets.ts';
+import type { Config } from './settings.ts';
 
 const shortestToken = 16;
 
 /** One line each. */
-export function warningsOf(smtp: SmtpSettings, delivery: DeliverySettings, env: Environment): string[] {
+export function warningsOf(
+  { smtp, delivery, edgeAccounts }: Pick<Config, 'edgeAccounts'> & { smtp: SmtpSettings; delivery: DeliverySettings },
+  env: Environment,
+): string[] {
   const warnings: string[] = [];
   for (const { name, role, tls, allowInsecureAuth, credential } of smtp.listeners) {
     if (role === 'submission' && tls === 'none' && !credential && !allowInsecureAuth) {
@@ -25,6 +29,14 @@ export function warningsOf(smtp: SmtpSettings, delivery: DeliverySettings, env: 
       warnings.push(
         `route "${route.name}" may send its password in the clear to ${isIP(route.host) === 6 ? `[${route.host}]` : route.host} (tls: ${route.tls})`,
       );
+    }
+  }
+  for (const account of edgeAccounts) {
+    const { email, globalKey } = account;
+    if (globalKey?.kind !== 'variable') continue;
+    if (email === undefined) warnings.push(`account ${account.id} has a globalKeyEnv but no email to use it with`);
+    else if (globalKeyOf(account, env) === undefined) {
+      warnings.push(`the global key of ${email} opens nothing: the environment variable ${globalKey.name} is not set`);
     }
   }
   const token = env['POSTERN_TOKEN']?.trim() ?? '';

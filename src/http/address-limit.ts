@@ -17,8 +17,8 @@ const windowMs = 60_000;
 /** No more addresses than this are remembered: the oldest are forgotten, so that a flood of them costs no memory. */
 const maxAddresses = 10_000;
 
-/** Whoever has one IPv6 address has its /64: the first four groups are what is counted. */
-function counted(given: string): string {
+/** What an address is counted as: whoever has one IPv6 address has its /64, so its first four groups. */
+export function countedAddress(given: string): string {
   // A listener on :: sees IPv4 clients as ::ffff:192.0.2.1: each is its own, not all of them one network.
   const address = given.replace(/^::ffff:(?=[0-9.]+$)/i, '');
   if (!isIPv6(address)) return address;
@@ -33,12 +33,12 @@ export function createAddressLimit(clock: Clock, failures = failuresPerWindow): 
   const windows = new Map<string, { failures: number; readonly until: number }>();
   return {
     waitSeconds(address) {
-      const window = windows.get(counted(address));
+      const window = windows.get(countedAddress(address));
       if (!window || window.failures < failures) return 0;
       return Math.max(0, Math.ceil((window.until - clock.now()) / 1000));
     },
     failed(address) {
-      const key = counted(address);
+      const key = countedAddress(address);
       const now = clock.now();
       const window = windows.get(key);
       if (window && window.until > now) {

@@ -1,5 +1,6 @@
-// The HTTP app: Fastify behind one plain node:http listener, so that hostnames of zones can be routed before Fastify looks
-// at anything (D67). Under /client/v4 every answer is the v4 envelope; elsewhere errors are one line of text.
+// The HTTP app: Fastify behind plain node:http and node:https listeners, so that hostnames of zones can be routed before
+// Fastify looks at anything (D67, D68). Under /client/v4 every answer is the v4 envelope; elsewhere what the API itself
+// refuses is one line of text.
 //
 // How a room adds endpoints. It exports a V4Plugin, a function that registers routes on what it is given, and the
 // gateway lists it in `plugins`:
@@ -25,8 +26,9 @@
 //   `{ token: 'E_NOT_FOUND', message, pointer? }`. Anything else thrown is logged and answered 500 / 10002.
 // - `request.id` is the Ray-ID.
 
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { TLSSocket } from 'node:tls';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -45,12 +47,23 @@ import { createAddressLimit } from './address-limit.ts';
 import { AllowedMethods } from './allowed-methods.ts';
 import { type AnswerTable, refuse } from './envelope.ts';
 import type { JsonDocument } from './json-reader.ts';
+import {
+  type BoundHttp,
+  createListener,
+  type HttpListener,
+  type ListenerHandlers,
+  type ListenerTls,
+} from './listener.ts';
 import { type DocumentedRoute, openApiDocument } from './openapi.ts';
 import { answerPlainly, plainRoutes } from './plain-routes.ts';
 import { renderReference } from './reference-page.ts';
 import type { BodyOptions } from './request-body.ts';
+import { type HostTable, type Route, routeRequest } from './route.ts';
 import { schemaCompiler } from './schema-compiler.ts';
 import { v4Routes } from './v4-routes.ts';
+import { plainWhole, writeWhole } from './whole-response.ts';
+
+export type { BoundHttp, ListenerTls } from './listener.ts';
 
 /** Reads the types of typebox schemas. */
 export interface SchemaTypes extends FastifyTypeProvider {
@@ -89,6 +102,10 @@ declare module 'fastify' {
     tags?: readonly string[];
     /** Codes a caller may meet here besides those of every endpoint, for the OpenAPI document. */
     tokens?: readonly string[];
+    /** Numbers without a token that a caller may meet here, and their statuses, for the OpenAPI document. */
+    codes?: readonly { readonly number: number; readonly status: number }[];
+    /** Media types of the body, for the OpenAPI document; absent: application/json. */
+    bodyTypes?: readonly string[];
   }
 }
 
@@ -107,24 +124,37 @@ export interface HttpAppParts {
   /** Networks of proxies whose X-Forwarded-For is believed (D66). */
   readonly trustedProxies?: readonly string[];
   readonly plugins: readonly V4Plugin[];
-  /** Asked before anything else; true where it has taken the request (D67: a zone's hostname). */
-  readonly takes?: (request: IncomingMessage, response: ServerResponse, rayId: string) => boolean;
+  /** Answers for zones, and for what is neither a zone's nor the API's (D67). Absent: that is a plain 404. */
+  readonly front?: HttpFront;
 }
 
-/** Where the app is bound. */
-export interface BoundHttp {
-  readonly host: string;
-  readonly port: number;
+/** A request on its way to the front: its Ray-ID is set in the response already. */
+export interface Arrival {
+  /** One for each response of any kind (D62). */
+  readonly rayId: string;
+  readonly scheme: 'http' | 'https';
+  readonly route: Exclude<Route, { readonly destination: 'bad' }>;
+}
+
+/** What stands before the API. */
+export interface HttpFront {
+  readonly hosts: HostTable;
+  /** Answers. The request has one Host, that of the route, and a target in origin-form or `*`. */
+  answer(request: IncomingMessage, response: ServerResponse, arrival: Arrival): void;
+  /** Whether a request to upgrade is taken as one; if not it comes to `answer` as any other. */
+  takesUpgrade(request: IncomingMessage, arrival: Pick<Arrival, 'route'>): boolean;
+  /** Answers a request to upgrade; `head` is what came behind it. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, arrival: Arrival): void;
 }
 
 /** The running app. */
 export interface HttpApp {
   /**
-   * Binds.
+   * Binds a listener, for HTTPS where there are certificates; every call one more, all with the same routes.
    * @throws ConfigurationError where it cannot
    */
-  listen(at: BoundHttp): Promise<BoundHttp>;
-  /** Stops accepting, lets requests in flight finish, and cuts what is left after so many milliseconds. */
+  listen(at: BoundHttp, tls?: ListenerTls): Promise<BoundHttp>;
+  /** Stops accepting on all of them, lets requests in flight finish, and cuts what is left after so many milliseconds. */
   close(withinMs: number): Promise<void>;
   /** Failed logins since the start. */
   authFailures(): number;
@@ -136,134 +166,127 @@ export function submitterOf(request: FastifyRequest): Submitter {
   return request.submitter;
 }
 
-/** Header section of a request, octets. */
-const maxHeaderSize = 32_768;
-/** After an answer that came before the end of the body, the rest of the body is thrown away for so long. */
-const lingerMs = 3000;
+/** A request to the API has its body to send within so long. */
+const apiBodyTimeoutMs = 300_000;
 
 const rays = new WeakMap<IncomingMessage, string>();
 
-function isApiPath(path: string): boolean {
-  return path.startsWith('/client/v4/') || ['/livez', '/readyz', '/metrics', '/docs', '/openapi.json'].includes(path);
+type Answerer = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** The name the TLS handshake asked for; Node says `false` or nothing where there was none. */
+function serverNameOf({ socket }: IncomingMessage): string | undefined {
+  if (!(socket instanceof TLSSocket)) return undefined;
+  const { servername } = socket;
+  return typeof servername === 'string' ? servername : undefined;
 }
 
-const hostForm = /^(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,5})?$/;
-
-/** RFC 9112 §3.2: one Host, and a valid one. */
-function hasGoodHost(request: IncomingMessage): boolean {
-  const { rawHeaders, headers } = request;
-  if (headers.host === undefined || !hostForm.test(headers.host)) return false;
-  let count = 0;
+/** Replaces what the client wrote by what it was read as, so that nobody behind this reads it in another way. */
+function settle(request: IncomingMessage, { authority, target }: { authority: string; target: string }): void {
+  request.url = target;
+  request.headers.host = authority;
+  const { rawHeaders } = request;
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    if (rawHeaders[index]?.length === 4 && rawHeaders[index]?.toLowerCase() === 'host') count += 1;
+    if (rawHeaders[index]?.toLowerCase() === 'host') rawHeaders[index + 1] = authority;
   }
-  return count === 1;
 }
 
-type Listener = (request: IncomingMessage, response: ServerResponse) => void;
+const noHosts: HostTable = { isZone: () => false, apiHosts: new Set() };
 
-/** Decides whose a request is (D67). */
-function route(parts: HttpAppParts, toFastify: Listener): Listener {
-  return (request, response) => {
-    const ray = randomHex(8); // D62: one per response of any kind
-    rays.set(request, ray);
-    response.setHeader('Ray-ID', ray);
-    if (!hasGoodHost(request)) {
-      answerPlainly(response, 400, 'Bad Host header');
-      return;
-    }
-    if (parts.takes?.(request, response, ray) === true) return;
-    const path = (request.url ?? '/').split('?', 1)[0] ?? '/';
-    if (isApiPath(path)) toFastify(request, response);
-    else answerPlainly(response, 404, 'Not found');
-  };
-}
-
-const clientErrors: Readonly<Record<string, readonly [number, string]>> = {
-  HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large'],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout'],
-};
-
-/** Octets that are no HTTP: answered by hand, there is no request to answer. */
-function onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (!socket.writable || error.code === 'ECONNRESET') {
-    socket.destroy();
-    return;
-  }
-  const [status, reason] = clientErrors[error.code ?? ''] ?? [400, 'Bad Request'];
-  const text = `${reason}\n`;
-  socket.end(
-    `HTTP/1.1 ${status} ${reason}\r\nRay-ID: ${randomHex(8)}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: ${text.length}\r\nConnection: close\r\n\r\n${text}`,
-  );
-}
-
-function createListener(parts: HttpAppParts, toFastify: Listener): Server {
-  const handle = route(parts, toFastify);
-  const server = createServer(
-    {
-      maxHeaderSize,
-      requireHostHeader: false,
-      requestTimeout: 300_000,
-      headersTimeout: 20_000,
-      keepAliveTimeout: 30_000,
-    },
-    handle,
-  );
-  watchConnections(server);
-  // RFC 9110 §10.1.1: a body is asked for only once it is wanted, by the route that takes it.
-  server.on('checkContinue', handle);
-  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    rays.set(request, randomHex(8));
-    response.setHeader('Ray-ID', rays.get(request) ?? '');
-    answerPlainly(response, 417, 'Expectation failed');
-  });
-  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => onClientError(error, socket));
-  return server;
-}
-
-/** Open connections of a listener, and how many requests each has under way. */
-const requestsUnderWay = new WeakMap<Server, Map<Socket, number>>();
-
-/** How long a request has to be asked in full once the listener closes. */
-const silentGraceMs = 500;
-
-function watchConnections(server: Server): void {
-  const counts = new Map<Socket, number>();
-  requestsUnderWay.set(server, counts);
-  server.on('connection', (socket: Socket) => {
-    counts.set(socket, 0);
-    socket.once('close', () => counts.delete(socket));
-  });
-  server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
-    counts.set(socket, (counts.get(socket) ?? 0) + 1);
-    response.once('close', () => {
-      const count = counts.get(socket);
-      if (count !== undefined) counts.set(socket, count - 1);
-    });
-  });
-}
-
-function closeSilentConnections(server: Server): void {
-  for (const [socket, count] of requestsUnderWay.get(server) ?? []) if (count === 0) socket.destroy();
-}
-
-/** A body nobody wants is thrown away for a while, so that the client can read why, and then cut off. */
-function linger(request: IncomingMessage): void {
+function cutSlowBody(request: IncomingMessage, response: ServerResponse): void {
   if (request.complete) return;
   const cut = setTimeout(() => {
-    if (!request.complete) request.socket.destroy();
-  }, lingerMs);
+    if (request.complete) return;
+    if (response.headersSent) request.socket.destroy();
+    else writeWhole(request.socket, plainWhole(408, 'Request Timeout', { rayId: rays.get(request) ?? '' }));
+  }, apiBodyTimeoutMs);
   cut.unref();
   request.once('close', () => clearTimeout(cut));
 }
 
+/** Decides whose a request is (D67). */
+function createHandlers(parts: HttpAppParts, scheme: 'http' | 'https', toFastify: Answerer): ListenerHandlers {
+  const { front } = parts;
+  const hosts = front?.hosts ?? noHosts;
+  const routeOf = (request: IncomingMessage): Route => {
+    const { method = 'GET', url = '/', rawHeaders } = request;
+    const serverName = serverNameOf(request);
+    return routeRequest(
+      { method, target: url, rawHeaders, ...(serverName === undefined ? {} : { serverName }) },
+      hosts,
+    );
+  };
+  return {
+    request(request, response) {
+      const rayId = randomHex(8); // D62: one per response of any kind
+      rays.set(request, rayId);
+      response.setHeader('Ray-ID', rayId);
+      const route = routeOf(request);
+      if (route.destination === 'bad') {
+        // What the sender took for one request may be two: nothing more is read from it.
+        response.shouldKeepAlive = false;
+        answerPlainly(response, 400, route.text);
+        return;
+      }
+      settle(request, route);
+      // RFC 9112 §6.1: where its body ends nobody can say.
+      if (hasUnknownCoding(request)) {
+        response.shouldKeepAlive = false;
+        answerPlainly(response, 501, 'Transfer-Encoding is not taken, but for chunked');
+      } else if (isUnknownExpectation(request)) answerPlainly(response, 417, 'Expectation failed');
+      else if (route.destination === 'api') {
+        cutSlowBody(request, response);
+        toFastify(request, response);
+      } else if (front) front.answer(request, response, { rayId, scheme, route });
+      else answerPlainly(response, 404, 'Not found');
+    },
+    takesUpgrade(request) {
+      const route = routeOf(request);
+      return route.destination !== 'bad' && front !== undefined && front.takesUpgrade(request, { route });
+    },
+    upgrade(request, socket, head) {
+      const rayId = randomHex(8);
+      const route = routeOf(request);
+      if (route.destination === 'bad' || !front || hasUnknownCoding(request)) {
+        writeWhole(socket, plainWhole(400, 'Bad request to upgrade', { rayId }));
+        return;
+      }
+      settle(request, route);
+      front.upgrade(request, socket, head, { rayId, scheme, route });
+    },
+    connect(request, socket) {
+      const rayId = randomHex(8);
+      const route = routeOf(request);
+      if (route.destination === 'bad') writeWhole(socket, plainWhole(400, route.text, { rayId }));
+      else writeWhole(socket, plainWhole(405, 'Method not allowed', { rayId, headers: { Allow: tunnelFreeMethods } }));
+    },
+  };
+}
+
+/** What is allowed where CONNECT is not (D66). */
+export const tunnelFreeMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS';
+
+function hasUnknownCoding({ headers }: IncomingMessage): boolean {
+  const coding = headers['transfer-encoding'];
+  return coding !== undefined && coding.trim().toLowerCase() !== 'chunked';
+}
+
+/** RFC 9110 §10.1.1: nothing but 100-continue is known. */
+function isUnknownExpectation({ headers }: IncomingMessage): boolean {
+  return headers.expect !== undefined && headers.expect.trim().toLowerCase() !== '100-continue';
+}
+
 /** Makes the app; it binds nothing before `listen`. */
 export function createHttpApp(parts: HttpAppParts): HttpApp {
-  let server: Server | undefined;
+  const listeners: HttpListener[] = [];
+  let toFastify: Answerer | undefined;
   let authFailures = 0;
   const methods = new AllowedMethods();
   const app = Fastify({
-    serverFactory: (handler) => (server = createListener(parts, handler)),
+    // Fastify answers; it never listens itself.
+    serverFactory: (handler) => {
+      toFastify = handler;
+      return createServer();
+    },
     logger: false,
     genReqId: (request) => rays.get(request) ?? '',
     trustProxy: parts.trustedProxies && parts.trustedProxies.length > 0 ? [...parts.trustedProxies] : false,
@@ -283,7 +306,6 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
   app.decorateRequest('bodyDigest', undefined);
   app.setValidatorCompiler(schemaCompiler());
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
-  app.addHook('onResponse', async (request) => linger(request.raw));
   const routes: DocumentedRoute[] = [];
   let documents: { readonly json: string; readonly page: string } | undefined;
   const openApi = (): { readonly json: string; readonly page: string } => {
@@ -302,23 +324,22 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
     onAuthFailure: () => (authFailures += 1),
   });
   return {
-    async listen({ host, port }) {
+    async listen(at, tls) {
+      await app.ready();
+      if (!toFastify) throw new Error('Fastify has no handler');
+      const scheme = tls ? 'https' : 'http';
+      const listener = createListener(createHandlers(parts, scheme, toFastify), tls);
       try {
-        await app.listen({ host, port });
+        const bound = await listener.listen(at);
+        listeners.push(listener);
+        return bound;
       } catch (cause) {
-        throw new ConfigurationError(`Cannot listen on http ${host}:${port}: ${errorMessage(cause)}`, { cause });
+        const text = `Cannot listen on ${scheme} ${at.host}:${at.port}: ${errorMessage(cause)}`;
+        throw new ConfigurationError(text, { cause });
       }
-      const address = server?.address();
-      if (!address || typeof address === 'string') throw new Error('The HTTP listener has no address');
-      return { host: address.address, port: address.port };
     },
     async close(withinMs) {
-      const cut = setTimeout(() => server?.closeAllConnections(), withinMs);
-      // A connection that has asked nothing yet, or half a question, is not idle to Node: it would hold the end back.
-      const cutSilent = setTimeout(() => server && closeSilentConnections(server), Math.min(withinMs, silentGraceMs));
-      await app.close();
-      clearTimeout(cut);
-      clearTimeout(cutSilent);
+      await Promise.all([...listeners.map((listener) => listener.close(withinMs)), app.close()]);
     },
     authFailures: () => authFailures,
   };

@@ -4,6 +4,7 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyReply } from 'fastify';
 import type { AllowedMethods } from './allowed-methods.ts';
 import type { HttpAppParts, V4App } from './app.ts';
+import { isHeadTooLarge } from './head-octets.ts';
 
 /** Answers one line of text; `Ray-ID` is set already. */
 export function answerPlainly(response: ServerResponse, status: number, text: string): void {
@@ -46,7 +47,9 @@ export function plainRoutes(
   );
   // Before a body is looked at: what has no route takes none.
   app.addHook('onRequest', async (request, reply) => {
-    if (!request.is404 || request.url.startsWith('/client/v4/')) return undefined;
+    if (request.url.startsWith('/client/v4/')) return undefined;
+    if (isHeadTooLarge(request.raw)) return plain(reply, 431, 'Request Header Fields Too Large');
+    if (!request.is404) return undefined;
     const allowed = methods.of(request.url.split('?', 1)[0] ?? '/');
     if (allowed.length === 0) return plain(reply, 404, 'Not found');
     return plain(reply.header('Allow', allowed.join(', ')), 405, 'Method not allowed');

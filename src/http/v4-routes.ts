@@ -8,6 +8,7 @@ import type { AllowedMethods } from './allowed-methods.ts';
 import type { HttpAppParts, V4App } from './app.ts';
 import { authorize } from './authorization.ts';
 import { type Fault, Refusal, refuse } from './envelope.ts';
+import { isHeadTooLarge, maxApiHeadOctets } from './head-octets.ts';
 import { type DocumentedRoute, documentedRoutes } from './openapi.ts';
 import { bodyLimit, describedBadly, documentFaults, readBodies } from './request-body.ts';
 import { type JudgedPart, schemaFaults } from './schema-faults.ts';
@@ -93,6 +94,10 @@ export function v4Routes(root: V4App, parts: V4Parts): void {
       });
       app.addHook('onRequest', async (request, reply) => {
         reply.header('Cache-Control', 'no-store');
+        if (isHeadTooLarge(request.raw)) {
+          const message = `The target or the header section is over ${maxApiHeadOctets} octets`;
+          return refuse(reply, [{ token: 'E_CONTENT_TOO_LARGE', message, status: 431 }]);
+        }
         if (request.is404) return notFound(request, reply, methods);
         const { scope } = request.routeOptions.config;
         if (scope === undefined) throw new Error('A route without a scope was called');

@@ -1,6 +1,29 @@
 // The part of docs/errors.md about the proxy-application API, written from its rules.
 
-/** Renders the section. Markdown, beginning with a second-level heading; empty where there is nothing to tell. */
+import type { Rule } from './rule.ts';
+import { ruleRows, rules } from './rules.ts';
+
+function cell(text: string): string {
+  return text.replaceAll('|', '\\|').replaceAll('<', '&lt;');
+}
+
+function row(code: number, { name, status, when, resolution }: Rule): string {
+  // D83: the one code with two statuses.
+  const statuses = code === 10002 ? `${status} or 503` : String(status);
+  return `| ${[String(code), name, statuses, when, resolution].map(cell).join(' | ')} |`;
+}
+
+/** Renders the section. Markdown, beginning with a second-level heading. */
 export function renderProxyErrors(): string {
-  return '';
+  return `## Why a proxy application is refused
+
+Every answer is the v4 envelope. \`errors\` has all rules that are broken, each once, in the order of this table, and the HTTP
+status is the first one's. Before them stands 10001, once for each member of the body that cannot be read and that no rule
+is about, with \`source.pointer\`: no JSON object, a member of the wrong type, a missing or unreadable \`protocol\` or
+\`dns.name\`. ${rules[10002].name} (10002) always stands alone and names nothing but the Ray ID.
+
+| Code | Name | HTTP status | When | What to do |
+| --- | --- | --- | --- | --- |
+${ruleRows.map(({ code, rule }) => row(code, rule)).join('\n')}
+`;
 }

@@ -101,4 +101,6 @@ export interface ApplicationStore extends ApplicationFactsSource {
   ): Promise<{ readonly applications: readonly StoredApplication[]; readonly total: number }>;
   /** Every application of every zone, for the data plane and the export. */
   all(): Promise<readonly StoredApplication[]>;
+  /** Grows with every change of any application, whichever process made it (D94). */
+  revision(): Promise<number>;
 }

@@ -1,7 +1,7 @@
 // The first start in development, with real files and a real database (D95).
 
 import { createHmac, createPublicKey, sign, verify, X509Certificate } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { connect, createServer } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -67,6 +67,33 @@ describe('in development', () => {
     expect((await start()).made).toEqual([]);
     expect(first.made.map((file) => readFileSync(file, 'utf8'))).toEqual(before);
     expect(tree(config.certsDir).filter((name) => name.includes('.tmp'))).toEqual([]);
+  });
+
+  test('for HTTPS, a certificate for every hostname of a zone; without a zone that of the mail host', async () => {
+    const zones = `zones: [{ name: a.example, id: "${'1'.repeat(32)}", account: dev, hostnames: [a.example, www.a.example] }]`;
+    const mailOff = 'smtp: { hostname: mx.gateway.example, listeners: [] }';
+    const hostsOf = async (text: string) => {
+      const { config, start } = setUp(text);
+      await start();
+      return [...loadKeys(config).tls.keys()].toSorted();
+    };
+    const withoutMail = yaml.replace('smtp: { hostname: mx.gateway.example }', mailOff);
+    expect(await hostsOf(`${yaml}${zones}`)).toEqual(['a.example', 'mx.gateway.example', 'www.a.example']);
+    expect(await hostsOf(`${withoutMail}${zones}`)).toEqual(['a.example', 'www.a.example']);
+    expect(await hostsOf(withoutMail)).toEqual(['mx.gateway.example']);
+    expect(await hostsOf(`${withoutMail}${zones}\nhttp: { tlsListen: "" }`)).toEqual([]);
+  });
+
+  test('the certificate of a name of the API is shown where it is there, and not missed where it is not', async () => {
+    const text = `${yaml}http: { apiHosts: [api.gateway.example, 127.0.0.1] }\n`;
+    const { config, start } = setUp(text);
+    await start();
+    const folder = join(config.certsDir, 'tls/api.gateway.example');
+    expect(loadKeys(config).tls.has('api.gateway.example')).toBe(false);
+    cpSync(join(config.certsDir, 'tls/mx.gateway.example'), folder, { recursive: true });
+    expect(loadKeys(config).tls.has('api.gateway.example')).toBe(true);
+    rmSync(join(folder, 'privkey.pem'));
+    expect(() => loadKeys(config)).toThrow('api.gateway.example/privkey.pem is missing');
   });
 
   test('makes only the one that was removed', async () => {
@@ -272,6 +299,7 @@ describe('keys that are there but wrong', () => {
   test('keys that nothing uses need not be there', async () => {
     const unused = `
 development: {}
+http: { tlsListen: "" }
 smtp: { listeners: [{ name: a, listen: "127.0.0.1:1", tls: none, credential: dev/default, allowFrom: [127.0.0.1] }] }
 routes: [{ name: out, type: capture, platformSignature: false }]
 accounts: [{ name: dev, id: "${'a1'.repeat(16)}" }]

@@ -340,13 +340,19 @@ smtp:
     - { name: dead, listen: "127.0.0.1:1", tls: none }
     - { name: open, listen: "127.0.0.1:2", tls: starttls, allowInsecureAuth: true }
 routes: [{ name: out, type: smarthost, url: "smtp://mail.example", auth: { user: u, passwordEnv: P } }]
+accounts:
+  - { name: a, id: "${'a'.repeat(32)}", email: a@a.example, globalKeyEnv: KEY_OF_A }
+  - { name: b, id: "${'b'.repeat(32)}", email: b@b.example, globalKeyEnv: KEY_OF_B }
+  - { name: c, id: "${'c'.repeat(32)}", globalKeyEnv: KEY_OF_B }
 `,
-    { POSTERN_TOKEN: 'short' },
+    { POSTERN_TOKEN: 'short', KEY_OF_B: 'a-global-key-of-some-length' },
   );
   expect(config.warnings).toEqual([
     'smtp listener "dead" takes no mail: it has neither TLS for AUTH nor a credential of its own',
     'smtp listener "open" takes tokens in the clear (allowInsecureAuth)',
     'route "out" may send its password in the clear to mail.example (tls: opportunistic)',
+    'the global key of a@a.example opens nothing: the environment variable KEY_OF_A is not set',
+    `account ${'c'.repeat(32)} has a globalKeyEnv but no email to use it with`,
     'POSTERN_TOKEN has 5 characters: one that short can be guessed',
   ]);
 });

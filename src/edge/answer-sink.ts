@@ -1,0 +1,64 @@
+// Where an answer of the edge goes: a ServerResponse, or the bare socket of a request to upgrade.
+
+import type { ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { writeWhole } from '../http/whole-response.ts';
+import type { FailureAnswer } from './error-answers.ts';
+
+/** Takes one answer. */
+export interface AnswerSink {
+  /** Writes it, with Ray-ID and Content-Length; where an answer has begun already, the connection is cut instead (D66). */
+  send(answer: FailureAnswer): void;
+  /** Calls once, when the answer is written or the client has gone; the status is absent where nothing was written. */
+  onEnd(listener: (end: { readonly status?: number; readonly whole: boolean }) => void): void;
+}
+
+/** An answer of one line, outside the catalogue (D67). */
+export function plainAnswer(
+  status: number,
+  text: string,
+  headers: Readonly<Record<string, string>> = {},
+): FailureAnswer {
+  return {
+    status,
+    headers: { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store', ...headers },
+    body: Buffer.from(`${text}\n`),
+  };
+}
+
+/** The response to a request; its Ray-ID is set. */
+export function responseSink(response: ServerResponse): AnswerSink {
+  return {
+    send({ status, reason, headers, body }) {
+      if (response.headersSent || response.destroyed) {
+        response.destroy();
+        return;
+      }
+      const fields = { ...headers, 'Content-Length': body.length };
+      if (reason === undefined) response.writeHead(status, fields);
+      else response.writeHead(status, reason, fields);
+      // RFC 9110 §9.3.2: the same fields, no content.
+      response.end(response.req.method === 'HEAD' ? undefined : body);
+    },
+    onEnd(listener) {
+      response.once('close', () => {
+        const { headersSent, statusCode, writableFinished } = response;
+        listener({ ...(headersSent ? { status: statusCode } : {}), whole: writableFinished });
+      });
+    },
+  };
+}
+
+/** The socket of a request to upgrade. */
+export function socketSink(socket: Duplex, rayId: string): AnswerSink {
+  let status: number | undefined;
+  return {
+    send(answer) {
+      status = answer.status;
+      writeWhole(socket, { ...answer, rayId });
+    },
+    onEnd(listener) {
+      socket.once('close', () => listener({ ...(status === undefined ? {} : { status }), whole: !socket.errored }));
+    },
+  };
+}

@@ -1,0 +1,50 @@
+// The answer an edge error gets where no rule and no page of the site's own applies: body, type and caching (D61, D62).
+
+import type { EdgeFormat, EdgeOccurrence, ErrorAnswer } from './edge-error.ts';
+import { retrySecondsOf } from './occurrence.ts';
+import { errorPageSecurityPolicy, renderHtml } from './render-html.ts';
+import { renderJson } from './render-json.ts';
+import { renderMarkdown } from './render-markdown.ts';
+
+const everyFormat = {
+  'Cache-Control': 'private, no-store',
+  Vary: 'Accept',
+  'X-Content-Type-Options': 'nosniff',
+} as const;
+
+const formats = {
+  json: {
+    render: renderJson,
+    headers: { 'Content-Type': 'application/json; charset=utf-8', ...everyFormat },
+  },
+  problem: {
+    render: renderJson,
+    headers: { 'Content-Type': 'application/problem+json; charset=utf-8', ...everyFormat },
+  },
+  markdown: {
+    render: renderMarkdown,
+    headers: { 'Content-Type': 'text/markdown; charset=utf-8', ...everyFormat },
+  },
+  html: {
+    render: renderHtml,
+    headers: {
+      'Content-Type': 'text/html; charset=utf-8',
+      ...everyFormat,
+      'Content-Security-Policy': errorPageSecurityPolicy,
+    },
+  },
+} as const satisfies Record<
+  EdgeFormat,
+  { readonly render: (occurrence: EdgeOccurrence) => string; readonly headers: ErrorAnswer['headers'] }
+>;
+
+/** Makes the answer in a format. Retry-After (RFC 9110 §10.2.3) equals `retry_after`, or neither is there. */
+export function defaultAnswer(occurrence: EdgeOccurrence, format: EdgeFormat): ErrorAnswer {
+  const { render, headers } = formats[format];
+  const seconds = retrySecondsOf(occurrence);
+  return {
+    status: occurrence.error.status,
+    headers: seconds === undefined ? headers : { ...headers, 'Retry-After': String(seconds) },
+    body: Buffer.from(render(occurrence)),
+  };
+}

@@ -1,0 +1,237 @@
+// The edge (D60-D68): answers for zones and for names that are nobody's. It is asked before the API's router looks at
+// anything; what a zone lets through goes to its origin.
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Clock } from '../base/clock.ts';
+import type { Logger } from '../base/log.ts';
+import type { Arrival, HttpFront } from '../http/app.ts';
+import { addressSet } from './address-set.ts';
+import { type AnswerSink, plainAnswer, responseSink, socketSink } from './answer-sink.ts';
+import { type Client, clientOf } from './client-address.ts';
+import type { ErrorAnswer, ErrorRequest } from './edge-error.ts';
+import { createErrorAnswers, type ErrorAnswerParts, lastResort } from './error-answers.ts';
+import { type GuardedZone, guardZone, judgeRequest, type Room } from './judge-request.ts';
+import type { Forwarded, OriginProxy } from './origin.ts';
+import type { EdgeSettings, EdgeZone } from './zone.ts';
+
+/** What is counted of a request once it has ended. */
+export interface EdgeCount {
+  /** Name of the zone; empty where it was for none. */
+  readonly zone: string;
+  /** Absent where the client had gone before an answer, or the connection was upgraded. */
+  readonly status?: number;
+  /** Code of the error that was answered; absent where it was asked for at /cdn-cgi/error. */
+  readonly code?: number;
+}
+
+/** What the edge is made from. */
+export interface EdgeParts
+  extends Pick<ErrorAnswerParts, 'findError' | 'negotiate' | 'defaultAnswer' | 'customAnswer'> {
+  readonly zones: readonly EdgeZone[];
+  readonly settings: Pick<EdgeSettings, 'maxHeaderBytes' | 'trustedProxies'>;
+  /** Names and addresses of the API, lower case (D67). */
+  readonly apiHosts: readonly string[];
+  /** The page about a code; undefined where there is no such code. */
+  readonly referencePage: (code: number) => ErrorAnswer | undefined;
+  readonly referenceIndex: () => ErrorAnswer | undefined;
+  readonly origins: OriginProxy;
+  /** Without a slash at the end; asked for with each error, since the port may be known only once it is bound (D62). */
+  readonly docsBaseUrl: () => string;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly onRequest?: (count: EdgeCount) => void;
+  /** Requests under way beyond which a further one is 1200; 10,000 if absent. */
+  readonly maxUnderWay?: number;
+}
+
+const maxUnderWay = 10_000;
+
+/** One request and where its answer goes. */
+interface Exchange {
+  readonly request: IncomingMessage;
+  readonly arrival: Arrival;
+  readonly zone: GuardedZone | undefined;
+  readonly client: Client;
+  readonly sink: AnswerSink;
+  /** Code of the error answered, for log and count. */
+  code?: number;
+  /** Whether the error was asked for at /cdn-cgi/error. */
+  asked?: boolean;
+}
+
+/** Makes the value of a field, every line of it, from the fields as they came. */
+function headerOf({ rawHeaders }: IncomingMessage): ErrorRequest['header'] {
+  return (name) => {
+    const values: string[] = [];
+    for (let index = 0; index < rawHeaders.length; index += 2) {
+      const given = rawHeaders[index] ?? '';
+      if (given.length === name.length && given.toLowerCase() === name) values.push(rawHeaders[index + 1] ?? '');
+    }
+    return values;
+  };
+}
+
+function referenceAnswer(parts: EdgeParts, method: string, path: string): ErrorAnswer {
+  const code = /^\/errors\/([1-9][0-9]{2,3})$/.exec(path)?.[1];
+  const page =
+    path === '/errors' ? parts.referenceIndex() : code === undefined ? undefined : parts.referencePage(Number(code));
+  if (!page) return plainAnswer(404, 'Not found');
+  const isRead = method === 'GET' || method === 'HEAD';
+  return isRead ? page : plainAnswer(405, 'Method not allowed', { Allow: 'GET, HEAD' });
+}
+
+/** Canonical text of an API host: an IPv6 address in brackets, as a Host has it. */
+function apiHost(host: string): string {
+  return host.includes(':') ? new URL(`http://[${host}]`).hostname : host.toLowerCase();
+}
+
+/** Makes the edge. */
+export function createEdge(parts: EdgeParts): HttpFront {
+  const { log, clock, settings, origins, findError } = parts;
+  const answerTo = createErrorAnswers(parts);
+  const isTrusted = addressSet(settings.trustedProxies);
+  const zones = new Map<string, GuardedZone>();
+  for (const zone of parts.zones) {
+    const guarded = guardZone(zone, clock);
+    for (const hostname of zone.hostnames) zones.set(hostname, guarded);
+  }
+  let underWay = 0;
+  const room: Room = {
+    maxHeaderBytes: settings.maxHeaderBytes,
+    isFull: () => underWay > (parts.maxUnderWay ?? maxUnderWay),
+  };
+
+  const fail = (exchange: Exchange, code: number): void => {
+    const { request, arrival, zone, client, sink } = exchange;
+    exchange.code = code;
+    const answer = answerTo({
+      code,
+      rayId: arrival.rayId,
+      zone: zone?.zone,
+      request: {
+        method: request.method ?? 'GET',
+        path: arrival.route.path,
+        host: arrival.route.host,
+        header: headerOf(request),
+        clientAddress: client.address,
+      },
+    });
+    sink.send(answer ?? lastResort);
+  };
+
+  /** Gives the zone and what goes with the request to its origin; undefined where the edge has answered. */
+  const admit = (exchange: Exchange): Forwarded | undefined => {
+    const { request, arrival, zone: guarded, client, sink } = exchange;
+    const { route, rayId, scheme } = arrival;
+    const { method = 'GET', rawHeaders } = request;
+    if (route.destination === 'misdirected') fail(exchange, 1013);
+    else if (route.destination === 'reference') sink.send(referenceAnswer(parts, method, route.path));
+    else if (route.destination === 'api-host') sink.send(plainAnswer(404, 'Not found'));
+    else if (method === 'TRACE' && !guarded) sink.send(plainAnswer(405, 'Method not allowed', { Allow: 'GET, HEAD' }));
+    else if (!guarded) fail(exchange, route.destination === 'address' ? 1003 : 1004);
+    else {
+      const judged = { method, path: route.path, target: route.target, rawHeaders, clientAddress: client.address };
+      const verdict = judgeRequest(guarded, judged, { room, hasError: (code) => findError(code) !== undefined });
+      const { origin } = guarded.zone;
+      if (verdict.kind === 'not-found') sink.send(plainAnswer(404, 'Not found'));
+      else if (verdict.kind === 'not-allowed') {
+        sink.send(plainAnswer(405, 'Method not allowed', { Allow: verdict.allow }));
+      } else if (verdict.kind === 'error') {
+        if (verdict.asked) exchange.asked = true;
+        fail(exchange, verdict.code);
+      } else if (origin === undefined) fail(exchange, 1004);
+      else {
+        return {
+          zone: { ...guarded.zone, origin },
+          rayId,
+          clientAddress: client.address,
+          forwardedFor: client.forwardedFor,
+          scheme,
+          fail: (code) => fail(exchange, code),
+        };
+      }
+    }
+    return undefined;
+  };
+
+  const open = (request: IncomingMessage, arrival: Arrival, sink: AnswerSink): Exchange => {
+    const { route, rayId } = arrival;
+    const lines = headerOf(request)('x-forwarded-for');
+    const exchange: Exchange = {
+      request,
+      arrival,
+      zone: zones.get(route.host),
+      client: clientOf(request.socket.remoteAddress ?? '', lines, isTrusted),
+      sink,
+    };
+    const startedAt = clock.now();
+    underWay += 1;
+    sink.onEnd(({ status, whole }) => {
+      underWay -= 1;
+      if (route.destination === 'reference' || route.destination === 'api-host') return;
+      const { code, asked } = exchange;
+      const zone = exchange.zone?.zone.name;
+      log.info(
+        {
+          ray: rayId,
+          zone,
+          host: route.host,
+          method: request.method,
+          path: route.path.slice(0, 200),
+          status,
+          code,
+          asked,
+          client: exchange.client.address,
+          ms: clock.now() - startedAt,
+          ...(whole ? {} : { unfinished: true }),
+        },
+        'edge request',
+      );
+      parts.onRequest?.({
+        zone: zone ?? '',
+        ...(status === undefined ? {} : { status }),
+        ...(code === undefined || asked ? {} : { code }),
+      });
+    });
+    return exchange;
+  };
+
+  /** Runs what may fail by our own fault: that is 500, by the same renderer. */
+  const guard = (exchange: Exchange, work: () => void): void => {
+    try {
+      work();
+    } catch (error) {
+      log.error({ ray: exchange.arrival.rayId, host: exchange.arrival.route.host, err: error }, 'edge request failed');
+      try {
+        fail(exchange, 500);
+      } catch (second) {
+        log.error({ ray: exchange.arrival.rayId, err: second }, 'the answer to an error failed');
+        exchange.sink.send(lastResort);
+      }
+    }
+  };
+
+  return {
+    hosts: { isZone: (host) => zones.has(host), apiHosts: new Set(parts.apiHosts.map(apiHost)) },
+    answer(request: IncomingMessage, response: ServerResponse, arrival) {
+      const exchange = open(request, arrival, responseSink(response));
+      guard(exchange, () => {
+        const forwarded = admit(exchange);
+        if (forwarded) origins.forward(request, response, forwarded);
+      });
+    },
+    // D66: WebSocket only. Any other protocol would be spoken past the edge: h2c is how requests are smuggled.
+    takesUpgrade: (request, { route }) =>
+      route.destination === 'zone' &&
+      request.method === 'GET' &&
+      request.headers.upgrade?.trim().toLowerCase() === 'websocket',
+    upgrade(request: IncomingMessage, socket: Duplex, head, arrival) {
+      const exchange = open(request, arrival, socketSink(socket, arrival.rayId));
+      guard(exchange, () => {
+        const forwarded = admit(exchange);
+        if (forwarded) origins.upgrade(request, socket, head, forwarded);
+      });
+    },
+  };
+}

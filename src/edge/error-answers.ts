@@ -1,0 +1,94 @@
+// The answer to a failure (D60, D62, D65): what the zone or its account says, else the default that Accept asks for.
+
+import type { Clock } from '../base/clock.ts';
+import type { Logger } from '../base/log.ts';
+import type { EdgeError, EdgeFormat, EdgeOccurrence, ErrorAnswer, ErrorRequest } from './edge-error.ts';
+import type { EdgeZone } from './zone.ts';
+
+/** What answers are made of. */
+export interface ErrorAnswerParts {
+  /** The catalogue. */
+  readonly findError: (code: number) => EdgeError | undefined;
+  readonly negotiate: (accept: string | undefined) => EdgeFormat;
+  readonly defaultAnswer: (occurrence: EdgeOccurrence, format: EdgeFormat) => ErrorAnswer;
+  /** Custom Error Rules and Error Pages (D65); undefined where none fits. */
+  readonly customAnswer: (zone: EdgeZone, occurrence: EdgeOccurrence, request: ErrorRequest) => ErrorAnswer | undefined;
+  /** Without a slash at the end (D62). */
+  readonly docsBaseUrl: () => string;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** A failure. */
+export interface Failure {
+  readonly code: number;
+  readonly rayId: string;
+  readonly request: ErrorRequest;
+  /** Absent where the request is for none: then nothing is custom. */
+  readonly zone?: EdgeZone | undefined;
+}
+
+/** An answer, and a phrase for its status where HTTP has none. */
+export interface FailureAnswer extends ErrorAnswer {
+  readonly reason?: string;
+}
+
+/** Statuses that no RFC has: a bare number tells a person at a terminal little (RFC 9112 §4). */
+const reasons: Readonly<Record<number, string>> = {
+  520: 'Unknown Origin Error',
+  521: 'Origin Down',
+  522: 'Origin Connection Timeout',
+  523: 'Origin Unreachable',
+  524: 'Origin Response Timeout',
+  525: 'Origin TLS Handshake Failed',
+  526: 'Invalid Origin Certificate',
+  530: 'Edge Error',
+};
+
+/** The wait of an occurrence: the limiter's own for 1015, here and at /cdn-cgi/error (D60), else the catalogue's. */
+function retryAfterOf({ code, retryAfterSeconds }: EdgeError, zone: EdgeZone | undefined): number | undefined {
+  return code === 1015 ? (zone?.rateLimit?.retryAfterSeconds ?? retryAfterSeconds) : retryAfterSeconds;
+}
+
+/**
+ * Makes answers to failures.
+ * @returns undefined where the catalogue has no such code
+ */
+export function createErrorAnswers(parts: ErrorAnswerParts): (failure: Failure) => FailureAnswer | undefined {
+  const custom = (zone: EdgeZone, occurrence: EdgeOccurrence, request: ErrorRequest): ErrorAnswer | undefined => {
+    try {
+      return parts.customAnswer(zone, occurrence, request);
+    } catch (error) {
+      // An error of ours while telling of another: the default still tells of that one.
+      parts.log.error({ ray: occurrence.rayId, zone: zone.name, err: error }, 'custom errors failed');
+      return undefined;
+    }
+  };
+  return ({ code, rayId, request, zone }) => {
+    const error = parts.findError(code);
+    if (!error) return undefined;
+    const retryAfterSeconds = retryAfterOf(error, zone);
+    const occurrence: EdgeOccurrence = {
+      error,
+      rayId,
+      at: parts.clock.now(),
+      zone: request.host,
+      ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+      docsBaseUrl: parts.docsBaseUrl(),
+    };
+    // RFC 9110 §5.3: several lines are one list.
+    const accept = request.header('accept');
+    const answer =
+      (zone && custom(zone, occurrence, request)) ??
+      parts.defaultAnswer(occurrence, parts.negotiate(accept.length === 0 ? undefined : accept.join(', ')));
+    const reason = reasons[answer.status];
+    return reason === undefined ? answer : { ...answer, reason };
+  };
+}
+
+/** Where even the answer to an error cannot be made. */
+export const lastResort: FailureAnswer = {
+  status: 500,
+  headers: { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'private, no-store' },
+  body: Buffer.from('Internal error\n'),
+};

@@ -1,0 +1,124 @@
+// The reference of edge errors: a page for every code, where the `type` of its answers points, and an index (D62).
+
+import { allEdgeErrors, findEdgeError } from './catalogue.ts';
+import type { CatalogueError } from './catalogue-error.ts';
+import type { EdgeCategory, ErrorAnswer } from './edge-error.ts';
+import { closePage, errorHeading, escapeHtml, openPage, pageStyle, sharedCss } from './html-page.ts';
+import { titleOf } from './occurrence.ts';
+import { responsiblePartyOf, whoActs } from './responsibility.ts';
+
+const style = pageStyle(`${sharedCss}nav{margin-bottom:1.5rem;font-size:.875rem}
+h1.wide{display:block}
+.intro{margin:-1rem 0 2rem}
+h2 code{display:block}
+ul{list-style:none;margin:0;padding:0}
+li{display:grid;grid-template-columns:2.75rem minmax(0,1fr) max-content;gap:0 .75rem;padding:.15rem 0}
+li b{font-weight:400;font-variant-numeric:tabular-nums}
+li span{color:var(--soft);font-size:.875rem}
+@media(max-width:36rem){li{grid-template-columns:2.75rem minmax(0,1fr)}li span{grid-column:2}}
+`);
+
+/** The categories by the words of a heading, in the order of the index. */
+export const categoryTitles = {
+  origin: 'Origin server',
+  platform: 'Platform',
+  ssl: 'TLS between edge and origin',
+  access_denied: 'Access denied',
+  rate_limit: 'Request limits',
+  dns: 'DNS',
+  config: 'Configuration',
+  tls: 'TLS between client and edge',
+  legal: 'Legal restrictions',
+  worker: 'Scripts',
+  rewrite: 'Rewrite rules',
+  snippet: 'Snippets',
+  unsupported: 'Unsupported features',
+} as const satisfies Record<EdgeCategory, string>;
+
+const headers: ErrorAnswer['headers'] = {
+  'Content-Type': 'text/html; charset=utf-8',
+  'Cache-Control': 'public, max-age=3600',
+  'X-Content-Type-Options': 'nosniff',
+  'Content-Security-Policy': style.contentSecurityPolicy,
+};
+
+function answerPage(title: string, body: string): ErrorAnswer {
+  return { status: 200, headers, body: Buffer.from(`${openPage(title, style)}${body}${closePage}`) };
+}
+
+function fact(name: string, valueHtml: string): string {
+  return `<dt>${name}</dt><dd>${valueHtml}</dd>\n`;
+}
+
+function section(heading: string, text: string): string {
+  return `<section>\n<h2>${heading}</h2>\n<p>${escapeHtml(text)}</p>\n</section>\n`;
+}
+
+function retryText(error: CatalogueError): string {
+  const seconds = error.retryAfterSeconds;
+  return seconds === undefined
+    ? 'No: the same request meets the same error'
+    : `Yes, after ${seconds} seconds (Retry-After)`;
+}
+
+function renderReferencePage(error: CatalogueError): ErrorAnswer {
+  return answerPage(
+    titleOf(error),
+    `<nav><a href="../errors">All edge errors</a></nav>
+<main>
+${errorHeading(error.code, error.shortName)}
+${section('What it means', error.detail)}${section('If you met it', error.guidance)}${section(
+  'If you run the site',
+  error.ownerGuidance,
+)}<dl>
+${fact('HTTP status', String(error.status))}${fact('Name', `<code>${error.name}</code>`)}${fact(
+  'Category',
+  `<code>${error.category}</code>`,
+)}${fact('Retry', retryText(error))}${fact('Responsible', responsiblePartyOf(error))}${fact(
+  'Who has to act',
+  whoActs(error),
+)}</dl>
+</main>
+<footer>
+<p>The name and the category are stable: programs should match on them, not on the text.</p>
+</footer>
+`,
+  );
+}
+
+function indexItem(error: CatalogueError): string {
+  const retry = error.retryAfterSeconds === undefined ? '' : `<span>retry after ${error.retryAfterSeconds} s</span>`;
+  return `<li><b>${error.code}</b><a href="errors/${error.code}">${escapeHtml(error.shortName)}</a>${retry}</li>`;
+}
+
+function renderIndex(): ErrorAnswer {
+  const sections = Object.entries(categoryTitles).map(([category, title]) => {
+    const items = allEdgeErrors.filter((error) => error.category === category).map(indexItem);
+    return `<section>\n<h2>${title} <code>${category}</code></h2>\n<ul>\n${items.join('\n')}\n</ul>\n</section>`;
+  });
+  return answerPage(
+    'Edge errors',
+    `<main>
+<h1 class="wide">Edge errors</h1>
+<p class="intro">What the edge answers when it cannot complete a request. Each is given as HTML, JSON (RFC 9457) or Markdown, as the Accept header asks.</p>
+${sections.join('\n')}
+</main>
+`,
+  );
+}
+
+let pages: ReadonlyMap<number, ErrorAnswer> | undefined;
+let index: ErrorAnswer | undefined;
+
+/** The page of a code, for `GET /errors/{code}`: what `type` of its answers points at; undefined for an unknown code. */
+export function errorReferencePage(code: number): ErrorAnswer | undefined {
+  if (!findEdgeError(code)) return undefined;
+  pages ??= new Map(allEdgeErrors.map((error) => [error.code, renderReferencePage(error)]));
+  return pages.get(code);
+}
+
+/** The index of all codes by category, for `GET /errors`. Its links are relative and hold below any base URL. */
+export function errorReferenceIndex(): ErrorAnswer {
+  index ??= renderIndex();
+  return index;
+}

@@ -1,0 +1,39 @@
+// What every renderer says alike of an occurrence, so that no two formats of one error can differ (RFC 9457, D60, D62).
+
+import type { EdgeError, EdgeOccurrence } from './edge-error.ts';
+
+/** `footer`: who made the response. */
+export const attribution = 'Postern generated this response at the edge; it does not come from the origin server.';
+
+/** `title`. */
+export function titleOf(error: EdgeError): string {
+  return `Error ${error.code}: ${error.shortName}`;
+}
+
+/** `type`, but for the documentation's base URL before it (D62). */
+export function referencePathOf(error: EdgeError): string {
+  return `/errors/${error.code}`;
+}
+
+/** Seconds to wait, for `retry_after` and Retry-After alike; undefined where the catalogue has none: not retryable. */
+export function retrySecondsOf(occurrence: EdgeOccurrence): number | undefined {
+  const usual = occurrence.error.retryAfterSeconds;
+  return usual === undefined ? undefined : (occurrence.retryAfterSeconds ?? usual);
+}
+
+/** `timestamp`: ISO 8601, UTC, milliseconds. */
+export function timestampOf(occurrence: EdgeOccurrence): string {
+  return new Date(occurrence.at).toISOString();
+}
+
+/** Keeps what `make` gives for an error: the part of a body that no occurrence changes is made once. */
+export function oncePerError<Part>(make: (error: EdgeError) => Part): (error: EdgeError) => Part {
+  const parts = new WeakMap<EdgeError, Part>();
+  return (error) => {
+    const known = parts.get(error);
+    if (known !== undefined) return known;
+    const part = make(error);
+    parts.set(error, part);
+    return part;
+  };
+}

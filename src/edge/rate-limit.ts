@@ -1,0 +1,49 @@
+// How many requests a client may make of a zone (D66, 1015). A window begins with a client's first request; once it is
+// full, what comes before its end is refused and not counted.
+
+import type { Clock } from '../base/clock.ts';
+import { countedAddress } from '../http/address-limit.ts';
+
+/** The limit of a zone. */
+export interface RateLimit {
+  /** Counts a request; false where it is one too many. IPv6 clients are counted by their /64. */
+  take(address: string): boolean;
+  /** Clients remembered now. */
+  size(): number;
+}
+
+/** Clients of a zone that are remembered: the oldest are forgotten, so that a flood of addresses costs no memory. */
+const maxClients = 50_000;
+
+/** Makes the count; it lives in memory, one for each process. */
+export function createRateLimit(
+  { requests, perSeconds }: { readonly requests: number; readonly perSeconds: number },
+  clock: Clock,
+  most = maxClients,
+): RateLimit {
+  // In the order in which the windows began, so that the first are the first to end.
+  const windows = new Map<string, { count: number; readonly until: number }>();
+  const forget = (now: number): void => {
+    for (const [key, { until }] of windows) {
+      if (until > now && windows.size < most) return;
+      windows.delete(key);
+    }
+  };
+  return {
+    take(address) {
+      const key = countedAddress(address);
+      const now = clock.now();
+      const window = windows.get(key);
+      if (window && window.until > now) {
+        if (window.count >= requests) return false;
+        window.count += 1;
+        return true;
+      }
+      windows.delete(key);
+      forget(now);
+      windows.set(key, { count: 1, until: now + perSeconds * 1000 });
+      return true;
+    },
+    size: () => windows.size,
+  };
+}

@@ -1,0 +1,65 @@
+// An edge error as a page for a person: what happened, what to do, who is responsible, and what to quote when asking.
+
+import type { EdgeError, EdgeOccurrence } from './edge-error.ts';
+import { closePage, errorHeading, escapeForeignText, escapeHtml, openPage, pageStyle, sharedCss } from './html-page.ts';
+import { attribution, oncePerError, referencePathOf, retrySecondsOf, timestampOf, titleOf } from './occurrence.ts';
+import { responsiblePartyOf, whoActs } from './responsibility.ts';
+
+const style = pageStyle(`${sharedCss}.lead{font-size:1.125rem}
+strong{font-weight:600}
+@media print{body{padding:0}}
+`);
+
+/** Admits the style of the page and nothing else. */
+export const errorPageSecurityPolicy = style.contentSecurityPolicy;
+
+const fixedParts = oncePerError((error: EdgeError) => ({
+  opening: `${openPage(titleOf(error), style)}<main>
+${errorHeading(error.code, error.shortName)}
+<section aria-labelledby="happened">
+<h2 id="happened">What happened</h2>
+<p class="lead">${escapeHtml(error.detail)}</p>
+</section>
+<section aria-labelledby="advice">
+<h2 id="advice">What you can do</h2>
+`,
+  facts: `<p>${escapeHtml(error.guidance)}</p>
+</section>
+<dl>
+<dt>Responsible</dt><dd>${escapeHtml(responsiblePartyOf(error))}</dd>
+<dt>Who has to act</dt><dd>${escapeHtml(whoActs(error))}</dd>
+<dt>Site</dt><dd><bdi>`,
+  afterDocs: `${referencePathOf(error)}" rel="noreferrer">About error ${error.code}</a></p>
+</footer>
+${closePage}`,
+}));
+
+function inWords(seconds: number): string {
+  if (seconds >= 60 && seconds % 60 === 0) return seconds === 60 ? '1 minute' : `${seconds / 60} minutes`;
+  return seconds === 1 ? '1 second' : `${seconds} seconds`;
+}
+
+/** `2026-01-31T23:59:00.000Z` as `2026-01-31 23:59:00 UTC`. */
+function clockText(timestamp: string): string {
+  return `${timestamp.slice(0, 10)} ${timestamp.slice(11, 19)} UTC`;
+}
+
+function retryLine(occurrence: EdgeOccurrence): string {
+  const seconds = retrySecondsOf(occurrence);
+  if (seconds === undefined) return '';
+  const from = new Date(occurrence.at + seconds * 1000).toISOString();
+  return `<p><strong>Try again in ${inWords(seconds)}</strong>, at <time datetime="${from}">${from.slice(11, 19)} UTC</time> or later.</p>\n`;
+}
+
+/** Renders the page; everything in it is escaped, whatever the Host was. */
+export function renderHtml(occurrence: EdgeOccurrence): string {
+  const { opening, facts, afterDocs } = fixedParts(occurrence.error);
+  const timestamp = timestampOf(occurrence);
+  return `${opening}${retryLine(occurrence)}${facts}${escapeForeignText(occurrence.zone)}</bdi></dd>
+<dt>Ray ID</dt><dd><code>${escapeForeignText(occurrence.rayId)}</code></dd>
+<dt>Time</dt><dd><time datetime="${timestamp}">${clockText(timestamp)}</time></dd>
+</dl>
+</main>
+<footer>
+<p>${attribution} <a href="${escapeHtml(occurrence.docsBaseUrl)}${afterDocs}`;
+}

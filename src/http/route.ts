@@ -1,0 +1,155 @@
+// Whose a request is (D67, D68): read from its target, its Host and the name the TLS handshake asked for, before anything
+// else looks at it. Pure. RFC 9110 §4.2, §7.2; RFC 9112 §3.2.
+
+import { isIP, isIPv6 } from 'node:net';
+
+/** What a request asks for, in one form. */
+export interface RequestedResource {
+  /** In lower case, without port and one dot at the end; an IPv6 address in brackets. */
+  readonly host: string;
+  /** The value that Host is to have: the authority as it was sent. */
+  readonly authority: string;
+  /** Without the query. */
+  readonly path: string;
+  /** Path and query, or `*`. */
+  readonly target: string;
+}
+
+/** The head of a request, as far as routing reads it. */
+export interface RequestHead {
+  readonly method: string;
+  /** As it was sent, in any form. */
+  readonly target: string;
+  /** Names and values in turn. */
+  readonly rawHeaders: readonly string[];
+  /** The name asked for in the TLS handshake; absent without TLS or without a name. */
+  readonly serverName?: string;
+}
+
+/** Which hosts there are. */
+export interface HostTable {
+  /** `host` as in `RequestedResource`. */
+  readonly isZone: (host: string) => boolean;
+  /** Names and addresses of the API (`http.apiHosts`), in lower case. */
+  readonly apiHosts: ReadonlySet<string>;
+}
+
+/** Where a request goes. */
+export type Destination =
+  /** A zone's hostname: the edge, on every path. */
+  | 'zone'
+  /** The API and what stands beside it, on any other Host. */
+  | 'api'
+  /** The pages about error codes, on any other Host. */
+  | 'reference'
+  /** The API's own host, but nothing of it. */
+  | 'api-host'
+  /** An IP address: 1003. */
+  | 'address'
+  /** No host of ours: 1004. */
+  | 'unknown'
+  /** The TLS handshake asked for another name: 1013 (D68). */
+  | 'misdirected';
+
+/** A routed request, or one line about why it is none. */
+export type Route =
+  | ({ readonly destination: Destination } & RequestedResource)
+  | { readonly destination: 'bad'; readonly text: string };
+
+// RFC 3986 §3.2.2: reg-name.
+const registeredName = /^(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+$/;
+/** Octets of a name of DNS as text, and a dot at its end. */
+const maxNameLength = 254;
+
+function isPort(text: string): boolean {
+  return /^[0-9]{0,5}$/.test(text) && Number(text) <= 65_535;
+}
+
+/**
+ * Reads `host[:port]`; a port may be empty (RFC 3986 §3.2.3), user information may not be there (RFC 9110 §4.2.4).
+ * @returns the host in lower case without one dot at its end, an IPv6 address in brackets and its shortest form
+ */
+export function readAuthority(text: string): string | undefined {
+  if (text.startsWith('[')) {
+    const end = text.indexOf(']');
+    const address = text.slice(1, end);
+    const rest = text.slice(end + 1);
+    if (end < 0 || address.includes('%') || !isIPv6(address)) return undefined;
+    if (rest !== '' && !(rest.startsWith(':') && isPort(rest.slice(1)))) return undefined;
+    return new URL(`http://[${address}]`).hostname;
+  }
+  const colon = text.indexOf(':');
+  const name = colon < 0 ? text : text.slice(0, colon);
+  if (colon >= 0 && !isPort(text.slice(colon + 1))) return undefined;
+  if (name.length > maxNameLength || !registeredName.test(name)) return undefined;
+  const host = (name.endsWith('.') ? name.slice(0, -1) : name).toLowerCase();
+  return host === '' ? undefined : host;
+}
+
+function hostLines(rawHeaders: readonly string[]): string[] {
+  const lines: string[] = [];
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] ?? '';
+    if (name.length === 4 && name.toLowerCase() === 'host') lines.push(rawHeaders[index + 1] ?? '');
+  }
+  return lines;
+}
+
+// No fragment (RFC 9112 §3.2), no control, no blank: nothing that an origin might cut the target at.
+const originForm = /^\/[!"$-~\u0080-\u00ff]*$/;
+const absoluteForm = /^https?:\/\/([^/?#]*)(.*)$/is;
+
+interface ReadTarget {
+  readonly target: string;
+  readonly authority?: string;
+}
+
+/** RFC 9112 §3.2: origin-form, absolute-form, authority-form of CONNECT, asterisk-form of OPTIONS. */
+function readTarget({ method, target }: RequestHead): ReadTarget | undefined {
+  if (method === 'CONNECT') return { target: '/' };
+  if (target === '*') return method === 'OPTIONS' ? { target } : undefined;
+  if (target.startsWith('/')) return originForm.test(target) ? { target } : undefined;
+  const [, authority, rest = ''] = absoluteForm.exec(target) ?? [];
+  if (authority === undefined) return undefined;
+  // RFC 9112 §3.2.4: OPTIONS for a whole server comes through a proxy without a path.
+  if (rest === '' && method === 'OPTIONS') return { target: '*', authority };
+  const path = rest.startsWith('/') ? rest : `/${rest}`;
+  return originForm.test(path) ? { target: path, authority } : undefined;
+}
+
+const apiPaths: ReadonlySet<string> = new Set(['/livez', '/readyz', '/metrics', '/docs', '/openapi.json']);
+
+function destinationOf(host: string, path: string, hosts: HostTable): Destination {
+  if (hosts.isZone(host)) return 'zone';
+  if (path.startsWith('/client/v4/') || apiPaths.has(path)) return 'api';
+  if (path === '/errors' || path.startsWith('/errors/')) return 'reference';
+  if (hosts.apiHosts.has(host)) return 'api-host';
+  return isIP(host) !== 0 || host.startsWith('[') ? 'address' : 'unknown';
+}
+
+/** What the API answers whatever name it was called by has no name to be misdirected from. */
+const nameless: ReadonlySet<Destination> = new Set(['api', 'reference']);
+
+function isMisdirected(host: string, serverName: string | undefined): boolean {
+  if (serverName === undefined || serverName === '') return false;
+  return readAuthority(serverName) !== host;
+}
+
+/**
+ * Routes a request. RFC 9112 §3.2: one valid Host, always; where the target names an authority too, that one counts and
+ * Host is replaced by it (§3.2.2), so that nobody behind this sees two.
+ */
+export function routeRequest(head: RequestHead, hosts: HostTable): Route {
+  const lines = hostLines(head.rawHeaders);
+  const [line = ''] = lines;
+  if (lines.length !== 1 || readAuthority(line) === undefined) return { destination: 'bad', text: 'Bad Host header' };
+  const asked = readTarget(head);
+  if (!asked) return { destination: 'bad', text: 'Bad request target' };
+  const authority = asked.authority ?? line;
+  const host = readAuthority(authority);
+  if (host === undefined) return { destination: 'bad', text: 'Bad request target' };
+  const path = asked.target.split('?', 1)[0] ?? '/';
+  const destination = destinationOf(host, path, hosts);
+  const astray = !nameless.has(destination) && isMisdirected(host, head.serverName);
+  return { destination: astray ? 'misdirected' : destination, host, authority, path, target: asked.target };
+}

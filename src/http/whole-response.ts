@@ -1,0 +1,54 @@
+// Responses to what has no ServerResponse: octets that are no HTTP, CONNECT, and requests to upgrade. The connection ends
+// with them.
+
+import { STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+
+/** A response in whole. */
+export interface WholeResponse {
+  readonly status: number;
+  /** Absent: the status's own phrase. */
+  readonly reason?: string;
+  readonly rayId: string;
+  /** Without Ray-ID, Date, Content-Length and Connection. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+/** What a client still sends is thrown away for so long, so that it can read the answer; then the connection is cut. */
+export const lingerMs = 3000;
+
+/** Writes the response and ends the connection. */
+export function writeWhole(socket: Duplex, { status, reason, rayId, headers, body }: WholeResponse): void {
+  if (!socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const lines = [
+    `HTTP/1.1 ${status} ${reason ?? STATUS_CODES[status] ?? ''}`,
+    `Ray-ID: ${rayId}`,
+    `Date: ${new Date().toUTCString()}`,
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+    `Content-Length: ${body.length}`,
+    'Connection: close',
+  ];
+  socket.end(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), body]));
+  socket.resume();
+  const cut = setTimeout(() => socket.destroy(), lingerMs);
+  cut.unref();
+  socket.once('close', () => clearTimeout(cut));
+}
+
+/** One line of text as such a response. */
+export function plainWhole(
+  status: number,
+  text: string,
+  more: { readonly rayId: string; readonly headers?: Readonly<Record<string, string>> },
+): WholeResponse {
+  return {
+    status,
+    rayId: more.rayId,
+    headers: { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store', ...more.headers },
+    body: Buffer.from(`${text}\n`),
+  };
+}
