@@ -95,6 +95,9 @@ export function resolveZone(contents: Contents, entry: ZoneEntry): Zone {
     protocols: entry.protocols ?? { tcp: ['1-65535'], udp: ['1-65535'] },
     // As origin_dns.name is compared with them (D86); `*` stays what it is.
     ...(entry.permittedOriginZones ? { permittedOriginZones: entry.permittedOriginZones.map(domainOf) } : {}),
+    ...(entry.applications
+      ? { applications: entry.applications.map((one) => ({ ...one, id: one.id.toLowerCase() })) }
+      : {}),
     ...(entry.loadBalancers ? { loadBalancers: entry.loadBalancers.map(domainOf) } : {}),
   };
 }
