@@ -14,13 +14,24 @@ import { type Clock, systemClock } from './base/clock.ts';
 import type { DatabaseSync } from './base/database.ts';
 import { ConfigurationError } from './base/errors.ts';
 import type { Logger } from './base/log.ts';
-import type { Keys } from './bootstrap.ts';
+import { defaultTlsHost, type Keys } from './bootstrap.ts';
+import { formatHostPort } from './config/addresses.ts';
 import type { Config } from './config.ts';
 import { createDelivery } from './deliver/delivery.ts';
 import { routeFor } from './deliver/router.ts';
+import { findEdgeError } from './edge/catalogue.ts';
+import { customErrorEndpoints } from './edge/custom-error-endpoints.ts';
+import { createCustomErrors } from './edge/custom-errors.ts';
+import { defaultAnswer } from './edge/default-answer.ts';
+import { createEdge } from './edge/edge.ts';
+import { errorReferenceIndex, errorReferencePage } from './edge/error-reference.ts';
+import { negotiate } from './edge/negotiate.ts';
+import { createOriginProxy } from './edge/origin-proxy.ts';
+import type { EdgeAccountSlice } from './edge/zone.ts';
 import { createSuppressionStore } from './feedback/suppression-store.ts';
-import { createHttpApp, type V4Plugin } from './http/app.ts';
+import { type BoundHttp, createHttpApp, type V4Plugin } from './http/app.ts';
 import { createMetrics, type GaugeSource } from './http/metrics.ts';
+import { serverCertificates } from './http/server-certificates.ts';
 import { createOutcomeWatch } from './ingress/rest/outcome-watch.ts';
 import { restDoor } from './ingress/rest/rest-door.ts';
 import { createSmtpDoor } from './ingress/smtp/smtp-door.ts';
@@ -148,6 +159,15 @@ export function configuredPorts({ smtp, http }: Config): readonly number[] {
     .filter((port) => port !== 0);
 }
 
+/** The accounts as custom errors read them: their plan decides whether they have rules (D65). */
+function edgeAccountsOf({ accounts, edgeAccounts }: Config): EdgeAccountSlice[] {
+  const settings = new Map(edgeAccounts.map(({ id, customErrors }) => [id, customErrors]));
+  return accounts.map(({ id, plan }) => {
+    const customErrors = settings.get(id);
+    return { id, plan, ...(customErrors ? { customErrors } : {}) };
+  });
+}
+
 /** Opens everything and listens. What was opened is closed again when a part fails. */
 export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   const { config, keys, log, database } = parts;
@@ -160,6 +180,13 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     clock,
   });
   const limits = createLimits(database, clock);
+  const customErrors = createCustomErrors({
+    database,
+    zones: config.zones,
+    accounts: edgeAccountsOf(config),
+    clock,
+    log,
+  });
   const suppressions = createSuppressionStore(database, clock);
   const suppressed = (account: Account, recipient: string) => suppressions.isSuppressed(account.id, recipient);
   const spool = await openSpool(config, { log, onLost: endProcess });
@@ -229,6 +256,11 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     { name: 'postern_spool_failed', help: 'Messages kept as failed', read: async () => (await spool.counts()).failed },
     { name: 'postern_smtp_connections', help: 'SMTP connections open now', read: () => door.counts().connections },
     {
+      name: 'postern_edge_origin_requests',
+      help: 'Requests and upgraded connections that origins have open now',
+      read: () => origins.open(),
+    },
+    {
       name: 'postern_smtp_auth_failures',
       help: 'AUTH failures since the start',
       read: () => door.counts().authFailures,
@@ -236,6 +268,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   ];
   const metrics = createMetrics(gauges, proxy.metrics);
   let ready = false;
+  const origins = createOriginProxy({ settings: config.edge, log, clock });
   const rest = restDoor({
     limits: config.rest.limits,
     submit,
@@ -254,6 +287,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     rest,
     suppressionEndpoints({ suppressions, clock, log }),
     tokenEndpoints({ database, clock, log }),
+    customErrorEndpoints({ customErrors, log }),
     domainEndpoints({
       domainKeys: (domain) => keys.signing.get(domain) ?? [],
       facts: recordFacts(config),
@@ -261,6 +295,23 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     }),
     ...proxy.plugins,
   ];
+  let boundHttp: BoundHttp = config.http.listen;
+  const edge = createEdge({
+    zones: config.zones,
+    settings: config.edge,
+    apiHosts: config.http.apiHosts,
+    findError: findEdgeError,
+    negotiate,
+    defaultAnswer,
+    customAnswer: (zone, occurrence, request) => customErrors.choose(zone, occurrence, request),
+    referencePage: errorReferencePage,
+    referenceIndex: errorReferenceIndex,
+    origins,
+    docsBaseUrl: () => config.http.docsBaseUrl ?? `http://${formatHostPort(boundHttp)}`,
+    clock,
+    log,
+    onRequest: (count) => metrics.edgeRequest(count),
+  });
   const accountOfZone = new Map(config.zones.map(({ id, account }) => [id, account]));
   const http = createHttpApp({
     answers: restAnswers,
@@ -272,14 +323,29 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     metrics: () => metrics.render(),
     trustedProxies: config.edge.trustedProxies,
     plugins,
+    front: edge,
   });
+  const listenHttp = async (): Promise<readonly Listening[]> => {
+    const { listen, tlsListen } = config.http;
+    boundHttp = await http.listen(listen);
+    const plain = { name: 'http', ...boundHttp };
+    if (!tlsListen) return [plain];
+    const bound = await http.listen(tlsListen, serverCertificates(keys.tls, defaultTlsHost(config)));
+    return [plain, { name: 'https', ...bound }];
+  };
   const stop = async (drainMs: number): Promise<void> => {
     ready = false;
     const deadline = clock.now() + drainMs;
     outcomes.release();
     // All at once: an attempt that delivery began while sessions drain would be cut at the deadline, perhaps between the
     // end of its data and the reply, and sent again after the next start.
-    await Promise.all([door.drain(drainMs), http.close(drainMs), delivery.drain(deadline), proxy.drain(drainMs)]);
+    await Promise.all([
+      door.drain(drainMs),
+      http.close(drainMs),
+      origins.close(drainMs),
+      delivery.drain(deadline),
+      proxy.drain(drainMs),
+    ]);
     limits.close();
     await spool.close();
     database.close();
@@ -287,9 +353,9 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   try {
     // Before anything listens: a configuration that breaks a rule takes no mail first.
     await proxy.seed();
-    const bound = await http.listen(config.http.listen);
+    const bound = await listenHttp();
     await delivery.start();
-    listening.push(...(await door.listen()), { name: 'http', ...bound });
+    listening.push(...(await door.listen()), ...bound);
     await proxy.start();
     ready = true;
     return { listening, stop: () => stop(config.drainSeconds * 1000) };
