@@ -19,22 +19,15 @@ import { formatHostPort } from './config/addresses.ts';
 import type { Config } from './config.ts';
 import { createDelivery } from './deliver/delivery.ts';
 import { routeFor } from './deliver/router.ts';
-import { findEdgeError } from './edge/catalogue.ts';
-import { customErrorEndpoints } from './edge/custom-error-endpoints.ts';
-import { createCustomErrors } from './edge/custom-errors.ts';
-import { defaultAnswer } from './edge/default-answer.ts';
-import { createEdge } from './edge/edge.ts';
-import { errorReferenceIndex, errorReferencePage } from './edge/error-reference.ts';
-import { negotiate } from './edge/negotiate.ts';
-import { createOriginProxy } from './edge/origin-proxy.ts';
-import type { EdgeAccountSlice } from './edge/zone.ts';
+import { edgeAccounts, openEdge } from './edge/open-edge.ts';
 import { createSuppressionStore } from './feedback/suppression-store.ts';
 import { type BoundHttp, createHttpApp, type V4Plugin } from './http/app.ts';
-import { createMetrics } from './http/metrics.ts';
+import { createMetrics, type GaugeSource } from './http/metrics.ts';
 import { serverCertificates } from './http/server-certificates.ts';
 import { createOutcomeWatch } from './ingress/rest/outcome-watch.ts';
 import { restDoor } from './ingress/rest/rest-door.ts';
 import { createSmtpDoor } from './ingress/smtp/smtp-door.ts';
+import { createProxy, proxyAccounts } from './proxy/proxy.ts';
 import { openIdempotencyKeys } from './spool/idempotency-keys.ts';
 import type { Spool } from './spool/spool.ts';
 import { openSqliteSpool, type SqliteSpoolOptions } from './spool/sqlite-spool.ts';
@@ -151,13 +144,11 @@ function rateLimit(limits: Limits): (account: Account, recipients: number) => Vi
   };
 }
 
-/** The accounts as custom errors read them: their plan decides whether they have rules (D65). */
-function edgeAccountsOf({ accounts, edgeAccounts }: Config): EdgeAccountSlice[] {
-  const settings = new Map(edgeAccounts.map(({ id, customErrors }) => [id, customErrors]));
-  return accounts.map(({ id, plan }) => {
-    const customErrors = settings.get(id);
-    return { id, plan, ...(customErrors ? { customErrors } : {}) };
-  });
+/** Ports that listeners are to be bound to; a port 0 is known only once it is bound (D84). */
+function configuredPorts({ smtp, http }: Config): readonly number[] {
+  return [...smtp.listeners, http.listen, ...(http.tlsListen ? [http.tlsListen] : [])]
+    .map(({ port }) => port)
+    .filter((port) => port !== 0);
 }
 
 /** Opens everything and listens. What was opened is closed again when a part fails. */
@@ -172,12 +163,17 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     clock,
   });
   const limits = createLimits(database, clock);
-  const customErrors = createCustomErrors({
+  let boundHttp: BoundHttp = config.http.listen;
+  const edge = openEdge({
     database,
     zones: config.zones,
-    accounts: edgeAccountsOf(config),
+    accounts: edgeAccounts(config.accounts, config.edgeAccounts),
+    settings: config.edge,
+    apiHosts: config.http.apiHosts,
+    docsBaseUrl: () => config.http.docsBaseUrl ?? `http://${formatHostPort(boundHttp)}`,
     clock,
     log,
+    onRequest: (count) => metrics.edgeRequest(count),
   });
   const suppressions = createSuppressionStore(database, clock);
   const suppressed = (account: Account, recipient: string) => suppressions.isSuppressed(account.id, recipient);
@@ -226,7 +222,20 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     rateLimit: overLimit,
     onRefused: (code) => metrics.refused(code),
   });
-  const metrics = createMetrics([
+  const listening: Listening[] = [];
+  const proxy = createProxy({
+    database,
+    zones: config.zones,
+    accounts: proxyAccounts(config.accounts, config.edgeAccounts),
+    settings: config.proxy,
+    file: config.file,
+    tlsFolder: join(config.certsDir, 'tls'),
+    ownPorts: () => [...configuredPorts(config), ...listening.map(({ port }) => port)],
+    drainMs: config.drainSeconds * 1000,
+    clock,
+    log,
+  });
+  const gauges: readonly GaugeSource[] = [
     {
       name: 'postern_spool_queued',
       help: 'Messages with a recipient still queued',
@@ -237,16 +246,16 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     {
       name: 'postern_edge_origin_requests',
       help: 'Requests and upgraded connections that origins have open now',
-      read: () => origins.open(),
+      read: () => edge.open(),
     },
     {
       name: 'postern_smtp_auth_failures',
       help: 'AUTH failures since the start',
       read: () => door.counts().authFailures,
     },
-  ]);
+  ];
+  const metrics = createMetrics(gauges, proxy.metrics);
   let ready = false;
-  const origins = createOriginProxy({ settings: config.edge, log, clock });
   const rest = restDoor({
     limits: config.rest.limits,
     submit,
@@ -265,30 +274,14 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     rest,
     suppressionEndpoints({ suppressions, clock, log }),
     tokenEndpoints({ database, clock, log }),
-    customErrorEndpoints({ customErrors, log }),
+    ...edge.plugins,
     domainEndpoints({
       domainKeys: (domain) => keys.signing.get(domain) ?? [],
       facts: recordFacts(config),
       dns: systemDns(),
     }),
+    ...proxy.plugins,
   ];
-  let boundHttp: BoundHttp = config.http.listen;
-  const edge = createEdge({
-    zones: config.zones,
-    settings: config.edge,
-    apiHosts: config.http.apiHosts,
-    findError: findEdgeError,
-    negotiate,
-    defaultAnswer,
-    customAnswer: (zone, occurrence, request) => customErrors.choose(zone, occurrence, request),
-    referencePage: errorReferencePage,
-    referenceIndex: errorReferenceIndex,
-    origins,
-    docsBaseUrl: () => config.http.docsBaseUrl ?? `http://${formatHostPort(boundHttp)}`,
-    clock,
-    log,
-    onRequest: (count) => metrics.edgeRequest(count),
-  });
   const accountOfZone = new Map(config.zones.map(({ id, account }) => [id, account]));
   const http = createHttpApp({
     answers: restAnswers,
@@ -300,7 +293,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     metrics: () => metrics.render(),
     trustedProxies: config.edge.trustedProxies,
     plugins,
-    front: edge,
+    front: edge.front,
   });
   const listenHttp = async (): Promise<readonly Listening[]> => {
     const { listen, tlsListen } = config.http;
@@ -316,17 +309,26 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     outcomes.release();
     // All at once: an attempt that delivery began while sessions drain would be cut at the deadline, perhaps between the
     // end of its data and the reply, and sent again after the next start.
-    await Promise.all([door.drain(drainMs), http.close(drainMs), origins.close(drainMs), delivery.drain(deadline)]);
+    await Promise.all([
+      door.drain(drainMs),
+      http.close(drainMs),
+      edge.close(drainMs),
+      delivery.drain(deadline),
+      proxy.drain(drainMs),
+    ]);
     limits.close();
     await spool.close();
     database.close();
   };
   try {
+    // Before anything listens: a configuration that breaks a rule takes no mail first.
+    await proxy.seed();
     const bound = await listenHttp();
     await delivery.start();
-    const smtp = await door.listen();
+    listening.push(...(await door.listen()), ...bound);
+    await proxy.start();
     ready = true;
-    return { listening: [...smtp, ...bound], stop: () => stop(config.drainSeconds * 1000) };
+    return { listening, stop: () => stop(config.drainSeconds * 1000) };
   } catch (error) {
     // Delivery may have begun before the listener that failed: what is under way is not cut.
     await stop(config.drainSeconds * 1000);

@@ -3,6 +3,7 @@
 import { stringify } from 'yaml';
 import { formatHostPort } from '../config/addresses.ts';
 import { type Config, missingSecrets } from '../config.ts';
+import { errorPageFaults } from '../edge/error-page-file.ts';
 import { configOption, defineCommand, table } from './command.ts';
 import { defineGroup } from './command-table.ts';
 import { configFor } from './load-config.ts';
@@ -42,7 +43,8 @@ const check = defineCommand({
   arguments: { min: 0, max: 1 },
   details:
     'Reads FILE (or what --config, POSTERN_CONFIG or config/postern.yaml name) and prints "ok" with a summary, or\n' +
-    'every fault on standard error. Warnings name what is allowed but hardly meant, and secrets that are not there.',
+    'every fault on standard error. Warnings name what is allowed but hardly meant, secrets that are not there, and\n' +
+    'files of Error Pages that cannot be served.',
   options: configOption,
   examples: [
     'postern config check',
@@ -53,7 +55,8 @@ const check = defineCommand({
   run({ options, args }, io) {
     const config = configFor(io, args[0] ?? options.config);
     io.stdout.write(`ok ${config.file}\n${summary(config).join('\n')}\n`);
-    for (const warning of [...config.warnings, ...missingSecrets(config, io.env)])
+    const pages = errorPageFaults({ zones: config.zones, accounts: config.edgeAccounts });
+    for (const warning of [...config.warnings, ...missingSecrets(config, io.env), ...pages])
       io.stdout.write(`warning: ${warning}\n`);
     return Promise.resolve(0);
   },

@@ -14,7 +14,7 @@ import {
 } from './custom-error-store.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from './edge-error.ts';
 import { type CompiledPage, compilePage } from './error-page.ts';
-import { readErrorPage } from './error-page-file.ts';
+import { errorPageFaults, readErrorPage } from './error-page-file.ts';
 import { readStoredRules, writeStoredRules } from './stored-rules.ts';
 import type { CustomErrorRule, CustomErrorSettings, EdgeAccountSlice, EdgeZone } from './zone.ts';
 
@@ -75,38 +75,40 @@ function inEffect<T>({ file, stored }: Kept<T>): InEffect<T | undefined> {
 
 const keyOf = ({ level, id }: CustomErrorOwner): string => `${level}/${id}`;
 
-interface Named extends CustomErrorOwner {
-  /** How errors name it. */
-  readonly name: string;
-  readonly settings: CustomErrorSettings | undefined;
+interface Configured extends CustomErrorOwner {
+  readonly customErrors: CustomErrorSettings | undefined;
 }
 
-function namedOwners({ zones, accounts }: CustomErrorsParts): Named[] {
+function owners({ zones, accounts }: CustomErrorsParts): Configured[] {
   return [
-    ...zones.map(({ id, name, customErrors }): Named => ({ level: 'zone', id, name, settings: customErrors })),
-    ...accounts.map(({ id, customErrors }): Named => ({ level: 'account', id, name: id, settings: customErrors })),
+    ...zones.map(({ id, customErrors }): Configured => ({ level: 'zone', id, customErrors })),
+    ...accounts.map(({ id, customErrors }): Configured => ({ level: 'account', id, customErrors })),
   ];
 }
 
-/** The layers of the configuration, page files read. */
-function fileLayers(parts: CustomErrorsParts, onFault: (owner: Named, text: string) => void): Map<string, Layer> {
-  const faults: string[] = [];
-  const layers = namedOwners(parts).map((owner): [string, Layer] => {
-    const { rules, errorPage } = owner.settings ?? {};
-    const page = errorPage?.file === undefined ? { html: errorPage?.html } : readErrorPage(errorPage.file);
-    if ('problem' in page) faults.push(`${owner.level} ${owner.name}: customErrors.errorPage.file: ${page.problem}`);
-    const html = 'problem' in page ? undefined : page.html;
-    const compiled = rules && compileRules(rules, (text) => onFault(owner, text));
-    return [
-      keyOf(owner),
-      {
-        rules: { file: compiled, stored: undefined },
-        page: { file: html === undefined ? undefined : compilePage(html), stored: undefined },
-      },
-    ];
-  });
+/** The page of the configuration; its file was judged before. */
+function configuredPage({ errorPage }: CustomErrorSettings = {}): CompiledPage | undefined {
+  if (errorPage?.file === undefined) return errorPage?.html === undefined ? undefined : compilePage(errorPage.html);
+  const page = readErrorPage(errorPage.file);
+  if ('problem' in page) throw new ConfigurationError(page.problem);
+  return compilePage(page.html);
+}
+
+/** The layers of the configuration, pages read. */
+function fileLayers(parts: CustomErrorsParts): Map<string, Layer> {
+  const faults = errorPageFaults(parts);
   if (faults.length > 0) throw new ConfigurationError(faults.join('\n'));
-  return new Map(layers);
+  return new Map(
+    owners(parts).map((owner): [string, Layer] => {
+      const { level, id, customErrors } = owner;
+      const onFault = (text: string): void => parts.log.error({ [level]: id, text }, 'rule left out');
+      const rules = customErrors?.rules && compileRules(customErrors.rules, onFault);
+      return [
+        keyOf(owner),
+        { rules: { file: rules, stored: undefined }, page: { file: configuredPage(customErrors), stored: undefined } },
+      ];
+    }),
+  );
 }
 
 /**
@@ -115,7 +117,7 @@ function fileLayers(parts: CustomErrorsParts, onFault: (owner: Named, text: stri
  */
 export function createCustomErrors(parts: CustomErrorsParts): CustomErrors {
   const { database, zones, accounts, clock, log } = parts;
-  const layers = fileLayers(parts, ({ level, name }, text) => log.error({ [level]: name, text }, 'rule left out'));
+  const layers = fileLayers(parts);
   const store = createCustomErrorStore(database, clock);
   const plans = new Map(accounts.map(({ id, plan }) => [id, plan]));
   const accountOfZone = new Map(zones.map(({ id, account }) => [id, account]));

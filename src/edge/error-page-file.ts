@@ -4,6 +4,7 @@ import { isUtf8 } from 'node:buffer';
 import { readFileSync, statSync } from 'node:fs';
 import { errorCode, errorMessage } from '../base/errors.ts';
 import { maxPageBytes, pageFault } from './error-page.ts';
+import type { EdgeAccountSlice, EdgeZone } from './zone.ts';
 
 /**
  * Reads a page. Its size is looked at before it is read, and nothing but a file is.
@@ -26,4 +27,23 @@ export function readErrorPage(file: string): { readonly html: string } | { reado
     const reason = errorCode(cause) === 'ENOENT' ? 'there is no such file' : errorMessage(cause);
     return { problem: `cannot read "${file}": ${reason}` };
   }
+}
+
+/** Zones and accounts with their custom errors. */
+export interface ErrorPageOwners {
+  readonly zones: readonly Pick<EdgeZone, 'name' | 'customErrors'>[];
+  readonly accounts: readonly Pick<EdgeAccountSlice, 'id' | 'customErrors'>[];
+}
+
+/** What is wrong with the pages' files that a configuration names, one line each; every file is read. */
+export function errorPageFaults({ zones, accounts }: ErrorPageOwners): string[] {
+  const owners = [
+    ...zones.map(({ name, customErrors }) => ({ path: `zone ${name}`, file: customErrors?.errorPage?.file })),
+    ...accounts.map(({ id, customErrors }) => ({ path: `account ${id}`, file: customErrors?.errorPage?.file })),
+  ];
+  return owners.flatMap(({ path, file }) => {
+    if (file === undefined) return [];
+    const page = readErrorPage(file);
+    return 'problem' in page ? [`${path}: customErrors.errorPage.file: ${page.problem}`] : [];
+  });
 }

@@ -40,6 +40,10 @@ the error is \`retryable\`, and \`retry_after\` equals the Retry-After header; t
 place of the one of 1015. A code marked with * stands in no table of the interface's specification: its class is Postern's
 choice. Every error has a page of its own at \`/errors/{code}\`, where \`type\` points; \`/errors\` lists them.
 
+What a person sees of 522, in [light](screenshots/error-522-desktop-light.png) and in
+[dark](screenshots/error-522-desktop-dark.png), and on a phone in [light](screenshots/error-522-phone-light.png) and in
+[dark](screenshots/error-522-phone-dark.png).
+
 ${Object.entries(categoryTitles)
   .map(([category, title]) => table(category, title))
   .join('\n\n')}

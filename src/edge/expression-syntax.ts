@@ -29,8 +29,11 @@ export const maxExpressionDepth = 32;
 const fields: readonly string[] = [...integerFields, ...stringFields];
 const keywords: readonly string[] = ['and', 'or', 'not', ...operators];
 
-function shown(token: Token): string {
-  return token.kind === 'end' ? 'the end' : quoted(token.text);
+/** A token as it is written, so that 5 and "5" are told apart; marks in quotation marks. */
+function shown({ kind, text }: Token): string {
+  if (kind === 'end') return 'the end';
+  if (kind === 'mark') return quoted(text);
+  return (text.length > 40 ? `${text.slice(0, 40)}...` : text).toWellFormed();
 }
 
 /** The names there are, or the one that was most likely meant. */

@@ -20,8 +20,39 @@ export interface GaugeSource {
   readonly read: () => number | Promise<number>;
 }
 
+/** Numbers of one name, told apart by a label, read when /metrics is asked for. */
+export interface MetricFamily {
+  readonly kind: 'gauge' | 'counter';
+  readonly name: string;
+  readonly help: string;
+  readonly label: string;
+  /** Values of the label with their numbers; a value that is no longer there is no longer shown. */
+  readonly read: () => Iterable<readonly [string, number]>;
+}
+
+function addFamily({ kind, name, help, label, read }: MetricFamily, registers: Registry[]): void {
+  const shared = { name, help, labelNames: [label], registers };
+  if (kind === 'gauge') {
+    const gauge: Gauge = new Gauge({
+      ...shared,
+      collect: () => {
+        gauge.reset();
+        for (const [value, number] of read()) gauge.set({ [label]: value }, number);
+      },
+    });
+    return;
+  }
+  const counter: Counter = new Counter({
+    ...shared,
+    collect: () => {
+      counter.reset();
+      for (const [value, number] of read()) counter.inc({ [label]: value }, number);
+    },
+  });
+}
+
 /** Makes the registry; the names begin with `postern_`. */
-export function createMetrics(gauges: readonly GaugeSource[]): Metrics {
+export function createMetrics(gauges: readonly GaugeSource[], families: readonly MetricFamily[] = []): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
@@ -67,6 +98,7 @@ export function createMetrics(gauges: readonly GaugeSource[]): Metrics {
   for (const { name, help, read } of gauges) {
     const gauge: Gauge = new Gauge({ name, help, registers, collect: async () => gauge.set(await read()) });
   }
+  for (const family of families) addFamily(family, registers);
   return {
     accepted: (count) => {
       accepted.inc();

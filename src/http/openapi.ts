@@ -143,6 +143,9 @@ function failures(route: DocumentedRoute, answers: Readonly<Record<string, Answe
       byStatus.set(status, [...(byStatus.get(status) ?? []), `${token} (${answer.number})`]);
     }
   }
+  for (const { number, status } of route.schema.codes ?? []) {
+    byStatus.set(status, [...(byStatus.get(status) ?? []), String(number)]);
+  }
   const content = { 'application/json': { schema: { $ref: '#/components/schemas/Failure' } } };
   const entries = [...byStatus].sort(([one], [other]) => one - other);
   return Object.fromEntries(
@@ -159,6 +162,11 @@ function failures(route: DocumentedRoute, answers: Readonly<Record<string, Answe
   );
 }
 
+function bodyContent(schema: FastifySchema, components: Components): Json {
+  const body = components.refer(schema.body);
+  return Object.fromEntries((schema.bodyTypes ?? ['application/json']).map((type) => [type, { schema: body }]));
+}
+
 function operationOf(route: DocumentedRoute, components: Components, answers: Readonly<Record<string, Answer>>): Json {
   const { schema, scope } = route;
   const response: unknown = isRecord(schema.response) ? schema.response[200] : undefined;
@@ -173,9 +181,7 @@ function operationOf(route: DocumentedRoute, components: Components, answers: Re
       ...parametersOf(schema.querystring, 'query', components),
       ...parametersOf(schema.headers, 'header', components),
     ],
-    ...(schema.body
-      ? { requestBody: { required: true, content: { 'application/json': { schema: components.refer(schema.body) } } } }
-      : {}),
+    ...(schema.body ? { requestBody: { required: true, content: bodyContent(schema, components) } } : {}),
     responses: {
       200: {
         description: 'Done.',

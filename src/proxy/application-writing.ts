@@ -3,6 +3,7 @@
 
 import type { PortRange, StoredApplication, Transport } from './application.ts';
 import { canonicalIp, comparableHostname, ipv4Number, ipv4Range, ipv4Text, wildcardIp } from './edge-address.ts';
+import { within } from './port-ranges.ts';
 import type { Statements } from './sqlite-statements.ts';
 import type { ApplicationWrite, StoreConflict } from './store.ts';
 
@@ -20,19 +21,6 @@ function stoppedBy(run: () => unknown): { readonly kind: string; readonly text: 
     if (kind === undefined) throw error;
     return { kind, text: error.message };
   }
-}
-
-/** Ranges cut to those within another, ascending, those that touch joined. */
-function within(ranges: readonly PortRange[], ports: PortRange): PortRange[] {
-  const joined: { first: number; last: number }[] = [];
-  for (const range of ranges.toSorted((one, other) => one.first - other.first)) {
-    const first = Math.max(range.first, ports.first);
-    const last = Math.min(range.last, ports.last);
-    const before = joined.at(-1);
-    if (before && first <= before.last + 1) before.last = Math.max(before.last, last);
-    else joined.push({ first, last });
-  }
-  return joined;
 }
 
 function conflict(kind: 'protocol' | 'hostname' | 'quota' | 'pool'): StoreConflict {
@@ -157,7 +145,7 @@ export function takenOn(
     readonly ports: PortRange;
     readonly except: string;
   },
-): PortRange[] {
+): readonly PortRange[] {
   const { transport, ports, except } = where;
   const rows = where.addresses.flatMap((address) => {
     const own = sql.overlaps.all(address, transport, ports.last, ports.first, except);
@@ -166,8 +154,8 @@ export function takenOn(
     return [...own, ...ofIpv6.filter((row) => address === wildcardIp || row['address'] === wildcardIp)];
   });
   return within(
-    rows.map((row) => ({ first: Number(row['first_port']), last: Number(row['last_port']) })),
     ports,
+    rows.map((row) => ({ first: Number(row['first_port']), last: Number(row['last_port']) })),
   );
 }
 

@@ -1,5 +1,7 @@
 // A proxy application as the API shows it and the store keeps it (D80, D81), and what the data plane runs of it (D84).
 
+import type { Origins } from './origin.ts';
+
 /** How octets travel. */
 export type Transport = 'tcp' | 'udp';
 
@@ -131,6 +133,8 @@ export interface ConnectionEvent {
   readonly reason?: string;
   readonly bytesFromClient?: number;
   readonly bytesFromOrigin?: number;
+  /** Milliseconds from its beginning to its end. */
+  readonly durationMs?: number;
 }
 
 /** The listeners and connections of all applications. */
@@ -142,8 +146,14 @@ export interface DataPlane {
   reconcile(): Promise<void>;
   /** `pending` for an application that it has not seen. */
   status(application: string): ApplicationStatus;
-  /** Counters and the latest events, the newest first; undefined for an application that it has not seen. */
-  traffic(application: string): { readonly counters: Traffic; readonly events: readonly ConnectionEvent[] } | undefined;
+  /** Counters, the latest events, the newest first, and its origins; undefined for an application that it has not seen. */
+  traffic(application: string):
+    | {
+        readonly counters: Traffic;
+        readonly events: readonly ConnectionEvent[];
+        readonly origins?: ReturnType<Origins['health']>;
+      }
+    | undefined;
   /** All counters, for the metrics. */
   totals(): ReadonlyMap<string, Traffic>;
   /** Stops listening, lets connections finish, and cuts what is left after so many milliseconds. */

@@ -1,13 +1,14 @@
 // Addresses that applications listen on: one spelling for each, and the IPv4 addresses of a pool as numbers (D86, D87).
 
 import ipaddr from 'ipaddr.js';
+import { canonicalAddress } from './ip-address.ts';
 
 /** What an application with `connectivity: ipv6` listens on: every IPv6 address. */
 export const wildcardIp = '::';
 
 /** An IP address in the one spelling it has in the store (RFC 5952; IPv4-mapped as IPv4); other text in lower case. */
 export function canonicalIp(text: string): string {
-  return ipaddr.isValid(text) ? ipaddr.process(text).toString() : text.toLowerCase();
+  return canonicalAddress(text) ?? text.toLowerCase();
 }
 
 /** The number of an IPv4 address; undefined for any other text. */

@@ -31,6 +31,12 @@ export interface DataPlaneLimits {
 /** The counters of one application; every listener of it adds to the same. */
 export type MutableTraffic = { -readonly [Key in keyof Traffic]: Traffic[Key] };
 
+/** A connection or session that can be ended from outside. */
+export interface OpenConnection {
+  /** Ends it at once; the reason is for its last event. */
+  readonly cut: (reason: string) => void;
+}
+
 /** One application at run time: what its listeners share. */
 export interface RunningApplication {
   /** The plan now; a listener reads it anew for each new connection, so that a change needs no new listener. */
@@ -41,6 +47,11 @@ export interface RunningApplication {
   readonly note: (event: ConnectionEvent) => void;
   /** Open connections or sessions of each client address. */
   readonly openByClient: Map<string, number>;
+  /**
+   * What was opened under this plan and is still open; a listener adds and removes. When a changed plan takes over it
+   * is given an empty set, and what is left in the old one is cut after the drain time (D84).
+   */
+  readonly connections: Set<OpenConnection>;
 }
 
 /** What every listener is given. */

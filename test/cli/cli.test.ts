@@ -231,6 +231,18 @@ describe('config', { timeout }, () => {
     expect(relay.stdout).not.toContain('hunter2');
   });
 
+  test('check tells Error Pages that cannot be served', async () => {
+    const folder = scratchFolder();
+    const page = { errorPage: { file: 'pages/none.html' } };
+    const zones = [{ name: 'a.example', id: '11'.repeat(16), account: 'dev', customErrors: page }];
+    writeFileSync(join(folder, 'postern.yaml'), JSON.stringify({ zones }));
+    const { exitCode, stdout } = await runCli(['config', 'check', 'postern.yaml'], { cwd: folder });
+    expect(exitCode).toBe(0);
+    expect(stdout).toContain(
+      `warning: zone a.example: customErrors.errorPage.file: cannot read "${folder}/pages/none.html": there is no such file\n`,
+    );
+  });
+
   test('a missing file is 78', async () => {
     const result = await runCli(['config', 'check'], { cwd: scratchFolder() });
     expect(result).toMatchObject({ exitCode: 78, stdout: '' });

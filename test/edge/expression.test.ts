@@ -1,6 +1,8 @@
 // The expressions of Custom Error Rules (D65): what they match, what is said of bad ones, and properties against a plain
 // reference.
 
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { EdgeCategory } from '../../src/edge/edge-error.ts';
@@ -118,14 +120,14 @@ describe('what is said of a bad one', () => {
     ['toString eq "a"', 0, `unknown field "toString"; there are ${fields}`],
     ['error_code', 10, 'got the end behind error_code, want eq, ne, in, lt, gt'],
     ['error_code eq', 13, 'error_code is compared with a whole number without quotation marks, got the end'],
-    ['error_code eq "522"', 14, 'error_code is compared with a whole number without quotation marks, got "\\"522\\""'],
-    ['error_code eq five', 14, 'error_code is compared with a whole number without quotation marks, got "five"'],
+    ['error_code eq "522"', 14, 'error_code is compared with a whole number without quotation marks, got "522"'],
+    ['error_code eq five', 14, 'error_code is compared with a whole number without quotation marks, got five'],
     ['error_code equals 5', 11, 'unknown operator "equals"; there are eq, ne, in, lt, gt'],
     ['path contain "a"', 5, 'unknown operator "contain"; did you mean contains?'],
     ['path starts-with "a"', 11, '"-" has no meaning here; numbers are not negative, and words are joined by _'],
     ['path lt "a"', 5, 'lt does not compare path, want eq, ne, in, contains, starts_with'],
     ['status contains 5', 7, 'contains does not compare status, want eq, ne, in, lt, gt'],
-    ['path eq 5', 8, 'path is compared with a string in double quotation marks, got "5"'],
+    ['path eq 5', 8, 'path is compared with a string in double quotation marks, got 5'],
     ['path eq /a', 8, '"/" has no meaning here'],
     ["path eq '/a'", 8, '"\'" has no meaning here; strings stand in double quotation marks'],
     ['path matches "a"', 5, 'unknown operator "matches"; there are eq, ne, in, contains, starts_with'],
@@ -137,11 +139,11 @@ describe('what is said of a bad one', () => {
     ['status eq 5xx', 10, '"5xx" is no whole number; a string stands in double quotation marks'],
     ['status eq 1234567890', 10, 'a number has at most 9 digits'],
     ['status eq {500}', 10, 'eq takes one value; for a set write in'],
-    ['status in 500', 10, 'got "500", want a set behind in, such as {522 1015} or {"a" "b"}'],
+    ['status in 500', 10, 'got 500, want a set behind in, such as {522 1015} or {"a" "b"}'],
     ['status in {}', 10, 'this set is empty, want at least one member'],
     ['status in {500, 502}', 14, '"," has no meaning here; members of a set are separated by blanks'],
-    ['status in {500 "502"}', 15, 'status is compared with a whole number without quotation marks, got "\\"502\\""'],
-    ['path in {"/a" 5}', 14, 'path is compared with a string in double quotation marks, got "5"'],
+    ['status in {500 "502"}', 15, 'status is compared with a whole number without quotation marks, got "502"'],
+    ['path in {"/a" 5}', 14, 'path is compared with a string in double quotation marks, got 5'],
     ['status in {500', 10, 'this set has no closing "}"'],
     ['error_category eq "orign"', 18, '"orign" is no category; did you mean origin?'],
     [
@@ -149,23 +151,23 @@ describe('what is said of a bad one', () => {
       28,
       '"nothing" is no category; there are origin, platform, ssl, access_denied, rate_limit, dns, config, tls, legal, worker, rewrite, snippet, unsupported',
     ],
-    ['header eq "a"', 7, 'got "eq", want "[" and a name, as in header["accept"]'],
-    ['header["a" eq "b"', 11, 'got "eq", want "]" behind the name of the header'],
-    ['header[accept] eq "b"', 7, 'got "accept", want the name of a header in double quotation marks'],
-    ['header[""] eq "b"', 7, 'got "\\"\\"", want the name of a header in double quotation marks'],
-    ['header["a b"] eq "b"', 7, 'got "\\"a b\\"", want the name of a header in double quotation marks'],
+    ['header eq "a"', 7, 'got eq, want "[" and a name, as in header["accept"]'],
+    ['header["a" eq "b"', 11, 'got eq, want "]" behind the name of the header'],
+    ['header[accept] eq "b"', 7, 'got accept, want the name of a header in double quotation marks'],
+    ['header[""] eq "b"', 7, 'got "", want the name of a header in double quotation marks'],
+    ['header["a b"] eq "b"', 7, 'got "a b", want the name of a header in double quotation marks'],
     ['path eq "a', 8, 'this string has no closing quotation mark'],
     ['path eq "a\\', 10, 'a backslash in a string stands before " or another backslash'],
     ['path eq "a\\n"', 10, 'a backslash in a string stands before " or another backslash'],
     ['path eq "a\n"', 10, 'a string has no line ends and no other control characters'],
     ['(status eq 5', 12, 'got the end, want ")" for the "(" at character 1'],
     ['status eq 5)', 11, 'got ")", want and, or, or the end'],
-    ['status eq 5 status eq 6', 12, 'got "status", want and, or, or the end'],
+    ['status eq 5 status eq 6', 12, 'got status, want and, or, or the end'],
     ['status eq 5 and', 15, `got the end, want a field: ${fields}`],
-    ['and status eq 5', 0, `got "and", want a field: ${fields}`],
+    ['and status eq 5', 0, `got and, want a field: ${fields}`],
     ['not', 3, `got the end, want a field: ${fields}`],
     ['()', 1, `got ")", want a field: ${fields}`],
-    ['522 eq error_code', 0, `got "522", want a field: ${fields}`],
+    ['522 eq error_code', 0, `got 522, want a field: ${fields}`],
     ['AND', 0, `unknown field "AND"; there are ${fields}`],
     ['status EQ 5', 7, 'unknown operator "EQ"; did you mean eq?'],
     ['status eq 5 # why', 12, '"#" has no meaning here'],
@@ -173,6 +175,16 @@ describe('what is said of a bad one', () => {
   ])('%j', (text, offset, message) => {
     expect(parseExpression(text)).toEqual({ ok: false, message, offset });
   });
+});
+
+test('the expressions of the guide can be read', () => {
+  const guide = readFileSync(join(import.meta.dirname, '../../docs/edge-custom-errors.md'), 'utf8');
+  const [, examples = ''] = /\n```\n([^`]*)\n```\n/.exec(guide) ?? [];
+  const inFile = [...guide.matchAll(/expression: '([^']*)'/g)].map(([, text = '']) => text);
+  const expressions = [...examples.split('\n'), ...inFile];
+  expect(expressions).toHaveLength(5);
+  for (const text of expressions)
+    expect([text, parseExpression(text)]).toEqual([text, expect.objectContaining({ ok: true })]);
 });
 
 describe('bounds', () => {

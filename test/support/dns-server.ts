@@ -1,15 +1,21 @@
-// A small DNS server on loopback UDP for tests (RFC 1035): answers TXT and MX from a table that a test may change.
+// A small DNS server on loopback UDP for tests (RFC 1035): answers TXT, MX, A, AAAA and SRV from a table that
+// a test may change.
 
 import { createSocket } from 'node:dgram';
+import ipaddr from 'ipaddr.js';
 import { onTestFinished } from 'vitest';
 import type { DnsSettings } from '../../src/admin/check-records.ts';
 import { systemDns } from '../../src/admin/check-records.ts';
 
-/** What a name has: TXT records (long ones are cut into strings), MX records, or a way to fail. */
+/** What a name has: TXT records (long ones are cut into strings), other records, or a way to fail. */
 export interface DnsName {
   readonly txt?: readonly string[];
   /** `10 mx.example.com` */
   readonly mx?: readonly string[];
+  readonly a?: readonly string[];
+  readonly aaaa?: readonly string[];
+  /** `priority weight port target`; a target of `.` is the root. */
+  readonly srv?: readonly string[];
   /** The name stands for another, whose records are answered along. */
   readonly cname?: string;
   readonly fails?: 'SERVFAIL' | 'REFUSED' | 'silence';
@@ -29,7 +35,8 @@ export interface DnsServer {
   settings(withinMs?: number): DnsSettings;
 }
 
-const types = { TXT: 16, MX: 15, CNAME: 5 } as const;
+const types = { A: 1, CNAME: 5, MX: 15, TXT: 16, AAAA: 28, SRV: 33 } as const;
+const typeNames = new Map(Object.entries(types).map(([name, type]) => [type as number, name]));
 const codes = { SERVFAIL: 2, NXDOMAIN: 3, REFUSED: 5 } as const;
 
 function nameOctets(name: string): Buffer {
@@ -76,13 +83,28 @@ function mxData(text: string): Buffer {
   return Buffer.concat([number, nameOctets(host)]);
 }
 
+function srvData(text: string): Buffer {
+  const [priority, weight, port, target = ''] = text.split(' ');
+  const numbers = Buffer.alloc(6);
+  for (const [index, word] of [priority, weight, port].entries()) numbers.writeUInt16BE(Number(word), index * 2);
+  return Buffer.concat([numbers, nameOctets(target === '.' ? '' : target)]);
+}
+
+function addressData(text: string): Buffer {
+  return Buffer.from(ipaddr.parse(text).toByteArray());
+}
+
 function recordsFor(names: ReadonlyMap<string, DnsName>, name: string, type: number): Buffer[] {
   const found = names.get(name);
   if (found?.cname !== undefined) {
     return [record(name, types.CNAME, nameOctets(found.cname)), ...recordsFor(names, found.cname, type)];
   }
-  if (type === types.TXT) return (found?.txt ?? []).map((text) => record(name, type, txtData(text)));
-  return type === types.MX ? (found?.mx ?? []).map((text) => record(name, type, mxData(text))) : [];
+  const all = (texts: readonly string[] | undefined, data: (text: string) => Buffer): Buffer[] =>
+    (texts ?? []).map((text) => record(name, type, data(text)));
+  if (type === types.TXT) return all(found?.txt, txtData);
+  if (type === types.MX) return all(found?.mx, mxData);
+  if (type === types.SRV) return all(found?.srv, srvData);
+  return type === types.A ? all(found?.a, addressData) : type === types.AAAA ? all(found?.aaaa, addressData) : [];
 }
 
 function answer(query: Buffer, names: ReadonlyMap<string, DnsName>): Buffer | undefined {
@@ -108,7 +130,7 @@ export async function startDnsServer(names: Readonly<Record<string, DnsName>> = 
   const socket = createSocket('udp4');
   socket.on('message', (query, from) => {
     const { name, type } = readQuestion(query);
-    asked.push(`${type === types.TXT ? 'TXT' : type === types.MX ? 'MX' : type} ${name}`);
+    asked.push(`${typeNames.get(type) ?? type} ${name}`);
     void gate.then(() => {
       const octets = answer(query, table);
       if (octets) socket.send(octets, from.port, from.address);

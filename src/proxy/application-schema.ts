@@ -1,0 +1,196 @@
+// The proxy application as the OpenAPI document shows it (D80, D81). Requests are not judged by these schemas: the rules
+// own every fault of a body (D82).
+
+import { Type } from 'typebox';
+
+const { Optional } = Type;
+
+const edgeIps = Type.Union(
+  [
+    Type.Array(Type.String()),
+    Type.Object({ type: Type.Literal('static'), ips: Type.Array(Type.String()) }),
+    Type.Object({
+      type: Type.Literal('dynamic'),
+      connectivity: Optional(Type.Enum(['all', 'ipv4', 'ipv6'])),
+    }),
+  ],
+  { description: 'IP addresses of the account’s prefixes; absent, empty or `dynamic`: the platform chooses' },
+);
+
+const dns = Type.Object({
+  type: Type.Enum(['CNAME', 'ADDRESS'], { description: 'CNAME with dynamic edge IPs, ADDRESS with static ones' }),
+  name: Type.String({ description: 'A name in the zone', example: 'ssh.example.com' }),
+});
+
+const common = {
+  protocol: Type.String({
+    description: '`tcp/PORT`, `udp/PORT`, a range such as `tcp/1000-2000`, or `ftp`',
+    example: 'tcp/22',
+  }),
+  dns,
+  origin_direct: Optional(
+    Type.Array(Type.String(), {
+      description: '`tcp://IP:PORT` or `udp://IP:PORT`, IPv6 in brackets; this or `origin_dns`',
+      example: ['tcp://192.0.2.1:22'],
+    }),
+  ),
+};
+
+const enterprise = {
+  origin_dns: Optional(
+    Type.Object({
+      name: Type.String({ example: 'origin.example.com' }),
+      type: Optional(Type.Enum(['', 'A', 'AAAA', 'SRV'])),
+      ttl: Optional(Type.Integer({ minimum: 600, maximum: 86_400, description: 'Seconds; 1200 where absent' })),
+    }),
+  ),
+  origin_port: Optional(
+    Type.Union([Type.Integer({ minimum: 1, maximum: 65_535 }), Type.String()], {
+      description: 'A port, or a range as long as the protocol’s; required unless `origin_dns.type` is SRV',
+    }),
+  ),
+  edge_ips: Optional(edgeIps),
+  smart_routing: Optional(Type.Boolean()),
+  virtual_network_id: Optional(
+    Type.String({ format: 'uuid', description: 'With one single origin in `origin_direct`' }),
+  ),
+  ip_firewall: Optional(Type.Boolean({ description: 'The zone’s block and allow lists apply' })),
+  proxy_protocol: Optional(Type.Enum(['off', 'v1', 'v2', 'simple'])),
+  tls: Optional(Type.Enum(['off', 'flexible', 'full', 'strict'])),
+  traffic_type: Optional(Type.Enum(['direct', 'http', 'https', 'ftp'])),
+};
+
+const time = Type.String({ format: 'date-time', example: '2026-11-21T12:35:51.931Z' });
+
+/** Body of POST and PUT. */
+export const newApplication = Type.Object(
+  { ...common, ...enterprise },
+  {
+    title: 'NewProxyApplication',
+    description:
+      'Accounts on pay-as-you-go send `protocol`, `dns` and `origin_direct` alone; elsewhere fields that are not listed here are ignored.',
+  },
+);
+
+/** Body of PATCH. */
+export const applicationPatch = Type.Partial(newApplication, {
+  title: 'ProxyApplicationPatch',
+  description:
+    'A JSON merge patch (RFC 7396): arrays are replaced, null removes. One form of origin replaces the other one.',
+});
+
+/** What answers show. */
+export const shownApplication = Type.Object(
+  {
+    id: Type.String({ pattern: '^[0-9a-f]{32}$' }),
+    ...common,
+    ...enterprise,
+    created_on: time,
+    modified_on: time,
+    status: Type.Object({
+      state: Type.Enum(['active', 'pending', 'failed']),
+      reason: Type.String({ description: 'Why, for a person; empty where active' }),
+    }),
+  },
+  { title: 'ProxyApplication' },
+);
+
+const count = Type.Integer({ minimum: 0 });
+
+/** What an application has carried. */
+export const shownTraffic = Type.Object(
+  {
+    counters: Type.Object(
+      {
+        open: count,
+        connections: count,
+        refused: count,
+        failed: count,
+        bytes_from_clients: count,
+        bytes_from_origins: count,
+      },
+      { description: 'Since the process began; `open` is now' },
+    ),
+    origins: Type.Array(
+      Type.Object({
+        address: Type.String(),
+        port: Type.Integer(),
+        name: Optional(Type.String({ description: 'The name it was found under' })),
+        healthy: Type.Boolean(),
+        failures: count,
+      }),
+    ),
+    events: Type.Array(
+      Type.Object({
+        at: time,
+        kind: Type.Enum(['connect', 'disconnect', 'refused', 'error']),
+        connection: Type.String({ pattern: '^[0-9a-f]{16}$' }),
+        client: Type.String({ example: '192.0.2.7:50123' }),
+        port: Type.Integer({ description: 'The edge port, as the application names it' }),
+        origin: Optional(Type.String()),
+        reason: Optional(Type.String()),
+        bytes_from_client: Optional(count),
+        bytes_from_origin: Optional(count),
+        duration_ms: Optional(count),
+      }),
+      { description: 'The latest, the newest first' },
+    ),
+  },
+  { title: 'ProxyTraffic' },
+);
+
+/** One entry of the protocols that a zone may use. */
+export const shownProtocol = Type.Object(
+  {
+    name: Type.String({ example: 'tcp/22' }),
+    transport: Type.Enum(['tcp', 'udp']),
+    ports: Type.String({ description: 'A port or a range', example: '22' }),
+    description: Type.String(),
+  },
+  { title: 'ProxyProtocol' },
+);
+
+/** The zone of the path. */
+export const zonePath = Type.Object({ zone_id: Type.String({ description: 'Id of the zone' }) });
+
+/** An application of the path. */
+export const applicationPath = Type.Object({
+  ...zonePath.properties,
+  app_id: Type.String({ description: 'Id of the application' }),
+});
+
+/** A page of a list. */
+export const pageQuery = {
+  page: Optional(
+    Type.String({
+      pattern: '^[1-9][0-9]{0,8}$',
+      want: 'a whole number from 1 on',
+      description: 'From 1, which it is where absent',
+    }),
+  ),
+  per_page: Optional(
+    Type.String({
+      pattern: '^(?:[1-9][0-9]?|100)$',
+      want: 'a whole number, 1 to 100',
+      description: 'Entries of a page, 1 to 100; 20 where absent',
+    }),
+  ),
+};
+
+/** Parameters of the list of applications. */
+export const listQuery = Type.Object(
+  {
+    ...pageQuery,
+    order: Optional(
+      Type.Enum(['protocol', 'dns', 'created_on', 'modified_on'], {
+        want: 'one of protocol, dns, created_on, modified_on',
+        description: '`dns` where absent',
+      }),
+    ),
+    direction: Optional(Type.Enum(['asc', 'desc'], { want: 'asc or desc', description: '`asc` where absent' })),
+  },
+  { additionalProperties: false },
+);
+
+/** The answer to a DELETE. */
+export const removedApplication = Type.Object({ id: Type.String() });

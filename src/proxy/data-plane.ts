@@ -1,0 +1,316 @@
+// The data plane of proxy applications: a reconciler that keeps the listeners equal to the stored plans (D84).
+
+import { readFileSync } from 'node:fs';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from '../base/clock.ts';
+import { errorMessage } from '../base/errors.ts';
+import type { Logger } from '../base/log.ts';
+import { addressTest } from './address-lists.ts';
+import type { ApplicationStatus, DataPlane, ForwardingPlan } from './application.ts';
+import { type BindFailure, bindFailure, explainFailures, hopelessCodes } from './bind-failures.ts';
+import { type CertificatePair, createCertificates } from './certificates.ts';
+import { listenerKey, planListeners, type WantedListener } from './listen-plan.ts';
+import type { DataPlaneLimits, ListenerParts, OpenListener, PortListener, RunningApplication } from './listener.ts';
+import type { Origins } from './origin.ts';
+import { type ApplicationState, createApplicationState } from './running-applications.ts';
+import { normalAddress } from './socket-address.ts';
+import { openTcpListener } from './tcp-listener.ts';
+
+/** What the data plane is made from. */
+export interface DataPlaneParts {
+  /** The plans of all stored applications, the oldest first: where sockets run short, the first are served. */
+  readonly plans: () => Promise<readonly ForwardingPlan[]>;
+  /** Added to every edge port; 0-65535. */
+  readonly portOffset: number;
+  /** CIDRs that no connection may go to. */
+  readonly originDeny: readonly string[];
+  /** The certificate in certs/tls/<name>, undefined where there is none. Asked whenever plans are applied. */
+  readonly certificate: (name: string) => CertificatePair | undefined;
+  readonly openUdp: OpenListener;
+  readonly createOrigins: (plan: ForwardingPlan) => Origins;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly limits?: Partial<DataPlaneLimits>;
+  /** TCP ports that the gateway itself listens on, asked whenever plans are applied. Absent: none. */
+  readonly ownPorts?: () => readonly number[];
+  /** How long open connections go on after an update or removal, milliseconds. Absent: 30,000. */
+  readonly drainMs?: number;
+  /** After how many milliseconds what failed is tried again: first, then doubled up to the longest. Absent: 1,000, 30,000. */
+  readonly retry?: { readonly firstMs: number; readonly longestMs: number };
+  /** Listening sockets in all. Absent: half of the files that the process may open, at most 16,384. */
+  readonly maxListeners?: number;
+}
+
+/** The limits where nothing else is given. */
+export const defaultDataPlaneLimits: DataPlaneLimits = {
+  connectTimeoutMs: 10_000,
+  tcpIdleMs: 3_600_000,
+  udpIdleMs: 60_000,
+  openPerApplication: 10_000,
+  openPerClient: 1000,
+};
+
+const defaultDrainMs = 30_000;
+const defaultRetry = { firstMs: 1000, longestMs: 30_000 };
+const mostListeners = 16_384;
+/** How long a listener may take to close after all of its connections were cut. */
+const cutGraceMs = 1000;
+/** Ports bound in one go; the event loop is let on after each. */
+const bindBatch = 64;
+
+/** Half of what the process may open, so that connections find descriptors too. */
+function listenersAllowed(): number {
+  try {
+    const line = readFileSync('/proc/self/limits', 'utf8').match(/^Max open files\s+(\d+)/m);
+    return line ? Math.min(mostListeners, Math.floor(Number(line[1]) / 2)) : mostListeners;
+  } catch {
+    // No Linux: nobody tells the limit cheaply, and a bind that fails with EMFILE says so in the status.
+    return mostListeners / 4;
+  }
+}
+
+/** A listener that is up, and for whom. */
+interface OpenSocket {
+  readonly application: string;
+  readonly listener: PortListener;
+}
+
+/** Makes the data plane; it listens nowhere before the first reconcile(). */
+export function createDataPlane(parts: DataPlaneParts): DataPlane {
+  return new Reconciler(parts);
+}
+
+class Reconciler implements DataPlane {
+  readonly #parts: DataPlaneParts;
+  readonly #listenerParts: ListenerParts;
+  readonly #maxListeners: number;
+  readonly #drainMs: number;
+  readonly #certificates;
+  readonly #applications = new Map<string, ApplicationState>();
+  readonly #statuses = new Map<string, ApplicationStatus>();
+  readonly #sockets = new Map<string, OpenSocket>();
+  /** What was opened under plans that are no more, until it ends or its drain time is over. */
+  readonly #retired = new Map<RunningApplication, NodeJS.Timeout>();
+  readonly #closing = new Set<Promise<void>>();
+  #running: Promise<void> | undefined;
+  #next: Promise<void> | undefined;
+  #retryTimer: NodeJS.Timeout | undefined;
+  #failuresInRow = 0;
+  #drained: Promise<void> | undefined;
+
+  constructor(parts: DataPlaneParts) {
+    this.#parts = parts;
+    this.#maxListeners = parts.maxListeners ?? listenersAllowed();
+    this.#drainMs = parts.drainMs ?? defaultDrainMs;
+    this.#certificates = createCertificates(parts.certificate);
+    const isDenied = addressTest(parts.originDeny);
+    this.#listenerParts = {
+      limits: { ...defaultDataPlaneLimits, ...parts.limits },
+      clock: parts.clock,
+      log: parts.log,
+      // What is no address at all would be looked up by name, past the list.
+      isDenied: (address) => normalAddress(address) === undefined || isDenied(address),
+      certificate: this.#certificates.get,
+    };
+  }
+
+  reconcile(): Promise<void> {
+    // Whoever comes while one runs may have written after it read the plans: all of them share the one after it.
+    if (this.#running) {
+      this.#next ??= this.#running.then(() => {
+        this.#next = undefined;
+        return this.reconcile();
+      });
+      return this.#next;
+    }
+    this.#running = this.#once().finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  status(application: string): ApplicationStatus {
+    return this.#statuses.get(application) ?? { state: 'pending', reason: 'its listeners are not open yet' };
+  }
+
+  traffic(application: string) {
+    const state = this.#applications.get(application);
+    if (!state) return undefined;
+    const { traffic, origins } = state.current();
+    return { counters: { ...traffic }, events: state.events(), origins: origins.health() };
+  }
+
+  totals() {
+    return new Map([...this.#applications].map(([id, state]) => [id, { ...state.current().traffic }]));
+  }
+
+  drain(withinMs: number): Promise<void> {
+    this.#drained ??= this.#drain(withinMs);
+    return this.#drained;
+  }
+
+  async #once(): Promise<void> {
+    clearTimeout(this.#retryTimer);
+    if (this.#drained) return;
+    let isComplete = false;
+    try {
+      isComplete = await this.#apply(await this.#parts.plans());
+    } catch (error) {
+      this.#parts.log.error({ error: errorMessage(error) }, 'the proxy applications could not be applied');
+    }
+    if (isComplete) this.#failuresInRow = 0;
+    else this.#retryLater();
+  }
+
+  /** Makes the listeners those of the plans. @returns whether nothing is left that may succeed later */
+  async #apply(plans: readonly ForwardingPlan[]): Promise<boolean> {
+    const uncertified = new Map<string, string>();
+    for (const { id, name, transport, tls } of plans) {
+      const reason = transport === 'tcp' && tls !== 'off' ? this.#certificates.refresh(name) : undefined;
+      if (reason !== undefined) uncertified.set(id, reason);
+    }
+    const { wanted, problems } = planListeners(
+      plans.filter(({ id }) => !uncertified.has(id)),
+      {
+        portOffset: this.#parts.portOffset,
+        maxListeners: this.#maxListeners,
+        ownPorts: new Set(this.#parts.ownPorts?.()),
+      },
+    );
+    // Close before open: a port may go from one application to another in one step.
+    this.#closeUnwanted(wanted);
+    this.#followPlans(plans);
+    await setImmediate();
+    const failures = await this.#openMissing(wanted);
+    for (const { id } of plans) {
+      const unread = uncertified.get(id);
+      const reasons = unread === undefined ? (problems.get(id) ?? []) : [unread];
+      this.#setStatus(id, [...reasons, ...explainFailures(failures.get(id) ?? [])]);
+    }
+    return failures.size === 0 && uncertified.size === 0;
+  }
+
+  #closeUnwanted(wanted: ReadonlyMap<string, WantedListener>): void {
+    for (const [key, { application, listener }] of this.#sockets) {
+      if (wanted.get(key)?.application === application) continue;
+      this.#sockets.delete(key);
+      this.#close(listener, this.#drainMs);
+    }
+  }
+
+  #close(listener: PortListener, drainMs: number): void {
+    const closing = listener
+      .close(drainMs)
+      .catch((error: unknown) =>
+        this.#parts.log.error({ at: listener.at, error: errorMessage(error) }, 'a proxy listener did not close'),
+      )
+      .finally(() => this.#closing.delete(closing));
+    this.#closing.add(closing);
+  }
+
+  #followPlans(plans: readonly ForwardingPlan[]): void {
+    const ids = new Set(plans.map(({ id }) => id));
+    for (const [id, state] of this.#applications) {
+      if (ids.has(id)) continue;
+      state.close();
+      this.#retire(state.current());
+      this.#applications.delete(id);
+      this.#statuses.delete(id);
+    }
+    for (const plan of plans) {
+      const known = this.#applications.get(plan.id);
+      if (known) known.follow(plan, (before) => this.#retire(before));
+      else this.#applications.set(plan.id, createApplicationState(plan, this.#parts));
+    }
+  }
+
+  /** Gives what was opened under a plan the drain time, then cuts it (D84). */
+  #retire(before: RunningApplication): void {
+    if (before.connections.size === 0) return;
+    const timer = setTimeout(() => this.#cut(before), this.#drainMs);
+    timer.unref();
+    this.#retired.set(before, timer);
+  }
+
+  #cut(retired: RunningApplication): void {
+    clearTimeout(this.#retired.get(retired));
+    this.#retired.delete(retired);
+    for (const connection of retired.connections) connection.cut('the application was changed or removed');
+  }
+
+  /** Opens what is wanted and not open. @returns what could not be bound, by application */
+  async #openMissing(wanted: ReadonlyMap<string, WantedListener>): Promise<Map<string, BindFailure[]>> {
+    const missing = [...wanted].filter(([key]) => !this.#sockets.has(key));
+    const failures = new Map<string, BindFailure[]>();
+    const hopeless = new Map<string, string>();
+    const failed = ({ application }: WantedListener, failure: BindFailure): void => {
+      const known = failures.get(application);
+      if (known) known.push(failure);
+      else failures.set(application, [failure]);
+    };
+    for (let begin = 0; begin < missing.length && !this.#drained; begin += bindBatch) {
+      const batch = missing.slice(begin, begin + bindBatch).map(async ([, one]) => {
+        // Thousands of ports of an address that is not there: one attempt tells it for all.
+        const code = hopeless.get(`${one.transport} ${one.at.address}`);
+        if (code !== undefined) return failed(one, { at: one.at, code });
+        const failure = await this.#open(one);
+        if (!failure) return undefined;
+        if (hopelessCodes.has(failure.code)) hopeless.set(`${one.transport} ${one.at.address}`, failure.code);
+        return failed(one, failure);
+      });
+      await Promise.all(batch);
+      await setImmediate();
+    }
+    return failures;
+  }
+
+  async #open({ transport, at, application }: WantedListener): Promise<BindFailure | undefined> {
+    const state = this.#applications.get(application);
+    if (!state) return undefined;
+    const openListener = transport === 'tcp' ? openTcpListener : this.#parts.openUdp;
+    try {
+      const listener = await openListener(at, state.current, this.#listenerParts);
+      this.#sockets.set(listenerKey(transport, at.address, at.port), { application, listener });
+      return undefined;
+    } catch (error) {
+      return bindFailure(at, error);
+    }
+  }
+
+  #setStatus(application: string, reasons: readonly string[]): void {
+    const before = this.#statuses.get(application);
+    const reason = reasons.join('; ');
+    const state = reason === '' ? 'active' : 'failed';
+    // Retries that end the same way are not told again.
+    if (before?.state === state && before.reason === reason) return;
+    this.#statuses.set(application, { state, reason });
+    if (state === 'active') this.#parts.log.info({ application }, 'proxy application is active');
+    else this.#parts.log.warn({ application, reason }, 'proxy application has failed');
+  }
+
+  #retryLater(): void {
+    const { firstMs, longestMs } = this.#parts.retry ?? defaultRetry;
+    const waitMs = Math.min(longestMs, firstMs * 2 ** Math.min(this.#failuresInRow, 20));
+    this.#failuresInRow += 1;
+    // reconcile() never rejects.
+    this.#retryTimer = setTimeout(() => void this.reconcile(), waitMs);
+    this.#retryTimer.unref();
+  }
+
+  async #drain(withinMs: number): Promise<void> {
+    const until = performance.now() + withinMs;
+    clearTimeout(this.#retryTimer);
+    await this.#running;
+    clearTimeout(this.#retryTimer);
+    const leftMs = Math.max(0, until - performance.now());
+    for (const { listener } of this.#sockets.values()) this.#close(listener, leftMs);
+    this.#sockets.clear();
+    const timer = setTimeout(() => {
+      for (const before of this.#retired.keys()) this.#cut(before);
+      for (const state of this.#applications.values()) this.#cut(state.current());
+    }, leftMs);
+    await Promise.race([Promise.all(this.#closing), sleep(leftMs + cutGraceMs, undefined, { ref: false })]);
+    clearTimeout(timer);
+    for (const state of this.#applications.values()) state.close();
+  }
+}

@@ -1,0 +1,144 @@
+// Joins the parts of the proxy applications: store, rules, endpoints, data plane (D80-D89). The gateway knows this file.
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Account } from '../accounts/account.ts';
+import type { Clock } from '../base/clock.ts';
+import type { DatabaseSync } from '../base/database.ts';
+import { errorCode } from '../base/errors.ts';
+import type { Logger } from '../base/log.ts';
+import type { V4Plugin } from '../http/app.ts';
+import type { MetricFamily } from '../http/metrics.ts';
+import { applicationEndpoints } from './application-endpoints.ts';
+import type { CertificatePair } from './certificates.ts';
+import { createDataPlane, type DataPlaneParts } from './data-plane.ts';
+import { createFactSources } from './facts.ts';
+import { networkEndpoints } from './network-endpoints.ts';
+import { createOrigins } from './origins.ts';
+import { createResolver, type ResolverDns } from './resolver.ts';
+import { ruleRows } from './rules.ts';
+import { seedApplications } from './seed-applications.ts';
+import { openApplicationStore } from './sqlite-application-store.ts';
+import { storedPlans } from './stored-plans.ts';
+import { trafficMetrics } from './traffic-metrics.ts';
+import { watchStore } from './watch-store.ts';
+import type { WriteParts } from './write-application.ts';
+import type { ProxyAccount, ProxySettings, ProxyZone } from './zone.ts';
+
+/** What the proxy applications are made from. */
+export interface ProxyParts {
+  readonly database: DatabaseSync;
+  readonly zones: readonly ProxyZone[];
+  readonly accounts: readonly ProxyAccount[];
+  readonly settings: ProxySettings;
+  /** Names the configuration in errors. */
+  readonly file: string;
+  /** The folder that has `NAME/fullchain.pem` and `NAME/privkey.pem`. */
+  readonly tlsFolder: string;
+  /** TCP ports that the gateway's own listeners are bound to, or will be. */
+  readonly ownPorts: () => readonly number[];
+  /** How long open connections go on after a change or removal, milliseconds. */
+  readonly drainMs: number;
+  /** Which servers resolve the names of origins; absent: the system's. */
+  readonly dns?: ResolverDns;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The proxy applications of all zones. */
+export interface Proxy {
+  readonly plugins: readonly V4Plugin[];
+  readonly metrics: readonly MetricFamily[];
+  /**
+   * Writes the applications of the configuration (D99).
+   * @throws ConfigurationError where one breaks a rule
+   */
+  seed(): Promise<void>;
+  /** Opens the listeners and follows changes from now on, those of other processes too (D94). */
+  start(): Promise<void>;
+  /** Takes no new connections and lets open ones finish; what is left after so many milliseconds is cut. */
+  drain(withinMs: number): Promise<void>;
+}
+
+/** Joins what mail and proxy each read of an account. */
+export function proxyAccounts(
+  accounts: readonly Pick<Account, 'id' | 'name' | 'plan'>[],
+  slices: readonly (Pick<ProxyAccount, 'id'> & Partial<ProxyAccount>)[],
+): readonly ProxyAccount[] {
+  const sliceById = new Map(slices.map((slice) => [slice.id, slice]));
+  return accounts.map(({ id, name, plan }) => {
+    const { entitlements = [], prefixes = [], virtualNetworks = [] } = sliceById.get(id) ?? {};
+    return { id, name, plan, entitlements, prefixes, virtualNetworks };
+  });
+}
+
+/** Reads the certificate of a name; undefined where there is none. */
+function readCertificate(tlsFolder: string, name: string): CertificatePair | undefined {
+  try {
+    const [cert = '', key = ''] = ['fullchain.pem', 'privkey.pem'].map((file) =>
+      readFileSync(join(tlsFolder, name, file), 'utf8'),
+    );
+    return { cert, key };
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function dataPlaneParts(parts: ProxyParts, plans: DataPlaneParts['plans']): DataPlaneParts {
+  const { settings, zones, dns, clock, log, ownPorts, drainMs } = parts;
+  const resolve = createResolver({ zones, ...(dns ? { dns } : {}) });
+  return {
+    plans,
+    portOffset: settings.portOffset,
+    originDeny: settings.originDeny,
+    certificate: (name) => readCertificate(parts.tlsFolder, name),
+    openUdp: () => Promise.reject(new Error('UDP cannot be listened to')),
+    createOrigins: (plan) => createOrigins(plan, { resolve, clock }),
+    ownPorts,
+    drainMs,
+    clock,
+    log,
+  };
+}
+
+/** D83: the one code with two statuses. */
+const sourceFailed = { number: 10_002, status: 503 } as const;
+
+/** Makes them; nothing listens before `start`. */
+export function createProxy(parts: ProxyParts): Proxy {
+  const { zones, accounts, settings, clock, log, ownPorts } = parts;
+  const store = openApplicationStore(parts.database);
+  const sources = createFactSources({ zones, accounts, settings, store, ownPorts });
+  const dataPlane = createDataPlane(dataPlaneParts(parts, storedPlans({ zones, accounts, store, log })));
+  const writing: WriteParts = { store, clock, sources: { ...sources, log } };
+  let watching: ReturnType<typeof watchStore> | undefined;
+  return {
+    plugins: [
+      applicationEndpoints({
+        ...writing,
+        zones,
+        accounts,
+        dataPlane,
+        ownPorts: () => ownPorts().map((port) => port - settings.portOffset),
+        codes: [...ruleRows.map(({ code, rule }) => ({ number: code, status: rule.status })), sourceFailed],
+        log,
+      }),
+      networkEndpoints({ accounts }),
+    ],
+    metrics: trafficMetrics(dataPlane),
+    async seed() {
+      for (const application of await seedApplications({ ...writing, zones, accounts, file: parts.file })) {
+        log.info({ application }, 'proxy application of the configuration written');
+      }
+    },
+    async start() {
+      watching = watchStore(store, () => dataPlane.reconcile(), log);
+      await dataPlane.reconcile();
+    },
+    async drain(withinMs) {
+      watching?.stop();
+      await dataPlane.drain(withinMs);
+    },
+  };
+}

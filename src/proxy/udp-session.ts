@@ -1,0 +1,200 @@
+// One UDP session: a client's address and port, an origin, and the socket of their own that replies come back to (D84).
+
+import type { Socket } from 'node:dgram';
+import { errorCode, errorMessage } from '../base/errors.ts';
+import { randomHex } from '../base/ids.ts';
+import { countOpen } from './admission.ts';
+import type { ConnectionEvent } from './application.ts';
+import type { ListenAt, ListenerParts, OpenConnection, RunningApplication } from './listener.ts';
+import type { OriginAddress } from './origin.ts';
+import type { Endpoint } from './proxy-header.ts';
+import { hostPort } from './socket-address.ts';
+import { type UdpFraming, udpFraming } from './udp-framing.ts';
+import { type PendingDatagrams, pendingDatagrams } from './udp-pending.ts';
+import { connectUdp } from './udp-socket.ts';
+
+/** What a session belongs to. */
+export interface UdpSessionContext {
+  /** As it was when the first datagram came. */
+  readonly application: RunningApplication;
+  readonly at: ListenAt;
+  readonly parts: ListenerParts;
+  readonly client: Endpoint;
+  /** Sends a datagram to the client. @returns false where it had to be dropped */
+  readonly reply: (datagram: Buffer) => boolean;
+  /** Keeps an event, unless too many of its kind have come. */
+  readonly note: (event: ConnectionEvent) => void;
+  /** Called once, when it is over. */
+  readonly onEnd: () => void;
+}
+
+/** Octets that may wait in one socket for the system to take them; beyond it datagrams are dropped. */
+export const mostQueuedOctets = 1024 * 1024;
+
+/** Characters of all failures together in a reason. */
+const reasonLength = 500;
+/** Failures of this machine, which say nothing about the origin. */
+const ownFailures: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'EACCES', 'EPERM', 'ENOBUFS']);
+/** One datagram could not be sent; the next may. */
+const passingFailures: ReadonlySet<string> = new Set(['EMSGSIZE', 'ENOBUFS', 'ENOMEM', 'EAGAIN']);
+
+/** A session, from its first datagram until it is idle, its origin fails, or it is cut. Never throws. */
+export class UdpSession implements OpenConnection {
+  readonly #context: UdpSessionContext;
+  readonly #id = randomHex(8);
+  readonly #startedAt: number;
+  readonly #countClosed: () => void;
+  readonly #idleTimer: NodeJS.Timeout;
+  readonly #framing: UdpFraming;
+  readonly #pending: PendingDatagrams;
+  readonly #bytes = { bytesFromClient: 0, bytesFromOrigin: 0 };
+  readonly #sent = (error: Error | null): void => this.#whenSent(error);
+  #upstream: Socket | undefined;
+  #origin: OriginAddress | undefined;
+  #isOriginProved = false;
+  #dropped = 0;
+  #isEnded = false;
+
+  constructor(context: UdpSessionContext) {
+    const { application, at, client, parts } = context;
+    this.#context = context;
+    this.#startedAt = parts.clock.now();
+    this.#countClosed = countOpen(application, client.address);
+    this.#pending = pendingDatagrams(application.traffic);
+    this.#framing = udpFraming(application.plan.proxyProtocol, {
+      client,
+      edge: { address: at.address, port: at.port },
+    });
+    this.#idleTimer = setTimeout(() => this.#end('disconnect', 'idle'), parts.limits.udpIdleMs);
+    application.connections.add(this);
+    this.#choose().catch((error: unknown) => this.#fail(errorMessage(error)));
+  }
+
+  /** Takes a datagram of the client. */
+  receive(datagram: Buffer): void {
+    if (this.#isEnded) return;
+    this.#idleTimer.refresh();
+    if (this.#upstream) this.#send(this.#upstream, datagram);
+    else if (!this.#pending.add(datagram)) this.#dropped += 1;
+  }
+
+  cut(reason: string): void {
+    this.#end('disconnect', reason);
+  }
+
+  async #choose(): Promise<void> {
+    const { application, at, parts } = this.#context;
+    const { origins, why } = await application.origins.candidates(at.edgePort);
+    const failures: string[] = [];
+    for (const origin of origins) {
+      if (this.#isEnded) return;
+      this.#origin = origin;
+      const name = hostPort(origin.address, origin.port);
+      // D84: checked on the address itself, whatever a name resolved to since the application was judged.
+      if (parts.isDenied(origin.address)) {
+        failures.push(`${name}: denied by proxy.originDeny`);
+        continue;
+      }
+      try {
+        this.#use(await connectUdp(origin, application.plan.sourceAddress));
+        return;
+      } catch (error) {
+        const code = errorCode(error);
+        failures.push(`${name}: ${code ?? errorMessage(error)}`);
+        if (code === undefined || !ownFailures.has(code)) application.origins.failed(origin);
+      }
+    }
+    this.#fail(`no origin could be reached: ${failures.length > 0 ? failures.join('; ') : (why ?? 'there is none')}`);
+  }
+
+  #use(upstream: Socket): void {
+    if (this.#isEnded) {
+      upstream.close();
+      return;
+    }
+    this.#upstream = upstream;
+    upstream.on('error', (error) => this.#originFailed(error));
+    upstream.on('message', (datagram) => this.#fromOrigin(datagram));
+    this.#note('connect', {});
+    for (const datagram of this.#pending.take()) this.#send(upstream, datagram);
+  }
+
+  #send(upstream: Socket, datagram: Buffer): void {
+    if (this.#isEnded) return;
+    if (upstream.getSendQueueSize() > mostQueuedOctets) {
+      this.#dropped += 1;
+      return;
+    }
+    const { header } = this.#framing;
+    this.#bytes.bytesFromClient += datagram.length;
+    this.#context.application.traffic.bytesFromClients += datagram.length;
+    upstream.send(header ? [header, datagram] : datagram, this.#sent);
+  }
+
+  #whenSent(error: Error | null): void {
+    if (!error || this.#isEnded) return;
+    if (passingFailures.has(errorCode(error) ?? '')) this.#dropped += 1;
+    else this.#originFailed(error);
+  }
+
+  // ICMP port or host unreachable arrives as an error of the connected socket (RFC 1122 §4.1.3.3).
+  #originFailed(error: Error): void {
+    if (this.#isEnded) return;
+    const code = errorCode(error) ?? '';
+    if (this.#origin && !ownFailures.has(code)) this.#context.application.origins.failed(this.#origin);
+    this.#fail(`the origin cannot be reached: ${code || errorMessage(error)}`);
+  }
+
+  #fromOrigin(datagram: Buffer): void {
+    if (this.#isEnded) return;
+    this.#idleTimer.refresh();
+    const { application, reply } = this.#context;
+    if (!this.#isOriginProved && this.#origin) {
+      this.#isOriginProved = true;
+      application.origins.succeeded(this.#origin);
+    }
+    const payload = this.#framing.fromOrigin(datagram);
+    if (!reply(payload)) {
+      this.#dropped += 1;
+      return;
+    }
+    this.#bytes.bytesFromOrigin += payload.length;
+    application.traffic.bytesFromOrigins += payload.length;
+  }
+
+  #fail(reason: string): void {
+    if (this.#isEnded) return;
+    this.#context.application.traffic.failed += 1;
+    this.#end('error', reason.slice(0, reasonLength));
+  }
+
+  #end(kind: 'disconnect' | 'error', reason: string): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    const { application, parts, onEnd } = this.#context;
+    clearTimeout(this.#idleTimer);
+    this.#upstream?.close();
+    this.#dropped += this.#pending.take().length;
+    application.connections.delete(this);
+    this.#countClosed();
+    onEnd();
+    this.#note(kind, {
+      reason: this.#dropped > 0 ? `${reason}; ${this.#dropped} datagrams dropped` : reason,
+      ...this.#bytes,
+      durationMs: parts.clock.now() - this.#startedAt,
+    });
+  }
+
+  #note(kind: ConnectionEvent['kind'], told: Partial<ConnectionEvent>): void {
+    const { at, client, parts, note } = this.#context;
+    note({
+      at: parts.clock.now(),
+      kind,
+      connection: this.#id,
+      client: hostPort(client.address, client.port),
+      port: at.edgePort,
+      ...(this.#origin && { origin: hostPort(this.#origin.address, this.#origin.port) }),
+      ...told,
+    });
+  }
+}

@@ -1,0 +1,17 @@
+// Ports as a person reads them: `port 22`, `ports 1000-2000, 2002`.
+
+import type { PortRange } from './application.ts';
+import { formatPorts, joinRanges } from './port-ranges.ts';
+
+/** No more ranges than this are written out. */
+const rangesShown = 8;
+
+/** Writes ports in ascending order, neighbours as ranges: `port 22`, `ports 22, 80-81`; a long list is cut. */
+export function writePorts(ports: readonly (number | PortRange)[]): string {
+  const joined = joinRanges(ports.map((port) => (typeof port === 'number' ? { first: port, last: port } : port)));
+  const texts = joined.slice(0, rangesShown).map(formatPorts);
+  if (joined.length > rangesShown) texts.push(`and ${joined.length - rangesShown} more ranges`);
+  const [sole] = joined;
+  const isOne = joined.length === 1 && sole?.first === sole?.last;
+  return `${isOne ? 'port' : 'ports'} ${texts.join(', ')}`;
+}
