@@ -37,9 +37,12 @@ const named = (
 const networks = Array.from({ length: 90 }, (_, index) => `10.${index}.0.0/16`);
 const range = (first: number, last: number) => ({ first, last });
 const to = (address: string, first: number, last = first) => ({ address, ports: range(first, last) });
-const direct = (...origins: readonly ReturnType<typeof to>[]): ForwardingPlan['origin'] => ({ kind: 'direct', origins });
+const direct = (...origins: readonly ReturnType<typeof to>[]): ForwardingPlan['origin'] => ({
+  kind: 'direct',
+  origins,
+});
 
-/** One plan a feature. The certificate's name is `app20.example.com` to `app22.example.com`. */
+/** One plan a feature. The certificate's name is `app20.example.com` to `app23.example.com`. */
 export const everyFeature: readonly ForwardingPlan[] = [
   exportPlan(1),
   exportPlan(2, { origin: direct(to('127.0.0.2', 22), to('::1', 2222), to('192.0.2.9', 1)) }),
@@ -63,6 +66,7 @@ export const everyFeature: readonly ForwardingPlan[] = [
   exportPlan(20, { tls: 'flexible', origin: direct(to('127.0.0.2', 25)) }),
   exportPlan(21, { tls: 'full', proxyProtocol: 'v1' }),
   exportPlan(22, { tls: 'strict', origin: named('A') }),
+  exportPlan(23, { tls: 'strict', origin: named('SRV', '_ssh._tcp.origin.test') }),
   exportPlan(30, { transport: 'udp' }),
   exportPlan(31, { transport: 'udp', addresses: ['::1'], origin: direct(to('::1', 53), to('127.0.0.2', 53)) }),
   exportPlan(32, { transport: 'udp', ports: range(3300, 3301), origin: direct(to('127.0.0.2', 53, 54)) }),

@@ -10,7 +10,7 @@ const idForm = /^[0-9a-f]{32}$/;
 /** Labels of letters, digits, hyphen and underscore: no blank, quote, brace, semicolon or variable. */
 const nameForm = /^(?=.{1,253}$)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62}))*$/;
 /** What every format can hold between quotes. nginx would read a `$` as a variable, and has no escape for it. */
-const pathForm = /^\/[A-Za-z0-9 _.,:=@%+~/-]*$/;
+const pathForm = /^\/[A-Za-z0-9 _.,:=@%+~/-]{0,512}$/;
 
 /** A text of somebody else, for a comment or a message: printable ASCII, in quotes, of a sane length. */
 export function shown(text: string): string {

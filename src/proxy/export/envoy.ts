@@ -8,6 +8,13 @@ import { cidr, cluster, duration, extension, socketAddress, type Value } from '.
 import type { CheckedPlan, Exported, ExportSettings, Rendered } from './exported.ts';
 import { eachPort, tooManyPorts } from './port-pairs.ts';
 
+const yamlStyle = {
+  aliasDuplicateObjects: false,
+  lineWidth: 0,
+  defaultStringType: 'QUOTE_DOUBLE',
+  defaultKeyType: 'PLAIN',
+} as const;
+
 interface Parts {
   readonly listeners: readonly Value[];
   readonly clusters: readonly Value[];
@@ -120,8 +127,8 @@ export function exportEnvoy(plans: readonly ForwardingPlan[], settings: ExportSe
   const lines = [
     ...commented(headComments('Envoy', gaps)),
     ...entries.flatMap(({ comments }) => ['#', ...commented(comments)]),
-    // No anchors, no folded lines: what is written is what is read, by any reader of YAML.
-    stringify({ static_resources }, { aliasDuplicateObjects: false, lineWidth: 0 }).trimEnd(),
+    // Quoted, no anchors, no folded lines: what is written is what is read, by any reader of YAML 1.1 or 1.2.
+    stringify({ static_resources }, yamlStyle).trimEnd(),
   ];
   return finish(lines, gaps);
 }

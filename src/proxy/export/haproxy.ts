@@ -81,6 +81,9 @@ function serverLines(checked: CheckedPlan, settings: ExportSettings): Rendered<s
     if (!origin.name.startsWith('_')) {
       return { ok: false, why: 'HAProxy asks for SRV only where the name begins with an underscore' };
     }
+    if (plan.tls === 'full' || plan.tls === 'strict') {
+      return { ok: false, why: 'HAProxy cannot take the name for TLS from the target of an SRV record' };
+    }
     const priority = 'HAProxy uses the weights of SRV records, but not their priorities';
     const line = `    server-template origin 1-${mostOfName} ${origin.name} ${words}`;
     return { ok: true, body: [line], notes: [priority] };
