@@ -145,7 +145,7 @@ function rateLimit(limits: Limits): (account: Account, recipients: number) => Vi
 }
 
 /** Ports that listeners are to be bound to; a port 0 is known only once it is bound (D84). */
-function configuredPorts({ smtp, http }: Config): readonly number[] {
+export function configuredPorts({ smtp, http }: Config): readonly number[] {
   return [...smtp.listeners, http.listen, ...(http.tlsListen ? [http.tlsListen] : [])]
     .map(({ port }) => port)
     .filter((port) => port !== 0);
