@@ -61,13 +61,13 @@ function settle(request: IncomingMessage, { authority, target }: { authority: st
 
 const noHosts: HostTable = { isZone: () => false, apiHosts: new Set() };
 
-function cutSlowBody(request: IncomingMessage, response: ServerResponse): void {
+function cutSlowBody(request: IncomingMessage, response: ServerResponse, withinMs: number): void {
   if (request.complete) return;
   const cut = setTimeout(() => {
     if (request.complete) return;
     if (response.headersSent) request.socket.destroy();
     else writeWhole(request.socket, plainWhole(408, 'Request Timeout', { rayId: rayOf(request) }));
-  }, apiBodyTimeoutMs);
+  }, withinMs);
   cut.unref();
   request.once('close', () => clearTimeout(cut));
 }
@@ -78,10 +78,12 @@ export interface HandlerParts {
   readonly front: HttpFront | undefined;
   readonly scheme: 'http' | 'https';
   readonly toFastify: Answerer;
+  /** Milliseconds that a request to the API has for its body; absent: 300,000. */
+  readonly bodyTimeoutMs?: number | undefined;
 }
 
 /** Makes what answers on a listener: it decides whose a request is (D67, D68). */
-export function createHandlers({ front, scheme, toFastify }: HandlerParts): ListenerHandlers {
+export function createHandlers({ front, scheme, toFastify, bodyTimeoutMs }: HandlerParts): ListenerHandlers {
   const hosts = front?.hosts ?? noHosts;
   const routeOf = (request: IncomingMessage): Route => {
     const { method = 'GET', url = '/', rawHeaders } = request;
@@ -110,7 +112,7 @@ export function createHandlers({ front, scheme, toFastify }: HandlerParts): List
         answerPlainly(response, 501, 'Transfer-Encoding is not taken, but for chunked');
       } else if (isUnknownExpectation(request)) answerPlainly(response, 417, 'Expectation failed');
       else if (route.destination === 'api') {
-        cutSlowBody(request, response);
+        cutSlowBody(request, response, bodyTimeoutMs ?? apiBodyTimeoutMs);
         toFastify(request, response);
       } else if (front) front.answer(request, response, { rayId, scheme, route });
       else answerPlainly(response, 404, 'Not found');
