@@ -21,11 +21,18 @@ export interface PosternUnderTest {
   stop(): Promise<void>;
 }
 
-function configuration(options: { readonly sinkPort: number; readonly platformSignature: boolean }): string {
-  const { sinkPort, platformSignature } = options;
+/** What a measurement may set. */
+export interface UnderTestOptions {
+  readonly sinkPort: number;
+  readonly platformSignature: boolean;
+  /** Zones of the configuration; none if absent. */
+  readonly zones?: readonly object[];
+}
+
+function configuration({ sinkPort, platformSignature, zones }: UnderTestOptions): string {
   const url = `smtp://127.0.0.1:${sinkPort}`;
   const route = { name: 'sink', type: 'smarthost', url, tls: 'none', connections: 8, platformSignature };
-  return JSON.stringify(deviceConfiguration({ routes: [route] }));
+  return JSON.stringify(deviceConfiguration({ routes: [route], ...(zones ? { zones } : {}) }));
 }
 
 /** The bound ports by listener, once the log tells them. */
@@ -39,10 +46,7 @@ function boundPorts(logFile: string): ReadonlyMap<string, number> | undefined {
 }
 
 /** Starts it and waits until its listener is up. */
-export async function startPostern(options: {
-  readonly sinkPort: number;
-  readonly platformSignature: boolean;
-}): Promise<PosternUnderTest> {
+export async function startPostern(options: UnderTestOptions): Promise<PosternUnderTest> {
   const folder = mkdtempSync(join(tmpdir(), 'postern-bench-'));
   const configFile = join(folder, 'postern.yaml');
   const logFile = join(folder, 'log');

@@ -14,13 +14,16 @@ import { type Clock, systemClock } from './base/clock.ts';
 import type { DatabaseSync } from './base/database.ts';
 import { ConfigurationError } from './base/errors.ts';
 import type { Logger } from './base/log.ts';
-import type { Keys } from './bootstrap.ts';
+import { defaultTlsHost, type Keys } from './bootstrap.ts';
+import { formatHostPort } from './config/addresses.ts';
 import type { Config } from './config.ts';
 import { createDelivery } from './deliver/delivery.ts';
 import { routeFor } from './deliver/router.ts';
+import { edgeAccounts, openEdge } from './edge/open-edge.ts';
 import { createSuppressionStore } from './feedback/suppression-store.ts';
-import { createHttpApp, type V4Plugin } from './http/app.ts';
+import { type BoundHttp, createHttpApp, type V4Plugin } from './http/app.ts';
 import { createMetrics, type GaugeSource } from './http/metrics.ts';
+import { serverCertificates } from './http/server-certificates.ts';
 import { createOutcomeWatch } from './ingress/rest/outcome-watch.ts';
 import { restDoor } from './ingress/rest/rest-door.ts';
 import { createSmtpDoor } from './ingress/smtp/smtp-door.ts';
@@ -142,7 +145,7 @@ function rateLimit(limits: Limits): (account: Account, recipients: number) => Vi
 }
 
 /** Ports that listeners are to be bound to; a port 0 is known only once it is bound (D84). */
-function configuredPorts({ smtp, http }: Config): readonly number[] {
+export function configuredPorts({ smtp, http }: Config): readonly number[] {
   return [...smtp.listeners, http.listen, ...(http.tlsListen ? [http.tlsListen] : [])]
     .map(({ port }) => port)
     .filter((port) => port !== 0);
@@ -160,6 +163,18 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     clock,
   });
   const limits = createLimits(database, clock);
+  let boundHttp: BoundHttp = config.http.listen;
+  const edge = openEdge({
+    database,
+    zones: config.zones,
+    accounts: edgeAccounts(config.accounts, config.edgeAccounts),
+    settings: config.edge,
+    apiHosts: config.http.apiHosts,
+    docsBaseUrl: () => config.http.docsBaseUrl ?? `http://${formatHostPort(boundHttp)}`,
+    clock,
+    log,
+    onRequest: (count) => metrics.edgeRequest(count),
+  });
   const suppressions = createSuppressionStore(database, clock);
   const suppressed = (account: Account, recipient: string) => suppressions.isSuppressed(account.id, recipient);
   const spool = await openSpool(config, { log, onLost: endProcess });
@@ -229,6 +244,11 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     { name: 'postern_spool_failed', help: 'Messages kept as failed', read: async () => (await spool.counts()).failed },
     { name: 'postern_smtp_connections', help: 'SMTP connections open now', read: () => door.counts().connections },
     {
+      name: 'postern_edge_origin_requests',
+      help: 'Requests and upgraded connections that origins have open now',
+      read: () => edge.open(),
+    },
+    {
       name: 'postern_smtp_auth_failures',
       help: 'AUTH failures since the start',
       read: () => door.counts().authFailures,
@@ -254,6 +274,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     rest,
     suppressionEndpoints({ suppressions, clock, log }),
     tokenEndpoints({ database, clock, log }),
+    ...edge.plugins,
     domainEndpoints({
       domainKeys: (domain) => keys.signing.get(domain) ?? [],
       facts: recordFacts(config),
@@ -272,14 +293,29 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     metrics: () => metrics.render(),
     trustedProxies: config.edge.trustedProxies,
     plugins,
+    front: edge.front,
   });
+  const listenHttp = async (): Promise<readonly Listening[]> => {
+    const { listen, tlsListen } = config.http;
+    boundHttp = await http.listen(listen);
+    const plain = { name: 'http', ...boundHttp };
+    if (!tlsListen) return [plain];
+    const bound = await http.listen(tlsListen, serverCertificates(keys.tls, defaultTlsHost(config)));
+    return [plain, { name: 'https', ...bound }];
+  };
   const stop = async (drainMs: number): Promise<void> => {
     ready = false;
     const deadline = clock.now() + drainMs;
     outcomes.release();
     // All at once: an attempt that delivery began while sessions drain would be cut at the deadline, perhaps between the
     // end of its data and the reply, and sent again after the next start.
-    await Promise.all([door.drain(drainMs), http.close(drainMs), delivery.drain(deadline), proxy.drain(drainMs)]);
+    await Promise.all([
+      door.drain(drainMs),
+      http.close(drainMs),
+      edge.close(drainMs),
+      delivery.drain(deadline),
+      proxy.drain(drainMs),
+    ]);
     limits.close();
     await spool.close();
     database.close();
@@ -287,9 +323,9 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   try {
     // Before anything listens: a configuration that breaks a rule takes no mail first.
     await proxy.seed();
-    const bound = await http.listen(config.http.listen);
+    const bound = await listenHttp();
     await delivery.start();
-    listening.push(...(await door.listen()), { name: 'http', ...bound });
+    listening.push(...(await door.listen()), ...bound);
     await proxy.start();
     ready = true;
     return { listening, stop: () => stop(config.drainSeconds * 1000) };

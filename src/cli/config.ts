@@ -1,9 +1,13 @@
 // `postern config`: the configuration, checked and shown.
 
 import { stringify } from 'yaml';
+import { systemClock } from '../base/clock.ts';
+import { silentLog } from '../base/log.ts';
 import { formatHostPort } from '../config/addresses.ts';
 import { type Config, missingSecrets } from '../config.ts';
 import { errorPageFaults } from '../edge/error-page-file.ts';
+import { configuredPorts } from '../gateway.ts';
+import { checkConfiguredApplications, proxyAccounts } from '../proxy/proxy.ts';
 import { configOption, defineCommand, table } from './command.ts';
 import { defineGroup } from './command-table.ts';
 import { configFor } from './load-config.ts';
@@ -52,13 +56,22 @@ const check = defineCommand({
     'POSTERN_RELAY=smtp://mail.example:25 postern config check',
   ],
   exitCodes,
-  run({ options, args }, io) {
+  async run({ options, args }, io) {
     const config = configFor(io, args[0] ?? options.config);
+    await checkConfiguredApplications({
+      zones: config.zones,
+      accounts: proxyAccounts(config.accounts, config.edgeAccounts),
+      settings: config.proxy,
+      file: config.file,
+      ownPorts: () => configuredPorts(config),
+      clock: systemClock,
+      log: silentLog,
+    });
     io.stdout.write(`ok ${config.file}\n${summary(config).join('\n')}\n`);
     const pages = errorPageFaults({ zones: config.zones, accounts: config.edgeAccounts });
     for (const warning of [...config.warnings, ...missingSecrets(config, io.env), ...pages])
       io.stdout.write(`warning: ${warning}\n`);
-    return Promise.resolve(0);
+    return 0;
   },
 });
 

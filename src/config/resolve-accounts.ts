@@ -104,6 +104,9 @@ export function resolveZone(contents: Contents, entry: ZoneEntry, folders: Folde
     ...customErrorsOf(entry, folders),
     // As origin_dns.name is compared with them (D86); `*` stays what it is.
     ...(entry.permittedOriginZones ? { permittedOriginZones: entry.permittedOriginZones.map(domainOf) } : {}),
+    ...(entry.applications
+      ? { applications: entry.applications.map((one) => ({ ...one, id: one.id.toLowerCase() })) }
+      : {}),
     ...(entry.loadBalancers ? { loadBalancers: entry.loadBalancers.map(domainOf) } : {}),
   };
 }

@@ -7,17 +7,19 @@ import { submitterOf, type V4App, type V4Plugin } from '../http/app.ts';
 import { type Fault, Refusal, succeed } from '../http/envelope.ts';
 import { documentFaults } from '../http/request-body.ts';
 import { schemaFaults } from '../http/schema-faults.ts';
+import { contentFault, expressionFault, maxRules } from './custom-error-rules.ts';
 import {
-  contentFault,
-  expressionFault,
-  maxRuleContentBytes,
-  maxRules,
-  ruleContentTypes,
-} from './custom-error-rules.ts';
+  newPage,
+  newRules,
+  pageInEffect,
+  ruleOf,
+  rulesInEffect,
+  shownRule,
+  shownState,
+} from './custom-error-schemas.ts';
 import type { CustomErrorOwner } from './custom-error-store.ts';
-import type { CustomErrors, InEffect } from './custom-errors.ts';
+import type { CustomErrors } from './custom-errors.ts';
 import { maxPageBytes, pageFault } from './error-page.ts';
-import type { CustomErrorRule } from './zone.ts';
 
 /** What the endpoints work on. */
 export interface CustomErrorEndpointsParts {
@@ -25,88 +27,8 @@ export interface CustomErrorEndpointsParts {
   readonly log: Logger;
 }
 
-/** JSON may write each octet as six, `\u0001`; a hundred rules of the largest size are no more than a page. */
+/** JSON may write each octet as six, `\u0001`; a hundred rules of the largest size, expressions too, are no more than a page. */
 const bodyBytes = maxPageBytes * 6 + 100_000;
-
-const errorRule = Type.Object(
-  {
-    expression: Type.String({
-      want: 'an expression such as error_code eq 522',
-      description: 'Which errors and requests it answers; at most 4,096 characters',
-      example: 'error_code in {522 1015} and header["accept"] contains "json"',
-    }),
-    enabled: Type.Optional(Type.Boolean({ want: 'true or false', description: 'true where absent' })),
-    content: Type.String({
-      want: 'a text',
-      description: `The body of the answer, at most ${maxRuleContentBytes} octets of UTF-8`,
-    }),
-    content_type: Type.Enum([...ruleContentTypes], { want: `one of ${ruleContentTypes.join(', ')}` }),
-    status_code: Type.Optional(
-      Type.Integer({
-        minimum: 400,
-        maximum: 599,
-        want: 'a whole number, 400 to 599',
-        description: 'The status of the answer; the error’s own where absent',
-      }),
-    ),
-  },
-  { additionalProperties: false, title: 'ErrorRule', want: 'an object with expression, content and content_type' },
-);
-
-const newRules = Type.Object(
-  {
-    rules: Type.Array(errorRule, {
-      maxItems: maxRules,
-      want: `a list of at most ${maxRules} rules`,
-      description:
-        'The first one that is enabled and matches answers. An empty list is no rules, whatever the file says.',
-    }),
-  },
-  { additionalProperties: false, title: 'NewErrorRules', want: 'an object with rules' },
-);
-
-const newPage = Type.Object(
-  {
-    html: Type.String({
-      want: 'an HTML document',
-      description: `At most ${maxPageBytes} octets of UTF-8. ::RAY_ID::, ::CLIENT_IP:: and ::ERROR_BOX:: stand for the values of each error.`,
-    }),
-  },
-  { additionalProperties: false, title: 'NewErrorPage', want: 'an object with html' },
-);
-
-const state = {
-  source: Type.Enum(['api', 'file', 'none'], { description: 'Where it comes from' }),
-  version: Type.Integer({ description: 'Changes by this API so far' }),
-  last_updated: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
-    description: 'When this API changed it last',
-  }),
-};
-
-const rulesInEffect = Type.Object(
-  { phase: Type.Enum(['http_custom_errors']), ...state, rules: Type.Array(errorRule) },
-  { title: 'ErrorRules' },
-);
-
-const pageInEffect = Type.Object(
-  { id: Type.Enum(['error_page']), ...state, html: Type.Union([Type.String(), Type.Null()]) },
-  { title: 'ErrorPage' },
-);
-
-type RuleBody = Static<typeof errorRule>;
-
-function ruleOf({ content_type: contentType, status_code: statusCode, ...rest }: RuleBody): CustomErrorRule {
-  return { ...rest, contentType, ...(statusCode === undefined ? {} : { statusCode }) };
-}
-
-function shownRule({ expression, enabled = true, content, contentType, statusCode }: CustomErrorRule): RuleBody {
-  const status = statusCode === undefined ? {} : { status_code: statusCode };
-  return { expression, enabled, content, content_type: contentType, ...status };
-}
-
-function shownState({ source, version, updatedAt }: InEffect<unknown>): Record<string, unknown> {
-  return { source, version, last_updated: updatedAt === undefined ? null : new Date(updatedAt).toISOString() };
-}
 
 /** Names that a body's objects may have; a schema's faults leave the types of what is in them open. */
 function member(value: unknown, name: string): unknown {

@@ -8,7 +8,7 @@ import type { Forwarded } from './origin.ts';
 import type { ConnectionUser, OriginConnection } from './origin-connection.ts';
 import { badReply, brokenConnection, type OriginFailure, replyTimeout } from './origin-failure.ts';
 import type { OriginPool } from './origin-pool.ts';
-import { originTarget } from './origin-target.ts';
+import type { FindTarget, OriginTarget } from './origin-target.ts';
 import { OriginUpload } from './origin-upload.ts';
 import type { ReplyHead } from './reply-head.ts';
 import type { RequestHead } from './request-head.ts';
@@ -17,6 +17,7 @@ import type { RequestHead } from './request-head.ts';
 export interface ExchangeParts {
   readonly pool: OriginPool;
   readonly dial: DialParts;
+  readonly targetOf: FindTarget;
   readonly log: Logger;
   /** Told once, when the client has its answer or is gone. */
   readonly onClosed: (exchange: OriginExchange) => void;
@@ -44,6 +45,7 @@ const lingerMs = 3000;
 export class OriginExchange implements ConnectionUser, Dialling {
   private readonly parts: ExchangeParts;
   private readonly asked: Asked;
+  private readonly target: OriginTarget;
   private dial: Dial | undefined;
   private connection: OriginConnection | undefined;
   private upload: OriginUpload | undefined;
@@ -58,14 +60,13 @@ export class OriginExchange implements ConnectionUser, Dialling {
   constructor(parts: ExchangeParts, asked: Asked) {
     this.parts = parts;
     this.asked = asked;
+    this.target = parts.targetOf(asked.forwarded.zone, asked.request.headers.host);
   }
 
   /** Sends the request on. */
   begin(): void {
-    const { request, forwarded, onSwitched } = this.asked;
-    const target = originTarget(forwarded.zone, request.headers.host);
     // A connection that leaves HTTP is not one to be shared, so it need not be one that was.
-    const kept = onSwitched ? undefined : this.parts.pool.take(target.key);
+    const kept = this.asked.onSwitched ? undefined : this.parts.pool.take(this.target.key);
     if (kept) this.use(kept);
     else this.connect();
   }
@@ -88,8 +89,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
 
   onConnected(socket: Socket): void {
     this.dial = undefined;
-    const { request, forwarded } = this.asked;
-    this.use(this.parts.pool.add(socket, originTarget(forwarded.zone, request.headers.host)));
+    this.use(this.parts.pool.add(socket, this.target));
   }
 
   onDialFailed(failure: OriginFailure): void {
@@ -201,8 +201,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
   }
 
   private connect(): void {
-    const { request, forwarded } = this.asked;
-    this.dial = new Dial(originTarget(forwarded.zone, request.headers.host), this.parts.dial, this);
+    this.dial = new Dial(this.target, this.parts.dial, this);
   }
 
   private use(connection: OriginConnection): void {

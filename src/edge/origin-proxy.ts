@@ -14,6 +14,7 @@ import type { Logger } from '../base/log.ts';
 import type { Forwarded, OriginProxy } from './origin.ts';
 import { type ExchangeParts, OriginExchange } from './origin-exchange.ts';
 import { OriginPool } from './origin-pool.ts';
+import { originTargets } from './origin-target.ts';
 import { openTunnel } from './origin-tunnel.ts';
 import type { ReplyHead } from './reply-head.ts';
 import { type RequestHead, requestHead } from './request-head.ts';
@@ -75,6 +76,7 @@ class RunningProxy implements OriginProxy {
         sessions: new Map(),
         ...(lookup ? { lookup } : {}),
       },
+      targetOf: originTargets(),
       log,
       onClosed: (exchange) => {
         this.exchanges.delete(exchange);

@@ -18,8 +18,6 @@ export interface OriginTarget {
   readonly serverName: string;
 }
 
-const known = new WeakMap<ZoneWithOrigin, Map<string, OriginTarget>>();
-
 /** Host of a request in lower case without port and trailing dot. */
 export function hostName(host: string | undefined): string {
   if (host === undefined) return '';
@@ -38,23 +36,29 @@ function readTarget(zone: ZoneWithOrigin, serverName: string): OriginTarget {
   return { key, secure, host, port, strict, serverName };
 }
 
+/** Finds the target of a zone for a request's Host. */
+export type FindTarget = (zone: ZoneWithOrigin, host: string | undefined) => OriginTarget;
+
 /**
- * The target of a zone for a request.
- * @param host the request's Host; one that is none of the zone's counts as the zone's name, so that targets are as many
- * as the configuration has host names, whatever clients send
+ * Makes the finder, which reads each origin once. A Host that is none of the zone's counts as the zone's name, so that
+ * targets are as many as the configuration has host names, whatever clients send.
  */
-export function originTarget(zone: ZoneWithOrigin, host: string | undefined): OriginTarget {
-  const requested = hostName(host);
-  const serverName = zone.hostnames.includes(requested) ? requested : zone.name;
-  let targets = known.get(zone);
-  if (!targets) {
-    targets = new Map();
-    known.set(zone, targets);
-  }
-  let target = targets.get(serverName);
-  if (!target) {
-    target = readTarget(zone, serverName);
-    targets.set(serverName, target);
-  }
-  return target;
+export function originTargets(): FindTarget {
+  // By the origin as configured, a text or an object: the zone around it may be made anew for each request.
+  const known = new Map<ZoneWithOrigin['origin'], Map<string, OriginTarget>>();
+  return (zone, host) => {
+    const requested = hostName(host);
+    const serverName = zone.hostnames.includes(requested) ? requested : zone.name;
+    let targets = known.get(zone.origin);
+    if (!targets) {
+      targets = new Map();
+      known.set(zone.origin, targets);
+    }
+    let target = targets.get(serverName);
+    if (!target) {
+      target = readTarget(zone, serverName);
+      targets.set(serverName, target);
+    }
+    return target;
+  };
 }

@@ -94,8 +94,13 @@ export function requestHead(
     const lower = name.toLowerCase();
     if (isHopByHop(lower) || isOfTheEdge(lower) || named?.has(lower) === true) continue;
     if (lower === 'host') hosts += 1;
-    else if (lower === 'content-length') lengths += 1;
-    else if (lower === 'via') passes += value.match(received)?.length ?? 0;
+    if (lower === 'content-length') {
+      lengths += 1;
+      // An origin that reads leading zeros as octal would see another length.
+      text += `${name}: ${Number(value)}\r\n`;
+      continue;
+    }
+    if (lower === 'via') passes += value.match(received)?.length ?? 0;
     else if (lower === 'expect' && !expectsContinue) continue;
     text += `${name}: ${value}\r\n`;
   }

@@ -8,6 +8,8 @@ export interface Metrics {
   /** Counts a refused message under its first token. */
   readonly refused: (token: string) => void;
   readonly outcome: (outcome: { readonly kind: 'delivered' | 'deferred' | 'failed'; readonly route: string }) => void;
+  /** Counts a request to the edge by zone and status class, and the error it was answered with. */
+  readonly edgeRequest: (request: { readonly zone: string; readonly status?: number; readonly code?: number }) => void;
   readonly render: () => Promise<{ readonly contentType: string; readonly text: string }>;
 }
 
@@ -81,6 +83,18 @@ export function createMetrics(gauges: readonly GaugeSource[], families: readonly
     labelNames: ['outcome', 'route'],
     registers,
   });
+  const edgeRequests = new Counter({
+    name: 'postern_edge_requests_total',
+    help: 'Requests to zones by status class, "none" where none was answered; zone is empty for hosts that are no zone’s',
+    labelNames: ['zone', 'status'],
+    registers,
+  });
+  const edgeErrors = new Counter({
+    name: 'postern_edge_errors_total',
+    help: 'Edge errors by code, without those asked for at /cdn-cgi/error',
+    labelNames: ['code'],
+    registers,
+  });
   for (const { name, help, read } of gauges) {
     const gauge: Gauge = new Gauge({ name, help, registers, collect: async () => gauge.set(await read()) });
   }
@@ -93,6 +107,10 @@ export function createMetrics(gauges: readonly GaugeSource[], families: readonly
     },
     refused: (code) => refused.inc({ code }),
     outcome: ({ kind, route }) => outcomes.inc({ outcome: kind, route }),
+    edgeRequest: ({ zone, status, code }) => {
+      edgeRequests.inc({ zone, status: status === undefined ? 'none' : `${Math.trunc(status / 100)}xx` });
+      if (code !== undefined) edgeErrors.inc({ code });
+    },
     render: async () => ({ contentType: registry.contentType, text: await registry.metrics() }),
   };
 }

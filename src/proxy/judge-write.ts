@@ -90,21 +90,23 @@ function sentNames(body: JsonObject): readonly string[] {
   return Object.keys(body).filter((name) => body[name] !== null);
 }
 
+/**
+ * D80: giving one form of origin removes the stored other one, and origin_dns takes its origin_port along, which means
+ * nothing without it. Both forms in one body are left for 11000.
+ */
+function replacedFields(sent: ReadonlySet<string>, stored: ApplicationFields): readonly string[] {
+  const isDirect = sent.has('origin_direct');
+  if (isDirect === sent.has('origin_dns')) return [];
+  if (!isDirect) return ['origin_direct'];
+  return stored.origin_dns && !sent.has('origin_port') ? ['origin_dns', 'origin_port'] : ['origin_dns'];
+}
+
 /** The application that a write would lead to, as JSON (D80). */
 function resultOf({ kind }: AskedWrite, body: JsonObject, stored: StoredApplication | undefined): JsonObject {
   if (kind !== 'patch' || !stored) return body;
-  const merged = mergePatch({ ...stored.fields }, body, fieldNames);
-  const sent = new Set(sentNames(body));
-  const isBoth = sent.has('origin_direct') && sent.has('origin_dns');
-  // D80: giving one form of origin removes the stored other one; both in one body are left for 11000.
-  const removed = isBoth
-    ? []
-    : sent.has('origin_direct')
-      ? ['origin_dns']
-      : sent.has('origin_dns')
-        ? ['origin_direct']
-        : [];
-  return Object.fromEntries(Object.entries(merged).filter(([name]) => !removed.includes(name)));
+  const replaced = replacedFields(new Set(sentNames(body)), stored.fields);
+  const kept = Object.entries(stored.fields).filter(([name]) => !replaced.includes(name));
+  return mergePatch(Object.fromEntries(kept), body, fieldNames);
 }
 
 async function judgeStored(write: AskedWrite, body: JsonObject, sources: JudgeSources): Promise<JudgedWrite> {

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Account } from '../accounts/account.ts';
 import type { Clock } from '../base/clock.ts';
-import type { DatabaseSync } from '../base/database.ts';
+import { type DatabaseSync, openDatabase } from '../base/database.ts';
 import { errorCode } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { V4Plugin } from '../http/app.ts';
@@ -21,6 +21,7 @@ import { seedApplications } from './seed-applications.ts';
 import { openApplicationStore } from './sqlite-application-store.ts';
 import { storedPlans } from './stored-plans.ts';
 import { trafficMetrics } from './traffic-metrics.ts';
+import { openUdpListener } from './udp-listener.ts';
 import { watchStore } from './watch-store.ts';
 import type { WriteParts } from './write-application.ts';
 import type { ProxyAccount, ProxySettings, ProxyZone } from './zone.ts';
@@ -93,7 +94,7 @@ function dataPlaneParts(parts: ProxyParts, plans: DataPlaneParts['plans']): Data
     portOffset: settings.portOffset,
     originDeny: settings.originDeny,
     certificate: (name) => readCertificate(parts.tlsFolder, name),
-    openUdp: () => Promise.reject(new Error('UDP cannot be listened to')),
+    openUdp: openUdpListener,
     createOrigins: (plan) => createOrigins(plan, { resolve, clock }),
     ownPorts,
     drainMs,
@@ -104,6 +105,22 @@ function dataPlaneParts(parts: ProxyParts, plans: DataPlaneParts['plans']): Data
 
 /** D83: the one code with two statuses. */
 const sourceFailed = { number: 10_002, status: 503 } as const;
+
+/**
+ * Judges the applications of a configuration without a store of its own, as a first start would.
+ * @throws ConfigurationError where one breaks a rule
+ */
+export async function checkConfiguredApplications(
+  parts: Pick<ProxyParts, 'zones' | 'accounts' | 'settings' | 'file' | 'ownPorts' | 'clock' | 'log'>,
+): Promise<void> {
+  const database = openDatabase(':memory:');
+  try {
+    const store = openApplicationStore(database);
+    await seedApplications({ ...parts, store, sources: { ...createFactSources({ ...parts, store }), log: parts.log } });
+  } finally {
+    database.close();
+  }
+}
 
 /** Makes them; nothing listens before `start`. */
 export function createProxy(parts: ProxyParts): Proxy {

@@ -11,8 +11,10 @@ export function quote(text: string): string {
 export function got(value: unknown): string {
   if (typeof value === 'string') return quote(value);
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);
-  if (value === undefined || value === null) return 'nothing';
-  return Array.isArray(value) ? 'an array' : 'an object';
+  if (value === undefined) return 'nothing';
+  if (value === null) return 'null';
+  if (!Array.isArray(value)) return 'an object';
+  return value.length === 0 ? 'an empty array' : 'an array';
 }
 
 /** Joins reasons; after so many, only their number is told, so that no request makes a message of its own size. */

@@ -60,7 +60,11 @@ function readDns(value: unknown, reading: Reading): { readonly type?: DnsType; r
   const name = member(value, 'name');
   const isTypeKnown = type === 'CNAME' || type === 'ADDRESS';
   if (!isTypeKnown && !(isPartial && type === undefined)) {
-    report(11004, '/dns/type', `"dns.type" must be CNAME or ADDRESS; got ${got(type)}`);
+    report(
+      11004,
+      '/dns/type',
+      type === undefined ? '"dns.type" is missing' : `"dns.type" must be CNAME or ADDRESS; got ${got(type)}`,
+    );
   }
   const hostname = typeof name === 'string' ? parseDomainName(name) : undefined;
   if (hostname === undefined && !(isPartial && name === undefined)) {

@@ -21,7 +21,7 @@ function readAddresses(value: readonly unknown[], pointer: string, { report }: R
   }
   const addresses = value.map((entry, index) => {
     if (typeof entry === 'string' && canonicalAddress(entry) !== undefined) return entry;
-    return report(10001, `${pointer}/${index}`, `an edge IP must be an IPv4 or IPv6 address; got ${got(entry)}`);
+    return report(10001, `${pointer}/${index}`, `"edge_ips" must have IPv4 or IPv6 addresses; got ${got(entry)}`);
   });
   const known = addresses.filter((address) => address !== undefined);
   return known.length === addresses.length ? known : undefined;
@@ -39,7 +39,7 @@ function readEdgeObject(value: JsonObject, reading: Reading): ReadEdge | undefin
     const ips = member(value, 'ips');
     if (isPartial && ips === undefined) return undefined;
     if (!Array.isArray(ips) || ips.length === 0) {
-      return report(10001, '/edge_ips/ips', `"edge_ips.ips" must be an array of edge IPs; got ${got(ips)}`);
+      return report(10001, '/edge_ips/ips', `"edge_ips.ips" must be an array of addresses; got ${got(ips)}`);
     }
     const known = readAddresses(ips, '/edge_ips/ips', reading);
     return known && { edge: staticEdge(known), form: { type, ips: known } };

@@ -13,7 +13,7 @@ const flawTexts = {
   brackets: 'has an IPv6 address without brackets',
   'bracketed-ipv4': 'has brackets around an IPv4 address',
   address: 'has no IP address behind its scheme',
-  port: 'has no port, or no ascending range of ports, of 1-65535 at its end',
+  port: 'does not end in a port or an ascending range of ports, 1-65535',
 } as const satisfies Record<OriginFlaw, string>;
 
 /** An entry of `origin_direct` that was read. */
@@ -71,7 +71,8 @@ type OriginDns = NonNullable<ApplicationFields['origin_dns']>;
 function readOriginName(value: unknown, { isPartial, report }: Reading): string | undefined {
   const name = typeof value === 'string' ? parseDomainName(value) : undefined;
   if (name !== undefined || (isPartial && value === undefined)) return name;
-  return report(11001, '/origin_dns/name', `"origin_dns.name" must be a domain name; got ${got(value)}`);
+  const wrong = `"origin_dns.name" must be a domain name; got ${got(value)}`;
+  return report(11001, '/origin_dns/name', value === undefined ? '"origin_dns.name" is missing' : wrong);
 }
 
 /** Reads `origin_dns`; every fault of a member is 11001 (D82). `isTypeKnown` is true for an absent type, too. */

@@ -1,9 +1,11 @@
 // The applications at run time: counters, latest events, and the plan that new connections are opened under (D84).
 
 import { isDeepStrictEqual } from 'node:util';
+import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import type { ConnectionEvent, ForwardingPlan } from './application.ts';
 import type { MutableTraffic, RunningApplication } from './listener.ts';
+import { createNoteLimit } from './note-limit.ts';
 import type { Origins } from './origin.ts';
 
 /** Events that are kept of each application. */
@@ -27,6 +29,7 @@ export interface ApplicationState {
 /** What an application is made from. */
 export interface ApplicationParts {
   readonly createOrigins: (plan: ForwardingPlan) => Origins;
+  readonly clock: Clock;
   readonly log: Logger;
 }
 
@@ -51,7 +54,9 @@ function isSame(plan: ForwardingPlan, before: ForwardingPlan): boolean {
 /** Begins an application under its first plan. */
 export function createApplicationState(first: ForwardingPlan, parts: ApplicationParts): ApplicationState {
   const events: ConnectionEvent[] = [];
-  const note = (event: ConnectionEvent): void => {
+  // A flood of refusals or failures would push everything else out of the events.
+  const limit = createNoteLimit(parts.clock);
+  const keep = (event: ConnectionEvent): void => {
     if (events.push(event) > eventsKept) events.shift();
     logEvent(parts.log, first.id, event);
   };
@@ -59,7 +64,7 @@ export function createApplicationState(first: ForwardingPlan, parts: Application
     plan: first,
     origins: parts.createOrigins(first),
     traffic: noTraffic(),
-    note,
+    note: (event) => limit(event, keep),
     openByClient: new Map(),
     connections: new Set(),
   };

@@ -191,6 +191,13 @@ accounts:
     id: A1A1A1A1A1A1A1A1A1A1A1A1A1A1A1A1
     sendingDomains: [{ name: Bücher.example, returnPathDomain: R.example, subdomains: false, dkim: [{ selector: e1, algorithm: ed25519 }] }]
     credentials: [{ name: dev, strip: [X-Cron-Env, user-agent], defaultDomain: Example.COM, legacyCharset: iso-8859-1, trustedHop: true }]
+zones:
+  - name: Zöne.example
+    id: "${'F'.repeat(32)}"
+    account: acme
+    permittedOriginZones: ["*", BÜCHER.example]
+    loadBalancers: [LB.Example.COM]
+    applications: [{ id: "${'E'.repeat(32)}", protocol: tcp/22, dns: { type: CNAME, name: a.example } }]
 `,
       {},
       cwd,
@@ -219,6 +226,15 @@ accounts:
         subdomains: false,
         returnPathDomain: 'r.example',
         dkim: [{ selector: 'e1', algorithm: 'ed25519' }],
+      },
+    ]);
+    expect(config.zones).toMatchObject([
+      {
+        name: 'xn--zne-sna.example',
+        id: 'f'.repeat(32),
+        permittedOriginZones: ['*', 'xn--bcher-kva.example'],
+        loadBalancers: ['lb.example.com'],
+        applications: [{ id: 'e'.repeat(32) }],
       },
     ]);
     expect(account?.credentials.get('dev')).toEqual({

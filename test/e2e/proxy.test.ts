@@ -1,10 +1,15 @@
 // Proxy applications of a real process: created by the API, carried by the data plane, there again after a restart.
 
+import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
+import { join } from 'node:path';
 import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { ask, type HttpAnswer } from '../support/http-app.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { runCli } from '../support/run-cli.ts';
+import { scratchFolder } from '../support/scratch.ts';
 
 const running: PosternProcess[] = [];
 afterEach(async () => {
@@ -137,6 +142,23 @@ test('the gateway’s own SMTP listener answers behind an application, and its o
   }
 }, 60_000);
 
+test('datagrams go to the origin and back', async () => {
+  const postern = await start(configuration());
+  const origin = createSocket('udp4');
+  onTestFinished(() => void origin.close());
+  origin.on('message', (text, from) => origin.send(`${text.toString()} answered`, from.port, from.address));
+  origin.bind(0, '127.0.0.1');
+  await once(origin, 'listening');
+  const body = { ...ssh, protocol: 'udp/53', origin_direct: [`udp://127.0.0.1:${origin.address().port}`] };
+  const made = await call(postern, 'POST', '/apps', body);
+  expect(made.json).toMatchObject({ errors: [], result: { status: { state: 'active', reason: '' } } });
+  const client = createSocket('udp4');
+  onTestFinished(() => void client.close());
+  client.send('asked', 53 + own.offset, address);
+  const [answer] = (await once(client, 'message')) as [Buffer];
+  expect(answer.toString()).toBe('asked answered');
+}, 60_000);
+
 test('applications of the configuration run from the start, and a wrong one keeps it from starting', async () => {
   const id = '5'.repeat(32);
   const origin = await echo('configured');
@@ -145,7 +167,13 @@ test('applications of the configuration run from the start, and a wrong one keep
 
   const dns = { type: 'CNAME', name: 'ssh.elsewhere.example' };
   const wrong = start(configuration({ applications: [{ id, ...ssh, dns, origin_direct: [origin] }] }));
-  await expect(wrong).rejects.toThrow(/ended with 78[^]*zones\[0\]\.applications\[0\]\.dns\.name: 11004 /);
+  const told = /zones\[0\]\.applications\[0\]\.dns\.name: 11004 /;
+  await expect(wrong).rejects.toThrow(new RegExp(`ended with 78[^]*${told.source}`));
+  const file = join(scratchFolder(), 'postern.yaml');
+  writeFileSync(file, JSON.stringify(configuration({ applications: [{ id, ...ssh, dns, origin_direct: [origin] }] })));
+  const checked = await runCli(['config', 'check', file]);
+  expect([checked.exitCode, checked.stdout]).toEqual([78, '']);
+  expect(checked.stderr).toMatch(told);
 }, 60_000);
 
 test('two processes on one database follow each other’s changes', async () => {

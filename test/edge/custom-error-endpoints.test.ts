@@ -344,7 +344,7 @@ describe('the page', () => {
       { html: '::RAY_ID::'.repeat(1001) },
       [[10_001, '/html', 'E_VALIDATION_ERROR: html has 1001 tokens such as ::RAY_ID::, want at most 1000']],
     ],
-  ])('%.60j is refused', async (body, wanted) => {
+  ])('page %#, which is refused', async (body, wanted) => {
     const { call } = await start();
     expect(faults(await call('PUT', zonePath + pagePath, { body }))).toEqual([400, ...wanted]);
     expect(result(await call('GET', zonePath + pagePath))).toMatchObject({ source: 'file' });

@@ -77,7 +77,8 @@ test.each([
 
 test('however /cdn-cgi/ is encoded, it is reserved', () => {
   const encoded = fc.array(fc.constantFrom('raw', 'hex', 'HEX', 'twice'), { minLength: 7, maxLength: 7 }).map((ways) =>
-    [...'cdn-cgi']
+    'cdn-cgi'
+      .split('')
       .map((character, index) => {
         const hex = character.charCodeAt(0).toString(16);
         const forms: Readonly<Record<string, string>> = {

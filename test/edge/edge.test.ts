@@ -137,7 +137,7 @@ describe('/cdn-cgi/error', () => {
     const asked = await speak(port, get('example.com', '/cdn-cgi/error/522?a=b', [json]));
     const real = await speak(port, get('example.com', '/fail/522', [json]));
     const parse = ({ body }: RawAnswer): Record<string, unknown> => JSON.parse(body) as Record<string, unknown>;
-    const same = ({ ray_id: _, instance: __, timestamp: ___, ...rest }: Record<string, unknown>) => rest;
+    const same = (body: Record<string, unknown>) => ({ ...body, ray_id: '', instance: '', timestamp: '' });
     expect(same(parse(asked))).toEqual(same(parse(real)));
     expect(parse(asked)).toMatchObject({
       error_code: 522,
@@ -147,10 +147,9 @@ describe('/cdn-cgi/error', () => {
       ray_id: asked.headers['ray-id'],
       instance: asked.headers['ray-id'],
     });
-    const { 'ray-id': _, date: __, 'content-length': ___, ...headers } = asked.headers;
-    const { 'ray-id': ____, date: _____, 'content-length': ______, ...others } = real.headers;
-    expect(headers).toEqual(others);
-    expect(headers).toMatchObject({ 'retry-after': expect.any(String), vary: 'Accept' });
+    const sameHeaders = ({ headers }: RawAnswer) => ({ ...headers, 'ray-id': '', date: '' });
+    expect(sameHeaders(asked)).toEqual(sameHeaders(real));
+    expect(asked.headers).toMatchObject({ 'retry-after': expect.any(String), vary: 'Accept' });
     expect(asked.statusLine).toBe('HTTP/1.1 522 Origin Connection Timeout');
   });
 

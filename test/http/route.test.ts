@@ -93,7 +93,7 @@ describe('a Host in every spelling', () => {
     '[::1]x',
     '[127.0.0.1]',
     '::1',
-    `${'a'.repeat(255)}`,
+    'a'.repeat(255),
   ])('%j is refused', (host) => {
     expect(destination(host)).toBe('400 Bad Host header');
   });

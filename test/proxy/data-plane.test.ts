@@ -1,11 +1,13 @@
 // The reconciler: listeners are what the plans say, after any change, failure or restart.
 
+import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import type { ForwardingPlan } from '../../src/proxy/application.ts';
 import {
   dial,
+  dialedEnd,
   directTo,
   echoServer,
   endOf,
@@ -243,17 +245,58 @@ test('a port of the gateway itself is not taken', async () => {
   expect(await isOpen(address, 22)).toBe(false);
 });
 
-test('UDP plans are opened by the listener for UDP', async () => {
+test('UDP plans are carried by sessions, on the same port as TCP', async () => {
   const address = loopbackAddress();
-  const seen: unknown[] = [];
-  const plane = await startPlane([planOf({ addresses: [address], transport: 'udp' })], {
-    openUdp: async (at, running) => {
-      seen.push(at, running().plan.transport);
-      return { at, close: async () => void seen.push('closed') };
-    },
+  const origin = createSocket('udp4');
+  origin.on('message', (datagram, from) => origin.send(`udp ${String(datagram)}`, from.port, from.address));
+  origin.bind(0, '127.0.0.1');
+  await once(origin, 'listening');
+  onTestFinished(() => void origin.close());
+  const udp = planOf({
+    id: other,
+    addresses: [address],
+    transport: 'udp',
+    origin: directTo({ address: '127.0.0.1', port: origin.address().port }),
   });
-  await plane.apply();
-  expect(seen).toEqual([{ address, port: 20_022, edgePort: 22 }, 'udp', 'closed']);
+  const tcp = planOf({ addresses: [address], origin: directTo(await greeter('tcp')) });
+  const plane = await startPlane([udp, tcp]);
+  expect([plane.status(id).state, plane.status(other).state]).toEqual(['active', 'active']);
+  expect(await greeting(address, 22)).toBe('tcp');
+
+  const client = createSocket('udp4');
+  onTestFinished(() => void client.close());
+  client.send('hello', 22 + testOffset, address);
+  const [answer] = await once(client, 'message');
+  expect(String(answer)).toBe('udp hello');
+  expect(plane.totals().get(other)).toMatchObject({
+    open: 1,
+    connections: 1,
+    bytesFromClients: 5,
+    bytesFromOrigins: 9,
+  });
+
+  // Draining does not wait for the silence of a session.
+  await plane.drain(60_000);
+  const free = createSocket('udp4');
+  free.bind(22 + testOffset, address);
+  await once(free, 'listening');
+  free.close();
+});
+
+test('a flood of refusals leaves the other events in their place', async () => {
+  const address = loopbackAddress();
+  const origin = await greeter('hello');
+  const firewall = { block: ['127.9.9.9/32'], allow: [] };
+  const now = Date.now();
+  const plane = await startPlane([planOf({ addresses: [address], origin: directTo(origin), firewall })], {
+    clock: { now: () => now },
+  });
+  expect(await greeting(address, 22)).toBe('hello');
+  await until(() => plane.traffic(id)?.counters.open === 0);
+  for (let call = 0; call < 120; call += 1) await dialedEnd(address, 22, '127.9.9.9');
+  expect(plane.traffic(id)?.counters.refused).toBe(120);
+  const kinds = plane.traffic(id)?.events.map(({ kind }) => kind);
+  expect(kinds).toEqual([...Array<string>(10).fill('refused'), 'disconnect', 'connect']);
 });
 
 test('plans that cannot be read leave everything as it is, and are read again', async () => {

@@ -5,10 +5,11 @@ export interface DeviceConfigOptions {
   readonly routes: readonly object[];
   readonly smtpLimits?: object;
   readonly delivery?: object;
+  readonly zones?: readonly object[];
 }
 
 /** A configuration whose only listener is `devices`, with account dev, credential devices and domain example.com. */
-export function deviceConfiguration({ routes, smtpLimits, delivery }: DeviceConfigOptions): object {
+export function deviceConfiguration({ routes, smtpLimits, delivery, zones }: DeviceConfigOptions): object {
   return {
     development: { account: 'dev', credential: 'devices' },
     http: { listen: '127.0.0.1:0' },
@@ -27,6 +28,7 @@ export function deviceConfiguration({ routes, smtpLimits, delivery }: DeviceConf
     },
     routes,
     ...(delivery ? { delivery } : {}),
+    ...(zones ? { zones } : {}),
     accounts: [
       {
         name: 'dev',

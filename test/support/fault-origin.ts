@@ -14,6 +14,8 @@ export interface OriginSide {
   head(): Promise<string>;
   /** The next octets. */
   octets(count: number): Promise<Buffer>;
+  /** Stops reading and gives what came and was not asked for; the socket is the caller's to read from now on. */
+  takeOver(): Buffer;
   /** Resolves when the peer has closed or reset the connection. */
   gone(): Promise<void>;
   /** Sends; text is one character an octet. Resolves when it has left. */
@@ -34,11 +36,12 @@ function side(socket: Socket, number: number, take: (piece: Buffer) => void): Or
   let held = Buffer.alloc(0);
   let ended = false;
   let wake: (() => void) | undefined;
-  socket.on('data', (piece: Buffer) => {
+  const onData = (piece: Buffer): void => {
     take(piece);
     held = Buffer.concat([held, piece]);
     wake?.();
-  });
+  };
+  socket.on('data', onData);
   const end = (): void => {
     ended = true;
     wake?.();
@@ -70,6 +73,11 @@ function side(socket: Socket, number: number, take: (piece: Buffer) => void): Or
     octets: async (count) => {
       await until(() => (held.length >= count ? true : undefined));
       return cut(count);
+    },
+    takeOver: () => {
+      socket.off('data', onData);
+      socket.pause();
+      return cut(held.length);
     },
     gone: async () => {
       if (!socket.destroyed && !socket.readableEnded) await Promise.race([once(socket, 'close'), once(socket, 'end')]);

@@ -53,9 +53,8 @@ export async function startPostern(options: PosternOptions = {}): Promise<Poster
     POSTERN_CONFIG: options.config ? configFile : join(projectRoot, 'config/postern.yaml'),
     POSTERN_DATA_DIR: dataDir,
     POSTERN_CERTS_DIR: certsDir,
-    ...(options.config
-      ? {}
-      : { POSTERN_SMTP_PORT: '0', POSTERN_SMTPS_PORT: '0', POSTERN_HTTP_PORT: '0', POSTERN_HTTPS_PORT: '0' }),
+    ...(options.config ? {} : { POSTERN_SMTP_PORT: '0', POSTERN_SMTPS_PORT: '0', POSTERN_HTTP_PORT: '0' }),
+    POSTERN_HTTPS_PORT: '0',
     POSTERN_TOKEN: testToken,
     ...options.env,
   };

@@ -9,6 +9,7 @@ import { createDataPlane, type DataPlaneParts } from '../../src/proxy/data-plane
 import type { OriginAddress, Origins } from '../../src/proxy/origin.ts';
 import { createOrigins } from '../../src/proxy/origins.ts';
 import { createResolver } from '../../src/proxy/resolver.ts';
+import { openUdpListener } from '../../src/proxy/udp-listener.ts';
 import { logLines } from './log-lines.ts';
 
 /** An address of loopback that no other test uses: every port of it is free. */
@@ -89,7 +90,7 @@ export async function startPlane(
     portOffset: testOffset,
     originDeny: [],
     certificate: () => undefined,
-    openUdp: () => Promise.reject(new Error('no UDP in this test')),
+    openUdp: openUdpListener,
     createOrigins: (plan) => loggedOrigins(plan, origins),
     clock: systemClock,
     log,

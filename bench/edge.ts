@@ -1,0 +1,173 @@
+// npm run bench:edge: proxied requests a second through Postern, beside the same origin behind Debian's nginx (package
+// nginx) and the origin alone, in turn in one run. Origin and load are processes of their own (edge-origin, edge-load).
+// `--help` tells the options. Prints one JSON line a run, then a table of medians.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { parseArgs } from 'node:util';
+import { startNginx } from './nginx-under-test.ts';
+import { startPostern } from './postern-under-test.ts';
+import { cpuSeconds, median, peakMebibytes } from './process-usage.ts';
+
+const usage = `Usage: npm run bench:edge -- [options]
+  --requests N       requests a run (default 20000; a tenth of it for bodies of 64 KB and more)
+  --sizes LIST       octets of the body (default 1024,65536)
+  --connections LIST connections, each with one request at a time (default 10,50)
+  --rounds N         rounds (default 3)
+  --systems LIST     of postern,nginx,direct (default all)
+  --out FILE         append every run's JSON line to FILE too`;
+
+/** One run's figures. */
+interface Run {
+  readonly system: string;
+  readonly size: number;
+  readonly connections: number;
+  readonly requestsPerSecond: number;
+  readonly p50Milliseconds: number;
+  readonly p99Milliseconds: number;
+  /** Of the proxy; absent where there is none. */
+  readonly cpuMicrosecondsPerRequest?: number;
+  readonly peakMebibytes?: number;
+}
+
+/** What is measured: where it listens, and the process whose CPU counts. */
+interface UnderTest {
+  readonly name: string;
+  readonly port: number;
+  readonly pid?: number;
+  stop(): Promise<void>;
+}
+
+interface Load {
+  readonly size: number;
+  readonly connections: number;
+  readonly requests: number;
+}
+
+function script(name: string, args: readonly string[] = []): ChildProcess {
+  return spawn(process.execPath, [join(import.meta.dirname, name), ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+}
+
+async function firstLine(child: ChildProcess): Promise<string> {
+  if (!child.stdout) throw new Error('A script without output');
+  for await (const line of createInterface({ input: child.stdout })) return line;
+  throw new Error('A script ended without a line');
+}
+
+async function startOrigin(): Promise<UnderTest> {
+  const child = script('edge-origin.ts');
+  const port = Number(await firstLine(child));
+  return {
+    name: 'direct',
+    port,
+    stop: async () => {
+      child.kill('SIGTERM');
+      await once(child, 'exit');
+    },
+  };
+}
+
+async function startSystem(name: string, origin: UnderTest): Promise<UnderTest> {
+  if (name === 'direct') return { ...origin, stop: async () => undefined };
+  if (name === 'nginx') return { name, ...(await startNginx(origin.port)) };
+  const zone = {
+    name: 'bench.example',
+    id: '1'.repeat(32),
+    account: 'dev',
+    origin: `http://127.0.0.1:${origin.port}`,
+  };
+  // No message is sent: the port of the smarthost is never used.
+  const postern = await startPostern({ sinkPort: 9, platformSignature: false, zones: [zone] });
+  return { name, pid: postern.pid, port: postern.httpPort, stop: () => postern.stop() };
+}
+
+async function load(port: number, { size, connections, requests }: Load): Promise<Record<string, number>> {
+  const args = [port, `/${size}`, connections, requests].map(String);
+  const child = script('edge-load.ts', args);
+  const line = await firstLine(child);
+  return JSON.parse(line) as Record<string, number>;
+}
+
+async function measure(system: UnderTest, under: Load): Promise<Run> {
+  // Warm: the first requests compile what the others run, and fill the pool of connections.
+  await load(system.port, { ...under, requests: Math.ceil(under.requests / 4) });
+  const cpuBefore = system.pid === undefined ? 0 : cpuSeconds(system.pid);
+  const { seconds = Number.NaN, p50 = Number.NaN, p99 = Number.NaN } = await load(system.port, under);
+  return {
+    system: system.name,
+    size: under.size,
+    connections: under.connections,
+    requestsPerSecond: under.requests / seconds,
+    p50Milliseconds: p50,
+    p99Milliseconds: p99,
+    ...(system.pid === undefined
+      ? {}
+      : {
+          cpuMicrosecondsPerRequest: ((cpuSeconds(system.pid) - cpuBefore) / under.requests) * 1e6,
+          peakMebibytes: peakMebibytes(system.pid),
+        }),
+  };
+}
+
+function printTable(runs: readonly Run[]): void {
+  console.log(
+    '\n| system | body | connections | requests/s | p50 ms | p99 ms | CPU us/request | peak RSS MiB |\n|---|---|---|---|---|---|---|---|',
+  );
+  for (const [, group] of Map.groupBy(runs, (run) => `${run.size} ${run.connections} ${run.system}`)) {
+    const [{ system, size, connections } = { system: '', size: 0, connections: 0 }] = group;
+    const middle = (pick: (run: Run) => number | undefined, digits = 0): string => {
+      const figures = group.map(pick).filter((figure) => figure !== undefined);
+      if (figures.length === 0) return '-';
+      return median(figures).toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+    };
+    console.log(
+      `| ${system} | ${size.toLocaleString('en')} | ${connections} | ${middle((run) => run.requestsPerSecond)} | ${middle((run) => run.p50Milliseconds, 2)} | ${middle((run) => run.p99Milliseconds, 2)} | ${middle((run) => run.cpuMicrosecondsPerRequest)} | ${middle((run) => run.peakMebibytes)} |`,
+    );
+  }
+}
+
+const { values } = parseArgs({
+  options: {
+    requests: { type: 'string', default: '20000' },
+    sizes: { type: 'string', default: '1024,65536' },
+    connections: { type: 'string', default: '10,50' },
+    rounds: { type: 'string', default: '3' },
+    systems: { type: 'string', default: 'postern,nginx,direct' },
+    out: { type: 'string' },
+    help: { type: 'boolean', default: false },
+  },
+});
+if (values.help) {
+  console.log(usage);
+  process.exit(0);
+}
+const numbers = (list: string): number[] => list.split(',').map(Number);
+const runs: Run[] = [];
+const origin = await startOrigin();
+try {
+  for (let round = 0; round < Number(values.rounds); round += 1) {
+    for (const size of numbers(values.sizes)) {
+      for (const connections of numbers(values.connections)) {
+        for (const name of values.systems.split(',')) {
+          const requests = Math.ceil(Number(values.requests) / (size >= 65_536 ? 10 : 1));
+          const system = await startSystem(name, origin);
+          try {
+            const run = await measure(system, { size, connections, requests });
+            runs.push(run);
+            const line = JSON.stringify(run);
+            console.log(line);
+            if (values.out) appendFileSync(values.out, `${line}\n`);
+          } finally {
+            await system.stop();
+          }
+        }
+      }
+    }
+  }
+} finally {
+  await origin.stop();
+}
+printTable(runs);
