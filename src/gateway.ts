@@ -19,15 +19,7 @@ import { formatHostPort } from './config/addresses.ts';
 import type { Config } from './config.ts';
 import { createDelivery } from './deliver/delivery.ts';
 import { routeFor } from './deliver/router.ts';
-import { findEdgeError } from './edge/catalogue.ts';
-import { customErrorEndpoints } from './edge/custom-error-endpoints.ts';
-import { createCustomErrors } from './edge/custom-errors.ts';
-import { defaultAnswer } from './edge/default-answer.ts';
-import { createEdge } from './edge/edge.ts';
-import { errorReferenceIndex, errorReferencePage } from './edge/error-reference.ts';
-import { negotiate } from './edge/negotiate.ts';
-import { createOriginProxy } from './edge/origin-proxy.ts';
-import type { EdgeAccountSlice } from './edge/zone.ts';
+import { edgeAccounts, openEdge } from './edge/open-edge.ts';
 import { createSuppressionStore } from './feedback/suppression-store.ts';
 import { type BoundHttp, createHttpApp, type V4Plugin } from './http/app.ts';
 import { createMetrics, type GaugeSource } from './http/metrics.ts';
@@ -159,15 +151,6 @@ export function configuredPorts({ smtp, http }: Config): readonly number[] {
     .filter((port) => port !== 0);
 }
 
-/** The accounts as custom errors read them: their plan decides whether they have rules (D65). */
-function edgeAccountsOf({ accounts, edgeAccounts }: Config): EdgeAccountSlice[] {
-  const settings = new Map(edgeAccounts.map(({ id, customErrors }) => [id, customErrors]));
-  return accounts.map(({ id, plan }) => {
-    const customErrors = settings.get(id);
-    return { id, plan, ...(customErrors ? { customErrors } : {}) };
-  });
-}
-
 /** Opens everything and listens. What was opened is closed again when a part fails. */
 export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   const { config, keys, log, database } = parts;
@@ -180,12 +163,17 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     clock,
   });
   const limits = createLimits(database, clock);
-  const customErrors = createCustomErrors({
+  let boundHttp: BoundHttp = config.http.listen;
+  const edge = openEdge({
     database,
     zones: config.zones,
-    accounts: edgeAccountsOf(config),
+    accounts: edgeAccounts(config.accounts, config.edgeAccounts),
+    settings: config.edge,
+    apiHosts: config.http.apiHosts,
+    docsBaseUrl: () => config.http.docsBaseUrl ?? `http://${formatHostPort(boundHttp)}`,
     clock,
     log,
+    onRequest: (count) => metrics.edgeRequest(count),
   });
   const suppressions = createSuppressionStore(database, clock);
   const suppressed = (account: Account, recipient: string) => suppressions.isSuppressed(account.id, recipient);
@@ -258,7 +246,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     {
       name: 'postern_edge_origin_requests',
       help: 'Requests and upgraded connections that origins have open now',
-      read: () => origins.open(),
+      read: () => edge.open(),
     },
     {
       name: 'postern_smtp_auth_failures',
@@ -268,7 +256,6 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   ];
   const metrics = createMetrics(gauges, proxy.metrics);
   let ready = false;
-  const origins = createOriginProxy({ settings: config.edge, log, clock });
   const rest = restDoor({
     limits: config.rest.limits,
     submit,
@@ -287,7 +274,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     rest,
     suppressionEndpoints({ suppressions, clock, log }),
     tokenEndpoints({ database, clock, log }),
-    customErrorEndpoints({ customErrors, log }),
+    ...edge.plugins,
     domainEndpoints({
       domainKeys: (domain) => keys.signing.get(domain) ?? [],
       facts: recordFacts(config),
@@ -295,23 +282,6 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     }),
     ...proxy.plugins,
   ];
-  let boundHttp: BoundHttp = config.http.listen;
-  const edge = createEdge({
-    zones: config.zones,
-    settings: config.edge,
-    apiHosts: config.http.apiHosts,
-    findError: findEdgeError,
-    negotiate,
-    defaultAnswer,
-    customAnswer: (zone, occurrence, request) => customErrors.choose(zone, occurrence, request),
-    referencePage: errorReferencePage,
-    referenceIndex: errorReferenceIndex,
-    origins,
-    docsBaseUrl: () => config.http.docsBaseUrl ?? `http://${formatHostPort(boundHttp)}`,
-    clock,
-    log,
-    onRequest: (count) => metrics.edgeRequest(count),
-  });
   const accountOfZone = new Map(config.zones.map(({ id, account }) => [id, account]));
   const http = createHttpApp({
     answers: restAnswers,
@@ -323,7 +293,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     metrics: () => metrics.render(),
     trustedProxies: config.edge.trustedProxies,
     plugins,
-    front: edge,
+    front: edge.front,
   });
   const listenHttp = async (): Promise<readonly Listening[]> => {
     const { listen, tlsListen } = config.http;
@@ -342,7 +312,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     await Promise.all([
       door.drain(drainMs),
       http.close(drainMs),
-      origins.close(drainMs),
+      edge.close(drainMs),
       delivery.drain(deadline),
       proxy.drain(drainMs),
     ]);

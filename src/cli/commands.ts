@@ -32,6 +32,10 @@ export const commands = {
     summary: 'Print the DNS records of sending domains, and check them',
     load: async () => (await import('./domain.ts')).domainCommands,
   },
+  proxy: {
+    summary: 'Take the proxy applications to another proxy',
+    load: async () => (await import('./proxy.ts')).proxyCommands,
+  },
   config: {
     summary: 'Check the configuration, or show what it comes to',
     load: async () => (await import('./config.ts')).configCommands,

@@ -27,8 +27,6 @@
 // - `request.id` is the Ray-ID.
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
-import { TLSSocket } from 'node:tls';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -41,28 +39,21 @@ import type { Scope, Submitter } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import type { Clock } from '../base/clock.ts';
 import { ConfigurationError, errorMessage } from '../base/errors.ts';
-import { randomHex } from '../base/ids.ts';
 import type { Logger } from '../base/log.ts';
 import { createAddressLimit } from './address-limit.ts';
 import { AllowedMethods } from './allowed-methods.ts';
 import { type AnswerTable, refuse } from './envelope.ts';
+import { type Answerer, createHandlers, type HttpFront, rayOf } from './front.ts';
 import type { JsonDocument } from './json-reader.ts';
-import {
-  type BoundHttp,
-  createListener,
-  type HttpListener,
-  type ListenerHandlers,
-  type ListenerTls,
-} from './listener.ts';
+import { type BoundHttp, createListener, type HttpListener, type ListenerTls } from './listener.ts';
 import { type DocumentedRoute, openApiDocument } from './openapi.ts';
 import { answerPlainly, plainRoutes } from './plain-routes.ts';
 import { renderReference } from './reference-page.ts';
 import type { BodyOptions } from './request-body.ts';
-import { type HostTable, type Route, routeRequest } from './route.ts';
 import { schemaCompiler } from './schema-compiler.ts';
 import { v4Routes } from './v4-routes.ts';
-import { plainWhole, writeWhole } from './whole-response.ts';
 
+export type { Arrival, HttpFront } from './front.ts';
 export type { BoundHttp, ListenerTls } from './listener.ts';
 
 /** Reads the types of typebox schemas. */
@@ -128,25 +119,6 @@ export interface HttpAppParts {
   readonly front?: HttpFront;
 }
 
-/** A request on its way to the front: its Ray-ID is set in the response already. */
-export interface Arrival {
-  /** One for each response of any kind (D62). */
-  readonly rayId: string;
-  readonly scheme: 'http' | 'https';
-  readonly route: Exclude<Route, { readonly destination: 'bad' }>;
-}
-
-/** What stands before the API. */
-export interface HttpFront {
-  readonly hosts: HostTable;
-  /** Answers. The request has one Host, that of the route, and a target in origin-form or `*`. */
-  answer(request: IncomingMessage, response: ServerResponse, arrival: Arrival): void;
-  /** Whether a request to upgrade is taken as one; if not it comes to `answer` as any other. */
-  takesUpgrade(request: IncomingMessage, arrival: Pick<Arrival, 'route'>): boolean;
-  /** Answers a request to upgrade; `head` is what came behind it. */
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, arrival: Arrival): void;
-}
-
 /** The running app. */
 export interface HttpApp {
   /**
@@ -166,115 +138,6 @@ export function submitterOf(request: FastifyRequest): Submitter {
   return request.submitter;
 }
 
-/** A request to the API has its body to send within so long. */
-const apiBodyTimeoutMs = 300_000;
-
-const rays = new WeakMap<IncomingMessage, string>();
-
-type Answerer = (request: IncomingMessage, response: ServerResponse) => void;
-
-/** The name the TLS handshake asked for; Node says `false` or nothing where there was none. */
-function serverNameOf({ socket }: IncomingMessage): string | undefined {
-  if (!(socket instanceof TLSSocket)) return undefined;
-  const { servername } = socket;
-  return typeof servername === 'string' ? servername : undefined;
-}
-
-/** Replaces what the client wrote by what it was read as, so that nobody behind this reads it in another way. */
-function settle(request: IncomingMessage, { authority, target }: { authority: string; target: string }): void {
-  request.url = target;
-  request.headers.host = authority;
-  const { rawHeaders } = request;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    if (rawHeaders[index]?.toLowerCase() === 'host') rawHeaders[index + 1] = authority;
-  }
-}
-
-const noHosts: HostTable = { isZone: () => false, apiHosts: new Set() };
-
-function cutSlowBody(request: IncomingMessage, response: ServerResponse): void {
-  if (request.complete) return;
-  const cut = setTimeout(() => {
-    if (request.complete) return;
-    if (response.headersSent) request.socket.destroy();
-    else writeWhole(request.socket, plainWhole(408, 'Request Timeout', { rayId: rays.get(request) ?? '' }));
-  }, apiBodyTimeoutMs);
-  cut.unref();
-  request.once('close', () => clearTimeout(cut));
-}
-
-/** Decides whose a request is (D67). */
-function createHandlers(parts: HttpAppParts, scheme: 'http' | 'https', toFastify: Answerer): ListenerHandlers {
-  const { front } = parts;
-  const hosts = front?.hosts ?? noHosts;
-  const routeOf = (request: IncomingMessage): Route => {
-    const { method = 'GET', url = '/', rawHeaders } = request;
-    const serverName = serverNameOf(request);
-    return routeRequest(
-      { method, target: url, rawHeaders, ...(serverName === undefined ? {} : { serverName }) },
-      hosts,
-    );
-  };
-  return {
-    request(request, response) {
-      const rayId = randomHex(8); // D62: one per response of any kind
-      rays.set(request, rayId);
-      response.setHeader('Ray-ID', rayId);
-      const route = routeOf(request);
-      if (route.destination === 'bad') {
-        // What the sender took for one request may be two: nothing more is read from it.
-        response.shouldKeepAlive = false;
-        answerPlainly(response, 400, route.text);
-        return;
-      }
-      settle(request, route);
-      // RFC 9112 §6.1: where its body ends nobody can say.
-      if (hasUnknownCoding(request)) {
-        response.shouldKeepAlive = false;
-        answerPlainly(response, 501, 'Transfer-Encoding is not taken, but for chunked');
-      } else if (isUnknownExpectation(request)) answerPlainly(response, 417, 'Expectation failed');
-      else if (route.destination === 'api') {
-        cutSlowBody(request, response);
-        toFastify(request, response);
-      } else if (front) front.answer(request, response, { rayId, scheme, route });
-      else answerPlainly(response, 404, 'Not found');
-    },
-    takesUpgrade(request) {
-      const route = routeOf(request);
-      return route.destination !== 'bad' && front !== undefined && front.takesUpgrade(request, { route });
-    },
-    upgrade(request, socket, head) {
-      const rayId = randomHex(8);
-      const route = routeOf(request);
-      if (route.destination === 'bad' || !front || hasUnknownCoding(request)) {
-        writeWhole(socket, plainWhole(400, 'Bad request to upgrade', { rayId }));
-        return;
-      }
-      settle(request, route);
-      front.upgrade(request, socket, head, { rayId, scheme, route });
-    },
-    connect(request, socket) {
-      const rayId = randomHex(8);
-      const route = routeOf(request);
-      if (route.destination === 'bad') writeWhole(socket, plainWhole(400, route.text, { rayId }));
-      else writeWhole(socket, plainWhole(405, 'Method not allowed', { rayId, headers: { Allow: tunnelFreeMethods } }));
-    },
-  };
-}
-
-/** What is allowed where CONNECT is not (D66). */
-export const tunnelFreeMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS';
-
-function hasUnknownCoding({ headers }: IncomingMessage): boolean {
-  const coding = headers['transfer-encoding'];
-  return coding !== undefined && coding.trim().toLowerCase() !== 'chunked';
-}
-
-/** RFC 9110 §10.1.1: nothing but 100-continue is known. */
-function isUnknownExpectation({ headers }: IncomingMessage): boolean {
-  return headers.expect !== undefined && headers.expect.trim().toLowerCase() !== '100-continue';
-}
-
 /** Makes the app; it binds nothing before `listen`. */
 export function createHttpApp(parts: HttpAppParts): HttpApp {
   const listeners: HttpListener[] = [];
@@ -288,7 +151,7 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
       return createServer();
     },
     logger: false,
-    genReqId: (request) => rays.get(request) ?? '',
+    genReqId: (request) => rayOf(request),
     trustProxy: parts.trustedProxies && parts.trustedProxies.length > 0 ? [...parts.trustedProxies] : false,
     return503OnClosing: false,
     routerOptions: { maxParamLength: 500 },
@@ -328,7 +191,7 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
       await app.ready();
       if (!toFastify) throw new Error('Fastify has no handler');
       const scheme = tls ? 'https' : 'http';
-      const listener = createListener(createHandlers(parts, scheme, toFastify), tls);
+      const listener = createListener(createHandlers({ front: parts.front, scheme, toFastify }), tls);
       try {
         const bound = await listener.listen(at);
         listeners.push(listener);

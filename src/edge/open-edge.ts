@@ -1,0 +1,74 @@
+// Joins the edge's parts (D60-D68): custom errors and their endpoints, the reverse proxy, and what answers for hosts.
+
+import type { Clock } from '../base/clock.ts';
+import type { DatabaseSync } from '../base/database.ts';
+import type { Logger } from '../base/log.ts';
+import type { HttpFront, V4Plugin } from '../http/app.ts';
+import { findEdgeError } from './catalogue.ts';
+import { customErrorEndpoints } from './custom-error-endpoints.ts';
+import { createCustomErrors } from './custom-errors.ts';
+import { defaultAnswer } from './default-answer.ts';
+import { createEdge, type EdgeParts } from './edge.ts';
+import { errorReferenceIndex, errorReferencePage } from './error-reference.ts';
+import { negotiate } from './negotiate.ts';
+import { createOriginProxy } from './origin-proxy.ts';
+import type { EdgeAccountSlice, EdgeSettings, EdgeZone } from './zone.ts';
+
+/** What it is made from. */
+export interface OpenEdgeParts extends Pick<EdgeParts, 'apiHosts' | 'docsBaseUrl' | 'onRequest'> {
+  readonly database: DatabaseSync;
+  readonly zones: readonly EdgeZone[];
+  readonly accounts: readonly EdgeAccountSlice[];
+  readonly settings: EdgeSettings;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The edge with all its parts. */
+export interface OpenEdge {
+  readonly front: HttpFront;
+  /** Endpoints of custom errors. */
+  readonly plugins: readonly V4Plugin[];
+  /** Requests and upgraded connections that origins have open now. */
+  open(): number;
+  /** Closes connections to origins: idle ones at once, what is left of the others after so many milliseconds. */
+  close(withinMs: number): Promise<void>;
+}
+
+/** The accounts as custom errors read them: their plan decides whether they have rules (D65). */
+export function edgeAccounts(
+  accounts: readonly Pick<EdgeAccountSlice, 'id' | 'plan'>[],
+  settings: readonly Pick<EdgeAccountSlice, 'id' | 'customErrors'>[],
+): EdgeAccountSlice[] {
+  const byId = new Map(settings.map(({ id, customErrors }) => [id, customErrors]));
+  return accounts.map(({ id, plan }) => {
+    const customErrors = byId.get(id);
+    return { id, plan, ...(customErrors ? { customErrors } : {}) };
+  });
+}
+
+/**
+ * Opens the edge; it binds nothing.
+ * @throws ConfigurationError where the file of an Error Page cannot be used
+ */
+export function openEdge(parts: OpenEdgeParts): OpenEdge {
+  const { database, zones, accounts, settings, clock, log } = parts;
+  const customErrors = createCustomErrors({ database, zones, accounts, clock, log });
+  const origins = createOriginProxy({ settings, log, clock });
+  const front = createEdge({
+    ...parts,
+    findError: findEdgeError,
+    negotiate,
+    defaultAnswer,
+    customAnswer: (zone, occurrence, request) => customErrors.choose(zone, occurrence, request),
+    referencePage: errorReferencePage,
+    referenceIndex: errorReferenceIndex,
+    origins,
+  });
+  return {
+    front,
+    plugins: [customErrorEndpoints({ customErrors, log })],
+    open: () => origins.open(),
+    close: (withinMs) => origins.close(withinMs),
+  };
+}

@@ -1,0 +1,152 @@
+// What stands before the API's router: it reads target, Host and the name of the TLS handshake once, and hands the request
+// to the API or to the edge (D67, D68).
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { TLSSocket } from 'node:tls';
+import { randomHex } from '../base/ids.ts';
+import type { ListenerHandlers } from './listener.ts';
+import { answerPlainly } from './plain-routes.ts';
+import { type HostTable, type Route, routeRequest } from './route.ts';
+import { plainWhole, writeWhole } from './whole-response.ts';
+
+/** A request on its way to the front: its Ray-ID is set in the response already. */
+export interface Arrival {
+  /** One for each response of any kind (D62). */
+  readonly rayId: string;
+  readonly scheme: 'http' | 'https';
+  readonly route: Exclude<Route, { readonly destination: 'bad' }>;
+}
+
+/** What stands before the API. */
+export interface HttpFront {
+  readonly hosts: HostTable;
+  /** Answers. The request has one Host, that of the route, and a target in origin-form or `*`. */
+  answer(request: IncomingMessage, response: ServerResponse, arrival: Arrival): void;
+  /** Whether a request to upgrade is taken as one; if not it comes to `answer` as any other. */
+  takesUpgrade(request: IncomingMessage, arrival: Pick<Arrival, 'route'>): boolean;
+  /** Answers a request to upgrade; `head` is what came behind it. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, arrival: Arrival): void;
+}
+
+/** A request to the API has its body to send within so long. */
+const apiBodyTimeoutMs = 300_000;
+
+const rays = new WeakMap<IncomingMessage, string>();
+
+/** The Ray-ID of a request. */
+export function rayOf(request: IncomingMessage): string {
+  return rays.get(request) ?? '';
+}
+
+/** Answers a request. */
+export type Answerer = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** The name the TLS handshake asked for; Node says `false` or nothing where there was none. */
+function serverNameOf({ socket }: IncomingMessage): string | undefined {
+  if (!(socket instanceof TLSSocket)) return undefined;
+  const { servername } = socket;
+  return typeof servername === 'string' ? servername : undefined;
+}
+
+/** Replaces what the client wrote by what it was read as, so that nobody behind this reads it in another way. */
+function settle(request: IncomingMessage, { authority, target }: { authority: string; target: string }): void {
+  request.url = target;
+  request.headers.host = authority;
+  const { rawHeaders } = request;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    if (rawHeaders[index]?.toLowerCase() === 'host') rawHeaders[index + 1] = authority;
+  }
+}
+
+const noHosts: HostTable = { isZone: () => false, apiHosts: new Set() };
+
+function cutSlowBody(request: IncomingMessage, response: ServerResponse): void {
+  if (request.complete) return;
+  const cut = setTimeout(() => {
+    if (request.complete) return;
+    if (response.headersSent) request.socket.destroy();
+    else writeWhole(request.socket, plainWhole(408, 'Request Timeout', { rayId: rayOf(request) }));
+  }, apiBodyTimeoutMs);
+  cut.unref();
+  request.once('close', () => clearTimeout(cut));
+}
+
+/** What handlers are made from. */
+export interface HandlerParts {
+  /** Absent: what is not the API's is a plain 404. */
+  readonly front: HttpFront | undefined;
+  readonly scheme: 'http' | 'https';
+  readonly toFastify: Answerer;
+}
+
+/** Makes what answers on a listener: it decides whose a request is (D67, D68). */
+export function createHandlers({ front, scheme, toFastify }: HandlerParts): ListenerHandlers {
+  const hosts = front?.hosts ?? noHosts;
+  const routeOf = (request: IncomingMessage): Route => {
+    const { method = 'GET', url = '/', rawHeaders } = request;
+    const serverName = serverNameOf(request);
+    return routeRequest(
+      { method, target: url, rawHeaders, ...(serverName === undefined ? {} : { serverName }) },
+      hosts,
+    );
+  };
+  return {
+    request(request, response) {
+      const rayId = randomHex(8); // D62: one per response of any kind
+      rays.set(request, rayId);
+      response.setHeader('Ray-ID', rayId);
+      const route = routeOf(request);
+      if (route.destination === 'bad') {
+        // What the sender took for one request may be two: nothing more is read from it.
+        response.shouldKeepAlive = false;
+        answerPlainly(response, 400, route.text);
+        return;
+      }
+      settle(request, route);
+      // RFC 9112 §6.1: where its body ends nobody can say.
+      if (hasUnknownCoding(request)) {
+        response.shouldKeepAlive = false;
+        answerPlainly(response, 501, 'Transfer-Encoding is not taken, but for chunked');
+      } else if (isUnknownExpectation(request)) answerPlainly(response, 417, 'Expectation failed');
+      else if (route.destination === 'api') {
+        cutSlowBody(request, response);
+        toFastify(request, response);
+      } else if (front) front.answer(request, response, { rayId, scheme, route });
+      else answerPlainly(response, 404, 'Not found');
+    },
+    takesUpgrade(request) {
+      const route = routeOf(request);
+      return route.destination !== 'bad' && front !== undefined && front.takesUpgrade(request, { route });
+    },
+    upgrade(request, socket, head) {
+      const rayId = randomHex(8);
+      const route = routeOf(request);
+      if (route.destination === 'bad' || !front || hasUnknownCoding(request)) {
+        writeWhole(socket, plainWhole(400, 'Bad request to upgrade', { rayId }));
+        return;
+      }
+      settle(request, route);
+      front.upgrade(request, socket, head, { rayId, scheme, route });
+    },
+    connect(request, socket) {
+      const rayId = randomHex(8);
+      const route = routeOf(request);
+      if (route.destination === 'bad') writeWhole(socket, plainWhole(400, route.text, { rayId }));
+      else writeWhole(socket, plainWhole(405, 'Method not allowed', { rayId, headers: { Allow: tunnelFreeMethods } }));
+    },
+  };
+}
+
+/** What is allowed where CONNECT is not (D66). */
+export const tunnelFreeMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS';
+
+function hasUnknownCoding({ headers }: IncomingMessage): boolean {
+  const coding = headers['transfer-encoding'];
+  return coding !== undefined && coding.trim().toLowerCase() !== 'chunked';
+}
+
+/** RFC 9110 §10.1.1: nothing but 100-continue is known. */
+function isUnknownExpectation({ headers }: IncomingMessage): boolean {
+  return headers.expect !== undefined && headers.expect.trim().toLowerCase() !== '100-continue';
+}
