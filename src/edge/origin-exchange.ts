@@ -19,6 +19,8 @@ export interface ExchangeParts {
   readonly dial: DialParts;
   readonly targetOf: FindTarget;
   readonly log: Logger;
+  /** After how long a client that takes nothing of what waits for it is given up. */
+  readonly clientStallMs: number;
   /** Told once, when the client has its answer or is gone. */
   readonly onClosed: (exchange: OriginExchange) => void;
 }
@@ -138,6 +140,8 @@ export class OriginExchange implements ConnectionUser, Dialling {
     if (response.write(piece) || this.paused) return;
     this.paused = true;
     this.connection?.socket.pause();
+    // Counts only while not an octet leaves; the connection closes with it, and `clientClosed` follows.
+    response.setTimeout(this.parts.clientStallMs);
     response.once('drain', this.onClientDrain);
   }
 
@@ -226,6 +230,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
 
   private readonly onClientDrain = (): void => {
     this.paused = false;
+    this.asked.response.setTimeout(0);
     const { connection } = this;
     connection?.touch();
     connection?.socket.resume();
