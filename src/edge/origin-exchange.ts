@@ -120,7 +120,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
     this.reply = head;
     const { response, forwarded } = this.asked;
     if (response.destroyed) return;
-    // Fields set before would be merged with the origin's and move its repeated lines together.
+    // Nothing but the origin's: what a front has set before does not belong to its reply.
     for (const name of response.getHeaderNames()) response.removeHeader(name);
     head.fields.push('Ray-ID', forwarded.rayId);
     response.writeHead(head.status, head.reason, head.fields);

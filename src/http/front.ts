@@ -10,7 +10,7 @@ import { answerPlainly } from './plain-routes.ts';
 import { type HostTable, type Route, routeRequest } from './route.ts';
 import { plainWhole, writeWhole } from './whole-response.ts';
 
-/** A request on its way to the front: its Ray-ID is set in the response already. */
+/** A request on its way to the front, which writes the Ray-ID with its answer. */
 export interface Arrival {
   /** One for each response of any kind (D62). */
   readonly rayId: string;
@@ -97,8 +97,15 @@ export function createHandlers({ front, scheme, toFastify, bodyTimeoutMs }: Hand
     request(request, response) {
       const rayId = randomHex(8); // D62: one per response of any kind
       rays.set(request, rayId);
-      response.setHeader('Ray-ID', rayId);
       const route = routeOf(request);
+      const isRefused = hasUnknownCoding(request) || isUnknownExpectation(request);
+      if (front && route.destination !== 'bad' && route.destination !== 'api' && !isRefused) {
+        settle(request, route);
+        // Nothing is set in the response: Node would move an origin's repeated lines together with it.
+        front.answer(request, response, { rayId, scheme, route });
+        return;
+      }
+      response.setHeader('Ray-ID', rayId);
       if (route.destination === 'bad') {
         // What the sender took for one request may be two: nothing more is read from it.
         response.shouldKeepAlive = false;
@@ -114,8 +121,7 @@ export function createHandlers({ front, scheme, toFastify, bodyTimeoutMs }: Hand
       else if (route.destination === 'api') {
         cutSlowBody(request, response, bodyTimeoutMs ?? apiBodyTimeoutMs);
         toFastify(request, response);
-      } else if (front) front.answer(request, response, { rayId, scheme, route });
-      else answerPlainly(response, 404, 'Not found');
+      } else answerPlainly(response, 404, 'Not found');
     },
     takesUpgrade(request) {
       const route = routeOf(request);
