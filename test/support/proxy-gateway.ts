@@ -57,7 +57,7 @@ export interface ProxyGateway {
   traffic(id: string): Promise<ShownTraffic>;
   /** The value of a `postern_proxy_` metric; undefined where there is none. */
   metric(name: string, id: string): Promise<number | undefined>;
-  /** Resident memory now, KiB. */
+  /** Resident memory of the process now, KiB. */
   residentKib(): number;
 }
 

@@ -140,7 +140,7 @@ test('tcp/25 with PROXY v2: mail reaches the own SMTP listener, which sees the c
   const [, received] = /\r\n(Received: [\s\S]*?)\r\n(?! )/.exec(message.toString('latin1')) ?? [];
   expect(received).toContain('[127.0.0.5]');
   expect(received).not.toContain(edge.address);
-  const logged = gateway.postern.log().find(({ msg }) => msg === 'accepted');
+  const logged = await gateway.postern.until(() => gateway.postern.log().find(({ msg }) => msg === 'accepted'));
   expect(logged).toMatchObject({ client: '127.0.0.5' });
 
   // The listener takes mail without login from 127.0.0.5 alone: by the client's address, since the proxy's is the same.
