@@ -50,6 +50,8 @@ export class OriginExchange implements ConnectionUser, Dialling {
   private connection: OriginConnection | undefined;
   private upload: OriginUpload | undefined;
   private reply: ReplyHead | undefined;
+  /** Whether the reply's head went to the client: until then a failure can still be told. */
+  private headSent = false;
   private retried = false;
   private continued = false;
   /** Whether the response waits for the client to read. */
@@ -116,12 +118,10 @@ export class OriginExchange implements ConnectionUser, Dialling {
 
   onHead(head: ReplyHead): void {
     this.reply = head;
-    const { response, forwarded } = this.asked;
-    if (response.destroyed) return;
-    // Fields set before would be merged with the origin's and move its repeated lines together.
-    for (const name of response.getHeaderNames()) response.removeHeader(name);
-    head.fields.push('Ray-ID', forwarded.rayId);
-    response.writeHead(head.status, head.reason, head.fields);
+    head.fields.push('Ray-ID', this.asked.forwarded.rayId);
+    // It leaves with the beginning of the body where that came in the same piece, and does not wait for it otherwise: the
+    // head of an event stream may be all there is for a long time.
+    if (head.framing !== 'none') process.nextTick(this.flushHead);
   }
 
   onBody(piece: Buffer, last: boolean): void {
@@ -130,6 +130,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
       onEarly?.(piece);
       return;
     }
+    this.sendHead(this.reply);
     if (last) {
       response.end(piece);
       return;
@@ -142,6 +143,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
   }
 
   onEnd(): void {
+    if (this.reply) this.sendHead(this.reply);
     this.asked.response.end();
   }
 
@@ -187,6 +189,19 @@ export class OriginExchange implements ConnectionUser, Dialling {
     if (upload?.waitsForClient === true && !owesContinue) return;
     this.fail(replyTimeout(this.reply ? 'an idle body' : 'no head within the time'));
   }
+
+  private sendHead({ status, reason, fields }: ReplyHead): void {
+    const { response } = this.asked;
+    if (this.headSent || response.destroyed) return;
+    this.headSent = true;
+    response.writeHead(status, reason, fields);
+  }
+
+  private readonly flushHead = (): void => {
+    if (this.headSent || this.over || !this.reply) return;
+    this.sendHead(this.reply);
+    this.asked.response.flushHeaders();
+  };
 
   private switchProtocols(head: ReplyHead): void {
     const { connection } = this;
@@ -243,7 +258,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
     this.leaveOrigin();
     const { forwarded, response } = this.asked;
     const { code, cause } = failure;
-    const begun = this.reply !== undefined;
+    const begun = this.headSent;
     this.parts.log.info({ ray: forwarded.rayId, zone: forwarded.zone.name, code, cause, begun }, 'origin failed');
     if (begun) {
       this.cut();
