@@ -9,7 +9,7 @@ import { addressTest } from './address-lists.ts';
 import type { ApplicationStatus, DataPlane, ForwardingPlan } from './application.ts';
 import { type BindFailure, bindFailure, explainFailures, hopelessCodes } from './bind-failures.ts';
 import { type CertificatePair, createCertificates } from './certificates.ts';
-import { listenerKey, planListeners, type WantedListener } from './listen-plan.ts';
+import { createListenPlanner, listenerKey, type WantedListener } from './listen-plan.ts';
 import type { DataPlaneLimits, ListenerParts, OpenListener, PortListener, RunningApplication } from './listener.ts';
 import type { Origins } from './origin.ts';
 import { type ApplicationState, createApplicationState } from './running-applications.ts';
@@ -86,6 +86,7 @@ class Reconciler implements DataPlane {
   readonly #maxListeners: number;
   readonly #drainMs: number;
   readonly #certificates;
+  readonly #planListeners = createListenPlanner();
   readonly #applications = new Map<string, ApplicationState>();
   readonly #statuses = new Map<string, ApplicationStatus>();
   readonly #sockets = new Map<string, OpenSocket>();
@@ -169,7 +170,7 @@ class Reconciler implements DataPlane {
       const reason = transport === 'tcp' && tls !== 'off' ? this.#certificates.refresh(name) : undefined;
       if (reason !== undefined) uncertified.set(id, reason);
     }
-    const { wanted, problems } = planListeners(
+    const { wanted, problems } = this.#planListeners(
       plans.filter(({ id }) => !uncertified.has(id)),
       {
         portOffset: this.#parts.portOffset,
