@@ -52,6 +52,8 @@ export class OriginExchange implements ConnectionUser, Dialling {
   private connection: OriginConnection | undefined;
   private upload: OriginUpload | undefined;
   private reply: ReplyHead | undefined;
+  /** Whether the reply's head went to the client: until then a failure can still be told. */
+  private headSent = false;
   private retried = false;
   private continued = false;
   /** Whether the response waits for the client to read. */
@@ -118,12 +120,10 @@ export class OriginExchange implements ConnectionUser, Dialling {
 
   onHead(head: ReplyHead): void {
     this.reply = head;
-    const { response, forwarded } = this.asked;
-    if (response.destroyed) return;
-    // Nothing but the origin's: what a front has set before does not belong to its reply.
-    for (const name of response.getHeaderNames()) response.removeHeader(name);
-    head.fields.push('Ray-ID', forwarded.rayId);
-    response.writeHead(head.status, head.reason, head.fields);
+    head.fields.push('Ray-ID', this.asked.forwarded.rayId);
+    // It leaves with the beginning of the body where that came in the same piece, and does not wait for it otherwise: the
+    // head of an event stream may be all there is for a long time.
+    if (head.framing !== 'none') process.nextTick(this.flushHead);
   }
 
   onBody(piece: Buffer, last: boolean): void {
@@ -132,6 +132,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
       onEarly?.(piece);
       return;
     }
+    this.sendHead(this.reply);
     if (last) {
       response.end(piece);
       return;
@@ -146,6 +147,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
   }
 
   onEnd(): void {
+    if (this.reply) this.sendHead(this.reply);
     this.asked.response.end();
   }
 
@@ -191,6 +193,19 @@ export class OriginExchange implements ConnectionUser, Dialling {
     if (upload?.waitsForClient === true && !owesContinue) return;
     this.fail(replyTimeout(this.reply ? 'an idle body' : 'no head within the time'));
   }
+
+  private sendHead({ status, reason, fields }: ReplyHead): void {
+    const { response } = this.asked;
+    if (this.headSent || response.destroyed) return;
+    this.headSent = true;
+    response.writeHead(status, reason, fields);
+  }
+
+  private readonly flushHead = (): void => {
+    if (this.headSent || this.over || !this.reply) return;
+    this.sendHead(this.reply);
+    this.asked.response.flushHeaders();
+  };
 
   private switchProtocols(head: ReplyHead): void {
     const { connection } = this;
@@ -248,7 +263,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
     this.leaveOrigin();
     const { forwarded, response } = this.asked;
     const { code, cause } = failure;
-    const begun = this.reply !== undefined;
+    const begun = this.headSent;
     this.parts.log.info({ ray: forwarded.rayId, zone: forwarded.zone.name, code, cause, begun }, 'origin failed');
     if (begun) {
       this.cut();

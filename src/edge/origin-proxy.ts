@@ -95,7 +95,6 @@ class RunningProxy implements OriginProxy {
       const head = requestHead(request, forwarded);
       if ('refused' in head) {
         response.shouldKeepAlive = false;
-        for (const name of response.getHeaderNames()) response.removeHeader(name);
         response.writeHead(head.refused, refusals[head.refused], [...refusalHead(head.refused, forwarded.rayId)]);
         response.end(`${refusals[head.refused]}\n`);
         return;

@@ -12,7 +12,7 @@ import { plainWhole, writeWhole } from './whole-response.ts';
 
 /** A request on its way to the front, which writes the Ray-ID with its answer. */
 export interface Arrival {
-  /** One for each response of any kind (D62). */
+  /** One for each response of any kind (D62); whoever answers writes it there. */
   readonly rayId: string;
   readonly scheme: 'http' | 'https';
   readonly route: Exclude<Route, { readonly destination: 'bad' }>;
@@ -95,27 +95,17 @@ export function createHandlers({ front, scheme, toFastify, bodyTimeoutMs }: Hand
     request(request, response) {
       const rayId = randomHex(8); // D62: one per response of any kind
       const route = routeOf(request);
-      const isRefused = hasUnknownCoding(request) || isUnknownExpectation(request);
-      if (front && route.destination !== 'bad' && route.destination !== 'api' && !isRefused) {
-        settle(request, route);
-        // Nothing is set in the response: Node would move an origin's repeated lines together with it.
+      const refused = refusalOf(request, route);
+      if (route.destination !== 'bad') settle(request, route);
+      if (front && !refused && route.destination !== 'bad' && route.destination !== 'api') {
         front.answer(request, response, { rayId, scheme, route });
         return;
       }
       response.setHeader('Ray-ID', rayId);
-      if (route.destination === 'bad') {
-        // What the sender took for one request may be two: nothing more is read from it.
-        response.shouldKeepAlive = false;
-        answerPlainly(response, 400, route.text);
-        return;
-      }
-      settle(request, route);
-      // RFC 9112 §6.1: where its body ends nobody can say.
-      if (hasUnknownCoding(request)) {
-        response.shouldKeepAlive = false;
-        answerPlainly(response, 501, 'Transfer-Encoding is not taken, but for chunked');
-      } else if (isUnknownExpectation(request)) answerPlainly(response, 417, 'Expectation failed');
-      else if (route.destination === 'api') {
+      if (refused) {
+        if (refused.ends) response.shouldKeepAlive = false;
+        answerPlainly(response, refused.status, refused.text);
+      } else if (route.destination === 'api') {
         rays.set(request, rayId);
         cutSlowBody(request, response, bodyTimeoutMs ?? apiBodyTimeoutMs);
         toFastify(request, response);
@@ -155,4 +145,18 @@ function hasUnknownCoding({ headers }: IncomingMessage): boolean {
 /** RFC 9110 §10.1.1: nothing but 100-continue is known. */
 function isUnknownExpectation({ headers }: IncomingMessage): boolean {
   return headers.expect !== undefined && headers.expect.trim().toLowerCase() !== '100-continue';
+}
+
+/** What no request may have, whoever it is for; `ends` where nothing behind it may be read. */
+function refusalOf(
+  request: IncomingMessage,
+  route: Route,
+): { readonly status: number; readonly text: string; readonly ends: boolean } | undefined {
+  // What the sender took for one request may be two.
+  if (route.destination === 'bad') return { status: 400, text: route.text, ends: true };
+  // RFC 9112 §6.1: where its body ends nobody can say.
+  if (hasUnknownCoding(request)) {
+    return { status: 501, text: 'Transfer-Encoding is not taken, but for chunked', ends: true };
+  }
+  return isUnknownExpectation(request) ? { status: 417, text: 'Expectation failed', ends: false } : undefined;
 }

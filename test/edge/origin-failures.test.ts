@@ -393,6 +393,15 @@ describe('no head', () => {
     expect(await rawAsk(front.port, get)).toContain(marker(520));
   });
 
+  test('520: a fault right behind the head, which is not sent on alone', async () => {
+    const front = await frontBefore(async (side) => {
+      await side.head();
+      await side.send('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n');
+    });
+    expect(await rawAsk(front.port, get)).toContain(marker(520));
+    expect(front.failures).toEqual([520]);
+  });
+
   test('a head of just the limit passes, in one piece or many', async () => {
     const head = `HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX: ${'x'.repeat(65_536 - 43)}\r\n\r\n`;
     expect(head.length).toBe(65_536);
