@@ -48,6 +48,7 @@ export function showTraffic(traffic: ReturnType<DataPlane['traffic']>): Readonly
       bytes_from_clients: bytes.bytesFromClients,
       bytes_from_origins: bytes.bytesFromOrigins,
     },
+    listening: traffic?.listening ?? [],
     origins: (traffic?.origins ?? []).map(({ origin: { address, port, name }, healthy, failures }) => ({
       address,
       port,

@@ -111,6 +111,9 @@ export const shownTraffic = Type.Object(
       },
       { description: 'Since the process began; `open` is now' },
     ),
+    listening: Type.Array(Type.String({ example: '127.64.0.1:20022' }), {
+      description: 'Addresses and ports that clients connect to, `proxy.portOffset` added',
+    }),
     origins: Type.Array(
       Type.Object({
         address: Type.String(),

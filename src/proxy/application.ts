@@ -146,11 +146,13 @@ export interface DataPlane {
   reconcile(): Promise<void>;
   /** `pending` for an application that it has not seen. */
   status(application: string): ApplicationStatus;
-  /** Counters, the latest events, the newest first, and its origins; undefined for an application that it has not seen. */
+  /** Counters, the latest events, the newest first, its sockets and its origins; undefined for an application that it has not seen. */
   traffic(application: string):
     | {
         readonly counters: Traffic;
         readonly events: readonly ConnectionEvent[];
+        /** Where its sockets are bound, after the offset: `127.0.0.1:20022`, `[::1]:21000-22000`. */
+        readonly listening: readonly string[];
         readonly origins?: ReturnType<Origins['health']>;
       }
     | undefined;

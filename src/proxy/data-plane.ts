@@ -15,6 +15,7 @@ import type { Origins } from './origin.ts';
 import { type ApplicationState, createApplicationState } from './running-applications.ts';
 import { normalAddress } from './socket-address.ts';
 import { openTcpListener } from './tcp-listener.ts';
+import { writeSockets } from './written-ports.ts';
 
 /** What the data plane is made from. */
 export interface DataPlaneParts {
@@ -145,7 +146,9 @@ class Reconciler implements DataPlane {
     const state = this.#applications.get(application);
     if (!state) return undefined;
     const { traffic, origins } = state.current();
-    return { counters: { ...traffic }, events: state.events(), origins: origins.health() };
+    const sockets = [...this.#sockets.values()].filter((socket) => socket.application === application);
+    const listening = writeSockets(sockets.map(({ listener }) => listener.at));
+    return { counters: { ...traffic }, events: state.events(), listening, origins: origins.health() };
   }
 
   totals() {

@@ -16,6 +16,6 @@ export function normalAddress(address: string): string | undefined {
 }
 
 /** Writes `address:port`, an IPv6 address in brackets. */
-export function hostPort(address: string, port: number): string {
+export function hostPort(address: string, port: number | string): string {
   return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
 }

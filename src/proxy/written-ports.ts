@@ -1,7 +1,8 @@
-// Ports as a person reads them: `port 22`, `ports 1000-2000, 2002`.
+// Ports and sockets as a person reads them: `port 22`, `ports 1000-2000, 2002`, `127.0.0.1:22`.
 
 import type { PortRange } from './application.ts';
 import { formatPorts, joinRanges } from './port-ranges.ts';
+import { hostPort } from './socket-address.ts';
 
 /** No more ranges than this are written out. */
 const rangesShown = 8;
@@ -14,4 +15,13 @@ export function writePorts(ports: readonly (number | PortRange)[]): string {
   const [sole] = joined;
   const isOne = joined.length === 1 && sole?.first === sole?.last;
   return `${isOne ? 'port' : 'ports'} ${texts.join(', ')}`;
+}
+
+/** Writes where sockets are bound, neighbouring ports of an address together: `127.0.0.1:22`, `[::1]:1000-2000`. */
+export function writeSockets(sockets: readonly { readonly address: string; readonly port: number }[]): string[] {
+  return [...Map.groupBy(sockets, ({ address }) => address)].flatMap(([address, bound]) =>
+    joinRanges(bound.map(({ port }) => ({ first: port, last: port }))).map((range) =>
+      hostPort(address, formatPorts(range)),
+    ),
+  );
 }

@@ -504,13 +504,14 @@ describe('traffic', () => {
   test('of an application that has carried nothing, and of one that has', async () => {
     const api = await startProxyApi();
     const { id } = await create(api, { origin_direct: ['tcp://127.0.0.1:1'] });
+    const stored = await api.store.get(zoneIds.example, id);
     const before = shown(await api.call('GET', zoneIds.example, `/apps/${id}/traffic`));
     expect(before).toEqual({
+      listening: [`${stored?.addresses[0]}:${api.bound(22)}`],
       counters: { open: 0, connections: 0, refused: 0, failed: 0, bytes_from_clients: 0, bytes_from_origins: 0 },
       origins: [{ address: '127.0.0.1', port: 1, healthy: true, failures: 0 }],
       events: [],
     });
-    const stored = await api.store.get(zoneIds.example, id);
     const socket = connect(api.bound(22), stored?.addresses[0]);
     await new Promise((resolve) => socket.once('close', resolve).once('error', () => undefined));
     const after = shown(await api.call('GET', zoneIds.example, `/apps/${id}/traffic`));

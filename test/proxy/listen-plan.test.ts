@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import type { ForwardingPlan } from '../../src/proxy/application.ts';
 import { bindFailure, explainFailures } from '../../src/proxy/bind-failures.ts';
 import { createListenPlanner, type ListenBounds } from '../../src/proxy/listen-plan.ts';
-import { writePorts } from '../../src/proxy/written-ports.ts';
+import { writePorts, writeSockets } from '../../src/proxy/written-ports.ts';
 import { planOf } from '../support/proxy-plane.ts';
 
 const bounds: ListenBounds = { portOffset: 0, maxListeners: 100, ownPorts: new Set() };
@@ -146,5 +146,15 @@ test('failures of different kinds and addresses are told apart', () => {
     'ports 1, 3 on 192.0.2.1: another program listens there (EADDRINUSE)',
     'port 2: 192.0.2.1 is no address of this machine (EADDRNOTAVAIL)',
     'port 1 on 192.0.2.2: another program listens there (EADDRINUSE)',
+  ]);
+});
+
+test('sockets are written with neighbouring ports of an address together', () => {
+  const at = (address: string, ...ports: readonly number[]) => ports.map((port) => ({ address, port }));
+  expect(writeSockets([])).toEqual([]);
+  expect(writeSockets([...at('127.0.0.1', 24, 22), ...at('::1', 2, 1, 3), ...at('127.0.0.1', 23, 80)])).toEqual([
+    '127.0.0.1:22-24',
+    '127.0.0.1:80',
+    '[::1]:1-3',
   ]);
 });

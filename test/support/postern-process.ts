@@ -38,6 +38,8 @@ export interface PosternOptions {
   readonly env?: NodeJS.ProcessEnv;
   /** Folder of an earlier process, to start again on its data. */
   readonly folder?: string;
+  /** A command that runs the rest of its arguments in its own place, such as setpriv. */
+  readonly under?: readonly string[];
 }
 
 /** Starts it and waits until it says it is listening. */
@@ -58,7 +60,8 @@ export async function startPostern(options: PosternOptions = {}): Promise<Poster
     POSTERN_TOKEN: testToken,
     ...options.env,
   };
-  const child: ChildProcess = spawn(process.execPath, [join(projectRoot, 'src/main.ts'), 'serve'], {
+  const command = [...(options.under ?? []), process.execPath, join(projectRoot, 'src/main.ts'), 'serve'];
+  const child: ChildProcess = spawn(command[0] ?? '', command.slice(1), {
     cwd: folder,
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
