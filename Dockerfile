@@ -29,8 +29,8 @@ ENV NODE_ENV=production \
     POSTERN_CERTS_DIR=/certs
 USER node
 VOLUME ["/data", "/certs"]
-# SMTP with STARTTLS, SMTP over TLS, HTTP
-EXPOSE 2587 2465 8080
+# SMTP with STARTTLS, SMTP over TLS, HTTP, HTTPS
+EXPOSE 2587 2465 8080 8443
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=15s --timeout=5s --start-period=20s --retries=3 \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + (process.env.POSTERN_HTTP_PORT || 8080) + '/readyz').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]

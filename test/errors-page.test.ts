@@ -10,8 +10,13 @@ import { renderProxyErrors } from '../src/proxy/errors-section.ts';
 const file = resolve(import.meta.dirname, '../docs/errors.md');
 const command = 'UPDATE_DOCS=1 npx vitest run --project unit test/errors-page.test.ts';
 
+const opening = `# Errors
+
+This page is written from the program's own tables; \`npm test\` fails when the two differ. It has three parts: mail, the
+edge, and proxy applications.`;
+
 test('docs/errors.md is what the tables say', () => {
-  const wanted = [renderRejections(), renderEdgeErrors(), renderProxyErrors()]
+  const wanted = [opening, renderRejections(), renderEdgeErrors(), renderProxyErrors()]
     .filter((section) => section !== '')
     .map((section) => section.trim())
     .join('\n\n')

@@ -26,15 +26,15 @@ export function plainAnswer(
   };
 }
 
-/** The response to a request; its Ray-ID is set. */
-export function responseSink(response: ServerResponse): AnswerSink {
+/** The response to a request. */
+export function responseSink(response: ServerResponse, rayId: string): AnswerSink {
   return {
     send({ status, reason, headers, body }) {
       if (response.headersSent || response.destroyed) {
         response.destroy();
         return;
       }
-      const fields = { ...headers, 'Content-Length': body.length };
+      const fields = { 'Ray-ID': rayId, ...headers, 'Content-Length': body.length };
       if (reason === undefined) response.writeHead(status, fields);
       else response.writeHead(status, reason, fields);
       // RFC 9110 §9.3.2: the same fields, no content.

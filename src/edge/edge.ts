@@ -215,7 +215,7 @@ export function createEdge(parts: EdgeParts): HttpFront {
   return {
     hosts: { isZone: (host) => zones.has(host), apiHosts: new Set(parts.apiHosts.map(apiHost)) },
     answer(request: IncomingMessage, response: ServerResponse, arrival) {
-      const exchange = open(request, arrival, responseSink(response));
+      const exchange = open(request, arrival, responseSink(response, arrival.rayId));
       guard(exchange, () => {
         const forwarded = admit(exchange);
         if (forwarded) origins.forward(request, response, forwarded);

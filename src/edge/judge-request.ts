@@ -1,6 +1,7 @@
 // What a zone lets through to its origin, in the order in which it is asked (D60, D66).
 
 import type { Clock } from '../base/clock.ts';
+import { tunnelFreeMethods } from '../http/front.ts';
 import { headerSectionOctets } from '../http/head-octets.ts';
 import { type AddressSet, addressSet } from './address-set.ts';
 import { readEdgePath } from './edge-path.ts';
@@ -54,7 +55,6 @@ export interface Room {
   readonly isFull: () => boolean;
 }
 
-const forwardedMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS';
 const readingMethods = 'GET, HEAD';
 const tunnelMethods: ReadonlySet<string> = new Set(['CONNECT', 'TRACE']);
 
@@ -75,7 +75,7 @@ export function judgeRequest(
   const { method, target, clientAddress } = request;
   const path = readEdgePath(request.path);
   const isError = path.kind === 'error' && hasError(path.code);
-  if (tunnelMethods.has(method)) return { kind: 'not-allowed', allow: isError ? readingMethods : forwardedMethods };
+  if (tunnelMethods.has(method)) return { kind: 'not-allowed', allow: isError ? readingMethods : tunnelFreeMethods };
   if (path.kind === 'error' && isError) {
     if (method !== 'GET' && method !== 'HEAD') return { kind: 'not-allowed', allow: readingMethods };
     return { kind: 'error', code: path.code, asked: true };

@@ -152,7 +152,7 @@ export class OriginConnection {
   private readonly onEnd = (): void => {
     const { user } = this;
     if (user && this.parser.close()) user.onWhole();
-    else user?.onBroken(undefined);
+    else user?.onBroken(this.error);
     this.destroy();
   };
 

@@ -19,6 +19,8 @@ export interface ExchangeParts {
   readonly dial: DialParts;
   readonly targetOf: FindTarget;
   readonly log: Logger;
+  /** After how long a client that takes nothing of what waits for it is given up. */
+  readonly clientStallMs: number;
   /** Told once, when the client has its answer or is gone. */
   readonly onClosed: (exchange: OriginExchange) => void;
 }
@@ -50,6 +52,8 @@ export class OriginExchange implements ConnectionUser, Dialling {
   private connection: OriginConnection | undefined;
   private upload: OriginUpload | undefined;
   private reply: ReplyHead | undefined;
+  /** Whether the reply's head went to the client: until then a failure can still be told. */
+  private headSent = false;
   private retried = false;
   private continued = false;
   /** Whether the response waits for the client to read. */
@@ -116,12 +120,10 @@ export class OriginExchange implements ConnectionUser, Dialling {
 
   onHead(head: ReplyHead): void {
     this.reply = head;
-    const { response, forwarded } = this.asked;
-    if (response.destroyed) return;
-    // Fields set before would be merged with the origin's and move its repeated lines together.
-    for (const name of response.getHeaderNames()) response.removeHeader(name);
-    head.fields.push('Ray-ID', forwarded.rayId);
-    response.writeHead(head.status, head.reason, head.fields);
+    head.fields.push('Ray-ID', this.asked.forwarded.rayId);
+    // It leaves with the beginning of the body where that came in the same piece, and does not wait for it otherwise: the
+    // head of an event stream may be all there is for a long time.
+    if (head.framing !== 'none') process.nextTick(this.flushHead);
   }
 
   onBody(piece: Buffer, last: boolean): void {
@@ -130,6 +132,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
       onEarly?.(piece);
       return;
     }
+    this.sendHead(this.reply);
     if (last) {
       response.end(piece);
       return;
@@ -138,10 +141,13 @@ export class OriginExchange implements ConnectionUser, Dialling {
     if (response.write(piece) || this.paused) return;
     this.paused = true;
     this.connection?.socket.pause();
+    // Counts only while not an octet leaves; the connection closes with it, and `clientClosed` follows.
+    response.setTimeout(this.parts.clientStallMs);
     response.once('drain', this.onClientDrain);
   }
 
   onEnd(): void {
+    if (this.reply) this.sendHead(this.reply);
     this.asked.response.end();
   }
 
@@ -188,6 +194,19 @@ export class OriginExchange implements ConnectionUser, Dialling {
     this.fail(replyTimeout(this.reply ? 'an idle body' : 'no head within the time'));
   }
 
+  private sendHead({ status, reason, fields }: ReplyHead): void {
+    const { response } = this.asked;
+    if (this.headSent || response.destroyed) return;
+    this.headSent = true;
+    response.writeHead(status, reason, fields);
+  }
+
+  private readonly flushHead = (): void => {
+    if (this.headSent || this.over || !this.reply) return;
+    this.sendHead(this.reply);
+    this.asked.response.flushHeaders();
+  };
+
   private switchProtocols(head: ReplyHead): void {
     const { connection } = this;
     const { onSwitched } = this.asked;
@@ -226,6 +245,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
 
   private readonly onClientDrain = (): void => {
     this.paused = false;
+    this.asked.response.setTimeout(0);
     const { connection } = this;
     connection?.touch();
     connection?.socket.resume();
@@ -243,7 +263,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
     this.leaveOrigin();
     const { forwarded, response } = this.asked;
     const { code, cause } = failure;
-    const begun = this.reply !== undefined;
+    const begun = this.headSent;
     this.parts.log.info({ ray: forwarded.rayId, zone: forwarded.zone.name, code, cause, begun }, 'origin failed');
     if (begun) {
       this.cut();

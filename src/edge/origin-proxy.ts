@@ -31,10 +31,13 @@ export interface OriginProxyParts {
   readonly ca?: string | readonly string[];
   /** Seconds without an octet in either direction after which an upgraded connection closes; absent: 600. */
   readonly tunnelIdleSeconds?: number;
+  /** Seconds after which a client that takes not an octet of a reply is given up; absent: 300. */
+  readonly clientStallSeconds?: number;
 }
 
 /** Seconds: WebSocket pings are seldom further apart than a minute. */
 const defaultTunnelIdleSeconds = 600;
+const defaultClientStallSeconds = 300;
 
 /** How often one request may come past us before it is a loop: 1000, the origin leads back to the edge. */
 const maxPasses = 5;
@@ -65,7 +68,8 @@ class RunningProxy implements OriginProxy {
   private readonly tunnels = new Set<Duplex>();
   private onEmpty: (() => void) | undefined;
 
-  constructor({ settings, log, clock, lookup, ca, tunnelIdleSeconds }: OriginProxyParts) {
+  constructor(parts: OriginProxyParts) {
+    const { settings, log, clock, lookup, ca, tunnelIdleSeconds, clientStallSeconds } = parts;
     this.log = log;
     this.tunnelIdleMs = (tunnelIdleSeconds ?? defaultTunnelIdleSeconds) * 1000;
     this.parts = {
@@ -78,6 +82,7 @@ class RunningProxy implements OriginProxy {
       },
       targetOf: originTargets(),
       log,
+      clientStallMs: (clientStallSeconds ?? defaultClientStallSeconds) * 1000,
       onClosed: (exchange) => {
         this.exchanges.delete(exchange);
         this.settle();
@@ -90,7 +95,6 @@ class RunningProxy implements OriginProxy {
       const head = requestHead(request, forwarded);
       if ('refused' in head) {
         response.shouldKeepAlive = false;
-        for (const name of response.getHeaderNames()) response.removeHeader(name);
         response.writeHead(head.refused, refusals[head.refused], [...refusalHead(head.refused, forwarded.rayId)]);
         response.end(`${refusals[head.refused]}\n`);
         return;
@@ -165,9 +169,12 @@ class RunningProxy implements OriginProxy {
     response.assignSocket(client);
     const onDrain = (): boolean => response.emit('drain');
     client.on('drain', onDrain);
+    const onTimeout = (): Socket => client.destroy();
+    client.on('timeout', onTimeout);
     response.once('finish', () => client.destroySoon());
     const release = (): void => {
       client.off('drain', onDrain);
+      client.off('timeout', onTimeout);
       if (response.socket) response.detachSocket(client);
     };
     const fail = (code: number): void => {

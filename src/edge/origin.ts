@@ -23,7 +23,7 @@ export interface Forwarded {
 
 /** The reverse proxy. */
 export interface OriginProxy {
-  /** Sends a request on and streams the answer back. Never throws. */
+  /** Sends a request on and streams the answer back, with the Ray-ID; nothing is to be set in `response` before. Never throws. */
   forward(request: IncomingMessage, response: ServerResponse, forwarded: Forwarded): void;
   /**
    * Sends a request to upgrade on; `socket` is the client's, `head` what came behind the request. `fail` writes a

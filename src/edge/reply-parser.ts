@@ -16,7 +16,7 @@ export interface ReplySink {
   onBad(what: string): void;
 }
 
-/** Octets of a head, and of all the trailers of a body. */
+/** Octets of a head with its empty line, and of all the trailers of a body. */
 export const maxReplyHeadOctets = 65_536;
 const maxTrailerOctets = 16_384;
 /** A line with a chunk's size and its extensions. */
@@ -132,7 +132,7 @@ export class ReplyParser {
   private readHead(chunk: Buffer, at: number): number {
     if (this.heldOctets === 0) {
       const end = chunk.indexOf(headEnd, at);
-      if (end >= 0 && end - at <= maxReplyHeadOctets) {
+      if (end >= 0 && end + 4 - at <= maxReplyHeadOctets) {
         return this.takeHead(chunk.toString('latin1', at, end + 2), end + 4);
       }
     }
@@ -153,7 +153,7 @@ export class ReplyParser {
       if (lineEnd === 0 || seen[lineEnd - 1] !== cr) return this.fail('a line that ends in a bare LF');
       lineEnd = seen.indexOf(lf, lineEnd + 1);
     }
-    if (stop > maxReplyHeadOctets + 4) return this.fail('a head that is too large');
+    if (stop > maxReplyHeadOctets) return this.fail('a head that is too large');
     if (end < 0) return chunk.length;
     this.heldOctets = 0;
     return this.takeHead(seen.toString('latin1', 0, end + 2), at + end + 4 - before);

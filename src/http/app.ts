@@ -117,6 +117,8 @@ export interface HttpAppParts {
   readonly plugins: readonly V4Plugin[];
   /** Answers for zones, and for what is neither a zone's nor the API's (D67). Absent: that is a plain 404. */
   readonly front?: HttpFront;
+  /** Milliseconds that a request has for its body; absent: 300,000. */
+  readonly bodyTimeoutMs?: number;
 }
 
 /** The running app. */
@@ -191,7 +193,7 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
       await app.ready();
       if (!toFastify) throw new Error('Fastify has no handler');
       const scheme = tls ? 'https' : 'http';
-      const listener = createListener(createHandlers({ front: parts.front, scheme, toFastify }), tls);
+      const listener = createListener(createHandlers({ ...parts, front: parts.front, scheme, toFastify }), tls);
       try {
         const bound = await listener.listen(at);
         listeners.push(listener);

@@ -10,9 +10,9 @@ import { answerPlainly } from './plain-routes.ts';
 import { type HostTable, type Route, routeRequest } from './route.ts';
 import { plainWhole, writeWhole } from './whole-response.ts';
 
-/** A request on its way to the front: its Ray-ID is set in the response already. */
+/** A request on its way to the front, which writes the Ray-ID with its answer. */
 export interface Arrival {
-  /** One for each response of any kind (D62). */
+  /** One for each response of any kind (D62); whoever answers writes it there. */
   readonly rayId: string;
   readonly scheme: 'http' | 'https';
   readonly route: Exclude<Route, { readonly destination: 'bad' }>;
@@ -61,13 +61,13 @@ function settle(request: IncomingMessage, { authority, target }: { authority: st
 
 const noHosts: HostTable = { isZone: () => false, apiHosts: new Set() };
 
-function cutSlowBody(request: IncomingMessage, response: ServerResponse): void {
+function cutSlowBody(request: IncomingMessage, response: ServerResponse, withinMs: number): void {
   if (request.complete) return;
   const cut = setTimeout(() => {
     if (request.complete) return;
     if (response.headersSent) request.socket.destroy();
     else writeWhole(request.socket, plainWhole(408, 'Request Timeout', { rayId: rayOf(request) }));
-  }, apiBodyTimeoutMs);
+  }, withinMs);
   cut.unref();
   request.once('close', () => clearTimeout(cut));
 }
@@ -78,10 +78,12 @@ export interface HandlerParts {
   readonly front: HttpFront | undefined;
   readonly scheme: 'http' | 'https';
   readonly toFastify: Answerer;
+  /** Milliseconds that a request to the API has for its body; absent: 300,000. */
+  readonly bodyTimeoutMs?: number | undefined;
 }
 
 /** Makes what answers on a listener: it decides whose a request is (D67, D68). */
-export function createHandlers({ front, scheme, toFastify }: HandlerParts): ListenerHandlers {
+export function createHandlers({ front, scheme, toFastify, bodyTimeoutMs }: HandlerParts): ListenerHandlers {
   const hosts = front?.hosts ?? noHosts;
   const routeOf = (request: IncomingMessage): Route => {
     const { method = 'GET', url = '/', rawHeaders } = request;
@@ -95,25 +97,21 @@ export function createHandlers({ front, scheme, toFastify }: HandlerParts): List
     request(request, response) {
       const rayId = randomHex(8); // D62: one per response of any kind
       rays.set(request, rayId);
-      response.setHeader('Ray-ID', rayId);
       const route = routeOf(request);
-      if (route.destination === 'bad') {
-        // What the sender took for one request may be two: nothing more is read from it.
-        response.shouldKeepAlive = false;
-        answerPlainly(response, 400, route.text);
+      const refused = refusalOf(request, route);
+      if (route.destination !== 'bad') settle(request, route);
+      if (front && !refused && route.destination !== 'bad' && route.destination !== 'api') {
+        front.answer(request, response, { rayId, scheme, route });
         return;
       }
-      settle(request, route);
-      // RFC 9112 §6.1: where its body ends nobody can say.
-      if (hasUnknownCoding(request)) {
-        response.shouldKeepAlive = false;
-        answerPlainly(response, 501, 'Transfer-Encoding is not taken, but for chunked');
-      } else if (isUnknownExpectation(request)) answerPlainly(response, 417, 'Expectation failed');
-      else if (route.destination === 'api') {
-        cutSlowBody(request, response);
+      response.setHeader('Ray-ID', rayId);
+      if (refused) {
+        if (refused.ends) response.shouldKeepAlive = false;
+        answerPlainly(response, refused.status, refused.text);
+      } else if (route.destination === 'api') {
+        cutSlowBody(request, response, bodyTimeoutMs ?? apiBodyTimeoutMs);
         toFastify(request, response);
-      } else if (front) front.answer(request, response, { rayId, scheme, route });
-      else answerPlainly(response, 404, 'Not found');
+      } else answerPlainly(response, 404, 'Not found');
     },
     takesUpgrade(request) {
       const route = routeOf(request);
@@ -149,4 +147,18 @@ function hasUnknownCoding({ headers }: IncomingMessage): boolean {
 /** RFC 9110 §10.1.1: nothing but 100-continue is known. */
 function isUnknownExpectation({ headers }: IncomingMessage): boolean {
   return headers.expect !== undefined && headers.expect.trim().toLowerCase() !== '100-continue';
+}
+
+/** What no request may have, whoever it is for; `ends` where nothing behind it may be read. */
+function refusalOf(
+  request: IncomingMessage,
+  route: Route,
+): { readonly status: number; readonly text: string; readonly ends: boolean } | undefined {
+  // What the sender took for one request may be two.
+  if (route.destination === 'bad') return { status: 400, text: route.text, ends: true };
+  // RFC 9112 §6.1: where its body ends nobody can say.
+  if (hasUnknownCoding(request)) {
+    return { status: 501, text: 'Transfer-Encoding is not taken, but for chunked', ends: true };
+  }
+  return isUnknownExpectation(request) ? { status: 417, text: 'Expectation failed', ends: false } : undefined;
 }

@@ -211,7 +211,9 @@ export function createListener(handlers: ListenerHandlers, tls?: ListenerTls): H
   server.on('upgrade', (request, socket, head) => {
     connections.upgraded(socket);
     socket.on('error', () => socket.destroy());
-    handlers.upgrade(request, socket, head);
+    // Node before 24.9 knows no shouldUpgradeCallback and brings every upgrade here, h2c too, which must reach no origin.
+    if (handlers.takesUpgrade(request)) handlers.upgrade(request, socket, head);
+    else writeWhole(socket, plainWhole(501, 'This upgrade is not taken', { rayId: randomHex(8) }));
   });
   server.on('connect', (request, socket) => {
     connections.upgraded(socket);

@@ -1,4 +1,4 @@
-// Writes docs/errors.md from the tables, so that the page and the doors cannot disagree.
+// The part of docs/errors.md about mail, written from the tables, so that the page and the doors cannot disagree.
 
 import {
   type HeaderClass,
@@ -69,7 +69,7 @@ function headerTable(headerClass: HeaderClass): string {
   ]);
   const second = headerClass === 'first-class' ? 'API field' : 'Group';
   const head = ['Header', second, 'Standard', 'Value', 'In a MIME message', 'Signed', 'About'];
-  return `### ${classTitles[headerClass]}\n\n${classTexts[headerClass]}\n\n${table(head, lines)}`;
+  return `#### ${classTitles[headerClass]}\n\n${classTexts[headerClass]}\n\n${table(head, lines)}`;
 }
 
 function rejectionTable(): string {
@@ -90,21 +90,20 @@ function rejectionTable(): string {
   return table(['Token', 'When', 'What to do', 'SMTP', 'REST (status, code)'], [...lines, ...ofRequests]);
 }
 
-/** Renders the page: every token with its answers, every limit, every header of the catalogue. Markdown. */
+/** Renders the section: every token with its answers, every limit, every header of the catalogue. Markdown. */
 export function renderRejections(): string {
   const classes = Object.keys(classTitles).filter((key): key is HeaderClass => key in classTitles);
-  return `# Why a message is refused
+  return `## Why a message is refused
 
-This page is written from the program's own tables; \`npm test\` fails when the two differ. A message is refused whole, with
-every reason at once: collected fields first, then the sender, then the headers in the order of the text, then the limits
-over all. By SMTP the reasons are the lines of one reply, each beginning with its token; the reply's code is the first
+A message is refused whole, with every reason at once: collected fields first, then the sender, then the headers in the
+order of the text, then the limits over all. By SMTP the reasons are the lines of one reply, each beginning with its token; the reply's code is the first
 reason's. By REST they are the items of \`errors\`, and the HTTP status is the first one's.
 
-## Tokens
+### Tokens
 
 ${rejectionTable()}
 
-## Limits
+### Limits
 
 A value exactly at its limit is accepted. Bytes are bytes of UTF-8 of the decoded form: unfolded, trimmed of blanks and tabs,
 encoded-words (RFC 2047) decoded.
@@ -123,7 +122,7 @@ ${table(
   ],
 )}
 
-## Headers
+### Headers
 
 A header that is on no table below and does not begin with X- is E_HEADER_NOT_ALLOWED.
 

@@ -9,7 +9,7 @@ import { addressTest } from './address-lists.ts';
 import type { ApplicationStatus, DataPlane, ForwardingPlan } from './application.ts';
 import { type BindFailure, bindFailure, explainFailures, hopelessCodes } from './bind-failures.ts';
 import { type CertificatePair, createCertificates } from './certificates.ts';
-import { listenerKey, planListeners, type WantedListener } from './listen-plan.ts';
+import { createListenPlanner, listenerKey, type WantedListener } from './listen-plan.ts';
 import type { DataPlaneLimits, ListenerParts, OpenListener, PortListener, RunningApplication } from './listener.ts';
 import type { Origins } from './origin.ts';
 import { type ApplicationState, createApplicationState } from './running-applications.ts';
@@ -25,7 +25,7 @@ export interface DataPlaneParts {
   readonly portOffset: number;
   /** CIDRs that no connection may go to. */
   readonly originDeny: readonly string[];
-  /** The certificate in certs/tls/<name>, undefined where there is none. Asked whenever plans are applied. */
+  /** The certificate in certs/tls/<name>, undefined where there is none. Asked until there is one, then now and then. */
   readonly certificate: (name: string) => CertificatePair | undefined;
   readonly openUdp: OpenListener;
   readonly createOrigins: (plan: ForwardingPlan) => Origins;
@@ -38,6 +38,8 @@ export interface DataPlaneParts {
   readonly drainMs?: number;
   /** After how many milliseconds what failed is tried again: first, then doubled up to the longest. Absent: 1,000, 30,000. */
   readonly retry?: { readonly firstMs: number; readonly longestMs: number };
+  /** How often certificates in use are looked at for a renewal, milliseconds. Absent: 60,000. */
+  readonly renewMs?: number;
   /** Listening sockets in all. Absent: half of the files that the process may open, at most 16,384. */
   readonly maxListeners?: number;
 }
@@ -52,6 +54,7 @@ export const defaultDataPlaneLimits: DataPlaneLimits = {
 };
 
 const defaultDrainMs = 30_000;
+const defaultRenewMs = 60_000;
 const defaultRetry = { firstMs: 1000, longestMs: 30_000 };
 const mostListeners = 16_384;
 /** How long a listener may take to close after all of its connections were cut. */
@@ -87,6 +90,7 @@ class Reconciler implements DataPlane {
   readonly #maxListeners: number;
   readonly #drainMs: number;
   readonly #certificates;
+  readonly #planListeners = createListenPlanner();
   readonly #applications = new Map<string, ApplicationState>();
   readonly #statuses = new Map<string, ApplicationStatus>();
   readonly #sockets = new Map<string, OpenSocket>();
@@ -96,6 +100,8 @@ class Reconciler implements DataPlane {
   #running: Promise<void> | undefined;
   #next: Promise<void> | undefined;
   #retryTimer: NodeJS.Timeout | undefined;
+  readonly #renewTimer: NodeJS.Timeout;
+  #renewalFaults: ReadonlyMap<string, string> = new Map();
   #failuresInRow = 0;
   #drained: Promise<void> | undefined;
 
@@ -104,6 +110,8 @@ class Reconciler implements DataPlane {
     this.#maxListeners = parts.maxListeners ?? listenersAllowed();
     this.#drainMs = parts.drainMs ?? defaultDrainMs;
     this.#certificates = createCertificates(parts.certificate);
+    this.#renewTimer = setInterval(() => this.#renewCertificates(), parts.renewMs ?? defaultRenewMs);
+    this.#renewTimer.unref();
     const isDenied = addressTest(parts.originDeny);
     this.#listenerParts = {
       limits: { ...defaultDataPlaneLimits, ...parts.limits },
@@ -167,12 +175,14 @@ class Reconciler implements DataPlane {
 
   /** Makes the listeners those of the plans. @returns whether nothing is left that may succeed later */
   async #apply(plans: readonly ForwardingPlan[]): Promise<boolean> {
+    const secured = plans.filter(({ transport, tls }) => transport === 'tcp' && tls !== 'off');
+    const reasonByName = this.#certificates.follow(new Set(secured.map(({ name }) => name)));
     const uncertified = new Map<string, string>();
-    for (const { id, name, transport, tls } of plans) {
-      const reason = transport === 'tcp' && tls !== 'off' ? this.#certificates.refresh(name) : undefined;
+    for (const { id, name } of reasonByName.size === 0 ? [] : secured) {
+      const reason = reasonByName.get(name);
       if (reason !== undefined) uncertified.set(id, reason);
     }
-    const { wanted, problems } = planListeners(
+    const { wanted, problems } = this.#planListeners(
       plans.filter(({ id }) => !uncertified.has(id)),
       {
         portOffset: this.#parts.portOffset,
@@ -191,6 +201,16 @@ class Reconciler implements DataPlane {
       this.#setStatus(id, [...reasons, ...explainFailures(failures.get(id) ?? [])]);
     }
     return failures.size === 0 && uncertified.size === 0;
+  }
+
+  /** New connections get a renewed certificate; one that cannot be used is told once. */
+  #renewCertificates(): void {
+    const faults = this.#certificates.renew();
+    for (const [name, reason] of faults) {
+      if (this.#renewalFaults.get(name) === reason) continue;
+      this.#parts.log.warn({ name, reason }, 'the certificate before is used on');
+    }
+    this.#renewalFaults = faults;
   }
 
   #closeUnwanted(wanted: ReadonlyMap<string, WantedListener>): void {
@@ -302,6 +322,7 @@ class Reconciler implements DataPlane {
 
   async #drain(withinMs: number): Promise<void> {
     const until = performance.now() + withinMs;
+    clearInterval(this.#renewTimer);
     clearTimeout(this.#retryTimer);
     await this.#running;
     clearTimeout(this.#retryTimer);

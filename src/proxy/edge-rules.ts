@@ -2,11 +2,12 @@
 // 13002, 16001 (D82, D86). The texts of those that a write may lose in a race are functions of their own (D87).
 
 import type { PortRange } from './application.ts';
+import { wildcardIp } from './edge-address.ts';
 import { isInNetworks } from './ip-address.ts';
 import { formatPorts, joinRanges } from './port-ranges.ts';
 import { joinReasons, quote } from './quote.ts';
 import type { Reason } from './reading.ts';
-import type { Judge } from './rule.ts';
+import type { Judge, Judged } from './rule.ts';
 import type { ProxyAccount, ProxyZone } from './zone.ts';
 
 /** The fields that a pay-as-you-go account may send (10012). */
@@ -111,9 +112,17 @@ export function poolUsedUp(): Reason {
   return { text: 'no IPv4 address is left to give to a hostname', pointer: '/dns/name' };
 }
 
-/** 12005: a hostname that has its address already shares it (D86). */
-export const ipv4Quota: Judge = ({ application: { edge, hostname }, zone }, facts) => {
-  if (!facts || edge?.kind !== 'ipv4' || hostname === undefined) return [];
+/** True where the application has its IPv4 already and stays on its hostname. */
+function keepsIpv4({ application: { hostname }, stored }: Judged): boolean {
+  if (!stored || stored.addresses.includes(wildcardIp)) return false;
+  return stored.fields.dns.type === 'CNAME' && stored.fields.dns.name === hostname;
+}
+
+/** 12005: a hostname that has its address already shares it, also where the quota was made smaller since (D86). */
+export const ipv4Quota: Judge = (judged, facts) => {
+  const { application, zone } = judged;
+  const { edge, hostname } = application;
+  if (!facts || edge?.kind !== 'ipv4' || hostname === undefined || keepsIpv4(judged)) return [];
   const { ipv4Hostnames, ipv4Quota: quota } = facts.ipam;
   if (ipv4Hostnames.some((name) => name.toLowerCase() === hostname)) return [];
   return ipv4Hostnames.length < quota ? [] : [quotaUsedUp(zone)];

@@ -38,6 +38,16 @@ export function listenerKey(transport: Transport, address: string, port: number)
   return `${transport} ${hostPort(address, port)}`;
 }
 
+/** What one plan asks for by itself. */
+interface PlanSockets {
+  /** How many sockets. */
+  readonly count: number;
+  /** Why there are fewer than its ports and addresses. */
+  readonly problems: readonly string[];
+  /** The sockets with their keys; made when they are first asked for, since they may be too many to be made at all. */
+  readonly list: () => readonly (readonly [string, WantedListener])[];
+}
+
 /** The edge ports of a plan that can be bound, and what is wrong with the others. */
 function bindablePorts(plan: ForwardingPlan, { portOffset, ownPorts }: ListenBounds) {
   const { first, last } = plan.ports;
@@ -57,33 +67,59 @@ function bindablePorts(plan: ForwardingPlan, { portOffset, ownPorts }: ListenBou
   return { ports, problems };
 }
 
-/**
- * Says which sockets the plans ask for. Where they are more than there may be, the plans that come first are served
- * whole, and one that does not fit any more gets none. Of two plans that ask for the same socket the first has it.
- */
-export function planListeners(plans: readonly ForwardingPlan[], bounds: ListenBounds): ListenPlan {
-  const wanted = new Map<string, WantedListener>();
-  const problems = new Map<string, readonly string[]>();
-  for (const plan of plans) {
-    const { ports, problems: wrong } = bindablePorts(plan, bounds);
-    problems.set(plan.id, wrong);
-    const asked = ports.length * plan.addresses.length;
-    const left = bounds.maxListeners - wanted.size;
-    if (asked > left) {
-      wrong.push(`it needs ${asked} listening sockets, and ${left} of ${bounds.maxListeners} are left`);
-      continue;
-    }
-    const taken: number[] = [];
-    for (const given of plan.addresses) {
+function socketsOf(plan: ForwardingPlan, bounds: ListenBounds): PlanSockets {
+  const { ports, problems } = bindablePorts(plan, bounds);
+  let made: ReturnType<PlanSockets['list']> | undefined;
+  const make = () =>
+    plan.addresses.flatMap((given) => {
       const address = normalAddress(given) ?? given;
-      for (const edgePort of ports) {
+      return ports.map((edgePort): [string, WantedListener] => {
         const at = { address, port: edgePort + bounds.portOffset, edgePort };
-        const key = listenerKey(plan.transport, address, at.port);
-        if (wanted.has(key)) taken.push(edgePort);
-        else wanted.set(key, { transport: plan.transport, at, application: plan.id });
-      }
-    }
-    if (taken.length > 0) wrong.push(`${writePorts(taken)}: another application listens there`);
+        const { transport, id } = plan;
+        return [listenerKey(transport, address, at.port), { transport, at, application: id }];
+      });
+    });
+  return { count: ports.length * plan.addresses.length, problems, list: () => (made ??= make()) };
+}
+
+/** Adds the sockets of a plan to those that are wanted. @returns the edge ports that another one has */
+function addTo(wanted: Map<string, WantedListener>, { list }: PlanSockets): readonly number[] {
+  const taken: number[] = [];
+  for (const [key, listener] of list()) {
+    if (wanted.has(key)) taken.push(listener.at.edgePort);
+    else wanted.set(key, listener);
   }
-  return { wanted, problems };
+  return taken;
+}
+
+/**
+ * Makes what says which sockets plans ask for. Where they are more than there may be, the plans that come first are
+ * served whole, and one that does not fit any more gets none. Of two plans that ask for the same socket the first has
+ * it. A plan that it was given before is not worked out again.
+ */
+export function createListenPlanner(): (plans: readonly ForwardingPlan[], bounds: ListenBounds) => ListenPlan {
+  let known = new WeakMap<ForwardingPlan, PlanSockets>();
+  let knownUnder = '';
+  return (plans, bounds) => {
+    const { portOffset, ownPorts, maxListeners } = bounds;
+    const under = [portOffset, ...ownPorts].join(' ');
+    if (under !== knownUnder) known = new WeakMap();
+    knownUnder = under;
+    const wanted = new Map<string, WantedListener>();
+    const problems = new Map<string, readonly string[]>();
+    for (const plan of plans) {
+      const sockets = known.get(plan) ?? socketsOf(plan, bounds);
+      known.set(plan, sockets);
+      const left = maxListeners - wanted.size;
+      if (sockets.count > left) {
+        const short = `it needs ${sockets.count} listening sockets, and ${left} of ${maxListeners} are left`;
+        problems.set(plan.id, [...sockets.problems, short]);
+        continue;
+      }
+      const taken = addTo(wanted, sockets);
+      const lost = taken.length > 0 ? [`${writePorts(taken)}: another application listens there`] : [];
+      problems.set(plan.id, [...sockets.problems, ...lost]);
+    }
+    return { wanted, problems };
+  };
 }

@@ -59,6 +59,12 @@ function normalName(name: string): string {
   return name === '.' || name === '' ? '.' : name.toLowerCase().replace(/\.$/, '');
 }
 
+/** The name without its first label; '' for a single one. */
+function parentOf(name: string): string {
+  const dot = name.indexOf('.');
+  return dot < 0 ? '' : name.slice(dot + 1);
+}
+
 /** Reads `priority weight port target`; undefined where it is not that. */
 function readService(text: string): ServiceRecord | undefined {
   const [priority, weight, port, target, ...more] = text.trim().split(/\s+/);
@@ -79,15 +85,25 @@ function readZones(zones: readonly Pick<ProxyZone, 'name' | 'records'>[]) {
       records.set(name === '@' ? origin : `${normalName(name)}.${origin}`, set);
     }
   }
+  // Names with something below them exist too (RFC 4592 §2.2.2): a wildcard does not stand in for them.
+  const existing = new Set<string>();
+  for (const name of records.keys()) {
+    for (let rest = name; rest !== '' && !existing.has(rest); rest = parentOf(rest)) existing.add(rest);
+  }
   const all = new Set(zones.map((zone) => normalName(zone.name)));
   const isServed = (name: string): boolean => {
     // The longest configured zone that the name is in decides.
-    for (let rest = name; rest !== ''; rest = rest.includes('.') ? rest.slice(rest.indexOf('.') + 1) : '') {
-      if (all.has(rest)) return served.has(rest);
-    }
+    for (let rest = name; rest !== ''; rest = parentOf(rest)) if (all.has(rest)) return served.has(rest);
     return false;
   };
-  return { isServed, records };
+  const find = (name: string): RecordSet | undefined => {
+    if (existing.has(name)) return records.get(name);
+    // RFC 4592 §3.3.1: the wildcard right below the closest name that exists.
+    let closest = parentOf(name);
+    while (closest !== '' && !existing.has(closest) && !served.has(closest)) closest = parentOf(closest);
+    return records.get(`*.${closest}`);
+  };
+  return { isServed, find };
 }
 
 async function askDns(name: string, type: Exclude<RecordType, 'CNAME'>, dns: ResolverDns): Promise<Answer<string>> {
@@ -113,8 +129,8 @@ async function askDns(name: string, type: Exclude<RecordType, 'CNAME'>, dns: Res
 }
 
 /**
- * Makes a resolver. A name under a configured zone that has `records` is answered from them, and has none but these; a
- * CNAME there is followed, out into DNS too, at most 8 times. Every other name is asked of DNS. An answer has at most
+ * Makes a resolver. A name under a configured zone that has `records` is answered from them, and has none but these;
+ * wildcards count; a CNAME there is followed, out into DNS too, at most 8 times. Every other name is asked of DNS. An answer has at most
  * 64 records; the rest is left out.
  * @throws TypeError where a server is no address
  */
@@ -122,15 +138,15 @@ export function createResolver(parts: {
   readonly zones: readonly Pick<ProxyZone, 'name' | 'records'>[];
   readonly dns?: ResolverDns;
 }): Resolver {
-  const { isServed, records } = readZones(parts.zones);
+  const configured = readZones(parts.zones);
   const dns = parts.dns ?? { withinMs: 5000 };
   if (dns.servers) new DnsResolver().setServers(dns.servers);
 
   async function find(asked: string, type: Exclude<RecordType, 'CNAME'>): Promise<Answer<string>> {
     let name = normalName(asked);
     for (let steps = 0; steps <= longestChain; steps += 1) {
-      if (!isServed(name)) return await askDns(name, type, dns);
-      const set = records.get(name);
+      if (!configured.isServed(name)) return await askDns(name, type, dns);
+      const set = configured.find(name);
       const own = set?.[type];
       if (own && own.length > 0) return { ok: true, records: own };
       const [alias] = set?.CNAME ?? [];

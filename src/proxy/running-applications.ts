@@ -48,6 +48,7 @@ function logEvent(log: Logger, application: string, event: ConnectionEvent): voi
 
 /** Whether connections are the same under both plans: all matters but the addresses, which only say where to listen. */
 function isSame(plan: ForwardingPlan, before: ForwardingPlan): boolean {
+  if (plan === before) return true;
   return isDeepStrictEqual({ ...plan, addresses: [] }, { ...before, addresses: [] });
 }
 

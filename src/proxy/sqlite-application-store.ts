@@ -103,6 +103,13 @@ export function openApplicationStore(database: DatabaseSync): ApplicationStore {
       return { applications: rows.map(storedOf), total: Number(sql.count.get(zone)?.['count']) };
     },
     all: async () => sql.all.all().map(storedOf),
+    marks: async () =>
+      sql.marks.all().map((row) => ({
+        id: String(row['id']),
+        zone: String(row['zone']),
+        createdAt: Number(row['created_at']),
+        modifiedAt: Number(row['modified_at']),
+      })),
     revision: async () => Number(sql.revision.get()?.['revision']),
     async hostnameZone(name) {
       const row = sql.hostnameZone.get(comparableHostname(name));

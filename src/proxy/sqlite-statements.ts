@@ -38,6 +38,7 @@ function reads(database: DatabaseSync) {
   return {
     get: database.prepare(`SELECT ${columns} FROM proxy_applications a WHERE a.id = ? AND a.zone = ?`),
     all: database.prepare(`SELECT ${columns} FROM proxy_applications a ORDER BY a.id`),
+    marks: database.prepare('SELECT id, zone, created_at, modified_at FROM proxy_applications ORDER BY created_at, id'),
     pages: pageStatements(database),
     count: database.prepare('SELECT count(*) AS count FROM proxy_applications WHERE zone = ?'),
     revision: database.prepare('SELECT revision FROM proxy_revision'),

@@ -99,6 +99,22 @@ export function applicationsContract(name: string, under: ApplicationsUnderTest)
       expect(await store.replace(write, first.modifiedAt)).toEqual({ ok: false, changed: true });
     });
 
+    test('marks tell every state of an application from the ones before, the oldest application first', async () => {
+      const store = await under.open();
+      const { id } = await create(store);
+      const older = await create(store, { hostname: 'a.one.example', now: someTime - 1 });
+      const [, first] = await store.marks();
+      expect(await store.marks()).toEqual([
+        { id: older.id, zone: zones.one, createdAt: someTime - 1, modifiedAt: someTime - 1 },
+        { id, zone: zones.one, createdAt: someTime, modifiedAt: someTime },
+      ]);
+      await store.replace(applicationWrite({ id, now: someTime - 5 }));
+      const [, second] = await store.marks();
+      expect(second).not.toEqual(first);
+      await store.remove(zones.one, older.id);
+      expect(await store.marks()).toEqual([second]);
+    });
+
     test('what is not there, or in another zone, is neither replaced nor removed', async () => {
       const store = await under.open();
       const { id } = await create(store);

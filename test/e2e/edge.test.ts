@@ -36,6 +36,23 @@ const origin = createServer((request, response) => {
     response.writeHead(503, { 'Content-Type': 'text/plain', 'X-Origin': 'yes' }).end('the origin’s own');
     return;
   }
+  if (request.url === '/cookies') {
+    response.sendDate = false;
+    response.writeHead(502, 'Mine', [
+      'Set-COOKIE',
+      'a=1',
+      'X-B',
+      '1',
+      'set-cookie',
+      'b=2',
+      'x-b',
+      '2',
+      'Content-Length',
+      '0',
+    ]);
+    response.end();
+    return;
+  }
   const chunks: Buffer[] = [];
   request.on('data', (chunk: Buffer) => chunks.push(chunk));
   request.on('end', () => {
@@ -212,6 +229,19 @@ describe('real requests', () => {
   test('an origin’s own error is its own', async () => {
     const answer = await ask('example.com', '/teapot');
     expect([answer.status, answer.headers['x-origin'], answer.text]).toEqual([503, 'yes', 'the origin’s own']);
+  });
+
+  test('an origin’s fields keep their order, casing and repeated lines through the whole gateway', async () => {
+    const rawHeaders = await new Promise<readonly string[]>((resolve, reject) => {
+      askHttp({ port: postern.ports['http'], path: '/cookies', headers: { Host: 'example.com' } }, (response) => {
+        response.resume();
+        resolve([String(response.statusMessage), ...response.rawHeaders]);
+      })
+        .on('error', reject)
+        .end();
+    });
+    const theirs = ['Set-COOKIE', 'a=1', 'X-B', '1', 'set-cookie', 'b=2', 'x-b', '2', 'Content-Length', '0'];
+    expect(rawHeaders.slice(0, theirs.length + 2)).toEqual(['Mine', ...theirs, 'Ray-ID']);
   });
 
   test('the API’s paths are the origin’s under a zone’s name, and the API’s under any other', async () => {

@@ -2,13 +2,16 @@
 
 import { connect } from 'node:net';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { silentLog } from '../../src/base/log.ts';
 import type { EdgeCount } from '../../src/edge/edge.ts';
 import type { ErrorRequest } from '../../src/edge/edge-error.ts';
+import { createOriginProxy } from '../../src/edge/origin-proxy.ts';
 import type { EdgeZone } from '../../src/edge/zone.ts';
 import type { V4Plugin } from '../../src/http/app.ts';
 import { succeed } from '../../src/http/envelope.ts';
 import { exampleZone, get, type RawAnswer, type Reached, readAnswer, speak, startEdge } from '../support/edge-app.ts';
+import { always, faultOrigin } from '../support/fault-origin.ts';
 import { logLines } from '../support/log-lines.ts';
 
 const things: V4Plugin = (app) => {
@@ -562,4 +565,20 @@ test('one line and one count for each request', async () => {
     { zone: 'example.com', status: 200 },
     { zone: '', status: 409, code: 1004 },
   ]);
+});
+
+test('an answer of the origin’s own passes with its fields as they came: order, casing, repeated lines', async () => {
+  const fields = 'X-A: 1\r\nSet-Cookie: a\r\nx-a: 2\r\nset-cookie: b\r\nDate: d\r\nContent-Length: 4\r\n';
+  const site = await faultOrigin(always(`HTTP/1.1 503 Not Now\r\n${fields}\r\noops`));
+  const settings = { maxHeaderBytes: 32_768, connectTimeoutSeconds: 5, responseTimeoutSeconds: 5, trustedProxies: [] };
+  const origins = createOriginProxy({ settings, log: silentLog });
+  onTestFinished(async () => {
+    await origins.close(0);
+    await site.close();
+  });
+  const zone = { ...exampleZone, origin: `http://127.0.0.1:${site.port}` };
+  const { port } = await startEdge({ zones: [zone], origins });
+  expect((await speak(port, get('example.com'))).all.replace(/Ray-ID: [0-9a-f]{16}/, 'Ray-ID: R')).toBe(
+    `HTTP/1.1 503 Not Now\r\n${fields}Ray-ID: R\r\nConnection: close\r\n\r\noops`,
+  );
 });

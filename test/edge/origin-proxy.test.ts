@@ -305,17 +305,6 @@ describe('the reply that the client gets', () => {
     );
     expect(await ask('1.0')).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
   });
-
-  test('keeps fields apart that the front has set, though it loses the order of repeated ones', async () => {
-    const { origin } = await pair(
-      always('HTTP/1.1 200 OK\r\nX-A: 1\r\nSet-Cookie: a\r\nSet-Cookie: b\r\nContent-Length: 0\r\n\r\n'),
-    );
-    const front = await originFront({ origin: `http://127.0.0.1:${origin.port}` });
-    open.push(front);
-    front.server.prependListener('request', (_request, response) => response.setHeader('Ray-ID', 'earlier'));
-    const text = await rawAsk(front.port, 'GET / HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n');
-    expect(text).toContain(`X-A: 1\r\nSet-Cookie: a\r\nSet-Cookie: b\r\nContent-Length: 0\r\nRay-ID: ${frontRay}\r\n`);
-  });
 });
 
 describe('connections to the origin', () => {

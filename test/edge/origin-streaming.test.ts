@@ -251,3 +251,22 @@ test('a body streams: what the origin has sent arrives before it sends more, and
   expect(await client.until('0\r\n\r\n')).toContain('6\r\nsecond\r\n');
   client.socket.destroy();
 });
+
+test('a head does not wait for the body, whose first octet an event stream may keep back for long', async () => {
+  let goOn: () => void = () => undefined;
+  const headRead = new Promise<void>((resolve) => (goOn = resolve));
+  const origin = await faultOrigin(async (side) => {
+    await side.head();
+    await side.send('HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n');
+    await headRead;
+    await side.send('7\r\ndata: 1\r\n0\r\n\r\n');
+  });
+  const front = await originFront({ origin: `http://127.0.0.1:${origin.port}` });
+  open.push(origin, front);
+  const client = await rawHttp(front.port);
+  client.send('GET / HTTP/1.1\r\nHost: example.com\r\n\r\n');
+  expect(await client.until('\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 OK\r\nContent-Type: text\/event-stream\r\n/);
+  goOn();
+  await client.until('\r\n\r\n7\r\ndata: 1\r\n0\r\n\r\n');
+  client.socket.destroy();
+});

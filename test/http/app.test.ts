@@ -195,6 +195,20 @@ test('who expects 100-continue is refused before the body, or asked for it', asy
   expect(await raw(port, `${head(14)}{"name":"box"}`)).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK\r\n/);
 });
 
+test('a body that does not come is 408, and the connection ends', async () => {
+  const { port } = await startHttpApp([things], { bodyTimeoutMs: 100 });
+  const head = `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer dev-default\r\n`;
+  const socket = connect(port, '127.0.0.1', () => {
+    socket.write(`${head}Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{"name":`);
+  });
+  const all = await new Promise<string>((resolve) => {
+    let text = '';
+    socket.on('data', (data) => (text += data.toString())).on('close', () => resolve(text));
+  });
+  expect(all).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\nRay-ID: [0-9a-f]{16}\r\n/);
+  expect(all.match(/HTTP\/1\.1 /g)?.length).toBe(1);
+});
+
 test('a missing, repeated or bad Host is a plain 400; what is no HTTP too', async () => {
   const { port } = await startHttpApp([things]);
   for (const hosts of ['', 'Host: a.test\r\nHost: a.test\r\n', 'Host: a/b\r\n', 'Host:\r\n']) {

@@ -1,9 +1,10 @@
 // The proxy-application API by real HTTP, with the real rules, store and data plane (D80, D81, D85).
 
 import { connect } from 'node:net';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { openDatabase } from '../../src/base/database.ts';
 import type { HttpAnswer } from '../support/http-app.ts';
-import { type ProxyApi, sshApplication, startProxyApi, zoneIds } from '../support/proxy-api.ts';
+import { everyRule, type ProxyApi, sshApplication, startProxyApi, zoneIds } from '../support/proxy-api.ts';
 import { manualClock } from '../support/smtp-peers.ts';
 
 type Shown = Readonly<Record<string, unknown>> & { readonly id: string };
@@ -225,6 +226,24 @@ describe('changes', () => {
     expect(moved['status']).toEqual(active);
     expect((await create(api))['status']).toEqual(active);
   });
+});
+
+test('a hostname keeps its IPv4 when the quota becomes smaller, and gets no other one', async () => {
+  const database = openDatabase(':memory:');
+  onTestFinished(() => database.close());
+  const before = await startProxyApi({ database });
+  const [first] = await Promise.all([
+    create(before),
+    create(before, { dns: { type: 'CNAME', name: 'a.example.com' } }),
+  ]);
+  await before.proxy.drain(0);
+  const smaller = everyRule.zones.map((zone) => ({ ...zone, ipv4Quota: 1 }));
+  const api = await startProxyApi({ database, zones: smaller });
+  const patch = (body: unknown) => api.call('PATCH', zoneIds.example, `/apps/${first.id}`, { body });
+  expect(shown(await patch({ protocol: 'tcp/23' }))).toMatchObject({ protocol: 'tcp/23' });
+  expect(codes(await patch({ dns: { name: 'b.example.com' } }))).toEqual([400, [12005]]);
+  expect(shown(await patch({ edge_ips: { type: 'dynamic', connectivity: 'ipv6' } })).id).toBe(first.id);
+  expect(codes(await patch({ edge_ips: null }))).toEqual([400, [12005]]);
 });
 
 describe('lists', () => {

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ForwardingPlan } from '../../src/proxy/application.ts';
 import { bindFailure, explainFailures } from '../../src/proxy/bind-failures.ts';
-import { type ListenBounds, planListeners } from '../../src/proxy/listen-plan.ts';
+import { createListenPlanner, type ListenBounds } from '../../src/proxy/listen-plan.ts';
 import { writePorts, writeSockets } from '../../src/proxy/written-ports.ts';
 import { planOf } from '../support/proxy-plane.ts';
 
@@ -15,7 +15,7 @@ function plan(id: string, first: number, last = first, given: Partial<Forwarding
 }
 
 function listen(plans: readonly ForwardingPlan[], given: Partial<ListenBounds> = {}) {
-  const { wanted, problems } = planListeners(plans, { ...bounds, ...given });
+  const { wanted, problems } = createListenPlanner()(plans, { ...bounds, ...given });
   return {
     wanted: [...wanted].map(([key, { application }]) => `${application}: ${key}`),
     problems: Object.fromEntries([...problems].filter(([, reasons]) => reasons.length > 0)),
@@ -34,6 +34,18 @@ test('each address and port is one socket, TCP and UDP are two, IPv6 has one spe
     ],
     problems: {},
   });
+});
+
+test('a plan that it knows is not worked out again, unless the ports of the gateway change', () => {
+  const planner = createListenPlanner();
+  const first = plan('a', 5, 6);
+  const socket = (given: Partial<ListenBounds> = {}) =>
+    planner([first], { ...bounds, ...given }).wanted.get('tcp 192.0.2.1:5');
+  const before = socket();
+  expect(socket()).toBe(before);
+  expect(socket({ ownPorts: new Set([6]) })).toEqual(before);
+  expect(planner([first], { ...bounds, ownPorts: new Set([5]) }).wanted.size).toBe(1);
+  expect(planner([{ ...first }], bounds).wanted.get('tcp 192.0.2.1:5')).not.toBe(before);
 });
 
 test('of two that ask for the same the first has it, and the other is told', () => {

@@ -40,6 +40,22 @@ test('a name under a zone with records is answered from them, and DNS never hear
   expect(server.asked).toEqual([]);
 });
 
+test('a wildcard of the configuration stands for names that do not exist, right below the closest one that does', async () => {
+  const records = { '*': { A: ['192.0.2.1'] }, '*.deep': { A: ['192.0.2.2'] }, 'a.there': { A: ['192.0.2.3'] } };
+  const resolver = createResolver({ zones: [{ name: 'wild.example', records }] });
+  const ask = async (name: string): Promise<readonly string[]> => {
+    const answer = await resolver.addresses(`${name}.wild.example`, 'A');
+    return answer.ok ? answer.records : [answer.why];
+  };
+  expect(await ask('x')).toEqual(['192.0.2.1']);
+  expect(await ask('x.y')).toEqual(['192.0.2.1']);
+  expect(await ask('x.deep')).toEqual(['192.0.2.2']);
+  expect(await ask('a.there')).toEqual(['192.0.2.3']);
+  // `there` and `deep` exist, since something is below them.
+  expect([await ask('there'), await ask('b.there'), await ask('deep')]).toEqual([[], [], []]);
+  expect(await resolver.addresses('wild.example', 'A')).toEqual({ ok: true, records: [] });
+});
+
 test('services of the configuration: unreadable ones are left out, CNAMEs followed', async () => {
   const { resolver } = await resolverWithDns({});
   const services = [

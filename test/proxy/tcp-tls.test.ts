@@ -252,24 +252,66 @@ test('without a certificate the application is failed until there is one', async
   expect(String(await readToEnd(client))).toBe('x');
 });
 
-test('a certificate and key that do not fit are told; a renewal that cannot be used leaves the one before', async () => {
+test('a certificate and key that do not fit are told', async () => {
+  let found: TestCertificate = { cert: edge.cert, key: trusted.key };
   const address = loopbackAddress();
-  const origin = await echoServer();
-  const broken = { cert: edge.cert, key: trusted.key };
-  let found: TestCertificate = broken;
-  const plan = planOf({ addresses: [address], origin: directTo(origin), tls: 'flexible' });
+  const plan = planOf({ addresses: [address], origin: directTo(await echoServer()), tls: 'flexible' });
   const plane = await startPlane([plan], { certificate: () => found });
   expect(plane.status(id).reason).toMatch(/^the certificate in certs\/tls\/app\.example\.com cannot be used: /);
   found = edge;
   await plane.reconcile();
   expect(plane.status(id).state).toBe('active');
-  found = broken;
-  await plane.reconcile();
-  expect(plane.status(id).state).toBe('active');
+});
+
+test('a renewed certificate is used without a change of any application; one that cannot be used is told once', async () => {
+  let found: TestCertificate | undefined = edge;
+  let looks = 0;
+  const address = loopbackAddress();
+  const plan = planOf({ addresses: [address], origin: directTo(await echoServer()), tls: 'flexible' });
+  const plane = await startPlane([plan], {
+    certificate: () => {
+      looks += 1;
+      return found;
+    },
+    renewMs: 5,
+  });
+  const looked = async (): Promise<void> => {
+    const before = looks;
+    await until(() => looks > before + 2);
+  };
+  const told = () => plane.lines.filter(({ msg }) => msg === 'the certificate before is used on');
   await dialTls(address, edge);
   found = trusted;
-  await plane.reconcile();
+  await looked();
   await dialTls(address, trusted);
+  expect(told()).toEqual([]);
+  for (const unusable of [{ cert: edge.cert, key: trusted.key }, undefined]) {
+    found = unusable;
+    await looked();
+    await plane.reconcile();
+    expect(plane.status(id).state).toBe('active');
+    await dialTls(address, trusted);
+  }
+  expect(told().map(({ reason }) => String(reason).slice(0, 35))).toEqual([
+    'the certificate in certs/tls/app.ex',
+    'there is no certificate in certs/tl',
+  ]);
+});
+
+test('certificates in use are not read for every change', async () => {
+  let looks = 0;
+  const plan = planOf({ addresses: [loopbackAddress()], tls: 'flexible' });
+  const plane = await startPlane([plan], {
+    certificate: () => {
+      looks += 1;
+      return edge;
+    },
+  });
+  await plane.apply(plan, planOf({ id: 'b'.repeat(32), addresses: [loopbackAddress()] }));
+  expect(looks).toBe(1);
+  await plane.apply();
+  await plane.apply(plan);
+  expect(looks).toBe(2);
 });
 
 test('a reset of the origin reaches a TLS client as a reset, not as a clean end', async () => {

@@ -48,7 +48,7 @@ export function tellingOrigin(): OriginProxy & { readonly seen: Reached[] } {
       if (told.target === '/hang') return;
       const code = /^\/fail\/(\d+)$/.exec(told.target)?.[1];
       if (code !== undefined) forwarded.fail(Number(code));
-      else response.end(JSON.stringify(told));
+      else response.setHeader('Ray-ID', forwarded.rayId).end(JSON.stringify(told));
     },
     upgrade(request, socket, head, forwarded) {
       const told = reached(request, forwarded);

@@ -20,7 +20,8 @@ export interface OriginFront {
 }
 
 /** What a test may set. */
-export interface FrontOptions extends Partial<Pick<OriginProxyParts, 'clock' | 'lookup' | 'ca' | 'tunnelIdleSeconds'>> {
+export interface FrontOptions
+  extends Partial<Pick<OriginProxyParts, 'clock' | 'lookup' | 'ca' | 'tunnelIdleSeconds' | 'clientStallSeconds'>> {
   readonly origin: NonNullable<EdgeZone['origin']>;
   readonly hostnames?: readonly string[];
   readonly connectTimeoutSeconds?: number;
@@ -40,7 +41,7 @@ export function marker(code: number): string {
 /** Starts a front whose zone is `example.com`. */
 export async function originFront(options: FrontOptions): Promise<OriginFront> {
   const failures: number[] = [];
-  const { clock, lookup, ca, tunnelIdleSeconds } = options;
+  const { clock, lookup, ca, tunnelIdleSeconds, clientStallSeconds } = options;
   const proxy = createOriginProxy({
     settings: {
       maxHeaderBytes: 32_768,
@@ -53,6 +54,7 @@ export async function originFront(options: FrontOptions): Promise<OriginFront> {
     ...(lookup ? { lookup } : {}),
     ...(ca === undefined ? {} : { ca }),
     ...(tunnelIdleSeconds === undefined ? {} : { tunnelIdleSeconds }),
+    ...(clientStallSeconds === undefined ? {} : { clientStallSeconds }),
   });
   const zone = {
     id: '1'.repeat(32),

@@ -27,8 +27,13 @@ afterAll(async () => {
 
 /** The documented ports, and those of the process. */
 function withPorts(script: string): string {
-  const ports: Readonly<Record<string, string>> = { 2587: 'submission', 2465: 'submissions', 8080: 'http' };
-  return script.replace(/(?<=127\.0\.0\.1:)(?:2587|2465|8080)\b/g, (port) => {
+  const ports: Readonly<Record<string, string>> = {
+    2587: 'submission',
+    2465: 'submissions',
+    8080: 'http',
+    8443: 'https',
+  };
+  return script.replace(/(?<=127\.0\.0\.1:)(?:2587|2465|8080|8443)\b/g, (port) => {
     const bound = postern.ports[ports[port] ?? ''];
     if (bound === undefined)
       throw new Error(`No listener is documented at ${port}; there are ${Object.keys(postern.ports).join(', ')}`);

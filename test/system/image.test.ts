@@ -122,7 +122,7 @@ test('declares a user that is not root, its volumes and ports, and its own proce
   expect(config).toMatchObject({ User: 'node', StopSignal: 'SIGTERM', WorkingDir: '/app' });
   expect([...config.Entrypoint, ...config.Cmd]).toEqual(['node', '/app/src/main.ts', 'serve']);
   expect(Object.keys(config.Volumes).sort()).toEqual(['/certs', '/data']);
-  expect(Object.keys(config.ExposedPorts).sort()).toEqual(['2465/tcp', '2587/tcp', '8080/tcp']);
+  expect(Object.keys(config.ExposedPorts).sort()).toEqual(['2465/tcp', '2587/tcp', '8080/tcp', '8443/tcp']);
   expect(config.Healthcheck.Test[0]).toBe('CMD');
   for (const mount of ['data', 'certs']) {
     const { uid, mode } = await stat(join(rootFolder, mount));
