@@ -85,10 +85,23 @@ function optionLines(options: Options): string[] {
   return table(rows);
 }
 
+/** Rows of columns, each as wide as its longest text. */
+export function columns(rows: readonly (readonly string[])[]): string[] {
+  const widths: number[] = [];
+  for (const row of rows) {
+    for (const [at, text] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, text.length);
+  }
+  return rows.map((row) =>
+    row
+      .map((text, at) => text.padEnd(widths[at] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
 /** Rows of two columns, indented by two. */
 export function table(rows: readonly (readonly [string, string])[]): string[] {
-  const width = Math.max(0, ...rows.map(([left]) => left.length));
-  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`.trimEnd());
+  return columns(rows).map((line) => `  ${line}`);
 }
 
 function helpText<O extends Options>(spec: CommandSpec<O>, call: string): string {

@@ -33,7 +33,7 @@ export const commands = {
     load: async () => (await import('./domain.ts')).domainCommands,
   },
   proxy: {
-    summary: 'Take the proxy applications to another proxy',
+    summary: 'List the proxy applications, or take them to another proxy',
     load: async () => (await import('./proxy.ts')).proxyCommands,
   },
   config: {

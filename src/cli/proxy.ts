@@ -21,6 +21,7 @@ import { withDatabase } from './choose-account.ts';
 import { configOption, defineCommand } from './command.ts';
 import { defineGroup } from './command-table.ts';
 import { configExitCode, configFor } from './load-config.ts';
+import { listCommand } from './proxy-list.ts';
 
 const defaultCaFile = '/etc/ssl/certs/ca-certificates.crt';
 
@@ -138,6 +139,9 @@ function writeOutput(file: string, text: string): void {
 /** The commands about proxy applications. */
 export const proxyCommands = defineGroup(
   'proxy',
-  { summary: 'Take the proxy applications to another proxy' },
-  { export: { summary: exportCommand.summary, load: () => Promise.resolve(exportCommand) } },
+  { summary: 'List the proxy applications, or take them to another proxy' },
+  {
+    list: { summary: listCommand.summary, load: () => Promise.resolve(listCommand) },
+    export: { summary: exportCommand.summary, load: () => Promise.resolve(exportCommand) },
+  },
 );

@@ -7,15 +7,16 @@ import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import { addressTest } from './address-lists.ts';
 import type { ApplicationStatus, DataPlane, ForwardingPlan } from './application.ts';
-import { type BindFailure, bindFailure, explainFailures, hopelessCodes } from './bind-failures.ts';
+import { explainFailures } from './bind-failures.ts';
 import { type CertificatePair, createCertificates } from './certificates.ts';
-import { createListenPlanner, listenerKey, type WantedListener } from './listen-plan.ts';
+import { createListenPlanner, type WantedListener } from './listen-plan.ts';
 import type { DataPlaneLimits, ListenerParts, OpenListener, PortListener, RunningApplication } from './listener.ts';
+import { OpenSockets } from './open-sockets.ts';
 import type { Origins } from './origin.ts';
+import { joinReasons } from './quote.ts';
 import { type ApplicationState, createApplicationState } from './running-applications.ts';
 import { normalAddress } from './socket-address.ts';
 import { openTcpListener } from './tcp-listener.ts';
-import { writeSockets } from './written-ports.ts';
 
 /** What the data plane is made from. */
 export interface DataPlaneParts {
@@ -59,9 +60,8 @@ const defaultRetry = { firstMs: 1000, longestMs: 30_000 };
 const mostListeners = 16_384;
 /** How long a listener may take to close after all of its connections were cut. */
 const cutGraceMs = 1000;
-/** Ports bound in one go; the event loop is let on after each. */
-const bindBatch = 64;
-
+/** Sockets of an application, neighbouring ports together, that one line of the log tells. */
+const mostTold = 8;
 /** Half of what the process may open, so that connections find descriptors too. */
 function listenersAllowed(): number {
   try {
@@ -71,12 +71,6 @@ function listenersAllowed(): number {
     // No Linux: nobody tells the limit cheaply, and a bind that fails with EMFILE says so in the status.
     return mostListeners / 4;
   }
-}
-
-/** A listener that is up, and for whom. */
-interface OpenSocket {
-  readonly application: string;
-  readonly listener: PortListener;
 }
 
 /** Makes the data plane; it listens nowhere before the first reconcile(). */
@@ -93,10 +87,9 @@ class Reconciler implements DataPlane {
   readonly #planListeners = createListenPlanner();
   readonly #applications = new Map<string, ApplicationState>();
   readonly #statuses = new Map<string, ApplicationStatus>();
-  readonly #sockets = new Map<string, OpenSocket>();
+  readonly #sockets: OpenSockets;
   /** What was opened under plans that are no more, until it ends or its drain time is over. */
   readonly #retired = new Map<RunningApplication, NodeJS.Timeout>();
-  readonly #closing = new Set<Promise<void>>();
   #running: Promise<void> | undefined;
   #next: Promise<void> | undefined;
   #retryTimer: NodeJS.Timeout | undefined;
@@ -110,6 +103,7 @@ class Reconciler implements DataPlane {
     this.#maxListeners = parts.maxListeners ?? listenersAllowed();
     this.#drainMs = parts.drainMs ?? defaultDrainMs;
     this.#certificates = createCertificates(parts.certificate);
+    this.#sockets = new OpenSockets((wanted) => this.#open(wanted), parts.log);
     this.#renewTimer = setInterval(() => this.#renewCertificates(), parts.renewMs ?? defaultRenewMs);
     this.#renewTimer.unref();
     const isDenied = addressTest(parts.originDeny);
@@ -146,9 +140,12 @@ class Reconciler implements DataPlane {
     const state = this.#applications.get(application);
     if (!state) return undefined;
     const { traffic, origins } = state.current();
-    const sockets = [...this.#sockets.values()].filter((socket) => socket.application === application);
-    const listening = writeSockets(sockets.map(({ listener }) => listener.at));
-    return { counters: { ...traffic }, events: state.events(), listening, origins: origins.health() };
+    return {
+      counters: { ...traffic },
+      events: state.events(),
+      listening: this.#sockets.of(application),
+      origins: origins.health(),
+    };
   }
 
   totals() {
@@ -191,15 +188,17 @@ class Reconciler implements DataPlane {
       },
     );
     // Close before open: a port may go from one application to another in one step.
-    this.#closeUnwanted(wanted);
+    this.#sockets.closeUnwanted(wanted, this.#drainMs);
     this.#followPlans(plans);
     await setImmediate();
-    const failures = await this.#openMissing(wanted);
-    for (const { id } of plans) {
+    const { failures, opened } = await this.#sockets.openMissing(wanted, () => this.#drained !== undefined);
+    const told = plans.filter(({ id }) => {
       const unread = uncertified.get(id);
       const reasons = unread === undefined ? (problems.get(id) ?? []) : [unread];
-      this.#setStatus(id, [...reasons, ...explainFailures(failures.get(id) ?? [])]);
-    }
+      const isChanged = this.#setStatus(id, [...reasons, ...explainFailures(failures.get(id) ?? [])]);
+      return isChanged || opened.has(id);
+    });
+    if (told.length > 0) this.#tellStatuses(told);
     return failures.size === 0 && uncertified.size === 0;
   }
 
@@ -211,24 +210,6 @@ class Reconciler implements DataPlane {
       this.#parts.log.warn({ name, reason }, 'the certificate before is used on');
     }
     this.#renewalFaults = faults;
-  }
-
-  #closeUnwanted(wanted: ReadonlyMap<string, WantedListener>): void {
-    for (const [key, { application, listener }] of this.#sockets) {
-      if (wanted.get(key)?.application === application) continue;
-      this.#sockets.delete(key);
-      this.#close(listener, this.#drainMs);
-    }
-  }
-
-  #close(listener: PortListener, drainMs: number): void {
-    const closing = listener
-      .close(drainMs)
-      .catch((error: unknown) =>
-        this.#parts.log.error({ at: listener.at, error: errorMessage(error) }, 'a proxy listener did not close'),
-      )
-      .finally(() => this.#closing.delete(closing));
-    this.#closing.add(closing);
   }
 
   #followPlans(plans: readonly ForwardingPlan[]): void {
@@ -261,54 +242,29 @@ class Reconciler implements DataPlane {
     for (const connection of retired.connections) connection.cut('the application was changed or removed');
   }
 
-  /** Opens what is wanted and not open. @returns what could not be bound, by application */
-  async #openMissing(wanted: ReadonlyMap<string, WantedListener>): Promise<Map<string, BindFailure[]>> {
-    const missing = [...wanted].filter(([key]) => !this.#sockets.has(key));
-    const failures = new Map<string, BindFailure[]>();
-    const hopeless = new Map<string, string>();
-    const failed = ({ application }: WantedListener, failure: BindFailure): void => {
-      const known = failures.get(application);
-      if (known) known.push(failure);
-      else failures.set(application, [failure]);
-    };
-    for (let begin = 0; begin < missing.length && !this.#drained; begin += bindBatch) {
-      const batch = missing.slice(begin, begin + bindBatch).map(async ([, one]) => {
-        // Thousands of ports of an address that is not there: one attempt tells it for all.
-        const code = hopeless.get(`${one.transport} ${one.at.address}`);
-        if (code !== undefined) return failed(one, { at: one.at, code });
-        const failure = await this.#open(one);
-        if (!failure) return undefined;
-        if (hopelessCodes.has(failure.code)) hopeless.set(`${one.transport} ${one.at.address}`, failure.code);
-        return failed(one, failure);
-      });
-      await Promise.all(batch);
-      await setImmediate();
-    }
-    return failures;
-  }
-
-  async #open({ transport, at, application }: WantedListener): Promise<BindFailure | undefined> {
+  async #open({ transport, at, application }: WantedListener): Promise<PortListener | undefined> {
     const state = this.#applications.get(application);
-    if (!state) return undefined;
     const openListener = transport === 'tcp' ? openTcpListener : this.#parts.openUdp;
-    try {
-      const listener = await openListener(at, state.current, this.#listenerParts);
-      this.#sockets.set(listenerKey(transport, at.address, at.port), { application, listener });
-      return undefined;
-    } catch (error) {
-      return bindFailure(at, error);
-    }
+    return state && (await openListener(at, state.current, this.#listenerParts));
   }
 
-  #setStatus(application: string, reasons: readonly string[]): void {
+  /** @returns whether it is another one: retries that end the same way are not told again */
+  #setStatus(application: string, reasons: readonly string[]): boolean {
     const before = this.#statuses.get(application);
     const reason = reasons.join('; ');
     const state = reason === '' ? 'active' : 'failed';
-    // Retries that end the same way are not told again.
-    if (before?.state === state && before.reason === reason) return;
     this.#statuses.set(application, { state, reason });
-    if (state === 'active') this.#parts.log.info({ application }, 'proxy application is active');
-    else this.#parts.log.warn({ application, reason }, 'proxy application has failed');
+    return before?.state !== state || before.reason !== reason;
+  }
+
+  #tellStatuses(plans: readonly ForwardingPlan[]): void {
+    const boundOf = this.#sockets.ofAll();
+    for (const { id: application } of plans) {
+      const { state, reason } = this.status(application);
+      const listening = joinReasons(boundOf(application), mostTold, ', ');
+      if (state === 'active') this.#parts.log.info({ application, listening }, 'proxy application is active');
+      else this.#parts.log.warn({ application, reason, listening }, 'proxy application has failed');
+    }
   }
 
   #retryLater(): void {
@@ -327,13 +283,12 @@ class Reconciler implements DataPlane {
     await this.#running;
     clearTimeout(this.#retryTimer);
     const leftMs = Math.max(0, until - performance.now());
-    for (const { listener } of this.#sockets.values()) this.#close(listener, leftMs);
-    this.#sockets.clear();
+    this.#sockets.closeUnwanted(new Map(), leftMs);
     const timer = setTimeout(() => {
       for (const before of this.#retired.keys()) this.#cut(before);
       for (const state of this.#applications.values()) this.#cut(state.current());
     }, leftMs);
-    await Promise.race([Promise.all(this.#closing), sleep(leftMs + cutGraceMs, undefined, { ref: false })]);
+    await Promise.race([this.#sockets.closed(), sleep(leftMs + cutGraceMs, undefined, { ref: false })]);
     clearTimeout(timer);
     for (const state of this.#applications.values()) state.close();
   }

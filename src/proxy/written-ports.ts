@@ -25,3 +25,12 @@ export function writeSockets(sockets: readonly { readonly address: string; reado
     ),
   );
 }
+
+/** Writes where a plan's edge ports are bound with an offset; ports over 65535 are bound nowhere (D84). */
+export function writeListening(
+  { addresses, ports }: { readonly addresses: readonly string[]; readonly ports: PortRange },
+  portOffset: number,
+): string[] {
+  const bound = { first: ports.first + portOffset, last: Math.min(ports.last + portOffset, 65_535) };
+  return bound.first > bound.last ? [] : addresses.map((address) => hostPort(address, formatPorts(bound)));
+}

@@ -53,6 +53,26 @@ test('an application is pending until it is applied, and gone when it is removed
   expect(await isOpen(address, 22)).toBe(false);
 });
 
+test('the log tells where an application listens, anew whenever it listens elsewhere', async () => {
+  const [one, two] = [loopbackAddress(), loopbackAddress()];
+  const first = planOf({ addresses: [one], ports: { first: 1000, last: 1002 } });
+  const plane = await startPlane([first]);
+  const told = () =>
+    plane.lines
+      .filter(({ msg }) => msg === 'proxy application is active' || msg === 'proxy application has failed')
+      .map(({ msg, listening }) => [msg, listening]);
+  const at = (address: string, from: number, to: number) => `${address}:${from + testOffset}-${to + testOffset}`;
+  expect(told()).toEqual([['proxy application is active', at(one, 1000, 1002)]]);
+  await plane.apply(first);
+  await plane.apply({ ...first, addresses: [one, two] });
+  await plane.apply({ ...first, addresses: [one, two] }, planOf({ id: other, addresses: ['192.0.2.1'] }));
+  expect(told().slice(1)).toEqual([
+    ['proxy application is active', `${at(one, 1000, 1002)}, ${at(two, 1000, 1002)}`],
+    ['proxy application has failed', ''],
+  ]);
+  expect(plane.traffic(id)?.listening).toEqual([at(one, 1000, 1002), at(two, 1000, 1002)]);
+});
+
 test('every address of an application listens', async () => {
   const addresses = [loopbackAddress(), loopbackAddress()];
   const origin = await greeter('hello');
