@@ -1,15 +1,16 @@
 // The load of bench:edge, in a process of its own: connections that stay open, each with one request at a time and no
 // pipelining, on bare sockets, so that the client costs little. Prints one JSON line: {seconds, p50, p99} (milliseconds).
-// Arguments: port, path, connections, requests.
+// Arguments: port, host, path, Accept, the status that every answer must have, connections, requests.
 
 import { connect } from 'node:net';
 
-const [, , portText, path = '/', connectionsText, requestsText] = process.argv;
+const [, , portText, host = '', path = '/', accept = '*/*', status = '200', connectionsText, requestsText] =
+  process.argv;
 const port = Number(portText);
 const connections = Number(connectionsText);
 const requests = Number(requestsText);
 
-const ask = `GET ${path} HTTP/1.1\r\nHost: bench.example\r\nUser-Agent: bench\r\nAccept: */*\r\nAccept-Encoding: gzip\r\nCookie: session=0123456789abcdef\r\n\r\n`;
+const ask = `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nUser-Agent: bench\r\nAccept: ${accept}\r\nAccept-Encoding: gzip\r\nCookie: session=0123456789abcdef\r\n\r\n`;
 const times: number[] = [];
 let begun = 0;
 
@@ -41,7 +42,7 @@ function keepAsking(): Promise<void> {
         const end = head.indexOf('\r\n\r\n');
         if (end < 0) return;
         const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1];
-        if (!head.startsWith('HTTP/1.1 200 ') || length === undefined) {
+        if (!head.startsWith(`HTTP/1.1 ${status} `) || length === undefined) {
           reject(new Error(`Not the reply that was asked for: ${JSON.stringify(head.slice(0, 200))}`));
           socket.destroy();
           return;

@@ -1,5 +1,5 @@
-// npm run bench:edge: proxied requests a second through Postern, beside the same origin behind Debian's nginx (package
-// nginx) and the origin alone, in turn in one run. Origin and load are processes of their own (edge-origin, edge-load).
+// npm run bench:edge: proxied requests and error responses a second through Postern, beside Debian's nginx (package nginx)
+// and the origin alone, in turn in one run. Origin and load are processes of their own (edge-origin, edge-load).
 // `--help` tells the options. Prints one JSON line a run, then a table of medians.
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -8,22 +8,25 @@ import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
+import { type Ask, closedPort, errorAsks, errorPages, proxied } from './edge-asks.ts';
 import { startNginx } from './nginx-under-test.ts';
 import { startPostern } from './postern-under-test.ts';
 import { cpuSeconds, median, peakMebibytes } from './process-usage.ts';
 
 const usage = `Usage: npm run bench:edge -- [options]
-  --requests N       requests a run (default 20000; a tenth of it for bodies of 64 KB and more)
-  --sizes LIST       octets of the body (default 1024,65536)
+  --requests N       requests a run (default 10000; a tenth of it for bodies of 64 KB and more)
+  --sizes LIST       proxied requests by octets of the body (default 1024,65536; empty: none)
+  --errors LIST      error responses: of json,markdown,html (/cdn-cgi/error/522), down (an origin that refuses
+                     connections), (default all; empty: none)
   --connections LIST connections, each with one request at a time (default 10,50)
-  --rounds N         rounds (default 3)
+  --rounds N         rounds (default 1)
   --systems LIST     of postern,nginx,direct (default all)
   --out FILE         append every run's JSON line to FILE too`;
 
 /** One run's figures. */
 interface Run {
   readonly system: string;
-  readonly size: number;
+  readonly load: string;
   readonly connections: number;
   readonly requestsPerSecond: number;
   readonly p50Milliseconds: number;
@@ -42,7 +45,7 @@ interface UnderTest {
 }
 
 interface Load {
-  readonly size: number;
+  readonly ask: Ask;
   readonly connections: number;
   readonly requests: number;
 }
@@ -72,20 +75,21 @@ async function startOrigin(): Promise<UnderTest> {
 
 async function startSystem(name: string, origin: UnderTest): Promise<UnderTest> {
   if (name === 'direct') return { ...origin, stop: async () => undefined };
-  if (name === 'nginx') return { name, ...(await startNginx(origin.port)) };
-  const zone = {
-    name: 'bench.example',
-    id: '1'.repeat(32),
-    account: 'dev',
-    origin: `http://127.0.0.1:${origin.port}`,
-  };
+  if (name === 'nginx') {
+    return { name, ...(await startNginx({ originPort: origin.port, closedPort, pages: errorPages() })) };
+  }
+  const zones = [
+    { name: 'bench.example', id: '1'.repeat(32), account: 'dev', origin: `http://127.0.0.1:${origin.port}` },
+    { name: 'down.example', id: '2'.repeat(32), account: 'dev', origin: `http://127.0.0.1:${closedPort}` },
+  ];
   // No message is sent: the port of the smarthost is never used.
-  const postern = await startPostern({ sinkPort: 9, platformSignature: false, zones: [zone] });
+  const postern = await startPostern({ sinkPort: 9, platformSignature: false, zones });
   return { name, pid: postern.pid, port: postern.httpPort, stop: () => postern.stop() };
 }
 
-async function load(port: number, { size, connections, requests }: Load): Promise<Record<string, number>> {
-  const args = [port, `/${size}`, connections, requests].map(String);
+async function load({ name, port }: UnderTest, under: Load): Promise<Record<string, number>> {
+  const { ask, connections, requests } = under;
+  const args = [port, ask.host, ask.path, ask.accept, ask.status[name], connections, requests].map(String);
   const child = script('edge-load.ts', args);
   const line = await firstLine(child);
   return JSON.parse(line) as Record<string, number>;
@@ -93,12 +97,12 @@ async function load(port: number, { size, connections, requests }: Load): Promis
 
 async function measure(system: UnderTest, under: Load): Promise<Run> {
   // Warm: the first requests compile what the others run, and fill the pool of connections.
-  await load(system.port, { ...under, requests: Math.ceil(under.requests / 4) });
+  await load(system, { ...under, requests: Math.ceil(under.requests / 4) });
   const cpuBefore = system.pid === undefined ? 0 : cpuSeconds(system.pid);
-  const { seconds = Number.NaN, p50 = Number.NaN, p99 = Number.NaN } = await load(system.port, under);
+  const { seconds = Number.NaN, p50 = Number.NaN, p99 = Number.NaN } = await load(system, under);
   return {
     system: system.name,
-    size: under.size,
+    load: under.ask.name,
     connections: under.connections,
     requestsPerSecond: under.requests / seconds,
     p50Milliseconds: p50,
@@ -114,27 +118,28 @@ async function measure(system: UnderTest, under: Load): Promise<Run> {
 
 function printTable(runs: readonly Run[]): void {
   console.log(
-    '\n| system | body | connections | requests/s | p50 ms | p99 ms | CPU us/request | peak RSS MiB |\n|---|---|---|---|---|---|---|---|',
+    '\n| load | system | connections | requests/s | p50 ms | p99 ms | CPU us/request | peak RSS MiB |\n|---|---|---|---|---|---|---|---|',
   );
-  for (const [, group] of Map.groupBy(runs, (run) => `${run.size} ${run.connections} ${run.system}`)) {
-    const [{ system, size, connections } = { system: '', size: 0, connections: 0 }] = group;
+  for (const [, group] of Map.groupBy(runs, (run) => `${run.load} ${run.connections} ${run.system}`)) {
+    const [{ system, load: name, connections } = { system: '', load: '', connections: 0 }] = group;
     const middle = (pick: (run: Run) => number | undefined, digits = 0): string => {
       const figures = group.map(pick).filter((figure) => figure !== undefined);
       if (figures.length === 0) return '-';
       return median(figures).toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
     };
     console.log(
-      `| ${system} | ${size.toLocaleString('en')} | ${connections} | ${middle((run) => run.requestsPerSecond)} | ${middle((run) => run.p50Milliseconds, 2)} | ${middle((run) => run.p99Milliseconds, 2)} | ${middle((run) => run.cpuMicrosecondsPerRequest)} | ${middle((run) => run.peakMebibytes)} |`,
+      `| ${name} | ${system} | ${connections} | ${middle((run) => run.requestsPerSecond)} | ${middle((run) => run.p50Milliseconds, 2)} | ${middle((run) => run.p99Milliseconds, 2)} | ${middle((run) => run.cpuMicrosecondsPerRequest)} | ${middle((run) => run.peakMebibytes)} |`,
     );
   }
 }
 
 const { values } = parseArgs({
   options: {
-    requests: { type: 'string', default: '20000' },
+    requests: { type: 'string', default: '10000' },
+    errors: { type: 'string', default: Object.keys(errorAsks).join(',') },
     sizes: { type: 'string', default: '1024,65536' },
     connections: { type: 'string', default: '10,50' },
-    rounds: { type: 'string', default: '3' },
+    rounds: { type: 'string', default: '1' },
     systems: { type: 'string', default: 'postern,nginx,direct' },
     out: { type: 'string' },
     help: { type: 'boolean', default: false },
@@ -144,25 +149,38 @@ if (values.help) {
   console.log(usage);
   process.exit(0);
 }
-const numbers = (list: string): number[] => list.split(',').map(Number);
+const listed = (list: string): string[] => list.split(',').filter((text) => text !== '');
+const asks: readonly Ask[] = [
+  ...listed(values.sizes).map((octets) => proxied(Number(octets))),
+  ...listed(values.errors).map((name) => {
+    const ask = Object.entries(errorAsks).find(([known]) => known === name)?.[1];
+    if (!ask) throw new Error(`--errors ${JSON.stringify(name)}: there is none of this name`);
+    return ask;
+  }),
+];
 const runs: Run[] = [];
+
+async function runOnce(name: string, under: Load): Promise<void> {
+  const system = await startSystem(name, origin);
+  try {
+    const run = await measure(system, under);
+    runs.push(run);
+    const line = JSON.stringify(run);
+    console.log(line);
+    if (values.out) appendFileSync(values.out, `${line}\n`);
+  } finally {
+    await system.stop();
+  }
+}
+
 const origin = await startOrigin();
 try {
   for (let round = 0; round < Number(values.rounds); round += 1) {
-    for (const size of numbers(values.sizes)) {
-      for (const connections of numbers(values.connections)) {
-        for (const name of values.systems.split(',')) {
-          const requests = Math.ceil(Number(values.requests) / (size >= 65_536 ? 10 : 1));
-          const system = await startSystem(name, origin);
-          try {
-            const run = await measure(system, { size, connections, requests });
-            runs.push(run);
-            const line = JSON.stringify(run);
-            console.log(line);
-            if (values.out) appendFileSync(values.out, `${line}\n`);
-          } finally {
-            await system.stop();
-          }
+    for (const ask of asks) {
+      for (const connections of listed(values.connections).map(Number)) {
+        for (const name of listed(values.systems)) {
+          const requests = Math.ceil(Number(values.requests) * ask.share);
+          if (ask.status[name] !== undefined) await runOnce(name, { ask, connections, requests });
         }
       }
     }

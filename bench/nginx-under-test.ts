@@ -1,9 +1,9 @@
 // Debian's nginx as a reverse proxy for a measurement: one worker, connections to the origin kept open, a log line a request
-// as Postern writes one, everything in a scratch folder.
+// as Postern writes one, error pages from files that it chooses by Accept, everything in a scratch folder.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,6 +16,15 @@ export interface NginxUnderTest {
   stop(): Promise<void>;
 }
 
+/** What it is to serve. */
+export interface NginxOptions {
+  readonly originPort: number;
+  /** Where nobody listens: the origin of `down.example`. */
+  readonly closedPort: number;
+  /** The pages of errors. */
+  readonly pages: Readonly<Record<'json' | 'markdown' | 'html', Buffer>>;
+}
+
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -25,7 +34,24 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-function configuration(folder: string, { port, originPort }: { port: number; originPort: number }): string {
+/** Serves the pages with an error's status and the fields that Postern's answers have. */
+function pages(folder: string, status: number): string {
+  return `error_page ${status} /page.$format;
+    location ~ ^/page[.] {
+      internal;
+      root ${folder};
+      etag off;
+      add_header Ray-ID $request_id always;
+      add_header Cache-Control "private, no-store" always;
+      add_header Vary Accept always;
+      add_header X-Content-Type-Options nosniff always;
+      add_header Retry-After 120 always;
+    }`;
+}
+
+type Places = Pick<NginxOptions, 'originPort' | 'closedPort'> & { readonly port: number };
+
+function configuration(folder: string, { port, originPort, closedPort }: Places): string {
   return `daemon off; worker_processes 1; pid ${folder}/pid; error_log ${folder}/error.log;
 events { worker_connections 4096; }
 http {
@@ -33,6 +59,9 @@ http {
   client_body_temp_path ${folder}/body; proxy_temp_path ${folder}/proxy; fastcgi_temp_path ${folder}/fastcgi;
   uwsgi_temp_path ${folder}/uwsgi; scgi_temp_path ${folder}/scgi;
   keepalive_requests 100000000;
+  types { application/json json; text/markdown markdown; text/html html; }
+  map $http_accept $format { default html; application/json json; text/markdown markdown; }
+  open_file_cache max=100;
   upstream origin { server 127.0.0.1:${originPort}; keepalive 128; keepalive_requests 100000000; }
   server {
     listen 127.0.0.1:${port};
@@ -48,6 +77,14 @@ http {
       proxy_set_header X-Forwarded-Host $http_host;
       add_header Ray-ID $request_id;
     }
+    location = /cdn-cgi/error/522 { return 522; }
+    ${pages(folder, 522)}
+  }
+  server {
+    listen 127.0.0.1:${port};
+    server_name down.example;
+    location / { proxy_pass http://127.0.0.1:${closedPort}; }
+    ${pages(folder, 502)}
   }
 }
 `;
@@ -58,11 +95,14 @@ function childOf(pid: number): number | undefined {
   return children === '' ? undefined : Number(children.split(' ')[0]);
 }
 
-/** Starts it before an origin and waits until it answers. */
-export async function startNginx(originPort: number): Promise<NginxUnderTest> {
+/** Starts it and waits until it answers. */
+export async function startNginx({ originPort, closedPort, pages: files }: NginxOptions): Promise<NginxUnderTest> {
   const folder = mkdtempSync(join(tmpdir(), 'postern-bench-nginx-'));
   const port = await freePort();
-  writeFileSync(join(folder, 'nginx.conf'), configuration(folder, { port, originPort }));
+  writeFileSync(join(folder, 'nginx.conf'), configuration(folder, { port, originPort, closedPort }));
+  for (const [format, page] of Object.entries(files)) writeFileSync(join(folder, `page.${format}`), page);
+  // A worker started by root runs as nobody, and reads the pages.
+  chmodSync(folder, 0o755);
   const child = spawn('nginx', ['-p', folder, '-c', join(folder, 'nginx.conf')], { stdio: 'inherit' });
   const exited = once(child, 'exit');
   const deadline = Date.now() + 10_000;

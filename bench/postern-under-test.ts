@@ -27,12 +27,16 @@ export interface UnderTestOptions {
   readonly platformSignature: boolean;
   /** Zones of the configuration; none if absent. */
   readonly zones?: readonly object[];
+  /** `proxy` of the configuration. */
+  readonly proxy?: object;
 }
 
-function configuration({ sinkPort, platformSignature, zones }: UnderTestOptions): string {
+function configuration({ sinkPort, platformSignature, zones, proxy }: UnderTestOptions): string {
   const url = `smtp://127.0.0.1:${sinkPort}`;
   const route = { name: 'sink', type: 'smarthost', url, tls: 'none', connections: 8, platformSignature };
-  return JSON.stringify(deviceConfiguration({ routes: [route], ...(zones ? { zones } : {}) }));
+  return JSON.stringify(
+    deviceConfiguration({ routes: [route], ...(zones ? { zones } : {}), ...(proxy ? { proxy } : {}) }),
+  );
 }
 
 /** The bound ports by listener, once the log tells them. */
@@ -59,6 +63,7 @@ export async function startPostern(options: UnderTestOptions): Promise<PosternUn
       POSTERN_DATA_DIR: join(folder, 'data'),
       POSTERN_CERTS_DIR: join(folder, 'certs'),
       POSTERN_TOKEN: benchToken,
+      POSTERN_HTTPS_PORT: '', // none: its usual port may be taken
     },
     stdio: ['ignore', output, output],
   });

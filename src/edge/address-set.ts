@@ -7,11 +7,13 @@ export type AddressSet = (address: string) => boolean;
 
 /** An IPv4 address that came mapped into IPv6 (RFC 4291 §2.5.5.2) as IPv4; lower case. */
 export function plainAddress(address: string): string {
-  return address.toLowerCase().replace(/^::ffff:(?=[0-9.]{7,15}$)/, '');
+  const lower = address.toLowerCase();
+  return lower.startsWith('::ffff:') ? lower.replace(/^::ffff:(?=[0-9.]{7,15}$)/, '') : lower;
 }
 
 /** Makes a set of networks (CIDR) and single addresses, as the configuration has checked them. */
 export function addressSet(networks: readonly string[]): AddressSet {
+  if (networks.length === 0) return () => false;
   const list = new BlockList();
   for (const network of networks) {
     const [given = '', prefix] = network.split('/');

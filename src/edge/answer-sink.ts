@@ -10,7 +10,7 @@ export interface AnswerSink {
   /** Writes it, with Ray-ID and Content-Length; where an answer has begun already, the connection is cut instead (D66). */
   send(answer: FailureAnswer): void;
   /** Calls once, when the answer is written or the client has gone; the status is absent where nothing was written. */
-  onEnd(listener: (end: { readonly status?: number; readonly whole: boolean }) => void): void;
+  onEnd(listener: (end: { readonly status?: number | undefined; readonly whole: boolean }) => void): void;
 }
 
 /** An answer of one line, outside the catalogue (D67). */
@@ -41,9 +41,10 @@ export function responseSink(response: ServerResponse, rayId: string): AnswerSin
       response.end(response.req.method === 'HEAD' ? undefined : body);
     },
     onEnd(listener) {
-      response.once('close', () => {
+      // Emitted once; `once` would cost a second closure and the search for it.
+      response.on('close', () => {
         const { headersSent, statusCode, writableFinished } = response;
-        listener({ ...(headersSent ? { status: statusCode } : {}), whole: writableFinished });
+        listener({ status: headersSent ? statusCode : undefined, whole: writableFinished });
       });
     },
   };
@@ -58,7 +59,7 @@ export function socketSink(socket: Duplex, rayId: string): AnswerSink {
       writeWhole(socket, { ...answer, rayId });
     },
     onEnd(listener) {
-      socket.once('close', () => listener({ ...(status === undefined ? {} : { status }), whole: !socket.errored }));
+      socket.once('close', () => listener({ status, whole: !socket.errored }));
     },
   };
 }

@@ -12,6 +12,7 @@ export type EdgePath =
 const errorPath = /^\/cdn-cgi\/error\/([1-9][0-9]{2,3})$/;
 
 function decode(text: string): string {
+  if (!text.includes('%')) return text;
   return text.replace(/%[0-9A-Fa-f]{2}/g, (triplet) => String.fromCharCode(Number.parseInt(triplet.slice(1), 16)));
 }
 
@@ -29,6 +30,12 @@ function firstSegments(path: string): readonly (string | undefined)[] {
   return [written, steps[0]];
 }
 
+function isReserved(reading: string): boolean {
+  // A segment is a part of the reading: most have none that could be it.
+  if (!reading.toLowerCase().includes('cdn-cgi')) return false;
+  return firstSegments(reading).some((segment) => segment?.trim().toLowerCase() === 'cdn-cgi');
+}
+
 /**
  * Reads a path without its query. Whatever an origin could read as /cdn-cgi/ is reserved, whether it decodes
  * percent-encoding once or twice, merges slashes or compares without case: nothing of it may reach one.
@@ -37,7 +44,6 @@ export function readEdgePath(path: string): EdgePath {
   const code = errorPath.exec(path)?.[1];
   if (code !== undefined) return { kind: 'error', code: Number(code) };
   const once = decode(path);
-  const readings = [path, once, decode(once)];
-  const isReserved = readings.flatMap(firstSegments).some((segment) => segment?.trim().toLowerCase() === 'cdn-cgi');
-  return { kind: isReserved ? 'reserved' : 'origin' };
+  const readings = once === path ? [path] : [path, once, decode(once)];
+  return { kind: readings.some(isReserved) ? 'reserved' : 'origin' };
 }

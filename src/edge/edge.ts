@@ -13,6 +13,7 @@ import type { ErrorAnswer, ErrorRequest } from './edge-error.ts';
 import { createErrorAnswers, type ErrorAnswerParts, lastResort } from './error-answers.ts';
 import { type GuardedZone, guardZone, judgeRequest, type Room } from './judge-request.ts';
 import type { Forwarded, OriginProxy } from './origin.ts';
+import type { ZoneWithOrigin } from './origin-target.ts';
 import type { EdgeSettings, EdgeZone } from './zone.ts';
 
 /** What is counted of a request once it has ended. */
@@ -20,9 +21,9 @@ export interface EdgeCount {
   /** Name of the zone; empty where it was for none. */
   readonly zone: string;
   /** Absent where the client had gone before an answer, or the connection was upgraded. */
-  readonly status?: number;
+  readonly status?: number | undefined;
   /** Code of the error that was answered; absent where it was asked for at /cdn-cgi/error. */
-  readonly code?: number;
+  readonly code?: number | undefined;
 }
 
 /** What the edge is made from. */
@@ -70,6 +71,10 @@ function headerOf({ rawHeaders }: IncomingMessage): ErrorRequest['header'] {
     }
     return values;
   };
+}
+
+function hasOrigin(zone: EdgeZone): zone is ZoneWithOrigin {
+  return zone.origin !== undefined;
 }
 
 function referenceAnswer(parts: EdgeParts, method: string, path: string): ErrorAnswer {
@@ -133,17 +138,16 @@ export function createEdge(parts: EdgeParts): HttpFront {
     else {
       const judged = { method, path: route.path, target: route.target, rawHeaders, clientAddress: client.address };
       const verdict = judgeRequest(guarded, judged, { room, hasError: (code) => findError(code) !== undefined });
-      const { origin } = guarded.zone;
       if (verdict.kind === 'not-found') sink.send(plainAnswer(404, 'Not found'));
       else if (verdict.kind === 'not-allowed') {
         sink.send(plainAnswer(405, 'Method not allowed', { Allow: verdict.allow }));
       } else if (verdict.kind === 'error') {
         if (verdict.asked) exchange.asked = true;
         fail(exchange, verdict.code);
-      } else if (origin === undefined) fail(exchange, 1004);
+      } else if (!hasOrigin(guarded.zone)) fail(exchange, 1004);
       else {
         return {
-          zone: { ...guarded.zone, origin },
+          zone: guarded.zone,
           rayId,
           clientAddress: client.address,
           forwardedFor: client.forwardedFor,
@@ -157,7 +161,8 @@ export function createEdge(parts: EdgeParts): HttpFront {
 
   const open = (request: IncomingMessage, arrival: Arrival, sink: AnswerSink): Exchange => {
     const { route, rayId } = arrival;
-    const lines = headerOf(request)('x-forwarded-for');
+    // Nobody is believed where nobody is trusted.
+    const lines = settings.trustedProxies.length === 0 ? [] : headerOf(request)('x-forwarded-for');
     const exchange: Exchange = {
       request,
       arrival,
@@ -184,15 +189,11 @@ export function createEdge(parts: EdgeParts): HttpFront {
           asked,
           client: exchange.client.address,
           ms: clock.now() - startedAt,
-          ...(whole ? {} : { unfinished: true }),
+          unfinished: whole ? undefined : true,
         },
         'edge request',
       );
-      parts.onRequest?.({
-        zone: zone ?? '',
-        ...(status === undefined ? {} : { status }),
-        ...(code === undefined || asked ? {} : { code }),
-      });
+      parts.onRequest?.({ zone: zone ?? '', status, code: asked ? undefined : code });
     });
     return exchange;
   };

@@ -105,7 +105,7 @@ class RunningProxy implements OriginProxy {
       }
       const exchange = new OriginExchange(this.parts, { request, response, forwarded, head });
       this.exchanges.add(exchange);
-      response.once('close', () => exchange.clientClosed());
+      response.on('close', () => exchange.clientClosed());
       exchange.begin();
     } catch (error) {
       this.log.error({ ray: forwarded.rayId, error: errorMessage(error) }, 'forwarding failed');

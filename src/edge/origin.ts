@@ -2,11 +2,11 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { EdgeZone } from './zone.ts';
+import type { ZoneWithOrigin } from './origin-target.ts';
 
 /** A request for an origin, with what the edge knows of it. */
 export interface Forwarded {
-  readonly zone: EdgeZone & { readonly origin: NonNullable<EdgeZone['origin']> };
+  readonly zone: ZoneWithOrigin;
   readonly rayId: string;
   /** The client's address (D66). */
   readonly clientAddress: string;

@@ -52,6 +52,7 @@ function serverNameOf({ socket }: IncomingMessage): string | undefined {
 /** Replaces what the client wrote by what it was read as, so that nobody behind this reads it in another way. */
 function settle(request: IncomingMessage, { authority, target }: { authority: string; target: string }): void {
   request.url = target;
+  if (request.headers.host === authority) return;
   request.headers.host = authority;
   const { rawHeaders } = request;
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -88,15 +89,11 @@ export function createHandlers({ front, scheme, toFastify, bodyTimeoutMs }: Hand
   const routeOf = (request: IncomingMessage): Route => {
     const { method = 'GET', url = '/', rawHeaders } = request;
     const serverName = serverNameOf(request);
-    return routeRequest(
-      { method, target: url, rawHeaders, ...(serverName === undefined ? {} : { serverName }) },
-      hosts,
-    );
+    return routeRequest({ method, target: url, rawHeaders, serverName }, hosts);
   };
   return {
     request(request, response) {
       const rayId = randomHex(8); // D62: one per response of any kind
-      rays.set(request, rayId);
       const route = routeOf(request);
       const refused = refusalOf(request, route);
       if (route.destination !== 'bad') settle(request, route);
@@ -109,6 +106,7 @@ export function createHandlers({ front, scheme, toFastify, bodyTimeoutMs }: Hand
         if (refused.ends) response.shouldKeepAlive = false;
         answerPlainly(response, refused.status, refused.text);
       } else if (route.destination === 'api') {
+        rays.set(request, rayId);
         cutSlowBody(request, response, bodyTimeoutMs ?? apiBodyTimeoutMs);
         toFastify(request, response);
       } else answerPlainly(response, 404, 'Not found');
@@ -159,6 +157,10 @@ function refusalOf(
   // RFC 9112 §6.1: where its body ends nobody can say.
   if (hasUnknownCoding(request)) {
     return { status: 501, text: 'Transfer-Encoding is not taken, but for chunked', ends: true };
+  }
+  // RFC 9112 §6.1: HTTP/1.0 knows no codings; a proxy on the way may have read the body in another way.
+  if (request.httpVersionMinor === 0 && request.headers['transfer-encoding'] !== undefined) {
+    return { status: 400, text: 'Transfer-Encoding in HTTP/1.0', ends: true };
   }
   return isUnknownExpectation(request) ? { status: 417, text: 'Expectation failed', ends: false } : undefined;
 }

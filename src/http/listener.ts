@@ -115,10 +115,11 @@ class Connections {
     if (!speaking) return true;
     const { answers } = speaking;
     // RFC 9112 §9.6: nothing behind the last request is processed; what was refused may be the first half of an attack.
-    if (speaking.isEnding || [...answers].some(({ shouldKeepAlive }) => !shouldKeepAlive)) return false;
+    if (speaking.isEnding) return false;
+    for (const { shouldKeepAlive } of answers) if (!shouldKeepAlive) return false;
     answers.add(response);
     if (this.#closing) response.shouldKeepAlive = false;
-    response.once('close', () => {
+    response.on('close', () => {
       answers.delete(response);
       if (!response.shouldKeepAlive) speaking.isEnding = true;
       if (this.#closing && answers.size === 0) socket.destroySoon();
@@ -198,7 +199,7 @@ export function createListener(handlers: ListenerHandlers, tls?: ListenerTls): H
   const connections = new Connections();
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     if (!connections.asked(request, response)) return;
-    response.once('finish', () => linger(request));
+    response.on('finish', () => linger(request));
     handlers.request(request, response);
   };
   server.on('connection', (socket: Socket) => connections.accepted(socket));

@@ -9,7 +9,11 @@ export interface Metrics {
   readonly refused: (token: string) => void;
   readonly outcome: (outcome: { readonly kind: 'delivered' | 'deferred' | 'failed'; readonly route: string }) => void;
   /** Counts a request to the edge by zone and status class, and the error it was answered with. */
-  readonly edgeRequest: (request: { readonly zone: string; readonly status?: number; readonly code?: number }) => void;
+  readonly edgeRequest: (request: {
+    readonly zone: string;
+    readonly status?: number | undefined;
+    readonly code?: number | undefined;
+  }) => void;
   readonly render: () => Promise<{ readonly contentType: string; readonly text: string }>;
 }
 
@@ -51,6 +55,49 @@ function addFamily({ kind, name, help, label, read }: MetricFamily, registers: R
   });
 }
 
+/** Classes of a status (origins may send up to 999), and 0 for none. */
+const statusClasses = 10;
+
+/** Counts requests to the edge; every one passes here, so labels are put on only when somebody reads. */
+function countEdge(registers: Registry[]): Metrics['edgeRequest'] {
+  const byZone = new Map<string, number[]>();
+  const byCode = new Map<number, number>();
+  const requests: Counter = new Counter({
+    name: 'postern_edge_requests_total',
+    help: 'Requests to zones by status class, "none" where none was answered; zone is empty for hosts that are no zone’s',
+    labelNames: ['zone', 'status'],
+    registers,
+    collect: () => {
+      requests.reset();
+      for (const [zone, counts] of byZone) {
+        for (const [index, count] of counts.entries()) {
+          if (count > 0) requests.inc({ zone, status: index === 0 ? 'none' : `${index}xx` }, count);
+        }
+      }
+    },
+  });
+  const errors: Counter = new Counter({
+    name: 'postern_edge_errors_total',
+    help: 'Edge errors by code, without those asked for at /cdn-cgi/error',
+    labelNames: ['code'],
+    registers,
+    collect: () => {
+      errors.reset();
+      for (const [code, count] of byCode) errors.inc({ code }, count);
+    },
+  });
+  return ({ zone, status, code }) => {
+    let counts = byZone.get(zone);
+    if (!counts) {
+      counts = Array<number>(statusClasses).fill(0);
+      byZone.set(zone, counts);
+    }
+    const index = status === undefined ? 0 : Math.trunc(status / 100);
+    counts[index] = (counts[index] ?? 0) + 1;
+    if (code !== undefined) byCode.set(code, (byCode.get(code) ?? 0) + 1);
+  };
+}
+
 /** Makes the registry; the names begin with `postern_`. */
 export function createMetrics(gauges: readonly GaugeSource[], families: readonly MetricFamily[] = []): Metrics {
   const registry = new Registry();
@@ -83,18 +130,7 @@ export function createMetrics(gauges: readonly GaugeSource[], families: readonly
     labelNames: ['outcome', 'route'],
     registers,
   });
-  const edgeRequests = new Counter({
-    name: 'postern_edge_requests_total',
-    help: 'Requests to zones by status class, "none" where none was answered; zone is empty for hosts that are no zone’s',
-    labelNames: ['zone', 'status'],
-    registers,
-  });
-  const edgeErrors = new Counter({
-    name: 'postern_edge_errors_total',
-    help: 'Edge errors by code, without those asked for at /cdn-cgi/error',
-    labelNames: ['code'],
-    registers,
-  });
+  const edge = countEdge(registers);
   for (const { name, help, read } of gauges) {
     const gauge: Gauge = new Gauge({ name, help, registers, collect: async () => gauge.set(await read()) });
   }
@@ -107,10 +143,7 @@ export function createMetrics(gauges: readonly GaugeSource[], families: readonly
     },
     refused: (code) => refused.inc({ code }),
     outcome: ({ kind, route }) => outcomes.inc({ outcome: kind, route }),
-    edgeRequest: ({ zone, status, code }) => {
-      edgeRequests.inc({ zone, status: status === undefined ? 'none' : `${Math.trunc(status / 100)}xx` });
-      if (code !== undefined) edgeErrors.inc({ code });
-    },
+    edgeRequest: edge,
     render: async () => ({ contentType: registry.contentType, text: await registry.metrics() }),
   };
 }

@@ -23,7 +23,7 @@ export interface RequestHead {
   /** Names and values in turn. */
   readonly rawHeaders: readonly string[];
   /** The name asked for in the TLS handshake; absent without TLS or without a name. */
-  readonly serverName?: string;
+  readonly serverName?: string | undefined;
 }
 
 /** Which hosts there are. */
@@ -86,13 +86,16 @@ export function readAuthority(text: string): string | undefined {
   return host === '' ? undefined : host;
 }
 
-function hostLines(rawHeaders: readonly string[]): string[] {
-  const lines: string[] = [];
+/** The value of Host; undefined where there is none or more than one. */
+function hostLine(rawHeaders: readonly string[]): string | undefined {
+  let line: string | undefined;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? '';
-    if (name.length === 4 && name.toLowerCase() === 'host') lines.push(rawHeaders[index + 1] ?? '');
+    if (name.length !== 4 || name.toLowerCase() !== 'host') continue;
+    if (line !== undefined) return undefined;
+    line = rawHeaders[index + 1] ?? '';
   }
-  return lines;
+  return line;
 }
 
 // No fragment (RFC 9112 §3.2), no control, no blank: nothing that an origin might cut the target at.
@@ -140,15 +143,16 @@ function isMisdirected(host: string, serverName: string | undefined): boolean {
  * Host is replaced by it (§3.2.2), so that nobody behind this sees two.
  */
 export function routeRequest(head: RequestHead, hosts: HostTable): Route {
-  const lines = hostLines(head.rawHeaders);
-  const [line = ''] = lines;
-  if (lines.length !== 1 || readAuthority(line) === undefined) return { destination: 'bad', text: 'Bad Host header' };
+  const line = hostLine(head.rawHeaders);
+  const named = line === undefined ? undefined : readAuthority(line);
+  if (line === undefined || named === undefined) return { destination: 'bad', text: 'Bad Host header' };
   const asked = readTarget(head);
   if (!asked) return { destination: 'bad', text: 'Bad request target' };
   const authority = asked.authority ?? line;
-  const host = readAuthority(authority);
+  const host = authority === line ? named : readAuthority(authority);
   if (host === undefined) return { destination: 'bad', text: 'Bad request target' };
-  const path = asked.target.split('?', 1)[0] ?? '/';
+  const query = asked.target.indexOf('?');
+  const path = query < 0 ? asked.target : asked.target.slice(0, query);
   const destination = destinationOf(host, path, hosts);
   const astray = !nameless.has(destination) && isMisdirected(host, head.serverName);
   return { destination: astray ? 'misdirected' : destination, host, authority, path, target: asked.target };

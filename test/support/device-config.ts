@@ -6,10 +6,11 @@ export interface DeviceConfigOptions {
   readonly smtpLimits?: object;
   readonly delivery?: object;
   readonly zones?: readonly object[];
+  readonly proxy?: object;
 }
 
 /** A configuration whose only listener is `devices`, with account dev, credential devices and domain example.com. */
-export function deviceConfiguration({ routes, smtpLimits, delivery, zones }: DeviceConfigOptions): object {
+export function deviceConfiguration({ routes, smtpLimits, delivery, zones, proxy }: DeviceConfigOptions): object {
   return {
     development: { account: 'dev', credential: 'devices' },
     http: { listen: '127.0.0.1:0' },
@@ -29,6 +30,7 @@ export function deviceConfiguration({ routes, smtpLimits, delivery, zones }: Dev
     routes,
     ...(delivery ? { delivery } : {}),
     ...(zones ? { zones } : {}),
+    ...(proxy ? { proxy } : {}),
     accounts: [
       {
         name: 'dev',

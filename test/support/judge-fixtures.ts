@@ -5,6 +5,7 @@ import { resolve } from 'node:path';
 import { silentLog } from '../../src/base/log.ts';
 import { loadConfig } from '../../src/config.ts';
 import type { StoredApplication } from '../../src/proxy/application.ts';
+import { wildcardIp } from '../../src/proxy/edge-address.ts';
 import { createFactSources } from '../../src/proxy/facts.ts';
 import { canonicalAddress } from '../../src/proxy/ip-address.ts';
 import {
@@ -15,7 +16,7 @@ import {
   judgeWrite,
 } from '../../src/proxy/judge-write.ts';
 import { joinRanges, within } from '../../src/proxy/port-ranges.ts';
-import type { ApplicationFactsSource, ApplicationWrite } from '../../src/proxy/store.ts';
+import type { ApplicationFactsSource, ApplicationWrite, Claims } from '../../src/proxy/store.ts';
 import type { ProxyAccount, ProxyZone } from '../../src/proxy/zone.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -60,6 +61,11 @@ export interface FactsStore extends ApplicationFactsSource {
   readonly find: (id: string) => StoredApplication | undefined;
 }
 
+function addressesOf(edge: Claims['edge']): readonly string[] {
+  if (edge.kind === 'static') return edge.ips;
+  return [edge.kind === 'ipv6' ? wildcardIp : '127.64.0.1'];
+}
+
 /** Applications in memory: answers by looking through all of them. */
 export function memoryFacts(): FactsStore {
   const written = new Map<string, ApplicationWrite>();
@@ -69,7 +75,7 @@ export function memoryFacts(): FactsStore {
     zone: write.zone,
     account: write.account,
     fields: write.fields,
-    addresses: write.claims.edge.kind === 'static' ? write.claims.edge.ips : ['127.64.0.1'],
+    addresses: addressesOf(write.claims.edge),
     createdAt: write.now,
     modifiedAt: write.now,
   });
