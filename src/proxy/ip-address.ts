@@ -2,6 +2,7 @@
 
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
+import { type AddressTest, addressTest } from './address-lists.ts';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
@@ -26,22 +27,17 @@ export function canonicalAddress(text: string): string | undefined {
   return address && write(address);
 }
 
-function parseNetwork(text: string): readonly [Address, number] | undefined {
-  const [host = '', prefix] = text.split('/');
-  if (isIP(host) === 0 || host.includes('%') || !ipaddr.isValid(host)) return undefined;
-  const address = ipaddr.parse(host);
-  const bits = prefix === undefined ? (address instanceof ipaddr.IPv6 ? 128 : 32) : Number(prefix);
-  if (!(address instanceof ipaddr.IPv6) || !address.isIPv4MappedAddress() || bits < 96) return [address, bits];
-  return [address.toIPv4Address(), bits - 96];
-}
+// Lists of the configuration are the same arrays for every request: each is read once.
+const tests = new WeakMap<readonly string[], AddressTest>();
 
-/** Whether an address is in one of some networks (CIDR, or single addresses). False for what is no address. */
+/**
+ * Whether an address is in one of some networks (CIDR, or single addresses). False for what is no address.
+ * @throws RangeError for a network that is none
+ */
 export function isInNetworks(text: string, networks: readonly string[]): boolean {
-  const address = parse(text);
-  if (!address) return false;
-  return networks.some((entry) => {
-    const network = parseNetwork(entry);
-    if (!network || network[0].kind() !== address.kind()) return false;
-    return address.match(network[0], network[1]);
-  });
+  if (!parse(text)) return false;
+  const known = tests.get(networks);
+  const test = known ?? addressTest(networks);
+  if (!known) tests.set(networks, test);
+  return test(text);
 }
