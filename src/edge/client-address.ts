@@ -1,6 +1,6 @@
 // Who the client is (D66): the socket's peer, unless that is a trusted proxy; then who its X-Forwarded-For names.
 
-import { isIP, isIPv4 } from 'node:net';
+import { isIP, isIPv4, isIPv6 } from 'node:net';
 import { type AddressSet, plainAddress } from './address-set.ts';
 
 /** The client, and the proxies in between. */
@@ -10,13 +10,23 @@ export interface Client {
   readonly forwardedFor: readonly string[];
 }
 
+/** One spelling for one client, as the system gives it for a peer (RFC 5952): limits are counted by it. */
+function shortAddress(address: string): string {
+  const short = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(short);
+  if (!mapped) return short;
+  const [high, low] = mapped.slice(1).map((group) => Number.parseInt(group, 16));
+  return [high ?? 0, low ?? 0].flatMap((group) => [group >> 8, group & 0xff]).join('.');
+}
+
 /** Reads one entry of X-Forwarded-For: an address, or one with a port as some proxies write it. */
 function readEntry(entry: string): string | undefined {
   const text = entry.trim();
   const bracketed = /^\[([0-9A-Fa-f:.]{2,45})\](?::[0-9]{1,5})?$/.exec(text)?.[1];
   const withPort = /^([0-9.]{7,15}):[0-9]{1,5}$/.exec(text)?.[1];
   const address = bracketed ?? (withPort !== undefined && isIPv4(withPort) ? withPort : text);
-  return isIP(address) === 0 || address.includes('%') ? undefined : plainAddress(address);
+  if (isIP(address) === 0 || address.includes('%')) return undefined;
+  return isIPv6(address) ? shortAddress(address) : address;
 }
 
 /**
@@ -32,8 +42,8 @@ export function clientOf(peer: string, lines: readonly string[], isTrusted: Addr
   for (let index = entries.length - 1; index >= 0 && isTrusted(address); index -= 1) {
     const entry = readEntry(entries[index] ?? '');
     if (entry === undefined) break;
-    believed.unshift(entry);
+    believed.push(entry);
     address = entry;
   }
-  return { address, forwardedFor: believed };
+  return { address, forwardedFor: believed.toReversed() };
 }

@@ -158,5 +158,9 @@ function refusalOf(
   if (hasUnknownCoding(request)) {
     return { status: 501, text: 'Transfer-Encoding is not taken, but for chunked', ends: true };
   }
+  // RFC 9112 §6.1: HTTP/1.0 knows no codings; a proxy on the way may have read the body in another way.
+  if (request.httpVersionMinor === 0 && request.headers['transfer-encoding'] !== undefined) {
+    return { status: 400, text: 'Transfer-Encoding in HTTP/1.0', ends: true };
+  }
   return isUnknownExpectation(request) ? { status: 417, text: 'Expectation failed', ends: false } : undefined;
 }

@@ -458,6 +458,14 @@ describe('smuggling', () => {
     expect(origin.seen).toEqual([]);
   });
 
+  test('a coding in HTTP/1.0 is 400, and nothing behind it is read', async () => {
+    const { port, origin } = await startEdge();
+    const head = 'POST / HTTP/1.0\r\nHost: example.com\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n';
+    const { all } = await speak(port, `${head}0\r\n\r\n${second}`);
+    expect(all.match(/^HTTP\/1\.1 .*/gm)).toEqual(['HTTP/1.1 400 Bad Request']);
+    expect(origin.seen).toEqual([]);
+  });
+
   test('requests one behind another each go where their Host says', async () => {
     const { port, origin } = await startEdge({ plugins: [things] });
     const { all } = await speak(

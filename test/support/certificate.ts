@@ -15,6 +15,8 @@ export async function testCertificate(names: readonly string[] = ['localhost', '
   );
   const made = await generate([{ name: 'commonName', value: names[0] ?? 'localhost' }], {
     algorithm: 'sha256',
+    // Made in a millisecond; an RSA key takes up to a second.
+    keyType: 'ec',
     extensions: [
       { name: 'basicConstraints', cA: true },
       { name: 'subjectAltName', altNames },

@@ -80,7 +80,9 @@ function side(socket: Socket, number: number, take: (piece: Buffer) => void): Or
       return cut(held.length);
     },
     gone: async () => {
-      if (!socket.destroyed && !socket.readableEnded) await Promise.race([once(socket, 'close'), once(socket, 'end')]);
+      // Not by `once`, which rejects where the end is a reset.
+      if (socket.destroyed || socket.readableEnded) return;
+      await new Promise<void>((resolve) => void socket.once('close', () => resolve()).once('end', () => resolve()));
     },
     send: (bytes) =>
       new Promise((resolve) => {
