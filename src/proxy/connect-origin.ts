@@ -3,12 +3,12 @@
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { errorCode, errorMessage } from '../base/errors.ts';
+import { hostPort } from '../base/socket-address.ts';
 import type { ForwardingPlan } from './application.ts';
 import type { ListenerParts, RunningApplication } from './listener.ts';
 import type { OriginAddress } from './origin.ts';
 import { isOriginsFault, unreachableReason } from './origin-failures.ts';
 import { type Endpoint, proxyHeaderV1, proxyHeaderV2 } from './proxy-header.ts';
-import { hostPort } from './socket-address.ts';
 import type { End } from './splice.ts';
 import { keepAliveMs } from './tcp-keep-alive.ts';
 

@@ -3,9 +3,9 @@
 import type { RemoteInfo, Socket } from 'node:dgram';
 import { errorMessage } from '../base/errors.ts';
 import { randomHex } from '../base/ids.ts';
+import { hostPort, normalAddress } from '../base/socket-address.ts';
 import { refusalOf } from './admission.ts';
 import type { ListenAt, ListenerParts, OpenListener, RunningApplication } from './listener.ts';
-import { hostPort, normalAddress } from './socket-address.ts';
 import { mostQueuedOctets, UdpSession } from './udp-session.ts';
 import { bindUdp } from './udp-socket.ts';
 

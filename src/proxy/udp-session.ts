@@ -3,13 +3,13 @@
 import type { Socket } from 'node:dgram';
 import { errorCode, errorMessage } from '../base/errors.ts';
 import { randomHex } from '../base/ids.ts';
+import { hostPort } from '../base/socket-address.ts';
 import { countOpen } from './admission.ts';
 import type { ConnectionEvent } from './application.ts';
 import type { ListenAt, ListenerParts, OpenConnection, RunningApplication } from './listener.ts';
 import type { OriginAddress } from './origin.ts';
 import { isOriginsFault, unreachableReason } from './origin-failures.ts';
 import type { Endpoint } from './proxy-header.ts';
-import { hostPort } from './socket-address.ts';
 import { type UdpFraming, udpFraming } from './udp-framing.ts';
 import { type PendingDatagrams, pendingDatagrams } from './udp-pending.ts';
 import { connectUdp } from './udp-socket.ts';
