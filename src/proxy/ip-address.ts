@@ -1,30 +1,19 @@
 // IP addresses as the rules compare them: one spelling each (RFC 5952), IPv4-mapped IPv6 taken for the IPv4 that it is.
 
 import { isIP } from 'node:net';
-import ipaddr from 'ipaddr.js';
 import { type AddressTest, addressTest } from './address-lists.ts';
-
-type Address = ipaddr.IPv4 | ipaddr.IPv6;
-
-// `process` turns ::ffff:192.0.2.1 into 192.0.2.1. Both reach the same host: a list that knows only one of them would
-// let the other through.
-function parse(text: string): Address | undefined {
-  if (isIP(text) === 0 || text.includes('%')) return undefined;
-  return ipaddr.isValid(text) ? ipaddr.process(text) : undefined;
-}
-
-function write(address: Address): string {
-  return address instanceof ipaddr.IPv6 ? address.toRFC5952String() : address.toString();
-}
+import { addressOctets, addressText } from './address-octets.ts';
 
 /**
- * The one spelling of an address.
+ * The one spelling of an address. IPv4-mapped IPv6 is the IPv4 address: both reach the same host, and a list that knows
+ * only one of them would let the other through.
  * @param text IPv4 as four decimal numbers without leading zeros, or IPv6 without brackets and without a zone id
  * @returns undefined for anything else
  */
 export function canonicalAddress(text: string): string | undefined {
-  const address = parse(text);
-  return address && write(address);
+  if (isIP(text) === 0 || text.includes('%')) return undefined;
+  const octets = addressOctets(text);
+  return octets && addressText(octets);
 }
 
 // Lists of the configuration are the same arrays for every request: each is read once.
@@ -35,7 +24,7 @@ const tests = new WeakMap<readonly string[], AddressTest>();
  * @throws RangeError for a network that is none
  */
 export function isInNetworks(text: string, networks: readonly string[]): boolean {
-  if (!parse(text)) return false;
+  if (isIP(text) === 0 || text.includes('%')) return false;
   const known = tests.get(networks);
   const test = known ?? addressTest(networks);
   if (!known) tests.set(networks, test);
