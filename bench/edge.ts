@@ -2,16 +2,13 @@
 // and the origin alone, in turn in one run. Origin and load are processes of their own (edge-origin, edge-load).
 // `--help` tells the options. Prints one JSON line a run, then a table of medians.
 
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { appendFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { type Ask, closedPort, errorAsks, errorPages, proxied } from './edge-asks.ts';
 import { startNginx } from './nginx-under-test.ts';
 import { startPostern } from './postern-under-test.ts';
 import { cpuSeconds, median, peakMebibytes } from './process-usage.ts';
+import { firstLine, script, startOrigin } from './script.ts';
 
 const usage = `Usage: npm run bench:edge -- [options]
   --requests N       requests a run (default 10000; a tenth of it for bodies of 64 KB and more)
@@ -48,29 +45,6 @@ interface Load {
   readonly ask: Ask;
   readonly connections: number;
   readonly requests: number;
-}
-
-function script(name: string, args: readonly string[] = []): ChildProcess {
-  return spawn(process.execPath, [join(import.meta.dirname, name), ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
-}
-
-async function firstLine(child: ChildProcess): Promise<string> {
-  if (!child.stdout) throw new Error('A script without output');
-  for await (const line of createInterface({ input: child.stdout })) return line;
-  throw new Error('A script ended without a line');
-}
-
-async function startOrigin(): Promise<UnderTest> {
-  const child = script('edge-origin.ts');
-  const port = Number(await firstLine(child));
-  return {
-    name: 'direct',
-    port,
-    stop: async () => {
-      child.kill('SIGTERM');
-      await once(child, 'exit');
-    },
-  };
 }
 
 async function startSystem(name: string, origin: UnderTest): Promise<UnderTest> {
@@ -173,7 +147,7 @@ async function runOnce(name: string, under: Load): Promise<void> {
   }
 }
 
-const origin = await startOrigin();
+const origin = { name: 'direct', ...(await startOrigin('edge-origin.ts')) };
 try {
   for (let round = 0; round < Number(values.rounds); round += 1) {
     for (const ask of asks) {

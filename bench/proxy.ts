@@ -2,17 +2,14 @@
 // behind Debian's HAProxy (package haproxy) and the origin alone, in turn in one run. Origin and load are processes of
 // their own (proxy-origin, proxy-load). `--help` tells the options. Prints one JSON line a run, then tables of medians.
 
-import { type ChildProcess, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
-import { once } from 'node:events';
 import { appendFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
-import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { isUp, startHaproxy } from './haproxy-under-test.ts';
 import { startPostern } from './postern-under-test.ts';
 import { cpuSeconds, median, peakMebibytes } from './process-usage.ts';
+import { firstLine, script, startOrigin } from './script.ts';
 
 const usage = `Usage: npm run bench:proxy -- [options]
   --mebibytes N      carried by a run of transfers (default 512)
@@ -59,30 +56,6 @@ interface UnderTest {
 }
 
 const mebibyte = 2 ** 20;
-
-function script(name: string, args: readonly string[] = []): ChildProcess {
-  return spawn(process.execPath, [join(import.meta.dirname, name), ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
-}
-
-async function firstLine(child: ChildProcess): Promise<string> {
-  if (!child.stdout) throw new Error('A script without output');
-  for await (const line of createInterface({ input: child.stdout })) return line;
-  throw new Error('A script ended without a line');
-}
-
-async function startOrigin(): Promise<UnderTest> {
-  const child = script('proxy-origin.ts');
-  const port = Number(await firstLine(child));
-  return {
-    name: 'direct',
-    address: '127.0.0.1',
-    port,
-    stop: async () => {
-      child.kill('SIGTERM');
-      await once(child, 'exit');
-    },
-  };
-}
 
 /** A Postern whose configuration has the application; it listens on the first address of a pool that nobody else has. */
 async function startProxyApplication(originPort: number): Promise<UnderTest> {
@@ -204,7 +177,7 @@ const loads: readonly Load[] = [
   ),
 ];
 const runs: Run[] = [];
-const origin = await startOrigin();
+const origin = { name: 'direct', address: '127.0.0.1', ...(await startOrigin('proxy-origin.ts')) };
 try {
   for (let round = 0; round < Number(values.rounds); round += 1) {
     for (const name of values.systems.split(',')) {

@@ -7,11 +7,12 @@ const slash = 0x2f;
 const backslash = 0x5c;
 const pad = 0x3d;
 
-const isBase64 = new Uint8Array(256);
-for (const char of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/') isBase64[char.charCodeAt(0)] = 1;
-
-/** Octets of text decoded at a time. */
-const sliceOctets = 65_536;
+const noDigit = 0x80;
+/** The six bits of each character. */
+const digits = new Uint8Array(256).fill(noDigit);
+for (const [value, char] of [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'].entries()) {
+  digits[char.charCodeAt(0)] = value;
+}
 
 /** Takes escapes out of the text at [start, end); PHP writes every slash as `\/`. Gives the new end, or undefined. */
 function unescapeInPlace(bytes: Buffer, start: number, end: number): number | undefined {
@@ -49,14 +50,24 @@ export function decodeInPlace(
   if (end === undefined) return { fault: 'is not base64: it has an escape' };
   let last = end;
   while (last > start && last > end - 2 && bytes[last - 1] === pad) last -= 1;
-  for (let at = start; at < last; at += 1) {
-    if (isBase64[bytes[at] ?? 0] !== 1) return faultAt(bytes, at, start);
+  let write = start;
+  let at = start;
+  // Without texts in between: the heap would hold as much again.
+  for (; at + 4 <= last; at += 4) {
+    const first = digits[bytes[at] ?? 0] ?? noDigit;
+    const second = digits[bytes[at + 1] ?? 0] ?? noDigit;
+    const third = digits[bytes[at + 2] ?? 0] ?? noDigit;
+    const fourth = digits[bytes[at + 3] ?? 0] ?? noDigit;
+    if ((first | second | third | fourth) & noDigit) break;
+    bytes[write] = (first << 2) | (second >> 4);
+    bytes[write + 1] = (second << 4) | (third >> 2);
+    bytes[write + 2] = (third << 6) | fourth;
+    write += 3;
+  }
+  for (let rest = at; rest < last; rest += 1) {
+    if (digits[bytes[rest] ?? 0] === noDigit) return faultAt(bytes, rest, start);
   }
   if ((end - start) % 4 !== 0) return { fault: `is not base64: ${end - start} characters are no multiple of 4` };
-  let length = 0;
-  for (let at = start; at < end; at += sliceOctets) {
-    const piece = bytes.toString('latin1', at, Math.min(at + sliceOctets, end));
-    length += bytes.write(piece, start + length, 'base64');
-  }
-  return { octets: bytes.subarray(start, start + length) };
+  if (last - at > 1) write += bytes.write(bytes.toString('latin1', at, last), write, 'base64');
+  return { octets: bytes.subarray(start, write) };
 }

@@ -2,6 +2,7 @@
 
 import { hash } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { freeOctets } from '../base/free-octets.ts';
 import { type Fault, Refusal } from './envelope.ts';
 import { type JsonDocument, type JsonOptions, readJson } from './json-reader.ts';
 
@@ -58,8 +59,14 @@ async function collect(
     if (whole) chunk.copy(whole, received);
     else chunks.push(chunk);
     received += chunk.length;
+    // Else a large body is held twice until the next garbage collection.
+    if (whole) freeOctets(chunk);
   }
-  if (!whole) return Buffer.concat(chunks, received);
+  if (!whole) {
+    const octets = Buffer.concat(chunks, received);
+    for (const chunk of chunks) freeOctets(chunk);
+    return octets;
+  }
   return received === whole.length ? whole : whole.subarray(0, received);
 }
 
