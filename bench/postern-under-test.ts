@@ -63,7 +63,7 @@ export async function startPostern(options: UnderTestOptions): Promise<PosternUn
       POSTERN_DATA_DIR: join(folder, 'data'),
       POSTERN_CERTS_DIR: join(folder, 'certs'),
       POSTERN_TOKEN: benchToken,
-      POSTERN_HTTPS_PORT: '',
+      POSTERN_HTTPS_PORT: '', // none: its usual port may be taken
     },
     stdio: ['ignore', output, output],
   });

@@ -17,7 +17,7 @@ import { cpuSeconds, median, peakMebibytes } from './process-usage.ts';
 const usage = `Usage: npm run bench:proxy -- [options]
   --mebibytes N      carried by a run of transfers (default 512)
   --transfers LIST   connections at once that carry them (default 1,10)
-  --connections N    connections of a run of short ones: connect, 6 octets, an answer of 100, close (default 4000)
+  --connections N    connections of a run of short ones: connect, a line, an answer of 100, close (default 4000)
   --at-once LIST     short connections at once (default 10,50)
   --rounds N         rounds (default 2)
   --systems LIST     of postern,haproxy,direct (default all)

@@ -73,6 +73,11 @@ function inEffect<T>({ file, stored }: Kept<T>): InEffect<T | undefined> {
   return { source: file === undefined ? 'none' : 'file', ...since, value: file };
 }
 
+/** The value alone, for who asks with every error. */
+function valueOf<T>({ file, stored }: Kept<T>): T | undefined {
+  return stored?.value ?? file;
+}
+
 const keyOf = ({ level, id }: CustomErrorOwner): string => `${level}/${id}`;
 
 interface Configured extends CustomErrorOwner {
@@ -118,6 +123,8 @@ function fileLayers(parts: CustomErrorsParts): Map<string, Layer> {
 export function createCustomErrors(parts: CustomErrorsParts): CustomErrors {
   const { database, zones, accounts, clock, log } = parts;
   const layers = fileLayers(parts);
+  const zoneLayers = new Map(zones.map(({ id }) => [id, layers.get(`zone/${id}`)]));
+  const accountLayers = new Map(accounts.map(({ id }) => [id, layers.get(`account/${id}`)]));
   const store = createCustomErrorStore(database, clock);
   const plans = new Map(accounts.map(({ id, plan }) => [id, plan]));
   const accountOfZone = new Map(zones.map(({ id, account }) => [id, account]));
@@ -180,13 +187,13 @@ export function createCustomErrors(parts: CustomErrorsParts): CustomErrors {
   return {
     choose(zone, occurrence, request) {
       refreshNowAndThen();
-      const ofZone = layers.get(`zone/${zone.id}`);
-      const ofAccount = layers.get(`account/${zone.account}`);
+      const ofZone = zoneLayers.get(zone.id);
+      const ofAccount = accountLayers.get(zone.account);
       const answer = (layer: Layer | undefined): ErrorAnswer | undefined =>
-        layer && inEffect(layer.rules).value?.answer(occurrence, request);
+        layer && valueOf(layer.rules)?.answer(occurrence, request);
       const byRule = hasRules(zone.account) ? (answer(ofZone) ?? answer(ofAccount)) : undefined;
       if (byRule) return byRule;
-      const page = (ofZone && inEffect(ofZone.page).value) ?? (ofAccount && inEffect(ofAccount.page).value);
+      const page = (ofZone && valueOf(ofZone.page)) ?? (ofAccount && valueOf(ofAccount.page));
       return page?.answer(occurrence, request);
     },
     rules(owner) {

@@ -49,7 +49,7 @@ export interface EdgeOccurrence {
   /** The requested Host in lower case without port and trailing dot; hostile text is possible. */
   readonly zone: string;
   /** Seconds; a rate limiter's own value in place of the catalogue's (D60). Absent where the error is not retryable. */
-  readonly retryAfterSeconds?: number;
+  readonly retryAfterSeconds?: number | undefined;
   /** Without a slash at the end; `type` is made of it (D62). */
   readonly docsBaseUrl: string;
 }

@@ -3,10 +3,10 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { addressTest } from '../base/address-test.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import type { Arrival, HttpFront } from '../http/app.ts';
-import { addressSet } from './address-set.ts';
 import { type AnswerSink, plainAnswer, responseSink, socketSink } from './answer-sink.ts';
 import { type Client, clientOf } from './client-address.ts';
 import type { ErrorAnswer, ErrorRequest } from './edge-error.ts';
@@ -95,7 +95,7 @@ function apiHost(host: string): string {
 export function createEdge(parts: EdgeParts): HttpFront {
   const { log, clock, settings, origins, findError } = parts;
   const answerTo = createErrorAnswers(parts);
-  const isTrusted = addressSet(settings.trustedProxies);
+  const isTrusted = addressTest(settings.trustedProxies);
   const zones = new Map<string, GuardedZone>();
   for (const zone of parts.zones) {
     const guarded = guardZone(zone, clock);

@@ -30,7 +30,7 @@ export interface Failure {
 
 /** An answer, and a phrase for its status where HTTP has none. */
 export interface FailureAnswer extends ErrorAnswer {
-  readonly reason?: string;
+  readonly reason?: string | undefined;
 }
 
 /** Statuses that no RFC has: a bare number tells a person at a terminal little (RFC 9112 §4). */
@@ -67,22 +67,20 @@ export function createErrorAnswers(parts: ErrorAnswerParts): (failure: Failure) 
   return ({ code, rayId, request, zone }) => {
     const error = parts.findError(code);
     if (!error) return undefined;
-    const retryAfterSeconds = retryAfterOf(error, zone);
     const occurrence: EdgeOccurrence = {
       error,
       rayId,
       at: parts.clock.now(),
       zone: request.host,
-      ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+      retryAfterSeconds: retryAfterOf(error, zone),
       docsBaseUrl: parts.docsBaseUrl(),
     };
     // RFC 9110 §5.3: several lines are one list.
     const accept = request.header('accept');
-    const answer =
+    const { status, headers, body } =
       (zone && custom(zone, occurrence, request)) ??
       parts.defaultAnswer(occurrence, parts.negotiate(accept.length === 0 ? undefined : accept.join(', ')));
-    const reason = reasons[answer.status];
-    return reason === undefined ? answer : { ...answer, reason };
+    return { status, reason: reasons[status], headers, body };
   };
 }
 

@@ -1,9 +1,9 @@
 // What a zone lets through to its origin, in the order in which it is asked (D60, D66).
 
+import { type AddressTest, addressTest } from '../base/address-test.ts';
 import type { Clock } from '../base/clock.ts';
 import { tunnelFreeMethods } from '../http/front.ts';
 import { headerSectionOctets } from '../http/head-octets.ts';
-import { type AddressSet, addressSet } from './address-set.ts';
 import { readEdgePath } from './edge-path.ts';
 import { createRateLimit, type RateLimit } from './rate-limit.ts';
 import type { EdgeZone } from './zone.ts';
@@ -11,9 +11,9 @@ import type { EdgeZone } from './zone.ts';
 /** A zone with its lists read and its counts begun. */
 export interface GuardedZone {
   readonly zone: EdgeZone;
-  readonly isBlocked: AddressSet;
+  readonly isBlocked: AddressTest;
   /** Absent where the zone has no allow list, or an empty one. */
-  readonly isAllowed?: AddressSet;
+  readonly isAllowed?: AddressTest;
   readonly rateLimit?: RateLimit;
 }
 
@@ -22,8 +22,8 @@ export function guardZone(zone: EdgeZone, clock: Clock): GuardedZone {
   const { block = [], allow = [], rateLimit } = zone;
   return {
     zone,
-    isBlocked: addressSet(block),
-    ...(allow.length > 0 ? { isAllowed: addressSet(allow) } : {}),
+    isBlocked: addressTest(block),
+    ...(allow.length > 0 ? { isAllowed: addressTest(allow) } : {}),
     ...(rateLimit ? { rateLimit: createRateLimit(rateLimit, clock) } : {}),
   };
 }

@@ -9,6 +9,8 @@ export interface ConnectionUser extends ReplySink {
   onWhole(): void;
   /** The connection is over before the reply was whole; without an error the origin closed it in order. */
   onBroken(error: Error | undefined): void;
+  /** What came in one piece is read, and the reply goes on. */
+  onPiece(): void;
   /** What was written has left; more may be written. */
   onDrain(): void;
   /** Nothing happened for the response timeout. */
@@ -146,7 +148,9 @@ export class OriginConnection {
       return;
     }
     this.parser.feed(chunk);
-    if (this.user === user && this.parser.atEnd) user.onWhole();
+    if (this.user !== user) return;
+    if (this.parser.atEnd) user.onWhole();
+    else user.onPiece();
   };
 
   private readonly onEnd = (): void => {

@@ -121,9 +121,6 @@ export class OriginExchange implements ConnectionUser, Dialling {
   onHead(head: ReplyHead): void {
     this.reply = head;
     head.fields.push('Ray-ID', this.asked.forwarded.rayId);
-    // It leaves with the beginning of the body where that came in the same piece, and does not wait for it otherwise: the
-    // head of an event stream may be all there is for a long time.
-    if (head.framing !== 'none') process.nextTick(this.flushHead);
   }
 
   onBody(piece: Buffer, last: boolean): void {
@@ -149,6 +146,14 @@ export class OriginExchange implements ConnectionUser, Dialling {
   onEnd(): void {
     if (this.reply) this.sendHead(this.reply);
     this.asked.response.end();
+  }
+
+  onPiece(): void {
+    // The head leaves with the beginning of the body where that came in the same piece, and does not wait for it otherwise:
+    // the head of an event stream may be all there is for a long time.
+    if (this.headSent || this.over || !this.reply) return;
+    this.sendHead(this.reply);
+    this.asked.response.flushHeaders();
   }
 
   onWhole(): void {
@@ -200,12 +205,6 @@ export class OriginExchange implements ConnectionUser, Dialling {
     this.headSent = true;
     response.writeHead(status, reason, fields);
   }
-
-  private readonly flushHead = (): void => {
-    if (this.headSent || this.over || !this.reply) return;
-    this.sendHead(this.reply);
-    this.asked.response.flushHeaders();
-  };
 
   private switchProtocols(head: ReplyHead): void {
     const { connection } = this;

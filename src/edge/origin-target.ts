@@ -21,7 +21,8 @@ export interface OriginTarget {
 /** Host of a request in lower case without port and trailing dot. */
 export function hostName(host: string | undefined): string {
   if (host === undefined) return '';
-  const name = host.startsWith('[') ? host.slice(1, host.indexOf(']')) : (host.split(':', 1)[0] ?? '');
+  const colon = host.indexOf(':');
+  const name = host.startsWith('[') ? host.slice(1, host.indexOf(']')) : colon < 0 ? host : host.slice(0, colon);
   return (name.endsWith('.') ? name.slice(0, -1) : name).toLowerCase();
 }
 

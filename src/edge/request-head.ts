@@ -2,6 +2,7 @@
 // they came, and what only the edge may say.
 
 import type { IncomingMessage } from 'node:http';
+import { normalAddress } from '../base/socket-address.ts';
 import { isHopByHop, isOfTheEdge, namedByConnection } from './hop-by-hop.ts';
 import type { Forwarded } from './origin.ts';
 
@@ -31,15 +32,10 @@ function requestTarget(url: string): string {
   return rest.startsWith('/') ? rest : `/${rest}`;
 }
 
-/** An address as X-Forwarded-For has it: IPv4 also where the socket speaks IPv6. */
-function plainAddress(address: string): string {
-  return address.startsWith('::ffff:') ? address.slice(7) : address;
-}
-
 /** What trusted peers said of earlier hops, then the peer; without them the client, which is the peer. */
 function forwardedFor(request: IncomingMessage, { forwardedFor, clientAddress }: Forwarded): string {
   if (forwardedFor.length === 0) return clientAddress;
-  return `${forwardedFor.join(', ')}, ${plainAddress(request.socket.remoteAddress ?? clientAddress)}`;
+  return `${forwardedFor.join(', ')}, ${normalAddress(request.socket.remoteAddress ?? '') ?? clientAddress}`;
 }
 
 function framingOf({ headers }: IncomingMessage): RequestHead['body'] | RefusedRequest {

@@ -8,7 +8,7 @@ import type { Duplex } from 'node:stream';
 export interface WholeResponse {
   readonly status: number;
   /** Absent: the status's own phrase. */
-  readonly reason?: string;
+  readonly reason?: string | undefined;
   readonly rayId: string;
   /** Without Ray-ID, Date, Content-Length and Connection. */
   readonly headers: Readonly<Record<string, string>>;

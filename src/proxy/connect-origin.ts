@@ -3,19 +3,14 @@
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { errorCode, errorMessage } from '../base/errors.ts';
+import { hostPort } from '../base/socket-address.ts';
 import type { ForwardingPlan } from './application.ts';
 import type { ListenerParts, RunningApplication } from './listener.ts';
 import type { OriginAddress } from './origin.ts';
-import { proxyHeaderV1, proxyHeaderV2 } from './proxy-header.ts';
-import { hostPort } from './socket-address.ts';
+import { isOriginsFault, unreachableReason } from './origin-failures.ts';
+import { type Endpoint, proxyHeaderV1, proxyHeaderV2 } from './proxy-header.ts';
 import type { End } from './splice.ts';
 import { keepAliveMs } from './tcp-keep-alive.ts';
-
-/** One end's address and port. */
-export interface Endpoint {
-  readonly address: string;
-  readonly port: number;
-}
 
 /** What a connection to an origin is for. */
 export interface OriginRequest {
@@ -41,10 +36,6 @@ export type OriginConnection =
 
 /** No attempt begins after so many connect timeouts, however many origins there are. */
 const timeoutsInAll = 2;
-/** Characters of all failures together in a reason. */
-const reasonLength = 500;
-/** Failures of this machine, which say nothing about the origin. */
-const ownFailures: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'EACCES', 'EPERM', 'ENOBUFS']);
 
 /** What goes before the first octet of the client; `simple` is for datagrams only. */
 function headerOf(plan: ForwardingPlan, { client, edge }: OriginRequest): Buffer | undefined {
@@ -150,11 +141,10 @@ export async function connectOrigin(
       if (signal.aborted) break;
       const code = errorCode(error);
       failures.push(`${name}: ${code ?? errorMessage(error)}`);
-      if (code === undefined || !ownFailures.has(code)) application.origins.failed(origin);
+      if (isOriginsFault(code)) application.origins.failed(origin);
     }
   }
   const tried = last && { origin: last };
   if (signal.aborted) return { ok: false, wasCut: true, reason: String(signal.reason), ...tried };
-  const told = failures.length > 0 ? failures.join('; ') : (why ?? 'there is no origin');
-  return { ok: false, wasCut: false, reason: `no origin could be reached: ${told}`.slice(0, reasonLength), ...tried };
+  return { ok: false, wasCut: false, reason: unreachableReason(failures, why), ...tried };
 }

@@ -2,10 +2,11 @@
 
 import { readFileSync } from 'node:fs';
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import { addressTest } from '../base/address-test.ts';
 import type { Clock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
-import { addressTest } from './address-lists.ts';
+import { normalAddress } from '../base/socket-address.ts';
 import type { ApplicationStatus, DataPlane, ForwardingPlan } from './application.ts';
 import { explainFailures } from './bind-failures.ts';
 import { type CertificatePair, createCertificates } from './certificates.ts';
@@ -15,7 +16,6 @@ import { OpenSockets } from './open-sockets.ts';
 import type { Origins } from './origin.ts';
 import { joinReasons } from './quote.ts';
 import { type ApplicationState, createApplicationState } from './running-applications.ts';
-import { normalAddress } from './socket-address.ts';
 import { openTcpListener } from './tcp-listener.ts';
 
 /** What the data plane is made from. */

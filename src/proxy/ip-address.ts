@@ -1,20 +1,8 @@
 // IP addresses as the rules compare them: one spelling each (RFC 5952), IPv4-mapped IPv6 taken for the IPv4 that it is.
 
 import { isIP } from 'node:net';
-import ipaddr from 'ipaddr.js';
-
-type Address = ipaddr.IPv4 | ipaddr.IPv6;
-
-// `process` turns ::ffff:192.0.2.1 into 192.0.2.1. Both reach the same host: a list that knows only one of them would
-// let the other through.
-function parse(text: string): Address | undefined {
-  if (isIP(text) === 0 || text.includes('%')) return undefined;
-  return ipaddr.isValid(text) ? ipaddr.process(text) : undefined;
-}
-
-function write(address: Address): string {
-  return address instanceof ipaddr.IPv6 ? address.toRFC5952String() : address.toString();
-}
+import { type AddressTest, addressTest } from '../base/address-test.ts';
+import { normalAddress } from '../base/socket-address.ts';
 
 /**
  * The one spelling of an address.
@@ -22,26 +10,20 @@ function write(address: Address): string {
  * @returns undefined for anything else
  */
 export function canonicalAddress(text: string): string | undefined {
-  const address = parse(text);
-  return address && write(address);
+  return isIP(text) === 0 || text.includes('%') ? undefined : normalAddress(text);
 }
 
-function parseNetwork(text: string): readonly [Address, number] | undefined {
-  const [host = '', prefix] = text.split('/');
-  if (isIP(host) === 0 || host.includes('%') || !ipaddr.isValid(host)) return undefined;
-  const address = ipaddr.parse(host);
-  const bits = prefix === undefined ? (address instanceof ipaddr.IPv6 ? 128 : 32) : Number(prefix);
-  if (!(address instanceof ipaddr.IPv6) || !address.isIPv4MappedAddress() || bits < 96) return [address, bits];
-  return [address.toIPv4Address(), bits - 96];
-}
+// Lists of the configuration are the same arrays for every request: each is read once.
+const tests = new WeakMap<readonly string[], AddressTest>();
 
-/** Whether an address is in one of some networks (CIDR, or single addresses). False for what is no address. */
+/**
+ * Whether an address is in one of some networks (CIDR, or single addresses). False for what is no address.
+ * @throws ConfigurationError for a network that is none
+ */
 export function isInNetworks(text: string, networks: readonly string[]): boolean {
-  const address = parse(text);
-  if (!address) return false;
-  return networks.some((entry) => {
-    const network = parseNetwork(entry);
-    if (!network || network[0].kind() !== address.kind()) return false;
-    return address.match(network[0], network[1]);
-  });
+  if (canonicalAddress(text) === undefined) return false;
+  const known = tests.get(networks);
+  const test = known ?? addressTest(networks);
+  if (!known) tests.set(networks, test);
+  return test(text);
 }

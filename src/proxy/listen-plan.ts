@@ -1,8 +1,8 @@
 // Which sockets the plans ask for: pure, so that the same plans give the same listeners after a restart (D84).
 
+import { hostPort, normalAddress } from '../base/socket-address.ts';
 import type { ForwardingPlan, Transport } from './application.ts';
 import type { ListenAt } from './listener.ts';
-import { hostPort, normalAddress } from './socket-address.ts';
 import { writePorts } from './written-ports.ts';
 
 /** One socket that is wanted. */

@@ -87,6 +87,8 @@ export function createOriginHealth(clock: Clock): OriginHealth {
   };
 }
 
-function rotate(origins: readonly OriginAddress[], start: number): OriginAddress[] {
-  return [...origins.slice(start), ...origins.slice(0, start)];
+/** The list from one place on, then what stands before it. @param by any whole number from 0 on */
+export function rotate<T>(list: readonly T[], by: number): T[] {
+  const start = list.length === 0 ? 0 : by % list.length;
+  return [...list.slice(start), ...list.slice(0, start)];
 }

@@ -4,7 +4,7 @@ import type { Clock } from '../base/clock.ts';
 import type { ForwardingPlan, PortRange } from './application.ts';
 import { createDnsCache, type DnsCache } from './dns-cache.ts';
 import type { OriginAddress, Origins } from './origin.ts';
-import { createOriginHealth, type OriginHealth } from './origin-health.ts';
+import { createOriginHealth, type OriginHealth, rotate } from './origin-health.ts';
 import type { Resolver } from './resolver.ts';
 import { orderServices } from './srv-order.ts';
 
@@ -128,7 +128,7 @@ export function createOrigins(plan: ForwardingPlan, parts: OriginsParts): Origin
       const { groups, why } = await source.find(offset);
       const mine = turn;
       turn = (turn + 1) % Number.MAX_SAFE_INTEGER;
-      const inTurn = groups.flatMap((group) => (groups.length > 1 ? turned(group, mine) : group));
+      const inTurn = groups.flatMap((group) => (groups.length > 1 ? rotate(group, mine) : group));
       const origins = health.sort(unique(inTurn), (usable) =>
         groups.length > 1 || usable.length === 0 ? 0 : mine % usable.length,
       );
@@ -139,9 +139,4 @@ export function createOrigins(plan: ForwardingPlan, parts: OriginsParts): Origin
     health: () => healthOf(source, health),
     close: () => undefined,
   };
-}
-
-function turned<T>(list: readonly T[], by: number): T[] {
-  const start = list.length === 0 ? 0 : by % list.length;
-  return [...list.slice(start), ...list.slice(0, start)];
 }

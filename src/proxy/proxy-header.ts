@@ -1,7 +1,7 @@
 // What tells an origin the client's address: the PROXY protocol, versions 1 and 2 (proxy-protocol.txt of HAProxy, §2.1
 // and §2.2), and the simple proxy protocol for UDP, a fixed header of 38 octets before a datagram (D84).
 
-import { addressOctets, addressText, mappedOctets } from './address-octets.ts';
+import { addressOctets, addressText, mappedOctets } from '../base/address-octets.ts';
 import type { Transport } from './application.ts';
 
 /** An address and a port. */

@@ -3,11 +3,12 @@
 import type { Socket } from 'node:net';
 import { type SecureContext, TLSSocket } from 'node:tls';
 import { errorCode, errorMessage } from '../base/errors.ts';
+import { hostPort, normalAddress } from '../base/socket-address.ts';
 import type { ConnectionEvent } from './application.ts';
 import { contextOf } from './certificates.ts';
-import { connectOrigin, type Endpoint, type OriginConnection } from './connect-origin.ts';
+import { connectOrigin, type OriginConnection } from './connect-origin.ts';
 import type { ListenerParts, OpenConnection, RunningApplication } from './listener.ts';
-import { hostPort, normalAddress } from './socket-address.ts';
+import type { Endpoint } from './proxy-header.ts';
 import { type End, resetEnd, splice } from './splice.ts';
 
 /** What a connection belongs to. */

@@ -3,9 +3,9 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { errorMessage } from '../base/errors.ts';
 import { randomHex } from '../base/ids.ts';
+import { hostPort, normalAddress } from '../base/socket-address.ts';
 import { countOpen, refusalOf } from './admission.ts';
 import type { ListenAt, ListenerParts, OpenConnection, OpenListener, RunningApplication } from './listener.ts';
-import { hostPort, normalAddress } from './socket-address.ts';
 import { type ServedConnection, serveConnection } from './tcp-connection.ts';
 import { keepAliveMs } from './tcp-keep-alive.ts';
 

@@ -3,10 +3,9 @@
 import type { RemoteInfo, Socket } from 'node:dgram';
 import { errorMessage } from '../base/errors.ts';
 import { randomHex } from '../base/ids.ts';
+import { hostPort, normalAddress } from '../base/socket-address.ts';
 import { refusalOf } from './admission.ts';
 import type { ListenAt, ListenerParts, OpenListener, RunningApplication } from './listener.ts';
-import { createNoteLimit } from './note-limit.ts';
-import { hostPort, normalAddress } from './socket-address.ts';
 import { mostQueuedOctets, UdpSession } from './udp-session.ts';
 import { bindUdp } from './udp-socket.ts';
 
@@ -51,7 +50,6 @@ class SessionTable {
   readonly #running: () => RunningApplication;
   readonly #parts: ListenerParts;
   readonly #sessions = new Map<string, UdpSession>();
-  readonly #limitNotes;
   #isClosed = false;
   /** A client that has gone is no error of the listener (its system says so by ICMP, or not at all). */
   readonly #sent = (): void => undefined;
@@ -65,7 +63,6 @@ class SessionTable {
     this.#at = at;
     this.#running = running;
     this.#parts = parts;
-    this.#limitNotes = createNoteLimit(parts.clock);
   }
 
   receive(datagram: Buffer, from: RemoteInfo): void {
@@ -94,7 +91,6 @@ class SessionTable {
       parts: this.#parts,
       client,
       reply: (datagram) => this.#reply(datagram, from),
-      note: (event) => this.#limitNotes(event, application.note),
       onEnd: () => this.#sessions.delete(key),
     });
     this.#sessions.set(key, session);
@@ -103,8 +99,14 @@ class SessionTable {
 
   #refuse(application: RunningApplication, client: string, reason: string): void {
     application.traffic.refused += 1;
-    const event = { at: this.#parts.clock.now(), kind: 'refused', connection: randomHex(8), client } as const;
-    this.#limitNotes({ ...event, port: this.#at.edgePort, reason }, application.note);
+    application.note({
+      at: this.#parts.clock.now(),
+      kind: 'refused',
+      connection: randomHex(8),
+      client,
+      port: this.#at.edgePort,
+      reason,
+    });
   }
 
   #reply(datagram: Buffer, { address, port }: RemoteInfo): boolean {

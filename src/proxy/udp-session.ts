@@ -3,12 +3,13 @@
 import type { Socket } from 'node:dgram';
 import { errorCode, errorMessage } from '../base/errors.ts';
 import { randomHex } from '../base/ids.ts';
+import { hostPort } from '../base/socket-address.ts';
 import { countOpen } from './admission.ts';
 import type { ConnectionEvent } from './application.ts';
 import type { ListenAt, ListenerParts, OpenConnection, RunningApplication } from './listener.ts';
 import type { OriginAddress } from './origin.ts';
+import { isOriginsFault, unreachableReason } from './origin-failures.ts';
 import type { Endpoint } from './proxy-header.ts';
-import { hostPort } from './socket-address.ts';
 import { type UdpFraming, udpFraming } from './udp-framing.ts';
 import { type PendingDatagrams, pendingDatagrams } from './udp-pending.ts';
 import { connectUdp } from './udp-socket.ts';
@@ -22,8 +23,6 @@ export interface UdpSessionContext {
   readonly client: Endpoint;
   /** Sends a datagram to the client. @returns false where it had to be dropped */
   readonly reply: (datagram: Buffer) => boolean;
-  /** Keeps an event, unless too many of its kind have come. */
-  readonly note: (event: ConnectionEvent) => void;
   /** Called once, when it is over. */
   readonly onEnd: () => void;
 }
@@ -31,10 +30,6 @@ export interface UdpSessionContext {
 /** Octets that may wait in one socket for the system to take them; beyond it datagrams are dropped. */
 export const mostQueuedOctets = 1024 * 1024;
 
-/** Characters of all failures together in a reason. */
-const reasonLength = 500;
-/** Failures of this machine, which say nothing about the origin. */
-const ownFailures: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'EACCES', 'EPERM', 'ENOBUFS']);
 /** One datagram could not be sent; the next may. */
 const passingFailures: ReadonlySet<string> = new Set(['EMSGSIZE', 'ENOBUFS', 'ENOMEM', 'EAGAIN']);
 
@@ -101,10 +96,10 @@ export class UdpSession implements OpenConnection {
       } catch (error) {
         const code = errorCode(error);
         failures.push(`${name}: ${code ?? errorMessage(error)}`);
-        if (code === undefined || !ownFailures.has(code)) application.origins.failed(origin);
+        if (isOriginsFault(code)) application.origins.failed(origin);
       }
     }
-    this.#fail(`no origin could be reached: ${failures.length > 0 ? failures.join('; ') : (why ?? 'there is none')}`);
+    this.#fail(unreachableReason(failures, why));
   }
 
   #use(upstream: Socket): void {
@@ -140,9 +135,9 @@ export class UdpSession implements OpenConnection {
   // ICMP port or host unreachable arrives as an error of the connected socket (RFC 1122 §4.1.3.3).
   #originFailed(error: Error): void {
     if (this.#isEnded) return;
-    const code = errorCode(error) ?? '';
-    if (this.#origin && !ownFailures.has(code)) this.#context.application.origins.failed(this.#origin);
-    this.#fail(`the origin cannot be reached: ${code || errorMessage(error)}`);
+    const code = errorCode(error);
+    if (this.#origin && isOriginsFault(code)) this.#context.application.origins.failed(this.#origin);
+    this.#fail(`the origin cannot be reached: ${code ?? errorMessage(error)}`);
   }
 
   #fromOrigin(datagram: Buffer): void {
@@ -165,7 +160,7 @@ export class UdpSession implements OpenConnection {
   #fail(reason: string): void {
     if (this.#isEnded) return;
     this.#context.application.traffic.failed += 1;
-    this.#end('error', reason.slice(0, reasonLength));
+    this.#end('error', reason);
   }
 
   #end(kind: 'disconnect' | 'error', reason: string): void {
@@ -186,8 +181,8 @@ export class UdpSession implements OpenConnection {
   }
 
   #note(kind: ConnectionEvent['kind'], told: Partial<ConnectionEvent>): void {
-    const { at, client, parts, note } = this.#context;
-    note({
+    const { application, at, client, parts } = this.#context;
+    application.note({
       at: parts.clock.now(),
       kind,
       connection: this.#id,

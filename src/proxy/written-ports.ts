@@ -1,8 +1,8 @@
 // Ports and sockets as a person reads them: `port 22`, `ports 1000-2000, 2002`, `127.0.0.1:22`.
 
+import { hostPort } from '../base/socket-address.ts';
 import type { PortRange } from './application.ts';
 import { formatPorts, joinRanges } from './port-ranges.ts';
-import { hostPort } from './socket-address.ts';
 
 /** No more ranges than this are written out. */
 const rangesShown = 8;

@@ -3,7 +3,8 @@
 import { BlockList } from 'node:net';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { addressTest, createAddressLists } from '../../src/proxy/address-lists.ts';
+import { addressTest } from '../../src/base/address-test.ts';
+import { createAddressLists } from '../../src/proxy/address-lists.ts';
 
 test('a network holds its first and its last address, and neither neighbour', () => {
   const isIn = addressTest(['192.0.2.64/26', '2001:db8:0:8000::/49', '203.0.113.9']);
@@ -44,7 +45,7 @@ test('what is no network is refused by name', () => {
     '010.0.0.1',
     'example.com',
   ]) {
-    expect(() => addressTest([wrong])).toThrow(`Not a network: "${wrong}"`);
+    expect(() => addressTest([wrong])).toThrow(`Not an address range: "${wrong}"`);
   }
 });
 

@@ -96,6 +96,14 @@ describe('one application', () => {
     expect(codes(await api.call('GET', zoneIds.example, `/apps/${id}/traffic`))).toEqual([404, [10000]]);
   });
 
+  test('is removed by a request that names a type and has no body', async () => {
+    const api = await startProxyApi();
+    const { id } = await create(api);
+    const headers = { 'Content-Type': 'application/json' };
+    expect(shown(await api.call('DELETE', zoneIds.example, `/apps/${id}`, { headers }))).toEqual({ id });
+    expect(codes(await api.call('POST', zoneIds.example, '/apps', { headers }))).toEqual([400, [10001]]);
+  });
+
   test('of another zone is none here', async () => {
     const api = await startProxyApi();
     const { id } = await create(api);

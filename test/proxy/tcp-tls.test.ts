@@ -1,5 +1,6 @@
 // TLS of applications (off, flexible, full, strict) and PROXY headers before the first octet.
 
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import type { AddressInfo, Socket } from 'node:net';
 import { connect as connectTls, createServer, getCACertificates, setDefaultCACertificates, TLSSocket } from 'node:tls';
@@ -89,6 +90,16 @@ test('full: TLS with an origin whose certificate nobody knows', async () => {
   client.end('hello');
   expect(String(await readToEnd(client))).toBe('hello');
   expect(origin.names).toEqual(['app.example.com']);
+});
+
+test.each(['flexible', 'full'] as const)('%s: 16 MiB of anything go there and come back as they were', async (tls) => {
+  const address = loopbackAddress();
+  const origin = tls === 'full' ? await tlsEcho(untrusted) : await echoServer();
+  await startPlane([planOf({ addresses: [address], origin: directTo(origin), tls })], { certificate });
+  const client = await dialTls(address);
+  const sent = randomBytes(16 * 1024 * 1024);
+  client.end(sent);
+  expect((await readToEnd(client)).equals(sent)).toBe(true);
 });
 
 test('strict: the origin must have a certificate for its name that is trusted', async () => {

@@ -5,7 +5,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import type { ConnectionEvent, ForwardingPlan } from '../../src/proxy/application.ts';
 import type { DataPlaneLimits, RunningApplication } from '../../src/proxy/listener.ts';
-import { toldPerSecond } from '../../src/proxy/note-limit.ts';
+import { createNoteLimit, toldPerSecond } from '../../src/proxy/note-limit.ts';
 import { createOrigins } from '../../src/proxy/origins.ts';
 import { proxyHeaderV2, readSimpleHeader, simpleHeader } from '../../src/proxy/proxy-header.ts';
 import { createResolver } from '../../src/proxy/resolver.ts';
@@ -35,6 +35,7 @@ async function listen(given: Given) {
     ...given.plan,
   });
   const events: ConnectionEvent[] = [];
+  const limit = createNoteLimit(systemClock);
   const resolve = createResolver({
     zones: [],
     ...(given.dns === undefined ? {} : { dns: { servers: [given.dns], withinMs: 10_000 } }),
@@ -43,7 +44,7 @@ async function listen(given: Given) {
     plan,
     origins: createOrigins(plan, { resolve, clock: systemClock }),
     traffic: { open: 0, connections: 0, refused: 0, failed: 0, bytesFromClients: 0, bytesFromOrigins: 0 },
-    note: (event) => void events.push(event),
+    note: (event) => limit(event, (told) => void events.push(told)),
     openByClient: new Map(),
     connections: new Set(),
   };

@@ -27,7 +27,7 @@ test.each([
   ['swaks', 1],
   ['printf', 2],
 ])('the printed %s command puts a signed message into the capture folder', async (beginning, count) => {
-  const { code, output } = await runProgram('bash', ['-c', printedCommand(beginning)]);
+  const { code, output } = await runProgram('bash', ['--norc', '-c', printedCommand(beginning)]);
   expect([code, output]).toEqual([0, expect.stringMatching(/250 2\.0\.0 Ok <[0-9a-f-]{36}@platform\.example>/)]);
   const message = await postern.until(() =>
     postern.captured().length === count ? postern.captured().at(-1) : undefined,

@@ -44,7 +44,8 @@ function withPorts(script: string): string {
 function run(script: string) {
   // -s: curl's progress meter goes to standard error, which is read with the answer.
   const quiet = script.replace(/\bcurl /g, 'curl -sS ');
-  return runProgram('bash', ['-euo', 'pipefail', '-c', withPorts(quiet)], {
+  // --norc: a shell whose standard input is a socket takes itself for one that rshd began, and would read bash.bashrc.
+  return runProgram('bash', ['--norc', '-euo', 'pipefail', '-c', withPorts(quiet)], {
     cwd: postern.folder,
     env: { TOKEN: testToken, POSTERN: `http://127.0.0.1:${postern.ports['http']}` },
   });

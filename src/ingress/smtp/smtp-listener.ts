@@ -6,9 +6,10 @@
 import type { AddressInfo, Socket } from 'node:net';
 import { SMTPServer } from 'smtp-server';
 import type { Submitter } from '../../accounts/account.ts';
+import { addressTest } from '../../base/address-test.ts';
 import { ConfigurationError, errorMessage } from '../../base/errors.ts';
 import { randomHex } from '../../base/ids.ts';
-import { addressMatcher, normalAddress } from './address-ranges.ts';
+import { normalAddress } from '../../base/socket-address.ts';
 import type { ConnectionCounter, ConnectionPlace } from './connection-counter.ts';
 import { type ProxyHeader, readProxyHeader } from './proxy-protocol.ts';
 import { type Answer, formatReply, replies } from './replies.ts';
@@ -69,8 +70,8 @@ export class SmtpListenerServer extends SMTPServer {
       ...(parts.tls ? { cert: parts.tls.cert, key: parts.tls.key } : {}),
     });
     this.#parts = parts;
-    this.#proxied = addressMatcher(listener.proxyProtocolFrom);
-    this.#allowed = addressMatcher(listener.allowFrom);
+    this.#proxied = addressTest(listener.proxyProtocolFrom);
+    this.#allowed = addressTest(listener.allowFrom);
     this.on('error', (error: Error) => {
       const { log } = parts.context;
       // The library notes what it knows of a failed TLS handshake; without it the listening socket itself has failed.

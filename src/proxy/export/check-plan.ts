@@ -1,7 +1,7 @@
 // The checks before a plan is written into another program's configuration: nothing in it can be read as a directive.
 
 import { isIP } from 'node:net';
-import { addressTest } from '../address-lists.ts';
+import { addressTest } from '../../base/address-test.ts';
 import type { ForwardingPlan, PortRange } from '../application.ts';
 import { formatPorts } from '../port-ranges.ts';
 import type { CheckedPlan, ExportSettings, Rendered } from './exported.ts';

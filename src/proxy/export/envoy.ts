@@ -1,8 +1,8 @@
 // Writes the bootstrap of Envoy, version 3 of its API, as YAML: static listeners and clusters, no administration port.
 
 import { stringify } from 'yaml';
+import { hostPort } from '../../base/socket-address.ts';
 import type { ForwardingPlan } from '../application.ts';
-import { hostPort } from '../socket-address.ts';
 import { collect, commented, finish, headComments } from './compose-export.ts';
 import { cidr, cluster, duration, extension, socketAddress, type Value } from './envoy-cluster.ts';
 import type { CheckedPlan, Exported, ExportSettings, Rendered } from './exported.ts';

@@ -33,5 +33,6 @@ export function mappedOctets(octets: Uint8Array): Uint8Array {
 
 /** Writes octets as text: IPv4 dotted, IPv6 as RFC 5952 has it. @throws Error unless they are 4 or 16 */
 export function addressText(octets: Uint8Array): string {
-  return ipaddr.fromByteArray([...octets]).toString();
+  const address = ipaddr.fromByteArray([...octets]);
+  return address instanceof ipaddr.IPv6 ? address.toRFC5952String() : address.toString();
 }
