@@ -80,8 +80,31 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
 interface Speaking {
   readonly peer: string;
   readonly answers: Set<ServerResponse>;
+  /** The request that came last, the only one that may still be coming. */
+  last?: IncomingMessage;
   /** Whether its last answer is given. */
   isEnding: boolean;
+}
+
+/**
+ * RFC 9112 §9.6: a connection closed while octets still come is reset, and the client may lose the answer with it. So where
+ * Node would close it behind the last answer, our side ends first, and what still comes is thrown away for a while.
+ */
+function closeInStages(socket: Socket, speaking: Speaking): void {
+  const closeSoon = socket.destroySoon.bind(socket);
+  socket.destroySoon = () => {
+    const { last } = speaking;
+    if (!last || last.complete || !socket.writable) {
+      closeSoon();
+      return;
+    }
+    socket.end();
+    last.once('end', closeSoon);
+    last.resume();
+    const cut = setTimeout(() => socket.destroy(), lingerMs);
+    cut.unref();
+    socket.once('close', () => clearTimeout(cut));
+  };
 }
 
 /** Open connections, and the answers that each has under way. */
@@ -102,7 +125,9 @@ class Connections {
   }
 
   speaks(socket: Socket): void {
-    this.#speaking.set(socket, { peer: peerOf(socket), answers: new Set(), isEnding: false });
+    const speaking: Speaking = { peer: peerOf(socket), answers: new Set(), isEnding: false };
+    this.#speaking.set(socket, speaking);
+    closeInStages(socket, speaking);
     socket.once('close', () => {
       this.#speaking.delete(socket);
       this.#upgraded.delete(socket);
@@ -110,7 +135,8 @@ class Connections {
   }
 
   /** Notes a request; false where it is not to be answered, since an answer before it ends the connection. */
-  asked({ socket }: IncomingMessage, response: ServerResponse): boolean {
+  asked(request: IncomingMessage, response: ServerResponse): boolean {
+    const { socket } = request;
     const speaking = this.#speaking.get(socket);
     if (!speaking) return true;
     const { answers } = speaking;
@@ -118,6 +144,7 @@ class Connections {
     if (speaking.isEnding) return false;
     for (const { shouldKeepAlive } of answers) if (!shouldKeepAlive) return false;
     answers.add(response);
+    speaking.last = request;
     if (this.#closing) response.shouldKeepAlive = false;
     response.on('close', () => {
       answers.delete(response);

@@ -1,6 +1,8 @@
 // Takes in the body of a request under /client/v4: its type, its size before anything is read, then its JSON (D5, D42a).
 
 import { hash } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { freeOctets } from '../base/free-octets.ts';
 import { type Fault, Refusal } from './envelope.ts';
@@ -47,14 +49,16 @@ export function describedBadly(headers: FastifyRequest['headers'], limit: number
 
 /** Collects a body of at most `limit` octets. One of a known length is written where it stays, without a copy. */
 async function collect(
-  stream: AsyncIterable<Buffer>,
+  stream: Readable,
   at: { readonly limit: number; readonly length: number | undefined },
 ): Promise<Buffer> {
   const { limit, length } = at;
   const whole = length === undefined ? undefined : Buffer.allocUnsafeSlow(length);
   const chunks: Buffer[] = [];
   let received = 0;
-  for await (const chunk of stream) {
+  // Not destroyed where it is too large: of a request that is, nothing more is read, and its client never reads the answer.
+  const pieces: AsyncIterable<Buffer> = stream.iterator({ destroyOnReturn: false });
+  for await (const chunk of pieces) {
     if (received + chunk.length > limit) throw tooLarge(limit);
     if (whole) chunk.copy(whole, received);
     else chunks.push(chunk);
@@ -104,7 +108,7 @@ export function bodyLimit(request: FastifyRequest, fallback: number): number {
 /** Makes an app read its bodies so. */
 export function readBodies(app: FastifyInstance, defaultBytes: number): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', async (request: FastifyRequest, payload: AsyncIterable<Buffer>) => {
+  app.addContentTypeParser('*', async (request: FastifyRequest, payload: IncomingMessage) => {
     const limit = bodyLimit(request, defaultBytes);
     const header = request.headers['content-length'];
     const length = header === undefined ? undefined : Number(header);

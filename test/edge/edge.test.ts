@@ -1,5 +1,6 @@
 // The edge over real sockets: routing by Host before the API, zones, their errors, lists and limits (D60, D66, D67).
 
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -494,6 +495,37 @@ describe('smuggling', () => {
     await expect.poll(() => origin.seen.length, { timeout: 10_000 }).toBe(1);
     socket.write('GARBAGE\r\n\r\n');
     expect((await closed).match(/^HTTP\/1\.1 /gm)?.length ?? 0).toBeLessThanOrEqual(1);
+  });
+
+  test('an answer that comes before the end of a body is not lost by closing on it', async () => {
+    const taking: V4Plugin = (app) => {
+      app.post('/accounts/:account_id/things', { config: { scope: 'email:send' } }, async (_, reply) =>
+        succeed(reply, {}),
+      );
+    };
+    const { port } = await startEdge({ plugins: [taking] });
+    for (const [host, framing, status] of [
+      ['nobody.example', 'Content-Length: 8000000', 409],
+      ['nobody.example', 'Transfer-Encoding: chunked', 409],
+      ['a b', 'Content-Length: 8000000', 400],
+      ['localhost', 'Content-Length: 8000000', 413],
+      ['localhost', 'Transfer-Encoding: chunked', 413],
+    ] as const) {
+      const target = host === 'localhost' ? things4 : '/';
+      const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+      let all = '';
+      socket.setEncoding('latin1').on('data', (text: string) => (all += text));
+      const fields = [`Host: ${host}`, framing, 'Content-Type: application/json', bearer, 'Connection: close'];
+      socket.write(`POST ${target} HTTP/1.1\r\n${fields.join('\r\n')}\r\n\r\n`);
+      if (framing.startsWith('T')) socket.write('7a1200\r\n');
+      // Rejects where the connection is reset.
+      const written = once(socket, 'drain');
+      socket.write(Buffer.alloc(8_000_000, ' '));
+      await written;
+      socket.end();
+      await once(socket, 'close');
+      expect([host, framing, readAnswer(all).status]).toEqual([host, framing, status]);
+    }
   });
 
   test('a body nobody asked for does not hold the connection', async () => {
