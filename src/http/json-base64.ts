@@ -10,9 +10,8 @@ const pad = 0x3d;
 const noDigit = 0x80;
 /** The six bits of each character. */
 const digits = new Uint8Array(256).fill(noDigit);
-for (const [value, char] of [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'].entries()) {
-  digits[char.charCodeAt(0)] = value;
-}
+const alphabet = Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/', 'latin1');
+for (const [value, character] of alphabet.entries()) digits[character] = value;
 
 /** Takes escapes out of the text at [start, end); PHP writes every slash as `\/`. Gives the new end, or undefined. */
 function unescapeInPlace(bytes: Buffer, start: number, end: number): number | undefined {
