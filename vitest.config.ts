@@ -7,6 +7,8 @@ if (Number(process.versions.node.split('.')[0]) < 24) {
 
 export default defineConfig({
   test: {
+    // As many as the smallest machine has cores; left to itself the runner keeps one free, which the tests do not need.
+    maxWorkers: 2,
     projects: [
       {
         test: {
