@@ -93,6 +93,8 @@ export interface ForwardingPlan {
   readonly firewall: { readonly block: readonly string[]; readonly allow: readonly string[] };
   /** The virtual network's, to connect from. */
   readonly sourceAddress?: string;
+  /** Why it may not be served as it is configured now; its status says so, and it has no listener. */
+  readonly obstacle?: string;
 }
 
 /** Whether an application carries traffic; the read-only `status` (D81, D84). */

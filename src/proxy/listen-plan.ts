@@ -68,6 +68,7 @@ function bindablePorts(plan: ForwardingPlan, { portOffset, ownPorts }: ListenBou
 }
 
 function socketsOf(plan: ForwardingPlan, bounds: ListenBounds): PlanSockets {
+  if (plan.obstacle !== undefined) return { count: 0, problems: [plan.obstacle], list: () => [] };
   const { ports, problems } = bindablePorts(plan, bounds);
   let made: ReturnType<PlanSockets['list']> | undefined;
   const make = () =>

@@ -43,6 +43,8 @@ export function planOf(
   }
   const networkId = fields.virtual_network_id?.toLowerCase();
   const network = from.account.virtualNetworks.find(({ id }) => id.toLowerCase() === networkId);
+  // Its addresses are the network's: without it they would be whoever's the machine itself reaches there.
+  const isLost = networkId !== undefined && !network;
   const hasFirewall = fields.ip_firewall === true;
   return {
     id: stored.id,
@@ -57,5 +59,6 @@ export function planOf(
     tls: fields.tls ?? 'off',
     firewall: hasFirewall ? { block: from.zone.block ?? [], allow: from.zone.allow ?? [] } : { block: [], allow: [] },
     ...(network?.sourceAddress === undefined ? {} : { sourceAddress: network.sourceAddress }),
+    ...(isLost ? { obstacle: `virtual network ${JSON.stringify(networkId)} is not in the configuration` } : {}),
   };
 }

@@ -231,6 +231,13 @@ test('ports that are over 65535 with the offset are failed, those below serve', 
   expect(await isOpen(address, 45_535)).toBe(true);
 });
 
+test('an application with an obstacle is failed and listens nowhere', async () => {
+  const address = loopbackAddress();
+  const plane = await startPlane([planOf({ addresses: [address], obstacle: 'its network is gone' })]);
+  expect(plane.status(id)).toEqual({ state: 'failed', reason: 'its network is gone' });
+  expect(await isOpen(address, 100)).toBe(false);
+});
+
 test('all 65535 ports are more than there may be: the application has none, others go on', async () => {
   const address = loopbackAddress();
   const huge = planOf({ id: other, addresses: [address], ports: { first: 1, last: 45_535 } });

@@ -485,6 +485,7 @@ test.each(exportFormats)('%s: what cannot be written safely is left out and show
     [{ addresses: ['127.0.0.1; include /x'] }, 'it has the address "127.0.0.1; include /x"'],
     [{ addresses: ['fe80::1%eth0'] }, 'it has the address "fe80::1%eth0"'],
     [{ addresses: [] }, 'it has no address to listen on'],
+    [{ obstacle: 'its network is gone' }, 'its network is gone'],
     [{ sourceAddress: 'localhost' }, 'it has the address "localhost"'],
     [{ firewall: { block: [], allow: ['10.0.0.0/8 }'] } }, 'its firewall lists have "10.0.0.0/8 }"'],
     [{ origin: { kind: 'direct', origins: [] } }, 'it has no origin'],

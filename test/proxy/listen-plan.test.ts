@@ -36,6 +36,13 @@ test('each address and port is one socket, TCP and UDP are two, IPv6 has one spe
   });
 });
 
+test('a plan with an obstacle has no socket, and says why', () => {
+  expect(listen([plan('a', 1, 2, { obstacle: 'its network is gone' }), plan('b', 1)])).toEqual({
+    wanted: ['b: tcp 192.0.2.1:1'],
+    problems: { a: ['its network is gone'] },
+  });
+});
+
 test('a plan that it knows is not worked out again, unless the ports of the gateway change', () => {
   const planner = createListenPlanner();
   const first = plan('a', 5, 6);

@@ -102,6 +102,14 @@ test('a virtual network gives the address to connect from, whatever the case of 
   expect('sourceAddress' in without).toBe(false);
 });
 
+test('a virtual network that left the configuration is an obstacle: nothing connects to its addresses directly', () => {
+  const id = '7d6f0c1e-0000-4000-8000-00000000a001';
+  const application = stored({ ...base, virtual_network_id: id });
+  expect(planOf(application, { zone, account })).not.toHaveProperty('obstacle');
+  const lost = planOf(application, { zone, account: { ...account, virtualNetworks: [] } });
+  expect(lost.obstacle).toBe(`virtual network "${id}" is not in the configuration`);
+});
+
 test('fields that nobody judged are an error', () => {
   expect(() => plan({ protocol: 'x' })).toThrow('cannot be read');
   expect(() => plan({ origin_direct: [] })).toThrow('cannot be read');

@@ -66,6 +66,7 @@ function faultOf(plan: ForwardingPlan): string | undefined {
  * @returns why it cannot be exported, whatever the format
  */
 export function checkPlan(plan: ForwardingPlan, settings: ExportSettings): Rendered<CheckedPlan> {
+  if (plan.obstacle !== undefined) return { ok: false, why: plan.obstacle };
   const wrongServer = settings.nameservers.find(({ address, port }) => !isAddress(address) || !isPort(port));
   const fault = wrongServer ? `the name server ${shown(wrongServer.address)} is none` : faultOf(plan);
   if (fault !== undefined) return { ok: false, why: `${fault}, which cannot be written safely` };
