@@ -80,6 +80,10 @@ export function platformFaults({ platform }: CompleteContents): Fault[] {
 
 function listenerFaults(contents: CompleteContents, listener: ListenerEntry, path: ConfigPath): Fault[] {
   const { credential, allowFrom } = listener;
+  if (listener.role === 'bounce' && listener.enabled !== false) {
+    const text = 'the bounce listener is not built yet (D40a); want enabled: false';
+    return [{ path: [...path, 'role'], text }];
+  }
   if (listener.role === 'bounce' && (credential !== undefined || allowFrom !== undefined)) {
     return [
       {

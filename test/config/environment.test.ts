@@ -8,7 +8,7 @@ const listeners = `
 smtp:
   listeners:
     - { name: devices, listen: 127.0.0.1:2588, tls: none, credential: dev/default, allowFrom: [127.0.0.1], enabled: false }
-    - { name: bounce, listen: 127.0.0.1:2525, tls: starttls, role: bounce }
+    - { name: bounce, listen: 127.0.0.1:2525, tls: starttls, role: bounce, enabled: false }
     - { name: in, listen: "[::1]:2587", tls: starttls }
     - { name: in2, listen: 127.0.0.1:2589, tls: starttls }
     - { name: ins, listen: 127.0.0.1:2465, tls: implicit }
@@ -20,7 +20,6 @@ const addresses = (yaml: string, env: Readonly<Record<string, string>>) =>
 describe('ports and addresses', () => {
   test('the first submission listener of each kind takes the port', () => {
     expect(addresses(listeners, { POSTERN_SMTP_PORT: '0', POSTERN_SMTPS_PORT: '65535' })).toEqual([
-      'bounce 127.0.0.1 2525',
       'in ::1 0',
       'in2 127.0.0.1 2589',
       'ins 127.0.0.1 65535',
@@ -29,7 +28,6 @@ describe('ports and addresses', () => {
 
   test('POSTERN_BIND changes the address of every listener and no port', () => {
     expect(addresses(listeners, { POSTERN_BIND: '0.0.0.0', POSTERN_SMTP_PORT: '25' })).toEqual([
-      'bounce 0.0.0.0 2525',
       'in 0.0.0.0 25',
       'in2 0.0.0.0 2589',
       'ins 0.0.0.0 2465',
