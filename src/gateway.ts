@@ -17,17 +17,17 @@ import type { Logger } from './base/log.ts';
 import { defaultTlsHost, type Keys } from './bootstrap.ts';
 import { formatHostPort } from './config/addresses.ts';
 import type { Config } from './config.ts';
-import { createDelivery } from './deliver/delivery.ts';
+import { createDelivery, type Delivery } from './deliver/delivery.ts';
 import { routeFor } from './deliver/router.ts';
-import { edgeAccounts, openEdge } from './edge/open-edge.ts';
+import { edgeAccounts, type OpenEdge, openEdge } from './edge/open-edge.ts';
 import { createSuppressionStore } from './feedback/suppression-store.ts';
-import { type BoundHttp, createHttpApp, type V4Plugin } from './http/app.ts';
+import { type BoundHttp, createHttpApp, type HttpApp, type V4Plugin } from './http/app.ts';
 import { createMetrics, type GaugeSource } from './http/metrics.ts';
 import { serverCertificates } from './http/server-certificates.ts';
 import { createOutcomeWatch } from './ingress/rest/outcome-watch.ts';
 import { restDoor } from './ingress/rest/rest-door.ts';
-import { createSmtpDoor } from './ingress/smtp/smtp-door.ts';
-import { createProxy, proxyAccounts } from './proxy/proxy.ts';
+import { createSmtpDoor, type SmtpDoor } from './ingress/smtp/smtp-door.ts';
+import { createProxy, type Proxy, proxyAccounts } from './proxy/proxy.ts';
 import { openIdempotencyKeys } from './spool/idempotency-keys.ts';
 import type { Spool } from './spool/spool.ts';
 import { openSqliteSpool, type SqliteSpoolOptions } from './spool/sqlite-spool.ts';
@@ -70,6 +70,8 @@ export interface GatewayParts {
   /** The embedded database, for accounts and limits; the spool has connections of its own. The gateway closes it. */
   readonly database: DatabaseSync;
   readonly log: Logger;
+  /** Log lines lost since the start; none if absent. */
+  readonly droppedLogLines?: () => number;
   readonly clock?: Clock;
 }
 
@@ -151,10 +153,71 @@ export function configuredPorts({ smtp, http }: Config): readonly number[] {
     .filter((port) => port !== 0);
 }
 
-/** Opens everything and listens. What was opened is closed again when a part fails. */
+/** What is open and must be ended: listeners and runners, then, in the order opened, what they write to. */
+interface Running {
+  door?: Pick<SmtpDoor, 'drain'>;
+  http?: Pick<HttpApp, 'close'>;
+  edge?: Pick<OpenEdge, 'close'>;
+  delivery?: Pick<Delivery, 'drain'>;
+  proxy?: Pick<Proxy, 'drain'>;
+  isDraining: boolean;
+  readonly stores: (() => void | Promise<void>)[];
+}
+
+/** HTTP, which tells by /readyz that the rest is ending, has at most so long for its own end. */
+const httpEndMs = 5000;
+/** What a failed start has begun may take so long to end. */
+const failedStartDrainMs = 3000;
+
+/**
+ * Ends everything, whatever of it is there: mail and proxy applications first, HTTP last, so that /readyz says 503 while
+ * they drain (D97), then the stores. Every part is ended even if another cannot be; the first error is thrown then.
+ */
+async function stopAll(running: Running, { drainMs, clock }: { drainMs: number; clock: Clock }): Promise<void> {
+  running.isDraining = true;
+  const deadline = clock.now() + drainMs;
+  // All at once: an attempt that delivery began while sessions drain would be cut at the deadline, perhaps between the
+  // end of its data and the reply, and sent again after the next start.
+  const mail = Promise.allSettled([
+    running.door?.drain(drainMs),
+    running.delivery?.drain(deadline),
+    running.proxy?.drain(drainMs),
+  ]);
+  const endOfHttpMs = Math.min(httpEndMs, drainMs / 2);
+  let patience: NodeJS.Timeout | undefined;
+  await Promise.race([mail, new Promise((resolve) => (patience = setTimeout(resolve, drainMs - endOfHttpMs)))]);
+  clearTimeout(patience);
+  const leftMs = Math.max(endOfHttpMs, deadline - clock.now());
+  const others = await Promise.allSettled([running.http?.close(leftMs), running.edge?.close(leftMs)]);
+  const ends: PromiseSettledResult<unknown>[] = [...(await mail), ...others];
+  for (const close of running.stores.toReversed()) {
+    ends.push(...(await Promise.allSettled([(async () => close())()])));
+  }
+  const failed = ends.find((end) => end.status === 'rejected');
+  if (failed) throw failed.reason;
+}
+
+/**
+ * Opens everything and listens. When a part fails, what was opened before it is closed again within a few seconds.
+ * @throws ConfigurationError where the configuration or a listener is at fault; else what failed
+ */
 export async function openGateway(parts: GatewayParts): Promise<Gateway> {
-  const { config, keys, log, database } = parts;
+  const { log, config } = parts;
   const clock = parts.clock ?? systemClock;
+  const running: Running = { isDraining: false, stores: [() => parts.database.close()] };
+  try {
+    return await openParts({ ...parts, clock }, running);
+  } catch (error) {
+    const drainMs = Math.min(config.drainSeconds * 1000, failedStartDrainMs);
+    await stopAll(running, { drainMs, clock }).catch((err: unknown) => {
+      log.error({ err }, 'not everything could be closed after a failed start');
+    });
+    throw error;
+  }
+}
+
+async function openParts(parts: GatewayParts & { readonly clock: Clock }, running: Running): Promise<Gateway> {
+  const { config, keys, log, database, clock } = parts;
   const accounts = createAccounts({
     accounts: config.accounts,
     tokens: parts.tokens,
@@ -163,6 +226,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     clock,
   });
   const limits = createLimits(database, clock);
+  running.stores.push(() => limits.close());
   let boundHttp: BoundHttp = config.http.listen;
   const edge = openEdge({
     database,
@@ -175,9 +239,11 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     log,
     onRequest: (count) => metrics.edgeRequest(count),
   });
+  running.edge = edge;
   const suppressions = createSuppressionStore(database, clock);
   const suppressed = (account: Account, recipient: string) => suppressions.isSuppressed(account.id, recipient);
   const spool = await openSpool(config, { log, onLost: endProcess });
+  running.stores.push(() => spool.close());
   const delivery = createDelivery({
     spool,
     settings: config.delivery,
@@ -188,6 +254,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
       outcomes.tell(entry.sessionId, recipient, outcome.kind);
     },
   });
+  running.delivery = delivery;
   const outcomes = createOutcomeWatch();
   const overLimit = rateLimit(limits);
   const building = buildParts(config, keys, accounts, clock);
@@ -222,6 +289,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     rateLimit: overLimit,
     onRefused: (code) => metrics.refused(code),
   });
+  running.door = door;
   const listening: Listening[] = [];
   const proxy = createProxy({
     database,
@@ -235,6 +303,7 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     clock,
     log,
   });
+  running.proxy = proxy;
   const gauges: readonly GaugeSource[] = [
     {
       name: 'postern_spool_queued',
@@ -249,13 +318,18 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
       read: () => edge.open(),
     },
     {
+      name: 'postern_log_lines_dropped',
+      help: 'Log lines lost since the start, because the output took none',
+      read: parts.droppedLogLines ?? (() => 0),
+    },
+    {
       name: 'postern_smtp_auth_failures',
       help: 'AUTH failures since the start',
       read: () => door.counts().authFailures,
     },
   ];
   const metrics = createMetrics(gauges, proxy.metrics);
-  let ready = false;
+  let isReady = false;
   const rest = restDoor({
     limits: config.rest.limits,
     submit,
@@ -289,12 +363,14 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     accountOfZone: (zone) => accountOfZone.get(zone),
     clock,
     log,
-    ready: () => ready,
+    ready: () => isReady && !running.isDraining,
+    takesRequests: () => isReady && !running.isDraining,
     metrics: () => metrics.render(),
     trustedProxies: config.edge.trustedProxies,
     plugins,
     front: edge.front,
   });
+  running.http = http;
   const listenHttp = async (): Promise<readonly Listening[]> => {
     const { listen, tlsListen } = config.http;
     boundHttp = await http.listen(listen);
@@ -303,35 +379,18 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
     const bound = await http.listen(tlsListen, serverCertificates(keys.tls, defaultTlsHost(config)));
     return [plain, { name: 'https', ...bound }];
   };
-  const stop = async (drainMs: number): Promise<void> => {
-    ready = false;
-    const deadline = clock.now() + drainMs;
-    outcomes.release();
-    // All at once: an attempt that delivery began while sessions drain would be cut at the deadline, perhaps between the
-    // end of its data and the reply, and sent again after the next start.
-    await Promise.all([
-      door.drain(drainMs),
-      http.close(drainMs),
-      edge.close(drainMs),
-      delivery.drain(deadline),
-      proxy.drain(drainMs),
-    ]);
-    limits.close();
-    await spool.close();
-    database.close();
+  // Before anything listens: a configuration that breaks a rule takes no mail first.
+  await proxy.seed();
+  const bound = await listenHttp();
+  await delivery.start();
+  listening.push(...(await door.listen()), ...bound);
+  await proxy.start();
+  isReady = true;
+  return {
+    listening,
+    stop: () => {
+      outcomes.release();
+      return stopAll(running, { drainMs: config.drainSeconds * 1000, clock });
+    },
   };
-  try {
-    // Before anything listens: a configuration that breaks a rule takes no mail first.
-    await proxy.seed();
-    const bound = await listenHttp();
-    await delivery.start();
-    listening.push(...(await door.listen()), ...bound);
-    await proxy.start();
-    ready = true;
-    return { listening, stop: () => stop(config.drainSeconds * 1000) };
-  } catch (error) {
-    // Delivery may have begun before the listener that failed: what is under way is not cut.
-    await stop(config.drainSeconds * 1000);
-    throw error;
-  }
 }

@@ -1,21 +1,28 @@
 // Logging by pino: pretty on a terminal, one JSON object a line otherwise. No secret and no message body is ever logged.
 
-import { type DestinationStream, destination, type Logger, type LoggerOptions, pino } from 'pino';
+import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
+import { openLogOutput } from './log-output.ts';
 
 export type { Logger } from 'pino';
 
 // Loaded only for a person at a terminal: a service never needs it.
-const pretty = process.stdout.isTTY ? (await import('pino-pretty')).default : undefined;
+const prettyFactory = process.stdout.isTTY ? (await import('pino-pretty')).prettyFactory : undefined;
 
 /** Level names as in the configuration, `silent` for none. */
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
 
-/** A log and the way to have everything written before the process ends. */
+/** A log and the ways to see to what it still holds. */
 export interface OpenLog {
   readonly log: Logger;
-  /** Writes out what is still buffered; call it last. */
-  readonly flush: () => void;
+  /** Writes out what is buffered, for at most so many milliseconds. */
+  readonly drain: (withinMs: number) => Promise<void>;
+  /** Drains and ends the log; call it last. What cannot be written by then is lost. */
+  readonly close: (withinMs: number) => Promise<void>;
+  /** Lines dropped since the start, because the output took none and the buffer was full. */
+  readonly dropped: () => number;
 }
+
+type PrettyFactory = NonNullable<typeof prettyFactory>;
 
 let second = Number.NaN;
 let upToSecond = '';
@@ -31,33 +38,45 @@ function isoTime(): string {
   return `${upToSecond}${String(milliseconds).padStart(3, '0')}Z"`;
 }
 
+async function alreadyWritten(): Promise<void> {}
+
+const options = (level: LogLevel): LoggerOptions => ({
+  level,
+  base: null,
+  timestamp: isoTime,
+  formatters: { level: (label) => ({ level: label }) },
+  // No redact here: it copies every object that is logged, and secrets are never handed to a log (tests look for them).
+});
+
 /**
  * Opens the process's log on standard output. Lines are buffered for at most 100 ms, so that a line costs no system
- * call of its own under load.
+ * call of its own under load. An output that takes nothing never blocks or ends the process: lines are kept up to a
+ * bound, then dropped and counted, and one line tells how many as soon as the output works again.
  * @param level the lowest level written
- * @param stream another destination (tests)
+ * @param stream another destination (tests); nothing is buffered or dropped then
  */
 export function openLog(level: LogLevel, stream?: DestinationStream): OpenLog {
-  const options: LoggerOptions = {
-    level,
-    base: null,
-    timestamp: isoTime,
-    formatters: { level: (label) => ({ level: label }) },
-    // No redact here: it copies every object that is logged, and secrets are never handed to a log (tests look for them).
-  };
-  if (stream) return { log: pino(options, stream), flush: () => undefined };
-  if (pretty) {
-    const { formatters: _, ...prettyOptions } = options;
-    return {
-      log: pino(
-        prettyOptions,
-        pretty({ colorize: true, translateTime: 'HH:MM:ss.l', ignore: 'pid,hostname', sync: true }),
-      ),
-      flush: () => undefined,
-    };
+  if (stream) {
+    return { log: pino(options(level), stream), drain: alreadyWritten, close: alreadyWritten, dropped: () => 0 };
   }
-  const output = destination({ dest: 1, sync: false, minLength: 8192, periodicFlush: 100 });
-  return { log: pino(options, output), flush: () => output.flushSync() };
+  const output = openLogOutput({
+    descriptor: 1,
+    onLoss: ({ lines, reason }) => log.warn({ lines, reason }, 'log lines were dropped'),
+  });
+  const log = prettyFactory ? prettyLog(level, prettyFactory, output) : pino(options(level), output);
+  return {
+    log,
+    drain: (withinMs) => output.drain(withinMs),
+    close: (withinMs) => output.close(withinMs),
+    dropped: () => output.dropped(),
+  };
+}
+
+function prettyLog(level: LogLevel, make: PrettyFactory, output: DestinationStream): Logger {
+  // Without formatters: the text form wants the level as a number.
+  const { formatters: _, ...rest } = options(level);
+  const asText = make({ colorize: true, translateTime: 'HH:MM:ss.l', ignore: 'pid,hostname' });
+  return pino(rest, { write: (line) => output.write(asText(JSON.parse(line))) });
 }
 
 /** A log that writes nothing (tests, commands). */

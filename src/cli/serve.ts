@@ -3,13 +3,16 @@
 import { join } from 'node:path';
 import { systemClock } from '../base/clock.ts';
 import { openDatabase } from '../base/database.ts';
-import { type Logger, openLog } from '../base/log.ts';
+import { type Logger, type OpenLog, openLog } from '../base/log.ts';
 import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, loadKeys } from '../bootstrap.ts';
 import { type Config, configuredGlobalKeys, configuredTokens } from '../config.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
 import { renderBanner } from './banner.ts';
 import { type CommandIo, configOption, defineCommand } from './command.ts';
 import { configFor } from './load-config.ts';
+
+/** Milliseconds that the last lines of the log have before the process ends. */
+const logPatienceMs = 1000;
 
 /** Resolves at the first signal; a second one ends the process at once. */
 function untilSignal(): Promise<NodeJS.Signals> {
@@ -20,15 +23,31 @@ function untilSignal(): Promise<NodeJS.Signals> {
     };
     process.once('SIGTERM', onSignal);
     process.once('SIGINT', onSignal);
+    // A terminal that is closed sends it: the person is gone, and nobody would stop the process any more.
+    if (process.stdout.isTTY) process.once('SIGHUP', onSignal);
+  });
+}
+
+/** To a service SIGHUP means "read the configuration again", which is not built: it must not end the process. */
+function ignoreHangup(log: Logger): void {
+  if (process.stdout.isTTY) return;
+  process.on('SIGHUP', () => {
+    log.warn({ signal: 'SIGHUP' }, 'signal ignored: the configuration is read at start only, restart to change it');
   });
 }
 
 /** Anything that nobody caught: the spool is safe on disk at every moment, so the honest end is to say why and stop. */
-function dieOnSurprise(log: Logger, flush: () => void): void {
-  process.on('uncaughtException', (error) => {
-    log.fatal({ err: error }, 'an unexpected error ends the process');
-    flush();
+function dieOnSurprise({ log, close }: OpenLog): void {
+  let isDying = false;
+  const die = async (err: unknown): Promise<void> => {
+    log.fatal({ err }, 'an unexpected error ends the process');
+    await close(logPatienceMs);
     process.exit(1);
+  };
+  process.on('uncaughtException', (error) => {
+    if (isDying) return;
+    isDying = true;
+    void die(error);
   });
 }
 
@@ -49,7 +68,8 @@ function banner(config: Config, gateway: Gateway, token: DevelopmentToken | unde
 }
 
 /** Opens everything and stays until a signal; what could not be opened is closed again. */
-async function serve(config: Config, io: CommandIo, log: Logger): Promise<void> {
+async function serve(config: Config, io: CommandIo, openedLog: OpenLog): Promise<void> {
+  const { log } = openedLog;
   // From the first moment on: one that comes while everything is opened ends it as soon as it is. Without a handler the
   // first process of a container would not even hear it.
   const signalled = untilSignal();
@@ -63,7 +83,15 @@ async function serve(config: Config, io: CommandIo, log: Logger): Promise<void> 
     for (const file of made.made) log.info({ file }, 'made for development');
     const tokens = configuredTokens(config, io.env);
     const globalKeys = configuredGlobalKeys(config, io.env);
-    gateway = await openGateway({ config, keys: loadKeys(config), tokens, globalKeys, database, log });
+    gateway = await openGateway({
+      config,
+      keys: loadKeys(config),
+      tokens,
+      globalKeys,
+      database,
+      log,
+      droppedLogLines: openedLog.dropped,
+    });
     token = ensureDevelopmentToken(config, parts);
   } catch (error) {
     if (database.isOpen) database.close();
@@ -71,7 +99,11 @@ async function serve(config: Config, io: CommandIo, log: Logger): Promise<void> 
   }
   log.info({ listeners: gateway.listening, dataDir: config.dataDir }, 'listening');
   const text = banner(config, gateway, token);
-  if (text !== undefined) io.stderr.write(text);
+  if (text !== undefined) {
+    // At a terminal both end up in one place: the lines before it come before it.
+    await openedLog.drain(logPatienceMs);
+    io.stderr.write(text);
+  }
   const signal = await signalled;
   log.info({ signal, drainSeconds: config.drainSeconds }, 'draining');
   await gateway.stop();
@@ -100,13 +132,14 @@ lists it all. SIGTERM stops accepting, finishes what is in flight and exits 0.`,
   },
   run: async ({ options }, io) => {
     const config = configFor(io, options.config);
-    const { log, flush } = openLog(config.log.level);
-    dieOnSurprise(log, flush);
+    const openedLog = openLog(config.log.level);
+    dieOnSurprise(openedLog);
+    ignoreHangup(openedLog.log);
     try {
-      await serve(config, io, log);
+      await serve(config, io, openedLog);
       return 0;
     } finally {
-      flush();
+      await openedLog.close(logPatienceMs);
     }
   },
 });

@@ -110,6 +110,8 @@ export interface HttpAppParts {
   readonly log: Logger;
   /** True once every listener is up and until draining begins. */
   readonly ready: () => boolean;
+  /** False while the process starts or ends: endpoints answer 503 with Retry-After then (D97). Absent: always true. */
+  readonly takesRequests?: () => boolean;
   /** The Prometheus text and its content type. */
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
   /** Networks of proxies whose X-Forwarded-For is believed (D66). */

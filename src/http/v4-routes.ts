@@ -22,6 +22,8 @@ export interface V4Parts extends HttpAppParts {
   readonly routes: DocumentedRoute[];
 }
 
+/** What a client is told to wait while the process starts or stops. */
+const restartSeconds = 5;
 /** Octets of a body where a route says nothing else. */
 const defaultBodyBytes = 1_048_576;
 
@@ -99,6 +101,10 @@ export function v4Routes(root: V4App, parts: V4Parts): void {
           return refuse(reply, [{ token: 'E_CONTENT_TOO_LARGE', message, status: 431 }]);
         }
         if (request.is404) return notFound(request, reply, methods);
+        if (parts.takesRequests?.() === false) {
+          const message = 'The gateway is starting or stopping; try again';
+          return refuse(reply, [{ token: 'E_INTERNAL_SERVER_ERROR', message, status: 503 }], restartSeconds);
+        }
         const { scope } = request.routeOptions.config;
         if (scope === undefined) throw new Error('A route without a scope was called');
         request.submitter = authorize(request, scope, authorization);

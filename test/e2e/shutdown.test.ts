@@ -92,3 +92,53 @@ test('SIGTERM while it is still starting ends it with 0', async () => {
   child.kill('SIGTERM');
   expect(await ended).toBe(0);
 });
+
+test('/readyz is 503 and endpoints refuse while sessions drain; HTTP ends last', async () => {
+  const postern = await start({ ...deviceConfiguration({ routes: [captureRoute] }), drainSeconds: 20 });
+  const base = `http://127.0.0.1:${postern.ports['http']}`;
+  const client = await inData(postern);
+  expect((await fetch(`${base}/readyz`)).status).toBe(200);
+  const ended = postern.end('SIGTERM');
+  await postern.until(() => postern.log().some(({ msg }) => msg === 'draining'));
+  expect((await fetch(`${base}/readyz`)).status).toBe(503);
+  expect((await fetch(`${base}/livez`)).status).toBe(200);
+  const refused = await fetch(`${base}/client/v4/accounts/dev/email/sending/domains`);
+  expect(refused.status).toBe(503);
+  expect(refused.headers.get('retry-after')).toBe('5');
+  expect((await client.command('\r\nx\r\n.')).code).toBe(250);
+  expect(await ended).toBe(0);
+});
+
+test('SIGHUP ends nothing, and the log says so', async () => {
+  const postern = await start(deviceConfiguration({ routes: [captureRoute] }));
+  process.kill(postern.pid, 'SIGHUP');
+  await postern.until(() => postern.log().some(({ signal, level }) => signal === 'SIGHUP' && level === 'warn'));
+  expect((await fetch(`http://127.0.0.1:${postern.ports['http']}/readyz`)).status).toBe(200);
+  expect(await postern.end('SIGTERM')).toBe(0);
+});
+
+test('a signal to npm start ends the gateway, and npm with it', async () => {
+  const folder = scratchFolder();
+  const child = spawn('npm', ['start', '--prefix', projectRoot], {
+    cwd: projectRoot,
+    env: {
+      PATH: process.env['PATH'],
+      HOME: folder,
+      POSTERN_DATA_DIR: join(folder, 'data'),
+      POSTERN_CERTS_DIR: join(folder, 'certs'),
+      POSTERN_SMTP_PORT: '0',
+      POSTERN_SMTPS_PORT: '0',
+      POSTERN_HTTP_PORT: '0',
+      POSTERN_HTTPS_PORT: '0',
+    },
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
+  const closed = new Promise((resolve) => child.once('close', resolve));
+  while (!output.includes('"msg":"listening"')) await new Promise((wait) => setTimeout(wait, 20));
+  child.kill('SIGTERM');
+  // The pipe closes only when the last process that holds it has ended: the gateway itself.
+  await closed;
+  expect(output).toContain('"msg":"stopped"');
+});

@@ -1,0 +1,188 @@
+// Where log lines go: a file descriptor, written to without ever waiting for it. A reader that stalls, a full disk or a
+// closed pipe costs lines, which are counted; it never blocks the process and never ends it.
+
+import { closeSync, constants, fstatSync, openSync, write } from 'node:fs';
+import { performance } from 'node:perf_hooks';
+import { errorCode } from './errors.ts';
+
+/** Lines that could not be kept, and why the output took none. */
+export interface LogLoss {
+  readonly lines: number;
+  /** The system's code of the last failure, such as ENOSPC, or `slow` where the reader only did not keep up. */
+  readonly reason: string;
+}
+
+/** An output of lines. */
+export interface LogOutput {
+  /** Takes a line with its line feed. Returns at once; the line is dropped and counted when the buffer is full. */
+  write(line: string): void;
+  /** Writes what is buffered, for at most so many milliseconds. */
+  drain(withinMs: number): Promise<void>;
+  /** Drains, drops what is left, and ends the output. */
+  close(withinMs: number): Promise<void>;
+  /** Lines dropped since the start. */
+  dropped(): number;
+}
+
+/** What an output is made of. */
+export interface LogOutputParts {
+  readonly descriptor: number;
+  /** Octets kept while the output takes none; more are dropped. 4 MiB if absent. */
+  readonly bufferBytes?: number;
+  /** Is told of the lines dropped since the last time, once the output has taken all that was kept. */
+  readonly onLoss?: (loss: LogLoss) => void;
+}
+
+const defaultBufferBytes = 4 * 1024 * 1024;
+/** Lines are gathered for so long, so that a line costs no system call of its own under load. */
+const gatherMs = 100;
+/** So many octets are written without gathering any longer. */
+const gatherBytes = 8192;
+/** At most so many octets go into one call. */
+const chunkBytes = 65_536;
+/** Until a reader that takes nothing now (EAGAIN) is tried again. */
+const slowRetryMs = 50;
+/** Until an output that failed is tried again. */
+const failedRetryMs = 500;
+
+/**
+ * A descriptor of the same output that never makes a write wait, where one can be had: pipes and terminals are opened a
+ * second time. Files and devices take a write at once or refuse it; a socket is set not to wait by Node itself as soon
+ * as `process.stdout` is used.
+ */
+function withoutWaiting(descriptor: number): { readonly fd: number; readonly isOwn: boolean } {
+  try {
+    const stat = fstatSync(descriptor);
+    const isTerminal = stat.isCharacterDevice() && process.stdout.isTTY && descriptor === 1;
+    if (!stat.isFIFO() && !isTerminal) return { fd: descriptor, isOwn: false };
+    const flags = constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
+    return { fd: openSync(`/proc/self/fd/${descriptor}`, flags), isOwn: true };
+  } catch {
+    return { fd: descriptor, isOwn: false }; // no /proc, or not ours to open: the descriptor as it is
+  }
+}
+
+/** Opens an output on a descriptor, usually 1. */
+export function openLogOutput(parts: LogOutputParts): LogOutput {
+  return new DescriptorOutput(parts);
+}
+
+class DescriptorOutput implements LogOutput {
+  readonly #bufferBytes: number;
+  readonly #onLoss: ((loss: LogLoss) => void) | undefined;
+  readonly #fd: number;
+  readonly #isOwn: boolean;
+  #lines: string[] = [];
+  #waiting = 0;
+  /** What is being written: the rest of a chunk, so that a line is never cut and begun anew. */
+  #chunk: Buffer | undefined;
+  #isWriting = false;
+  #timer: NodeJS.Timeout | undefined;
+  #dropped = 0;
+  #untold = 0;
+  #reason = 'slow';
+  #onDone: (() => void) | undefined;
+  #isClosed = false;
+
+  constructor({ descriptor, bufferBytes, onLoss }: LogOutputParts) {
+    this.#bufferBytes = bufferBytes ?? defaultBufferBytes;
+    this.#onLoss = onLoss;
+    const { fd, isOwn } = withoutWaiting(descriptor);
+    this.#fd = fd;
+    this.#isOwn = isOwn;
+  }
+
+  write(line: string): void {
+    if (this.#isClosed || this.#waiting + line.length > this.#bufferBytes) {
+      this.#dropped += 1;
+      this.#untold += 1;
+      return;
+    }
+    this.#lines.push(line);
+    this.#waiting += line.length;
+    if (this.#isWriting) return;
+    if (this.#waiting >= gatherBytes && !this.#chunk) this.#writeOn();
+    else this.#writeAfter(gatherMs);
+  }
+
+  async drain(withinMs: number): Promise<void> {
+    const until = performance.now() + withinMs;
+    if (!this.#isWriting) this.#writeOn();
+    while (this.#isBusy && performance.now() < until) {
+      await new Promise<void>((resolve) => {
+        const patience = setTimeout(resolve, Math.max(0, until - performance.now()));
+        this.#onDone = () => {
+          clearTimeout(patience);
+          resolve();
+        };
+      });
+    }
+  }
+
+  async close(withinMs: number): Promise<void> {
+    await this.drain(withinMs);
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+    if (this.#isOwn && !this.#isWriting) closeSync(this.#fd);
+  }
+
+  dropped(): number {
+    return this.#dropped;
+  }
+
+  get #isBusy(): boolean {
+    return this.#isWriting || this.#chunk !== undefined || this.#lines.length > 0;
+  }
+
+  #writeAfter(delayMs: number): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      this.#writeOn();
+    }, delayMs).unref();
+  }
+
+  /** The next chunk: whole lines, about as many octets as one call takes. */
+  #nextChunk(): Buffer | undefined {
+    if (this.#lines.length === 0) return undefined;
+    let length = 0;
+    let count = 0;
+    for (const line of this.#lines) {
+      if (count > 0 && length + line.length > chunkBytes) break;
+      length += line.length;
+      count += 1;
+    }
+    const lines = this.#lines.splice(0, count);
+    this.#waiting -= length;
+    return Buffer.from(lines.join(''));
+  }
+
+  #writeOn(): void {
+    if (this.#isWriting || this.#isClosed) return;
+    const chunk = (this.#chunk ??= this.#nextChunk());
+    if (!chunk) {
+      this.#tellLoss();
+      this.#onDone?.();
+      return;
+    }
+    this.#isWriting = true;
+    write(this.#fd, chunk, 0, chunk.length, null, (error, written) => {
+      this.#isWriting = false;
+      if (error) {
+        const isSlow = errorCode(error) === 'EAGAIN';
+        this.#reason = isSlow ? 'slow' : (errorCode(error) ?? error.message);
+        this.#writeAfter(isSlow ? slowRetryMs : failedRetryMs);
+        return;
+      }
+      this.#chunk = written < chunk.length ? chunk.subarray(written) : undefined;
+      this.#writeOn();
+    });
+  }
+
+  #tellLoss(): void {
+    if (this.#untold === 0) return;
+    const loss = { lines: this.#untold, reason: this.#reason };
+    this.#untold = 0;
+    this.#reason = 'slow';
+    this.#onLoss?.(loss);
+  }
+}
