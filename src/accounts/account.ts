@@ -1,5 +1,7 @@
 // Accounts, credentials and sending domains as values (D50, D93). They come from the configuration and the store.
 
+import type { StripRules } from './strip-rules.ts';
+
 /** Every scope (D85). */
 export const scopes = [
   'email:send',
@@ -41,8 +43,8 @@ export interface SendingDomain {
 export interface Credential {
   readonly name: string;
   readonly scopes: ReadonlySet<Scope>;
-  /** Names, in lower case, of the fields that are removed before the policy runs (D4a). */
-  readonly strip: ReadonlySet<string>;
+  /** What is removed before the policy runs (D4a). */
+  readonly strip: StripRules;
   /** May carry Received fields (D4). */
   readonly trustedHop: boolean;
   /** Completes an address without a domain (D4b). A-label, lower case. */

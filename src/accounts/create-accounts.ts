@@ -4,6 +4,7 @@ import type { Clock } from '../base/clock.ts';
 import { type DatabaseSync, migrate } from '../base/database.ts';
 import { type Account, type Credential, type Scope, type SendingDomain, type Submitter, scopes } from './account.ts';
 import type { Accounts } from './accounts.ts';
+import { stripRules } from './strip-rules.ts';
 import { accountMigrations, hashToken, scopesInForce, scopesOf } from './tokens.ts';
 
 /** A token that the configuration gives to a credential, as its hash. */
@@ -56,7 +57,7 @@ function coveringDomain(domains: ReadonlyMap<string, SendingDomain>, domain: str
 const globalCredential: Credential = {
   name: 'global-key',
   scopes: new Set(scopes),
-  strip: new Set(),
+  strip: stripRules(),
   trustedHop: false,
 };
 

@@ -11,15 +11,17 @@ import type { AccountEntry, CredentialEntry } from './schema.ts';
 
 function credentialFaults(credential: CredentialEntry, path: ConfigPath): Fault[] {
   const sources = (['tokenEnv', 'tokenFile', 'tokenSha256'] as const).filter((key) => credential[key] !== undefined);
-  const strip = (credential.strip ?? []).flatMap((name, index) =>
-    !mayStrip(name)
-      ? [
-          {
-            path: [...path, 'strip', index],
-            text: `got ${quote(name)}, which is part of the message itself; it cannot be stripped`,
-          },
-        ]
-      : [],
+  const strip = (['strip', 'keepFirst'] as const).flatMap((key) =>
+    (credential[key] ?? []).flatMap((name, index) =>
+      mayStrip(name)
+        ? []
+        : [
+            {
+              path: [...path, key, index],
+              text: `got ${quote(name)}, which is part of the message itself; it cannot be stripped`,
+            },
+          ],
+    ),
   );
   if (sources.length < 2) return strip;
   return [

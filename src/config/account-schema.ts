@@ -3,6 +3,7 @@
 import { Type } from 'typebox';
 import { scopes } from '../accounts/account.ts';
 import { ruleContentTypes } from '../edge/custom-error-rules.ts';
+import { stripSetNames } from '../policy/strip-sets.ts';
 import * as value from './value-types.ts';
 
 const { Optional } = Type;
@@ -29,7 +30,10 @@ const credential = value.object(
     tokenEnv: Optional(value.variableName),
     tokenFile: Optional(value.filePath),
     tokenSha256: Optional(value.sha256Hex),
-    strip: Optional(value.list(value.fieldName)),
+    strip: Optional(value.list(value.fieldPattern)),
+    stripSets: Optional(value.list(value.choice(...stripSetNames))),
+    stripEmpty: Optional(value.boolean),
+    keepFirst: Optional(value.list(value.fieldName)),
     trustedHop: Optional(value.boolean),
     defaultDomain: Optional(value.domain),
     legacyCharset: Optional(value.charset),

@@ -2,6 +2,8 @@
 
 import { resolve } from 'node:path';
 import type { Account, Credential, SendingDomain } from '../accounts/account.ts';
+import { stripRules } from '../accounts/strip-rules.ts';
+import { type StripSetName, stripSets } from '../policy/strip-sets.ts';
 import * as defaults from './defaults.ts';
 import { findAccount } from './mail-checks.ts';
 import { dkimOf, domainOf, type Folders } from './resolve-mail.ts';
@@ -10,11 +12,15 @@ import type { ConfiguredToken, DevelopmentSettings, EdgeAccount, Zone } from './
 
 type Contents = defaults.CompleteContents;
 
+function setPatterns(names: readonly StripSetName[]): string[] {
+  return names.flatMap((name) => stripSets[name].map(({ pattern }) => pattern));
+}
+
 function resolveCredential(entry: CredentialEntry): Credential {
   return {
     name: entry.name,
     scopes: new Set(entry.scopes ?? ['email:send' as const]),
-    strip: new Set((entry.strip ?? []).map((name) => name.toLowerCase())),
+    strip: stripRules({ ...entry, strip: [...(entry.strip ?? []), ...setPatterns(entry.stripSets ?? [])] }),
     trustedHop: entry.trustedHop ?? false,
     ...(entry.defaultDomain === undefined ? {} : { defaultDomain: domainOf(entry.defaultDomain) }),
     ...(entry.legacyCharset === undefined ? {} : { legacyCharset: entry.legacyCharset }),

@@ -105,8 +105,13 @@ export const credentialReference = text('account/credential, such as dev/devices
 export const selector = text('a DKIM selector: letters, digits and -, such as s1', (value) =>
   /^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/.test(value),
 );
-/** RFC 5322 §2.2, at most 100 octets (D10). */
-export const fieldName = text('the name of a header field', (value) => /^[!-9;-~]{1,100}$/.test(value));
+/** RFC 5322 §2.2, at most 100 octets (D10), without the `*` that a pattern has. */
+export const fieldName = text('the name of a header field', (value) => /^[!-)+-9;-~]{1,100}$/.test(value));
+/** A field name, or the beginning of names with one `*` behind it; a bare `*` would mean every header (D4a). */
+export const fieldPattern = text(
+  'the name of a header field, or how names begin with one * at the end (X-MS-Exchange-*)',
+  (value) => /^[!-)+-9;-~]{1,100}\*?$/.test(value),
+);
 export const charset = text('a character set, such as windows-1252', (value) => iconv.encodingExists(value));
 /** The value may be the secret itself, put in the wrong place: it is not shown. */
 export const variableName = text(

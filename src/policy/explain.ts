@@ -1,9 +1,9 @@
 // The policy's verdicts header by header, for `postern check` (D47): what was judged, as what, by which rule.
 
 import type { HeaderUsage } from './checked.ts';
-import type { HeaderRow } from './header-catalogue.ts';
 import { type CheckContext, judge } from './judge.ts';
 import type { JudgedField } from './judge-field.ts';
+import type { StripReason } from './strip.ts';
 import type { Submission } from './submission.ts';
 import { headerLimits } from './value-rules.ts';
 import type { Violation } from './violation.ts';
@@ -42,12 +42,17 @@ const handled = {
   mime: 'Describes the body.',
   replaced: 'The platform writes its own.',
   trace: 'Kept as trace of a trusted hop.',
-  stripped: 'Removed: the operator named it for this credential.',
 } as const;
 
-function ruleOf(row: HeaderRow | undefined, verdict: HeaderVerdict): string {
+const stripped: Readonly<Record<StripReason, string>> = {
+  named: 'Removed: the operator named it for this credential.',
+  empty: 'Removed: it has no value, and the operator has such fields removed for this credential.',
+  repeated: 'Removed: one of its name came before it, and the operator keeps only the first for this credential.',
+};
+
+function ruleOf({ row, stripReason }: JudgedField, verdict: HeaderVerdict): string {
   const about = row?.about ?? unknownRule;
-  if (verdict === 'stripped') return handled.stripped;
+  if (verdict === 'stripped') return stripped[stripReason ?? 'named'];
   if (row === undefined || verdict === 'admitted' || verdict === 'refused') return about;
   return `${handled[verdict]} ${about}`;
 }
@@ -61,7 +66,7 @@ function explainField(field: JudgedField, violation: Violation | undefined): Hea
   const verdict = verdictOf(field, violation);
   const standard = field.row === undefined ? {} : { standard: field.row.standard };
   const name = field.field.name;
-  return { name, verdict, rule: ruleOf(field.row, verdict), ...standard, ...(violation ? { violation } : {}) };
+  return { name, verdict, rule: ruleOf(field, verdict), ...standard, ...(violation ? { violation } : {}) };
 }
 
 /** Judges a submission as `check` does and tells the verdict on every header in the order of the text. */

@@ -6,6 +6,7 @@ import { decodeWords, trimBlanks, unfold } from '../mail/header-text.ts';
 import type { CheckedField } from './checked.ts';
 import { findHeader, type HeaderRow, headerCatalogue, type OverSmtp } from './header-catalogue.ts';
 import type { RejectionCode } from './rejections.ts';
+import type { Stripper, StripReason } from './strip.ts';
 import type { Submission } from './submission.ts';
 import { asciiLower, forbiddenCharacter, headerLimits, judgeValue, nameFault, shown } from './value-rules.ts';
 
@@ -37,6 +38,8 @@ export interface JudgedField {
   readonly key: string;
   readonly row: HeaderRow | undefined;
   readonly handling: Handling;
+  /** Why it is removed; of stripped fields only. */
+  readonly stripReason?: StripReason;
   /** Absent of stripped fields and of those refused for their name or class. */
   readonly value?: CheckedField;
   readonly violation?: FieldViolation;
@@ -163,19 +166,25 @@ function judgeFieldValue(submission: Submission, field: HeaderField, row: Header
   return { field, handling, value: judged.canonical === undefined ? value : { ...value, text: judged.canonical } };
 }
 
+/** Lines that are no field: what stands where its name should be is not one that an operator could mean. */
+function isBrokenLine({ fault }: HeaderField): boolean {
+  return fault !== undefined && lineFaults[fault] !== undefined;
+}
+
 /**
  * Judges one field by itself; whether its name repeats is judged beside the others.
  * @param submission whose door, credential and charset decide
+ * @param strip what the operator has taken out of this message (D4a); absent: nothing
  */
-export function judgeField(submission: Submission, field: HeaderField): JudgedField {
+export function judgeField(submission: Submission, field: HeaderField, strip?: Stripper): JudgedField {
   const { key, row, fault } = identify(field);
+  // Before its name is judged: a name that breaks D10, such as MSIP_Labels, can be taken out too.
+  const stripReason = strip && !isBrokenLine(field) ? strip(key, field) : undefined;
+  if (stripReason) return { field, key, row, handling: 'stripped', stripReason };
   if (fault !== undefined) {
     const violation = { rank: ruleRank.name, code: 'E_HEADER_NAME_INVALID', message: fault } as const;
     return { field, key, row, handling: 'refused', violation };
   }
-  const strip = submission.submitter.credential.strip;
-  // D4a: the operator named it for this credential; lifted and MIME fields are never stripped, whatever the set holds.
-  if (strip.size > 0 && strip.has(key) && mayStrip(key)) return { field, key, row, handling: 'stripped' };
   const handling = classify(field, row, submission.via.trustedHop);
   if (typeof handling !== 'string' || row === undefined) {
     return {
@@ -187,13 +196,4 @@ export function judgeField(submission: Submission, field: HeaderField): JudgedFi
     };
   }
   return { ...judgeFieldValue(submission, field, row), key, row };
-}
-
-/**
- * Tells whether a credential's `strip` may name a header: any but the lifted and the MIME fields (D4a).
- * @param name in any case
- */
-export function mayStrip(name: string): boolean {
-  const handling = findHeader(asciiLower(name))?.overSmtp;
-  return handling !== 'lifted' && handling !== 'mime';
 }

@@ -12,6 +12,7 @@ import {
   type Sender,
   type SenderVerdict,
 } from './judge-sender.ts';
+import { createStripper } from './strip.ts';
 import type { Submission } from './submission.ts';
 import { headerLimits, parseUnsubscribe, shown } from './value-rules.ts';
 import type { Violation } from './violation.ts';
@@ -177,7 +178,8 @@ const unread: Judgement = {
 export function judge(submission: Submission, context: CheckContext): Judgement {
   if (submission.headerSectionTooLarge === true) return unread;
   const groups: Groups = new Map();
-  const fields = submission.fields.map((field) => judgeField(submission, field));
+  const strip = createStripper(submission.submitter.credential.strip);
+  const fields = submission.fields.map((field) => judgeField(submission, field, strip));
   for (const judged of fields) addToGroup(groups, judged);
   judgeNeeds(groups, fields);
   judgeRepetition(groups);

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Scope } from '../../src/accounts/account.ts';
 import { type AccountsParts, createAccounts } from '../../src/accounts/create-accounts.ts';
+import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { accountMigrations, createToken, hashToken, listTokens, revokeToken } from '../../src/accounts/tokens.ts';
 import { type DatabaseSync, migrate, openDatabase } from '../../src/base/database.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';
@@ -50,7 +51,7 @@ describe('tokens of the store', () => {
     expect(token).toMatch(/^pt_[A-Za-z0-9_-]{43}$/);
     expect(record.lastFour).toBe(token.slice(-4));
     expect(accounts.authenticate(token)).toBe(accounts.submitter('dev', 'cron'));
-    expect(accounts.authenticate(token)?.credential.strip).toEqual(new Set(['user-agent']));
+    expect(accounts.authenticate(token)?.credential.strip).toEqual(stripRules({ strip: ['user-agent'] }));
     for (const wrong of [
       '',
       'x',

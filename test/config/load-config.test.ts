@@ -3,6 +3,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import { ConfigurationError } from '../../src/base/errors.ts';
 import { type Config, configuredTokens, loadConfig, missingSecrets } from '../../src/config.ts';
@@ -240,7 +241,7 @@ zones:
     expect(account?.credentials.get('dev')).toEqual({
       name: 'dev',
       scopes: new Set(['email:send']),
-      strip: new Set(['x-cron-env', 'user-agent']),
+      strip: stripRules({ strip: ['X-Cron-Env', 'user-agent'] }),
       trustedHop: true,
       defaultDomain: 'example.com',
       legacyCharset: 'iso-8859-1',

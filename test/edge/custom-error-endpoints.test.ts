@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Account, Scope } from '../../src/accounts/account.ts';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
+import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/base/database.ts';
@@ -18,7 +19,7 @@ import { manualClock } from '../support/smtp-peers.ts';
 
 function account(name: string, id: string, plan: Account['plan']): Account {
   const credential = (key: string, scopes: readonly Scope[]) =>
-    [key, { name: key, scopes: new Set(scopes), strip: new Set<string>(), trustedHop: false }] as const;
+    [key, { name: key, scopes: new Set(scopes), strip: stripRules(), trustedHop: false }] as const;
   return {
     id: id.repeat(16),
     name,

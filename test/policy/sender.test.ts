@@ -1,6 +1,7 @@
 // Who a message is from: D4b and D50.
 
 import { expect, test } from 'vitest';
+import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { check } from '../../src/policy/check.ts';
 import type { Checked } from '../../src/policy/checked.ts';
 import { context, type SubmissionOptions, smtpSubmission } from '../support/policy-fixtures.ts';
@@ -172,7 +173,7 @@ test('strip takes out what the operator named, and nothing else (D4a)', () => {
 test('lifted and MIME fields are not stripped, whatever the set holds (D4a)', () => {
   const raw = Buffer.from('From: a@example.com\r\nSubject: s\r\nContent-Type: text/plain\r\nX-A: b\r\n\r\nHi\r\n');
   const submission = smtpSubmission(raw);
-  const strip = new Set(['from', 'subject', 'content-type', 'x-a']);
+  const strip = stripRules({ strip: ['from', 'subject', 'content-type', 'x-a'] });
   const submitter = { ...submission.submitter, credential: { ...submission.submitter.credential, strip } };
   const result = check({ ...submission, submitter }, context);
   expect(result).toMatchObject({

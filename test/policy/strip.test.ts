@@ -1,5 +1,14 @@
-import { expect, test } from 'vitest';
-import { mayStrip } from '../../src/policy/check.ts';
+// What an operator has removed for one credential: names, beginnings of names, empty fields, later ones of a name (D4a).
+
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { type StripSettings, stripRules } from '../../src/accounts/strip-rules.ts';
+import { check, mayStrip } from '../../src/policy/check.ts';
+import { explain } from '../../src/policy/explain.ts';
+import { stripSets } from '../../src/policy/strip-sets.ts';
+import type { Submission } from '../../src/policy/submission.ts';
+import { context, smtpSubmission } from '../support/policy-fixtures.ts';
 
 test.each(['User-Agent', 'x-cron-env', 'Received', 'Date', 'List-Id', 'DKIM-Signature', 'ARC-Seal', 'Sender'])(
   '%s may be stripped',
@@ -21,4 +30,102 @@ test.each([
   'Content-Location',
 ])('%s may not be stripped (D4a)', (name) => {
   expect(mayStrip(name)).toBe(false);
+});
+
+function withRules(headers: string, settings: StripSettings): Submission {
+  const submission = smtpSubmission(Buffer.from(`From: a@example.com\r\n${headers}\r\n\r\nx\r\n`));
+  const { account, credential } = submission.submitter;
+  return { ...submission, submitter: { account, credential: { ...credential, strip: stripRules(settings) } } };
+}
+
+/** Codes of the refusal, or the names removed. */
+function verdict(headers: string, settings: StripSettings): readonly string[] {
+  const result = check(withRules(headers, settings), context);
+  return result.ok
+    ? result.checked.stripped
+    : result.violations.map(({ code, name }) => `${code.slice(9)} ${name ?? ''}`);
+}
+
+describe('patterns', () => {
+  const exchange = 'X-MS-Exchange-A: 1\r\nx-ms-exchange-b: \r\nX-MS-ExchangeC: 2\r\nARC-Seal: i=1';
+
+  test('one trailing * takes every name that begins so, in any case', () => {
+    expect(verdict(exchange, {})).toEqual(['VALUE_INVALID x-ms-exchange-b', 'NOT_ALLOWED ARC-Seal']);
+    expect(verdict(exchange, { strip: ['x-ms-EXCHANGE-*', 'ARC-*'] })).toEqual([
+      'X-MS-Exchange-A',
+      'x-ms-exchange-b',
+      'ARC-Seal',
+    ]);
+  });
+
+  test('no pattern takes lifted or MIME fields', () => {
+    const headers = 'Content-Type: text/plain\r\nContent-Class: urn:x\r\nReply-To: b@example.com\r\nRe-Sent: x';
+    expect(verdict(headers, { strip: ['Content-*', 'Re*'] })).toEqual(['Content-Class', 'Re-Sent']);
+  });
+
+  test('a name that breaks the syntax can be taken out, a line that is no field cannot', () => {
+    expect(verdict('MSIP_Labels: x', {})).toEqual(['NAME_INVALID MSIP_Labels']);
+    expect(verdict('MSIP_Labels: x', { strip: ['msip_labels'] })).toEqual(['MSIP_Labels']);
+    expect(verdict('No colon here', { strip: ['no*'] })).toEqual(['NAME_INVALID No colon here']);
+    expect(verdict('X-A : x', { strip: ['x-*'] })).toEqual(['NAME_INVALID X-A ']);
+  });
+});
+
+describe('stripEmpty', () => {
+  test.each(['', ' ', ' \t', '\r\n \r\n ', ' =?utf-8?Q??=', ' =?utf-8?Q?_?='])('takes out a value of %j', (value) => {
+    expect(verdict(`X-A:${value}\r\nUser-Agent:${value}`, { stripEmpty: true })).toEqual(['X-A', 'User-Agent']);
+  });
+
+  test.each([' x', ' =?utf-8?Q?=00?=', ' =?utf-8?Q?x?=', ' ='])('leaves %j to the policy', (value) => {
+    const judged = verdict(`X-A:${value}`, { stripEmpty: true });
+    expect(judged).toEqual(verdict(`X-A:${value}`, {}));
+  });
+
+  test('does not touch lifted and MIME fields', () => {
+    expect(verdict('Subject:\r\nContent-ID:\r\nTo:', { stripEmpty: true })).toEqual([]);
+  });
+});
+
+describe('keepFirst', () => {
+  test('later ones of a name go, in any case', () => {
+    const headers = 'X-Loop: a\r\nx-loop: b\r\nX-Other: c\r\nX-LOOP: d';
+    expect(verdict(headers, {})).toEqual(['VALUE_INVALID X-Loop']);
+    expect(verdict(headers, { keepFirst: ['x-Loop'] })).toEqual(['x-loop', 'X-LOOP']);
+  });
+
+  test('the first is judged like any other; one that goes for being empty is not the first', () => {
+    expect(verdict('User-Agent: a\r\nUser-Agent: b', { keepFirst: ['user-agent'] })).toEqual([
+      'NOT_ALLOWED User-Agent',
+    ]);
+    expect(verdict('X-A:\r\nX-A: 1\r\nX-A: 2', { keepFirst: ['X-A'], stripEmpty: true })).toEqual(['X-A', 'X-A']);
+  });
+
+  test('does not touch lifted fields', () => {
+    expect(verdict('Subject: a\r\nSubject: b', { keepFirst: ['subject'] })).toEqual(['VALUE_INVALID Subject']);
+  });
+});
+
+test('the verdict says why a field was removed', () => {
+  const submission = withRules('X-A:\r\nX-B: 1\r\nX-B: 2\r\nX-C: 1', {
+    strip: ['X-C'],
+    stripEmpty: true,
+    keepFirst: ['X-B'],
+  });
+  const rules = explain(submission, context).headers.map(({ name, rule }) => `${name} ${rule}`);
+  expect(rules[1]).toMatch(/X-A Removed: it has no value/);
+  expect(rules[3]).toMatch(/X-B Removed: one of its name came before/);
+  expect(rules[4]).toMatch(/X-C Removed: the operator named it/);
+});
+
+test('docs/mailers.md shows every set, field by field', () => {
+  const text = readFileSync(resolve(import.meta.dirname, '../../docs/mailers.md'), 'utf8');
+  for (const [name, entries] of Object.entries(stripSets)) {
+    const rows = entries.map(({ pattern, why }) => `| \`${pattern}\` | ${why} |`);
+    expect(text).toContain(`**${name}**\n\n| Field | What it is |\n|---|---|\n${rows.join('\n')}\n`);
+  }
+});
+
+test('every entry of a set can be removed', () => {
+  for (const entries of Object.values(stripSets))
+    for (const { pattern } of entries) expect(mayStrip(pattern)).toBe(true);
 });

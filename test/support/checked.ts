@@ -2,6 +2,7 @@
 
 import { createSecretKey } from 'node:crypto';
 import type { Account, Credential } from '../../src/accounts/account.ts';
+import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { compose, type Platform } from '../../src/compose/compose.ts';
 import type { Message } from '../../src/compose/message.ts';
 import { planBody } from '../../src/compose/plan-body.ts';
@@ -34,7 +35,7 @@ export const messageUuid = '019aa5b8-5c00-7abc-8def-0123456789ab';
 const credential: Credential = {
   name: 'default',
   scopes: new Set(['email:send']),
-  strip: new Set(),
+  strip: stripRules(),
   trustedHop: false,
 };
 

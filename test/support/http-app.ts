@@ -3,6 +3,7 @@
 import { onTestFinished } from 'vitest';
 import type { Account, Credential, Scope } from '../../src/accounts/account.ts';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
+import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/base/database.ts';
@@ -11,7 +12,7 @@ import { createHttpApp, type HttpApp, type HttpAppParts, type V4Plugin } from '.
 import { restAnswers } from '../../src/submit.ts';
 
 function credential(name: string, scopes: readonly Scope[]): [string, Credential] {
-  return [name, { name, scopes: new Set(scopes), strip: new Set(), trustedHop: false }];
+  return [name, { name, scopes: new Set(scopes), strip: stripRules(), trustedHop: false }];
 }
 
 function account(name: string, id: string, domain: string): Account {

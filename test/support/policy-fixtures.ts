@@ -1,6 +1,7 @@
 // Accounts and submissions for tests of the policy: the development account of the shipped configuration, without a store.
 
 import type { Account, Credential, SendingDomain } from '../../src/accounts/account.ts';
+import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { isWithinDomain } from '../../src/mail/domain.ts';
 import { readMessage } from '../../src/mail/header-reader.ts';
 import { type CheckContext, type CheckResult, check } from '../../src/policy/check.ts';
@@ -11,7 +12,7 @@ function domain(name: string, subdomains = true): SendingDomain {
 }
 
 function credential(name: string, settings: Partial<Credential> = {}): [string, Credential] {
-  return [name, { name, scopes: new Set(['email:send']), strip: new Set(), trustedHop: false, ...settings }];
+  return [name, { name, scopes: new Set(['email:send']), strip: stripRules(), trustedHop: false, ...settings }];
 }
 
 /** Account `dev` with the credentials default, cron, oldbox (a trusted hop) and devices. */
@@ -26,12 +27,12 @@ export const devAccount: Account = {
   credentials: new Map([
     credential('default'),
     credential('cron', {
-      strip: new Set(['x-cron-env', 'user-agent']),
+      strip: stripRules({ strip: ['x-cron-env', 'user-agent'] }),
       defaultDomain: 'example.com',
       legacyCharset: 'iso-8859-1',
     }),
     credential('oldbox', { trustedHop: true }),
-    credential('devices', { strip: new Set(['user-agent']), defaultDomain: 'example.com' }),
+    credential('devices', { strip: stripRules({ strip: ['user-agent'] }), defaultDomain: 'example.com' }),
   ]),
 };
 

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Account, Credential, Scope } from '../../src/accounts/account.ts';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
+import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { type DatabaseSync, openDatabase } from '../../src/base/database.ts';
@@ -57,7 +58,7 @@ const credentials = {
 function withCredentials(account: Account): Account {
   const entries = Object.entries(credentials).map(([name, scopes]): [string, Credential] => [
     name,
-    { name, scopes: new Set<Scope>(scopes), strip: new Set(), trustedHop: false },
+    { name, scopes: new Set<Scope>(scopes), strip: stripRules(), trustedHop: false },
   ]);
   return { ...account, credentials: new Map(entries) };
 }

@@ -7,6 +7,7 @@ import { onTestFinished } from 'vitest';
 import type { Account, AccountLimits, Credential } from '../../src/accounts/account.ts';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { createLimits } from '../../src/accounts/limits.ts';
+import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/base/database.ts';
@@ -32,7 +33,7 @@ export const shippedLimits: RestLimits = {
 };
 
 function credential(name: string, more: Partial<Credential> = {}): [string, Credential] {
-  return [name, { name, scopes: new Set(['email:send']), strip: new Set(), trustedHop: false, ...more }];
+  return [name, { name, scopes: new Set(['email:send']), strip: stripRules(), trustedHop: false, ...more }];
 }
 
 function account(name: string, id: string, domains: readonly string[], limits: AccountLimits = {}): Account {

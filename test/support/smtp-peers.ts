@@ -5,6 +5,7 @@ import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { generate } from 'selfsigned';
 import type { Account, Credential, Scope, Submitter } from '../../src/accounts/account.ts';
 import type { Accounts } from '../../src/accounts/accounts.ts';
+import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
@@ -17,7 +18,7 @@ export const hostname = 'mx.platform.example';
 export const tokens = { full: 'token-full', cron: 'token-cron', readOnly: 'token-read-only' } as const;
 
 function credential(name: string, more: Partial<Credential> = {}): Credential {
-  return { name, scopes: new Set<Scope>(['email:send']), strip: new Set(), trustedHop: false, ...more };
+  return { name, scopes: new Set<Scope>(['email:send']), strip: stripRules(), trustedHop: false, ...more };
 }
 
 const dkim = [{ selector: 's1', algorithm: 'rsa' }] as const;

@@ -1,0 +1,33 @@
+// What an operator has taken out of one credential's messages before the header policy runs (D4a).
+
+/** Fields to remove. Names are in lower case; nothing here touches lifted or MIME fields, whatever it says. */
+export interface StripRules {
+  /** Whole names. */
+  readonly names: ReadonlySet<string>;
+  /** How names may begin: `x-ms-exchange-` for `X-MS-Exchange-*`. */
+  readonly prefixes: readonly string[];
+  /** Whether fields without a value go. */
+  readonly empty: boolean;
+  /** Names of which the first field stays and later ones go. */
+  readonly keepFirst: ReadonlySet<string>;
+}
+
+/** What the configuration says of it. */
+export interface StripSettings {
+  /** Names, or beginnings of names with one `*` at the end, in any case. */
+  readonly strip?: readonly string[] | undefined;
+  readonly stripEmpty?: boolean | undefined;
+  /** Names in any case. */
+  readonly keepFirst?: readonly string[] | undefined;
+}
+
+/** Makes the rules of what the configuration says; of nothing they remove nothing. */
+export function stripRules({ strip = [], stripEmpty = false, keepFirst = [] }: StripSettings = {}): StripRules {
+  const patterns = strip.map((pattern) => pattern.toLowerCase());
+  return {
+    names: new Set(patterns.filter((pattern) => !pattern.endsWith('*'))),
+    prefixes: patterns.filter((pattern) => pattern.endsWith('*')).map((pattern) => pattern.slice(0, -1)),
+    empty: stripEmpty,
+    keepFirst: new Set(keepFirst.map((name) => name.toLowerCase())),
+  };
+}

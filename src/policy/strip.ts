@@ -1,0 +1,54 @@
+// Decides which fields of a message are removed because the operator said so for the credential (D4a).
+
+import type { StripRules } from '../accounts/strip-rules.ts';
+import { decodeRaw } from '../mail/charset.ts';
+import type { HeaderField } from '../mail/header-field.ts';
+import { decodeWords, trimBlanks, unfold } from '../mail/header-text.ts';
+import { findHeader } from './header-catalogue.ts';
+import { asciiLower } from './value-rules.ts';
+
+/** Why a field is removed: it is named, it has no value, or one of its name came before it. */
+export type StripReason = 'named' | 'empty' | 'repeated';
+
+/** Tells of each field of one message, in order, whether it is removed and why. */
+export type Stripper = (key: string, field: HeaderField) => StripReason | undefined;
+
+/**
+ * Tells whether rules may remove a header at all: any but the lifted and the MIME fields (D4a).
+ * @param name in any case
+ */
+export function mayStrip(name: string): boolean {
+  const handling = findHeader(asciiLower(name))?.overSmtp;
+  return handling !== 'lifted' && handling !== 'mime';
+}
+
+const blankOctets: ReadonlySet<number> = new Set([0x20, 0x09, 0x0d, 0x0a]);
+
+/** Whether nothing is left of a value once it is unfolded, trimmed and decoded: then the policy finds it empty (D11). */
+function isEmpty({ rawBytes, fault }: HeaderField): boolean {
+  if (fault !== undefined) return false;
+  const start = rawBytes.findIndex((octet) => !blankOctets.has(octet));
+  if (start === -1) return true;
+  // Only an encoded-word of nothing, such as =?utf-8?Q??=, can still be empty.
+  if (rawBytes[start] !== 0x3d) return false;
+  return trimBlanks(decodeWords(trimBlanks(unfold(decodeRaw(rawBytes, 'windows-1252'))))) === '';
+}
+
+/** Makes the rules ready for one message; fields are handed in from top to bottom. */
+export function createStripper(rules: StripRules): Stripper | undefined {
+  const { names, prefixes, empty, keepFirst } = rules;
+  if (names.size === 0 && prefixes.length === 0 && !empty && keepFirst.size === 0) return undefined;
+  const seen = new Set<string>();
+  const reasonOf = (key: string, field: HeaderField): StripReason | undefined => {
+    if (names.has(key) || prefixes.some((prefix) => key.startsWith(prefix))) return 'named';
+    if (empty && isEmpty(field)) return 'empty';
+    if (!keepFirst.has(key)) return undefined;
+    if (seen.has(key)) return 'repeated';
+    seen.add(key);
+    return undefined;
+  };
+  return (key, field) => {
+    const reason = reasonOf(key, field);
+    return reason !== undefined && mayStrip(key) ? reason : undefined;
+  };
+}
