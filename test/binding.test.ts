@@ -106,6 +106,37 @@ test('names are translated: replyTo, email, contentId; what is undefined stays o
   });
 });
 
+test('null in an optional field is the same as leaving it out, also beside the other spelling', async () => {
+  const body = await bodyOf({
+    ...message,
+    from: { email: 'me@example.com', name: null },
+    cc: null,
+    bcc: null,
+    replyTo: null,
+    reply_to: 'r@example.com',
+    html: null,
+    headers: null,
+    attachments: [
+      { content: 'aGk=', filename: null, contentId: null, content_id: 'a' },
+      { content: 'aGk=', contentId: 'b', content_id: null },
+    ],
+  } as EmailMessage);
+  expect(JSON.parse(body)).toEqual({
+    ...message,
+    from: { address: 'me@example.com', name: null },
+    reply_to: 'r@example.com',
+    attachments: [
+      { content: 'aGk=', filename: null, content_id: 'a' },
+      { content: 'aGk=', content_id: 'b' },
+    ],
+  });
+  expect(await bodyOf({ ...message, from: { email: null, address: 'me@example.com' } as never })).toContain(
+    '"from":{"address":"me@example.com"}',
+  );
+  const without = { ...message, subject: null, attachments: null } as unknown as EmailMessage;
+  expect(await bodyOf(without)).toContain('"subject":null');
+});
+
 test('what has both spellings, or one that no one knows, goes along for the server to name', async () => {
   const odd = {
     ...message,

@@ -7,8 +7,8 @@ import { EmailError, type EmailViolation } from './email-error.ts';
 /** One address: `a@example.com`, `Name <a@example.com>`, or its parts. */
 export type EmailAddress =
   | string
-  | { readonly address: string; readonly name?: string | undefined }
-  | { readonly email: string; readonly name?: string | undefined };
+  | { readonly address: string; readonly name?: string | null | undefined }
+  | { readonly email: string; readonly name?: string | null | undefined };
 
 /** One address or several. */
 export type EmailAddresses = EmailAddress | readonly EmailAddress[];
@@ -17,15 +17,15 @@ export type EmailAddresses = EmailAddress | readonly EmailAddress[];
 export interface EmailAttachment {
   /** The file's bytes; a string is taken as base64 and sent as it is. */
   readonly content: string | ArrayBuffer | ArrayBufferView;
-  readonly filename?: string | undefined;
+  readonly filename?: string | null | undefined;
   /** Media type, such as `application/pdf`. */
-  readonly type?: string | undefined;
+  readonly type?: string | null | undefined;
   /** `inline` is for images that the HTML names by `cid:`. */
-  readonly disposition?: 'attachment' | 'inline' | undefined;
+  readonly disposition?: 'attachment' | 'inline' | null | undefined;
   /** What stands behind `cid:`, without brackets. */
-  readonly contentId?: string | undefined;
+  readonly contentId?: string | null | undefined;
   /** The same as `contentId`. */
-  readonly content_id?: string | undefined;
+  readonly content_id?: string | null | undefined;
 }
 
 /**
@@ -38,14 +38,14 @@ export type EmailHeaders = Readonly<Record<string, string>> | Iterable<readonly 
 export interface EmailMessage {
   readonly from: EmailAddress;
   readonly to: EmailAddresses;
-  readonly cc?: EmailAddresses | undefined;
-  readonly bcc?: EmailAddresses | undefined;
-  readonly replyTo?: EmailAddresses | undefined;
+  readonly cc?: EmailAddresses | null | undefined;
+  readonly bcc?: EmailAddresses | null | undefined;
+  readonly replyTo?: EmailAddresses | null | undefined;
   readonly subject: string;
-  readonly html?: string | undefined;
-  readonly text?: string | undefined;
-  readonly headers?: EmailHeaders | undefined;
-  readonly attachments?: readonly EmailAttachment[] | undefined;
+  readonly html?: string | null | undefined;
+  readonly text?: string | null | undefined;
+  readonly headers?: EmailHeaders | null | undefined;
+  readonly attachments?: readonly EmailAttachment[] | null | undefined;
 }
 
 type Members = Readonly<Record<string, unknown>>;
@@ -54,10 +54,19 @@ function isObject(value: unknown): value is Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Renames one member and leaves the rest, and all order, as it is: what the server does not know, it names. */
+function isGiven(value: Members, name: string): boolean {
+  return Object.hasOwn(value, name) && value[name] !== undefined && value[name] !== null;
+}
+
+/**
+ * Renames one member and leaves the rest, and all order, as it is: what the server does not know, it names. Of two
+ * spellings that without a value, undefined or null, is absent.
+ */
 function renamed(value: Members, from: string, to: string): Members {
-  if (!Object.hasOwn(value, from) || Object.hasOwn(value, to)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name === from ? to : name, member]));
+  if (!Object.hasOwn(value, from) || (isGiven(value, from) && isGiven(value, to))) return value;
+  const left = isGiven(value, to) ? from : to;
+  const members = Object.entries(value).filter(([name]) => name !== left);
+  return Object.fromEntries(members.map(([name, member]) => [name === from ? to : name, member]));
 }
 
 function writeAddress(value: unknown): unknown {
@@ -118,9 +127,12 @@ const writers: Readonly<Record<string, (value: unknown) => string | undefined>> 
   headers: writeHeaders,
 };
 
+/** Fields of the server that a message need not have: null in one is the same as leaving it out (D5). */
+const optional: ReadonlySet<string> = new Set(['cc', 'bcc', 'reply_to', 'html', 'text', 'headers', 'attachments']);
+
 /**
- * Writes the request body: JSON in UTF-8, members in the order of the object. Members that are undefined are left out;
- * members that no one knows go along, so that the server names them.
+ * Writes the request body: JSON in UTF-8, members in the order of the object. Members that are undefined are left out,
+ * and optional ones that are null; members that no one knows go along, so that the server names them.
  * @throws EmailError when an attachment's content is nothing that can be sent
  */
 export function writeMessage(message: EmailMessage): Uint8Array<ArrayBuffer> {
@@ -129,6 +141,7 @@ export function writeMessage(message: EmailMessage): Uint8Array<ArrayBuffer> {
   const members: string[] = [];
   for (const [given, value] of Object.entries(message)) {
     const name = given === 'replyTo' ? 'reply_to' : given;
+    if (value === null && optional.has(name)) continue;
     const writer = Object.hasOwn(writers, name) ? writers[name] : undefined;
     const json = writer ? writer(value) : JSON.stringify(value);
     if (json !== undefined) members.push(`${JSON.stringify(name)}:${json}`);

@@ -286,8 +286,8 @@ function expected({ from, to, cc, replyTo, subject, custom, text, html, attachme
     attachments: byFilename(
       attachments.map(({ filename, type, contentId, content }) => ({
         filename,
-        type,
-        contentId,
+        type: type ?? undefined,
+        contentId: contentId ?? undefined,
         content: content.toString('hex'),
       })),
     ),
