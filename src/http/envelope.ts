@@ -1,6 +1,7 @@
 // The v4 envelope: the one shape of every answer under /client/v4 (D7, D45).
 
 import type { FastifyReply } from 'fastify';
+import { cutText } from './cut-text.ts';
 
 /** What a token is answered with; the gateway hands the table in (`restAnswers` of the policy). */
 export interface Answer {
@@ -50,23 +51,58 @@ export interface Envelope {
   readonly result: unknown;
 }
 
+/** Faults that one answer tells; of the others it tells how many they are. */
+export const maxFaults = 100;
+/** Octets of all faults of one answer; what does not fit is counted with the others. */
+export const maxFaultOctets = 65_536;
+/** Characters of one message, and of one pointer. */
+const maxMessageCharacters = 8192;
+const maxPointerCharacters = 2048;
+
+function answerOf(answers: AnswerTable, fault: Fault): { readonly status: number; readonly code: number } {
+  if (!('token' in fault)) return { status: fault.status, code: fault.number };
+  const answer = answers[fault.token] ?? answers.E_INTERNAL_SERVER_ERROR;
+  return { status: fault.status ?? answer.httpStatus, code: answer.number };
+}
+
+function errorOf(answers: AnswerTable, fault: Fault): EnvelopeError {
+  const { code } = answerOf(answers, fault);
+  const text = cutText(fault.message, maxMessageCharacters).toWellFormed();
+  const message = 'token' in fault ? `${fault.token}: ${text}` : text;
+  if (fault.pointer === undefined) return { code, message };
+  return { code, message, source: { pointer: cutText(fault.pointer, maxPointerCharacters).toWellFormed() } };
+}
+
+/**
+ * The faults as items of `errors`: at most 100, and at most 64 KiB of them; behind these an item without a pointer that
+ * tells how many more there are, with the code of the first that is left out. However much is wrong with a request, its
+ * answer stays small.
+ */
+function errorsOf(answers: AnswerTable, faults: readonly Fault[]): readonly EnvelopeError[] {
+  const errors: EnvelopeError[] = [];
+  let octets = 0;
+  for (const fault of faults) {
+    const error = errorOf(answers, fault);
+    octets += Buffer.byteLength(JSON.stringify(error)) + 1;
+    if (errors.length === maxFaults || (octets > maxFaultOctets && errors.length > 0)) {
+      const message = `${faults.length - errors.length} more faults are not told`;
+      const { pointer: _, ...rest } = fault;
+      errors.push(errorOf(answers, { ...rest, message }));
+      return errors;
+    }
+    errors.push(error);
+  }
+  return errors;
+}
+
 /** A failure as it is answered: its HTTP status is the first fault's (D42b). */
 export function failureOf(
   answers: AnswerTable,
   faults: readonly Fault[],
 ): { readonly status: number; readonly body: Envelope } {
-  let status: number | undefined;
-  const errors = faults.map((fault): EnvelopeError => {
-    const source = fault.pointer === undefined ? {} : { source: { pointer: fault.pointer.toWellFormed() } };
-    if (!('token' in fault)) {
-      status ??= fault.status;
-      return { code: fault.number, message: fault.message.toWellFormed(), ...source };
-    }
-    const answer = answers[fault.token] ?? answers.E_INTERNAL_SERVER_ERROR;
-    status ??= fault.status ?? answer.httpStatus;
-    return { code: answer.number, message: `${fault.token}: ${fault.message.toWellFormed()}`, ...source };
-  });
-  return { status: status ?? 500, body: { success: false, errors, messages: [], result: null } };
+  const [first] = faults;
+  const status = first ? answerOf(answers, first).status : 500;
+  return { status, body: { success: false, errors: errorsOf(answers, faults), messages: [], result: null } };
 }
 
 /** A request that is refused; thrown where it is simpler than answering, caught once by the app. */
@@ -76,7 +112,8 @@ export class Refusal extends Error {
   readonly retryAfterSeconds: number | undefined;
 
   constructor(faults: readonly Fault[], retryAfterSeconds?: number) {
-    super(faults.map(({ message }) => message).join('; '));
+    const [first] = faults;
+    super(first && cutText(first.message, 1000));
     this.faults = faults;
     this.retryAfterSeconds = retryAfterSeconds;
   }

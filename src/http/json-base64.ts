@@ -1,10 +1,12 @@
 // Base64 of a JSON string (RFC 4648 §4) decoded where it stands: a large attachment is in memory once, never as a string.
 
+import { type InSlices, type JsonStringPlace, jsonSliceOctets } from './json-string.ts';
+
 /** The octets, a view of the document's own, or what is wrong with the text. */
 export type DecodedText = { readonly octets: Buffer } | { readonly fault: string };
 
-const slash = 0x2f;
 const backslash = 0x5c;
+const letterU = 0x75;
 const pad = 0x3d;
 
 const noDigit = 0x80;
@@ -13,60 +15,104 @@ const digits = new Uint8Array(256).fill(noDigit);
 const alphabet = Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/', 'latin1');
 for (const [value, character] of alphabet.entries()) digits[character] = value;
 
-/** Takes escapes out of the text at [start, end); PHP writes every slash as `\/`. Gives the new end, or undefined. */
-function unescapeInPlace(bytes: Buffer, start: number, end: number): number | undefined {
+/** RFC 8259 §7: what each escape of one letter stands for. */
+const escapes = new Uint8Array(256);
+for (const [letter, character] of Object.entries({ b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' })) {
+  escapes[letter.charCodeAt(0)] = character.charCodeAt(0);
+}
+for (const character of '"\\/') escapes[character.charCodeAt(0)] = character.charCodeAt(0);
+
+/** The code unit of the four hexadecimal digits at an offset; undefined where they are not four. */
+function codeUnit(bytes: Buffer, at: number): number | undefined {
+  const text = bytes.toString('latin1', at, at + 4);
+  return /^[0-9A-Fa-f]{4}$/.test(text) ? Number.parseInt(text, 16) : undefined;
+}
+
+/**
+ * Takes escapes out of the text at [start, end). PHP writes every slash as `\/`, other writers `+` and `=` as `\u002B`
+ * and `\u003d`. Gives the new end, or undefined where an escape is none.
+ */
+function* unescapeInPlace(bytes: Buffer, start: number, end: number): InSlices<number | undefined> {
   let write = start;
-  for (let read = start; read < end; read += 1) {
-    let byte = bytes[read] ?? 0;
-    if (byte === backslash) {
-      read += 1;
-      byte = bytes[read] ?? 0;
-      if (byte !== slash) return undefined;
+  let read = start;
+  while (read < end) {
+    const stop = Math.min(read + jsonSliceOctets, end);
+    for (; read < stop; read += 1) {
+      let byte = bytes[read] ?? 0;
+      if (byte === backslash) {
+        read += 1;
+        const letter = bytes[read] ?? 0;
+        byte = escapes[letter] ?? 0;
+        if (letter === letterU && read + 4 < end) {
+          const unit = codeUnit(bytes, read + 1);
+          if (unit === undefined) return undefined;
+          // A character beyond ASCII is no base64: any octet beyond ASCII can stand for it.
+          byte = Math.min(unit, 0xff);
+          read += 4;
+        } else if (byte === 0) return undefined;
+      }
+      bytes[write] = byte;
+      write += 1;
     }
-    bytes[write] = byte;
-    write += 1;
+    if (read < end) yield;
   }
   return write;
 }
 
 function faultAt(bytes: Buffer, at: number, start: number): DecodedText {
   const byte = bytes[at] ?? 0;
-  const what = byte > 0x20 && byte < 0x7f ? JSON.stringify(String.fromCharCode(byte)) : `octet 0x${byte.toString(16)}`;
+  const what =
+    byte > 0x20 && byte < 0x7f
+      ? JSON.stringify(String.fromCharCode(byte))
+      : byte < 0x80
+        ? `octet 0x${byte.toString(16).padStart(2, '0')}`
+        : 'a character beyond ASCII';
   return { fault: `is not base64: ${what} at character ${at - start}` };
 }
 
-/**
- * Decodes the text of a JSON string; its place in `bytes` is written over. Linear. What has another escape than `\/` is
- * no base64: no encoder writes one.
- * @param text where it stands, its quotation marks not included
- */
-export function decodeInPlace(
+/** Decodes the digits at [start, last), at most all whole groups of four; gives where it stopped, reading and writing. */
+function* decodeGroups(
   bytes: Buffer,
-  text: { readonly start: number; readonly end: number; readonly escaped: boolean },
-): DecodedText {
-  const { start } = text;
-  const end = text.escaped ? unescapeInPlace(bytes, start, text.end) : text.end;
-  if (end === undefined) return { fault: 'is not base64: it has an escape' };
-  let last = end;
-  while (last > start && last > end - 2 && bytes[last - 1] === pad) last -= 1;
+  start: number,
+  last: number,
+): InSlices<{ readonly at: number; readonly write: number }> {
   let write = start;
   let at = start;
-  // Without texts in between: the heap would hold as much again.
-  for (; at + 4 <= last; at += 4) {
-    const first = digits[bytes[at] ?? 0] ?? noDigit;
-    const second = digits[bytes[at + 1] ?? 0] ?? noDigit;
-    const third = digits[bytes[at + 2] ?? 0] ?? noDigit;
-    const fourth = digits[bytes[at + 3] ?? 0] ?? noDigit;
-    if ((first | second | third | fourth) & noDigit) break;
-    bytes[write] = (first << 2) | (second >> 4);
-    bytes[write + 1] = (second << 4) | (third >> 2);
-    bytes[write + 2] = (third << 6) | fourth;
-    write += 3;
+  for (;;) {
+    const stop = Math.min(last, at + jsonSliceOctets);
+    // Without texts in between: the heap would hold as much again.
+    for (; at + 4 <= stop; at += 4) {
+      const first = digits[bytes[at] ?? 0] ?? noDigit;
+      const second = digits[bytes[at + 1] ?? 0] ?? noDigit;
+      const third = digits[bytes[at + 2] ?? 0] ?? noDigit;
+      const fourth = digits[bytes[at + 3] ?? 0] ?? noDigit;
+      if ((first | second | third | fourth) & noDigit) return { at, write };
+      bytes[write] = (first << 2) | (second >> 4);
+      bytes[write + 1] = (second << 4) | (third >> 2);
+      bytes[write + 2] = (third << 6) | fourth;
+      write += 3;
+    }
+    if (at + 4 > last) return { at, write };
+    yield;
   }
-  for (let rest = at; rest < last; rest += 1) {
+}
+
+/**
+ * Decodes the text of a JSON string; its place in `bytes` is written over. Linear, in slices.
+ * @returns undefined where an escape is none (RFC 8259 §7)
+ */
+export function* decodeInPlace(bytes: Buffer, text: JsonStringPlace): InSlices<DecodedText | undefined> {
+  const { start } = text;
+  const end = text.escaped ? yield* unescapeInPlace(bytes, start, text.end) : text.end;
+  if (end === undefined) return undefined;
+  let last = end;
+  while (last > start && last > end - 2 && bytes[last - 1] === pad) last -= 1;
+  const { at, write } = yield* decodeGroups(bytes, start, last);
+  // Three digits may be left, or a group that has something else in it.
+  for (let rest = at; rest < Math.min(last, at + 4); rest += 1) {
     if (digits[bytes[rest] ?? 0] === noDigit) return faultAt(bytes, rest, start);
   }
   if ((end - start) % 4 !== 0) return { fault: `is not base64: ${end - start} characters are no multiple of 4` };
-  if (last - at > 1) write += bytes.write(bytes.toString('latin1', at, last), write, 'base64');
-  return { octets: bytes.subarray(start, write) };
+  const written = last - at > 1 ? bytes.write(bytes.toString('latin1', at, last), write, 'base64') : 0;
+  return { octets: bytes.subarray(start, write + written) };
 }

@@ -3,7 +3,10 @@
 // integer-like ones to the front.
 
 import { isUtf8 } from 'node:buffer';
+import { setImmediate } from 'node:timers/promises';
 import { type DecodedText, decodeInPlace } from './json-base64.ts';
+import { pointerStep } from './json-pointer.ts';
+import { findString, type InSlices, type JsonStringPlace, jsonSliceOctets, readString } from './json-string.ts';
 
 /** A JSON value. Objects have no prototype: nothing of a request can reach `Object.prototype`. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject;
@@ -16,15 +19,18 @@ export interface JsonObject {
 /** A document that was read. */
 export interface JsonDocument {
   readonly value: JsonValue;
-  /** JSON pointers (RFC 6901) of names that an object has had before, in the order of the text. */
+  /**
+   * JSON pointers (RFC 6901) of names that an object has had before, in the order of the text. Long names are cut in
+   * them (`pointerStep`), here and in `illFormed`.
+   */
   readonly repeated: readonly string[];
   /** JSON pointers of strings that hold a lone surrogate, which is no character; names count with their value's pointer. */
   readonly illFormed: readonly string[];
   /** What was read; what is decoded lies in it. */
   readonly octets: Buffer;
-  /** What stood at the pointers that are base64; in `value` such a string is empty. */
+  /** What stood where base64 is, by its pointer; in `value` such a string is empty. */
   readonly decoded: ReadonlyMap<string, DecodedText>;
-  /** Names and values of the object at `keep` in the order of the text, repeated ones too; empty where there is none. */
+  /** Names and values of the member `keepMembers` in the order of the text, repeated ones too; empty where it is none. */
   readonly kept: readonly JsonEntry[];
 }
 
@@ -52,11 +58,6 @@ export function isJsonObject(value: JsonValue | undefined): value is JsonObject 
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Writes a name as a step of a JSON pointer (RFC 6901 §3). */
-export function pointerStep(name: string | number): string {
-  return `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`;
-}
-
 const literals = [
   ['true', true],
   ['false', false],
@@ -64,6 +65,15 @@ const literals = [
 ] as const;
 
 const number = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/;
+const longestNumber = 400;
+
+function isBlank(byte: number | undefined): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+}
+
+function belongsToNumber(byte: number): boolean {
+  return (byte >= 0x30 && byte <= 0x39) || byte === 0x2b || byte === 0x2d || byte === 0x2e || (byte | 0x20) === 0x65;
+}
 
 class Reader {
   readonly repeated: string[] = [];
@@ -72,8 +82,10 @@ class Reader {
   readonly decoded = new Map<string, DecodedText>();
   readonly #bytes: Buffer;
   readonly #options: JsonOptions;
+  /** Where the value that is read stands: names and indexes from the top. */
+  readonly #steps: (string | number)[] = [];
   #at = 0;
-  #depth = 0;
+  #turnAt = 0;
   #values = 0;
 
   constructor(bytes: Buffer, options: JsonOptions) {
@@ -83,19 +95,30 @@ class Reader {
     if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) this.#at = 3;
   }
 
-  document(): JsonValue {
-    const value = this.#value('');
-    this.#blanks();
-    if (this.#at < this.#bytes.length) throw this.#unexpected();
+  *document(): InSlices<JsonValue> {
+    const value = yield* this.#value();
+    if ((yield* this.#next()) !== undefined) throw this.#unexpected();
     return value;
   }
 
-  #blanks(): void {
-    for (;;) {
-      const byte = this.#bytes[this.#at];
-      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return;
+  /** Written only where it is told: a name may be as long as the document, and above thousands of values. */
+  #pointer(): string {
+    return this.#steps.map(pointerStep).join('');
+  }
+
+  /** The next octet that is no blank; not taken. */
+  *#next(): InSlices<number | undefined> {
+    while (isBlank(this.#bytes[this.#at])) {
       this.#at += 1;
+      if (this.#isTurnOver()) yield;
     }
+    return this.#bytes[this.#at];
+  }
+
+  #isTurnOver(): boolean {
+    if (this.#at - this.#turnAt < jsonSliceOctets) return false;
+    this.#turnAt = this.#at;
+    return true;
   }
 
   #unexpected(): JsonSyntaxError {
@@ -106,86 +129,102 @@ class Reader {
     return new JsonSyntaxError(`unexpected ${what} at octet ${this.#at}`);
   }
 
-  #take(byte: number): boolean {
-    this.#blanks();
-    if (this.#bytes[this.#at] !== byte) return false;
+  /** Takes the comma or the closing bracket behind a member; true where it was the bracket. */
+  *#ends(bracket: number): InSlices<boolean> {
+    const byte = yield* this.#next();
+    if (byte !== bracket && byte !== 0x2c) throw this.#unexpected();
     this.#at += 1;
-    return true;
+    return byte === bracket;
   }
 
-  #expect(byte: number): void {
-    if (!this.#take(byte)) throw this.#unexpected();
-  }
-
-  #value(pointer: string): JsonValue {
+  *#value(): InSlices<JsonValue> {
     this.#values += 1;
     if (this.#values > MAX_JSON_VALUES) throw new JsonSyntaxError(`it holds more than ${MAX_JSON_VALUES} values`);
-    this.#blanks();
-    const byte = this.#bytes[this.#at];
-    if (byte === 0x22) return this.#string(pointer);
+    if (this.#isTurnOver()) yield;
+    const byte = yield* this.#next();
+    if (byte === 0x22) return yield* this.#stringValue();
     if (byte !== 0x7b && byte !== 0x5b) return this.#scalar();
     this.#at += 1;
-    this.#depth += 1;
-    if (this.#depth > MAX_JSON_DEPTH) throw new JsonSyntaxError(`it is nested deeper than ${MAX_JSON_DEPTH} levels`);
-    const value = byte === 0x7b ? this.#object(pointer) : this.#array(pointer);
-    this.#depth -= 1;
-    return value;
+    if (this.#steps.length === MAX_JSON_DEPTH) {
+      throw new JsonSyntaxError(`it is nested deeper than ${MAX_JSON_DEPTH} levels`);
+    }
+    return byte === 0x7b ? yield* this.#object() : yield* this.#array();
   }
 
-  #object(pointer: string): JsonObject {
+  *#object(): InSlices<JsonObject> {
     const object: { [name: string]: JsonValue } = Object.create(null);
-    if (this.#take(0x7d)) return object;
+    const isKept = this.#steps.length === 1 && this.#steps[0] === this.#options.keepMembers;
+    if ((yield* this.#next()) === 0x7d) {
+      this.#at += 1;
+      return object;
+    }
     do {
-      this.#blanks();
-      if (this.#bytes[this.#at] !== 0x22) throw this.#unexpected();
-      const name = this.#string(undefined);
-      const place = pointer + pointerStep(name);
-      if (!name.isWellFormed()) this.illFormed.push(place);
-      this.#expect(0x3a);
-      const value = this.#value(place);
-      if (pointer === this.#options.keepMembers) this.kept.push({ name, value });
-      if (name in object) this.repeated.push(place);
+      if ((yield* this.#next()) !== 0x22) throw this.#unexpected();
+      const name = yield* this.#string(yield* this.#stringPlace());
+      if ((yield* this.#next()) !== 0x3a) throw this.#unexpected();
+      this.#at += 1;
+      this.#steps.push(name);
+      if (!name.isWellFormed()) this.illFormed.push(this.#pointer());
+      const value = yield* this.#value();
+      if (isKept) this.kept.push({ name, value });
+      if (name in object) this.repeated.push(this.#pointer());
       else object[name] = value;
-    } while (this.#take(0x2c));
-    this.#expect(0x7d);
+      this.#steps.pop();
+    } while (!(yield* this.#ends(0x7d)));
     return object;
   }
 
-  #array(pointer: string): readonly JsonValue[] {
+  *#array(): InSlices<readonly JsonValue[]> {
     const values: JsonValue[] = [];
-    if (this.#take(0x5d)) return values;
-    do values.push(this.#value(`${pointer}/${values.length}`));
-    while (this.#take(0x2c));
-    this.#expect(0x5d);
+    if ((yield* this.#next()) === 0x5d) {
+      this.#at += 1;
+      return values;
+    }
+    do {
+      this.#steps.push(values.length);
+      values.push(yield* this.#value());
+      this.#steps.pop();
+    } while (!(yield* this.#ends(0x5d)));
     return values;
   }
 
-  /** Reads the string whose opening quotation mark is next. */
-  #string(pointer: string | undefined): string {
-    const bytes = this.#bytes;
-    const start = this.#at + 1;
-    let escaped = false;
-    let end = start;
-    for (; bytes[end] !== 0x22; end += 1) {
-      const byte = bytes[end];
-      if (byte === 0x5c) {
-        escaped = true;
-        end += 1;
-      } else if (byte === undefined || byte < 0x20) {
-        this.#at = end;
-        throw this.#unexpected();
-      }
+  /** Takes the string whose opening quotation mark is next. */
+  *#stringPlace(): InSlices<JsonStringPlace> {
+    const place = yield* findString(this.#bytes, this.#at + 1);
+    if (typeof place === 'number') {
+      this.#at = place;
+      throw this.#unexpected();
     }
-    this.#at = end + 1;
-    if (pointer !== undefined && this.#options.base64?.test(pointer) === true) {
-      this.decoded.set(pointer, decodeInPlace(bytes, { start, end, escaped }));
+    this.#at = place.end + 1;
+    return place;
+  }
+
+  *#string(place: JsonStringPlace): InSlices<string> {
+    const text = yield* readString(this.#bytes, place);
+    if (text === undefined) throw unknownEscape(place);
+    return text;
+  }
+
+  *#stringValue(): InSlices<string> {
+    const place = yield* this.#stringPlace();
+    if (this.#isBase64()) {
+      const decoded = yield* decodeInPlace(this.#bytes, place);
+      if (!decoded) throw unknownEscape(place);
+      this.decoded.set(this.#pointer(), decoded);
       return '';
     }
-    if (!escaped) return bytes.toString('utf8', start, end);
-    const text = unescape(bytes.toString('utf8', start - 1, end + 1));
-    if (text === undefined) throw new JsonSyntaxError(`the string at octet ${start - 1} has an unknown escape`);
-    if (pointer !== undefined && !text.isWellFormed()) this.illFormed.push(pointer);
+    const text = yield* this.#string(place);
+    if (place.escaped && !text.isWellFormed()) this.illFormed.push(this.#pointer());
     return text;
+  }
+
+  #isBase64(): boolean {
+    const { base64 } = this.#options;
+    if (base64?.length !== this.#steps.length) return false;
+    return base64.every((wanted, depth) => {
+      const step = this.#steps[depth];
+      return wanted === anyIndex ? typeof step === 'number' : step === wanted;
+    });
   }
 
   #scalar(): JsonValue {
@@ -196,46 +235,46 @@ class Reader {
       return value;
     }
     let end = start;
-    // Digits, sign, point, exponent: nothing else can belong to a number.
-    for (let byte = this.#bytes[end]; byte !== undefined; byte = this.#bytes[end]) {
-      if ((byte < 0x30 || byte > 0x39) && !'+-.eE'.includes(String.fromCharCode(byte))) break;
-      end += 1;
-    }
-    const text = this.#bytes.toString('latin1', start, Math.min(end, start + 400));
-    if (!number.test(text) || end - start > 400) throw this.#unexpected();
+    while (end - start <= longestNumber && belongsToNumber(this.#bytes[end] ?? 0)) end += 1;
+    const text = this.#bytes.toString('latin1', start, end);
+    if (!number.test(text) || end - start > longestNumber) throw this.#unexpected();
     this.#at = end;
     return Number(text);
   }
 }
 
-/** The text of a string with escapes, quotation marks included; undefined where an escape is none. */
-function unescape(quoted: string): string | undefined {
-  try {
-    return String(JSON.parse(quoted));
-  } catch {
-    return undefined; // the one thing that is still to be judged in it: its escapes
-  }
+function unknownEscape({ start }: JsonStringPlace): JsonSyntaxError {
+  return new JsonSyntaxError(`the string at octet ${start - 1} has an unknown escape`);
 }
+
+/** Stands for every index of an array in `JsonOptions.base64`. */
+export const anyIndex = Symbol('any index');
 
 /** What is wanted of a document besides its value. */
 export interface JsonOptions {
-  /** The pointer of the object whose members are kept in the order of the text: `/headers`. */
+  /** The member of the document whose own members are kept in the order of the text: `headers`. */
   readonly keepMembers?: string;
-  /** Strings at these pointers are base64 and are decoded where they stand. */
-  readonly base64?: RegExp;
+  /** Strings whose names and indexes from the top are these hold base64, and are decoded where they stand. */
+  readonly base64?: readonly (string | typeof anyIndex)[];
+  /** Lets others run between two slices; absent: `setImmediate`. */
+  readonly giveTurn?: () => Promise<unknown>;
 }
 
 /**
- * Reads one JSON document. Linear; bounded in depth and in the number of values.
+ * Reads one JSON document. Linear; bounded in depth and in the number of values; a document over 256 KiB is read in
+ * slices, between which others get their turn.
  * @param bytes UTF-8, a byte order mark is ignored; written over where there is base64
  */
-export function readJson(bytes: Buffer, options: JsonOptions = {}): JsonResult {
+export async function readJson(bytes: Buffer, options: JsonOptions = {}): Promise<JsonResult> {
   if (!isUtf8(bytes)) return { ok: false, reason: 'the text is not UTF-8' };
   const reader = new Reader(bytes, options);
+  const { giveTurn = setImmediate } = options;
   try {
-    const value = reader.document();
+    const reading = reader.document();
+    let step = reading.next();
+    for (; step.done !== true; step = reading.next()) await giveTurn();
     const { repeated, illFormed, kept, decoded } = reader;
-    return { ok: true, document: { value, repeated, illFormed, kept, decoded, octets: bytes } };
+    return { ok: true, document: { value: step.value, repeated, illFormed, kept, decoded, octets: bytes } };
   } catch (error) {
     if (error instanceof JsonSyntaxError) return { ok: false, reason: error.message };
     throw error;

@@ -1,7 +1,7 @@
 // The OpenAPI 3.1 document, made of the schemas that judge the requests (https://spec.openapis.org/oas/v3.1.0).
 
 import type { FastifySchema, RouteOptions } from 'fastify';
-import type { Answer } from './envelope.ts';
+import { type Answer, maxFaults } from './envelope.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -84,7 +84,11 @@ const errorItem = {
       type: 'object',
       required: ['pointer'],
       properties: {
-        pointer: { type: 'string', description: 'JSON pointer (RFC 6901) of what in the body it is about.' },
+        pointer: {
+          type: 'string',
+          description:
+            'JSON pointer (RFC 6901) of what in the body it is about. A name of more than 100 characters is cut in it, with its length told.',
+        },
       },
     },
   },
@@ -96,7 +100,13 @@ function failureSchema(): Json {
     required: ['success', 'errors', 'messages', 'result'],
     properties: {
       success: { const: false },
-      errors: { type: 'array', minItems: 1, items: { $ref: '#/components/schemas/EnvelopeError' } },
+      errors: {
+        type: 'array',
+        minItems: 1,
+        maxItems: maxFaults + 1,
+        description: `At most ${maxFaults} faults and 64 KiB of them; behind these an item that tells how many more there are.`,
+        items: { $ref: '#/components/schemas/EnvelopeError' },
+      },
       messages: { type: 'array', maxItems: 0 },
       result: { type: 'null' },
     },
@@ -211,7 +221,7 @@ export function openApiDocument(routes: readonly DocumentedRoute[], answers: Rea
       title: 'Postern',
       version: '4',
       description:
-        'The HTTP interface of Postern. Every answer is the v4 envelope and carries a Ray-ID header; a failure names every fault, each with its token, number and place.',
+        'The HTTP interface of Postern. Every answer is the v4 envelope and carries a Ray-ID header; a failure names every fault, each with its token, number and place. Null in an optional field of a body is the same as leaving the field out, but for the proxy applications, where PATCH removes what is null.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/' }],

@@ -1,12 +1,14 @@
 // Takes in the body of a request under /client/v4: its type, its size before anything is read, then its JSON (D5, D42a).
 
-import { hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { freeOctets } from '../base/free-octets.ts';
 import { type Fault, Refusal } from './envelope.ts';
 import { type JsonDocument, type JsonOptions, readJson } from './json-reader.ts';
+import { jsonSliceOctets } from './json-string.ts';
 
 /** Why nothing more of a body is wanted. */
 function tooLarge(limit: number): Refusal {
@@ -74,6 +76,16 @@ async function collect(
   return received === whole.length ? whole : whole.subarray(0, received);
 }
 
+/** SHA-256 in slices, hex. */
+async function digestOf(octets: Buffer): Promise<string> {
+  const hash = createHash('sha256');
+  for (let start = 0; start < octets.length; start += jsonSliceOctets) {
+    if (start > 0) await setImmediate();
+    hash.update(octets.subarray(start, start + jsonSliceOctets));
+  }
+  return hash.digest('hex');
+}
+
 /** Why a document that could be read cannot stand as it is, apart from any schema. */
 export function documentFaults(document: JsonDocument): Fault[] {
   return [
@@ -118,9 +130,9 @@ export function readBodies(app: FastifyInstance, defaultBytes: number): void {
     if (octets.length === 0) return undefined;
     const { digestBody } = request.routeOptions.config;
     if (digestBody === true && request.headers['idempotency-key'] !== undefined) {
-      request.bodyDigest = hash('sha256', octets, 'hex');
+      request.bodyDigest = await digestOf(octets);
     }
-    const read = readJson(octets, request.routeOptions.config);
+    const read = await readJson(octets, request.routeOptions.config);
     if (!read.ok) {
       throw new Refusal([
         { token: 'E_VALIDATION_ERROR', message: `The body is no JSON that can be read: ${read.reason}` },

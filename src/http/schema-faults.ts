@@ -2,8 +2,9 @@
 
 import type { ErrorObject } from 'ajv';
 import { closest } from '../base/closest.ts';
-import type { Fault } from './envelope.ts';
-import { pointerStep } from './json-reader.ts';
+import { quoted } from './cut-text.ts';
+import { type Fault, maxFaults } from './envelope.ts';
+import { pointerStep } from './json-pointer.ts';
 
 /** Part of a request that a schema judged. */
 export type JudgedPart = 'body' | 'querystring' | 'params' | 'headers';
@@ -14,10 +15,6 @@ const partNames = {
   params: 'path parameter',
   headers: 'header',
 } as const satisfies Record<JudgedPart, string>;
-
-function shown(text: string): string {
-  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}...` : text);
-}
 
 function place(error: ErrorObject): string {
   return error.instancePath === '' ? 'The body' : error.instancePath.slice(1).replaceAll('/', '.');
@@ -33,13 +30,16 @@ function knownNames(error: ErrorObject): string[] {
   return typeof schema === 'object' && schema !== null ? Object.keys(schema) : [];
 }
 
-function unknownName(error: ErrorObject, part: JudgedPart): Omit<Extract<Fault, { token: string }>, 'token'> {
-  const name = String(param(error, 'additionalProperty'));
+function hintOf(error: ErrorObject, name: string): string {
   const known = knownNames(error);
   const near = closest(name, known);
-  const hint = near ? `did you mean "${near}"?` : `there are ${known.join(', ')}`;
+  return near ? `; did you mean "${near}"?` : `; there are ${known.join(', ')}`;
+}
+
+function unknownName(error: ErrorObject, at: Judged): Omit<Extract<Fault, { token: string }>, 'token'> {
+  const name = String(param(error, 'additionalProperty'));
   return {
-    message: `${shown(name)} is no ${partNames[part]}; ${hint}`,
+    message: `${quoted(name)} is no ${partNames[at.part]}${at.isTold ? hintOf(error, name) : ''}`,
     pointer: error.instancePath + pointerStep(name),
   };
 }
@@ -52,13 +52,19 @@ function wanted(error: ErrorObject): string {
   return error.message ?? 'is not as the schema wants it';
 }
 
-function faultOf(error: ErrorObject, part: JudgedPart): Fault {
+interface Judged {
+  readonly part: JudgedPart;
+  /** Whether an answer has room for it: the others are only counted, and looking for what was meant is dear. */
+  readonly isTold: boolean;
+}
+
+function faultOf(error: ErrorObject, at: Judged): Fault {
   if (error.keyword === 'required') {
     const name = String(param(error, 'missingProperty'));
     const pointer = error.instancePath + pointerStep(name);
     return { token: 'E_FIELD_MISSING', message: `"${name}" is missing`, pointer };
   }
-  if (error.keyword === 'additionalProperties') return { token: 'E_VALIDATION_ERROR', ...unknownName(error, part) };
+  if (error.keyword === 'additionalProperties') return { token: 'E_VALIDATION_ERROR', ...unknownName(error, at) };
   return { token: 'E_VALIDATION_ERROR', message: `${place(error)} ${wanted(error)}`, pointer: error.instancePath };
 }
 
@@ -73,7 +79,7 @@ export function schemaFaults(errors: readonly ErrorObject[], part: JudgedPart): 
   const faults: Fault[] = [];
   for (const error of errors) {
     if (isBranch(error)) continue;
-    const fault = faultOf(error, part);
+    const fault = faultOf(error, { part, isTold: faults.length < maxFaults });
     const key = fault.pointer ?? '';
     if (seen.has(key)) continue;
     seen.add(key);

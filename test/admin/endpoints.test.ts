@@ -233,6 +233,13 @@ describe('suppressions', () => {
     expect(answer.json.errors[0]?.message).toBe(`E_VALIDATION_ERROR: ${message}`);
   });
 
+  test('null in optional fields is the same as leaving them out', async () => {
+    const { call } = await start();
+    const body = { address: 'a@example.net', reason: null, note: null, expires_at: null };
+    const answer = await call('POST', list, { body });
+    expect([answer.status, answer.json.result]).toMatchObject([200, { reason: 'manual', note: null }]);
+  });
+
   const invalid = (pointer: string) => [400, [10001, 'E_VALIDATION_ERROR', pointer]];
   test.each([
     [{}, [400, [10001, 'E_FIELD_MISSING', '/address']]],
@@ -246,7 +253,10 @@ describe('suppressions', () => {
     [{ address: 'a@example.net', reason: 'other' }, invalid('/reason')],
     [{ address: 'a@example.net', note: 'x'.repeat(501) }, invalid('/note')],
     [{ address: 'a@example.net', note: 'two\nlines' }, invalid('/note')],
-    [{ address: 'a@example.net', note: null }, invalid('/note')],
+    [
+      { address: null, note: 5 },
+      [400, [10001, 'E_VALIDATION_ERROR', '/address'], [10001, 'E_VALIDATION_ERROR', '/note']],
+    ],
     [{ address: 'a@example.net', expires_at: 'tomorrow' }, invalid('/expires_at')],
     [{ address: 'a@example.net', expires_at: 4102444800 }, invalid('/expires_at')],
     [{ address: 'a@example.net', expires_at: '2100-02-30T00:00:00Z' }, invalid('/expires_at')],

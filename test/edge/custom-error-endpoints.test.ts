@@ -437,3 +437,10 @@ describe('who may', () => {
     );
   });
 });
+
+test('null in the optional fields of a rule is the same as leaving them out', async () => {
+  const { call } = await start();
+  const body = { rules: [{ ...put, enabled: null, status_code: null }] };
+  const answer = await call('PUT', `/zones/${devZone.id}/rulesets/phases/http_custom_errors/entrypoint`, { body });
+  expect(result(answer)).toMatchObject({ rules: [{ ...put, enabled: true }] });
+});

@@ -1,6 +1,8 @@
 // The address forms of the REST API (D43) read into mailboxes, and mailboxes written as the text of a header field.
 
-import { isJsonObject, type JsonObject, type JsonValue, pointerStep } from '../../http/json-reader.ts';
+import { quoted } from '../../http/cut-text.ts';
+import { pointerStep } from '../../http/json-pointer.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../http/json-reader.ts';
 import { parseAddressList } from '../../mail/address.ts';
 import { readPath } from '../../mail/path.ts';
 import type { Violation } from '../../submit.ts';
@@ -21,24 +23,24 @@ export interface ReadAddresses {
 }
 
 const longestName = 998;
+/** Octets of an address (RFC 5321 §4.5.3.1.3). */
+const longestAddress = 254;
+/** Characters of a text that is looked at at all: an address in its longest spelling and a name. */
+const longestText = 2 * longestName;
 // Line ends would make new header fields; the other controls have no place in a name or an address either.
 const control = /[\p{Cc}\u2028\u2029]/u;
 
 type OneMailbox = ApiMailbox | { readonly reason: string; readonly at?: string };
 
-function quoted(text: string): string {
-  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}...` : text);
-}
-
 /** Reads a mailbox alone; a missing domain is completed with the credential's (D4b). */
 function readAddress(text: string, defaultDomain: string | undefined): string | { readonly reason: string } {
   if (text === '') return { reason: 'is empty' };
-  const path = text.startsWith('<') ? undefined : readPath(text, 0);
+  const path = text.startsWith('<') || text.length > longestText ? undefined : readPath(text, 0);
   if (!path || path.end !== text.length) {
     return {
       reason:
-        text.length > 254
-          ? `has ${text.length} characters, an address has at most 254`
+        text.length > longestAddress
+          ? `has ${text.length} characters, an address has at most ${longestAddress}`
           : `is no address: ${quoted(text)}`,
     };
   }
@@ -49,8 +51,8 @@ function readAddress(text: string, defaultDomain: string | undefined): string | 
 
 /** Reads `a@b` or `Name <a@b>`. */
 function readText(text: string, pointer: string, defaultDomain: string | undefined): OneMailbox {
-  if (control.test(text)) return { reason: 'holds a line break or another control character' };
   if (text.length > longestName + 260) return { reason: `has ${text.length} characters` };
+  if (control.test(text)) return { reason: 'holds a line break or another control character' };
   const list = parseAddressList(text);
   if (!list.ok) return { reason: `is no address: ${list.reason}; got ${quoted(text)}` };
   const [first, second] = list.addresses;
@@ -79,14 +81,32 @@ function readObject(value: JsonObject, pointer: string, defaultDomain: string | 
   if (typeof given !== 'string') return { reason: 'needs an address that is a string', at: '/address' };
   if (givenName !== undefined && typeof givenName !== 'string')
     return { reason: 'has a name that is no string', at: '/name' };
-  if (control.test(given)) return { reason: 'holds a line break or another control character', at: '/address' };
+  if (given.length <= longestText && control.test(given)) {
+    return { reason: 'holds a line break or another control character', at: '/address' };
+  }
   const address = readAddress(given, defaultDomain);
   if (typeof address !== 'string') return { ...address, at: '/address' };
   const name = givenName?.trim() ?? '';
-  if (control.test(name)) return { reason: 'holds a line break or another control character', at: '/name' };
   if (name.length > longestName)
     return { reason: `has ${name.length} characters, at most ${longestName}`, at: '/name' };
+  if (control.test(name)) return { reason: 'holds a line break or another control character', at: '/name' };
   return { address, pointer, ...(name === '' ? {} : { name }) };
+}
+
+/** How much a field of addresses holds, in entries and in characters of their texts; readable or not. */
+export function sizeOfAddresses(value: JsonValue | undefined): {
+  readonly entries: number;
+  readonly characters: number;
+} {
+  if (value === undefined) return { entries: 0, characters: 0 };
+  const items: readonly JsonValue[] = Array.isArray(value) ? value : [value];
+  let characters = 0;
+  for (const item of items) {
+    for (const text of isJsonObject(item) ? [item['address'], item['name']] : [item]) {
+      if (typeof text === 'string') characters += text.length;
+    }
+  }
+  return { entries: items.length, characters };
 }
 
 /**

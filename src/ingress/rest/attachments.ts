@@ -14,9 +14,17 @@ export interface ReadAttachments {
   readonly octets: number;
 }
 
+const textNames = ['filename', 'type', 'content_id'] as const;
+/** The schema has told of a text over this many characters. */
+const longestText = 998;
+
+function isTooLong(item: JsonObject): boolean {
+  return textNames.some((name) => (text(item, name)?.length ?? 0) > longestText);
+}
+
 function texts(item: JsonObject, pointer: string): Violation[] {
   const violations: Violation[] = [];
-  for (const name of ['filename', 'type', 'content_id']) {
+  for (const name of textNames) {
     const value = item[name];
     if (typeof value !== 'string' || !control.test(value)) continue;
     const message = `${`${pointer}/${name}`.slice(1).replaceAll('/', '.')} holds a line break or another control character`;
@@ -33,10 +41,12 @@ function text(item: JsonObject, name: string): string | undefined {
 /**
  * Reads what has the shape of an attachment; what has not is the schema's affair.
  * @param decoded the contents by their pointers, as the reader of the JSON decoded them
+ * @param most attachments that are read; those behind are too many, and only their octets count
  */
 export function readAttachments(
   value: JsonValue | undefined,
   decoded: ReadonlyMap<string, DecodedText>,
+  most: number,
 ): ReadAttachments {
   const attachments: Attachment[] = [];
   const violations: Violation[] = [];
@@ -47,16 +57,17 @@ export function readAttachments(
     const pointer = `/attachments/${index}`;
     const content = decoded.get(`${pointer}/content`);
     if (!content) return;
+    if ('octets' in content) octets += content.octets.length;
+    if (index >= most || isTooLong(item)) return;
     const broken = texts(item, pointer);
     if ('fault' in content) {
       const message = `attachments.${index}.content ${content.fault}`;
       broken.push({ code: 'E_VALIDATION_ERROR', message, pointer: `${pointer}/content` });
     }
-    violations.push(...broken);
+    for (const violation of broken) violations.push(violation);
     if (broken.length > 0 || !('octets' in content)) return;
     const filename = text(item, 'filename');
     const contentId = text(item, 'content_id');
-    octets += content.octets.length;
     attachments.push({
       content: content.octets,
       contentType: text(item, 'type') ?? 'application/octet-stream',

@@ -1,10 +1,12 @@
 // What reading a request of send and of send_raw have in common.
 
-import type { ValidateFunction } from 'ajv';
 import type { Account, Submitter } from '../../accounts/account.ts';
 import type { Fault } from '../../http/envelope.ts';
 import type { JsonObject, JsonValue } from '../../http/json-reader.ts';
+import type { SchemaJudge } from '../../http/schema-compiler.ts';
 import { schemaFaults } from '../../http/schema-faults.ts';
+import type { HeaderField } from '../../mail/header-field.ts';
+import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header-reader.ts';
 import type { Submission, Via, Violation } from '../../submit.ts';
 import type { ApiMailbox } from './addresses.ts';
 import type { RestLimits } from './settings.ts';
@@ -29,8 +31,8 @@ export interface ReadContext {
   readonly suppressed: (account: Account, recipient: string) => boolean;
 }
 
-/** What the schema has against a body. */
-export function judge(validate: ValidateFunction, value: JsonValue): Fault[] {
+/** What the schema has against a body; null in its optional fields is taken out of it (D5). */
+export function judge(validate: SchemaJudge, value: JsonValue): Fault[] {
   return validate(value) ? [] : schemaFaults(validate.errors ?? [], 'body');
 }
 
@@ -61,14 +63,28 @@ export function countOf(value: JsonValue | undefined): number {
   return value === undefined ? 0 : Array.isArray(value) ? value.length : 1;
 }
 
-/** The recipients that the account's list holds (D51). */
-export function suppressedOf(boxes: readonly ApiMailbox[], { submitter, suppressed }: ReadContext): Violation[] {
+/** The recipients that the account's list holds (D51); nobody is looked up where there are too many. */
+export function suppressedOf(
+  boxes: readonly ApiMailbox[],
+  { submitter, suppressed, limits }: ReadContext,
+): Violation[] {
+  if (boxes.length > limits.recipients) return [];
   return boxes
     .filter(({ address }) => suppressed(submitter.account, address))
     .map(({ address, pointer }) => {
       const message = `${address} is on the suppression list of account ${submitter.account.name}`;
       return { code: 'E_RECIPIENT_SUPPRESSED', message, pointer };
     });
+}
+
+/**
+ * Tells whether header fields are more, or larger, than SMTP would read of a header section: then none is judged, by
+ * either door (D1).
+ */
+export function areTooLarge(fields: readonly HeaderField[]): boolean {
+  if (fields.length > MAX_HEADER_FIELDS) return true;
+  const octets = fields.reduce((sum, { name, rawBytes }) => sum + Buffer.byteLength(name) + rawBytes.length + 4, 0);
+  return octets > MAX_HEADER_SECTION_BYTES;
 }
 
 /** A value that is a string. */

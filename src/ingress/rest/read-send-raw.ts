@@ -1,5 +1,6 @@
 // A request of send_raw made into a Submission: what SMTP would have brought (D46).
 
+import { setImmediate } from 'node:timers/promises';
 import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../http/json-reader.ts';
 import { documentFaults } from '../../http/request-body.ts';
 import { createCompiler } from '../../http/schema-compiler.ts';
@@ -20,7 +21,12 @@ import {
 } from './read-request.ts';
 import { SendRawRequest } from './schemas.ts';
 
+const noOctets = Buffer.alloc(0);
+
 const judgeSendRaw = createCompiler()(SendRawRequest);
+
+/** Entries of `recipients` that are read at least, so that faults beyond the limit are told too. */
+const mostRecipientsRead = 2000;
 
 interface RawEnvelope {
   readonly reversePath: string;
@@ -44,7 +50,9 @@ function readEnvelope(body: JsonObject, { submitter, limits }: ReadContext): Raw
   // D50: the null reverse-path is anyone's.
   const reversePath = from === '' || from === '<>' ? '' : (read(from, '/from') ?? '');
   const given = Array.isArray(body['recipients']) ? body['recipients'] : [];
-  given.forEach((recipient, index) => {
+  // Too many are refused: those far behind are not read, too.
+  const most = Math.max(mostRecipientsRead, limits.recipients);
+  given.slice(0, most).forEach((recipient, index) => {
     const pointer = `/recipients/${index}`;
     const address = read(recipient, pointer);
     if (address !== undefined) recipients.push({ address, pointer });
@@ -59,11 +67,30 @@ function readEnvelope(body: JsonObject, { submitter, limits }: ReadContext): Raw
   return { reversePath, recipients, violations };
 }
 
+/** Octets that are converted before others get a turn. */
+const sliceOctets = 262_144;
+
+/**
+ * The message as SMTP would bring it (D46). One without any CRLF is text whose lines end with LF: they become CRLF. In one
+ * with both, an LF alone stays what it is, and is refused in the header section (D11). A CR alone stays in either.
+ */
+async function asSentBySmtp(octets: Buffer): Promise<Buffer> {
+  if (octets.includes('\r\n') || !octets.includes('\n')) return octets;
+  const pieces: Buffer[] = [];
+  for (let start = 0; start < octets.length; start += sliceOctets) {
+    if (start > 0) await setImmediate();
+    const text = octets.toString('latin1', start, start + sliceOctets);
+    pieces.push(Buffer.from(text.replaceAll('\n', '\r\n'), 'latin1'));
+  }
+  return pieces.length === 1 ? (pieces[0] ?? octets) : Buffer.concat(pieces);
+}
+
 /** Reads a request of `send_raw`: what SMTP would have brought (D46). */
-export function readSendRaw(document: JsonDocument, context: ReadContext): ReadRequest {
+export async function readSendRaw(document: JsonDocument, context: ReadContext): Promise<ReadRequest> {
+  const ofSchema = judge(judgeSendRaw, document.value);
   const body = isJsonObject(document.value) ? document.value : noFields;
   const { reversePath, recipients, violations } = readEnvelope(body, context);
-  const octets = Buffer.from(stringOf(body['mime_message']) ?? '');
+  const octets = await asSentBySmtp(Buffer.from(stringOf(body['mime_message']) ?? ''));
   const { fields, body: bytes, tooLarge } = readMessage(octets);
   const { messageBytes } = context.limits;
   const size: Violation[] =
@@ -89,12 +116,13 @@ export function readSendRaw(document: JsonDocument, context: ReadContext): ReadR
       },
       fields,
       ...(tooLarge ? { headerSectionTooLarge: true } : {}),
-      body: { kind: 'mime', bytes },
+      // What is too large for a message is not looked into.
+      body: { kind: 'mime', bytes: size.length > 0 ? noOctets : bytes },
       size: octets.length,
     },
     faults: [
       ...documentFaults(document),
-      ...judge(judgeSendRaw, document.value),
+      ...ofSchema,
       ...[...violations, ...suppressedOf(recipients, context), ...size].map(faultOf),
     ],
     recipients: countOf(body['recipients']),

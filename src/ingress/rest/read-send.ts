@@ -6,19 +6,20 @@ import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from
 import { documentFaults } from '../../http/request-body.ts';
 import { createCompiler } from '../../http/schema-compiler.ts';
 import type { HeaderField } from '../../mail/header-field.ts';
-import type { Submission, SubmissionBody, Violation } from '../../submit.ts';
-import { type ApiMailbox, readAddresses, writeAddresses } from './addresses.ts';
-import { readAttachments } from './attachments.ts';
+import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header-reader.ts';
+import type { Submission, Violation } from '../../submit.ts';
+import { type ApiMailbox, readAddresses, sizeOfAddresses, writeAddresses } from './addresses.ts';
 import { customHeaders } from './custom-headers.ts';
 import { faultOf } from './merge-faults.ts';
+import { readContent, subjectViolations } from './read-content.ts';
 import {
+  areTooLarge,
   countOf,
   isAscii,
   judge,
   noFields,
   type ReadContext,
   type ReadRequest,
-  stringOf,
   suppressedOf,
   viaOf,
 } from './read-request.ts';
@@ -29,8 +30,6 @@ const judgeSend = createCompiler()(SendRequest);
 
 const addressFields = ['from', 'to', 'cc', 'bcc', 'reply_to'] as const;
 type AddressField = (typeof addressFields)[number];
-
-const control = /[\p{Cc}\u2028\u2029]/u;
 
 /** Under a field of addresses and in `headers` others judge: the readers of addresses, the policy. */
 function isJudgedElsewhere({ pointer = '', ...fault }: Fault): boolean {
@@ -49,16 +48,39 @@ interface Addresses {
   readonly recipients: number;
 }
 
+/** What is read of all fields of addresses together: more is no message, and reading it would keep others waiting. */
+const mostAddresses = { entries: MAX_HEADER_FIELDS, characters: MAX_HEADER_SECTION_BYTES } as const;
+
+/** Makes a function that says whether a field can still be read, or why it cannot. */
+function createAddressRoom({ recipients }: RestLimits): (field: string, value: JsonValue | undefined) => Violation[] {
+  const entries = Math.max(mostAddresses.entries, recipients);
+  const characters = mostAddresses.characters * Math.ceil(entries / mostAddresses.entries);
+  let leftEntries = entries;
+  let leftCharacters = characters;
+  return (field, value) => {
+    const size = sizeOfAddresses(value);
+    if (size.entries <= leftEntries && (size.entries < 2 || size.characters <= leftCharacters)) {
+      leftEntries -= size.entries;
+      leftCharacters -= size.characters;
+      return [];
+    }
+    const message = `${field} holds ${size.entries} addresses of ${size.characters} characters; of all fields together ${entries} addresses of ${characters} characters are read`;
+    return [{ code: 'E_VALIDATION_ERROR', message, pointer: `/${field}` }];
+  };
+}
+
 function readAllAddresses(body: JsonObject, { submitter, limits }: ReadContext): Addresses {
   const { defaultDomain } = submitter.credential;
+  const roomFor = createAddressRoom(limits);
   const violations: Violation[] = [];
   const boxes = { from: [], to: [], cc: [], bcc: [], reply_to: [] } as Record<AddressField, readonly ApiMailbox[]>;
   let recipients = 0;
   for (const field of addressFields) {
     const value = body[field];
-    const read = readAddresses(value, field, defaultDomain);
+    const over = roomFor(field, value);
+    const read = over.length > 0 ? { mailboxes: [], violations: over } : readAddresses(value, field, defaultDomain);
     boxes[field] = read.mailboxes;
-    violations.push(...read.violations);
+    for (const violation of read.violations) violations.push(violation);
     const pointer = `/${field}`;
     if ((field === 'from' || field === 'to') && value !== undefined && countOf(value) === 0) {
       violations.push({ code: 'E_FIELD_MISSING', message: `"${field}" holds no address`, pointer });
@@ -78,41 +100,8 @@ function readAllAddresses(body: JsonObject, { submitter, limits }: ReadContext):
   return { boxes, violations, recipients };
 }
 
-/** The subject: its length in characters, and nothing that would end the line (D42). */
-function subjectViolations(subject: JsonValue | undefined, limits: RestLimits): Violation[] {
-  if (typeof subject !== 'string') return [];
-  const pointer = '/subject';
-  if (control.test(subject.replaceAll('\t', ' '))) {
-    return [
-      { code: 'E_VALIDATION_ERROR', message: 'subject holds a line break or another control character', pointer },
-    ];
-  }
-  // A character is one or two units of UTF-16: short ones need no count.
-  if (subject.length <= limits.subjectCharacters) return [];
-  const characters = Array.from(subject).length;
-  if (characters <= limits.subjectCharacters) return [];
-  const message = `subject has ${characters} characters, at most ${limits.subjectCharacters} are allowed`;
-  return [{ code: 'E_VALIDATION_ERROR', message, pointer }];
-}
-
-function contentViolations(body: JsonObject, limits: RestLimits, octets: number): Violation[] {
-  const violations: Violation[] = [];
-  if (body['text'] === undefined && body['html'] === undefined) {
-    violations.push({ code: 'E_FIELD_MISSING', message: 'One of "text" and "html" is missing', pointer: '/text' });
-  }
-  const attachments = countOf(body['attachments']);
-  if (Array.isArray(body['attachments']) && attachments > limits.attachments) {
-    const message = `There are ${attachments} attachments, at most ${limits.attachments} are allowed`;
-    violations.push({ code: 'E_TOO_MANY_ATTACHMENTS', message, pointer: '/attachments' });
-  }
-  if (octets > limits.messageBytes) {
-    const message = `The attachments have ${octets} octets, the message at most ${limits.messageBytes}`;
-    violations.push({ code: 'E_CONTENT_TOO_LARGE', message, pointer: '/attachments' });
-  }
-  return violations;
-}
-
-function ownFields(body: JsonObject, boxes: Addresses['boxes']): HeaderField[] {
+/** The message's own fields; the subject only where it can be written as one. */
+function ownFields(body: JsonObject, boxes: Addresses['boxes'], canBeWritten: boolean): HeaderField[] {
   const fields: HeaderField[] = [];
   const add = (name: string, pointer: string, text: string): void => {
     fields.push({ name, rawBytes: Buffer.from(text), pointer });
@@ -126,43 +115,28 @@ function ownFields(body: JsonObject, boxes: Addresses['boxes']): HeaderField[] {
     if (boxes[field].length > 0) add(name, `/${field}`, writeAddresses(boxes[field]));
   }
   const { subject } = body;
-  if (typeof subject === 'string' && !control.test(subject.replaceAll('\t', ' '))) add('Subject', '/subject', subject);
+  if (typeof subject === 'string' && canBeWritten) add('Subject', '/subject', subject);
   return fields;
-}
-
-function partsOf(
-  body: JsonObject,
-  attachments: Extract<SubmissionBody, { kind: 'parts' }>['attachments'],
-): SubmissionBody {
-  const text = stringOf(body['text']);
-  const html = stringOf(body['html']);
-  return {
-    kind: 'parts',
-    attachments,
-    ...(text === undefined ? {} : { text }),
-    ...(html === undefined ? {} : { html }),
-  };
 }
 
 /** Reads a request of `send` (D43). */
 export function readSend(document: JsonDocument, size: number, context: ReadContext): ReadRequest {
+  // First of all: it takes out the fields that are null (D5).
+  const ofSchema = judge(judgeSend, document.value).filter((fault) => !isJudgedElsewhere(fault));
   const body = isJsonObject(document.value) ? document.value : noFields;
+  const { limits } = context;
   const { boxes, violations, recipients } = readAllAddresses(body, context);
-  const { attachments, violations: ofAttachments, octets } = readAttachments(body['attachments'], document.decoded);
+  const ofSubject = subjectViolations(body['subject'], limits);
+  const content = readContent(body, document.decoded, limits);
   const [sender] = boxes.from;
   const receivers = [...boxes.to, ...boxes.cc, ...boxes.bcc];
   const faults = [
     ...documentFaults(document).filter((fault) => !ofHeaders(fault)),
-    ...judge(judgeSend, document.value).filter((fault) => !isJudgedElsewhere(fault)),
-    ...[
-      ...violations,
-      ...subjectViolations(body['subject'], context.limits),
-      ...ofAttachments,
-      ...contentViolations(body, context.limits, octets),
-      ...suppressedOf(receivers, context),
-    ].map(faultOf),
+    ...ofSchema,
+    ...[...violations, ...ofSubject, ...content.violations, ...suppressedOf(receivers, context)].map(faultOf),
   ];
   const addresses = new Set(receivers.map(({ address }) => address));
+  const fields = [...ownFields(body, boxes, ofSubject.length === 0), ...customHeaders(document.kept)];
   const submission: Submission = {
     via: viaOf('rest', context),
     submitter: context.submitter,
@@ -172,10 +146,10 @@ export function readSend(document: JsonDocument, size: number, context: ReadCont
       smtputf8: ![sender?.address ?? '', ...addresses].every(isAscii),
       requireTls: false,
     },
-    fields: [...ownFields(body, boxes), ...customHeaders(document.kept)],
-    body: partsOf(body, attachments),
+    ...(areTooLarge(fields) ? { fields: [], headerSectionTooLarge: true } : { fields }),
+    body: content.body,
     size,
-    composedBytesLimit: context.limits.messageBytes,
+    composedBytesLimit: limits.messageBytes,
   };
   return { submission, faults, recipients };
 }

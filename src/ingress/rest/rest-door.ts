@@ -7,7 +7,7 @@ import type { Account } from '../../accounts/account.ts';
 import type { Logger } from '../../base/log.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../../http/app.ts';
 import { type Fault, failureOf, Refusal, succeed } from '../../http/envelope.ts';
-import type { JsonDocument } from '../../http/json-reader.ts';
+import { anyIndex, type JsonDocument } from '../../http/json-reader.ts';
 import type { Submission, Submit, Violation } from '../../submit.ts';
 import { createIdempotent, type Idempotent, type KeyStore, readKey, type UsedKey } from './idempotency.ts';
 import { mergeFaults } from './merge-faults.ts';
@@ -77,7 +77,7 @@ function freeOctets({ buffer, byteLength }: Buffer): void {
 }
 
 /** Reads the request and lets go of its JSON: what stands in it is held once from here on. */
-function take(parts: RestDoorParts, request: FastifyRequest, kind: Kind): ReadRequest {
+async function take(parts: RestDoorParts, request: FastifyRequest, kind: Kind): Promise<ReadRequest> {
   const { document, bodyOctets } = request;
   request.body = undefined;
   request.document = undefined;
@@ -177,7 +177,7 @@ async function send(
   if (turn && 'used' in turn) return repeatAnswer(reply, turn.used);
   try {
     const octets = request.document?.octets ?? emptyDocument.octets;
-    const read = take(parts, request, kind);
+    const read = await take(parts, request, kind);
     if (read.faults.length > 0) return await refuseFields(parts, read);
     const wait = waitSeconds(request.headers.prefer);
     if (wait > 0) reply.header('Preference-Applied', `wait=${wait}`);
@@ -199,7 +199,7 @@ async function send(
 async function validate(parts: RestDoorParts, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
   const value = request.document?.value;
   const isRaw = typeof value === 'object' && value !== null && 'mime_message' in value;
-  const read = take(parts, request, isRaw ? 'send_raw' : 'send');
+  const read = await take(parts, request, isRaw ? 'send_raw' : 'send');
   const verdict = await validation(read, parts);
   const { errors } = failureOf(reply.server.answers, verdict.faults).body;
   return succeed(reply, { valid: errors.length === 0, errors, ...verdict.result });
@@ -252,8 +252,8 @@ export function restDoor(doorParts: RestDoorParts): V4Plugin {
       scope: 'email:send',
       bodyBytes: parts.limits.requestBytes,
       ownBodyFaults: true,
-      keepMembers: '/headers',
-      base64: /^\/attachments\/[0-9]+\/content$/,
+      keepMembers: 'headers',
+      base64: ['attachments', anyIndex, 'content'],
       digestBody: true,
     } as const;
     // The door judges its bodies itself, so that headers are judged whatever else is wrong (D42b).

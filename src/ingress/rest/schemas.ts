@@ -52,13 +52,17 @@ const Attachment = Type.Object(
     disposition: Optional(
       Type.Enum(['attachment', 'inline'], { description: 'attachment where absent; inline goes beside the HTML.' }),
     ),
-    content_id: Optional(Type.String({ description: 'What `cid:` in the HTML names.', example: 'logo@example.com' })),
+    content_id: Optional(
+      Type.String({ maxLength: 998, description: 'What `cid:` in the HTML names.', example: 'logo@example.com' }),
+    ),
   },
   { ...strict, title: 'Attachment' },
 );
 
 const Headers = Type.Unsafe<Readonly<Record<string, unknown>> | null>({
-  type: ['object', 'null'],
+  // D5: an empty array is what some languages write for an empty map.
+  type: ['object', 'array', 'null'],
+  maxItems: 0,
   want: 'an object of names and values',
   description:
     'Custom headers: those of the allowlist and any that begin with X-. Each name once, compared without case; each value a string. See docs/errors.md for the rules.',
@@ -96,7 +100,8 @@ export const SendRawRequest = Type.Object(
       description: 'As of RCPT TO. Headers such as To add none.',
     }),
     mime_message: Type.String({
-      description: 'The message with its header section, lines ending with CRLF, as a client would send it by SMTP.',
+      description:
+        'The message with its header section, lines ending with CRLF, as a client would send it by SMTP. One without any CRLF is text whose lines end with LF, and is converted.',
       example: 'From: shop@example.com\r\nSubject: Hello\r\n\r\nHi.\r\n',
     }),
   },

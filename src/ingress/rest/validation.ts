@@ -1,6 +1,7 @@
 // The verdict of `validate` (D47): every violation in the order of `send`, what was counted, and the headers that would
 // leave. It runs the code that `postern check` runs.
 
+import { cutText } from '../../http/cut-text.ts';
 import type { Fault } from '../../http/envelope.ts';
 import type { Explanation, Submission, Violation } from '../../submit.ts';
 import { mergeFaults } from './merge-faults.ts';
@@ -60,7 +61,7 @@ export async function validation(
       recipients: limits.recipients,
     },
     headers: explanation.headers.map(({ name, verdict, rule, standard, violation }) => ({
-      name: name.toWellFormed(),
+      name: cutText(name, 100, 60).toWellFormed(),
       verdict,
       rule,
       ...(standard === undefined ? {} : { standard }),

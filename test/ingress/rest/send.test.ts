@@ -143,6 +143,78 @@ test('custom headers leave in the order of the text, integer-like names too', as
   ]);
 });
 
+test('null in an optional field is the same as leaving it out, and an empty array of headers too', async () => {
+  const rest = await startRest();
+  const none = { cc: null, bcc: null, reply_to: null, html: null, attachments: null, headers: null };
+  for (const body of [
+    { ...good, ...none },
+    { ...good, headers: [] },
+    { ...good, to: { address: 'you@example.net', name: null } },
+    { ...good, to: [{ address: 'you@example.net', name: null }] },
+    { ...good, attachments: [{ content: 'AA==', filename: null, type: null, disposition: null, content_id: null }] },
+  ]) {
+    const answer = await rest.post('send', body);
+    expect([answer.status, answer.json.errors]).toEqual([200, []]);
+    const verdict = await rest.post('validate', body);
+    expect(verdict.json.result).toMatchObject({ valid: true });
+  }
+  expect(rest.sent[1]?.head.toString()).toEqual(expect.not.stringContaining('null'));
+});
+
+test('null in a required field, in an unknown one and as a header value is refused by name', async () => {
+  const rest = await startRest();
+  const cases: readonly (readonly [object, readonly string[]])[] = [
+    [{ ...good, to: null, subject: null }, ['/subject', '/to']],
+    [{ ...good, text: null }, ['/text']],
+    [{ ...good, replyTo: null }, ['/replyTo']],
+    [{ ...good, attachments: [{ content: null }, null] }, ['/attachments/0/content', '/attachments/1']],
+    [{ ...good, headers: { 'X-A': null } }, ['/headers/X-A']],
+  ];
+  for (const [body, pointers] of cases) {
+    const answer = await rest.post('send', body);
+    expect([answer.status, answer.json.errors.map(({ source }) => source?.pointer)]).toEqual([400, pointers]);
+  }
+  const raw = await rest.post('send_raw', { from: null, recipients: null, mime_message: null });
+  expect(raw.json.errors.map(({ source }) => source?.pointer)).toEqual(['/from', '/recipients', '/mime_message']);
+});
+
+test('base64 with the escapes that writers of JSON put in', async () => {
+  const rest = await startRest();
+  const content = Buffer.from([0xfb, 0xef, 0xbe, 0xff]).toString('base64');
+  expect(content).toBe('++++/w==');
+  const written = content.replaceAll('+', '\\u002B').replaceAll('=', '\\u003d').replaceAll('/', '\\/');
+  const body = JSON.stringify({ ...good, attachments: [{ content: 'CONTENT' }] }).replace('CONTENT', written);
+  expect((await rest.post('send', body)).status).toBe(200);
+  expect(rest.sent[0]?.body.toString()).toContain(`\r\n${content}\r\n`);
+});
+
+test('send_raw: lines that all end with LF are converted; a message with both is not', async () => {
+  const rest = await startRest();
+  const raw = (text: string): object => ({
+    from: 'shop@example.com',
+    recipients: ['you@example.net'],
+    mime_message: text,
+  });
+  const lines = ['From: shop@example.com', 'Subject: a', ' folded one', '', 'First.', '.', '', 'Last.', ''];
+  expect((await rest.post('send_raw', raw(lines.join('\n')))).status).toBe(200);
+  expect((await rest.post('send_raw', raw(lines.join('\r\n')))).status).toBe(200);
+  const [converted, given] = rest.sent;
+  expect(converted?.body.toString()).toBe('First.\r\n.\r\n\r\nLast.\r\n');
+  expect(converted?.body.toString()).toBe(given?.body.toString());
+  expect(converted?.head.toString()).toContain('Subject: a folded one\r\n');
+  const mixed = await rest.post('send_raw', raw('From: shop@example.com\nBcc: other@example.net\r\n\r\nx'));
+  expect(mixed.json.errors.map((error) => error.message)).toEqual(['E_HEADER_VALUE_INVALID: From holds a bare LF']);
+  const bare = await rest.post('send_raw', raw('From: shop@example.com\nSubject: a\rBcc: b@c.test\n\nx'));
+  expect(bare.json.errors.map((error) => error.message)).toEqual(['E_HEADER_VALUE_INVALID: Subject holds a bare CR']);
+  const long = await rest.post('send_raw', raw(`From: shop@example.com\n\n${'a\n'.repeat(300_000)}`));
+  expect(long.status).toBe(200);
+  expect(rest.sent[2]?.body.toString()).toBe('a\r\n'.repeat(300_000));
+  const grown = await rest.post('send_raw', raw(`From: shop@example.com\n\n${'a\n'.repeat(2_000_000)}`));
+  expect(grown.json.errors.map((error) => error.message)).toEqual([
+    'E_CONTENT_TOO_LARGE: The message has 6000026 octets, at most 5242880 are allowed',
+  ]);
+});
+
 test('null headers are none, an empty subject is none', async () => {
   const rest = await startRest();
   expect((await rest.post('send', { ...good, headers: null, subject: '' })).status).toBe(200);

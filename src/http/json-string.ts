@@ -1,0 +1,85 @@
+// Strings of JSON (RFC 8259 §7), however long, in slices: between two of them others get their turn.
+
+/** Octets that are worked on before others get a turn; a few milliseconds of the slowest work. */
+export const jsonSliceOctets = 262_144;
+
+/** Work in slices: whoever runs it may do something else at each `yield`. */
+export type InSlices<Result> = Generator<void, Result, void>;
+
+/** Where the text of a string stands, its quotation marks not included. */
+export interface JsonStringPlace {
+  readonly start: number;
+  readonly end: number;
+  readonly escaped: boolean;
+  /** Offsets at which it can be taken apart: between two characters, and not inside an escape. */
+  readonly cuts: readonly number[];
+}
+
+const quotationMark = 0x22;
+const backslash = 0x5c;
+const letterU = 0x75;
+
+/** Moves an offset out of an escape and out of a character of several octets. */
+function cutBehind(bytes: Buffer, at: number, lastEscape: number): number {
+  let cut = Math.max(at, lastEscape + (bytes[lastEscape + 1] === letterU ? 6 : 2));
+  for (let byte = bytes[cut]; byte !== undefined && (byte & 0xc0) === 0x80; byte = bytes[cut]) cut += 1;
+  return cut;
+}
+
+/**
+ * Finds the end of a string. Escapes are not judged yet.
+ * @param start the offset behind its quotation mark
+ * @returns its place, or the offset of what may not stand in it: a control character, the end of the text
+ */
+export function* findString(bytes: Buffer, start: number): InSlices<JsonStringPlace | number> {
+  const cuts: number[] = [];
+  let escaped = false;
+  let lastEscape = -6;
+  let at = start;
+  for (;;) {
+    const stop = Math.min(at + jsonSliceOctets, bytes.length);
+    for (; at < stop; at += 1) {
+      const byte = bytes[at] ?? 0;
+      if (byte === quotationMark) {
+        const { length } = cuts;
+        // An escape that is none may reach over the end.
+        if (length > 0 && (cuts[length - 1] ?? 0) >= at) cuts.pop();
+        return { start, end: at, escaped, cuts };
+      }
+      if (byte === backslash) {
+        escaped = true;
+        lastEscape = at;
+        at += 1;
+      } else if (byte < 0x20) return at;
+    }
+    if (at >= bytes.length) return bytes.length;
+    cuts.push(cutBehind(bytes, at, lastEscape));
+    yield;
+  }
+}
+
+function decode(bytes: Buffer, start: number, end: number): string | undefined {
+  try {
+    return String(JSON.parse(`"${bytes.toString('utf8', start, end)}"`));
+  } catch {
+    return undefined; // the one thing that is still to be judged in it: its escapes
+  }
+}
+
+/** The text of a string; undefined where an escape is none. */
+export function* readString(
+  bytes: Buffer,
+  { start, end, escaped, cuts }: JsonStringPlace,
+): InSlices<string | undefined> {
+  const pieces: string[] = [];
+  let from = start;
+  for (const to of [...cuts, end]) {
+    const piece = escaped ? decode(bytes, from, to) : bytes.toString('utf8', from, to);
+    if (piece === undefined) return undefined;
+    if (to === end) return pieces.length === 0 ? piece : [...pieces, piece].join('');
+    pieces.push(piece);
+    from = to;
+    yield;
+  }
+  return undefined;
+}
