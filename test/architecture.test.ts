@@ -92,3 +92,16 @@ test('pure rooms have no sockets, files or timers', () => {
   const wrong = sourceFiles(root).filter((file) => pure.has(roomOf(file)) && impure.test(readFileSync(file, 'utf8')));
   expect(wrong.map((file) => relative(root, file))).toEqual([]);
 });
+
+// An array of a request's own length as the arguments of a call is an exhausted stack (RangeError) at some 120,000 of them.
+test('no call takes an array apart as its arguments where requests, and what is stored of them, are worked on', () => {
+  const rooms = ['http', 'ingress/rest', 'admin', 'binding', 'edge', 'proxy'].map((room) => join(root, room));
+  const spread =
+    /\.(?:push|unshift|splice|concat|min|max|apply|fromCharCode|fromCodePoint)\((?:[^(){}[\]]|\([^()]*\))*\.\.\./;
+  expect(
+    ['a.push(...b)', 'a.push(b,\n  ...c)', 'Math.max(0, ...b.map((c) => c))'].every((text) => spread.test(text)),
+  ).toBe(true);
+  const files = [...rooms.flatMap(sourceFiles), join(root, 'binding.ts')];
+  const offenders = files.filter((file) => spread.test(readFileSync(file, 'utf8')));
+  expect(offenders.map((file) => relative(root, file))).toEqual([]);
+});

@@ -3,7 +3,7 @@
 // integer-like ones to the front.
 
 import { isUtf8 } from 'node:buffer';
-import { setImmediate } from 'node:timers/promises';
+import { giveTurn as giveRealTurn } from './give-turn.ts';
 import { type DecodedText, decodeInPlace } from './json-base64.ts';
 import { pointerStep } from './json-pointer.ts';
 import { findString, type InSlices, type JsonStringPlace, jsonSliceOctets, readString } from './json-string.ts';
@@ -58,14 +58,17 @@ export function isJsonObject(value: JsonValue | undefined): value is JsonObject 
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-const literals = [
-  ['true', true],
-  ['false', false],
-  ['null', null],
-] as const;
+/** Literals by their first octet. */
+const literals = new Map<number, readonly [word: string, value: boolean | null]>([
+  [0x74, ['true', true]],
+  [0x66, ['false', false]],
+  [0x6e, ['null', null]],
+]);
 
 const number = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/;
 const longestNumber = 400;
+/** Values that are read before others get a turn, however small they are. */
+const valuesOfTurn = 256;
 
 function isBlank(byte: number | undefined): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
@@ -140,7 +143,7 @@ class Reader {
   *#value(): InSlices<JsonValue> {
     this.#values += 1;
     if (this.#values > MAX_JSON_VALUES) throw new JsonSyntaxError(`it holds more than ${MAX_JSON_VALUES} values`);
-    if (this.#isTurnOver()) yield;
+    if (this.#values % valuesOfTurn === 0 || this.#isTurnOver()) yield;
     const byte = yield* this.#next();
     if (byte === 0x22) return yield* this.#stringValue();
     if (byte !== 0x7b && byte !== 0x5b) return this.#scalar();
@@ -229,10 +232,11 @@ class Reader {
 
   #scalar(): JsonValue {
     const start = this.#at;
-    for (const [word, value] of literals) {
-      if (this.#bytes.toString('latin1', start, start + word.length) !== word) continue;
+    const [word, literal] = literals.get(this.#bytes[start] ?? 0) ?? [];
+    if (word !== undefined && literal !== undefined) {
+      if (this.#bytes.toString('latin1', start, start + word.length) !== word) throw this.#unexpected();
       this.#at += word.length;
-      return value;
+      return literal;
     }
     let end = start;
     while (end - start <= longestNumber && belongsToNumber(this.#bytes[end] ?? 0)) end += 1;
@@ -256,19 +260,19 @@ export interface JsonOptions {
   readonly keepMembers?: string;
   /** Strings whose names and indexes from the top are these hold base64, and are decoded where they stand. */
   readonly base64?: readonly (string | typeof anyIndex)[];
-  /** Lets others run between two slices; absent: `setImmediate`. */
+  /** Called between two slices; absent: `giveTurn` of `give-turn.ts`. */
   readonly giveTurn?: () => Promise<unknown>;
 }
 
 /**
- * Reads one JSON document. Linear; bounded in depth and in the number of values; a document over 256 KiB is read in
+ * Reads one JSON document. Linear; bounded in depth and in the number of values; a document over 64 KiB is read in
  * slices, between which others get their turn.
  * @param bytes UTF-8, a byte order mark is ignored; written over where there is base64
  */
 export async function readJson(bytes: Buffer, options: JsonOptions = {}): Promise<JsonResult> {
   if (!isUtf8(bytes)) return { ok: false, reason: 'the text is not UTF-8' };
   const reader = new Reader(bytes, options);
-  const { giveTurn = setImmediate } = options;
+  const { giveTurn = giveRealTurn } = options;
   try {
     const reading = reader.document();
     let step = reading.next();

@@ -1,7 +1,7 @@
 // Strings of JSON (RFC 8259 §7), however long, in slices: between two of them others get their turn.
 
-/** Octets that are worked on before others get a turn; a few milliseconds of the slowest work. */
-export const jsonSliceOctets = 262_144;
+/** Octets that are worked on before others get a turn; at most a millisecond or two. */
+export const jsonSliceOctets = 65_536;
 
 /** Work in slices: whoever runs it may do something else at each `yield`. */
 export type InSlices<Result> = Generator<void, Result, void>;

@@ -3,10 +3,10 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
-import { setImmediate } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { freeOctets } from '../base/free-octets.ts';
 import { type Fault, Refusal } from './envelope.ts';
+import { giveTurn } from './give-turn.ts';
 import { type JsonDocument, type JsonOptions, readJson } from './json-reader.ts';
 import { jsonSliceOctets } from './json-string.ts';
 
@@ -80,7 +80,7 @@ async function collect(
 async function digestOf(octets: Buffer): Promise<string> {
   const hash = createHash('sha256');
   for (let start = 0; start < octets.length; start += jsonSliceOctets) {
-    if (start > 0) await setImmediate();
+    if (start > 0) await giveTurn();
     hash.update(octets.subarray(start, start + jsonSliceOctets));
   }
   return hash.digest('hex');

@@ -70,7 +70,12 @@ function faultOf(error: ErrorObject, at: Judged): Fault {
 
 /** A branch of a union that did not fit says nothing of what was meant; the union itself does. */
 function isBranch({ schemaPath }: ErrorObject): boolean {
-  return /\/(?:anyOf|oneOf)\/[0-9]+\//.test(schemaPath);
+  return schemaPath.includes('Of/') && /\/(?:anyOf|oneOf)\/[0-9]+\//.test(schemaPath);
+}
+
+function withoutPointer(fault: Fault): Fault {
+  const { pointer: _, ...rest } = fault;
+  return rest;
 }
 
 /** Turns what ajv found into faults, one a place, in ajv's order. Only faults of a body carry pointers. */
@@ -83,8 +88,7 @@ export function schemaFaults(errors: readonly ErrorObject[], part: JudgedPart): 
     const key = fault.pointer ?? '';
     if (seen.has(key)) continue;
     seen.add(key);
-    const { pointer: _, ...withoutPointer } = fault;
-    faults.push(part === 'body' ? fault : withoutPointer);
+    faults.push(part === 'body' ? fault : withoutPointer(fault));
   }
   return faults;
 }

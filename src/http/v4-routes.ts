@@ -92,7 +92,7 @@ export function v4Routes(root: V4App, parts: V4Parts): void {
       app.addHook('onRoute', (route) => {
         const { url, config, method } = route;
         if (config?.scope === undefined) throw new Error(`Route ${String(method)} ${url} names no scope`);
-        parts.routes.push(...documentedRoutes(route));
+        for (const documented of documentedRoutes(route)) parts.routes.push(documented);
       });
       app.addHook('onRequest', async (request, reply) => {
         reply.header('Cache-Control', 'no-store');

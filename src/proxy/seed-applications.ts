@@ -95,7 +95,7 @@ export async function seedApplications(parts: SeedParts): Promise<readonly strin
     // A process that started at the same time may have been faster.
     if (await parts.store.get(seed.zone.id, seed.id)) continue;
     if (saysFailure(faults)) throw new Error(`${seed.path} of ${parts.file} could not be judged`);
-    lines.push(...faults.map((fault) => `${parts.file}: ${lineOf(fault, seed.path)}`));
+    for (const fault of faults) lines.push(`${parts.file}: ${lineOf(fault, seed.path)}`);
   }
   if (lines.length > 0) throw new ConfigurationError(lines.join('\n'));
   return written;

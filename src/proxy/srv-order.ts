@@ -30,7 +30,9 @@ export function orderServices(records: readonly ServiceRecord[], random: () => n
     const left = offered
       .filter((record) => record.priority === priority)
       .toSorted((one, other) => Math.sign(one.weight) - Math.sign(other.weight));
-    while (left.length > 0) ordered.push(...left.splice(pickByWeight(left, random), 1));
+    while (left.length > 0) {
+      for (const picked of left.splice(pickByWeight(left, random), 1)) ordered.push(picked);
+    }
   }
   return ordered;
 }

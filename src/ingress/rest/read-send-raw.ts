@@ -1,6 +1,6 @@
 // A request of send_raw made into a Submission: what SMTP would have brought (D46).
 
-import { setImmediate } from 'node:timers/promises';
+import { giveTurn } from '../../http/give-turn.ts';
 import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../http/json-reader.ts';
 import { documentFaults } from '../../http/request-body.ts';
 import { createCompiler } from '../../http/schema-compiler.ts';
@@ -68,7 +68,7 @@ function readEnvelope(body: JsonObject, { submitter, limits }: ReadContext): Raw
 }
 
 /** Octets that are converted before others get a turn. */
-const sliceOctets = 262_144;
+const sliceOctets = 65_536;
 
 /**
  * The message as SMTP would bring it (D46). One without any CRLF is text whose lines end with LF: they become CRLF. In one
@@ -78,7 +78,7 @@ async function asSentBySmtp(octets: Buffer): Promise<Buffer> {
   if (octets.includes('\r\n') || !octets.includes('\n')) return octets;
   const pieces: Buffer[] = [];
   for (let start = 0; start < octets.length; start += sliceOctets) {
-    if (start > 0) await setImmediate();
+    if (start > 0) await giveTurn();
     const text = octets.toString('latin1', start, start + sliceOctets);
     pieces.push(Buffer.from(text.replaceAll('\n', '\r\n'), 'latin1'));
   }

@@ -2,6 +2,7 @@
 // ends the reading, so that headers are judged too (D42b).
 
 import type { Fault } from '../../http/envelope.ts';
+import { giveTurn } from '../../http/give-turn.ts';
 import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../http/json-reader.ts';
 import { documentFaults } from '../../http/request-body.ts';
 import { createCompiler } from '../../http/schema-compiler.ts';
@@ -119,13 +120,15 @@ function ownFields(body: JsonObject, boxes: Addresses['boxes'], canBeWritten: bo
   return fields;
 }
 
-/** Reads a request of `send` (D43). */
-export function readSend(document: JsonDocument, size: number, context: ReadContext): ReadRequest {
+/** Reads a request of `send` (D43); between schema, addresses and content others get a turn. */
+export async function readSend(document: JsonDocument, size: number, context: ReadContext): Promise<ReadRequest> {
   // First of all: it takes out the fields that are null (D5).
   const ofSchema = judge(judgeSend, document.value).filter((fault) => !isJudgedElsewhere(fault));
+  await giveTurn();
   const body = isJsonObject(document.value) ? document.value : noFields;
   const { limits } = context;
   const { boxes, violations, recipients } = readAllAddresses(body, context);
+  await giveTurn();
   const ofSubject = subjectViolations(body['subject'], limits);
   const content = readContent(body, document.decoded, limits);
   const [sender] = boxes.from;

@@ -45,8 +45,11 @@ function faultOf(plan: ForwardingPlan): string | undefined {
   if (!idForm.test(plan.id)) return `its id is ${shown(plan.id)}`;
   if (!nameForm.test(plan.name)) return `its hostname is ${shown(plan.name)}`;
   if (!isRange(ports)) return 'its ports are no range of ports';
-  const addresses = [...plan.addresses, ...(plan.sourceAddress === undefined ? [] : [plan.sourceAddress])];
-  if (origin.kind === 'direct') addresses.push(...origin.origins.map(({ address }) => address));
+  const addresses = [
+    ...plan.addresses,
+    ...(plan.sourceAddress === undefined ? [] : [plan.sourceAddress]),
+    ...(origin.kind === 'direct' ? origin.origins.map(({ address }) => address) : []),
+  ];
   const wrongAddress = addresses.find((address) => !isAddress(address));
   if (wrongAddress !== undefined) return `it has the address ${shown(wrongAddress)}`;
   const wrongNetwork = [...firewall.block, ...firewall.allow].find((network) => !isNetwork(network));

@@ -68,7 +68,7 @@ export function collect<T>(
       return { comments: [title, `NOT EXPORTED: ${text}`] };
     }
     const notes = [...sharedNotes(plan, settings), ...rendered.notes];
-    gaps.push(...notes.map((text) => ({ ...named, leftOut: false, text })));
+    for (const text of notes) gaps.push({ ...named, leftOut: false, text });
     return {
       comments: [title, ...notes.map((text) => `Note: ${text}`)],
       body: rendered.body,

@@ -30,14 +30,13 @@ function aclLines(name: string, networks: readonly string[]): string[] {
 }
 
 function firewallLines({ firewall }: ForwardingPlan): string[] {
-  const lines: string[] = [];
-  if (firewall.block.length > 0) {
-    lines.push(...aclLines('is_blocked', firewall.block), '    tcp-request connection reject if is_blocked');
-  }
-  if (firewall.allow.length > 0) {
-    lines.push(...aclLines('is_allowed', firewall.allow), '    tcp-request connection reject unless is_allowed');
-  }
-  return lines;
+  const { block, allow } = firewall;
+  return [
+    ...aclLines('is_blocked', block),
+    ...(block.length > 0 ? ['    tcp-request connection reject if is_blocked'] : []),
+    ...aclLines('is_allowed', allow),
+    ...(allow.length > 0 ? ['    tcp-request connection reject unless is_allowed'] : []),
+  ];
 }
 
 /** The words behind every server: source, header, TLS, health. `name` is for SNI and the certificate. */

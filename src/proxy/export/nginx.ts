@@ -73,10 +73,9 @@ function serverLines(checked: CheckedPlan, section: Section, settings: ExportSet
   });
   if (certificate)
     lines.push(`ssl_certificate ${quoted(certificate.chain)};`, `ssl_certificate_key ${quoted(certificate.key)};`);
-  lines.push(...plan.firewall.block.map((network) => `deny ${network};`));
-  if (plan.firewall.allow.length > 0) {
-    lines.push(...plan.firewall.allow.map((network) => `allow ${network};`), 'deny all;');
-  }
+  for (const network of plan.firewall.block) lines.push(`deny ${network};`);
+  for (const network of plan.firewall.allow) lines.push(`allow ${network};`);
+  if (plan.firewall.allow.length > 0) lines.push('deny all;');
   if (plan.origin.kind === 'dns') lines.push(resolverLine(plan.origin, settings));
   if (plan.sourceAddress !== undefined)
     lines.push(`proxy_bind ${plan.sourceAddress.includes(':') ? `[${plan.sourceAddress}]` : plan.sourceAddress};`);

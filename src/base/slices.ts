@@ -1,0 +1,50 @@
+// Long work on the one thread that serves all, cut into slices: between two of them everything else gets its turn, and of
+// all that is cut this way only one slice runs in a turn of the event loop, however many wait.
+
+import { performance } from 'node:perf_hooks';
+
+/** What slices are measured and put off with; tests hand in their own. */
+export interface SliceParts {
+  /** Monotonic milliseconds. */
+  readonly now: () => number;
+  /** Runs a function in the next turn of the event loop. */
+  readonly defer: (run: () => void) => void;
+}
+
+/** How long a slice goes on, milliseconds; the piece of work that is begun then is finished. */
+export const sliceMs = 8;
+
+const real: SliceParts = { now: () => performance.now(), defer: (run) => void setImmediate(run) };
+
+/**
+ * Makes the function that long work calls between two small pieces of it. It resolves at once while the running slice has
+ * time left, and otherwise in a later turn of the event loop, in the order of asking. So it may be called often.
+ */
+export function createSlices({ now, defer }: SliceParts = real): () => Promise<void> {
+  const goOn = Promise.resolve();
+  const waiting: (() => void)[] = [];
+  let sliceEnd = Number.NEGATIVE_INFINITY;
+  let deferred = false;
+
+  function deferNext(): void {
+    if (deferred || waiting.length === 0) return;
+    deferred = true;
+    defer(runNext);
+  }
+
+  function runNext(): void {
+    deferred = false;
+    const next = waiting.shift();
+    sliceEnd = now() + sliceMs;
+    next?.();
+    deferNext();
+  }
+
+  return () => {
+    if (now() < sliceEnd) return goOn;
+    return new Promise((resolve) => {
+      waiting.push(resolve);
+      deferNext();
+    });
+  };
+}
