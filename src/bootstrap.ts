@@ -25,10 +25,20 @@ export { type Keys, loadKeys, type TlsKeys } from './bootstrap/load-keys.ts';
 export type DevelopmentToken =
   /** Made now: this is the only time that it can be shown. */
   | { readonly kind: 'made'; readonly account: string; readonly credential: string; readonly token: string }
-  /** POSTERN_TOKEN gives it. */
-  | { readonly kind: 'given'; readonly account: string; readonly credential: string }
-  /** The store has one. */
-  | { readonly kind: 'kept'; readonly account: string; readonly credential: string };
+  /** POSTERN_TOKEN gives it; `revoked` are the last four characters of those that an earlier start made. */
+  | {
+      readonly kind: 'given';
+      readonly account: string;
+      readonly credential: string;
+      readonly revoked: readonly string[];
+    }
+  /** The store has one, or several: their last four characters, the oldest first. */
+  | {
+      readonly kind: 'kept';
+      readonly account: string;
+      readonly credential: string;
+      readonly lastFour: readonly string[];
+    };
 
 /** What the start found and made. */
 export interface Bootstrapped {
@@ -99,10 +109,13 @@ function ensureToken(config: Config, development: DevelopmentSettings, parts: Bo
     const own = listTokens(database, account).filter((token) => token.credential === credential && isLive(token, now));
     if (developmentToken(env) !== undefined) {
       // POSTERN_TOKEN replaces the token that an earlier start made; tokens that a person made stay (D95).
-      for (const { id, label } of own) if (label === madeLabel) revokeToken(database, { id, now });
-      return { kind: 'given', account: name, credential };
+      const made = own.filter(({ label }) => label === madeLabel);
+      for (const { id } of made) revokeToken(database, { id, now });
+      return { kind: 'given', account: name, credential, revoked: made.map(({ lastFour }) => lastFour) };
     }
-    if (own.length > 0) return { kind: 'kept', account: name, credential };
+    if (own.length > 0) {
+      return { kind: 'kept', account: name, credential, lastFour: own.map(({ lastFour }) => lastFour) };
+    }
     const { token } = createToken(database, { account, credential, label: madeLabel, createdAt: now });
     return { kind: 'made', account: name, credential, token };
   });

@@ -1,7 +1,9 @@
-// What a newcomer sees at the first start of the embedded default (D95): the token, once, and commands to try it with.
+// What a newcomer sees at the start of the embedded default (D95): the token, once, and commands to try it with; at later
+// starts, which token counts.
 // It goes to standard error, never through the log.
 
 import { join } from 'node:path';
+import type { DevelopmentToken } from '../bootstrap.ts';
 import type { Listening } from '../gateway.ts';
 
 /** What the banner is about. */
@@ -17,6 +19,42 @@ export interface BannerFacts {
   readonly certificateFile: string;
   /** The Maildir that captured mail lands in; absent when mail is relayed. */
   readonly captureFolder?: string;
+}
+
+/** What a start found instead of making a token (D95). */
+export type TokenNote = Exclude<DevelopmentToken, { readonly kind: 'made' }>;
+
+/** No more tokens than this are named. */
+const tokensNamed = 5;
+
+function endings(lastFour: readonly string[]): string {
+  const named = lastFour.slice(-tokensNamed).map((four) => `...${four}`);
+  const more = lastFour.length - named.length;
+  return `${lastFour.length === 1 ? 'the token' : 'the tokens'} ${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+/** Says which token counts where none is shown, what became of an earlier one, and how to get another; with line ends. */
+export function renderTokenNote(note: TokenNote): string {
+  const { account, credential } = note;
+  const create = `postern token create --account ${account} --credential ${credential}`;
+  const another = `For another: ${create}`;
+  if (note.kind === 'kept') {
+    return `
+Postern is ready. No token is shown: credential ${account}/${credential} has ${endings(note.lastFour)}, shown when made.
+${another}
+
+`;
+  }
+  const gone =
+    note.revoked.length === 0
+      ? ''
+      : `It replaces ${endings(note.revoked)} of an earlier start, revoked from now on, and at later starts without POSTERN_TOKEN too.
+`;
+  return `
+Postern is ready. The token of credential ${account}/${credential} is the value of POSTERN_TOKEN, while that is set.
+${gone}${another}
+
+`;
 }
 
 function shown(host: string): string {

@@ -7,7 +7,7 @@ import { type Logger, type OpenLog, openLog } from '../base/log.ts';
 import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, loadKeys } from '../bootstrap.ts';
 import { type Config, configuredGlobalKeys, configuredTokens } from '../config.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
-import { renderBanner } from './banner.ts';
+import { renderBanner, renderTokenNote } from './banner.ts';
 import { type CommandIo, configOption, defineCommand } from './command.ts';
 import { configFor } from './load-config.ts';
 
@@ -52,7 +52,8 @@ function dieOnSurprise({ log, close }: OpenLog): void {
 }
 
 function banner(config: Config, gateway: Gateway, token: DevelopmentToken | undefined): string | undefined {
-  if (token?.kind !== 'made') return undefined;
+  if (!token) return undefined;
+  if (token.kind !== 'made') return renderTokenNote(token);
   const listener = config.smtp.listeners.find(({ tls, credential }) => tls === 'starttls' && !credential);
   const route = config.delivery.routes.at(-1);
   const account = config.accounts.find(({ name }) => name === token.account);
@@ -98,6 +99,10 @@ async function serve(config: Config, io: CommandIo, openedLog: OpenLog): Promise
     throw error;
   }
   log.info({ listeners: gateway.listening, dataDir: config.dataDir }, 'listening');
+  if (token?.kind === 'given' && token.revoked.length > 0) {
+    const { account, credential, revoked } = token;
+    log.warn({ account, credential, lastFour: revoked }, 'POSTERN_TOKEN replaces a token of an earlier start: revoked');
+  }
   const text = banner(config, gateway, token);
   if (text !== undefined) {
     // At a terminal both end up in one place: the lines before it come before it.

@@ -182,7 +182,8 @@ describe('the development token', () => {
     if (token?.kind !== 'made') throw new Error('no token was made');
     expect(token).toMatchObject({ account: 'dev', credential: 'default' });
     expect(submitterOf(config, database, token.token)?.credential.scopes.size).toBe(7);
-    expect((await start()).token).toEqual({ kind: 'kept', account: 'dev', credential: 'default' });
+    const lastFour = [token.token.slice(-4)];
+    expect((await start()).token).toEqual({ kind: 'kept', account: 'dev', credential: 'default', lastFour });
   });
 
   test('is not made where a person has made one', async () => {
@@ -198,7 +199,11 @@ describe('the development token', () => {
     if (first.token?.kind !== 'made') throw new Error('no token was made');
     const own = createToken(database, { account: config.accounts[0]?.id ?? '', credential: 'default', createdAt: 1 });
     const env = { POSTERN_TOKEN: 'a token of my own choice' };
-    expect((await start(env)).token).toEqual({ kind: 'given', account: 'dev', credential: 'default' });
+    const given = { kind: 'given', account: 'dev', credential: 'default' };
+    expect((await start(env)).token).toEqual({ ...given, revoked: [first.token.token.slice(-4)] });
+    expect((await start(env)).token).toEqual({ ...given, revoked: [] });
+    const lastFour = [own.token.slice(-4)];
+    expect((await start()).token).toEqual({ kind: 'kept', account: 'dev', credential: 'default', lastFour });
     expect(submitterOf(config, database, first.token.token, env)).toBeUndefined();
     expect(submitterOf(config, database, own.token, env)).toBeDefined();
     expect(submitterOf(config, database, 'a token of my own choice', env)?.credential.name).toBe('default');

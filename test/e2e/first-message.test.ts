@@ -115,6 +115,31 @@ test('the banner with token and commands comes at the first start only, and neve
   expect(again.response).toMatch(/^250 /);
 });
 
+test('every start says which token counts, what became of an earlier one, and how to get another', {
+  timeout: 90_000,
+}, async () => {
+  const another = 'For another: postern token create --account dev --credential default';
+  let folder: string | undefined;
+  const told = async (env: Record<string, string | undefined>, text: string): Promise<PosternProcess> => {
+    const postern = await start({ env, ...(folder === undefined ? {} : { folder }) });
+    folder = postern.folder;
+    await postern.until(() => postern.output().includes(text));
+    expect(await postern.end('SIGTERM')).toBe(0);
+    return postern;
+  };
+  const first = await told({ POSTERN_TOKEN: undefined }, 'shown this once:');
+  const four = /--auth-password '?([A-Za-z0-9_-]{43,60})/.exec(first.output())?.[1]?.slice(-4);
+  const kept = await told({ POSTERN_TOKEN: undefined }, 'No token is shown: credential dev/default has the token ...');
+  expect(kept.output()).toContain(`the token ...${four}, shown when made.\n${another}\n`);
+  const given = await told({}, 'The token of credential dev/default is the value of POSTERN_TOKEN');
+  expect(given.output()).toContain(`It replaces the token ...${four} of an earlier start, revoked from now on`);
+  expect(given.output()).toContain(another);
+  expect(given.log()).toContainEqual(
+    expect.objectContaining({ msg: expect.stringMatching(/: revoked$/), lastFour: [four] }),
+  );
+  await told({ POSTERN_TOKEN: undefined }, 'shown this once:');
+});
+
 test('a wrong token is 535, a foreign sender domain 550', async () => {
   const postern = await start();
   const wrong = await transport(postern, 'no-such-token')
