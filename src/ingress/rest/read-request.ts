@@ -2,6 +2,7 @@
 
 import type { Account, Submitter } from '../../accounts/account.ts';
 import type { Fault } from '../../http/envelope.ts';
+import { giveTurn } from '../../http/give-turn.ts';
 import type { JsonObject, JsonValue } from '../../http/json-reader.ts';
 import type { SchemaJudge } from '../../http/schema-compiler.ts';
 import { schemaFaults } from '../../http/schema-faults.ts';
@@ -32,8 +33,11 @@ export interface ReadContext {
 }
 
 /** What the schema has against a body; null in its optional fields is taken out of it (D5). */
-export function judge(validate: SchemaJudge, value: JsonValue): Fault[] {
-  return validate(value) ? [] : schemaFaults(validate.errors ?? [], 'body');
+export async function judge(validate: SchemaJudge, value: JsonValue): Promise<Fault[]> {
+  if (validate(value)) return [];
+  const errors = validate.errors ?? [];
+  await giveTurn();
+  return schemaFaults(errors, 'body');
 }
 
 /** How the message came in; REST tells nothing of the client (D25), and only raw messages carry trace (D4). */

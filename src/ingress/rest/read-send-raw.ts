@@ -87,7 +87,7 @@ async function asSentBySmtp(octets: Buffer): Promise<Buffer> {
 
 /** Reads a request of `send_raw`: what SMTP would have brought (D46). */
 export async function readSendRaw(document: JsonDocument, context: ReadContext): Promise<ReadRequest> {
-  const ofSchema = judge(judgeSendRaw, document.value);
+  const ofSchema = await judge(judgeSendRaw, document.value);
   const body = isJsonObject(document.value) ? document.value : noFields;
   const { reversePath, recipients, violations } = readEnvelope(body, context);
   const octets = await asSentBySmtp(Buffer.from(stringOf(body['mime_message']) ?? ''));

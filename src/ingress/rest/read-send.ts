@@ -123,7 +123,7 @@ function ownFields(body: JsonObject, boxes: Addresses['boxes'], canBeWritten: bo
 /** Reads a request of `send` (D43); between schema, addresses and content others get a turn. */
 export async function readSend(document: JsonDocument, size: number, context: ReadContext): Promise<ReadRequest> {
   // First of all: it takes out the fields that are null (D5).
-  const ofSchema = judge(judgeSend, document.value).filter((fault) => !isJudgedElsewhere(fault));
+  const ofSchema = (await judge(judgeSend, document.value)).filter((fault) => !isJudgedElsewhere(fault));
   await giveTurn();
   const body = isJsonObject(document.value) ? document.value : noFields;
   const { limits } = context;
