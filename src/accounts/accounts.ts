@@ -22,6 +22,10 @@ export interface Accounts {
   find(idOrName: string): Account | undefined;
   /** The submitter of `account/credential`, for listeners without AUTH (D40c). */
   submitter(account: string, credential: string): Submitter | undefined;
-  /** The account's sending domain that covers a domain, the longest name first; `domain` is an A-label in lower case (D50). */
+  /**
+   * The account's sending domain that covers a domain, or undefined (D50). Of the sending domains of all accounts the
+   * longest name that covers it decides: where that is another account's, this account may not send under it.
+   * @param domain A-label in lower case
+   */
   sendingDomain(account: Account, domain: string): SendingDomain | undefined;
 }

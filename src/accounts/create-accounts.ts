@@ -44,11 +44,17 @@ function* upwards(domain: string): Generator<string> {
   }
 }
 
+/** A sending domain with the id of its account. */
+interface OwnedDomain {
+  readonly account: string;
+  readonly domain: SendingDomain;
+}
+
 /** The covering sending domain of the longest name; one that does not cover its subdomains only matches itself (D50). */
-function coveringDomain(domains: ReadonlyMap<string, SendingDomain>, domain: string): SendingDomain | undefined {
+function coveringDomain(domains: ReadonlyMap<string, OwnedDomain>, domain: string): OwnedDomain | undefined {
   for (const name of upwards(domain)) {
     const found = domains.get(name);
-    if (found && (name === domain || found.subdomains)) return found;
+    if (found && (name === domain || found.domain.subdomains)) return found;
   }
   return undefined;
 }
@@ -70,10 +76,11 @@ export function createAccounts({ accounts, tokens, globalKeys = [], database, cl
   migrate(database, accountMigrations);
   const byReference = new Map<string, Account>();
   const submitters = new Map<string, Submitter>();
-  const domains = new Map<string, ReadonlyMap<string, SendingDomain>>();
+  // Of all accounts: a name below one account's domain may belong to another by a longer one (D50).
+  const domains = new Map<string, OwnedDomain>();
   for (const account of accounts) {
     byReference.set(account.id, account).set(account.name, account);
-    domains.set(account.id, new Map(account.sendingDomains.map((domain) => [domain.name, domain])));
+    for (const domain of account.sendingDomains) domains.set(domain.name, { account: account.id, domain });
     for (const credential of account.credentials.values()) {
       submitters.set(`${account.id}/${credential.name}`, submitterOf(account, credential));
     }
@@ -118,6 +125,9 @@ export function createAccounts({ accounts, tokens, globalKeys = [], database, cl
     authenticateGlobalKey: (email, key) => globals.get(`${email.toLowerCase()} ${hashToken(key)}`),
     find,
     submitter: (account, credential) => submitters.get(`${find(account)?.id ?? ''}/${credential}`),
-    sendingDomain: (account, domain) => coveringDomain(domains.get(account.id) ?? new Map(), domain),
+    sendingDomain: (account, domain) => {
+      const covering = coveringDomain(domains, domain);
+      return covering?.account === account.id ? covering.domain : undefined;
+    },
   };
 }

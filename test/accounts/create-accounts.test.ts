@@ -25,7 +25,7 @@ accounts:
       - { name: default }
       - { name: cron, strip: [User-Agent] }
       - { name: office, defaultDomain: example.com, scopes: ["email:send", "email:suppressions", admin] }
-  - { name: payg, id: "${'c1'.repeat(16)}", sendingDomains: [{ name: payg.example }] }
+  - { name: payg, id: "${'c1'.repeat(16)}", sendingDomains: [{ name: payg.example }, { name: pay.example.com }, { name: till.example.com, subdomains: false }] }
 `;
 
 function open(file: string): DatabaseSync {
@@ -206,9 +206,24 @@ test.each([
   ['below.flat.example.org', 'example.org'],
   ['payg.example', undefined],
   ['example.com.evil.test', undefined],
+  ['pay.example.com', undefined],
+  ['a.pay.example.com', undefined],
+  ['oldpay.example.com', 'example.com'],
+  ['till.example.com', undefined],
+  ['a.till.example.com', 'example.com'],
 ])('the sending domain of %s is %s', (domain, wanted) => {
   const { accounts } = setUp();
   const account = accounts.find('dev');
   if (!account) throw new Error('no account');
   expect(accounts.sendingDomain(account, domain)?.name).toBe(wanted);
+});
+
+test('the longest sending domain of all accounts decides who may send under a name (D50)', () => {
+  const { accounts } = setUp();
+  const account = accounts.find('payg');
+  if (!account) throw new Error('no account');
+  expect(accounts.sendingDomain(account, 'a.pay.example.com')?.name).toBe('pay.example.com');
+  expect(accounts.sendingDomain(account, 'till.example.com')?.name).toBe('till.example.com');
+  expect(accounts.sendingDomain(account, 'a.till.example.com')).toBeUndefined();
+  expect(accounts.sendingDomain(account, 'example.com')).toBeUndefined();
 });
