@@ -1,5 +1,6 @@
 // Addresses of header fields: mailboxes and groups of RFC 5322 §3.4 with the obsolete forms of §4.4 that mailers send.
 
+import { AddressSyntaxError, Scanner, type Token } from './address-scanner.ts';
 import { decodeWords } from './header-text.ts';
 
 /** One mailbox of an address list. */
@@ -11,6 +12,12 @@ export interface Mailbox {
   readonly localPart: string;
   /** As written; absent in `root`. A domain-literal keeps its brackets. */
   readonly domain?: string;
+  /** The words of the display name as written, quotation marks and encoded-words included; empty where there is none. */
+  readonly phrase: readonly string[];
+  /** What the comments hold, in their order: quoted-pairs resolved, encoded-words not decoded. */
+  readonly comments: readonly string[];
+  /** The address stands in angle brackets. */
+  readonly inBrackets: boolean;
   /** Where the addr-spec stands in the text: [start, end). A missing domain is put in at `end`. */
   readonly start: number;
   readonly end: number;
@@ -28,112 +35,9 @@ export type AddressList =
   | { readonly ok: true; readonly addresses: readonly (Mailbox | Group)[] }
   | { readonly ok: false; readonly reason: string };
 
-type TokenKind = 'atom' | 'quoted' | 'literal' | 'comment' | 'special' | 'end';
-
-interface Token {
-  readonly kind: TokenKind;
-  readonly start: number;
-  readonly end: number;
-  /** As written; the special's character; empty for the end. */
-  readonly text: string;
-}
-
-/** Thrown inside this file only, and caught there: where the text stops being an address list. */
-class AddressSyntaxError extends Error {}
-
-// Everything that may stand in an atom: RFC 5322's atext, its dots, and any non-ASCII character (RFC 6532 §3.2).
-const atom = /[^\s()<>[\]:;@\\,"]+/y;
-// Mailers leave characters in the encoded-word of a phrase that RFC 2047 §5 (3) wants encoded; brackets, quotes and @
-// are never taken in, so that nothing that a stricter reader takes for an address can hide (`=?utf-8?q?a@b.example,?=`).
-const looseWord = /=\?[^?\s<>"\\@]+\?[bq]\?[^?\s<>"\\@]*\?=/iy;
-const blanks = /[ \t\r\n]+/y;
-
-const backslash = 0x5c;
-
-class Scanner {
-  readonly #text: string;
-  #at = 0;
-  #next: Token | undefined;
-
-  constructor(text: string) {
-    this.#text = text;
-  }
-
-  /** The next token, not taken. */
-  peek(): Token {
-    this.#next ??= this.#read();
-    return this.#next;
-  }
-
-  /** Takes the next token. */
-  take(): Token {
-    const token = this.peek();
-    this.#next = undefined;
-    return token;
-  }
-
-  #match(pattern: RegExp): number {
-    pattern.lastIndex = this.#at;
-    return pattern.test(this.#text) ? pattern.lastIndex : this.#at;
-  }
-
-  #token(kind: TokenKind, end: number): Token {
-    const start = this.#at;
-    this.#at = end;
-    return { kind, start, end, text: this.#text.slice(start, end) };
-  }
-
-  #read(): Token {
-    this.#at = this.#match(blanks);
-    const first = this.#text.charAt(this.#at);
-    switch (first) {
-      case '':
-        return this.#token('end', this.#at);
-      case '"':
-        return this.#token('quoted', this.#closing('"', 'quotation mark'));
-      case '[':
-        return this.#token('literal', this.#closing(']', 'bracket'));
-      case '(':
-        return this.#token('comment', this.#commentEnd());
-      case '=': {
-        const end = this.#match(looseWord);
-        return this.#token('atom', end > this.#at ? end : this.#match(atom));
-      }
-      default: {
-        const end = this.#match(atom);
-        return end > this.#at ? this.#token('atom', end) : this.#token('special', this.#at + 1);
-      }
-    }
-  }
-
-  #closing(mark: string, what: string): number {
-    const wanted = mark.charCodeAt(0);
-    for (let at = this.#at + 1; at < this.#text.length; at += 1) {
-      const code = this.#text.charCodeAt(at);
-      if (code === backslash) at += 1;
-      else if (code === wanted) return at + 1;
-    }
-    throw new AddressSyntaxError(`the ${what} at character ${this.#at + 1} is never closed`);
-  }
-
-  /** Comments nest (RFC 5322 §3.2.2): counted, not recursed into, so that depth costs nothing. */
-  #commentEnd(): number {
-    let depth = 0;
-    for (let at = this.#at; at < this.#text.length; at += 1) {
-      const code = this.#text.charCodeAt(at);
-      if (code === backslash) at += 1;
-      else if (code === 0x28) depth += 1;
-      else if (code === 0x29) depth -= 1;
-      if (depth === 0) return at + 1;
-    }
-    throw new AddressSyntaxError(`the comment at character ${this.#at + 1} is never closed`);
-  }
-}
-
 function unquote(token: Token): string {
-  return token.kind === 'atom' || token.kind === 'literal'
-    ? token.text
-    : token.text.slice(1, -1).replace(/\\([^])/g, '$1');
+  const isWrapped = token.kind === 'quoted' || token.kind === 'comment';
+  return isWrapped ? token.text.slice(1, -1).replace(/\\([^])/g, '$1') : token.text;
 }
 
 function isSpecial(token: Token, character: string): boolean {
@@ -159,13 +63,13 @@ function phraseText(words: readonly Token[]): string {
 
 /** Joins words that must hang together by dots (RFC 5322 §4.4, obs-local-part and obs-domain). */
 function joinDotted(words: readonly Token[]): string {
-  let text = '';
+  let before: Token | undefined;
   for (const word of words) {
-    const joined = text === '' || text.endsWith('.') || word.text.startsWith('.');
+    const joined = !before || before.text.endsWith('.') || word.text.startsWith('.');
     if (!joined || (word.kind !== 'atom' && word.kind !== 'quoted')) throw unexpected(word);
-    text += word.text;
+    before = word;
   }
-  return text;
+  return words.map(({ text }) => text).join('');
 }
 
 interface Parts {
@@ -186,25 +90,38 @@ function takeWords(scanner: Scanner): Parts {
   }
 }
 
-type AddrSpec = Omit<Mailbox, 'kind' | 'displayName'> & { readonly comments: readonly Token[] };
+type AddrSpec = Pick<Mailbox, 'localPart' | 'domain' | 'start' | 'end'> & { readonly comments: readonly Token[] };
+
+/** Takes what follows the `@` of an addr-spec. */
+function takeDomain(scanner: Scanner, at: Token): Parts {
+  const parts = takeWords(scanner);
+  if (parts.words.length === 0) throw unexpected(scanner.peek().kind === 'end' ? at : scanner.peek());
+  return parts;
+}
+
+/** Makes an addr-spec of the words before its `@` and those behind it; the latter are absent in `root`. */
+function addrSpec(local: Parts, domain: Parts | undefined): AddrSpec {
+  const [first] = local.words;
+  const last = (domain ?? local).words.at(-1);
+  if (!first || !last) throw new AddressSyntaxError('the address is cut off');
+  const localPart = joinDotted(local.words);
+  const place = { localPart, start: first.start, end: last.end };
+  if (!domain) return { ...place, comments: local.comments };
+  const { words, comments } = domain;
+  const name = words.length === 1 && last.kind === 'literal' ? last.text : joinDotted(words);
+  const quoted = words.find((word) => word.kind === 'quoted');
+  if (quoted) throw unexpected(quoted);
+  return { ...place, domain: name, comments: [...local.comments, ...comments] };
+}
 
 /** Reads the rest of an addr-spec whose local part has been taken. */
 function finishAddrSpec(scanner: Scanner, local: Parts): AddrSpec {
-  const first = local.words[0];
-  const last = local.words.at(-1);
-  if (!first || !last) throw unexpected(scanner.peek());
-  const localPart = joinDotted(local.words);
-  if (!isSpecial(scanner.peek(), '@')) {
-    return { localPart, start: first.start, end: last.end, comments: local.comments };
-  }
-  const at = scanner.take();
-  const { words, comments } = takeWords(scanner);
-  const lastOfDomain = words.at(-1);
-  if (!lastOfDomain) throw unexpected(scanner.peek().kind === 'end' ? at : scanner.peek());
-  const domain = words.length === 1 && lastOfDomain.kind === 'literal' ? lastOfDomain.text : joinDotted(words);
-  const quoted = words.find((word) => word.kind === 'quoted');
-  if (quoted) throw unexpected(quoted);
-  return { localPart, domain, start: first.start, end: lastOfDomain.end, comments: [...local.comments, ...comments] };
+  if (local.words.length === 0) throw unexpected(scanner.peek());
+  const next = scanner.peek();
+  // A local part that hangs together by nothing is told before what stands behind it.
+  if (!isSpecial(next, '@')) return addrSpec(local, undefined);
+  joinDotted(local.words);
+  return addrSpec(local, takeDomain(scanner, scanner.take()));
 }
 
 /** Reads `@a,@b:` of an obsolete route (RFC 5322 §4.4), which is ignored. */
@@ -220,20 +137,53 @@ function skipRoute(scanner: Scanner): void {
   }
 }
 
-function mailbox(spec: AddrSpec, name: string | undefined): Mailbox {
+/** Makes a mailbox; `phrase` is absent where the address stands alone, without angle brackets. */
+function mailbox(spec: AddrSpec, phrase: readonly Token[] | undefined): Mailbox {
   const { comments, ...address } = spec;
-  const comment = comments.at(-1);
-  const displayName = name ?? (comment ? decodeWords(unquote(comment)) : undefined);
-  return { kind: 'mailbox', ...(displayName ? { displayName } : {}), ...address };
+  const texts = comments.map(unquote);
+  const name = phrase?.length ? phraseText(phrase) : decodeWords(texts.at(-1) ?? '');
+  return {
+    kind: 'mailbox',
+    ...(name ? { displayName: name } : {}),
+    ...address,
+    phrase: (phrase ?? []).map(({ text }) => text),
+    comments: texts,
+    inBrackets: phrase !== undefined,
+  };
+}
+
+/**
+ * Tells whether a bracketed word of a display name may be one. Readers differ about `[...]` there: one that holds what
+ * another reader takes for an address, or for the end of one, is no name.
+ */
+function refuseLiterals(words: readonly Token[], isStrict: boolean): void {
+  const literal = words.find(({ kind, text }) => kind === 'literal' && (isStrict || /[<>@,;:"()\\]/.test(text)));
+  if (literal) throw new AddressSyntaxError('a display name with "[" in it must stand in quotation marks');
+}
+
+/** The words up to the next special, and every `@` with the words behind it: an address, or a display name with one. */
+function takeAroundAts(scanner: Scanner, first: Parts): { readonly at: Token; readonly parts: Parts }[] {
+  const more: { at: Token; parts: Parts }[] = [];
+  while (isSpecial(scanner.peek(), '@')) {
+    const at = scanner.take();
+    more.push({ at, parts: takeWords(scanner) });
+  }
+  // `@route:a@b` and `@b` begin with no word: no name does.
+  if (first.words.length === 0 && more[0]) throw unexpected(more[0].at);
+  return more;
 }
 
 /** Reads what follows the words of an element: an angle-addr, or the rest of a bare address. */
-function finishMailbox(scanner: Scanner, phrase: Parts): Mailbox {
-  if (!isSpecial(scanner.peek(), '<')) {
-    const spec = finishAddrSpec(scanner, phrase);
-    if (isSpecial(scanner.peek(), '<')) {
-      throw new AddressSyntaxError('a display name with "@" in it must stand in quotation marks');
-    }
+function finishMailbox(scanner: Scanner, phrase: Parts, isStrict: boolean): Mailbox {
+  const more = takeAroundAts(scanner, phrase);
+  const next = scanner.peek();
+  if (!isSpecial(next, '<')) {
+    const [host, second] = more;
+    if (!host) return mailbox(finishAddrSpec(scanner, phrase), undefined);
+    joinDotted(phrase.words);
+    if (host.parts.words.length === 0) throw unexpected(second?.at ?? (next.kind === 'end' ? host.at : next));
+    const spec = addrSpec(phrase, host.parts);
+    if (second) throw unexpected(second.at);
     return mailbox(spec, undefined);
   }
   scanner.take();
@@ -243,12 +193,19 @@ function finishMailbox(scanner: Scanner, phrase: Parts): Mailbox {
   scanner.take();
   const after = takeWords(scanner);
   if (after.words[0]) throw unexpected(after.words[0]);
-  const comments = [...phrase.comments, ...spec.comments, ...after.comments];
-  return mailbox({ ...spec, comments }, phrase.words.length > 0 ? phraseText(phrase.words) : undefined);
+  // `shop@example.com <shop@example.com>`: mailers forget the quotation marks, and nothing else can be meant.
+  const words = [...phrase.words, ...more.flatMap(({ at, parts }) => [at, ...parts.words])];
+  refuseLiterals(words, isStrict);
+  const ofPhrase = [...phrase.comments, ...more.flatMap(({ parts }) => parts.comments)];
+  return mailbox({ ...spec, comments: [...ofPhrase, ...spec.comments, ...after.comments] }, words);
 }
 
 /** Reads mailboxes up to the end of the list, or of the group; `open` gets a group's name and reads its members. */
-function readElements(scanner: Scanner, open: ((name: string) => void) | undefined, add: (box: Mailbox) => void): void {
+function readElements(
+  scanner: Scanner,
+  to: { readonly open?: (name: string) => void; readonly add: (box: Mailbox) => void; readonly isStrict: boolean },
+): void {
+  const { open, add, isStrict } = to;
   for (;;) {
     const phrase = takeWords(scanner);
     const next = scanner.peek();
@@ -257,7 +214,7 @@ function readElements(scanner: Scanner, open: ((name: string) => void) | undefin
       scanner.take();
       open(phraseText(phrase.words));
     } else if (!empty || isSpecial(next, '<')) {
-      add(finishMailbox(scanner, phrase));
+      add(finishMailbox(scanner, phrase, isStrict));
     }
     // RFC 5322 §4.4: elements of a list may be empty.
     if (!isSpecial(scanner.peek(), ',')) return;
@@ -265,19 +222,19 @@ function readElements(scanner: Scanner, open: ((name: string) => void) | undefin
   }
 }
 
-function readList(text: string): (Mailbox | Group)[] {
+function readList(text: string, isStrict: boolean): (Mailbox | Group)[] {
   const scanner = new Scanner(text);
   const addresses: (Mailbox | Group)[] = [];
   const openGroup = (displayName: string): void => {
     const members: Mailbox[] = [];
-    readElements(scanner, undefined, (box) => members.push(box));
+    readElements(scanner, { add: (box) => members.push(box), isStrict });
     // The end of the text closes a group too: `undisclosed-recipients:` is sent by many.
     if (isSpecial(scanner.peek(), ';')) scanner.take();
     const stray = takeWords(scanner).words[0];
     if (stray) throw unexpected(stray);
     addresses.push({ kind: 'group', displayName, members });
   };
-  readElements(scanner, openGroup, (box) => addresses.push(box));
+  readElements(scanner, { open: openGroup, add: (box) => addresses.push(box), isStrict });
   if (scanner.peek().kind !== 'end') throw unexpected(scanner.peek());
   return addresses;
 }
@@ -286,10 +243,11 @@ function readList(text: string): (Mailbox | Group)[] {
  * Reads an address list: comments, quoted strings, groups, empty elements, UTF-8, routes (ignored), addresses without a
  * domain (`root (Cron Daemon)`). Empty text is an empty list. Linear, never throws.
  * @param text unfolded or not, encoded-words not decoded
+ * @param options `strict`: no word of a display name may stand in brackets (`[Desk] <a@b>`), for From (D4b)
  */
-export function parseAddressList(text: string): AddressList {
+export function parseAddressList(text: string, options: { readonly strict?: boolean } = {}): AddressList {
   try {
-    return { ok: true, addresses: readList(text) };
+    return { ok: true, addresses: readList(text, options.strict === true) };
   } catch (error) {
     if (error instanceof AddressSyntaxError) return { ok: false, reason: error.message };
     throw error;

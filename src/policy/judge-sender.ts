@@ -3,8 +3,9 @@
 
 import type { Account, SendingDomain } from '../accounts/account.ts';
 import { type AddressList, type Mailbox, parseAddressList } from '../mail/address.ts';
-import { asciiDomain, splitMailbox } from '../mail/domain.ts';
+import { splitMailbox } from '../mail/domain.ts';
 import { decodeWords } from '../mail/header-text.ts';
+import { writeMailbox } from '../mail/write-mailbox.ts';
 import type { CheckedField } from './checked.ts';
 import type { Submission } from './submission.ts';
 import { shown } from './value-rules.ts';
@@ -15,9 +16,11 @@ export type FindSendingDomain = (account: Account, domain: string) => SendingDom
 
 /** The sender as found. */
 export interface Sender {
-  /** The From field as it leaves, its domain completed. */
+  /** The From field written anew (D4b), its domain completed. */
   readonly field: CheckedField;
+  /** The address; its domain is an A-label in lower case. */
   readonly address: string;
+  /** An A-label in lower case. */
   readonly domain: string;
   readonly sendingDomain: SendingDomain;
 }
@@ -59,13 +62,13 @@ export function completeAddresses(field: CheckedField, defaultDomain: string): C
 
 type FromMailbox = { readonly mailbox: Mailbox } | { readonly violation: Omit<Violation, 'name' | 'pointer'> };
 
-function malformed(message: string): FromMailbox {
+function malformed(message: string): { readonly violation: Omit<Violation, 'name' | 'pointer'> } {
   return { violation: { code: 'E_VALIDATION_ERROR', message } };
 }
 
 /** The one mailbox of a From header (D4b). */
 function oneMailbox(text: string): FromMailbox {
-  const list: AddressList = parseAddressList(text);
+  const list: AddressList = parseAddressList(text, { strict: true });
   if (!list.ok) return malformed(`From is malformed: ${list.reason}; got "${shown(text)}"`);
   const [first, second] = list.addresses;
   if (!first) return { violation: { code: 'E_FIELD_MISSING', message: 'From holds no address' } };
@@ -87,7 +90,8 @@ export type FromState =
 
 interface ReadFrom {
   readonly malformed?: Violation;
-  readonly from?: { readonly field: CheckedField; readonly mailbox: Mailbox; readonly domain: string };
+  /** The field written anew (D4b), its address, and its domain as an A-label in lower case. */
+  readonly from?: { readonly field: CheckedField; readonly address: string; readonly domain: string };
 }
 
 function readFrom(state: FromState, defaultDomain: string | undefined): ReadFrom {
@@ -96,16 +100,21 @@ function readFrom(state: FromState, defaultDomain: string | undefined): ReadFrom
   if (state.kind === 'missing') {
     return { malformed: { ...place, code: 'E_FIELD_MISSING', message: 'From is missing' } };
   }
-  const read = oneMailbox(state.value.text);
+  const given = state.value;
+  const read = oneMailbox(given.text);
   if ('violation' in read) return { malformed: { ...place, ...read.violation } };
-  const { mailbox } = read;
-  const domain = mailbox.domain ?? defaultDomain;
+  const domain = read.mailbox.domain ?? defaultDomain;
   if (domain === undefined) {
-    const message = `The address "${shown(mailbox.localPart)}" of From has no domain`;
-    return { malformed: { ...place, code: 'E_VALIDATION_ERROR', message } };
+    const { violation } = malformed(`The address "${shown(read.mailbox.localPart)}" of From has no domain`);
+    return { malformed: { ...place, ...violation } };
   }
-  const field = mailbox.domain === undefined ? completeAddresses(state.value, domain) : state.value;
-  return { from: { field, mailbox, domain } };
+  // D4b: always written anew, so that no reader can see another mailbox than the one judged here.
+  const written = writeMailbox({ ...read.mailbox, domain }, 'From: '.length);
+  if (!written.ok) {
+    return { malformed: { ...place, ...malformed(`From ${written.reason}; got "${shown(given.text)}"`).violation } };
+  }
+  const field = { ...given, text: written.text, decoded: decodeWords(written.text) };
+  return { from: { field, address: `${written.localPart}@${written.domain}`, domain: written.domain } };
 }
 
 /** Judges From, then its domain and the reverse-path's; one violation a domain. */
@@ -114,22 +123,16 @@ export function judgeSender(submission: Submission, state: FromState, find: Find
   const { malformed, from } = readFrom(state, credential.defaultDomain);
   const broken: Violation[] = [];
   let sender: Sender | undefined;
-  const fromDomain = from && (asciiDomain(from.domain) ?? from.domain);
-  if (from && fromDomain !== undefined) {
-    const sendingDomain = find(account, fromDomain);
+  if (from) {
+    const sendingDomain = find(account, from.domain);
     const pointer = state.kind === 'given' && state.pointer !== undefined ? { pointer: state.pointer } : {};
     if (sendingDomain) {
-      sender = {
-        field: from.field,
-        address: `${from.mailbox.localPart}@${fromDomain}`,
-        domain: fromDomain,
-        sendingDomain,
-      };
+      sender = { ...from, sendingDomain };
     } else {
-      broken.push({ ...unverified('From', fromDomain, account), name: 'From', ...pointer });
+      broken.push({ ...unverified('From', from.domain, account), name: 'From', ...pointer });
     }
   }
-  const envelope = judgeReversePath(submission, fromDomain, find);
+  const envelope = judgeReversePath(submission, from?.domain, find);
   if (envelope?.code === 'E_SENDER_NOT_VERIFIED') broken.push(envelope);
   return {
     unverified: broken,

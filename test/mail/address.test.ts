@@ -45,6 +45,11 @@ test.each([
   ['[Ticket] Desk <a@b.example>', ['[Ticket] Desk <a@b.example>']],
   ['a@b.example\r\n (Jo)', ['Jo <a@b.example>']],
   ['"" <a@b.example>', ['<a@b.example>']],
+  ['a@b.example <a@b.example>', ['a@b.example <a@b.example>']],
+  ['Jo a@b, or c@d.example (x)', 'unexpected "a" at character 4'],
+  ['Jo at a @ b (x) <c@d.example>', ['Jo at a @ b <c@d.example>']],
+  ['=?utf-8?Q?a@b.example?= <c@d.example>', ['a@b.example <c@d.example>']],
+  ['J\u00f6rg\u00a0M <a@b.example>', ['J\u00f6rg\u00a0M <a@b.example>']],
 ])('%s', (text, addresses) => {
   expect(parse(text)).toEqual(addresses);
 });
@@ -66,14 +71,17 @@ test.each([
   ['a@[192.0.2.1', 'the bracket at character 3 is never closed'],
   ['<a@b.example> Jo', 'unexpected "Jo" at character 15'],
   ['<a@b.example><c@d.example>', 'unexpected "<" at character 14'],
-  ['a@b.example <a@b.example>', 'a display name with "@" in it must stand in quotation marks'],
   ['a@b.example;', 'unexpected ";" at character 12'],
   ['Team: x: a@b.example;;', 'unexpected ":" at character 8'],
   ['Team: a@b.example; c@d.example', 'unexpected "c" at character 20'],
   ['a\\b@c.example', 'unexpected "\\\\" at character 2'],
   // Nothing that looks like an address hides inside what merely begins like an encoded-word.
   ['=?utf-8?Q?<a@b.example>?= <c@d.example>', 'unexpected "=?utf-8?Q?" at character 1'],
-  ['=?utf-8?Q?a@b.example?= <c@d.example>', 'a display name with "@" in it must stand in quotation marks'],
+  // Readers differ about brackets in a display name: some see an address in them.
+  ['Boss [<a@b.example>] <c@d.example>', 'a display name with "[" in it must stand in quotation marks'],
+  ['[a@b.example] <c@d.example>', 'a display name with "[" in it must stand in quotation marks'],
+  ['a@b.example, <c@d.example', 'the address is cut off'],
+  ['a@b@c.example d', 'unexpected "@" at character 4'],
 ])('%s is refused', (text, reason) => {
   const parsed = parse(text);
   expect(typeof parsed).toBe('string');
@@ -167,4 +175,30 @@ test.each([
   'x:;,',
 ])('a mebibyte of %j is read in linear time', (unit) => {
   expect(typeof parseAddressList(unit.repeat(Math.floor(1_048_576 / unit.length))).ok).toBe('boolean');
+});
+
+test('in strict reading no word of a display name stands in brackets (D4b)', () => {
+  const strict = (text: string) => parseAddressList(text, { strict: true });
+  expect(strict('[Ticket] Desk <a@b.example>')).toEqual({
+    ok: false,
+    reason: 'a display name with "[" in it must stand in quotation marks',
+  });
+  expect(strict('"[Ticket] Desk" <a@b.example>').ok).toBe(true);
+  expect(strict('(x [y]) a@[192.0.2.1]').ok).toBe(true);
+});
+
+test('the words of a display name and the comments are told as they were written', () => {
+  const list = parseAddressList('(a \\) b) =?utf-8?Q?J?= "S, T" (c (d)) x@y <@r:a(e)@b.example> (f)');
+  expect(list).toMatchObject({
+    addresses: [
+      {
+        phrase: ['=?utf-8?Q?J?=', '"S, T"', 'x', '@', 'y'],
+        comments: ['a ) b', 'c (d)', 'e', 'f'],
+        inBrackets: true,
+      },
+    ],
+  });
+  expect(parseAddressList('a@b.example (x)')).toMatchObject({
+    addresses: [{ phrase: [], comments: ['x'], inBrackets: false }],
+  });
 });

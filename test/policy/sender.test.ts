@@ -32,22 +32,57 @@ test.each([
   const checked = admitted([`From: ${from}`]);
   expect(checked.from.address).toBe(address);
   expect(checked.sendingDomain.name).toBe(sendingDomain);
-  expect(checked.lifted.from.text).toBe(from);
+  expect(checked.lifted.from.text).toBe(from.replace('b\u00fccher', 'xn--bcher-kva'));
 });
 
 test.each([
-  ['elsewhere.example'],
-  ['badexample.com'],
-  ['com'],
-  ['mail.example.net'],
-  ['[192.0.2.1]'],
-  ['example.com.'],
-  ['localhost'],
-])('From a@%s is not verified', (domain) => {
-  expect(verdict([`From: a@${domain}`])).toEqual([
-    `E_SENDER_NOT_VERIFIED: ${domain} (domain of From) is not a sending domain of account dev`,
-  ]);
+  ['a@example.com <a@example.com>', '"a@example.com" <a@example.com>'],
+  ['App <@relay.example:a@example.com>', 'App <a@example.com>'],
+  [' a . b @ example . com ', 'a.b@example.com'],
+  ['(x) App (y (z)) <a@example.com>, ', 'App <a@example.com> (x) (=?utf-8?B?eSAoeik=?=)'],
+  ['"a"@example.com', 'a@example.com'],
+  ['John Q. Public <a@example.com>', '"John Q. Public" <a@example.com>'],
+  ['=?utf-8?Q?Smith,_J?= <a@example.com>', '"Smith, J" <a@example.com>'],
+  ['"=?utf-8?Q?J=C3=B6?=" <a@example.com>', '=?utf-8?B?SsO2?= <a@example.com>'],
+  ['=?iso-8859-1?Q?J=F6?= =?x-nobody?Q?a?= <a@example.com>', '=?iso-8859-1?Q?J=F6?= =?x-nobody?Q?a?= <a@example.com>'],
+  ['A \u00e9 B <a@example.com>', 'A \u00e9 B <a@example.com>'],
+  ['<a@example.com> (Cron Daemon)', '<a@example.com> (Cron Daemon)'],
+])('From: %s is written as %s (D4b)', (given, written) => {
+  expect(admitted([`From: ${given}`]).lifted.from.text).toBe(written);
 });
+
+test.each([
+  ['*.example.com', 'no domain name'],
+  ['x/y.example.com', 'no domain name'],
+  ['a..example.com', 'no domain name'],
+  ['.example.com', 'no domain name'],
+  ['example.com.', 'no domain name'],
+  ['evil.test\\.example.com', 'unexpected'],
+])('a@%s is no domain that From may have (D4b)', (domain, reason) => {
+  expect(verdict([`From: a@${domain}`])).toEqual([expect.stringMatching(`^E_VALIDATION_ERROR: From .*${reason}`)]);
+});
+
+test.each([
+  ['Boss [<ceo@bank.test>] <a@example.com>', 'a display name with "\\["'],
+  ['[Desk] <a@example.com>', 'a display name with "\\["'],
+  ['"ceo@bank.test "@example.com', 'a local part that mail readers disagree about'],
+  ['=?utf-8?Q?ceo=40bank.test=2C?=@example.com', 'a local part that mail readers disagree about'],
+  ['"<ceo@bank.test>"@example.com', 'a local part that mail readers disagree about'],
+  ['a\u00a0b@example.com', 'a local part that mail readers disagree about'],
+  ['.@example.com', 'a local part that mail readers disagree about'],
+  [`${'a'.repeat(243)}@example.com`, 'an address of over 254 octets'],
+])('From: %s is refused: not all readers would see the same (D4b)', (from, reason) => {
+  expect(verdict([`From: ${from}`])).toEqual([expect.stringMatching(`^E_VALIDATION_ERROR: From .*${reason}`)]);
+});
+
+test.each([['elsewhere.example'], ['badexample.com'], ['com'], ['mail.example.net'], ['[192.0.2.1]'], ['localhost']])(
+  'From a@%s is not verified',
+  (domain) => {
+    expect(verdict([`From: a@${domain}`])).toEqual([
+      `E_SENDER_NOT_VERIFIED: ${domain} (domain of From) is not a sending domain of account dev`,
+    ]);
+  },
+);
 
 test.each([
   [[], 'E_FIELD_MISSING: From is missing'],
