@@ -34,7 +34,7 @@ export function attachmentViolations(attachments: readonly Attachment[]): readon
       const message = `${JSON.stringify(contentType.slice(0, 100))} is no media type such as application/pdf`;
       violations.push({ code: 'E_VALIDATION_ERROR', message, pointer: `${pointer}/type` });
     } else if (type === 'multipart') {
-      const message = `${type}/${subtype} cannot be attached: only a message has parts (RFC 2045 §6.4)`;
+      const message = `${type}/${subtype} cannot be attached: only a message has parts (RFC 2045 section 6.4)`;
       violations.push({ code: 'E_VALIDATION_ERROR', message, pointer: `${pointer}/type` });
     }
     if (type === 'message' && content.includes(0)) {

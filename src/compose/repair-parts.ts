@@ -128,7 +128,7 @@ async function repairContent(repair: Repair, part: MimePart): Promise<HeaderChan
   for (const range of part.padding) await cleanPadding(repair, range);
   const boundary = part.contentType.parameters.get('boundary') ?? '';
   if (!isAscii(Buffer.from(boundary, 'latin1')))
-    refuse(repair, `${named(part)} has a boundary outside ASCII (RFC 2046 §5.1.1)`);
+    refuse(repair, `${named(part)} has a boundary outside ASCII (RFC 2046 section 5.1.1)`);
   return declares8Bit(part) ? { transferEncoding: '7bit' } : {};
 }
 
@@ -143,7 +143,7 @@ async function repairSigned(repair: Repair, part: MimePart): Promise<HeaderChang
     refuse(
       repair,
       `${named(culprit)} inside multipart/signed holds 8-bit data, which cannot be re-encoded without breaking the ` +
-        'signature: sign content that is quoted-printable or base64 (RFC 1847 §2.1)',
+        'signature: sign content that is quoted-printable or base64 (RFC 1847 section 2.1)',
     );
   }
   return declares8Bit(part) ? { transferEncoding: '7bit' } : {};

@@ -50,7 +50,9 @@ const overSmtpTexts = {
 
 function valueText(rule: ValueRule): string {
   if (rule.kind === 'free') return 'free';
-  if (rule.kind === 'one-of') return `one of ${rule.values.join(', ')} (case does not matter)`;
+  if (rule.kind === 'one-of') {
+    return `one of ${rule.values.join(', ')} (case does not matter${rule.comments ? '; comments may stand beside it' : ''})`;
+  }
   return rule.kind === 'exactly' ? `exactly ${rule.value}` : '<https://...> and <mailto:...> URIs';
 }
 

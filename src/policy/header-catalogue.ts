@@ -32,8 +32,8 @@ export type OverSmtp =
 /** What a value must be besides the rules that hold for all (D8, D9, D14). */
 export type ValueRule =
   | { readonly kind: 'free' }
-  /** Compared without case, written in this spelling. */
-  | { readonly kind: 'one-of'; readonly values: readonly string[] }
+  /** Compared without case, written in this spelling; with `comments` beside it the given text leaves (D8). */
+  | { readonly kind: 'one-of'; readonly values: readonly string[]; readonly comments?: true }
   /** Compared octet by octet. */
   | { readonly kind: 'exactly'; readonly value: string }
   /** One or more https or mailto URIs in angle brackets (D9). */
@@ -344,7 +344,7 @@ export const headerCatalogue = {
     standard: 'RFC 3834',
     syntax: 'token',
     signed: 'if-present',
-    value: { kind: 'one-of', values: ['auto-generated', 'auto-replied', 'auto-notified'] },
+    value: { kind: 'one-of', values: ['auto-generated', 'auto-replied', 'auto-notified'], comments: true },
     about: 'Sent without a person’s doing.',
   },
   'content-language': {

@@ -8,7 +8,15 @@ import { findHeader, type HeaderRow, headerCatalogue, type OverSmtp } from './he
 import type { RejectionCode } from './rejections.ts';
 import type { Stripper, StripReason } from './strip.ts';
 import type { Submission } from './submission.ts';
-import { asciiLower, forbiddenCharacter, headerLimits, judgeValue, nameFault, shown } from './value-rules.ts';
+import {
+  asciiLower,
+  byteOrderMarkFault,
+  forbiddenCharacter,
+  headerLimits,
+  judgeValue,
+  nameFault,
+  shown,
+} from './value-rules.ts';
 
 /** What becomes of a field: as in the catalogue, or removed for the credential (D4a), or refused for its name or class. */
 export type Handling = OverSmtp | 'stripped';
@@ -67,7 +75,10 @@ for (const [key, row] of Object.entries(headerCatalogue)) {
 /** Looks a field's name up and judges its syntax (D10). */
 export function identify(field: HeaderField): FieldIdentity {
   const describe = field.fault && lineFaults[field.fault];
-  if (describe) return { key: asciiLower(trimBlanks(field.name)), row: undefined, fault: describe(field.name) };
+  if (describe) {
+    const fault = byteOrderMarkFault(field.name) ?? describe(field.name);
+    return { key: asciiLower(trimBlanks(field.name)), row: undefined, fault };
+  }
   const known = knownSpellings.get(field.name);
   if (known) return known;
   const fault = nameFault(field.name);

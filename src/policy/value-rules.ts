@@ -1,6 +1,7 @@
 // What a header's name and value may be: name syntax (D10), forbidden characters (D11), lengths (D6), enumerations (D8),
 // List-Unsubscribe (D9). Nothing beyond the specification is refused (D14).
 
+import { trimBlanks } from '../mail/header-text.ts';
 import type { HeaderRow } from './header-catalogue.ts';
 
 /** Limits of the specification; a value exactly at one is accepted (D6). Bytes are bytes of UTF-8. */
@@ -29,9 +30,21 @@ export function shown(text: string): string {
 const plainName = /^[A-Za-z0-9-]+$/;
 const extensionName = /^[Xx]-[A-Za-z0-9_-]+$/;
 
+// U+FEFF as octets of UTF-8, one character an octet, as SMTP's names come; and as a character, as JSON's do.
+const byteOrderMark = /^(?:\xef\xbb\xbf|\ufeff)/;
+
+/** Says that a name begins with a byte-order mark, which editors put before the first header and nobody sees. */
+export function byteOrderMarkFault(name: string): string | undefined {
+  if (!byteOrderMark.test(name)) return undefined;
+  const rest = shown(name.replace(byteOrderMark, ''));
+  return `A byte-order mark (U+FEFF, the octets EF BB BF) stands before "${rest}": save the message without one`;
+}
+
 /** Says what is wrong with the syntax of a name, or undefined (D10). */
 export function nameFault(name: string): string | undefined {
   if (name === '') return 'A header name is empty';
+  const mark = byteOrderMarkFault(name);
+  if (mark !== undefined) return mark;
   const isExtension = /^[Xx]-/.test(name);
   if (!(isExtension ? extensionName : plainName).test(name)) {
     const allowed = isExtension ? 'letters, digits, hyphens and underscores behind X-' : 'letters, digits and hyphens';
@@ -129,6 +142,24 @@ export function parseUnsubscribe(value: string): UnsubscribeUris {
   }
 }
 
+/** The text without its comments and the blanks around them; blanks alone where a comment is never closed. */
+function withoutComments(text: string): string {
+  const pieces: string[] = [];
+  let at = skipComments(text, 0);
+  while (at >= 0 && at < text.length) {
+    const open = text.indexOf('(', at);
+    const end = open < 0 ? text.length : open;
+    pieces.push(trimBlanks(text.slice(at, end)));
+    at = skipComments(text, end);
+  }
+  return at < 0 ? ' ' : pieces.join(' ');
+}
+
+function findValue(values: readonly string[], text: string): string | undefined {
+  const lower = asciiLower(text);
+  return values.find((value) => value.toLowerCase() === lower);
+}
+
 /** A value's verdict: what is wrong, or the text to write in place of the given one. */
 export interface ValueVerdict {
   readonly reason?: string;
@@ -179,9 +210,17 @@ export function judgeValue(row: HeaderRow, decoded: string, given = decoded): Va
     return { reason: `must be exactly "${rule.value}"; got "${shown(decoded)}"` };
   }
   if (rule.kind === 'one-of') {
-    const lower = asciiLower(decoded);
-    const canonical = rule.values.find((value) => value.toLowerCase() === lower);
+    const canonical = findValue(rule.values, decoded);
     if (canonical !== undefined) return { canonical };
+    // RFC 3834 §5: comments are allowed, and leave as they were given. The value is one in the given text too: nobody
+    // decodes words in a structured field.
+    if (
+      rule.comments &&
+      findValue(rule.values, withoutComments(decoded)) &&
+      findValue(rule.values, withoutComments(given))
+    ) {
+      return {};
+    }
     return { reason: `must be one of ${rule.values.join(', ')}; got "${shown(decoded)}"` };
   }
   const reason = parseUnsubscribe(decoded).reason ?? (given === decoded ? undefined : hiddenUri(given));

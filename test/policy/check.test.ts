@@ -364,14 +364,30 @@ test.each([
   expect(admitted(restSubmission([[name, value]])).custom[0]?.text).toBe(written);
 });
 
+test.each([['auto-generated (failure)'], ['Auto-Replied (vacation)'], ['(a (nested \\) one)) AUTO-NOTIFIED\t(b)(c)']])(
+  'Auto-Submitted: %s leaves as it was given (D8)',
+  (value) => {
+    expect(admitted(smtpHeaders([`Auto-Submitted: ${value}`])).custom[0]?.text).toBe(value);
+    expect(admitted(restSubmission([['Auto-Submitted', value]])).custom[0]?.text).toBe(value);
+  },
+);
+
 test.each([
   ['Precedence', 'first-class'],
   ['Precedence', 'bul\u212a'],
   ['Precedence', 'bulk; x'],
   ['Precedence', 'bulk, list'],
   ['Auto-Submitted', 'no'],
-  ['Auto-Submitted', 'auto-replied (vacation)'],
+  ['Auto-Submitted', 'no (comment)'],
+  ['Auto-Submitted', '(auto-generated)'],
+  ['Auto-Submitted', 'auto-generated (never closed'],
+  ['Auto-Submitted', 'auto-(x)generated'],
+  ['Auto-Submitted', 'auto-generated auto-replied'],
+  ['Auto-Submitted', '=?utf-8?q?auto-generated?= (x)'],
+  ['Auto-Submitted', 'auto-generated (=?utf-8?q?=29_x?=)'],
+  ['Auto-Submitted', 'auto-generated (x); type=x'],
   ['Auto-Submitted', 'auto-generated; type=x'],
+  ['Precedence', 'bulk (x)'],
   ['Importance', '1'],
   ['Priority', 'high'],
   ['Sensitivity', '\u017fersonal'],
@@ -503,4 +519,18 @@ test('check is pure: the same submission, the same verdict, nothing changed', ()
   const before = JSON.stringify(submission.fields);
   expect(check(submission, context)).toEqual(check(submission, context));
   expect(JSON.stringify(submission.fields)).toBe(before);
+});
+
+test('a byte-order mark before the first header is named as one (D10)', () => {
+  const mark = 'A byte-order mark (U+FEFF, the octets EF BB BF) stands before';
+  const messages = (raw: string): string[] => {
+    const result = check(smtpSubmission(Buffer.from(raw)), context);
+    return result.ok ? [] : result.violations.map(({ message }) => message);
+  };
+  expect(messages('\ufeffSubject: x\r\nFrom: a@example.com\r\n\r\nHi\r\n')).toEqual([
+    `${mark} "Subject": save the message without one`,
+  ]);
+  expect(messages('\ufeff\r\nFrom: a@example.com\r\n\r\nHi\r\n')).toEqual([`${mark} "": save the message without one`]);
+  expect(messages('\ufeffFrom: a@example.com\r\n\r\nHi\r\n')).toContain(`${mark} "From": save the message without one`);
+  expect(codes(check(restSubmission([['\ufeffX-A', 'b']]), context))).toEqual(['E_HEADER_NAME_INVALID']);
 });

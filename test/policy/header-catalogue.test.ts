@@ -164,7 +164,7 @@ test('value rules are those of the specification (D8, D9)', () => {
     'List-Unsubscribe': { kind: 'unsubscribe-uris' },
     'List-Unsubscribe-Post': { kind: 'exactly', value: 'List-Unsubscribe=One-Click' },
     Precedence: { kind: 'one-of', values: ['bulk', 'list', 'junk'] },
-    'Auto-Submitted': { kind: 'one-of', values: ['auto-generated', 'auto-replied', 'auto-notified'] },
+    'Auto-Submitted': { kind: 'one-of', values: ['auto-generated', 'auto-replied', 'auto-notified'], comments: true },
     Importance: { kind: 'one-of', values: ['high', 'normal', 'low'] },
     Priority: { kind: 'one-of', values: ['normal', 'non-urgent', 'urgent'] },
     Sensitivity: { kind: 'one-of', values: ['personal', 'private', 'company-confidential'] },

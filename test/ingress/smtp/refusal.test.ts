@@ -1,7 +1,9 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { printableAscii, refusalReply } from '../../../src/ingress/smtp/refusal.ts';
-import { formatReply } from '../../../src/ingress/smtp/replies.ts';
+import { formatReply, replies } from '../../../src/ingress/smtp/replies.ts';
 import type { Violation } from '../../../src/submit.ts';
 
 function written(violations: readonly Violation[]): string {
@@ -73,4 +75,25 @@ test.each([
   ['a'.repeat(61), 60, `${'a'.repeat(57)}...`],
 ])('%j in %i octets', (text, octets, shown) => {
   expect(printableAscii(text, octets)).toBe(shown);
+});
+
+test('the fixed replies are printable ASCII', () => {
+  for (const reply of Object.values(replies)) expect(formatReply(reply)).toMatch(/^[\x20-\x7e]*\r\n$/);
+});
+
+// Texts of documents and of `postern check`, which no reply quotes.
+const documents = new Set(['errors-page.ts', 'explain.ts', 'header-catalogue.ts', 'rejections.ts']);
+
+test('no text that a reply could quote has a character that it would have to escape, such as a section sign', () => {
+  const source = resolve(import.meta.dirname, '../../../src');
+  const files = ['accounts', 'compose', 'ingress/smtp', 'mail', 'policy', 'sign'].flatMap((room) =>
+    readdirSync(join(source, room))
+      .filter((name) => !documents.has(name))
+      .map((name) => join(source, room, name)),
+  );
+  const withoutComments = (code: string): string => code.replace(/^\s*(?:\/\/|\/?\*).*$| \/\/ .*$/gm, '');
+  const found = [...files, join(source, 'submit.ts')].filter((file) =>
+    /[^\x00-\x7f]/.test(withoutComments(readFileSync(file, 'utf8'))),
+  );
+  expect(found).toEqual([]);
 });
