@@ -82,11 +82,16 @@ export function compose(checked: Checked, plan: BodyPlan, context: ComposeContex
   };
 }
 
-function liftedFields({ lifted }: Checked): MessageField[] {
+function liftedFields({ lifted, submission, from }: Checked): MessageField[] {
   const fields = [written(lifted.from)];
-  if (lifted.to) fields.push(written(lifted.to));
-  if (lifted.cc) fields.push(written(lifted.cc));
-  if (lifted.replyTo) fields.push(written(lifted.replyTo));
+  // Where the sender did not ask for SMTPUTF8 (RFC 6531 §3.4), no later hop without it shall fail the message for an
+  // address that only people read. A From outside ASCII asks for it by itself.
+  const mayBeUtf8 = submission.envelope.smtputf8 || hasNonAscii(from.address);
+  for (const field of [lifted.to, lifted.cc, lifted.replyTo]) {
+    if (!field) continue;
+    const line = writeField(field.name, field.text, mayBeUtf8 ? 'addresses' : 'ascii-addresses');
+    fields.push({ name: field.name, line });
+  }
   if (lifted.subject) fields.push(written(lifted.subject));
   return fields;
 }

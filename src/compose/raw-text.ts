@@ -1,7 +1,7 @@
 // The text of a field from its octets, as the policy reads it too: unfolded, trimmed, 8-bit octets decoded (D13).
 
-import { decodeRaw } from '../mail/charset.ts';
-import { trimBlanks, unfold } from '../mail/header-text.ts';
+import { trimBlanks } from '../mail/header-text.ts';
+import { readRawText } from '../mail/raw-text.ts';
 
 const lineBreaks = /[\r\n\0]/g;
 
@@ -12,5 +12,6 @@ const lineBreaks = /[\r\n\0]/g;
  * @returns one line: a CR, LF or NUL that is no fold's has become a blank
  */
 export function readRaw(rawBytes: Buffer, legacyCharset: string): string {
-  return trimBlanks(unfold(decodeRaw(rawBytes, legacyCharset)).replace(lineBreaks, ' '));
+  const text = readRawText(rawBytes, { legacyCharset, folded: true, structured: true });
+  return trimBlanks(text.replace(lineBreaks, ' '));
 }

@@ -3,6 +3,7 @@
 
 import { asciiDomain } from './domain.ts';
 import { encodedWords, encodeRuns, encodeText, hasNonAscii, isEncodedWord, type Word } from './encoded-word.ts';
+import { decodeWords } from './header-text.ts';
 
 type TokenKind = 'atom' | 'quoted' | 'comment' | 'angle' | 'separator';
 
@@ -16,31 +17,55 @@ interface Token {
 /** A phrase token longer than this cannot stay in one piece (D12). */
 const longestToken = 900;
 
+/** How a list is written. */
+export interface ListOptions {
+  /** Octets before it on its line. */
+  readonly used: number;
+  /** A list of phrases, no addresses (Keywords). */
+  readonly phrasesOnly?: boolean;
+  /** For a message that needs no SMTPUTF8: an address that ASCII cannot write becomes text. */
+  readonly asciiOnly?: boolean;
+}
+
 /**
  * Writes an address list or a list of phrases in ASCII where RFC 2047 allows it.
  * @param text as given: unfolded, trimmed
- * @param options `used`: octets before it on its line; `phrasesOnly`: a list of phrases, no addresses (Keywords)
  * @returns the text itself when nothing has to change
  */
-export function encodeAddresses(
-  text: string,
-  options: { readonly used: number; readonly phrasesOnly?: boolean },
-): string {
-  const tokens = tokenize(text);
+export function encodeAddresses(text: string, options: ListOptions): string {
   let written = '';
   let segment: Token[] = [];
-  for (const token of tokens) {
+  let inGroup = false;
+  const finish = (separator: string): void => {
+    // RFC 5322 §3.4: what stands before a colon is a group's display-name.
+    const phrase = options.phrasesOnly === true || separator === ':';
+    const used = options.used + written.length;
+    const element = writeSegment(segment, { phrase, used });
+    written += options.asciiOnly && hasNonAscii(element) ? writeAsText(segment, { inGroup, used }) : element;
+    segment = [];
+  };
+  for (const token of tokenize(text)) {
     if (token.kind !== 'separator') {
       segment.push(token);
       continue;
     }
-    // RFC 5322 §3.4: what stands before a colon is a group's display-name.
-    const phrase = options.phrasesOnly === true || token.raw === ':';
-    written += writeSegment(segment, { phrase, used: options.used + written.length }) + token.gap + token.raw;
-    segment = [];
+    finish(token.raw);
+    written += token.gap + token.raw;
+    if (token.raw !== ',') inGroup = token.raw === ':';
   }
-  const phrase = options.phrasesOnly === true;
-  return written + writeSegment(segment, { phrase, used: options.used + written.length });
+  finish('');
+  return written;
+}
+
+/**
+ * Writes an element whose address ASCII has no form for, so that it is still read, though not written to: as the name of
+ * an empty group (RFC 6857 §3.1), inside of a group as a comment, since groups do not nest.
+ */
+function writeAsText(segment: readonly Token[], options: { readonly inGroup: boolean; readonly used: number }): string {
+  const gap = segment[0]?.gap ?? '';
+  const text = decodeWords(segment.map((token, index) => (index === 0 ? '' : token.gap) + token.raw).join(''));
+  const words = encodedWords(text, { place: 'phrase', used: options.used + gap.length });
+  return options.inGroup ? `${gap}(${words})` : `${gap}${words}:;`;
 }
 
 /** Cuts an address list behind its separators, for lists without white space that no line can hold (D12). */

@@ -102,9 +102,9 @@ function wordB(characters: readonly CharacterForms[]): string {
   return `${opening}B?${Buffer.from(characters.map((character) => character.text).join(''), 'utf8').toString('base64')}?=`;
 }
 
-const wholeWord = /^=\?[^?\s]+\?[bq]\?[^?\s]*\?=$/i;
+const wholeWord = /^=\?[!->@-~]+\?[bq]\?[!->@-~]*\?=$/i;
 
-/** Tells whether a word (no white space in it) is an encoded-word. */
+/** Tells whether a word (no white space in it) is an encoded-word: ASCII, so that it may leave as it is. */
 export function isEncodedWord(word: string): boolean {
   return word.startsWith('=?') && wholeWord.test(word);
 }

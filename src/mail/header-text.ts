@@ -23,10 +23,13 @@ export function trimBlanks(text: string): string {
 }
 
 /** One encoded-word of RFC 2047 §2 where it stands in a text. */
-interface EncodedWord {
+export interface EncodedWord {
   readonly decoder: CharsetDecoder;
   /** In lower case, without the language of RFC 2231 §5. */
   readonly charset: string;
+  /** What stands between its third question mark and its end, as written. */
+  readonly encoded: string;
+  /** The octets that it stands for. */
   readonly bytes: Buffer;
   /** Offset behind it. */
   readonly end: number;
@@ -63,8 +66,12 @@ function decodeQ(text: string): Buffer {
   return bytes.subarray(0, length);
 }
 
-/** Reads the encoded-word that begins at `start`, where `=?` stands. Looks no further than the third `?` behind it. */
-function readWord(text: string, start: number): EncodedWord | undefined {
+/**
+ * Reads the encoded-word that begins at `start`, where `=?` stands, of a charset that somebody knows. Looks no further
+ * than the third `?` behind it.
+ * @param text of one character an octet where 8-bit octets may stand in a word
+ */
+export function readWord(text: string, start: number): EncodedWord | undefined {
   const charsetEnd = text.indexOf('?', start + 2);
   if (charsetEnd < 0 || text.charCodeAt(charsetEnd + 2) !== 0x3f) return undefined;
   const end = text.indexOf('?', charsetEnd + 3);
@@ -77,8 +84,8 @@ function readWord(text: string, start: number): EncodedWord | undefined {
   if ((!isB && encoding !== 0x71) || !charsetToken.test(charset)) return undefined;
   const decoder = charsetDecoder(charset);
   const encoded = text.slice(charsetEnd + 3, end);
-  if (!decoder || nonAscii.test(encoded)) return undefined;
-  return { decoder, charset, bytes: isB ? Buffer.from(encoded, 'base64') : decodeQ(encoded), end: end + 2 };
+  if (!decoder) return undefined;
+  return { decoder, charset, encoded, bytes: isB ? Buffer.from(encoded, 'base64') : decodeQ(encoded), end: end + 2 };
 }
 
 /** Words of one charset side by side: their octets belong together, a character may be split between two (D13). */
@@ -108,7 +115,8 @@ export function decodeWords(text: string): string {
   let run: Run | undefined;
   while (at >= 0) {
     const word = readWord(text, at);
-    if (!word) {
+    // What is not ASCII there has lost the octets that it was (D13: `readRawText` reads those).
+    if (!word || nonAscii.test(word.encoded)) {
       at = text.indexOf('=?', at + 2);
       continue;
     }

@@ -12,6 +12,8 @@ export type FieldKind =
   | 'text'
   /** Addresses: From, To, Cc, Reply-To (RFC 5322 §3.4). */
   | 'addresses'
+  /** The same of a message that goes without SMTPUTF8 (RFC 6531): nothing but ASCII leaves. */
+  | 'ascii-addresses'
   /** Phrases with commas between: Keywords (RFC 5322 §3.6.5). */
   | 'phrases'
   /** URIs in angle brackets: List-*, Archived-At (RFC 2369, RFC 5064). */
@@ -41,6 +43,7 @@ export function writeField(name: string, text: string, kind: FieldKind = 'text')
 const encoders = {
   text: (text, used) => encodeText(text, { place: 'text', used }),
   addresses: (text, used) => encodeAddresses(text, { used }),
+  'ascii-addresses': (text, used) => encodeAddresses(text, { used, asciiOnly: true }),
   phrases: (text, used) => encodeAddresses(text, { used, phrasesOnly: true }),
   uris: encodeUris,
   // What is judged is the decoded form; encoded-words among the raw text would be encoded twice.
@@ -87,7 +90,7 @@ function foldLong(name: string, given: string, kind: FieldKind): string {
   if (kind === 'uris') folded = foldInsideBrackets(name, text);
   else if (kind === 'parameters') folded = foldField(name, encodeParameters(text, longestParameter));
   if (folded !== undefined) return folded;
-  if (kind === 'addresses' || kind === 'phrases') {
+  if (kind === 'addresses' || kind === 'ascii-addresses' || kind === 'phrases') {
     const encoded = encodeAddresses(text, { used, phrasesOnly: kind === 'phrases' });
     const whole = foldField(name, encoded);
     if (whole !== undefined) return whole;

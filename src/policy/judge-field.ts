@@ -1,8 +1,8 @@
 // Judges one header field by itself: its name, its class, its characters, its length, its value (D2's order of rules).
 
-import { decodeRaw } from '../mail/charset.ts';
 import type { FieldFault, HeaderField } from '../mail/header-field.ts';
-import { decodeWords, trimBlanks, unfold } from '../mail/header-text.ts';
+import { decodeWords, trimBlanks } from '../mail/header-text.ts';
+import { readRawText } from '../mail/raw-text.ts';
 import type { CheckedField } from './checked.ts';
 import { findHeader, type HeaderRow, headerCatalogue, type OverSmtp } from './header-catalogue.ts';
 import type { RejectionCode } from './rejections.ts';
@@ -159,9 +159,9 @@ function judgeFieldValue(submission: Submission, field: HeaderField, row: Header
   const { legacyCharset, kind } = submission.via;
   const handling = row.overSmtp;
   const name = row.class === 'extension' ? field.name : row.name;
-  const raw = decodeRaw(field.rawBytes, legacyCharset);
+  const structured = row.syntax !== 'text';
   // D11: in JSON any CR or LF is forbidden, also one that would be a fold.
-  const given = kind === 'rest' ? raw : unfold(raw);
+  const given = readRawText(field.rawBytes, { legacyCharset, folded: kind !== 'rest', structured });
   const text = trimBlanks(given);
   const words = decodeWords(text);
   const decoded = words === text ? text : trimBlanks(words);

@@ -1,3 +1,4 @@
+import { simpleParser } from 'mailparser';
 import { expect, test } from 'vitest';
 import type { Message } from '../../src/compose/message.ts';
 import { readBounceLocalPart, readToken } from '../../src/mail/return-token.ts';
@@ -193,4 +194,67 @@ test('a Content-Type that gets a charset keeps its form where a parameter is not
 test('raw 8-bit octets that are no UTF-8 are read as the legacy charset', async () => {
   const raw = Buffer.from('From: a@example.com\r\nSubject: caf\xe9 \x80\r\n\r\nHi\r\n', 'latin1');
   expect(line(await composeRaw(raw), 'Subject')).toBe('Subject: =?utf-8?B?Y2Fmw6kg4oKs?=\r\n');
+});
+
+const latin1 = (text: string): Buffer => Buffer.from(text.replaceAll('\n', '\r\n'), 'latin1');
+
+test('8-bit octets inside an encoded-word are read in its charset and written anew, in every field (D13)', async () => {
+  const message = await composeRaw(
+    latin1(
+      'From: =?iso-8859-1?Q?M\xfcller?= <a@example.com>\nTo: =?iso-8859-1?Q?M\xfcller?= <b@example.net>\n' +
+        'Cc: "=?iso-8859-2?Q?\xb1?=" <c@example.net>\nReply-To: =?koi8-r?Q?\xf0=F2?= <d@example.net> (=?koi8-r?Q?\xf0?=)\n' +
+        'Subject: =?utf-8?Q?=C3?= =?utf-8?Q?\xa9 caf\xc3\xa9?= plain\nKeywords: =?iso-8859-1?Q?\xe9?=, b\n' +
+        'X-A: =?windows-1252?Q?=93\x94?=\n\nHi\n',
+    ),
+  );
+  expect(message.smtputf8).toBe(false);
+  const head = octetsOf(message).toString('utf8');
+  expect(head).toMatch(/^[\x00-\x7f]*$/);
+  const parsed = await simpleParser(head);
+  expect(parsed.from?.value).toEqual([{ name: 'M\u00fcller', address: 'a@example.com' }]);
+  expect(parsed.to).toMatchObject({ value: [{ name: 'M\u00fcller', address: 'b@example.net' }] });
+  expect(parsed.cc).toMatchObject({ value: [{ name: '\u0105', address: 'c@example.net' }] });
+  expect(parsed.replyTo?.value).toEqual([{ name: '\u041f\u0420', address: 'd@example.net' }]);
+  expect(parsed.subject).toBe('\u00e9 caf\u00e9 plain');
+  expect(head).toContain('X-A: =?utf-8?B?4oCc4oCd?=\r\n');
+});
+
+test('octets that are none of the charset that a word names are read as outside of words (D13)', async () => {
+  const message = await composeRaw(
+    latin1('From: a@example.com\nX-A: =?us-ascii?Q?\xfc?=\nX-B: =?utf-8?Q?\xfc?=\nX-C: =?x-nobody?Q?\xfc?=\n\nHi\n'),
+  );
+  const values = message.checked.custom.map(({ decoded }) => decoded);
+  expect(values).toEqual(['\u00fc', '\u00fc', '=?x-nobody?Q?\u00fc?=']);
+  expect(octetsOf(message).toString('utf8')).toMatch(/^[\x00-\x7f]*$/);
+});
+
+test('a word of addresses does not reach over brackets, whatever octets stand in it', async () => {
+  const raw = latin1('From: a@example.com\nTo: =?iso-8859-1?Q?\xfc <b@example.net>, x?= <c@example.net>\n\nHi\n');
+  const { to } = await simpleParser(octetsOf(await composeRaw(raw)));
+  const boxes = to === undefined || Array.isArray(to) ? [] : to.value;
+  expect(boxes.map(({ address }) => address)).toEqual(['b@example.net', 'c@example.net']);
+});
+
+const rawAddresses =
+  'From: a@example.com\nTo: J\u00f6rg <j\u00f6rg@example.net>, b@example.net, Team: \u00fc@example.net, c@example.net;\n' +
+  'Cc: J\u00f6rg M\u00fcller\nReply-To: j\u00f6rg@example.net\n\nHi\n';
+
+test('an address that ASCII cannot write does not make a message need SMTPUTF8 that did not ask for it', async () => {
+  const message = await composeRaw(rawAddresses);
+  expect(message.smtputf8).toBe(false);
+  const head = octetsOf(message).toString('utf8');
+  expect(head).toMatch(/^[\x00-\x7f]*$/);
+  expect(line(message, 'To')).toBe(
+    'To: =?utf-8?B?SsO2cmcgPGrDtnJnQGV4YW1wbGUubmV0Pg==?=:;, b@example.net, Team:\r\n (=?utf-8?B?w7xAZXhhbXBsZS5uZXQ=?=), c@example.net;\r\n',
+  );
+  expect(line(message, 'Cc')).toBe('Cc: =?utf-8?B?SsO2cmcgTcO8bGxlcg==?=:;\r\n');
+  expect(line(message, 'Reply-To')).toBe('Reply-To: =?utf-8?B?asO2cmdAZXhhbXBsZS5uZXQ=?=:;\r\n');
+});
+
+test('with SMTPUTF8 asked for, or a From that needs it, addresses leave as they are', async () => {
+  const asked = await composeRaw(rawAddresses, { envelope: { smtputf8: true } });
+  expect(octetsOf(asked).toString('utf8')).toContain('\r\nReply-To: j\u00f6rg@example.net\r\n');
+  const needed = await composeRaw(rawAddresses.replace('From: a', 'From: \u00e4'));
+  expect(needed.smtputf8).toBe(true);
+  expect(octetsOf(needed).toString('utf8')).toContain('\r\nReply-To: j\u00f6rg@example.net\r\n');
 });

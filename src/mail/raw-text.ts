@@ -1,0 +1,83 @@
+// The octets of a field body read as text (D13): UTF-8 or the legacy charset, and 8-bit octets inside an encoded-word,
+// where RFC 2047 §2 allows none, in that word's charset.
+
+import { isAscii } from 'node:buffer';
+import { decodeRaw } from './charset.ts';
+import { encodedWords } from './encoded-word.ts';
+import { type EncodedWord, readWord, trimBlanks, unfold } from './header-text.ts';
+
+const eightBit = /[\x80-\xff]/;
+const lineBreak = /[\r\n]/;
+// What divides addresses is no part of a word there, whatever stands around it; a reader would see the address.
+const dividing = /[<>"\\@]/;
+
+/** How a field body is read. */
+export interface RawTextOptions {
+  /** For octets that are no UTF-8; an iconv-lite name. */
+  readonly legacyCharset: string;
+  /** Folds are taken out first; JSON has none (D11). */
+  readonly folded: boolean;
+  /** Addresses or phrases: no encoded-word reaches over a bracket, a quotation mark or an `@`. */
+  readonly structured: boolean;
+}
+
+/** Encoded-words of one charset with nothing but blanks between, at least one of them with 8-bit octets: [start, end). */
+interface MarredRun {
+  readonly start: number;
+  end: number;
+  readonly charset: string;
+  readonly words: EncodedWord[];
+}
+
+function isMarred({ words }: MarredRun): boolean {
+  return words.some(({ encoded }) => eightBit.test(encoded));
+}
+
+/** Finds the words with 8-bit octets, together with their neighbours of the same charset: a character may be split. */
+function marredRuns(octets: string, structured: boolean): readonly MarredRun[] {
+  const runs: MarredRun[] = [];
+  let run: MarredRun | undefined;
+  for (let at = octets.indexOf('=?'); at >= 0; ) {
+    const word = readWord(octets, at);
+    if (!word || lineBreak.test(word.encoded) || (structured && dividing.test(word.encoded))) {
+      at = octets.indexOf('=?', at + 2);
+      continue;
+    }
+    if (run?.charset === word.charset && trimBlanks(octets.slice(run.end, at)) === '') {
+      run.words.push(word);
+      run.end = word.end;
+    } else {
+      run = { start: at, end: word.end, charset: word.charset, words: [word] };
+      runs.push(run);
+    }
+    at = octets.indexOf('=?', word.end);
+  }
+  return runs.filter(isMarred);
+}
+
+/** The text of a run; octets that are none of its charset are read as they are outside of words. */
+function textOf({ words }: MarredRun, legacyCharset: string): string {
+  const bytes = Buffer.concat(words.map((word) => word.bytes));
+  const text = words[0]?.decoder(bytes) ?? '';
+  return text.includes('\ufffd') ? decodeRaw(bytes, legacyCharset) : text;
+}
+
+/**
+ * Reads a field body's octets as text.
+ * @returns the given text, raw octets decoded; encoded-words are not decoded, but those with 8-bit octets in them are
+ *   written anew in UTF-8. Linear
+ */
+export function readRawText(bytes: Buffer, options: RawTextOptions): string {
+  const { legacyCharset, folded, structured } = options;
+  const unfoldIf = (text: string): string => (folded ? unfold(text) : text);
+  if (isAscii(bytes) || !bytes.includes('=?')) return unfoldIf(decodeRaw(bytes, legacyCharset));
+  const octets = unfoldIf(bytes.toString('latin1'));
+  const pieces: string[] = [];
+  let copied = 0;
+  for (const run of marredRuns(octets, structured)) {
+    pieces.push(octets.slice(copied, run.start), encodedWords(textOf(run, legacyCharset), { place: 'phrase' }));
+    copied = run.end;
+  }
+  pieces.push(octets.slice(copied));
+  return decodeRaw(Buffer.from(pieces.join(''), 'latin1'), legacyCharset);
+}
