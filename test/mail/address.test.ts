@@ -173,6 +173,9 @@ test.each([
   '""',
   ',',
   'x:;,',
+  '"a".',
+  'a . ',
+  '(a) ',
 ])('a mebibyte of %j is read in linear time', (unit) => {
   expect(typeof parseAddressList(unit.repeat(Math.floor(1_048_576 / unit.length))).ok).toBe('boolean');
 });
