@@ -17,21 +17,21 @@ async function seen(head: Buffer): Promise<readonly (readonly string[])[]> {
 
 test('two readers see the mailbox that was judged, whatever From was given', async () => {
   let accepted = 0;
-  const refused: string[] = [];
+  let refused = 0;
   await fc.assert(
     fc.asyncProperty(hostileFrom, async (given) => {
       const sent = await sendFrom(given);
       if (!sent) {
-        refused.push(given);
+        refused += 1;
         return;
       }
       accepted += 1;
       expect(sent.judged).toMatch(/@(?:[^@]+\.)?(?:example\.com|xn--bcher-kva\.example)$/);
       expect(await seen(sent.head)).toEqual([[sent.judged], [sent.judged]]);
     }),
-    { numRuns: 2500 },
+    { numRuns: 1000 },
   );
   // Both verdicts are tried.
-  expect(accepted).toBeGreaterThan(500);
-  expect(refused.length).toBeGreaterThan(500);
-});
+  expect(accepted).toBeGreaterThan(200);
+  expect(refused).toBeGreaterThan(200);
+}, 60_000);
