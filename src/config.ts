@@ -142,7 +142,7 @@ function build(
     accounts: contents.accounts.map(accountParts.resolveAccount),
     tokens: accountParts.resolveTokens(contents, folders),
     routeSecrets,
-    edge: { ...edge, trustedProxies: [], ...contents.edge },
+    edge: { ...edge, trustedProxies: [], ...contents.edge, limits: { ...edge.limits, ...contents.edge.limits } },
     proxy: {
       ipv4Pool: proxy.ipv4Pool,
       portOffset: development ? proxy.developmentPortOffset : 0,

@@ -22,7 +22,7 @@ import { routeFor } from './deliver/router.ts';
 import { edgeAccounts, type OpenEdge, openEdge } from './edge/open-edge.ts';
 import { createSuppressionStore } from './feedback/suppression-store.ts';
 import { type BoundHttp, createHttpApp, type HttpApp, type V4Plugin } from './http/app.ts';
-import { createMetrics, type GaugeSource } from './http/metrics.ts';
+import { createMetrics, type GaugeSource, type MetricFamily } from './http/metrics.ts';
 import { serverCertificates } from './http/server-certificates.ts';
 import { createOutcomeWatch } from './ingress/rest/outcome-watch.ts';
 import { restDoor } from './ingress/rest/rest-door.ts';
@@ -313,6 +313,22 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     { name: 'postern_spool_failed', help: 'Messages kept as failed', read: async () => (await spool.counts()).failed },
     { name: 'postern_smtp_connections', help: 'SMTP connections open now', read: () => door.counts().connections },
     {
+      name: 'postern_http_connections',
+      help: 'HTTP and HTTPS connections open now',
+      read: () => http.open().connections,
+    },
+    { name: 'postern_http_requests', help: 'HTTP answers under way now', read: () => http.open().answers },
+    {
+      name: 'postern_http_waiting_octets',
+      help: 'Octets that clients sent behind requests whose answers are under way',
+      read: () => http.open().waitingOctets,
+    },
+    {
+      name: 'postern_edge_requests_open',
+      help: 'Requests to the edge and upgraded connections open now',
+      read: () => edge.requests(),
+    },
+    {
       name: 'postern_edge_origin_requests',
       help: 'Requests and upgraded connections that origins have open now',
       read: () => edge.open(),
@@ -328,7 +344,14 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
       read: () => door.counts().authFailures,
     },
   ];
-  const metrics = createMetrics(gauges, proxy.metrics);
+  const refusedConnections: MetricFamily = {
+    kind: 'counter',
+    name: 'postern_http_connections_refused_total',
+    help: 'HTTP and HTTPS connections over a limit: of all, or of one address',
+    label: 'limit',
+    read: () => Object.entries(http.refusedConnections()),
+  };
+  const metrics = createMetrics(gauges, [refusedConnections, ...proxy.metrics]);
   let isReady = false;
   const rest = restDoor({
     limits: config.rest.limits,
@@ -369,6 +392,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     trustedProxies: config.edge.trustedProxies,
     plugins,
     front: edge.front,
+    limits: config.http.limits,
   });
   running.http = http;
   const listenHttp = async (): Promise<readonly Listening[]> => {

@@ -43,6 +43,7 @@ export const edge = {
   connectTimeoutSeconds: 15,
   responseTimeoutSeconds: 100,
   trustedProxies: [],
+  limits: { requests: 8000, requestsPerZone: 2000, requestsPerAddress: 400 },
 } as const;
 
 /** D84, D86. */
@@ -58,6 +59,7 @@ export const http = {
   listen: '127.0.0.1:8080',
   tlsListen: '127.0.0.1:8443',
   apiHosts: ['127.0.0.1', 'localhost'],
+  limits: { connections: 10_000, connectionsPerAddress: 500 },
 } as const;
 
 /** D40a. */

@@ -6,12 +6,15 @@ import * as value from './value-types.ts';
 
 const { Optional, Record, Union } = Type;
 
+const count = value.integer(1, 1_000_000);
+
 /** `http`. */
 export const http = value.object({
   listen: Optional(value.listen),
   tlsListen: Optional(value.listenOrOff),
   apiHosts: Optional(value.list(value.hostOrAddress)),
   docsBaseUrl: Optional(value.url('http', 'https')),
+  limits: Optional(value.object({ connections: Optional(count), connectionsPerAddress: Optional(count) })),
 });
 
 /** `edge`. */
@@ -20,6 +23,13 @@ export const edge = value.object({
   connectTimeoutSeconds: Optional(value.seconds),
   responseTimeoutSeconds: Optional(value.seconds),
   trustedProxies: Optional(value.list(value.network)),
+  limits: Optional(
+    value.object({
+      requests: Optional(count),
+      requestsPerZone: Optional(count),
+      requestsPerAddress: Optional(count),
+    }),
+  ),
 });
 
 /** `proxy`. */

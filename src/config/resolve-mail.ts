@@ -94,6 +94,7 @@ export function resolveHttp({ http }: Contents): HttpSettings {
     ...(tlsListen === '' ? {} : { tlsListen: listenOf(tlsListen) }),
     apiHosts: (http.apiHosts ?? defaults.http.apiHosts).map((host) => host.toLowerCase()),
     ...(http.docsBaseUrl === undefined ? {} : { docsBaseUrl: http.docsBaseUrl.replace(/\/$/, '') }),
+    limits: { ...defaults.http.limits, ...http.limits },
   };
 }
 

@@ -3,6 +3,8 @@
 import type { Account, DkimKeyName } from '../accounts/account.ts';
 import type { LogLevel } from '../base/log.ts';
 import type { DeliverySettings } from '../deliver/settings.ts';
+import type { EdgeSettings } from '../edge/zone.ts';
+import type { ConnectionLimits } from '../http/connection-limit.ts';
 import type { RestLimits } from '../ingress/rest/settings.ts';
 import type { SmtpSettings } from '../ingress/smtp/settings.ts';
 import type { HostPort } from './addresses.ts';
@@ -38,6 +40,7 @@ export interface HttpSettings {
   readonly apiHosts: readonly string[];
   /** Without a slash at the end; absent: made of the bound address (D62). */
   readonly docsBaseUrl?: string;
+  readonly limits: ConnectionLimits;
 }
 
 /** A token that the configuration gives to a credential (D93). */
@@ -89,7 +92,7 @@ export interface Config {
   readonly tokens: readonly ConfiguredToken[];
   /** Passwords of routes, for telling before they are needed which are missing. */
   readonly routeSecrets: readonly { readonly path: string; readonly source: SecretSource }[];
-  readonly edge: Required<NonNullable<FileContents['edge']>>;
+  readonly edge: EdgeSettings;
   readonly proxy: Required<NonNullable<FileContents['proxy']>>;
   readonly edgeAccounts: readonly EdgeAccount[];
   readonly zones: readonly Zone[];

@@ -11,7 +11,8 @@ import { type AnswerSink, plainAnswer, responseSink, socketSink } from './answer
 import { type Client, clientOf } from './client-address.ts';
 import type { ErrorAnswer, ErrorRequest } from './edge-error.ts';
 import { createErrorAnswers, type ErrorAnswerParts, lastResort } from './error-answers.ts';
-import { type GuardedZone, guardZone, judgeRequest, type Room } from './judge-request.ts';
+import { type GuardedZone, guardZone, judgeRequest } from './judge-request.ts';
+import { createOpenRequests, type OpenRequest } from './open-requests.ts';
 import type { Forwarded, OriginProxy } from './origin.ts';
 import type { ZoneWithOrigin } from './origin-target.ts';
 import type { EdgeSettings, EdgeZone } from './zone.ts';
@@ -30,7 +31,7 @@ export interface EdgeCount {
 export interface EdgeParts
   extends Pick<ErrorAnswerParts, 'findError' | 'negotiate' | 'defaultAnswer' | 'customAnswer'> {
   readonly zones: readonly EdgeZone[];
-  readonly settings: Pick<EdgeSettings, 'maxHeaderBytes' | 'trustedProxies'>;
+  readonly settings: Pick<EdgeSettings, 'maxHeaderBytes' | 'trustedProxies' | 'limits'>;
   /** Names and addresses of the API, lower case (D67). */
   readonly apiHosts: readonly string[];
   /** The page about a code; undefined where there is no such code. */
@@ -42,11 +43,7 @@ export interface EdgeParts
   readonly clock: Clock;
   readonly log: Logger;
   readonly onRequest?: (count: EdgeCount) => void;
-  /** Requests under way beyond which a further one is 1200; 10,000 if absent. */
-  readonly maxUnderWay?: number;
 }
-
-const maxUnderWay = 10_000;
 
 /** One request and where its answer goes. */
 interface Exchange {
@@ -55,6 +52,8 @@ interface Exchange {
   readonly zone: GuardedZone | undefined;
   readonly client: Client;
   readonly sink: AnswerSink;
+  /** Its place among those that are open. */
+  readonly place: OpenRequest;
   /** Code of the error answered, for log and count. */
   code?: number;
   /** Whether the error was asked for at /cdn-cgi/error. */
@@ -91,8 +90,14 @@ function apiHost(host: string): string {
   return host.includes(':') ? new URL(`http://[${host}]`).hostname : host.toLowerCase();
 }
 
+/** The edge. */
+export interface Edge extends HttpFront {
+  /** Requests open now, upgraded connections among them. */
+  open(): number;
+}
+
 /** Makes the edge. */
-export function createEdge(parts: EdgeParts): HttpFront {
+export function createEdge(parts: EdgeParts): Edge {
   const { log, clock, settings, origins, findError } = parts;
   const answerTo = createErrorAnswers(parts);
   const isTrusted = addressTest(settings.trustedProxies);
@@ -101,11 +106,7 @@ export function createEdge(parts: EdgeParts): HttpFront {
     const guarded = guardZone(zone, clock);
     for (const hostname of zone.hostnames) zones.set(hostname, guarded);
   }
-  let underWay = 0;
-  const room: Room = {
-    maxHeaderBytes: settings.maxHeaderBytes,
-    isFull: () => underWay > (parts.maxUnderWay ?? maxUnderWay),
-  };
+  const requests = createOpenRequests(settings.limits);
 
   const fail = (exchange: Exchange, code: number): void => {
     const { request, arrival, zone, client, sink } = exchange;
@@ -137,6 +138,7 @@ export function createEdge(parts: EdgeParts): HttpFront {
     else if (!guarded) fail(exchange, route.destination === 'address' ? 1003 : 1004);
     else {
       const judged = { method, path: route.path, target: route.target, rawHeaders, clientAddress: client.address };
+      const room = { maxHeaderBytes: settings.maxHeaderBytes, isFull: () => exchange.place.isOver() };
       const verdict = judgeRequest(guarded, judged, { room, hasError: (code) => findError(code) !== undefined });
       if (verdict.kind === 'not-found') sink.send(plainAnswer(404, 'Not found'));
       else if (verdict.kind === 'not-allowed') {
@@ -163,18 +165,13 @@ export function createEdge(parts: EdgeParts): HttpFront {
     const { route, rayId } = arrival;
     // Nobody is believed where nobody is trusted.
     const lines = settings.trustedProxies.length === 0 ? [] : headerOf(request)('x-forwarded-for');
-    const exchange: Exchange = {
-      request,
-      arrival,
-      zone: zones.get(route.host),
-      client: clientOf(request.socket.remoteAddress ?? '', lines, isTrusted),
-      sink,
-    };
+    const guarded = zones.get(route.host);
+    const client = clientOf(request.socket.remoteAddress ?? '', lines, isTrusted);
+    const place = requests.begin(guarded?.zone.id ?? '', client.address);
+    const exchange: Exchange = { request, arrival, zone: guarded, client, sink, place };
     const startedAt = clock.now();
-    underWay += 1;
     sink.onEnd(({ status, whole }) => {
-      underWay -= 1;
-      if (route.destination === 'reference' || route.destination === 'api-host') return;
+      place.end();
       const { code, asked } = exchange;
       const zone = exchange.zone?.zone.name;
       log.info(
@@ -193,6 +190,7 @@ export function createEdge(parts: EdgeParts): HttpFront {
         },
         'edge request',
       );
+      if (route.destination === 'reference' || route.destination === 'api-host') return;
       parts.onRequest?.({ zone: zone ?? '', status, code: asked ? undefined : code });
     });
     return exchange;
@@ -214,6 +212,7 @@ export function createEdge(parts: EdgeParts): HttpFront {
   };
 
   return {
+    open: () => requests.open(),
     hosts: { isZone: (host) => zones.has(host), apiHosts: new Set(parts.apiHosts.map(apiHost)) },
     answer(request: IncomingMessage, response: ServerResponse, arrival) {
       const exchange = open(request, arrival, responseSink(response, arrival.rayId));

@@ -31,6 +31,8 @@ export interface OpenEdge {
   readonly plugins: readonly V4Plugin[];
   /** Requests and upgraded connections that origins have open now. */
   open(): number;
+  /** Requests to the edge that are open now, upgraded connections among them. */
+  requests(): number;
   /** Closes connections to origins: idle ones at once, what is left of the others after so many milliseconds. */
   close(withinMs: number): Promise<void>;
 }
@@ -69,6 +71,7 @@ export function openEdge(parts: OpenEdgeParts): OpenEdge {
     front,
     plugins: [customErrorEndpoints({ customErrors, log })],
     open: () => origins.open(),
+    requests: () => front.open(),
     close: (withinMs) => origins.close(withinMs),
   };
 }

@@ -8,6 +8,7 @@ import type { Forwarded } from './origin.ts';
 import type { ConnectionUser, OriginConnection } from './origin-connection.ts';
 import { badReply, brokenConnection, type OriginFailure, replyTimeout } from './origin-failure.ts';
 import type { OriginPool } from './origin-pool.ts';
+import { answerRefusal } from './origin-refusal.ts';
 import type { FindTarget, OriginTarget } from './origin-target.ts';
 import { OriginUpload } from './origin-upload.ts';
 import type { ReplyHead } from './reply-head.ts';
@@ -19,8 +20,6 @@ export interface ExchangeParts {
   readonly dial: DialParts;
   readonly targetOf: FindTarget;
   readonly log: Logger;
-  /** After how long a client that takes nothing of what waits for it is given up. */
-  readonly clientStallMs: number;
   /** Told once, when the client has its answer or is gone. */
   readonly onClosed: (exchange: OriginExchange) => void;
 }
@@ -138,8 +137,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
     if (response.write(piece) || this.paused) return;
     this.paused = true;
     this.connection?.socket.pause();
-    // Counts only while not an octet leaves; the connection closes with it, and `clientClosed` follows.
-    response.setTimeout(this.parts.clientStallMs);
+    // A client that takes nothing is cut by its listener, and `clientClosed` follows.
     response.once('drain', this.onClientDrain);
   }
 
@@ -191,11 +189,14 @@ export class OriginExchange implements ConnectionUser, Dialling {
   }
 
   onStalled(): void {
-    // A client that reads or sends slowly is no idle origin (D66).
+    // A client that reads slowly is no idle origin (D66).
     if (this.paused) return;
     const { upload } = this;
     const owesContinue = this.asked.head.expectsContinue && !this.continued && upload?.octets === 0;
-    if (upload?.waitsForClient === true && !owesContinue) return;
+    if (upload?.waitsForClient === true && !owesContinue) {
+      this.giveUpUpload();
+      return;
+    }
     this.fail(replyTimeout(this.reply ? 'an idle body' : 'no head within the time'));
   }
 
@@ -244,7 +245,6 @@ export class OriginExchange implements ConnectionUser, Dialling {
 
   private readonly onClientDrain = (): void => {
     this.paused = false;
-    this.asked.response.setTimeout(0);
     const { connection } = this;
     connection?.touch();
     connection?.socket.resume();
@@ -255,6 +255,19 @@ export class OriginExchange implements ConnectionUser, Dialling {
     this.dial?.abort();
     this.connection?.destroy();
     this.connection = undefined;
+  }
+
+  /** D66, RFC 9110 §15.5.9: nothing of the body came within the time; the connection ends with the answer. */
+  private giveUpUpload(): void {
+    this.leaveOrigin();
+    const { forwarded, response } = this.asked;
+    const { log } = this.parts;
+    log.info({ ray: forwarded.rayId, zone: forwarded.zone.name, begun: this.headSent }, 'upload stalled');
+    if (this.headSent) this.cut();
+    else if (!response.destroyed) {
+      answerRefusal(response, 408, forwarded.rayId);
+      this.linger();
+    }
   }
 
   private fail(failure: OriginFailure): void {

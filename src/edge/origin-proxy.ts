@@ -14,6 +14,7 @@ import type { Logger } from '../base/log.ts';
 import type { Forwarded, OriginProxy } from './origin.ts';
 import { type ExchangeParts, OriginExchange } from './origin-exchange.ts';
 import { OriginPool } from './origin-pool.ts';
+import { answerRefusal, refuseSocket } from './origin-refusal.ts';
 import { originTargets } from './origin-target.ts';
 import { openTunnel } from './origin-tunnel.ts';
 import type { ReplyHead } from './reply-head.ts';
@@ -31,46 +32,32 @@ export interface OriginProxyParts {
   readonly ca?: string | readonly string[];
   /** Seconds without an octet in either direction after which an upgraded connection closes; absent: 600. */
   readonly tunnelIdleSeconds?: number;
-  /** Seconds after which a client that takes not an octet of a reply is given up; absent: 300. */
-  readonly clientStallSeconds?: number;
+  /** Milliseconds after which a client that takes not an octet of the answer to an upgrade is given up; absent: 300,000. */
+  readonly clientStallMs?: number;
 }
 
 /** Seconds: WebSocket pings are seldom further apart than a minute. */
 const defaultTunnelIdleSeconds = 600;
-const defaultClientStallSeconds = 300;
+const defaultClientStallMs = 300_000;
 
 /** How often one request may come past us before it is a loop: 1000, the origin leads back to the edge. */
 const maxPasses = 5;
 const loopCode = 1000;
 
-const refusals = { 400: 'Bad Request', 501: 'Not Implemented' } as const;
-
-function refusalHead(status: keyof typeof refusals, rayId: string): readonly string[] {
-  const length = String(refusals[status].length + 1);
-  return [
-    'Content-Type',
-    'text/plain; charset=utf-8',
-    'Content-Length',
-    length,
-    'Ray-ID',
-    rayId,
-    'Connection',
-    'close',
-  ];
-}
-
 /** A proxy and everything it has open. */
 class RunningProxy implements OriginProxy {
   private readonly parts: ExchangeParts;
   private readonly log: Logger;
+  private readonly clientStallMs: number;
   private readonly tunnelIdleMs: number;
   private readonly exchanges = new Set<OriginExchange>();
   private readonly tunnels = new Set<Duplex>();
   private onEmpty: (() => void) | undefined;
 
   constructor(parts: OriginProxyParts) {
-    const { settings, log, clock, lookup, ca, tunnelIdleSeconds, clientStallSeconds } = parts;
+    const { settings, log, clock, lookup, ca, tunnelIdleSeconds, clientStallMs } = parts;
     this.log = log;
+    this.clientStallMs = clientStallMs ?? defaultClientStallMs;
     this.tunnelIdleMs = (tunnelIdleSeconds ?? defaultTunnelIdleSeconds) * 1000;
     this.parts = {
       pool: new OriginPool({ clock: clock ?? systemClock, timeoutMs: settings.responseTimeoutSeconds * 1000 }),
@@ -82,7 +69,6 @@ class RunningProxy implements OriginProxy {
       },
       targetOf: originTargets(),
       log,
-      clientStallMs: (clientStallSeconds ?? defaultClientStallSeconds) * 1000,
       onClosed: (exchange) => {
         this.exchanges.delete(exchange);
         this.settle();
@@ -94,9 +80,7 @@ class RunningProxy implements OriginProxy {
     try {
       const head = requestHead(request, forwarded);
       if ('refused' in head) {
-        response.shouldKeepAlive = false;
-        response.writeHead(head.refused, refusals[head.refused], [...refusalHead(head.refused, forwarded.rayId)]);
-        response.end(`${refusals[head.refused]}\n`);
+        answerRefusal(response, head.refused, forwarded.rayId);
         return;
       }
       if (head.passes >= maxPasses) {
@@ -169,12 +153,16 @@ class RunningProxy implements OriginProxy {
     response.assignSocket(client);
     const onDrain = (): boolean => response.emit('drain');
     client.on('drain', onDrain);
-    const onTimeout = (): Socket => client.destroy();
+    const onTimeout = (): void => {
+      if (client.writableLength > 0) client.destroy();
+    };
+    client.setTimeout(this.clientStallMs);
     client.on('timeout', onTimeout);
     response.once('finish', () => client.destroySoon());
     const release = (): void => {
       client.off('drain', onDrain);
       client.off('timeout', onTimeout);
+      client.setTimeout(0);
       if (response.socket) response.detachSocket(client);
     };
     const fail = (code: number): void => {
@@ -236,13 +224,6 @@ function switchedHead({ reason, fields, upgrade }: ReplyHead, rayId: string): st
   let text = `HTTP/1.1 101 ${reason}\r\n`;
   for (let index = 0; index < fields.length; index += 2) text += `${fields[index]}: ${fields[index + 1]}\r\n`;
   return `${text}Connection: Upgrade\r\nUpgrade: ${upgrade}\r\nRay-ID: ${rayId}\r\n\r\n`;
-}
-
-function refuseSocket(socket: Duplex, status: keyof typeof refusals, rayId: string): void {
-  const fields = refusalHead(status, rayId);
-  let text = `HTTP/1.1 ${status} ${refusals[status]}\r\n`;
-  for (let index = 0; index < fields.length; index += 2) text += `${fields[index]}: ${fields[index + 1]}\r\n`;
-  socket.end(`${text}\r\n${refusals[status]}\n`);
 }
 
 /** Makes the reverse proxy; it opens nothing before the first request. */

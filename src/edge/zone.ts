@@ -1,5 +1,7 @@
 // A zone and an account as the edge reads them: a slice of the configuration (D65, D66, D99).
 
+import type { RequestLimits } from './open-requests.ts';
+
 /** One Custom Error Rule (D65). */
 export interface CustomErrorRule {
   readonly expression: string;
@@ -53,4 +55,6 @@ export interface EdgeSettings {
   /** Without a response head (524), and without an octet of a body. */
   readonly responseTimeoutSeconds: number;
   readonly trustedProxies: readonly string[];
+  /** How many requests may be open at a time (1200). */
+  readonly limits: RequestLimits;
 }

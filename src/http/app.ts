@@ -42,6 +42,8 @@ import { ConfigurationError, errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import { createAddressLimit } from './address-limit.ts';
 import { AllowedMethods } from './allowed-methods.ts';
+import { type ConnectionLimits, type ConnectionRefusal, createConnectionLimit } from './connection-limit.ts';
+import type { OpenHttp } from './connections.ts';
 import { type AnswerTable, refuse } from './envelope.ts';
 import { type Answerer, createHandlers, type HttpFront, rayOf } from './front.ts';
 import type { JsonDocument } from './json-reader.ts';
@@ -121,6 +123,10 @@ export interface HttpAppParts {
   readonly front?: HttpFront;
   /** Milliseconds that a request has for its body; absent: 300,000. */
   readonly bodyTimeoutMs?: number;
+  /** Absent: as many connections as come. */
+  readonly limits?: ConnectionLimits;
+  /** Milliseconds after which a client that takes nothing of an answer is cut; absent: 300,000. */
+  readonly clientStallMs?: number;
 }
 
 /** The running app. */
@@ -134,6 +140,10 @@ export interface HttpApp {
   close(withinMs: number): Promise<void>;
   /** Failed logins since the start. */
   authFailures(): number;
+  /** What is open now, all listeners together. */
+  open(): OpenHttp;
+  /** Connections refused since the start, by the limit that they were over. */
+  refusedConnections(): Readonly<Record<ConnectionRefusal, number>>;
 }
 
 /** Who calls an endpoint. */
@@ -142,9 +152,12 @@ export function submitterOf(request: FastifyRequest): Submitter {
   return request.submitter;
 }
 
+const noLimits: ConnectionLimits = { connections: Infinity, connectionsPerAddress: Infinity };
+
 /** Makes the app; it binds nothing before `listen`. */
 export function createHttpApp(parts: HttpAppParts): HttpApp {
   const listeners: HttpListener[] = [];
+  const limit = createConnectionLimit(parts.limits ?? noLimits, parts.trustedProxies);
   let toFastify: Answerer | undefined;
   let authFailures = 0;
   const methods = new AllowedMethods();
@@ -162,6 +175,11 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
     frameworkErrors: (_error, request, reply) => {
       const message = 'The path has a percent-encoding that is none';
       if (request.raw.url?.startsWith('/client/v4/') === true) {
+        const path = request.raw.url.slice(0, 200);
+        parts.log.info(
+          { session: request.id, method: request.method, path, status: 400, client: request.ip },
+          'request',
+        );
         void refuse(reply, [{ token: 'E_VALIDATION_ERROR', message }]);
       } else answerPlainly(reply.raw, 400, message);
     },
@@ -195,7 +213,13 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
       await app.ready();
       if (!toFastify) throw new Error('Fastify has no handler');
       const scheme = tls ? 'https' : 'http';
-      const listener = createListener(createHandlers({ ...parts, front: parts.front, scheme, toFastify }), tls);
+      const listener = createListener({
+        handlers: createHandlers({ ...parts, front: parts.front, scheme, toFastify }),
+        tls,
+        limit,
+        clientStallMs: parts.clientStallMs,
+        onRefused: ({ rayId, ...refused }) => parts.log.info({ ray: rayId, ...refused }, 'http refused'),
+      });
       try {
         const bound = await listener.listen(at);
         listeners.push(listener);
@@ -209,5 +233,16 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
       await Promise.all([...listeners.map((listener) => listener.close(withinMs)), app.close()]);
     },
     authFailures: () => authFailures,
+    open: () => {
+      const each = listeners.map((listener) => listener.open());
+      const sum = (of: (open: OpenHttp) => number): number => each.reduce((all, open) => all + of(open), 0);
+      return {
+        connections: sum(({ connections }) => connections),
+        answers: sum(({ answers }) => answers),
+        upgraded: sum(({ upgraded }) => upgraded),
+        waitingOctets: sum(({ waitingOctets }) => waitingOctets),
+      };
+    },
+    refusedConnections: () => limit.refused(),
   };
 }

@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import { randomHex } from '../base/ids.ts';
+import type { Logger } from '../base/log.ts';
 import type { ListenerHandlers } from './listener.ts';
 import { answerPlainly } from './plain-routes.ts';
 import { type HostTable, type Route, routeRequest } from './route.ts';
@@ -62,15 +63,47 @@ function settle(request: IncomingMessage, { authority, target }: { authority: st
 
 const noHosts: HostTable = { isZone: () => false, apiHosts: new Set() };
 
-function cutSlowBody(request: IncomingMessage, response: ServerResponse, withinMs: number): void {
+function cutSlowBody(request: IncomingMessage, response: ServerResponse, parts: HandlerParts): void {
   if (request.complete) return;
   const cut = setTimeout(() => {
     if (request.complete) return;
-    if (response.headersSent) request.socket.destroy();
-    else writeWhole(request.socket, plainWhole(408, 'Request Timeout', { rayId: rayOf(request) }));
-  }, withinMs);
+    if (response.headersSent) {
+      request.socket.destroy();
+      return;
+    }
+    const rayId = rayOf(request);
+    writeWhole(request.socket, plainWhole(408, 'Request Timeout', { rayId }));
+    parts.log.info({ ...factsOf(request, rayId), status: 408 }, 'http request');
+  }, parts.bodyTimeoutMs ?? apiBodyTimeoutMs);
   cut.unref();
   request.once('close', () => clearTimeout(cut));
+}
+
+/** What probes and scrapers ask all the time: logged only where somebody wants to see it. */
+const probes: ReadonlySet<string> = new Set(['/livez', '/readyz', '/metrics']);
+
+function factsOf(request: IncomingMessage, rayId: string): Readonly<Record<string, unknown>> {
+  const { method, url = '', headers, socket } = request;
+  return {
+    ray: rayId,
+    method: method?.slice(0, 20),
+    host: headers.host?.slice(0, 253),
+    path: url.split('?', 1)[0]?.slice(0, 200),
+    client: socket.remoteAddress,
+  };
+}
+
+/** Logs an answer that neither the API's v4 endpoints nor the edge log, once it has ended (D62: with its Ray-ID). */
+function logAnswer(request: IncomingMessage, response: ServerResponse, at: { rayId: string; log: Logger }): void {
+  const { rayId, log } = at;
+  const facts = factsOf(request, rayId);
+  const isProbe = typeof facts['path'] === 'string' && probes.has(facts['path']);
+  response.on('close', () => {
+    const { headersSent, statusCode, writableFinished } = response;
+    const level = isProbe && statusCode < 400 ? 'debug' : 'info';
+    const unfinished = writableFinished ? undefined : true;
+    log[level]({ ...facts, status: headersSent ? statusCode : undefined, unfinished }, 'http request');
+  });
 }
 
 /** What handlers are made from. */
@@ -79,12 +112,14 @@ export interface HandlerParts {
   readonly front: HttpFront | undefined;
   readonly scheme: 'http' | 'https';
   readonly toFastify: Answerer;
+  readonly log: Logger;
   /** Milliseconds that a request to the API has for its body; absent: 300,000. */
   readonly bodyTimeoutMs?: number | undefined;
 }
 
 /** Makes what answers on a listener: it decides whose a request is (D67, D68). */
-export function createHandlers({ front, scheme, toFastify, bodyTimeoutMs }: HandlerParts): ListenerHandlers {
+export function createHandlers(parts: HandlerParts): ListenerHandlers {
+  const { front, scheme, toFastify, log } = parts;
   const hosts = front?.hosts ?? noHosts;
   const routeOf = (request: IncomingMessage): Route => {
     const { method = 'GET', url = '/', rawHeaders } = request;
@@ -102,12 +137,14 @@ export function createHandlers({ front, scheme, toFastify, bodyTimeoutMs }: Hand
         return;
       }
       response.setHeader('Ray-ID', rayId);
+      const isV4 = route.destination === 'api' && route.path.startsWith('/client/v4/');
+      if (refused || !isV4) logAnswer(request, response, { rayId, log });
       if (refused) {
         if (refused.ends) response.shouldKeepAlive = false;
         answerPlainly(response, refused.status, refused.text);
       } else if (route.destination === 'api') {
         rays.set(request, rayId);
-        cutSlowBody(request, response, bodyTimeoutMs ?? apiBodyTimeoutMs);
+        cutSlowBody(request, response, parts);
         toFastify(request, response);
       } else answerPlainly(response, 404, 'Not found');
     },
@@ -120,6 +157,7 @@ export function createHandlers({ front, scheme, toFastify, bodyTimeoutMs }: Hand
       const route = routeOf(request);
       if (route.destination === 'bad' || !front || hasUnknownCoding(request)) {
         writeWhole(socket, plainWhole(400, 'Bad request to upgrade', { rayId }));
+        log.info({ ...factsOf(request, rayId), status: 400 }, 'http request');
         return;
       }
       settle(request, route);
@@ -128,7 +166,9 @@ export function createHandlers({ front, scheme, toFastify, bodyTimeoutMs }: Hand
     connect(request, socket) {
       const rayId = randomHex(8);
       const route = routeOf(request);
-      if (route.destination === 'bad') writeWhole(socket, plainWhole(400, route.text, { rayId }));
+      const isBad = route.destination === 'bad';
+      log.info({ ...factsOf(request, rayId), status: isBad ? 400 : 405 }, 'http request');
+      if (isBad) writeWhole(socket, plainWhole(400, route.text, { rayId }));
       else writeWhole(socket, plainWhole(405, 'Method not allowed', { rayId, headers: { Allow: tunnelFreeMethods } }));
     },
   };

@@ -7,6 +7,9 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContext } from 'node:tls';
 import { randomHex } from '../base/ids.ts';
+import type { ConnectionLimit, ConnectionRefusal } from './connection-limit.ts';
+import { Connections, type OpenHttp } from './connections.ts';
+import { takeTurns } from './request-turns.ts';
 import { lingerMs, plainWhole, writeWhole } from './whole-response.ts';
 
 /** Where a listener is bound. */
@@ -33,9 +36,34 @@ export interface ListenerTls {
   readonly contextOf: (serverName: string) => SecureContext | undefined;
 }
 
+/** What was refused before there was a request to answer. */
+export interface RefusedOctets {
+  readonly rayId: string;
+  /** Absent where the connection was closed without a word. */
+  readonly status?: number | undefined;
+  readonly client?: string | undefined;
+  /** What the parser says, or which limit was reached. */
+  readonly cause?: string | undefined;
+}
+
+/** What a listener is made from. */
+export interface ListenerParts {
+  readonly handlers: ListenerHandlers;
+  /** Absent: plain HTTP. */
+  readonly tls?: ListenerTls | undefined;
+  /** Shared with other listeners; absent: as many connections as come. */
+  readonly limit?: ConnectionLimit | undefined;
+  /** Milliseconds after which a client that takes nothing of an answer is cut; absent: 300,000. */
+  readonly clientStallMs?: number | undefined;
+  /** Told of each. */
+  readonly onRefused?: ((refused: RefusedOctets) => void) | undefined;
+}
+
 /** A listener. */
 export interface HttpListener {
   listen(at: BoundHttp): Promise<BoundHttp>;
+  /** What is open now. */
+  open(): OpenHttp;
   /**
    * Stops accepting, lets requests in flight finish with `Connection: close`, and cuts what is left after so many
    * milliseconds.
@@ -48,6 +76,9 @@ export const maxParsedHeadBytes = 262_144;
 /** How long a connection that has asked nothing, or half a question, has once the listener closes. */
 const silentGraceMs = 500;
 const handshakeTimeoutMs = 20_000;
+const defaultClientStallMs = 300_000;
+/** Connections over the limit that are told so at a time; further ones are closed at once. */
+const maxToldRefusals = 64;
 
 const serverOptions = {
   maxHeaderSize: maxParsedHeadBytes,
@@ -73,124 +104,13 @@ function linger(request: IncomingMessage): void {
   request.once('close', () => clearTimeout(cut));
 }
 
-function peerOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
-}
-
-interface Speaking {
-  readonly peer: string;
-  readonly answers: Set<ServerResponse>;
-  /** The request that came last, the only one that may still be coming. */
-  last?: IncomingMessage;
-  /** Whether its last answer is given. */
-  isEnding: boolean;
-}
-
-/**
- * RFC 9112 §9.6: a connection closed while octets still come is reset, and the client may lose the answer with it. So where
- * Node would close it behind the last answer, our side ends first, and what still comes is thrown away for a while.
- */
-function closeInStages(socket: Socket, speaking: Speaking): void {
-  const closeSoon = socket.destroySoon.bind(socket);
-  socket.destroySoon = () => {
-    const { last } = speaking;
-    if (!last || last.complete || !socket.writable) {
-      closeSoon();
-      return;
-    }
-    socket.end();
-    last.once('end', closeSoon);
-    last.resume();
-    const cut = setTimeout(() => socket.destroy(), lingerMs);
-    cut.unref();
-    socket.once('close', () => clearTimeout(cut));
-  };
-}
-
-/** Open connections, and the answers that each has under way. */
-class Connections {
-  /** Every TCP connection by its peer, TLS or not. */
-  readonly #sockets = new Map<string, Socket>();
-  /** Connections that speak HTTP. */
-  readonly #speaking = new Map<Duplex, Speaking>();
-  readonly #upgraded = new Set<Duplex>();
-  #closing = false;
-
-  accepted(socket: Socket): void {
-    const peer = peerOf(socket);
-    this.#sockets.set(peer, socket);
-    socket.once('close', () => {
-      if (this.#sockets.get(peer) === socket) this.#sockets.delete(peer);
-    });
-  }
-
-  speaks(socket: Socket): void {
-    const speaking: Speaking = { peer: peerOf(socket), answers: new Set(), isEnding: false };
-    this.#speaking.set(socket, speaking);
-    closeInStages(socket, speaking);
-    socket.once('close', () => {
-      this.#speaking.delete(socket);
-      this.#upgraded.delete(socket);
-    });
-  }
-
-  /** Notes a request; false where it is not to be answered, since an answer before it ends the connection. */
-  asked(request: IncomingMessage, response: ServerResponse): boolean {
-    const { socket } = request;
-    const speaking = this.#speaking.get(socket);
-    if (!speaking) return true;
-    const { answers } = speaking;
-    // RFC 9112 §9.6: nothing behind the last request is processed; what was refused may be the first half of an attack.
-    if (speaking.isEnding) return false;
-    for (const { shouldKeepAlive } of answers) if (!shouldKeepAlive) return false;
-    answers.add(response);
-    speaking.last = request;
-    if (this.#closing) response.shouldKeepAlive = false;
-    response.on('close', () => {
-      answers.delete(response);
-      if (!response.shouldKeepAlive) speaking.isEnding = true;
-      if (this.#closing && answers.size === 0) socket.destroySoon();
-    });
-    return true;
-  }
-
-  upgraded(socket: Duplex): void {
-    this.#upgraded.add(socket);
-  }
-
-  /** How far the answers of a connection are: nothing of one is written, all that were begun are whole, or neither. */
-  state(socket: Duplex): 'clean' | 'whole' | 'between' {
-    const answers = [...(this.#speaking.get(socket)?.answers ?? [])];
-    if (answers.every(({ headersSent }) => !headersSent)) return this.#speaking.has(socket) ? 'clean' : 'between';
-    return answers.every(({ headersSent, writableEnded }) => writableEnded || !headersSent) ? 'whole' : 'between';
-  }
-
-  close(): void {
-    this.#closing = true;
-    for (const { answers } of this.#speaking.values()) {
-      for (const answer of answers) if (!answer.headersSent) answer.shouldKeepAlive = false;
-    }
-  }
-
-  /** Cuts who has asked nothing: to Node such a connection is not idle, and would hold the end back. */
-  cutSilent(): void {
-    const peers = new Set<string>();
-    for (const [socket, { peer, answers }] of this.#speaking) {
-      peers.add(peer);
-      if (answers.size === 0 && !this.#upgraded.has(socket)) socket.destroy();
-    }
-    for (const [peer, socket] of this.#sockets) if (!peers.has(peer)) socket.destroy();
-  }
-
-  cutAll(): void {
-    for (const socket of this.#speaking.keys()) socket.destroy();
-    for (const socket of this.#sockets.values()) socket.destroy();
-  }
-}
-
 /** Octets that are no HTTP: answered by hand, there is no request to answer. */
-function onClientError(error: NodeJS.ErrnoException, socket: Socket, connections: Connections): void {
-  const state = connections.state(socket);
+function onClientError(
+  error: NodeJS.ErrnoException,
+  socket: Socket,
+  { connections, onRefused }: { readonly connections: Connections; readonly onRefused: ListenerParts['onRefused'] },
+): void {
+  const state = connections.broke(socket);
   // A word between two parts of an answer would be taken for the answer's.
   if (!socket.writable || error.code === 'ECONNRESET' || state === 'between') {
     socket.destroy();
@@ -201,56 +121,112 @@ function onClientError(error: NodeJS.ErrnoException, socket: Socket, connections
     return;
   }
   const [status, reason] = clientErrors[error.code ?? ''] ?? [400, 'Bad Request'];
-  writeWhole(socket, plainWhole(status, reason, { rayId: randomHex(8) }));
+  const rayId = randomHex(8);
+  writeWhole(socket, plainWhole(status, reason, { rayId }));
+  onRefused?.({ rayId, status, client: socket.remoteAddress, cause: error.code });
 }
 
-function makeServer(handlers: ListenerHandlers, tls: ListenerTls | undefined): Server {
+/** RFC 9110 §15.6.4: above the limit a connection has one answer, or none where there are many such or TLS comes first. */
+class Refusals {
+  readonly #parts: ListenerParts;
+  #open = 0;
+
+  constructor(parts: ListenerParts) {
+    this.#parts = parts;
+  }
+
+  refuse(socket: Socket, refusal: ConnectionRefusal): void {
+    const { tls, onRefused } = this.#parts;
+    const rayId = randomHex(8);
+    const isTold = !tls && this.#open < maxToldRefusals;
+    onRefused?.({
+      rayId,
+      status: isTold ? 503 : undefined,
+      client: socket.remoteAddress,
+      cause: refusal === 'all' ? 'too many connections' : 'too many connections from this address',
+    });
+    if (!isTold) {
+      socket.destroy();
+      return;
+    }
+    this.#open += 1;
+    socket.once('close', () => (this.#open -= 1));
+    socket.on('error', () => socket.destroy());
+    takeTurns(socket).stop();
+    writeWhole(socket, plainWhole(503, 'Too many connections', { rayId, headers: { 'Retry-After': '30' } }));
+  }
+}
+
+function makeServer({ handlers, tls, clientStallMs }: ListenerParts): Server {
   const options = { ...serverOptions, shouldUpgradeCallback: handlers.takesUpgrade };
-  if (!tls) return createServer(options);
-  return createTlsServer({
-    ...options,
-    cert: tls.cert,
-    key: tls.key,
-    minVersion: 'TLSv1.2',
-    ALPNProtocols: ['http/1.1'],
-    handshakeTimeout: handshakeTimeoutMs,
-    SNICallback: (name, done) => done(null, tls.contextOf(name.toLowerCase())),
-  });
+  const server = tls
+    ? createTlsServer({
+        ...options,
+        // A client that has ended its side still gets its answer, as without TLS.
+        allowHalfOpen: true,
+        cert: tls.cert,
+        key: tls.key,
+        minVersion: 'TLSv1.2',
+        ALPNProtocols: ['http/1.1'],
+        handshakeTimeout: handshakeTimeoutMs,
+        SNICallback: (name, done) => done(null, tls.contextOf(name.toLowerCase())),
+      })
+    : createServer(options);
+  // Every field counts: what the parser dropped would be neither judged nor sent on.
+  server.maxHeadersCount = 0;
+  server.timeout = clientStallMs ?? defaultClientStallMs;
+  return server;
 }
 
 /** Makes a listener; with `tls` it speaks HTTPS, TLS 1.2 or newer. */
-export function createListener(handlers: ListenerHandlers, tls?: ListenerTls): HttpListener {
-  const server = makeServer(handlers, tls);
-  // Every field counts: what the parser dropped would be neither judged nor sent on.
-  server.maxHeadersCount = 0;
+export function createListener(parts: ListenerParts): HttpListener {
+  const { handlers, tls, limit } = parts;
+  const server = makeServer(parts);
   const connections = new Connections();
+  const refusals = new Refusals(parts);
+  const accept = (socket: Socket): void => {
+    const address = socket.remoteAddress ?? '';
+    const refusal = limit?.take(address);
+    if (refusal) {
+      refusals.refuse(socket, refusal);
+      return;
+    }
+    if (limit) socket.once('close', () => limit.closed(address));
+    connections.accepted(socket);
+    if (!tls) connections.speaks(socket);
+  };
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     if (!connections.asked(request, response)) return;
     response.on('finish', () => linger(request));
     handlers.request(request, response);
   };
-  server.on('connection', (socket: Socket) => connections.accepted(socket));
-  server.on(tls ? 'secureConnection' : 'connection', (socket: Socket) => connections.speaks(socket));
+  server.on('connection', accept);
+  if (tls) server.on('secureConnection', (socket: Socket) => connections.speaks(socket));
   server.on('request', onRequest);
   // RFC 9110 §10.1.1: a body is asked for only once it is wanted, by who takes it.
   server.on('checkContinue', onRequest);
   server.on('checkExpectation', onRequest);
   // Node gives the socket away with these two, its own error handler removed.
-  server.on('upgrade', (request, socket, head) => {
-    connections.upgraded(socket);
+  server.on('upgrade', (request, socket: Socket, head) => {
+    const behind = connections.upgraded(socket);
     socket.on('error', () => socket.destroy());
     // Node before 24.9 knows no shouldUpgradeCallback and brings every upgrade here, h2c too, which must reach no origin.
-    if (handlers.takesUpgrade(request)) handlers.upgrade(request, socket, head);
-    else writeWhole(socket, plainWhole(501, 'This upgrade is not taken', { rayId: randomHex(8) }));
+    if (handlers.takesUpgrade(request)) handlers.upgrade(request, socket, Buffer.concat([head, behind]));
+    else {
+      const rayId = randomHex(8);
+      writeWhole(socket, plainWhole(501, 'This upgrade is not taken', { rayId }));
+      parts.onRefused?.({ rayId, status: 501, client: socket.remoteAddress, cause: 'an upgrade that is not taken' });
+    }
   });
-  server.on('connect', (request, socket) => {
+  server.on('connect', (request, socket: Socket) => {
     connections.upgraded(socket);
     socket.on('error', () => socket.destroy());
     handlers.connect(request, socket);
   });
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    onClientError(error, socket, connections);
+    onClientError(error, socket, { connections, onRefused: parts.onRefused });
   });
+  server.on('timeout', (socket: Socket) => connections.timedOut(socket));
   return {
     async listen({ host, port }) {
       await new Promise<void>((resolve, reject) => {
@@ -264,6 +240,7 @@ export function createListener(handlers: ListenerHandlers, tls?: ListenerTls): H
       if (!address || typeof address === 'string') throw new Error('The HTTP listener has no address');
       return { host: address.address, port: address.port };
     },
+    open: () => connections.open(),
     async close(withinMs) {
       connections.close();
       const cut = setTimeout(() => connections.cutAll(), withinMs);
@@ -271,6 +248,8 @@ export function createListener(handlers: ListenerHandlers, tls?: ListenerTls): H
       await new Promise<void>((resolve) => server.close(() => resolve()));
       clearTimeout(cut);
       clearTimeout(cutSilent);
+      // The server is closed before its sockets are: who counts them hears of each.
+      await connections.whenEmpty();
     },
   };
 }

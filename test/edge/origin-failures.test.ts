@@ -301,18 +301,62 @@ describe('no head', () => {
     const front = await frontBefore(
       async (side) => {
         await side.head();
-        await side.octets(2);
+        await side.octets(6);
         await side.send(ok);
       },
-      { responseTimeoutSeconds: 0.2 },
+      { responseTimeoutSeconds: 0.5 },
     );
     const client = await rawHttp(front.port);
-    client.send('POST / HTTP/1.1\r\nHost: example.com\r\nContent-Length: 2\r\nConnection: close\r\n\r\na');
-    // Longer than the timeout, on purpose: what is shown is that nothing happens meanwhile.
-    await new Promise((resolve) => setTimeout(resolve, 700));
-    client.send('b');
+    client.send('POST / HTTP/1.1\r\nHost: example.com\r\nContent-Length: 6\r\nConnection: close\r\n\r\n');
+    for (const letter of 'slowly') {
+      client.send(letter);
+      // Longer than the timeout altogether, on purpose.
+      await new Promise((resolve) => setTimeout(resolve, 150));
+    }
     expect((await client.closed()).text).toMatch(/\r\n\r\nok$/);
     expect(front.failures).toEqual([]);
+  });
+
+  test.each(['Content-Length: 10', 'Transfer-Encoding: chunked'])(
+    'a body that stops (%s) is 408, and closes the connections of client and origin',
+    async (framing) => {
+      let gone: Promise<void> | undefined;
+      const front = await frontBefore(
+        async (side) => {
+          await side.head();
+          gone = side.gone();
+        },
+        { responseTimeoutSeconds: 0.3 },
+      );
+      const client = await rawHttp(front.port);
+      client.send(`POST / HTTP/1.1\r\nHost: example.com\r\n${framing}\r\n\r\n4\r\nab`);
+      const text = await client.until('Request Timeout\n');
+      expect(text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/);
+      expect(text).toContain('Connection: close');
+      await gone;
+      client.socket.end();
+      expect((await client.closed()).text.match(/HTTP\/1\.1/g)).toHaveLength(1);
+      expect(front.proxy.open()).toBe(0);
+    },
+  );
+
+  test('a body that stops once the head was passed on closes both connections, and nothing is appended', async () => {
+    let gone: Promise<void> | undefined;
+    const front = await frontBefore(
+      async (side) => {
+        await side.head();
+        gone = side.gone();
+        await side.send('HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab');
+      },
+      { responseTimeoutSeconds: 0.3 },
+    );
+    const client = await rawHttp(front.port);
+    client.send('POST / HTTP/1.1\r\nHost: example.com\r\nContent-Length: 10\r\n\r\nab');
+    const { text } = await client.closed();
+    expect(text.split('\r\n\r\n')).toHaveLength(2);
+    expect(text).toMatch(/\r\n\r\nab$/);
+    await gone;
+    await expect.poll(() => front.proxy.open()).toBe(0);
   });
 
   const long = 'x'.repeat(70_000);
@@ -538,7 +582,7 @@ describe('after the head', () => {
         await side.send('HTTP/1.1 200 OK\r\nContent-Length: 200000000\r\n\r\n');
         while (!side.socket.destroyed) await side.send(Buffer.alloc(1_000_000));
       },
-      { clientStallSeconds: 0.5 },
+      { clientStallMs: 500 },
     );
     const client = await rawHttp(front.port);
     client.send(get);

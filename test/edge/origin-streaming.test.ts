@@ -80,7 +80,7 @@ async function readSlowly(
 /** The sockets of a front: of its clients, and the largest amount that any of them had waiting to be written. */
 function watchClients(front: OriginFront): () => number {
   let most = 0;
-  front.server.on('connection', (socket: Socket) => {
+  front.onRequest((socket) => {
     const write = socket.write.bind(socket);
     socket.write = ((...args: Parameters<typeof write>) => {
       const more = write(...args);

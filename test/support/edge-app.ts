@@ -1,10 +1,11 @@
 // The edge before the API on loopback, for tests: real catalogue, negotiation and rendering, real listeners. What a zone
 // lets through is told back as JSON by an origin of the test's own, so that a test sees what would have reached one.
+// When the test ends, every counter has to be back at zero.
 
 import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { onTestFinished } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { findEdgeError } from '../../src/edge/catalogue.ts';
@@ -14,7 +15,7 @@ import { errorReferenceIndex, errorReferencePage } from '../../src/edge/error-re
 import { negotiate } from '../../src/edge/negotiate.ts';
 import type { Forwarded, OriginProxy } from '../../src/edge/origin.ts';
 import type { EdgeZone } from '../../src/edge/zone.ts';
-import type { V4Plugin } from '../../src/http/app.ts';
+import type { HttpAppParts, V4Plugin } from '../../src/http/app.ts';
 import { serverCertificates } from '../../src/http/server-certificates.ts';
 import { testCertificate } from './certificate.ts';
 import { startHttpApp } from './http-app.ts';
@@ -36,7 +37,10 @@ function reached(request: IncomingMessage, { zone, clientAddress, forwardedFor, 
   return { method, target, hosts, zone: zone.name, clientAddress, forwardedFor, scheme };
 }
 
-/** An origin that tells what reached it; `/fail/{code}` fails, `/crash` throws, `/hang` never answers. */
+/**
+ * An origin that tells what reached it; `/fail/{code}` fails, `/crash` throws, `/hang` never answers, `/after/{ms}` answers
+ * its target so much later.
+ */
 export function tellingOrigin(): OriginProxy & { readonly seen: Reached[] } {
   const seen: Reached[] = [];
   return {
@@ -46,6 +50,11 @@ export function tellingOrigin(): OriginProxy & { readonly seen: Reached[] } {
       seen.push(told);
       if (told.target === '/crash') throw new Error('secret detail');
       if (told.target === '/hang') return;
+      const wait = /^\/after\/(\d+)$/.exec(told.target)?.[1];
+      if (wait !== undefined) {
+        setTimeout(() => response.setHeader('Ray-ID', forwarded.rayId).end(told.target), Number(wait));
+        return;
+      }
       const code = /^\/fail\/(\d+)$/.exec(told.target)?.[1];
       if (code !== undefined) forwarded.fail(Number(code));
       else response.setHeader('Ray-ID', forwarded.rayId).end(JSON.stringify(told));
@@ -79,13 +88,24 @@ export const exampleZone: EdgeZone = {
 
 /** Starts both listeners; they are closed when the test ends. */
 export async function startEdge(
-  given: Partial<EdgeParts> & { readonly plugins?: readonly V4Plugin[]; readonly https?: boolean } = {},
+  given: Partial<Omit<EdgeParts, 'settings'>> & {
+    readonly settings?: Partial<EdgeParts['settings']>;
+    readonly app?: Partial<HttpAppParts>;
+    readonly plugins?: readonly V4Plugin[];
+    readonly https?: boolean;
+  } = {},
 ) {
   const origin = tellingOrigin();
-  const { plugins = [], https = false, ...parts } = given;
+  const { plugins = [], https = false, settings: givenSettings, app: appParts, ...parts } = given;
+  const settings = {
+    maxHeaderBytes: 32_768,
+    trustedProxies: [],
+    limits: { requests: 1000, requestsPerZone: 1000, requestsPerAddress: 1000 },
+    ...givenSettings,
+  };
   const front = createEdge({
     zones: [exampleZone],
-    settings: { maxHeaderBytes: 32_768, trustedProxies: [] },
+    settings,
     apiHosts: ['127.0.0.1', 'localhost'],
     findError: findEdgeError,
     negotiate,
@@ -99,18 +119,17 @@ export async function startEdge(
     log: silentLog,
     ...parts,
   });
-  const { app, port } = await startHttpApp(plugins, {
-    front,
-    ...(parts.settings ? { trustedProxies: parts.settings.trustedProxies } : {}),
-  });
-  if (!https) return { app, port, tlsPort: 0, origin, certificates: new Map<string, string>() };
+  // Run in the opposite order: the app is closed before this looks.
+  onTestFinished(() => expect(front.open(), 'requests to the edge still counted after the test').toBe(0));
+  const { app, port } = await startHttpApp(plugins, { front, trustedProxies: settings.trustedProxies, ...appParts });
+  if (!https) return { app, port, tlsPort: 0, origin, front, certificates: new Map<string, string>() };
   const hosts = ['example.com', 'www.example.com', 'mx.example'];
   const made = await Promise.all(
     hosts.map(async (host) => [host, await testCertificate([host, '127.0.0.1'])] as const),
   );
   const pairs = new Map(made.map(([host, { cert, key }]) => [host, { certificate: cert, privateKey: key }]));
   const { port: tlsPort } = await app.listen({ host: '127.0.0.1', port: 0 }, serverCertificates(pairs, 'example.com'));
-  return { app, port, tlsPort, origin, certificates: new Map(made.map(([host, { cert }]) => [host, cert])) };
+  return { app, port, tlsPort, origin, front, certificates: new Map(made.map(([host, { cert }]) => [host, cert])) };
 }
 
 /** An answer as it came over the wire. */

@@ -1,6 +1,6 @@
 // An HTTP app on loopback for tests: accounts of its own, plugins as the test gives them.
 
-import { onTestFinished } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import type { Account, Credential, Scope } from '../../src/accounts/account.ts';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
@@ -92,6 +92,12 @@ export async function startHttpApp(
   onTestFinished(async () => {
     await app.close(0);
     database.close();
+    expect(app.open(), 'what is still counted as open after the test').toEqual({
+      connections: 0,
+      answers: 0,
+      upgraded: 0,
+      waitingOctets: 0,
+    });
   });
   return { base: `http://127.0.0.1:${port}`, port, app };
 }

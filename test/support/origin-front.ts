@@ -1,19 +1,21 @@
-// A small front for the reverse proxy: a real node:http server that hands every request to it, with one zone.
+// A small front for the reverse proxy: a real listener that hands every request to it, with one zone. When it is closed,
+// every counter has to be back at zero.
 
-import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { Socket } from 'node:net';
+import { expect } from 'vitest';
 import type { Logger } from '../../src/base/log.ts';
 import { silentLog } from '../../src/base/log.ts';
 import type { Forwarded, OriginProxy } from '../../src/edge/origin.ts';
 import { createOriginProxy, type OriginProxyParts } from '../../src/edge/origin-proxy.ts';
 import type { EdgeZone } from '../../src/edge/zone.ts';
+import { createListener } from '../../src/http/listener.ts';
 
 /** A running front. */
 export interface OriginFront {
   readonly port: number;
   readonly proxy: OriginProxy;
-  readonly server: Server;
+  /** Hears of the client's socket with each request. */
+  onRequest(watch: (socket: Socket) => void): void;
   /** Codes that the proxy asked for, in order. */
   readonly failures: readonly number[];
   close(): Promise<void>;
@@ -21,7 +23,7 @@ export interface OriginFront {
 
 /** What a test may set. */
 export interface FrontOptions
-  extends Partial<Pick<OriginProxyParts, 'clock' | 'lookup' | 'ca' | 'tunnelIdleSeconds' | 'clientStallSeconds'>> {
+  extends Partial<Pick<OriginProxyParts, 'clock' | 'lookup' | 'ca' | 'tunnelIdleSeconds' | 'clientStallMs'>> {
   readonly origin: NonNullable<EdgeZone['origin']>;
   readonly hostnames?: readonly string[];
   readonly connectTimeoutSeconds?: number;
@@ -41,20 +43,21 @@ export function marker(code: number): string {
 /** Starts a front whose zone is `example.com`. */
 export async function originFront(options: FrontOptions): Promise<OriginFront> {
   const failures: number[] = [];
-  const { clock, lookup, ca, tunnelIdleSeconds, clientStallSeconds } = options;
+  const { clock, lookup, ca, tunnelIdleSeconds, clientStallMs } = options;
   const proxy = createOriginProxy({
     settings: {
       maxHeaderBytes: 32_768,
       connectTimeoutSeconds: options.connectTimeoutSeconds ?? 10,
       responseTimeoutSeconds: options.responseTimeoutSeconds ?? 10,
       trustedProxies: [],
+      limits: { requests: 1000, requestsPerZone: 1000, requestsPerAddress: 1000 },
     },
     log: options.log ?? silentLog,
     ...(clock ? { clock } : {}),
     ...(lookup ? { lookup } : {}),
     ...(ca === undefined ? {} : { ca }),
     ...(tunnelIdleSeconds === undefined ? {} : { tunnelIdleSeconds }),
-    ...(clientStallSeconds === undefined ? {} : { clientStallSeconds }),
+    ...(clientStallMs === undefined ? {} : { clientStallMs }),
   });
   const zone = {
     id: '1'.repeat(32),
@@ -75,36 +78,46 @@ export async function originFront(options: FrontOptions): Promise<OriginFront> {
       fail(code);
     },
   });
-  const server = createServer({ requireHostHeader: false, keepAliveTimeout: 30_000 }, (request, response) =>
-    forward(request, response),
-  );
-  const forward: Parameters<typeof createServer>[1] & object = (request, response) => {
-    const fail = (code: number): void => {
-      const body = marker(code);
-      response.writeHead(530, { 'Content-Length': body.length, 'Content-Type': 'text/plain' });
-      response.end(body);
-    };
-    proxy.forward(request, response, forwarded(fail));
-  };
-  server.on('checkContinue', forward);
-  server.on('upgrade', (request, socket, head) => {
-    const fail = (code: number): void => {
-      const body = marker(code);
-      socket.end(`HTTP/1.1 530 Error\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`);
-    };
-    proxy.upgrade(request, socket, head, forwarded(fail));
+  const watchers: ((socket: Socket) => void)[] = [];
+  const listener = createListener({
+    clientStallMs: options.clientStallMs,
+    handlers: {
+      request(request, response) {
+        for (const watch of watchers) watch(request.socket);
+        const fail = (code: number): void => {
+          const body = marker(code);
+          response.writeHead(530, { 'Content-Length': body.length, 'Content-Type': 'text/plain' });
+          response.end(body);
+        };
+        proxy.forward(request, response, forwarded(fail));
+      },
+      takesUpgrade: () => true,
+      upgrade(request, socket, head) {
+        const fail = (code: number): void => {
+          const body = marker(code);
+          socket.end(`HTTP/1.1 530 Error\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`);
+        };
+        proxy.upgrade(request, socket, head, forwarded(fail));
+      },
+      connect: (_request, socket) => void socket.destroy(),
+    },
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const { port } = await listener.listen({ host: '127.0.0.1', port: 0 });
   return {
-    port: (server.address() as AddressInfo).port,
+    port,
     proxy,
-    server,
     failures,
+    onRequest: (watch) => void watchers.push(watch),
     close: async () => {
-      server.close();
-      server.closeAllConnections();
+      await listener.close(0);
       await proxy.close(0);
+      expect({ ...listener.open(), origins: proxy.open() }, 'what is still counted as open').toEqual({
+        connections: 0,
+        answers: 0,
+        upgraded: 0,
+        waitingOctets: 0,
+        origins: 0,
+      });
     },
   };
 }

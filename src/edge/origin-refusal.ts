@@ -1,0 +1,30 @@
+// Answers of one line to requests that cannot be sent on (D66, RFC 9112 §6): the connection ends with them.
+
+import type { ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+
+const refusals = { 400: 'Bad Request', 408: 'Request Timeout', 501: 'Not Implemented' } as const;
+
+/** A status of these answers. */
+export type RefusalStatus = keyof typeof refusals;
+
+function fieldsOf(status: RefusalStatus, rayId: string): string[] {
+  const length = String(refusals[status].length + 1);
+  const type = 'text/plain; charset=utf-8';
+  return ['Content-Type', type, 'Content-Length', length, 'Ray-ID', rayId, 'Connection', 'close'];
+}
+
+/** Answers a request. */
+export function answerRefusal(response: ServerResponse, status: RefusalStatus, rayId: string): void {
+  response.shouldKeepAlive = false;
+  response.writeHead(status, refusals[status], fieldsOf(status, rayId));
+  response.end(`${refusals[status]}\n`);
+}
+
+/** Answers a request to upgrade. */
+export function refuseSocket(socket: Duplex, status: RefusalStatus, rayId: string): void {
+  const fields = fieldsOf(status, rayId);
+  let text = `HTTP/1.1 ${status} ${refusals[status]}\r\n`;
+  for (let index = 0; index < fields.length; index += 2) text += `${fields[index]}: ${fields[index + 1]}\r\n`;
+  socket.end(`${text}\r\n${refusals[status]}\n`);
+}

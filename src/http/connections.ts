@@ -1,0 +1,179 @@
+// The open connections of a listener: whose turn it is on each, how far its answer is, and how each of them ends (D66, D97).
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { type RequestTurns, takeTurns } from './request-turns.ts';
+import { lingerMs } from './whole-response.ts';
+
+/** What a listener has open. */
+export interface OpenHttp {
+  /** TCP connections, TLS or not. */
+  readonly connections: number;
+  /** Answers under way. */
+  readonly answers: number;
+  /** Connections that were upgraded, or asked to be. */
+  readonly upgraded: number;
+  /** Octets that came behind a request whose answer has not ended. */
+  readonly waitingOctets: number;
+}
+
+interface Speaking {
+  readonly peer: string;
+  readonly turns: RequestTurns;
+  /** The answer under way. */
+  answer?: ServerResponse | undefined;
+  /** The request that came last, the only one that may still be coming. */
+  last?: IncomingMessage;
+}
+
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}
+
+/**
+ * RFC 9112 §9.6: a connection closed while octets still come is reset, and the client may lose the answer with it. So where
+ * Node would close it behind the last answer, our side ends first, and what still comes is thrown away for a while.
+ */
+function closeInStages(socket: Socket, speaking: Speaking): void {
+  const closeSoon = socket.destroySoon.bind(socket);
+  socket.destroySoon = () => {
+    const { last, turns } = speaking;
+    const isComing = last !== undefined && !last.complete;
+    if ((!isComing && turns.waitingOctets() === 0) || !socket.writable) {
+      closeSoon();
+      return;
+    }
+    socket.end();
+    if (isComing) {
+      last.once('end', closeSoon);
+      last.resume();
+    } else turns.stop();
+    const cut = setTimeout(() => socket.destroy(), lingerMs);
+    cut.unref();
+    socket.once('close', () => clearTimeout(cut));
+  };
+}
+
+/** Open connections, and the answer that each has under way. */
+export class Connections {
+  /** Every TCP connection by its peer, TLS or not. */
+  readonly #sockets = new Map<string, Socket>();
+  /** Connections that speak HTTP. */
+  readonly #speaking = new Map<Duplex, Speaking>();
+  readonly #upgraded = new Set<Duplex>();
+  #closing = false;
+  #onEmpty: (() => void) | undefined;
+
+  /** A TCP connection is open. */
+  accepted(socket: Socket): void {
+    const peer = peerOf(socket);
+    this.#sockets.set(peer, socket);
+    socket.once('close', () => {
+      if (this.#sockets.get(peer) === socket) this.#sockets.delete(peer);
+      this.#settle();
+    });
+  }
+
+  /** It speaks HTTP from here on: its requests are begun one after another. */
+  speaks(socket: Socket): void {
+    const speaking: Speaking = { peer: peerOf(socket), turns: takeTurns(socket) };
+    this.#speaking.set(socket, speaking);
+    closeInStages(socket, speaking);
+    socket.once('close', () => {
+      this.#speaking.delete(socket);
+      this.#upgraded.delete(socket);
+      this.#settle();
+    });
+  }
+
+  /** Notes a request; false where it is not to be answered, and the connection is cut. */
+  asked(request: IncomingMessage, response: ServerResponse): boolean {
+    const { socket } = request;
+    const speaking = this.#speaking.get(socket);
+    if (!speaking || !speaking.turns.begin(request, response)) {
+      socket.destroy();
+      return false;
+    }
+    speaking.answer = response;
+    speaking.last = request;
+    if (this.#closing) response.shouldKeepAlive = false;
+    response.on('close', () => {
+      speaking.answer = undefined;
+      if (this.#closing) socket.destroySoon();
+    });
+    return true;
+  }
+
+  /**
+   * A connection leaves HTTP.
+   * @returns what came behind the request that it leaves with
+   */
+  upgraded(socket: Socket): Buffer {
+    this.#upgraded.add(socket);
+    // The times of HTTP are not those of what follows.
+    socket.setTimeout(0);
+    return this.#speaking.get(socket)?.turns.leave() ?? Buffer.alloc(0);
+  }
+
+  /**
+   * What came is no HTTP: nothing more is read of the connection.
+   * @returns how far its answer is: nothing of one is written, it is whole, or neither
+   */
+  broke(socket: Socket): 'clean' | 'whole' | 'between' {
+    const speaking = this.#speaking.get(socket);
+    if (!speaking) return 'between';
+    const { answer, turns } = speaking;
+    turns.stop();
+    if (!answer?.headersSent) return 'clean';
+    return answer.writableEnded ? 'whole' : 'between';
+  }
+
+  /** Nothing went over the connection for the time that it has: it is cut, unless it waits for an answer of ours. */
+  timedOut(socket: Socket): void {
+    // Whoever answers has times of its own; the client has this one to take what is ready for it.
+    if (!this.#speaking.get(socket)?.answer || socket.writableLength > 0) socket.destroy();
+  }
+
+  /** What is open now. */
+  open(): OpenHttp {
+    let answers = 0;
+    let waitingOctets = 0;
+    for (const { answer, turns } of this.#speaking.values()) {
+      if (answer) answers += 1;
+      waitingOctets += turns.waitingOctets();
+    }
+    return { connections: this.#sockets.size, answers, upgraded: this.#upgraded.size, waitingOctets };
+  }
+
+  /** From here on each answer is its connection's last. */
+  close(): void {
+    this.#closing = true;
+    for (const { answer } of this.#speaking.values()) if (answer && !answer.headersSent) answer.shouldKeepAlive = false;
+  }
+
+  /** Cuts who has asked nothing: to Node such a connection is not idle, and would hold the end back. */
+  cutSilent(): void {
+    const peers = new Set<string>();
+    for (const [socket, { peer, answer }] of this.#speaking) {
+      peers.add(peer);
+      if (!answer && !this.#upgraded.has(socket)) socket.destroy();
+    }
+    for (const [peer, socket] of this.#sockets) if (!peers.has(peer)) socket.destroy();
+  }
+
+  /** Cuts every connection. */
+  cutAll(): void {
+    for (const socket of this.#speaking.keys()) socket.destroy();
+    for (const socket of this.#sockets.values()) socket.destroy();
+  }
+
+  /** Resolves once every connection has closed. */
+  async whenEmpty(): Promise<void> {
+    if (this.#sockets.size + this.#speaking.size > 0) await new Promise<void>((resolve) => (this.#onEmpty = resolve));
+  }
+
+  #settle(): void {
+    if (this.#sockets.size + this.#speaking.size === 0) this.#onEmpty?.();
+  }
+}

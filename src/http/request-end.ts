@@ -1,0 +1,122 @@
+// Where a request ends in the octets of its connection (RFC 9112 §2.2, §6, §7.1). node:http's parser judges what a request
+// is; this only counts along, so that the parser is never given an octet of the next one. Where the two disagree the
+// parser is right, and nothing follows on that connection.
+
+import type { IncomingHttpHeaders } from 'node:http';
+
+const emptyLine = Buffer.from('\r\n\r\n');
+const cr = 0x0d;
+const lf = 0x0a;
+
+/** Finds the empty line that ends a head, in whatever pieces it comes. */
+export class HeadEnd {
+  /** The last octets that were taken, three at most: the empty line may be cut anywhere. */
+  #tail = Buffer.alloc(0);
+
+  /** How many octets of the piece belong to this head; all of them where it does not end there. */
+  take(piece: Buffer): number {
+    const { length } = this.#tail;
+    if (length > 0) {
+      const seam = Buffer.concat([this.#tail, piece.subarray(0, 3)]);
+      const at = seam.indexOf(emptyLine);
+      if (at >= 0) return this.#ended(at + 4 - length);
+    }
+    const at = piece.indexOf(emptyLine);
+    if (at >= 0) return this.#ended(at + 4);
+    // A copy: three octets are not to keep a whole piece in memory.
+    this.#tail = Buffer.concat([this.#tail, piece.subarray(-3)]).subarray(-3);
+    return piece.length;
+  }
+
+  #ended(count: number): number {
+    this.#tail = Buffer.alloc(0);
+    return count;
+  }
+}
+
+/** Finds the end of a body, in whatever pieces it comes. */
+export interface BodyEnd {
+  /** How many octets of the piece belong to the body; all of them where it does not end there. */
+  take(piece: Buffer): number;
+  readonly done: boolean;
+}
+
+/** A body of an announced length. */
+class CountedBody implements BodyEnd {
+  #left: number;
+
+  constructor(length: number) {
+    this.#left = length;
+  }
+
+  get done(): boolean {
+    return this.#left === 0;
+  }
+
+  take(piece: Buffer): number {
+    const count = Math.min(this.#left, piece.length);
+    this.#left -= count;
+    return count;
+  }
+}
+
+/** The value of a hexadecimal digit; -1 where the octet is none. */
+function digitOf(octet: number): number {
+  if (octet >= 0x30 && octet <= 0x39) return octet - 0x30;
+  const letter = octet | 0x20;
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1;
+}
+
+/** RFC 9112 §7.1: chunks, a chunk of no octets, trailers, an empty line. */
+class ChunkedBody implements BodyEnd {
+  done = false;
+  /** Octets of chunk data that are still to come, with the line end behind them. */
+  #left = 0;
+  #size = 0;
+  #inDigits = true;
+  #inTrailers = false;
+  /** Octets of the present trailer line, without CR. */
+  #line = 0;
+
+  take(piece: Buffer): number {
+    let at = 0;
+    while (at < piece.length && !this.done) {
+      if (this.#left > 0) {
+        const count = Math.min(this.#left, piece.length - at);
+        this.#left -= count;
+        at += count;
+      } else {
+        this.#takeLineOctet(piece[at] ?? 0);
+        at += 1;
+      }
+    }
+    return at;
+  }
+
+  #takeLineOctet(octet: number): void {
+    if (this.#inTrailers) {
+      if (octet === lf) {
+        this.done = this.#line === 0;
+        this.#line = 0;
+      } else if (octet !== cr) this.#line += 1;
+      return;
+    }
+    if (octet === lf) {
+      if (this.#size === 0) this.#inTrailers = true;
+      else this.#left = this.#size + 2;
+      this.#size = 0;
+      this.#inDigits = true;
+      return;
+    }
+    const digit = this.#inDigits ? digitOf(octet) : -1;
+    if (digit < 0) this.#inDigits = false;
+    else this.#size = this.#size * 16 + digit;
+  }
+}
+
+/** What finds the end of the body behind a head; undefined where there is none (RFC 9112 §6.3). */
+export function bodyEndOf(headers: IncomingHttpHeaders): BodyEnd | undefined {
+  if (headers['transfer-encoding'] !== undefined) return new ChunkedBody();
+  const length = Number(headers['content-length'] ?? 0);
+  return length > 0 ? new CountedBody(length) : undefined;
+}

@@ -1,0 +1,170 @@
+// One request after another on a connection (D66, RFC 9112 §9.3.2). node:http hands out every request of a piece that came
+// at once, however far the answers are, and what it makes of an upgrade behind them is lost or written between them. So
+// its parser is fed by this file: never further than to the end of one request, and the next octet only once the answer
+// to that request has ended. What came behind it waits, one piece at most, and the socket is not read meanwhile.
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { type BodyEnd, bodyEndOf, HeadEnd } from './request-end.ts';
+
+/** The requests of one connection, in turn. */
+export interface RequestTurns {
+  /**
+   * A request has come out of the parser and has the turn until `response` closes. False where it is not its turn, which
+   * only a parser that reads another end than ours brings about: then the connection is to be cut.
+   */
+  begin(request: IncomingMessage, response: ServerResponse): boolean;
+  /** The connection leaves HTTP: nothing is read here any more. Gives what came behind the request. */
+  leave(): Buffer;
+  /** Nothing that comes is a request any more: it is thrown away. */
+  stop(): void;
+  /** Octets that came and belong to no request that was begun. */
+  waitingOctets(): number;
+}
+
+/** Where the reading of a connection is. */
+type Phase =
+  /** Before or within the head of a request. */
+  | 'head'
+  /** Within the body of a request. */
+  | 'body'
+  /** A request is whole, its answer is not. */
+  | 'answer'
+  /** No request is begun any more. */
+  | 'over';
+
+type Feed = (piece?: Buffer) => void;
+
+const nothing = Buffer.alloc(0);
+
+/** Takes off the listener that node:http has just put on, to be called by us. */
+function takeListener(socket: Socket, event: 'data' | 'end'): Feed {
+  // The last one: at 'end' the socket has listeners of its own before it.
+  const listener = socket.listeners(event).at(-1);
+  if (typeof listener !== 'function') throw new Error(`node:http does not listen for '${event}'`);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- listeners() says no more than Function
+  const feed = listener as Feed;
+  socket.off(event, feed);
+  return feed;
+}
+
+/** The turns of one connection. */
+class Turns implements RequestTurns {
+  readonly #socket: Socket;
+  readonly #parse: Feed;
+  readonly #parseEnd: Feed;
+  readonly #head = new HeadEnd();
+  #body: BodyEnd | undefined;
+  #phase: Phase = 'head';
+  /** The response that has the turn; absent between two requests. */
+  #response: ServerResponse | undefined;
+  /** What came and was not parsed yet. */
+  #waiting: Buffer = nothing;
+  /** Whether the client has ended its side. */
+  #ended = false;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    // In this order: with a listener of ours, octets come as events in place of going to the parser below JavaScript.
+    this.#parse = takeListener(socket, 'data');
+    this.#parseEnd = takeListener(socket, 'end');
+    socket.on('data', this.#onData);
+    socket.on('end', this.#onEnd);
+  }
+
+  begin(request: IncomingMessage, response: ServerResponse): boolean {
+    if (this.#phase !== 'head' || this.#response) return false;
+    this.#response = response;
+    this.#body = bodyEndOf(request.headers);
+    this.#phase = this.#body ? 'body' : 'answer';
+    response.on('close', this.#onAnswered);
+    return true;
+  }
+
+  leave(): Buffer {
+    this.#phase = 'over';
+    this.#socket.off('data', this.#onData);
+    this.#socket.off('end', this.#onEnd);
+    const rest = this.#waiting;
+    this.#waiting = nothing;
+    return rest;
+  }
+
+  stop(): void {
+    this.#phase = 'over';
+    this.#waiting = nothing;
+    if (this.#socket.isPaused()) this.#socket.resume();
+  }
+
+  waitingOctets(): number {
+    return this.#waiting.length;
+  }
+
+  readonly #onData = (piece: Buffer): void => {
+    if (this.#phase === 'over') return;
+    const waits = this.#waiting.length > 0;
+    this.#waiting = waits ? Buffer.concat([this.#waiting, piece]) : piece;
+    if (waits) this.#socket.pause();
+    else this.#read();
+  };
+
+  readonly #onEnd = (): void => {
+    this.#ended = true;
+    // RFC 9112 §9.6: who has ended its side still reads. What is under way is answered first; half a body never is one.
+    if (this.#phase === 'body' || (this.#phase === 'head' && this.#waiting.length === 0)) this.#parseEnd();
+  };
+
+  readonly #onAnswered = (): void => {
+    const response = this.#response;
+    this.#response = undefined;
+    if (this.#phase !== 'answer' || !response) return;
+    // RFC 9112 §9.6: nothing behind the last request is processed.
+    if (!response.shouldKeepAlive || !this.#socket.writable) this.stop();
+    else if (this.#waiting.length === 0 && !this.#ended) this.#phase = 'head';
+    // The others first: a client that sends many requests at once has one answered in a turn of the event loop.
+    else setImmediate(this.#next);
+  };
+
+  readonly #next = (): void => {
+    if (this.#phase !== 'answer' || this.#socket.destroyed) return;
+    this.#phase = 'head';
+    this.#read();
+    if (this.#ended && this.#phaseNow() === 'head') this.#parseEnd();
+  };
+
+  /** The phase after a call that may have changed it, which the compiler does not see. */
+  #phaseNow(): Phase {
+    return this.#phase;
+  }
+
+  /** Parses what waits, to the end of one request. */
+  #read(): void {
+    for (let phase = this.#phase; this.#waiting.length > 0 && (phase === 'head' || phase === 'body'); ) {
+      const piece = this.#waiting;
+      const end = (phase === 'body' ? this.#body?.take(piece) : this.#head.take(piece)) ?? piece.length;
+      const isAll = end === piece.length;
+      this.#waiting = isAll ? nothing : piece.subarray(end);
+      this.#parse(isAll ? piece : piece.subarray(0, end));
+      phase = this.#phaseNow();
+      if (phase === 'body' && this.#body?.done === true) phase = this.#endBody();
+    }
+    if (this.#phase === 'over') return;
+    if (this.#waiting.length > 0) this.#socket.pause();
+    else if (this.#phase !== 'body' && this.#socket.isPaused()) this.#socket.resume();
+  }
+
+  /** The body is whole; where its answer has ended already, the next request is due. */
+  #endBody(): Phase {
+    this.#body = undefined;
+    this.#phase = this.#response ? 'answer' : this.#socket.writable ? 'head' : 'over';
+    return this.#phase;
+  }
+}
+
+/**
+ * Takes over the reading of a connection that node:http has just begun to listen to.
+ * @throws Error where node:http does not listen as it did in every version known
+ */
+export function takeTurns(socket: Socket): RequestTurns {
+  return new Turns(socket);
+}
