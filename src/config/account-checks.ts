@@ -1,13 +1,19 @@
 // What the schema cannot say about accounts, credentials and zones (D4a, D50, D65, D67, D93, D99).
 
-import { contentFault, expressionFault, maxRules } from '../edge/custom-error-rules.ts';
+import {
+  contentFault,
+  expressionFault,
+  maxRules,
+  ruleContentTypes,
+  spellingFaults,
+} from '../edge/custom-error-rules.ts';
 import { pageFault } from '../edge/error-page.ts';
 import { asciiDomain } from '../mail/domain.ts';
 import { mayStrip } from '../policy/check.ts';
 import { type CompleteContents, http } from './defaults.ts';
 import { type ConfigPath, type Fault, quote } from './fault.ts';
 import { findAccount, repeated, unknownAccount } from './mail-checks.ts';
-import type { AccountEntry, CredentialEntry } from './schema.ts';
+import type { AccountEntry, CredentialEntry, ZoneEntry } from './schema.ts';
 
 function credentialFaults(credential: CredentialEntry, path: ConfigPath): Fault[] {
   const sources = (['tokenEnv', 'tokenFile', 'tokenSha256'] as const).filter((key) => credential[key] !== undefined);
@@ -46,8 +52,14 @@ function customErrorFaults(customErrors: CustomErrors, plan: string, path: Confi
   if (rules.length > maxRules) {
     faults.push({ path: [...path, 'rules'], text: `got ${rules.length} rules, want at most ${maxRules}` });
   }
-  for (const [index, { expression, content }] of rules.entries()) {
+  for (const [index, rule] of rules.entries()) {
+    const { expression, content } = rule;
     const place = [...path, 'rules', index];
+    for (const { member, kind, other } of spellingFaults((name) => Object.hasOwn(rule, name))) {
+      const text =
+        kind === 'missing' ? `missing, want one of ${ruleContentTypes.join(', ')}` : `stands beside ${other}`;
+      faults.push({ path: [...place, member], text, atKey: kind === 'twice' });
+    }
     const unreadable = expressionFault(expression);
     if (unreadable !== undefined) faults.push({ path: [...place, 'expression'], text: unreadable });
     const tooLarge = contentFault(content);
@@ -96,6 +108,23 @@ export function accountsFaults(contents: CompleteContents): Fault[] {
   ];
 }
 
+/** What an origin's URL has that an origin cannot have (D66); user and password are not shown. */
+function originFaults(origin: ZoneEntry['origin'], at: ConfigPath): Fault[] {
+  if (origin === undefined) return [];
+  const text = typeof origin === 'string' ? origin : origin.url;
+  const path = typeof origin === 'string' ? at : [...at, 'url'];
+  const { username, password, port, search, hash } = new URL(text);
+  const want = 'an origin is a scheme, a host, and perhaps a port and a path';
+  if (username !== '' || password !== '' || text.includes('@')) {
+    return [{ path, text: `got a URL with user information, which an origin is not sent; ${want}` }];
+  }
+  return [
+    ...(port === '0' ? [`got ${quote(text)}, but nothing can be reached at port 0`] : []),
+    ...(search !== '' || text.includes('?') ? [`got ${quote(text)}, which has a query; ${want}`] : []),
+    ...(hash !== '' || text.includes('#') ? [`got ${quote(text)}, which has a fragment; ${want}`] : []),
+  ].map((fault) => ({ path, text: fault }));
+}
+
 /** Zones: ids, names and hostnames of their own, an account that is there, no hostname of the API's (D67, D87). */
 export function zonesFaults(contents: CompleteContents): Fault[] {
   const zones = contents.zones.map((zone, index) => ({ zone, path: ['zones', index] as const }));
@@ -123,6 +152,7 @@ export function zonesFaults(contents: CompleteContents): Fault[] {
         path,
         text: `got ${quote(key)}, which is in http.apiHosts; a zone's hostname may not be`,
       })),
+    ...zones.flatMap(({ zone, path }) => originFaults(zone.origin, [...path, 'origin'])),
     ...zones.flatMap(({ zone, path }) => {
       const account = findAccount(contents, zone.account);
       if (!account) return [unknownAccount(contents, [...path, 'account'], zone.account)];

@@ -46,8 +46,11 @@ const rule = value.object({
   expression: value.content,
   enabled: Optional(value.boolean),
   content: value.content,
-  contentType: value.choice(...ruleContentTypes),
+  // In either spelling, so that what the API took can be written here and the other way round; one of both is required.
+  contentType: Optional(value.choice(...ruleContentTypes)),
+  content_type: Optional(value.choice(...ruleContentTypes)),
   statusCode: Optional(value.integer(400, 599)),
+  status_code: Optional(value.integer(400, 599)),
 });
 
 /** Custom Error Rules and the Error Page, of an account or a zone (D65). */

@@ -3,6 +3,7 @@
 import { resolve } from 'node:path';
 import type { Account, Credential, SendingDomain } from '../accounts/account.ts';
 import { stripRules } from '../accounts/strip-rules.ts';
+import type { CustomErrorRule, CustomErrorSettings } from '../edge/zone.ts';
 import { type StripSetName, stripSets } from '../policy/strip-sets.ts';
 import * as defaults from './defaults.ts';
 import { findAccount } from './mail-checks.ts';
@@ -75,12 +76,25 @@ export function resolveDevelopment(contents: Contents): DevelopmentSettings | un
   return { account: findAccount(contents, account)?.id.toLowerCase() ?? account, credential };
 }
 
+type RuleEntry = NonNullable<NonNullable<ZoneEntry['customErrors']>['rules']>[number];
+
+/** A rule in one spelling (D65). */
+function ruleOf({ content_type, status_code, ...rule }: RuleEntry): CustomErrorRule {
+  const contentType = rule.contentType ?? content_type;
+  const statusCode = rule.statusCode ?? status_code;
+  if (contentType === undefined) throw new Error('A rule without contentType passed the checks');
+  return { ...rule, contentType, ...(statusCode === undefined ? {} : { statusCode }) };
+}
+
 /** Custom errors with the page's file as an absolute path; a relative one lies under the working directory. */
-function customErrorsOf({ customErrors }: AccountEntry | ZoneEntry, folders: Folders): Pick<Zone, 'customErrors'> {
+function customErrorsOf(
+  { customErrors }: AccountEntry | ZoneEntry,
+  folders: Folders,
+): { readonly customErrors?: CustomErrorSettings } {
   if (!customErrors) return {};
-  const { errorPage } = customErrors;
-  if (errorPage?.file === undefined) return { customErrors };
-  return { customErrors: { ...customErrors, errorPage: { file: resolve(folders.cwd, errorPage.file) } } };
+  const { rules, errorPage } = customErrors;
+  const page = errorPage?.file === undefined ? errorPage : { file: resolve(folders.cwd, errorPage.file) };
+  return { customErrors: { ...(rules ? { rules: rules.map(ruleOf) } : {}), ...(page ? { errorPage: page } : {}) } };
 }
 
 /** What edge and proxy need of an account. */
@@ -99,8 +113,9 @@ export function resolveEdgeAccount(entry: AccountEntry, folders: Folders): EdgeA
 /** A zone with the defaults of D99. */
 export function resolveZone(contents: Contents, entry: ZoneEntry, folders: Folders): Zone {
   const name = domainOf(entry.name);
+  const { customErrors: _, ...rest } = entry;
   return {
-    ...entry,
+    ...rest,
     name,
     id: entry.id.toLowerCase(),
     account: findAccount(contents, entry.account)?.id.toLowerCase() ?? entry.account,

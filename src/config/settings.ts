@@ -3,7 +3,7 @@
 import type { Account, DkimKeyName } from '../accounts/account.ts';
 import type { LogLevel } from '../base/log.ts';
 import type { DeliverySettings } from '../deliver/settings.ts';
-import type { EdgeSettings } from '../edge/zone.ts';
+import type { CustomErrorSettings, EdgeSettings } from '../edge/zone.ts';
 import type { ConnectionLimits } from '../http/connection-limit.ts';
 import type { RestLimits } from '../ingress/rest/settings.ts';
 import type { SmtpSettings } from '../ingress/smtp/settings.ts';
@@ -54,16 +54,15 @@ export interface ConfiguredToken {
 }
 
 /** What edge and proxy need of an account beside what mail needs (D65, D85, D86). */
-export type EdgeAccount = Pick<
-  AccountEntry,
-  'email' | 'entitlements' | 'prefixes' | 'virtualNetworks' | 'customErrors'
-> & {
+export type EdgeAccount = Pick<AccountEntry, 'email' | 'entitlements' | 'prefixes' | 'virtualNetworks'> & {
   readonly id: string;
+  readonly customErrors?: CustomErrorSettings;
   readonly globalKey?: SecretSource;
 };
 
 /** A zone with its defaults filled in (D99). `account` is the account's id. */
-export type Zone = ZoneEntry & Required<Pick<ZoneEntry, 'hostnames' | 'ipv4Quota' | 'protocols'>>;
+export type Zone = Omit<ZoneEntry, 'customErrors'> &
+  Required<Pick<ZoneEntry, 'hostnames' | 'ipv4Quota' | 'protocols'>> & { readonly customErrors?: CustomErrorSettings };
 
 /** The development setup (D95): with it, what is missing is made at start. */
 export interface DevelopmentSettings {

@@ -7,7 +7,7 @@ import { submitterOf, type V4App, type V4Plugin } from '../http/app.ts';
 import { type Fault, Refusal, succeed } from '../http/envelope.ts';
 import { documentFaults } from '../http/request-body.ts';
 import { schemaFaults } from '../http/schema-faults.ts';
-import { contentFault, expressionFault, maxRules } from './custom-error-rules.ts';
+import { contentFault, expressionFault, maxRules, spellingFaults } from './custom-error-rules.ts';
 import {
   newPage,
   newRules,
@@ -52,7 +52,22 @@ function rulesFaults(body: unknown): Fault[] {
       return fault && `cannot be read: ${fault}`;
     }),
     ...textFault(member(rule, 'content'), `/rules/${index}/content`, contentFault),
+    ...spellingFaultsOf(rule, `/rules/${index}`),
   ]);
+}
+
+/** D65: each member in one of its spellings. */
+function spellingFaultsOf(rule: unknown, pointer: string): Fault[] {
+  if (typeof rule !== 'object' || rule === null || Array.isArray(rule)) return [];
+  return spellingFaults((name) => Object.hasOwn(rule, name)).map(({ member: name, kind, other }) =>
+    kind === 'missing'
+      ? { token: 'E_FIELD_MISSING', message: `"${name}" is missing`, pointer: `${pointer}/${name}` }
+      : {
+          token: 'E_VALIDATION_ERROR',
+          message: `${pointer.slice(1).replaceAll('/', '.')}.${name} stands beside ${other}, which means the same`,
+          pointer: `${pointer}/${name}`,
+        },
+  );
 }
 
 function pageFaults(body: unknown): Fault[] {

@@ -38,6 +38,31 @@ export function contentFault(content: string): string | undefined {
   return octets > maxRuleContentBytes ? `is ${octets} octets, want at most ${maxRuleContentBytes}` : undefined;
 }
 
+/** Members of a rule that may be written in two ways: as the file has them, and as the API once had them alone (D65). */
+const spellings = [
+  { name: 'contentType', other: 'content_type', isRequired: true },
+  { name: 'statusCode', other: 'status_code', isRequired: false },
+] as const;
+
+/** A member of a rule that is written twice, or not at all though it must be. */
+export interface SpellingFault {
+  readonly member: (typeof spellings)[number]['name' | 'other'];
+  readonly kind: 'missing' | 'twice';
+  /** The other spelling of `member`. */
+  readonly other: string;
+}
+
+/**
+ * What is wrong with how the members of a rule are spelled.
+ * @param has whether the rule has a member of this name
+ */
+export function spellingFaults(has: (name: string) => boolean): SpellingFault[] {
+  return spellings.flatMap(({ name, other, isRequired }): SpellingFault[] => {
+    if (has(name) && has(other)) return [{ member: other, kind: 'twice', other: name }];
+    return isRequired && !has(name) && !has(other) ? [{ member: name, kind: 'missing', other }] : [];
+  });
+}
+
 /** What every custom answer says: one error of one request is nothing to keep (D62), and when to come back (D65). */
 export function customHeaders(contentType: string, { retryAfterSeconds }: EdgeOccurrence): ErrorAnswer['headers'] {
   return {

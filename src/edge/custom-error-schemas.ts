@@ -6,35 +6,48 @@ import type { InEffect } from './custom-errors.ts';
 import { maxPageBytes } from './error-page.ts';
 import type { CustomErrorRule } from './zone.ts';
 
+const contentType = Type.Enum([...ruleContentTypes], { want: `one of ${ruleContentTypes.join(', ')}` });
+const statusCode = Type.Integer({
+  minimum: 400,
+  maximum: 599,
+  want: 'a whole number, 400 to 599',
+  description: 'The status of the answer; the error’s own where absent',
+});
+const common = {
+  expression: Type.String({
+    want: 'an expression such as error_code eq 522',
+    description: 'Which errors and requests it answers; at most 4,096 characters',
+    example: 'error_code in {522 1015} and header["accept"] contains "json"',
+  }),
+  enabled: Type.Optional(Type.Boolean({ want: 'true or false', description: 'true where absent' })),
+  content: Type.String({
+    want: 'a text',
+    description: `The body of the answer, at most ${maxRuleContentBytes} octets of UTF-8`,
+  }),
+};
+
+/** A rule as it is answered, in the configuration file's spelling. */
 const errorRule = Type.Object(
+  { ...common, contentType, statusCode: Type.Optional(statusCode) },
+  { additionalProperties: false, title: 'ErrorRule' },
+);
+
+/** A rule as it is put: in either spelling (D65), of which `spellingFaults` wants one. */
+const newErrorRule = Type.Object(
   {
-    expression: Type.String({
-      want: 'an expression such as error_code eq 522',
-      description: 'Which errors and requests it answers; at most 4,096 characters',
-      example: 'error_code in {522 1015} and header["accept"] contains "json"',
-    }),
-    enabled: Type.Optional(Type.Boolean({ want: 'true or false', description: 'true where absent' })),
-    content: Type.String({
-      want: 'a text',
-      description: `The body of the answer, at most ${maxRuleContentBytes} octets of UTF-8`,
-    }),
-    content_type: Type.Enum([...ruleContentTypes], { want: `one of ${ruleContentTypes.join(', ')}` }),
-    status_code: Type.Optional(
-      Type.Integer({
-        minimum: 400,
-        maximum: 599,
-        want: 'a whole number, 400 to 599',
-        description: 'The status of the answer; the error’s own where absent',
-      }),
-    ),
+    ...common,
+    contentType: Type.Optional(contentType),
+    statusCode: Type.Optional(statusCode),
+    content_type: Type.Optional({ ...contentType, description: 'The same as contentType; one of both is required' }),
+    status_code: Type.Optional({ ...statusCode, description: 'The same as statusCode' }),
   },
-  { additionalProperties: false, title: 'ErrorRule', want: 'an object with expression, content and content_type' },
+  { additionalProperties: false, title: 'NewErrorRule', want: 'an object with expression, content and contentType' },
 );
 
 /** The body that puts rules. */
 export const newRules = Type.Object(
   {
-    rules: Type.Array(errorRule, {
+    rules: Type.Array(newErrorRule, {
       maxItems: maxRules,
       want: `a list of at most ${maxRules} rules`,
       description:
@@ -75,17 +88,25 @@ export const pageInEffect = Type.Object(
   { title: 'ErrorPage' },
 );
 
-type RuleBody = Static<typeof errorRule>;
-
-/** A rule of a body that fits the schema. */
-export function ruleOf({ content_type: contentType, status_code: statusCode, ...rest }: RuleBody): CustomErrorRule {
-  return { ...rest, contentType, ...(statusCode === undefined ? {} : { statusCode }) };
+/** A rule of a body that fits the schema and has no fault of spelling. */
+export function ruleOf({ content_type, status_code, ...rest }: Static<typeof newErrorRule>): CustomErrorRule {
+  const { expression, enabled, content } = rest;
+  const type = rest.contentType ?? content_type;
+  const status = rest.statusCode ?? status_code;
+  if (type === undefined) throw new Error('A rule without a content type passed');
+  return {
+    expression,
+    ...(enabled === undefined ? {} : { enabled }),
+    content,
+    contentType: type,
+    ...(status === undefined ? {} : { statusCode: status }),
+  };
 }
 
 /** A rule as it is answered; `enabled` always stands there. */
-export function shownRule({ expression, enabled = true, content, contentType, statusCode }: CustomErrorRule): RuleBody {
-  const status = statusCode === undefined ? {} : { status_code: statusCode };
-  return { expression, enabled, content, content_type: contentType, ...status };
+export function shownRule({ enabled = true, ...rule }: CustomErrorRule): Static<typeof errorRule> {
+  const { expression, content, contentType, statusCode } = rule;
+  return { expression, enabled, content, contentType, ...(statusCode === undefined ? {} : { statusCode }) };
 }
 
 /** Where something comes from, and its changes by the API, as it is answered. */

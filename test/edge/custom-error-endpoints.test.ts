@@ -108,7 +108,7 @@ function faults(answer: HttpAnswer): unknown {
   ];
 }
 
-const put = { expression: 'error_code gt 0', content: 'put', content_type: 'text/plain' };
+const put = { expression: 'error_code gt 0', content: 'put', contentType: 'text/plain' };
 const time = new Date(1_700_000_000_000).toISOString();
 
 describe('rules', () => {
@@ -119,16 +119,16 @@ describe('rules', () => {
       source: 'file',
       version: 0,
       last_updated: null,
-      rules: [{ expression: 'error_code eq 522', enabled: true, content: 'from the file', content_type: 'text/plain' }],
+      rules: [{ expression: 'error_code eq 522', enabled: true, content: 'from the file', contentType: 'text/plain' }],
     };
     expect(result(await call('GET', zonePath + rulesPath))).toEqual(fromFile);
     const rules = [
-      { ...put, enabled: false, status_code: 599 },
+      { ...put, enabled: false, statusCode: 599 },
       {
         expression: 'header["Accept"] contains "json"',
         enabled: true,
         content: '{}',
-        content_type: 'application/json',
+        contentType: 'application/json',
       },
     ];
     const afterPut = { phase: 'http_custom_errors', source: 'api', version: 1, last_updated: time, rules };
@@ -177,11 +177,42 @@ describe('rules', () => {
     expect(result(await call('DELETE', `/accounts/dev${rulesPath}`))).toMatchObject({ source: 'none', rules: [] });
   });
 
+  test('are read in the file’s spelling and the other, and answered in the file’s', async () => {
+    const { call } = await start();
+    const { contentType, ...rest } = put;
+    const body = {
+      rules: [
+        { ...put, statusCode: 503 },
+        { ...rest, content_type: contentType, status_code: 503 },
+        { ...put, status_code: 503 },
+      ],
+    };
+    const { rules } = result(await call('PUT', zonePath + rulesPath, { body })) as { rules: unknown };
+    expect(rules).toEqual(body.rules.map(() => ({ ...put, enabled: true, statusCode: 503 })));
+    // What is answered can be put as it stands.
+    expect(result(await call('PUT', zonePath + rulesPath, { body: { rules } }))).toMatchObject({ rules });
+    const twice = { rules: [{ ...put, content_type: 'text/html', statusCode: 500, status_code: 500 }, rest] };
+    expect(faults(await call('PUT', zonePath + rulesPath, { body: twice }))).toEqual([
+      400,
+      [
+        10_001,
+        '/rules/0/content_type',
+        'E_VALIDATION_ERROR: rules.0.content_type stands beside contentType, which means the same',
+      ],
+      [
+        10_001,
+        '/rules/0/status_code',
+        'E_VALIDATION_ERROR: rules.0.status_code stands beside statusCode, which means the same',
+      ],
+      [10_001, '/rules/1/contentType', 'E_FIELD_MISSING: "contentType" is missing'],
+    ]);
+  });
+
   test('every fault is told at once, with its place', async () => {
     const { call } = await start();
     const body = {
       rules: [
-        { expression: 'error_code == 5', content: 'x'.repeat(10_241), content_type: 'text/css', statusCode: 500 },
+        { expression: 'error_code == 5', content: 'x'.repeat(10_241), content_type: 'text/css', StatusCode: 500 },
         put,
         { expression: '', enabled: 'yes', content: 5, content_type: 'text/html', status_code: 200 },
         { expression: 'path eq 5' },
@@ -192,7 +223,7 @@ describe('rules', () => {
     expect(faults(await call('PUT', zonePath + rulesPath, { body }))).toEqual([
       400,
       [10_001, '/more', expect.stringContaining('"more" is no field')],
-      [10_001, '/rules/0/statusCode', 'E_VALIDATION_ERROR: "statusCode" is no field; did you mean "status_code"?'],
+      [10_001, '/rules/0/StatusCode', 'E_VALIDATION_ERROR: "StatusCode" is no field; did you mean "statusCode"?'],
       [
         10_001,
         '/rules/0/content_type',
@@ -202,8 +233,7 @@ describe('rules', () => {
       [10_001, '/rules/2/content', 'E_VALIDATION_ERROR: rules.2.content must be a text'],
       [10_001, '/rules/2/status_code', 'E_VALIDATION_ERROR: rules.2.status_code must be a whole number, 400 to 599'],
       [10_001, '/rules/3/content', 'E_FIELD_MISSING: "content" is missing'],
-      [10_001, '/rules/3/content_type', 'E_FIELD_MISSING: "content_type" is missing'],
-      [10_001, '/rules/4', 'E_VALIDATION_ERROR: rules.4 must be an object with expression, content and content_type'],
+      [10_001, '/rules/4', 'E_VALIDATION_ERROR: rules.4 must be an object with expression, content and contentType'],
       [
         10_001,
         '/rules/0/expression',
@@ -220,6 +250,7 @@ describe('rules', () => {
         '/rules/3/expression',
         'E_VALIDATION_ERROR: rules.3.expression cannot be read: character 9 of "path eq 5": path is compared with a string in double quotation marks, got 5',
       ],
+      [10_001, '/rules/3/contentType', 'E_FIELD_MISSING: "contentType" is missing'],
     ]);
     expect(result(await call('GET', zonePath + rulesPath))).toMatchObject({ source: 'file', version: 0 });
   });
@@ -364,7 +395,8 @@ test('the endpoints stand in the OpenAPI document, with their schemas', async ()
     ),
     components: {
       schemas: {
-        ErrorRule: { required: ['expression', 'content', 'content_type'] },
+        ErrorRule: { required: ['expression', 'content', 'contentType'] },
+        NewErrorRule: { required: ['expression', 'content'] },
         NewErrorRules: expect.anything(),
         NewErrorPage: expect.anything(),
       },
