@@ -72,6 +72,9 @@ function headerOf({ rawHeaders }: IncomingMessage): ErrorRequest['header'] {
   };
 }
 
+/** Nobody is believed where nobody is trusted. */
+const noLines: ErrorRequest['header'] = () => [];
+
 function hasOrigin(zone: EdgeZone): zone is ZoneWithOrigin {
   return zone.origin !== undefined;
 }
@@ -108,13 +111,14 @@ export function createEdge(parts: EdgeParts): Edge {
   }
   const requests = createOpenRequests(settings.limits);
 
-  const fail = (exchange: Exchange, code: number): void => {
+  const fail = (exchange: Exchange, code: number, waitSeconds?: number): void => {
     const { request, arrival, zone, client, sink } = exchange;
     exchange.code = code;
     const answer = answerTo({
       code,
       rayId: arrival.rayId,
       zone: zone?.zone,
+      waitSeconds,
       request: {
         method: request.method ?? 'GET',
         path: arrival.route.path,
@@ -145,7 +149,7 @@ export function createEdge(parts: EdgeParts): Edge {
         sink.send(plainAnswer(405, 'Method not allowed', { Allow: verdict.allow }));
       } else if (verdict.kind === 'error') {
         if (verdict.asked) exchange.asked = true;
-        fail(exchange, verdict.code);
+        fail(exchange, verdict.code, verdict.waitSeconds);
       } else if (!hasOrigin(guarded.zone)) fail(exchange, 1004);
       else {
         return {
@@ -153,6 +157,8 @@ export function createEdge(parts: EdgeParts): Edge {
           rayId,
           clientAddress: client.address,
           forwardedFor: client.forwardedFor,
+          ...(client.forwardedProto === undefined ? {} : { forwardedProto: client.forwardedProto }),
+          ...(client.forwardedHost === undefined ? {} : { forwardedHost: client.forwardedHost }),
           scheme,
           fail: (code) => fail(exchange, code),
         };
@@ -163,8 +169,7 @@ export function createEdge(parts: EdgeParts): Edge {
 
   const open = (request: IncomingMessage, arrival: Arrival, sink: AnswerSink): Exchange => {
     const { route, rayId } = arrival;
-    // Nobody is believed where nobody is trusted.
-    const lines = settings.trustedProxies.length === 0 ? [] : headerOf(request)('x-forwarded-for');
+    const lines = settings.trustedProxies.length === 0 ? noLines : headerOf(request);
     const guarded = zones.get(route.host);
     const client = clientOf(request.socket.remoteAddress ?? '', lines, isTrusted);
     const place = requests.begin(guarded?.zone.id ?? '', client.address);

@@ -26,6 +26,8 @@ export interface Failure {
   readonly request: ErrorRequest;
   /** Absent where the request is for none: then nothing is custom. */
   readonly zone?: EdgeZone | undefined;
+  /** Seconds to the end of the client's window; only of a real 1015. */
+  readonly waitSeconds?: number | undefined;
 }
 
 /** An answer, and a phrase for its status where HTTP has none. */
@@ -45,9 +47,13 @@ const reasons: Readonly<Record<number, string>> = {
   530: 'Edge Error',
 };
 
-/** The wait of an occurrence: the limiter's own for 1015, here and at /cdn-cgi/error (D60), else the catalogue's. */
-function retryAfterOf({ code, retryAfterSeconds }: EdgeError, zone: EdgeZone | undefined): number | undefined {
-  return code === 1015 ? (zone?.rateLimit?.retryAfterSeconds ?? retryAfterSeconds) : retryAfterSeconds;
+/**
+ * The wait of an occurrence (D60): of 1015 what the zone's limit says, here and at /cdn-cgi/error, and without that the
+ * end of the client's window, so that who obeys is served; else the catalogue's.
+ */
+function retryAfterOf({ code, retryAfterSeconds }: EdgeError, { zone, waitSeconds }: Failure): number | undefined {
+  if (code !== 1015) return retryAfterSeconds;
+  return zone?.rateLimit?.retryAfterSeconds ?? waitSeconds ?? retryAfterSeconds;
 }
 
 /**
@@ -64,7 +70,8 @@ export function createErrorAnswers(parts: ErrorAnswerParts): (failure: Failure) 
       return undefined;
     }
   };
-  return ({ code, rayId, request, zone }) => {
+  return (failure) => {
+    const { code, rayId, request, zone } = failure;
     const error = parts.findError(code);
     if (!error) return undefined;
     const occurrence: EdgeOccurrence = {
@@ -72,7 +79,7 @@ export function createErrorAnswers(parts: ErrorAnswerParts): (failure: Failure) 
       rayId,
       at: parts.clock.now(),
       zone: request.host,
-      retryAfterSeconds: retryAfterOf(error, zone),
+      retryAfterSeconds: retryAfterOf(error, failure),
       docsBaseUrl: parts.docsBaseUrl(),
     };
     // RFC 9110 §5.3: several lines are one list.

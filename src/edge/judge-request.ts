@@ -43,7 +43,13 @@ export interface JudgedRequest {
 export type Verdict =
   | { readonly kind: 'forward' }
   /** Answer the error of this code; of `/cdn-cgi/error/{code}` where it is `asked`. */
-  | { readonly kind: 'error'; readonly code: number; readonly asked: boolean }
+  | {
+      readonly kind: 'error';
+      readonly code: number;
+      readonly asked: boolean;
+      /** Seconds to the end of the client's window; only of a real 1015. */
+      readonly waitSeconds?: number;
+    }
   | { readonly kind: 'not-found' }
   | { readonly kind: 'not-allowed'; readonly allow: string };
 
@@ -58,7 +64,7 @@ export interface Room {
 const readingMethods = 'GET, HEAD';
 const tunnelMethods: ReadonlySet<string> = new Set(['CONNECT', 'TRACE']);
 
-function error(code: number): Verdict {
+function error(code: number): Verdict & { readonly kind: 'error' } {
   return { kind: 'error', code, asked: false };
 }
 
@@ -83,7 +89,8 @@ export function judgeRequest(
   if (path.kind !== 'origin') return { kind: 'not-found' };
   if (isBlocked(clientAddress)) return error(1006);
   if (isAllowed && !isAllowed(clientAddress)) return error(1020);
-  if (rateLimit && !rateLimit.take(clientAddress)) return error(1015);
+  const waitSeconds = rateLimit?.take(clientAddress) ?? 0;
+  if (waitSeconds > 0) return { ...error(1015), waitSeconds };
   if (Math.max(headerSectionOctets(request.rawHeaders), target.length) > room.maxHeaderBytes) return error(1038);
   if (room.isFull()) return error(1200);
   return zone.origin === undefined ? error(1004) : { kind: 'forward' };

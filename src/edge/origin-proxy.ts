@@ -78,7 +78,8 @@ class RunningProxy implements OriginProxy {
 
   forward(request: IncomingMessage, response: ServerResponse, forwarded: Forwarded): void {
     try {
-      const head = requestHead(request, forwarded);
+      const { prefix } = this.parts.targetOf(forwarded.zone, request.headers.host);
+      const head = requestHead(request, forwarded, { prefix });
       if ('refused' in head) {
         answerRefusal(response, head.refused, forwarded.rayId);
         return;
@@ -104,7 +105,8 @@ class RunningProxy implements OriginProxy {
       socket.on('error', () => undefined);
       if (!(socket instanceof Socket)) throw new Error('An upgraded connection that is no socket');
       const upgrade = upgradeOf(request);
-      const written = requestHead(request, forwarded, upgrade);
+      const { prefix } = this.parts.targetOf(forwarded.zone, request.headers.host);
+      const written = requestHead(request, forwarded, { upgrade, prefix });
       if ('refused' in written || written.body !== 'none') {
         refuseSocket(socket, 'refused' in written ? written.refused : 501, forwarded.rayId);
       } else if (written.passes >= maxPasses) forwarded.fail(loopCode);

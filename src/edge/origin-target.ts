@@ -14,6 +14,8 @@ export interface OriginTarget {
   readonly port: number;
   /** Whether the certificate is verified. */
   readonly strict: boolean;
+  /** The path that goes before the one asked for: of the origin's URL, without a slash at its end; mostly empty. */
+  readonly prefix: string;
   /** The requested host name: sent as SNI. */
   readonly serverName: string;
 }
@@ -34,7 +36,7 @@ function readTarget(zone: ZoneWithOrigin, serverName: string): OriginTarget {
   const port = parsed.port === '' ? (secure ? 443 : 80) : Number(parsed.port);
   const strict = tls !== 'full';
   const key = secure ? `${strict ? 'strict' : 'full'} ${serverName} ${host} ${port}` : `http ${host} ${port}`;
-  return { key, secure, host, port, strict, serverName };
+  return { key, secure, host, port, strict, prefix: parsed.pathname.replace(/\/+$/, ''), serverName };
 }
 
 /** Finds the target of a zone for a request's Host. */

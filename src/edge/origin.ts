@@ -12,8 +12,12 @@ export interface Forwarded {
   readonly clientAddress: string;
   /** What X-Forwarded-For says of earlier hops; only where the peer is a trusted proxy, else empty. */
   readonly forwardedFor: readonly string[];
-  /** How the client came. */
+  /** How the peer came. */
   readonly scheme: 'http' | 'https';
+  /** How the client came to the first trusted proxy; absent where there is none or it does not say. */
+  readonly forwardedProto?: 'http' | 'https';
+  /** What the client asked the first trusted proxy for; absent likewise. */
+  readonly forwardedHost?: string;
   /**
    * Answers an edge error in place of the origin. Called at most once, and only while nothing of an answer has been
    * written; after that a failure closes the connection (D66).

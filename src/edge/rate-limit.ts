@@ -6,8 +6,11 @@ import { countedAddress } from '../http/address-limit.ts';
 
 /** The limit of a zone. */
 export interface RateLimit {
-  /** Counts a request; false where it is one too many. IPv6 clients are counted by their /64. */
-  take(address: string): boolean;
+  /**
+   * Counts a request, unless it is one too many. IPv6 clients are counted by their /64.
+   * @returns 0 where it is counted; else the seconds to the end of the window, rounded up, at least 1 (D60)
+   */
+  take(address: string): number;
   /** Clients remembered now. */
   size(): number;
 }
@@ -35,14 +38,14 @@ export function createRateLimit(
       const now = clock.now();
       const window = windows.get(key);
       if (window && window.until > now) {
-        if (window.count >= requests) return false;
+        if (window.count >= requests) return Math.max(1, Math.ceil((window.until - now) / 1000));
         window.count += 1;
-        return true;
+        return 0;
       }
       windows.delete(key);
       forget(now);
       windows.set(key, { count: 1, until: now + perSeconds * 1000 });
-      return true;
+      return 0;
     },
     size: () => windows.size,
   };

@@ -32,6 +32,15 @@ function requestTarget(url: string): string {
   return rest.startsWith('/') ? rest : `/${rest}`;
 }
 
+/** Whether a path leads up and out of the prefix before it, in any spelling that an origin may read so. */
+function leadsUp(target: string): boolean {
+  const [path = ''] = target.split('?', 1);
+  return path
+    .replaceAll(/%2e/gi, '.')
+    .split(/[/\\;]|%2f|%5c/i)
+    .includes('..');
+}
+
 /** What trusted peers said of earlier hops, then the peer; without them the client, which is the peer. */
 function forwardedFor(request: IncomingMessage, { forwardedFor, clientAddress }: Forwarded): string {
   if (forwardedFor.length === 0) return clientAddress;
@@ -58,9 +67,11 @@ function wantsContinue(request: IncomingMessage, body: RequestHead['body']): boo
 
 /** What the head ends with, in our own words. */
 function ownFields(request: IncomingMessage, forwarded: Forwarded, upgrade: string | undefined): string {
+  const proto = forwarded.forwardedProto ?? forwarded.scheme;
+  const host = forwarded.forwardedHost ?? request.headers.host ?? forwarded.zone.name;
   return (
     `Via: 1.1 ${pseudonym}\r\nX-Forwarded-For: ${forwardedFor(request, forwarded)}\r\n` +
-    `X-Forwarded-Proto: ${forwarded.scheme}\r\nX-Forwarded-Host: ${request.headers.host ?? forwarded.zone.name}\r\n` +
+    `X-Forwarded-Proto: ${proto}\r\nX-Forwarded-Host: ${host}\r\n` +
     `Ray-ID: ${forwarded.rayId}\r\n` +
     (upgrade === undefined ? '\r\n' : `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n\r\n`)
   );
@@ -68,19 +79,23 @@ function ownFields(request: IncomingMessage, forwarded: Forwarded, upgrade: stri
 
 /**
  * Writes the head.
- * @param upgrade the protocol to change to; absent: none, whatever the client asked for
+ * @param options `upgrade`: the protocol to change to; absent: none, whatever the client asked for. `prefix`: the path of
+ *   the origin's URL, without a slash at its end, that goes before the path asked for
  */
 export function requestHead(
   request: IncomingMessage,
   forwarded: Forwarded,
-  upgrade?: string,
+  options: { readonly upgrade?: string | undefined; readonly prefix?: string } = {},
 ): RequestHead | RefusedRequest {
+  const { upgrade, prefix = '' } = options;
   const body = framingOf(request);
   if (typeof body === 'object') return body;
+  const asked = requestTarget(request.url ?? '/');
+  if (prefix !== '' && leadsUp(asked)) return { refused: 400 };
   const { rawHeaders, headers } = request;
   const expectsContinue = wantsContinue(request, body);
   const named = headers.connection === undefined ? undefined : namedByConnection(headers.connection);
-  let text = `${request.method ?? 'GET'} ${requestTarget(request.url ?? '/')} HTTP/1.1\r\n`;
+  let text = `${request.method ?? 'GET'} ${asked === '*' ? asked : prefix + asked} HTTP/1.1\r\n`;
   let passes = 0;
   let hosts = 0;
   let lengths = 0;

@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { addressTest } from '../../src/base/address-test.ts';
-import { clientOf } from '../../src/edge/client-address.ts';
+import { clientOf, type FieldLines } from '../../src/edge/client-address.ts';
 
 describe('a set of networks', () => {
   const isIn = addressTest(['192.0.2.0/24', '198.51.100.7', '2001:db8::/32', '::ffff:203.0.113.0/120', '10.1.2.3/31']);
@@ -42,6 +42,11 @@ describe('a set of networks', () => {
   });
 });
 
+const forwardedLines =
+  (lines: readonly string[]): FieldLines =>
+  (name) =>
+    name === 'x-forwarded-for' ? lines : [];
+
 describe('the client', () => {
   const isTrusted = addressTest(['10.0.0.0/8', '127.0.0.1', 'fd00::/8']);
 
@@ -74,14 +79,63 @@ describe('the client', () => {
     ['10.0.0.1', ['0:0:0:0:0:ffff:198.51.100.1'], '198.51.100.1', ['198.51.100.1']],
     ['', ['198.51.100.1'], '', []],
   ])('peer %j, %j: %s', (peer, lines, address, forwardedFor) => {
-    expect(clientOf(peer, lines, isTrusted)).toEqual({ address, forwardedFor });
+    expect(clientOf(peer, forwardedLines(lines), isTrusted)).toEqual({ address, forwardedFor });
   });
 
   test('nobody can make himself another than the proxy saw', () => {
     fc.assert(
       fc.property(fc.array(fc.string({ maxLength: 20 }), { maxLength: 5 }), (claims) => {
-        expect(clientOf('10.0.0.1', [...claims, '198.51.100.1'], isTrusted).address).toBe('198.51.100.1');
+        expect(clientOf('10.0.0.1', forwardedLines([...claims, '198.51.100.1']), isTrusted).address).toBe(
+          '198.51.100.1',
+        );
       }),
     );
+  });
+});
+
+describe('what a trusted proxy says of how the client came', () => {
+  const isTrusted = addressTest(['10.0.0.0/8']);
+  const said = (peer: string, fields: Readonly<Record<string, readonly string[]>>) => {
+    const { forwardedProto, forwardedHost } = clientOf(peer, (name) => fields[name] ?? [], isTrusted);
+    return [forwardedProto, forwardedHost];
+  };
+
+  test.each<readonly [string, string, Readonly<Record<string, readonly string[]>>, readonly unknown[]]>([
+    ['nobody else', '192.0.2.1', { 'x-forwarded-proto': ['https'], 'x-forwarded-host': ['a.example'] }, []],
+    [
+      'a trusted one',
+      '10.0.0.1',
+      { 'x-forwarded-proto': ['HTTPS'], 'x-forwarded-host': ['a.example:8443'] },
+      ['https', 'a.example:8443'],
+    ],
+    ['nothing', '10.0.0.1', {}, []],
+    [
+      'what cannot be',
+      '10.0.0.1',
+      { 'x-forwarded-proto': ['gopher'], 'x-forwarded-host': ['a b', 'user@a.example'] },
+      [],
+    ],
+    // The client wrote the first of each itself: of a list the last is the peer's own.
+    [
+      'a list',
+      '10.0.0.1',
+      { 'x-forwarded-proto': ['http, https'], 'x-forwarded-host': ['evil.example', 'a.example'] },
+      ['https', 'a.example'],
+    ],
+    // 198.51.100.1 came to 10.0.0.2 by https, and that to 10.0.0.1 by http.
+    [
+      'two hops that each add theirs',
+      '10.0.0.1',
+      { 'x-forwarded-for': ['198.51.100.1, 10.0.0.2'], 'x-forwarded-proto': ['http, https, http'] },
+      ['https', undefined],
+    ],
+    [
+      'two hops of which the first sets it',
+      '10.0.0.1',
+      { 'x-forwarded-for': ['198.51.100.1, 10.0.0.2'], 'x-forwarded-proto': ['https'] },
+      ['https', undefined],
+    ],
+  ])('%s', (_, peer, fields, [proto, host]) => {
+    expect(said(peer, fields)).toEqual([proto, host]);
   });
 });

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import type { EdgeCount } from '../../src/edge/edge.ts';
 import type { ErrorRequest } from '../../src/edge/edge-error.ts';
@@ -187,6 +188,23 @@ describe('/cdn-cgi/error', () => {
     expect(kindOf(await speak(other, get('example.com', '/cdn-cgi/error/522')))).toBe('522 error 522');
     expect(kindOf(await speak(other, get('example.com', '/cdn-cgi/x')))).toBe('404 Not found');
     expect(kindOf(await speak(other, get('example.com', '/')))).toBe('403 error 1006');
+  });
+
+  test('a real 1015 tells the time to the end of the window, and who waits so long is served', async () => {
+    let now = 1_000_000;
+    const clock = { ...systemClock, now: () => now };
+    const rateLimit = { requests: 1, perSeconds: 60 };
+    const { port } = await startEdge({ zones: [{ ...exampleZone, rateLimit }], clock });
+    const ask = async () => speak(port, get('example.com', '/', [json]));
+    expect((await ask()).status).toBe(200);
+    now += 12_500;
+    const over = await ask();
+    expect([over.status, over.headers['retry-after']]).toEqual([429, '48']);
+    expect(JSON.parse(over.body)).toMatchObject({ error_code: 1015, retry_after: 48 });
+    now += 48_000;
+    expect((await ask()).status).toBe(200);
+    const shown = await speak(port, get('example.com', '/cdn-cgi/error/1015', [json]));
+    expect(shown.headers['retry-after']).toBe('30');
   });
 
   test('HEAD has the fields of GET and no body', async () => {

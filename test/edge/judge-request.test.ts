@@ -1,6 +1,7 @@
 // What a zone lets through: lists, limits, sizes, and the order in which they are asked.
 
 import { describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
 import { guardZone, type JudgedRequest, judgeRequest, type Verdict } from '../../src/edge/judge-request.ts';
 import { createRateLimit } from '../../src/edge/rate-limit.ts';
 import type { EdgeZone } from '../../src/edge/zone.ts';
@@ -110,7 +111,7 @@ describe('the rate limit', () => {
   test('counts by client and window; what is refused is not counted', () => {
     const clock = clockAt(1_000_000);
     const limit = createRateLimit({ requests: 2, perSeconds: 10 }, clock);
-    const take = (address: string) => limit.take(address);
+    const take = (address: string) => limit.take(address) === 0;
     expect([take('192.0.2.1'), take('192.0.2.1'), take('192.0.2.1'), take('192.0.2.2')]).toEqual([
       true,
       true,
@@ -125,20 +126,31 @@ describe('the rate limit', () => {
 
   test('an IPv6 client is its /64', () => {
     const limit = createRateLimit({ requests: 1, perSeconds: 10 }, clockAt());
-    expect(limit.take('2001:db8:1:2::1')).toBe(true);
-    expect(limit.take('2001:db8:1:2:ffff::1')).toBe(false);
-    expect(limit.take('2001:db8:1:3::1')).toBe(true);
+    expect(limit.take('2001:db8:1:2::1') === 0).toBe(true);
+    expect(limit.take('2001:db8:1:2:ffff::1') === 0).toBe(false);
+    expect(limit.take('2001:db8:1:3::1') === 0).toBe(true);
   });
 
   test('remembers so many clients and no more, and forgets windows that have ended', () => {
     const clock = clockAt();
     const limit = createRateLimit({ requests: 1, perSeconds: 10 }, clock, 3);
-    for (let last = 1; last <= 5; last += 1) expect(limit.take(`192.0.2.${last}`)).toBe(true);
+    for (let last = 1; last <= 5; last += 1) expect(limit.take(`192.0.2.${last}`) === 0).toBe(true);
     expect(limit.size()).toBe(3);
-    expect(limit.take('192.0.2.5')).toBe(false);
-    expect(limit.take('192.0.2.1')).toBe(true);
+    expect(limit.take('192.0.2.5') === 0).toBe(false);
+    expect(limit.take('192.0.2.1') === 0).toBe(true);
     clock.pass(10_000);
-    expect(limit.take('192.0.2.9')).toBe(true);
+    expect(limit.take('192.0.2.9') === 0).toBe(true);
     expect(limit.size()).toBe(1);
+  });
+
+  test('tells a client that is over it the seconds to the end of its window, rounded up and at least one', () => {
+    let now = 0;
+    const limit = createRateLimit({ requests: 1, perSeconds: 10 }, { ...systemClock, now: () => now });
+    const at = (time: number): number => {
+      now = time;
+      return limit.take('192.0.2.1');
+    };
+    expect([at(0), at(0), at(1), at(9000), at(9001), at(9999)]).toEqual([0, 10, 10, 1, 1, 1]);
+    expect([at(10_000), at(10_000)]).toEqual([0, 10]);
   });
 });

@@ -42,6 +42,51 @@ describe('the request that the origin gets', () => {
     ]);
   });
 
+  test('tells what trusted proxies say of how the client came', async () => {
+    const forwarded = { forwardedProto: 'https', forwardedHost: 'shop.example:8443' } as const;
+    const { origin, front } = await pair(always(ok), { forwarded });
+    await rawAsk(front.port, 'GET / HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n');
+    expect(origin.received()[0]).toContain('X-Forwarded-Proto: https\r\nX-Forwarded-Host: shop.example:8443\r\n');
+    expect(origin.received()[0]).toContain('Host: example.com\r\n');
+  });
+
+  describe('before an origin with a path', () => {
+    test.each([
+      ['/app', '/', '/app/'],
+      ['/app/', '/x?y=/../z', '/app/x?y=/../z'],
+      ['/a%20b/c', '//x', '/a%20b/c//x'],
+      ['/', '/x', '/x'],
+      ['', '/a/../b', '/a/../b'],
+      ['/app', '/a..b/...', '/app/a..b/...'],
+    ])('%j: %s is %s', async (path, target, sent) => {
+      const origin = await faultOrigin(always(ok));
+      const front = await originFront({ origin: `http://127.0.0.1:${origin.port}${path}` });
+      open.push(origin, front);
+      await rawAsk(front.port, `GET ${target} HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n`);
+      expect(origin.received()[0]?.split(' ')[1]).toBe(sent);
+    });
+
+    test.each(['/..', '/a/../../b', '/%2e%2E/b', '/a%2f..%2Fb', '/a/..%5cb', '/a\\..\\b', '/a/..;x/b'])(
+      '%s, which leads out of it, is 400 and never reaches it',
+      async (target) => {
+        const origin = await faultOrigin(always(ok));
+        const front = await originFront({ origin: `http://127.0.0.1:${origin.port}/app` });
+        open.push(origin, front);
+        const answer = await rawAsk(front.port, `GET ${target} HTTP/1.1\r\nHost: example.com\r\n\r\n`);
+        expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+        expect(origin.connections()).toBe(0);
+      },
+    );
+
+    test('OPTIONS for the whole server stays that', async () => {
+      const origin = await faultOrigin(always(ok));
+      const front = await originFront({ origin: `http://127.0.0.1:${origin.port}/app` });
+      open.push(origin, front);
+      await rawAsk(front.port, 'OPTIONS * HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n');
+      expect(origin.received()[0]).toMatch(/^OPTIONS \* HTTP/);
+    });
+  });
+
   test('has no hop-by-hop field, none that Connection names, and nothing that a client says of itself', async () => {
     const { origin, front } = await pair(always(ok));
     await rawAsk(

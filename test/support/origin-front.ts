@@ -28,7 +28,9 @@ export interface FrontOptions
   readonly hostnames?: readonly string[];
   readonly connectTimeoutSeconds?: number;
   readonly responseTimeoutSeconds?: number;
-  readonly forwarded?: Partial<Pick<Forwarded, 'clientAddress' | 'forwardedFor' | 'scheme'>>;
+  readonly forwarded?: Partial<
+    Pick<Forwarded, 'clientAddress' | 'forwardedFor' | 'forwardedProto' | 'forwardedHost' | 'scheme'>
+  >;
   readonly log?: Logger;
 }
 
