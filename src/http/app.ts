@@ -192,11 +192,13 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
   app.setValidatorCompiler(schemaCompiler());
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   const routes: DocumentedRoute[] = [];
-  let documents: { readonly json: string; readonly page: string } | undefined;
-  const openApi = (): { readonly json: string; readonly page: string } => {
+  // As octets: answers that wait to be read share them, however many there are.
+  let documents: { readonly json: Buffer; readonly page: Buffer } | undefined;
+  const openApi = (): { readonly json: Buffer; readonly page: Buffer } => {
     if (!documents) {
       const document = openApiDocument(routes, parts.answers);
-      documents = { json: `${JSON.stringify(document, null, 2)}\n`, page: renderReference(document) };
+      const json = Buffer.from(`${JSON.stringify(document, null, 2)}\n`);
+      documents = { json, page: Buffer.from(renderReference(document)) };
     }
     return documents;
   };

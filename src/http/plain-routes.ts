@@ -24,7 +24,7 @@ function plain(reply: FastifyReply, status: number, text: string): FastifyReply 
 /** The routes outside /client/v4. */
 export function plainRoutes(
   app: V4App,
-  parts: HttpAppParts & { readonly openApi: () => { readonly json: string; readonly page: string } },
+  parts: HttpAppParts & { readonly openApi: () => { readonly json: Buffer; readonly page: Buffer } },
   methods: AllowedMethods,
 ): void {
   app.addHook('onRoute', ({ url, method }) => methods.add(url, [method].flat()));
