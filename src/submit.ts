@@ -5,6 +5,7 @@ import type { KeyObject } from 'node:crypto';
 import type { Account, SendingDomain } from './accounts/account.ts';
 import type { Clock } from './base/clock.ts';
 import { uuidv7 } from './base/ids.ts';
+import { createSlices } from './base/slices.ts';
 import { compose } from './compose/compose.ts';
 import type { Message } from './compose/message.ts';
 import { planBody } from './compose/plan-body.ts';
@@ -81,7 +82,8 @@ export type BuildResult =
   | { readonly ok: true; readonly signed: Signed; readonly stripped: readonly string[] }
   | { readonly ok: false; readonly violations: readonly Violation[] };
 
-const yieldNow = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+/** One for the whole process: however many messages are built at once, the others get their turns. */
+const yieldNow = createSlices();
 
 /** Judges a message and builds the exact octets that would leave; keeps nothing. `postern check --as-sent` ends here. */
 export async function build(
