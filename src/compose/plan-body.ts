@@ -45,14 +45,14 @@ async function planParts(parts: BodyParts, { via, yieldNow }: PlanContext): Prom
 }
 
 /** Lets clean octets pass, and has the others repaired. */
-function planOctets(
+async function planOctets(
   bytes: Buffer,
   context: PlanContext & { readonly top: TopLevel; readonly facts: BodyFacts },
-): BodyPlanResult | Promise<BodyPlanResult> {
+): Promise<BodyPlanResult> {
   const { top, facts, via, yieldNow } = context;
   const clean = !facts.eightBit && facts.longestLine <= maximumLineLength;
   if (clean && !isStructured(top) && !declaresMore(top)) return { ok: true, plan: { body: bytes } };
-  const tree = walkMime(bytes, top);
+  const tree = await walkMime(bytes, top, yieldNow);
   return repairParts(bytes, { tree, top, legacyCharset: via.legacyCharset, clean, yieldNow });
 }
 
@@ -95,5 +95,5 @@ function isStructured({ contentType }: TopLevel): boolean {
 }
 
 function declaresMore({ transferEncoding }: TopLevel): boolean {
-  return transferEncoding !== undefined && /8bit|binary/i.test(transferEncoding);
+  return transferEncoding !== undefined && /8-?bit|binary/i.test(transferEncoding);
 }

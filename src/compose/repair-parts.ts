@@ -2,13 +2,24 @@
 // 7bit, raw 8-bit header fields of parts become encoded-words; multipart/signed is never touched (RFC 1847 §2.1).
 
 import { isAscii, isUtf8 } from 'node:buffer';
-import { scanBody, type YieldNow } from '../mail/body-scan.ts';
+import { scanBody, sliceSize, type YieldNow } from '../mail/body-scan.ts';
 import { readParameters } from '../mail/content-type.ts';
 import { maximumLineLength } from '../mail/fold.ts';
-import { fieldsOf, type MimePart, type MimeTree, type TopLevel } from '../mail/mime-walk.ts';
+import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../mail/header-reader.ts';
+import { fieldsOf } from '../mail/mime-header.ts';
+import {
+  type Closed,
+  isIdentity,
+  type MimePart,
+  type MimeTree,
+  maximumDepth,
+  maximumParts,
+  type TopLevel,
+} from '../mail/mime-walk.ts';
 import { encodeQuotedPrintable, encodeSmaller, rewrapBase64 } from '../mail/transfer-encoding.ts';
 import type { Violation } from '../policy/violation.ts';
 import type { BodyPlanResult } from './body-plan.ts';
+import { cleanPadding } from './clean-padding.ts';
 import { readRaw } from './raw-text.ts';
 import { type HeaderChange, rewriteHeader } from './rewrite-header.ts';
 
@@ -35,14 +46,28 @@ interface Repair extends RepairInput {
   readonly violations: Violation[];
   /** What changes in the header section outside the body. */
   root: HeaderChange;
+  /** Octets looked at since others had a turn; a part counts as a thousand. */
+  work: number;
+}
+
+/** Reasons that are told; a body with more of them is not looked at any further. */
+const maximumReasons = 20;
+const partWork = 1000;
+
+/** Lets others work when enough has been done since they last did: many small parts are as much as a large one. */
+async function work(repair: Repair, octets: number): Promise<void> {
+  repair.work += partWork + octets;
+  if (repair.work < sliceSize) return;
+  repair.work = 0;
+  await repair.yieldNow?.();
 }
 
 /** Repairs a body; gives the same Buffer where nothing had to change. */
 export async function repairParts(body: Buffer, input: RepairInput): Promise<BodyPlanResult> {
-  const repair: Repair = { ...input, body, edits: [], violations: [], root: {} };
+  const repair: Repair = { ...input, body, edits: [], violations: [], root: {}, work: 0 };
   const { unwalkedFrom } = input.tree;
   if (unwalkedFrom !== undefined && (await isFaulty(repair, { start: unwalkedFrom, end: body.length }))) {
-    refuse(repair, 'The body has more than 10,000 MIME parts and needs re-encoding');
+    refuse(repair, `The body has more than ${maximumParts.toLocaleString('en')} MIME parts and needs re-encoding`);
   }
   await repairPart(repair, input.tree.root, false);
   if (repair.violations.length > 0) return { ok: false, violations: repair.violations };
@@ -96,8 +121,8 @@ interface Faults {
 async function faultsOf(repair: Repair, range: { readonly start: number; readonly end: number }): Promise<Faults> {
   if (repair.clean) return { eightBit: false, longLine: false };
   const octets = repair.body.subarray(range.start, range.end);
-  const eightBit = !isAscii(octets);
-  const { longestLine } = await scanBody(octets, repair.yieldNow);
+  await work(repair, octets.length);
+  const { eightBit, longestLine } = await scanBody(octets, repair.yieldNow);
   return { eightBit, longLine: longestLine > maximumLineLength };
 }
 
@@ -107,6 +132,7 @@ async function isFaulty(repair: Repair, range: { readonly start: number; readonl
 }
 
 async function repairPart(repair: Repair, part: MimePart, embedded: boolean): Promise<void> {
+  if (repair.violations.length >= maximumReasons) return;
   const change = await repairContent(repair, part);
   if (part.path === '') {
     repair.root = change;
@@ -115,7 +141,8 @@ async function repairPart(repair: Repair, part: MimePart, embedded: boolean): Pr
   const encode = await isFaulty(repair, part.header);
   if (!encode && change.contentType === undefined && change.transferEncoding === undefined) return;
   const { header } = part;
-  const bytes = rewriteHeader(repair.body, part, { ...change, encode, embedded, legacyCharset: repair.legacyCharset });
+  const { legacyCharset, yieldNow } = repair;
+  const bytes = await rewriteHeader(repair.body, part, { ...change, encode, embedded, legacyCharset, yieldNow });
   repair.edits.push({ start: header.start, end: header.end, bytes });
 }
 
@@ -125,7 +152,7 @@ async function repairContent(repair: Repair, part: MimePart): Promise<HeaderChan
   if (part.kind === 'leaf') return repairLeaf(repair, part);
   if (part.kind === 'message' && (await holdsRawHeader(repair, part))) return reencode(repair, part, true);
   for (const child of part.children) await repairPart(repair, child, part.kind === 'message');
-  for (const range of part.padding) await cleanPadding(repair, range);
+  for (const range of part.padding) await repairPadding(repair, range);
   const boundary = part.contentType.parameters.get('boundary') ?? '';
   if (!isAscii(Buffer.from(boundary, 'latin1')))
     refuse(repair, `${named(part)} has a boundary outside ASCII (RFC 2046 section 5.1.1)`);
@@ -177,14 +204,33 @@ async function repairLeaf(repair: Repair, part: MimePart): Promise<HeaderChange>
     if (faulty) replaceContent(repair, part, await encodeQuotedPrintable(content, mode));
     return {};
   }
-  if (!faulty && !declares8Bit(part)) return {};
-  if (part.closed) {
-    // RFC 2045 §6.4: a multipart or message is never encoded itself, and this one could not be gone into.
-    if (faulty)
-      refuse(repair, `${named(part)} needs re-encoding, but its boundary is missing or it is nested too deep`);
-    return { transferEncoding: '7bit' };
+  // A label that claims more than the content needs is all there is to change (D20).
+  if (!faulty) return declares8Bit(part) ? { transferEncoding: '7bit' } : {};
+  const reason = reasonAgainst(part);
+  if (reason === undefined) return reencode(repair, part, faults.eightBit);
+  refuse(repair, `${named(part)} holds ${faults.eightBit ? '8-bit data' : 'a line over 998 octets'} ${reason}`);
+  return {};
+}
+
+const closedReasons = {
+  boundary: 'but its boundary is missing, so that nothing in it can be re-encoded',
+  depth: `but it is nested more than ${maximumDepth} levels deep, and nothing in it is re-encoded`,
+  encoded: 'but a message that is encoded cannot be gone into',
+  header: `but its header section is over ${MAX_HEADER_SECTION_BYTES} octets or ${MAX_HEADER_FIELDS} fields, and is not read`,
+} as const satisfies Record<Closed, string>;
+
+/** Why a leaf may not be re-encoded (D20); undefined where it may. */
+function reasonAgainst(part: MimePart): string | undefined {
+  // A quoted-printable of octets that are encoded already, nobody knows how, would be read by nobody.
+  if (!isIdentity(part.transferEncoding)) {
+    const shown = JSON.stringify(part.transferEncoding.slice(0, 40));
+    return `and is encoded as ${shown}, which nobody knows: only quoted-printable and base64 can leave (RFC 2045 section 6)`;
   }
-  return reencode(repair, part, faults.eightBit);
+  if (part.closed !== undefined) return closedReasons[part.closed];
+  const { type, subtype } = part.contentType;
+  // RFC 6532 §3.5: message/global and what came with it may be encoded, every other message may not (RFC 2045 §6.4).
+  if (type !== 'message' || subtype === 'global' || subtype.startsWith('global-')) return undefined;
+  return 'and a part of type message may not be encoded (RFC 2045 section 6.4): encode what stands in it';
 }
 
 /** Encodes a part's content, whichever way is smaller, and says so (D20). */
@@ -224,7 +270,14 @@ function withCharset(repair: Repair, part: MimePart): string | undefined {
   const value = withType(contentTypeValue(repair, part));
   const given = readParameters(value).find(({ name }) => /^charset(?:\*|$)/i.test(name));
   if (given) return `${value.slice(0, given.start)}charset=${charset}${value.slice(given.end)}`;
-  return `${value.replace(/[;\s]{1,100}$/, '')}; charset=${charset}`;
+  return `${withoutEnd(value)}; charset=${charset}`;
+}
+
+/** Cuts semicolons and white space off the end. */
+function withoutEnd(value: string): string {
+  let end = value.length;
+  while (end > 0 && '; \t'.includes(value[end - 1] ?? '')) end -= 1;
+  return value.slice(0, end);
 }
 
 /** A value that begins without a type, as mailers with an empty setting write it, is text/plain (RFC 2045 §5.2). */
@@ -236,14 +289,13 @@ function withType(value: string): string {
 /** The part's Content-Type value in one line. */
 function contentTypeValue(repair: Repair, part: MimePart): string {
   if (part.path === '') return readRaw(Buffer.from(repair.top.contentType ?? '', 'latin1'), repair.legacyCharset);
-  const field = fieldsOf(repair.body, part).find(({ name }) => name === 'content-type');
+  const field = fieldsOf(repair.body, part.header).find(({ name }) => name === 'content-type');
   return field ? readRaw(repair.body.subarray(field.valueStart, field.end), repair.legacyCharset) : '';
 }
 
 /** Preamble and epilogue are no part of the mail: what no hop would let pass is made harmless there. */
-async function cleanPadding(repair: Repair, range: { readonly start: number; readonly end: number }): Promise<void> {
+async function repairPadding(repair: Repair, range: { readonly start: number; readonly end: number }): Promise<void> {
   if (!(await isFaulty(repair, range))) return;
-  const text = repair.body.toString('latin1', range.start, range.end).replace(/[\x80-\xff]/g, '?');
-  const bytes = Buffer.from(text.replace(/[^\r\n]{998}(?=[^\r\n])/g, '$&\r\n'), 'latin1');
+  const bytes = await cleanPadding(repair.body.subarray(range.start, range.end), repair.yieldNow);
   repair.edits.push({ start: range.start, end: range.end, bytes });
 }

@@ -1,9 +1,11 @@
 // The header section of a MIME part, written anew where something has to change; every other field stays as it is (D20).
 
 import { isAscii } from 'node:buffer';
+import type { YieldNow } from '../mail/body-scan.ts';
 import { hasNonAscii } from '../mail/encoded-word.ts';
 import { maximumLineLength } from '../mail/fold.ts';
-import { fieldsOf, type MimeField, type MimePart } from '../mail/mime-walk.ts';
+import { fieldsOf, type MimeField } from '../mail/mime-header.ts';
+import type { MimePart } from '../mail/mime-walk.ts';
 import { writeField } from '../mail/write-field.ts';
 import { fieldKind } from './field-kind.ts';
 import { readRaw } from './raw-text.ts';
@@ -21,20 +23,32 @@ export interface HeaderRewrite extends HeaderChange {
   /** The header section of a message inside a message: MIME fields there need MIME-Version (RFC 2045 §4). */
   readonly embedded: boolean;
   readonly legacyCharset: string;
+  /** Called between two fields when many octets have been written anew. */
+  readonly yieldNow?: YieldNow | undefined;
 }
+
+/** Octets of fields written anew before others get a turn: writing a field costs more an octet than anything else here. */
+const octetsInTurn = 8192;
 
 /**
  * Writes a part's header section.
  * @returns the fields, and the empty line too where the part had none
  */
-export function rewriteHeader(body: Buffer, part: MimePart, rewrite: HeaderRewrite): Buffer {
-  const fields = fieldsOf(body, part);
+export async function rewriteHeader(body: Buffer, part: MimePart, rewrite: HeaderRewrite): Promise<Buffer> {
+  const fields = fieldsOf(body, part.header);
   const added = new Map<string, string>();
   if (rewrite.contentType !== undefined) added.set('content-type', rewrite.contentType);
   if (rewrite.transferEncoding !== undefined) added.set('content-transfer-encoding', rewrite.transferEncoding);
   const changed = added.size > 0;
   const pieces: Buffer[] = [];
+  let turn = 0;
   for (const field of fields) {
+    // A small cost a field, even where it stays.
+    turn += 100 + (rewrite.encode ? field.end - field.start : 0);
+    if (turn >= octetsInTurn) {
+      turn = 0;
+      await rewrite.yieldNow?.();
+    }
     const value = added.get(field.name);
     if (value === undefined) pieces.push(keepField(body, field, rewrite));
     else {
@@ -68,10 +82,13 @@ function keepField(body: Buffer, field: MimeField, rewrite: HeaderRewrite): Buff
 }
 
 function longestLine(octets: Buffer): number {
-  return Math.max(
-    ...octets
-      .toString('latin1')
-      .split('\r\n')
-      .map((line) => line.length),
-  );
+  let longest = 0;
+  let start = 0;
+  while (start < octets.length) {
+    const found = octets.indexOf('\r\n', start, 'latin1');
+    const end = found < 0 ? octets.length : found;
+    longest = Math.max(longest, end - start);
+    start = end + 2;
+  }
+  return longest;
 }

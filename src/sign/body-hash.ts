@@ -2,7 +2,7 @@
 // canonical already, and without regular expressions.
 
 import { createHash, hash } from 'node:crypto';
-import { sliceSize, type YieldNow } from '../mail/body-scan.ts';
+import type { YieldNow } from '../mail/body-scan.ts';
 
 const CR = 13;
 const LF = 10;
@@ -15,12 +15,12 @@ const scratch = Buffer.allocUnsafe(blockSize);
 const lineEnd = Buffer.from('\r\n');
 
 /** Over this many octets a body is hashed in slices, with turns for others between them. */
-const sliceThreshold = 1_048_576;
+const sliceThreshold = 262_144;
 
 /**
  * Hashes a body as bh= wants it.
  * @param body CRLF line ends throughout; any length
- * @param yieldNow called between two slices of a body over 1 MiB
+ * @param yieldNow called between two slices of a body over 256 KiB
  * @returns base64
  */
 export async function relaxedBodyHash(body: Buffer, yieldNow?: YieldNow): Promise<string> {
@@ -33,12 +33,8 @@ export async function relaxedBodyHash(body: Buffer, yieldNow?: YieldNow): Promis
   }
   const digest = createHash('sha256');
   const canonical = createCanonicaliser();
-  let turn = sliceSize;
   for (let start = 0; start < end; start += blockSize) {
-    if (end > sliceThreshold && start >= turn) {
-      turn = start + sliceSize;
-      await yieldNow?.();
-    }
+    if (end > sliceThreshold && start > 0) await yieldNow?.();
     digest.update(canonical(body.subarray(start, Math.min(start + blockSize, end))));
   }
   return digest.update(lineEnd).digest('base64');

@@ -136,11 +136,24 @@ describe('a body of one part', () => {
     expect(contentType).toBeUndefined();
     expect(body.toString().replace(/=\r\n/g, '')).toBe(`${'x'.repeat(length)}\r\n`);
   });
-  test.each(['8bit', '8BIT', 'binary'])('declared %s is re-encoded, so that no hop converts it', async (encoding) => {
-    const { body, transferEncoding } = await plan(
-      `From: a@example.com\nContent-Transfer-Encoding: ${encoding}\n\nplain = text\n`,
-    );
-    expect([body.toString(), transferEncoding]).toEqual(['plain =3D text\r\n', 'quoted-printable']);
+  test.each(['8bit', '8BIT', 'binary', '8-bit'])(
+    '7-bit in fact and declared %s: the label alone changes',
+    async (label) => {
+      const submission = submissionOf(`From: a@example.com\nContent-Transfer-Encoding: ${label}\n\nplain = text\n`);
+      const planned = await planBody(submission);
+      expect(planned).toEqual({ ok: true, plan: { body: Buffer.from('plain = text\r\n'), transferEncoding: '7bit' } });
+      expect(planned.ok && planned.plan.body).toBe(submission.body.kind === 'mime' && submission.body.bytes);
+    },
+  );
+  test.each([
+    ['text/plain; charset=utf-8', '8bit'],
+    ['application/octet-stream', 'binary'],
+  ])('so it is with a leaf of %s, declared %s', async (type, label) => {
+    const leaf = (encoding: string): string =>
+      `--b\nContent-Type: ${type}\nContent-Transfer-Encoding: ${encoding}\n\nFrom  = text \n--b--\n`;
+    const top = 'From: a@example.com\nContent-Type: multipart/mixed; boundary=b\n\n';
+    const { body } = await plan(top + leaf(label));
+    expect(body.toString()).toBe(leaf('7bit').replaceAll('\n', '\r\n'));
   });
   test('data that is no text keeps every octet but the line end SMTP put behind it', async () => {
     const raw = latin1(
@@ -150,9 +163,25 @@ describe('a body of one part', () => {
     expect(transferEncoding).toBe('base64');
     expect(Buffer.from(body.toString(), 'base64')).toEqual(Buffer.from('\xff\xfe\r\n\x01', 'latin1'));
   });
-  test('an encoding nobody knows is taken for what it is', async () => {
-    const { transferEncoding } = await plan('From: a@example.com\nContent-Transfer-Encoding: utf-8\n\né is a letter\n');
-    expect(transferEncoding).toBe('quoted-printable');
+  test.each(['x-uuencode', 'utf-8', 'x-yenc'])('%s, an encoding nobody knows, is never replaced', async (encoding) => {
+    const top = `From: a@example.com\nContent-Transfer-Encoding: ${encoding}\n\n`;
+    const reason = `encoded as "${encoding}", which nobody knows: only quoted-printable and base64 can leave (RFC 2045 section 6)`;
+    expect(await refused(`${top}é is a letter\n`)).toEqual([
+      `E_VALIDATION_ERROR: The body (text/plain) holds 8-bit data and is ${reason}`,
+    ]);
+    expect(await refused(`${top}${'x'.repeat(999)}\n`)).toEqual([
+      `E_VALIDATION_ERROR: The body (text/plain) holds a line over 998 octets and is ${reason}`,
+    ]);
+    const clean = submissionOf(`${top}begin 644 a.bin\n`);
+    expect(await planBody(clean)).toEqual({
+      ok: true,
+      plan: { body: clean.body.kind === 'mime' && clean.body.bytes },
+    });
+  });
+  test('a message under an encoding nobody knows is not gone into', async () => {
+    const raw =
+      'From: a@example.com\nContent-Type: message/rfc822\nContent-Transfer-Encoding: x-uuencode\n\nSubject: é\n';
+    expect(await refused(raw)).toEqual([expect.stringContaining('encoded as "x-uuencode"')]);
   });
   test('base64 in one long line is wrapped, quoted-printable with raw octets repaired', async () => {
     const long = Buffer.alloc(3000, 'pdf').toString('base64');
@@ -324,9 +353,38 @@ Gr=C3=BC=C3=9Fe an alle hier
     expect(body.toString()).toBe('From: j=C3=B6rg@example.net\r\n\r\nHi there, this is all\r\n');
   });
 
+  const report = (type: string, text: string): string =>
+    `From: a@example.com\nContent-Type: multipart/report; boundary=b\n\n--b\nContent-Type: ${type}\n\n${text}\n--b--\n`;
+  test.each([
+    'message/delivery-status',
+    'message/disposition-notification',
+    'message/feedback-report',
+    'message/partial; id="a"; number=1',
+    'message/external-body; access-type=URL',
+  ])('%s is never encoded: 8-bit in it is refused, and what needs nothing passes', async (type) => {
+    const name = type.split(';', 1)[0];
+    const why = 'and a part of type message may not be encoded (RFC 2045 section 6.4): encode what stands in it';
+    expect(await refused(report(type, 'Diagnostic-Code: smtp; 550 unbekannter Empfänger'))).toEqual([
+      `E_VALIDATION_ERROR: Part 1 (${name}) holds 8-bit data ${why}`,
+    ]);
+    expect(await refused(report(type, `X: ${'x'.repeat(1000)}`))).toEqual([
+      `E_VALIDATION_ERROR: Part 1 (${name}) holds a line over 998 octets ${why}`,
+    ]);
+    const clean = report(type, 'Action: failed');
+    expect((await plan(clean)).body.toString()).toBe(clean.slice(clean.indexOf('--b')).replaceAll('\n', '\r\n'));
+    const labelled = clean.replace('\n\nAction', '\nContent-Transfer-Encoding: 8bit\n\nAction');
+    expect((await plan(labelled)).body.toString()).toContain('Content-Transfer-Encoding: 7bit\r\n\r\nAction: failed');
+  });
+  test('what came with message/global may be encoded (RFC 6532 §3.5)', async () => {
+    const { body } = await plan(report('message/global-delivery-status', 'Final-Recipient: utf-8; jörg@example.net'));
+    expect(body.toString()).toContain(
+      'Content-Transfer-Encoding: quoted-printable\r\n\r\nFinal-Recipient: utf-8; j=C3',
+    );
+  });
+
   test('what cannot be re-encoded is refused', async () => {
     expect(await refused('From: a@example.com\nContent-Type: multipart/mixed\n\nGrüße\n')).toEqual([
-      'E_VALIDATION_ERROR: The body (multipart/mixed) needs re-encoding, but its boundary is missing or it is nested too deep',
+      'E_VALIDATION_ERROR: The body (multipart/mixed) holds 8-bit data but its boundary is missing, so that nothing in it can be re-encoded',
     ]);
     const [reason] = await refused(
       'From: a@example.com\nContent-Type: multipart/mixed; boundary="ü"\n\n--ü\n\nGrüße\n--ü--\n',
@@ -411,6 +469,96 @@ test('header faults do not keep the body from being judged', async () => {
   const submission = submissionOf('no colon here\nContent-Type: multipart/signed; boundary=s\n\n--s\n\nü\n--s--\n');
   const planned = await planBody(submission);
   expect(planned.ok).toBe(false);
+});
+
+describe('the header section of a part has the limits of the message’s own', () => {
+  const embedded = (fields: string, text: string): Buffer =>
+    latin1(`From: a@example.com\nContent-Type: message/rfc822\n\nSubject: x\n${fields}\n${text}\n`);
+  const fieldsOf = (count: number): string => 'X-A: b\n'.repeat(count);
+  // 'Subject: x' and its line end are 12 octets, 'X: ' and its line end 5.
+  const octetsOf = (octets: number, line = 990): string => {
+    const folds = Math.floor((octets - 17) / line);
+    const rest = octets - 17 - folds * line;
+    return `X: ${'y'.repeat(rest)}\n${` ${'y'.repeat(line - 3)}\n`.repeat(folds)}`;
+  };
+  test.each([
+    ['1,999 fields', fieldsOf(1998), true],
+    ['2,000 fields', fieldsOf(1999), true],
+    ['2,001 fields', fieldsOf(2000), false],
+    ['262,143 octets', octetsOf(262_143), true],
+    ['262,144 octets', octetsOf(262_144), true],
+    ['262,145 octets', octetsOf(262_145), false],
+  ])('%s', async (_, fields, isRead) => {
+    const reasons = await refused(embedded(fields, 'caf\xe9 is a word'));
+    if (isRead) expect(reasons).toEqual([]);
+    else
+      expect(reasons).toEqual([
+        expect.stringMatching(
+          /^E_VALIDATION_ERROR: Part 1 \(text\/plain\) holds 8-bit data but its header section is over 262144 octets or 2000 fields/,
+        ),
+      ]);
+    // What needs no repair passes as it is, however long its header section.
+    const clean = embedded(fields, 'coffee');
+    const { body } = await plan(clean);
+    expect(body.equals(clean.subarray(clean.indexOf('\r\n\r\n') + 4))).toBe(true);
+  });
+
+  test('1.2 million folds, and one raw octet', async () => {
+    expect(await refused(embedded(`X: y\n${' y\n'.repeat(1_200_000)}Y: \xe9\n`, 'text'))).toEqual([
+      expect.stringContaining('its header section is over 262144 octets'),
+    ]);
+  });
+
+  test('many folds within the limits are repaired', async () => {
+    const raw = embedded(`X: y\n${' y\n'.repeat(60_000)}Y: \xe9t\xe9\n`, 'text');
+    const { body } = await plan(raw);
+    expect(body.toString('latin1')).toMatch(/\r\nY: =\?utf-8\?B\?w6l0w6k=\?=\r\n/);
+    expect(body.length).toBeGreaterThan(240_000);
+  });
+
+  test('a field of 5 MB with a raw octet', async () => {
+    expect(await refused(embedded(`X: \xe9${' word'.repeat(1_000_000)}\n`, 'text'))).toEqual([
+      expect.stringContaining('its header section is over 262144 octets'),
+    ]);
+  });
+});
+
+test('of very many reasons twenty are told, and the rest is not looked at', async () => {
+  const part = '--b\nContent-Type: message/partial\n\n\xe9\n';
+  const reasons = await refused(
+    latin1(`From: a@example.com\nContent-Type: multipart/mixed; boundary=b\n\n${part.repeat(5000)}--b--\n`),
+  );
+  expect(reasons).toHaveLength(20);
+});
+
+test('8-bit in a preamble and an epilogue, and their long lines', async () => {
+  const { body } = await plan(
+    latin1(
+      `From: a@example.com\nContent-Type: multipart/mixed; boundary=b\n\n\xe9${'x'.repeat(998)}\n--b\n\ntext\n--b--\n${'y'.repeat(1997)}`,
+    ),
+  );
+  const wanted = `?${'x'.repeat(997)}\nx\n--b\n\ntext\n--b--\n${'y'.repeat(998)}\n${'y'.repeat(998)}\ny\n`;
+  expect(body.toString()).toBe(wanted.replaceAll('\n', '\r\n'));
+});
+
+test('many small parts give turns to others as one large part does', async () => {
+  const turnsOf = async (parts: number): Promise<number> => {
+    let turns = 0;
+    const part = '--b\nContent-Type: text/plain\nSubject: caf\xe9\n\ncaf\xe9\n';
+    const raw = latin1(
+      `From: a@example.com\nContent-Type: multipart/mixed; boundary=b\n\n${part.repeat(parts)}--b--\n`,
+    );
+    const planned = await planBody(submissionOf(raw), () => {
+      turns += 1;
+      return Promise.resolve();
+    });
+    expect(planned.ok).toBe(true);
+    return turns;
+  };
+  const [few, many] = [await turnsOf(1000), await turnsOf(8000)];
+  expect(few).toBeGreaterThan(8);
+  expect(many).toBeGreaterThan(few * 7);
+  expect(many).toBeLessThan(few * 10);
 });
 
 test('a large 8-bit message is re-encoded with turns for others', async () => {

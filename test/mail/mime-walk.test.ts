@@ -1,8 +1,25 @@
 import * as fc from 'fast-check';
-import { expect, test } from 'vitest';
-import { fieldsOf, type MimePart, maximumDepth, maximumParts, walkMime } from '../../src/mail/mime-walk.ts';
+import { describe, expect, test } from 'vitest';
+import { fieldsOf } from '../../src/mail/mime-header.ts';
+import {
+  type MimePart,
+  type MimeTree,
+  maximumDepth,
+  maximumParts,
+  type TopLevel,
+  walkSteps,
+} from '../../src/mail/mime-walk.ts';
 
 const crlf = (text: string): Buffer => Buffer.from(text.replace(/\r?\n/g, '\r\n'));
+
+/** Walks without a stop. */
+function walkMime(body: Buffer, top: TopLevel): MimeTree {
+  const walking = walkSteps(body, top);
+  for (;;) {
+    const { done, value } = walking.next();
+    if (done) return value;
+  }
+}
 
 /** `path kind type "content"` for each part, containers without content. */
 function outline(body: Buffer, part: MimePart): string[] {
@@ -63,7 +80,7 @@ epilogue
   expect(html?.transferEncoding).toBe('8bit');
   expect(html?.contentType.parameters.get('charset')).toBe('utf-8');
   expect(
-    html && fieldsOf(body, html).map(({ name, start, end }) => [name, body.toString('latin1', start, end)]),
+    html && fieldsOf(body, html.header).map(({ name, start, end }) => [name, body.toString('latin1', start, end)]),
   ).toEqual([
     ['content-type', 'content-type: text/html;\r\n charset=utf-8\r\n'],
     ['content-transfer-encoding', 'Content-Transfer-Encoding: 8BIT (yes)\r\n'],
@@ -109,7 +126,7 @@ test('a multipart without its boundary is a closed leaf', () => {
   for (const contentType of ['multipart/mixed', 'multipart/mixed; boundary=""', 'multipart/mixed; boundary=x']) {
     expect(walkMime(body, { contentType }).root).toMatchObject({
       kind: 'leaf',
-      closed: true,
+      closed: 'boundary',
       start: 0,
       end: body.length,
     });
@@ -151,7 +168,7 @@ test.each([maximumDepth - 1, maximumDepth, maximumDepth + 1, 2000])('%i levels o
     part = part.children[0];
   }
   expect(depth).toBe(Math.min(levels, maximumDepth));
-  expect(part?.closed).toBe(levels > maximumDepth);
+  expect(part?.closed).toBe(levels > maximumDepth ? 'depth' : undefined);
 });
 
 test('more parts than are walked', () => {
@@ -219,4 +236,32 @@ test('hostile bodies take linear time', () => {
     Buffer.from(`--n0\r\nContent-Type: a/b${';x'.repeat(500_000)}`),
   ];
   for (const body of hostile) expect(walkMime(body, mixed('n0')).root.end).toBe(body.length);
+});
+
+describe('the steps of a walk grow as the body does', () => {
+  const steps = (body: Buffer): number => {
+    const walking = walkSteps(body, mixed('n0'));
+    let count = 1;
+    while (!walking.next().done) count += 1;
+    return count;
+  };
+  const nest = (boundary: (level: number) => string): string =>
+    Array.from(
+      { length: 49 },
+      (_, level) => `--${boundary(level)}\r\nContent-Type: multipart/mixed; boundary=${boundary(level + 1)}\r\n\r\n`,
+    ).join('');
+  const long = (level: number): string => (level === 0 ? 'n0' : `${'n'.repeat(900)}${level}`);
+  const bodies: Readonly<Record<string, (times: number) => string>> = {
+    'lines of hyphens': (times) => `--n0\r\n\r\n${'--n\r\n'.repeat(20_000 * times)}`,
+    'lines that begin like 50 open boundaries': (times) =>
+      `${nest(long)}${`--${'n'.repeat(902)}\r\n`.repeat(5000 * times)}`,
+    parts: (times) => '--n0\r\n\r\nx\r\n'.repeat(1000 * times),
+    'header sections': (times) => `--n0\r\n${'X: y\r\n'.repeat(1900)}\r\nx\r\n`.repeat(20 * times),
+  };
+  test.each(Object.entries(bodies))('%s', (_, make) => {
+    const [once, eightTimes] = [steps(Buffer.from(make(1))), steps(Buffer.from(make(8)))];
+    expect(once).toBeGreaterThan(1);
+    expect(eightTimes).toBeGreaterThan(4 * once);
+    expect(eightTimes).toBeLessThan(10 * once);
+  });
 });
