@@ -37,7 +37,7 @@ interface PlanContext {
 async function planParts(parts: BodyParts, { via, yieldNow }: PlanContext): Promise<BodyPlanResult> {
   const violations = attachmentViolations(parts.attachments);
   if (violations.length > 0) return { ok: false, violations };
-  const { body, top } = await composeParts(parts, via.sessionId);
+  const { body, top } = await composeParts(parts, via.sessionId, yieldNow);
   const facts = await scanBody(body, yieldNow);
   const lines = facts.bareCr || facts.bareLf ? await repairLineEndings(body, yieldNow) : body;
   const result = await planOctets(lines, { top, facts, via, yieldNow });

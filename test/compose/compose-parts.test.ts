@@ -155,3 +155,68 @@ test.each([65_535, 65_536, 65_537, 65_538, 65_539, 57 * 1200, 300_000])(
     }
   },
 );
+
+const textKinds: Readonly<Record<string, { readonly line: string; readonly encoding: string }>> = {
+  'short lines of ASCII': { line: 'Ten words of text stand in this line, no more.\n', encoding: '7bit' },
+  'lines of 76 octets': { line: `${'x'.repeat(76)}\n`, encoding: '7bit' },
+  'lines of 77 octets': { line: `${'x'.repeat(77)}\n`, encoding: 'quoted-printable' },
+  'some letters outside ASCII': {
+    line: 'Eine Größe mit sehr vielen Worten, fast alle ASCII \n',
+    encoding: 'quoted-printable',
+  },
+  'letters outside ASCII alone': { line: '日本語の本文です\n', encoding: 'base64' },
+  'bare CR, NUL and other controls': { line: 'some words\rand\0some more of them\x07\n', encoding: 'quoted-printable' },
+  'a lone surrogate': { line: 'some words and \ud800 and some more\n', encoding: 'quoted-printable' },
+};
+
+test.each(Object.entries(textKinds))(
+  'a large text, %s, is encoded as a small one is',
+  async (_, { line, encoding }) => {
+    const encodingOf = (octets: Buffer): string | undefined =>
+      /^Content-Transfer-Encoding: (.*)\r$/m.exec(octets.toString('latin1'))?.[1];
+    const small = line.repeat(3);
+    const large = line.repeat(Math.ceil(40_000 / line.length));
+    for (const text of [small, large]) {
+      const octets = await sent({ text, attachments: [] });
+      expect(encodingOf(octets)).toBe(encoding);
+      const parsed = await simpleParser(octets);
+      expect(parsed.text).toBe(text.toWellFormed().replace(/\r\n?/g, '\n'));
+    }
+  },
+);
+
+test('large texts, files and messages side by side keep each octet', async () => {
+  const text = 'Größe und mehr\n'.repeat(4000);
+  const html = `<p>${'日本語'.repeat(9000)}</p>\n`;
+  const message = Buffer.from(`From: a@b.example\r\nSubject: x\r\n\r\n${'inner text\r\n'.repeat(3000)}`);
+  const file = Buffer.from(Array.from({ length: 90_001 }, (_, at) => (at * 7) % 256));
+  const octets = await sent({
+    text,
+    html,
+    attachments: [
+      attachment({ content: file }),
+      attachment({ contentType: 'message/rfc822', filename: 'a.eml', content: message }),
+    ],
+  });
+  const parsed = await simpleParser(octets);
+  expect([parsed.text, parsed.html]).toEqual([text, html]);
+  expect(parsed.attachments.map(({ content }) => content.equals(file) || content.equals(message))).toEqual([
+    true,
+    true,
+  ]);
+});
+
+test.each([
+  ['text', { text: 'Größe\n'.repeat(100_000) }],
+  ['html', { html: 'x'.repeat(600_000) }],
+  ['a file', { attachments: [attachment({ content: Buffer.alloc(600_000) })] }],
+  ['a message', { attachments: [attachment({ contentType: 'message/rfc822', content: Buffer.alloc(600_000, 'x') })] }],
+])('a large part gives turns to others: %s', async (_, parts) => {
+  let turns = 0;
+  const planned = await planBody(submission(parts), () => {
+    turns += 1;
+    return Promise.resolve();
+  });
+  expect(planned.ok).toBe(true);
+  expect(turns).toBeGreaterThan(8);
+});
