@@ -6,7 +6,7 @@ import type { Account, SendingDomain } from './accounts/account.ts';
 import type { Clock } from './base/clock.ts';
 import { uuidv7 } from './base/ids.ts';
 import { createSlices } from './base/slices.ts';
-import { compose } from './compose/compose.ts';
+import { compose, writeLongFields } from './compose/compose.ts';
 import type { Message } from './compose/message.ts';
 import { planBody } from './compose/plan-body.ts';
 import { check } from './policy/check.ts';
@@ -17,6 +17,7 @@ import { sign } from './sign/sign.ts';
 import type { Signed, SigningKey } from './sign/signed.ts';
 import { leaseMilliseconds } from './spool/lease.ts';
 import type { Spool, SpoolEntry } from './spool/spool.ts';
+import { createFieldWriter } from './submit/field-writer.ts';
 
 export type { Explanation, HeaderExplanation } from './policy/explain.ts';
 export {
@@ -84,6 +85,8 @@ export type BuildResult =
 
 /** One for the whole process: however many messages are built at once, the others get their turns. */
 const yieldNow = createSlices();
+/** Likewise: its thread begins with the first long field. */
+const writeLong = createFieldWriter();
 
 /** Judges a message and builds the exact octets that would leave; keeps nothing. `postern check --as-sent` ends here. */
 export async function build(
@@ -91,7 +94,7 @@ export async function build(
   parts: BuildParts & Pick<SubmitParts, 'charge'>,
 ): Promise<BuildResult> {
   const verdict = check(submission, { sendingDomain: parts.sendingDomain });
-  const plan = await planBody(submission, yieldNow);
+  const plan = await planBody(submission, { yieldNow, writeLong });
   submission.release?.();
   if (!verdict.ok || !plan.ok) {
     const ofBody = plan.ok ? [] : plan.violations;
@@ -106,6 +109,7 @@ export async function build(
     nowMs,
     hostname: parts.hostname,
     platform: parts.platform,
+    written: await writeLongFields(checked, writeLong),
   });
   const refused = tooLarge(message) ?? parts.charge?.(submission);
   if (refused) return { ok: false, violations: [refused] };
@@ -144,7 +148,7 @@ export async function examine(
   parts: Pick<BuildParts, 'sendingDomain'>,
 ): Promise<{ readonly explanation: Explanation; readonly violations: readonly Violation[] }> {
   const explanation = explain(submission, { sendingDomain: parts.sendingDomain });
-  const plan = await planBody(submission, yieldNow);
+  const plan = await planBody(submission, { yieldNow, writeLong });
   return { explanation, violations: inOrder(submission, explanation.violations, plan.ok ? [] : plan.violations) };
 }
 

@@ -3,11 +3,12 @@
 import type { KeyObject } from 'node:crypto';
 import { hasNonAscii } from '../mail/encoded-word.ts';
 import { makeTokens } from '../mail/return-token.ts';
-import { writeField } from '../mail/write-field.ts';
+import { type FieldKind, writeField } from '../mail/write-field.ts';
 import type { Checked, CheckedField, MimeFieldName } from '../policy/checked.ts';
 import type { Via } from '../policy/submission.ts';
 import type { BodyPlan } from './body-plan.ts';
 import { fieldKind } from './field-kind.ts';
+import { longFieldLength, type WriteLongField } from './long-field.ts';
 import type { Message, MessageField } from './message.ts';
 import { receivedField, traceField } from './received.ts';
 import { verbatimField } from './verbatim-field.ts';
@@ -31,11 +32,29 @@ export interface ComposeContext {
   /** Received `by`. */
   readonly hostname: string;
   readonly platform: Platform;
+  /** Fields that have been written already, by what was to be written: see `writeLongFields`. */
+  readonly written?: ReadonlyMap<CheckedField, string>;
 }
 
 /** RFC 5322 §3.3, in UTC (D24). */
 export function mailDate(ms: number): string {
   return `${new Date(ms).toUTCString().slice(0, -3)}+0000`;
+}
+
+/** Writes the fields that would take long; the others are written while the message is composed. */
+export async function writeLongFields(
+  checked: Checked,
+  writeLong: WriteLongField,
+): Promise<ReadonlyMap<CheckedField, string>> {
+  const { lifted, custom, mime } = checked;
+  const kindOf = kindsOf(checked);
+  const lines = new Map<CheckedField, string>();
+  const { from, to, cc, replyTo, subject } = lifted;
+  for (const field of [from, to, cc, replyTo, subject, ...custom, ...Object.values(mime)]) {
+    if (!field || field.text.length <= longFieldLength) continue;
+    lines.set(field, await writeLong(field.name, field.text, kindOf(field)));
+  }
+  return lines;
 }
 
 /**
@@ -57,15 +76,20 @@ export function compose(checked: Checked, plan: BodyPlan, context: ComposeContex
     id: context.id,
     date,
   });
+  const kindOf = kindsOf(checked);
+  const write: Write = (field) => {
+    const { name, text } = field;
+    return { name, line: context.written?.get(field) ?? writeField(name, text, kindOf(field)) };
+  };
   const trace: MessageField[] = [{ name: 'Received', line: received }];
   for (const field of checked.trace) trace.push(traceField(field, submission.via));
   const fields = [
     { name: 'Date', line: `Date: ${date}\r\n` },
-    ...liftedFields(checked),
+    ...liftedFields(checked, write),
     { name: 'Message-ID', line: `Message-ID: ${messageId}\r\n` },
-    ...checked.custom.map(written),
+    ...checked.custom.map(write),
     ...platformFields(checked, { platform: context.platform, feedbackToken: tokens.feedback }),
-    ...mimeFields(checked, plan),
+    ...mimeFields(checked, plan, write),
   ];
   const returnDomain = checked.sendingDomain.returnPathDomain ?? context.platform.bounceDomain;
   return {
@@ -82,22 +106,28 @@ export function compose(checked: Checked, plan: BodyPlan, context: ComposeContex
   };
 }
 
-function liftedFields({ lifted, submission, from }: Checked): MessageField[] {
-  const fields = [written(lifted.from)];
-  // Where the sender did not ask for SMTPUTF8 (RFC 6531 §3.4), no later hop without it shall fail the message for an
-  // address that only people read. A From outside ASCII asks for it by itself.
-  const mayBeUtf8 = submission.envelope.smtputf8 || hasNonAscii(from.address);
-  for (const field of [lifted.to, lifted.cc, lifted.replyTo]) {
-    if (!field) continue;
-    const line = writeField(field.name, field.text, mayBeUtf8 ? 'addresses' : 'ascii-addresses');
-    fields.push({ name: field.name, line });
-  }
-  if (lifted.subject) fields.push(written(lifted.subject));
-  return fields;
+/** Writes a field, or finds it written. */
+type Write = (field: CheckedField) => MessageField;
+
+/**
+ * The kind that each field of a message is written as. Where the sender did not ask for SMTPUTF8 (RFC 6531 §3.4), no
+ * later hop without it shall fail the message for an address that only people read. A From outside ASCII asks for it by
+ * itself.
+ */
+function kindsOf({ lifted, submission, from }: Checked): (field: CheckedField) => FieldKind {
+  const { to, cc, replyTo } = lifted;
+  const isAscii = !submission.envelope.smtputf8 && !hasNonAscii(from.address);
+  const isForPeople = (field: CheckedField): boolean => field === to || field === cc || field === replyTo;
+  return (field) => (isAscii && isForPeople(field) ? 'ascii-addresses' : fieldKind(field.name));
 }
 
-function written(field: CheckedField): MessageField {
-  return { name: field.name, line: writeField(field.name, field.text, fieldKind(field.name)) };
+function liftedFields({ lifted }: Checked, write: Write): MessageField[] {
+  const fields = [write(lifted.from)];
+  if (lifted.to) fields.push(write(lifted.to));
+  if (lifted.cc) fields.push(write(lifted.cc));
+  if (lifted.replyTo) fields.push(write(lifted.replyTo));
+  if (lifted.subject) fields.push(write(lifted.subject));
+  return fields;
 }
 
 const campaign = /^[A-Za-z0-9._-]{1,64}$/;
@@ -136,36 +166,44 @@ const describing = [
   ['content-location', 'Content-Location'],
 ] as const satisfies readonly (readonly [MimeFieldName, string])[];
 
-function mimeFields({ mime }: Checked, plan: BodyPlan): MessageField[] {
+function mimeFields({ mime }: Checked, plan: BodyPlan, write: Write): MessageField[] {
   const fields = [
     { name: 'MIME-Version', line: 'MIME-Version: 1.0\r\n' },
     mimeField('Content-Type', {
       value: plan.contentType,
       given: mime['content-type'],
+      write,
       fallback: 'text/plain; charset=us-ascii',
     }),
     mimeField('Content-Transfer-Encoding', {
       value: plan.transferEncoding,
       given: mime['content-transfer-encoding'],
+      write,
       fallback: '7bit',
     }),
   ];
   for (const [lowerName, name] of describing) {
     const given = mime[lowerName];
-    if (given) fields.push(asGiven(name, given));
+    if (given) fields.push(asGiven(name, given, write));
   }
   return fields;
 }
 
 function mimeField(
   name: string,
-  value: { readonly value: string | undefined; readonly given: CheckedField | undefined; readonly fallback: string },
+  value: {
+    readonly value: string | undefined;
+    readonly given: CheckedField | undefined;
+    readonly fallback: string;
+    readonly write: Write;
+  },
 ): MessageField {
   if (value.value !== undefined) return { name, line: writeField(name, value.value, fieldKind(name)) };
   if (!value.given) return { name, line: writeField(name, value.fallback) };
-  return asGiven(name, value.given);
+  return asGiven(name, value.given, value.write);
 }
 
-function asGiven(name: string, { rawBytes, text }: CheckedField): MessageField {
-  return { name, line: verbatimField(name, rawBytes) ?? writeField(name, text, fieldKind(name)) };
+function asGiven(name: string, field: CheckedField, write: Write): MessageField {
+  const line = verbatimField(name, field.rawBytes);
+  return line === undefined ? write(field) : { name, line };
 }

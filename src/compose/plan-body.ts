@@ -10,37 +10,47 @@ import type { Submission, Via } from '../policy/submission.ts';
 import type { Violation } from '../policy/violation.ts';
 import type { BodyPlanResult } from './body-plan.ts';
 import { attachmentViolations, type BodyParts, composeParts } from './compose-parts.ts';
+import type { WriteLongField } from './long-field.ts';
 import { repairParts } from './repair-parts.ts';
+
+/** How others get their turns; without it everything is done at a stretch. */
+export interface PlanTurns {
+  /** Called between two slices of a large body. */
+  readonly yieldNow?: YieldNow | undefined;
+  /** Writes long header fields of parts elsewhere. */
+  readonly writeLong?: WriteLongField | undefined;
+}
 
 /**
  * Plans the body of a submission. It needs no verdict on the headers, so that both are reported together (D2).
- * @param yieldNow called between two slices of a large body
+ * @param turns how others get their turns while a large body is planned
  * @returns the plan, or violations: NUL, bare CR or LF where they are not to be fixed, 8-bit data inside
  *   multipart/signed, a MIME structure that cannot be re-encoded, an attachment that cannot be attached
  */
-export async function planBody(submission: Submission, yieldNow?: YieldNow): Promise<BodyPlanResult> {
+export async function planBody(submission: Submission, turns: PlanTurns = {}): Promise<BodyPlanResult> {
   const { body, via, fields } = submission;
-  if (body.kind === 'parts') return planParts(body, { via, yieldNow });
+  const { yieldNow } = turns;
+  if (body.kind === 'parts') return planParts(body, { via, ...turns });
   const facts = await scanBody(body.bytes, yieldNow);
   const violations = octetViolations(facts, via.lineEndings);
   if (violations.length > 0) return { ok: false, violations };
   const lines = facts.bareCr || facts.bareLf ? await repairLineEndings(body.bytes, yieldNow) : body.bytes;
-  return planOctets(endWithCrlf(lines), { top: topLevel(fields), facts, via, yieldNow });
+  return planOctets(endWithCrlf(lines), { top: topLevel(fields), facts, via, ...turns });
 }
 
-interface PlanContext {
+interface PlanContext extends PlanTurns {
   readonly via: Via;
-  readonly yieldNow: YieldNow | undefined;
 }
 
 /** D21: the composed body declares itself; only attached messages can still need re-encoding. */
-async function planParts(parts: BodyParts, { via, yieldNow }: PlanContext): Promise<BodyPlanResult> {
+async function planParts(parts: BodyParts, context: PlanContext): Promise<BodyPlanResult> {
+  const { via, yieldNow } = context;
   const violations = attachmentViolations(parts.attachments);
   if (violations.length > 0) return { ok: false, violations };
   const { body, top } = await composeParts(parts, via.sessionId, yieldNow);
   const facts = await scanBody(body, yieldNow);
   const lines = facts.bareCr || facts.bareLf ? await repairLineEndings(body, yieldNow) : body;
-  const result = await planOctets(lines, { top, facts, via, yieldNow });
+  const result = await planOctets(lines, { ...context, top, facts });
   return result.ok ? { ok: true, plan: { ...top, ...result.plan } } : result;
 }
 
@@ -49,11 +59,11 @@ async function planOctets(
   bytes: Buffer,
   context: PlanContext & { readonly top: TopLevel; readonly facts: BodyFacts },
 ): Promise<BodyPlanResult> {
-  const { top, facts, via, yieldNow } = context;
+  const { top, facts, via, yieldNow, writeLong } = context;
   const clean = !facts.eightBit && facts.longestLine <= maximumLineLength;
   if (clean && !isStructured(top) && !declaresMore(top)) return { ok: true, plan: { body: bytes } };
   const tree = await walkMime(bytes, top, yieldNow);
-  return repairParts(bytes, { tree, top, legacyCharset: via.legacyCharset, clean, yieldNow });
+  return repairParts(bytes, { tree, top, legacyCharset: via.legacyCharset, clean, yieldNow, writeLong });
 }
 
 function octetViolations(facts: BodyFacts, lineEndings: 'fix' | 'reject'): readonly Violation[] {

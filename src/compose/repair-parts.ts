@@ -20,6 +20,7 @@ import { encodeQuotedPrintable, encodeSmaller, rewrapBase64 } from '../mail/tran
 import type { Violation } from '../policy/violation.ts';
 import type { BodyPlanResult } from './body-plan.ts';
 import { cleanPadding } from './clean-padding.ts';
+import type { WriteLongField } from './long-field.ts';
 import { readRaw } from './raw-text.ts';
 import { type HeaderChange, rewriteHeader } from './rewrite-header.ts';
 
@@ -31,6 +32,7 @@ export interface RepairInput {
   /** The whole body is 7-bit with short lines: only declarations may be wrong. */
   readonly clean: boolean;
   readonly yieldNow: YieldNow | undefined;
+  readonly writeLong: WriteLongField | undefined;
 }
 
 /** Octets that take the place of others. */
@@ -141,8 +143,9 @@ async function repairPart(repair: Repair, part: MimePart, embedded: boolean): Pr
   const encode = await isFaulty(repair, part.header);
   if (!encode && change.contentType === undefined && change.transferEncoding === undefined) return;
   const { header } = part;
-  const { legacyCharset, yieldNow } = repair;
-  const bytes = await rewriteHeader(repair.body, part, { ...change, encode, embedded, legacyCharset, yieldNow });
+  const { legacyCharset, yieldNow, writeLong } = repair;
+  const rewrite = { ...change, encode, embedded, legacyCharset, yieldNow, writeLong };
+  const bytes = await rewriteHeader(repair.body, part, rewrite);
   repair.edits.push({ start: header.start, end: header.end, bytes });
 }
 

@@ -6,8 +6,9 @@ import { hasNonAscii } from '../mail/encoded-word.ts';
 import { maximumLineLength } from '../mail/fold.ts';
 import { fieldsOf, type MimeField } from '../mail/mime-header.ts';
 import type { MimePart } from '../mail/mime-walk.ts';
-import { writeField } from '../mail/write-field.ts';
+import { type FieldKind, writeField } from '../mail/write-field.ts';
 import { fieldKind } from './field-kind.ts';
+import { longFieldLength, type WriteLongField } from './long-field.ts';
 import { readRaw } from './raw-text.ts';
 
 /** New values of a part's fields. */
@@ -25,6 +26,8 @@ export interface HeaderRewrite extends HeaderChange {
   readonly legacyCharset: string;
   /** Called between two fields when many octets have been written anew. */
   readonly yieldNow?: YieldNow | undefined;
+  /** Writes long fields elsewhere; absent, they are written here. */
+  readonly writeLong?: WriteLongField | undefined;
 }
 
 /** Octets of fields written anew before others get a turn: writing a field costs more an octet than anything else here. */
@@ -50,9 +53,9 @@ export async function rewriteHeader(body: Buffer, part: MimePart, rewrite: Heade
       await rewrite.yieldNow?.();
     }
     const value = added.get(field.name);
-    if (value === undefined) pieces.push(keepField(body, field, rewrite));
+    if (value === undefined) pieces.push(await keepField(body, field, rewrite));
     else {
-      pieces.push(Buffer.from(writeField(nameOf(body, field), value, fieldKind(field.name))));
+      pieces.push(Buffer.from(await write(rewrite, field.name, { as: nameOf(body, field), text: value })));
       added.delete(field.name);
     }
   }
@@ -71,14 +74,24 @@ function nameOf(body: Buffer, field: MimeField): string {
   return body.toString('latin1', field.start, field.valueStart - 1).trimEnd();
 }
 
-function keepField(body: Buffer, field: MimeField, rewrite: HeaderRewrite): Buffer {
+/** Writes a field here, or elsewhere where it takes long. */
+async function write(
+  { writeLong }: HeaderRewrite,
+  name: string,
+  field: { readonly as: string; readonly text: string; readonly kind?: FieldKind },
+): Promise<string> {
+  const { as, text, kind = fieldKind(name) } = field;
+  return writeLong && text.length > longFieldLength ? writeLong(as, text, kind) : writeField(as, text, kind);
+}
+
+async function keepField(body: Buffer, field: MimeField, rewrite: HeaderRewrite): Promise<Buffer> {
   const octets = body.subarray(field.start, field.end);
   if (!rewrite.encode || (isAscii(octets) && longestLine(octets) <= maximumLineLength)) return octets;
   const name = nameOf(body, field).slice(0, 100);
   const text = readRaw(body.subarray(field.valueStart, field.end), rewrite.legacyCharset);
-  const line = writeField(name, text, fieldKind(name));
+  const line = await write(rewrite, name, { as: name, text });
   // A local part of an embedded message's address: nothing there tells a next hop of SMTPUTF8, so it is text too.
-  return Buffer.from(hasNonAscii(line) ? writeField(name, text, 'text') : line);
+  return Buffer.from(hasNonAscii(line) ? await write(rewrite, name, { as: name, text, kind: 'text' }) : line);
 }
 
 function longestLine(octets: Buffer): number {

@@ -213,9 +213,11 @@ test.each([
   ['a message', { attachments: [attachment({ contentType: 'message/rfc822', content: Buffer.alloc(600_000, 'x') })] }],
 ])('a large part gives turns to others: %s', async (_, parts) => {
   let turns = 0;
-  const planned = await planBody(submission(parts), () => {
-    turns += 1;
-    return Promise.resolve();
+  const planned = await planBody(submission(parts), {
+    yieldNow: () => {
+      turns += 1;
+      return Promise.resolve();
+    },
   });
   expect(planned.ok).toBe(true);
   expect(turns).toBeGreaterThan(8);

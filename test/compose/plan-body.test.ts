@@ -548,9 +548,11 @@ test('many small parts give turns to others as one large part does', async () =>
     const raw = latin1(
       `From: a@example.com\nContent-Type: multipart/mixed; boundary=b\n\n${part.repeat(parts)}--b--\n`,
     );
-    const planned = await planBody(submissionOf(raw), () => {
-      turns += 1;
-      return Promise.resolve();
+    const planned = await planBody(submissionOf(raw), {
+      yieldNow: () => {
+        turns += 1;
+        return Promise.resolve();
+      },
     });
     expect(planned.ok).toBe(true);
     return turns;
@@ -564,9 +566,11 @@ test('many small parts give turns to others as one large part does', async () =>
 test('a large 8-bit message is re-encoded with turns for others', async () => {
   let turns = 0;
   const raw = `From: a@example.com\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\n${'Größe mit vielen Wörtern\n'.repeat(60_000)}--b--\n`;
-  const planned = await planBody(submissionOf(raw), () => {
-    turns += 1;
-    return Promise.resolve();
+  const planned = await planBody(submissionOf(raw), {
+    yieldNow: () => {
+      turns += 1;
+      return Promise.resolve();
+    },
   });
   expect(planned.ok).toBe(true);
   expect(turns).toBeGreaterThan(8);
