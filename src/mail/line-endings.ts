@@ -4,7 +4,6 @@ import { sliceSize, type YieldNow } from './body-scan.ts';
 
 const CR = 13;
 const LF = 10;
-const lineEnd = /\r\n?|\n/g;
 const crlf = Buffer.from('\r\n');
 
 /**
@@ -19,10 +18,39 @@ export async function repairLineEndings(body: Buffer, yieldNow?: YieldNow): Prom
     let end = Math.min(start + sliceSize, body.length);
     // A CRLF is never cut in two.
     if (body[end - 1] === CR && body[end] === LF) end += 1;
-    pieces.push(Buffer.from(body.toString('latin1', start, end).replace(lineEnd, '\r\n'), 'latin1'));
+    pieces.push(repairSlice(body.subarray(start, end)));
     start = end;
   }
   return pieces.length === 1 ? (pieces[0] ?? body) : Buffer.concat(pieces);
+}
+
+/** A slice that needs nothing is given back itself. Octet by octet: a text of it would cost ten times as much. */
+function repairSlice(slice: Buffer): Buffer {
+  const missing = countMissing(slice);
+  if (missing === 0) return slice;
+  const target = Buffer.allocUnsafe(slice.length + missing);
+  let written = 0;
+  let last = 0;
+  for (let index = 0; index < slice.length; index += 1) {
+    const octet = slice[index] ?? 0;
+    if (octet === LF && last !== CR) target[written++] = CR;
+    target[written++] = octet;
+    if (octet === CR && slice[index + 1] !== LF) target[written++] = LF;
+    last = octet;
+  }
+  return target;
+}
+
+/** Bare CRs and bare LFs. */
+function countMissing(slice: Buffer): number {
+  let missing = 0;
+  let last = 0;
+  for (let index = 0; index < slice.length; index += 1) {
+    const octet = slice[index] ?? 0;
+    if (octet === LF ? last !== CR : octet === CR && slice[index + 1] !== LF) missing += 1;
+    last = octet;
+  }
+  return missing;
 }
 
 /** Gives the body itself when it is empty or ends with CRLF, else a copy with CRLF behind it. */
