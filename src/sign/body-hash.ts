@@ -24,7 +24,12 @@ const sliceThreshold = 262_144;
  * @returns base64
  */
 export async function relaxedBodyHash(body: Buffer, yieldNow?: YieldNow): Promise<string> {
-  const end = contentEnd(body);
+  let end = body.length;
+  for (let from = end; end === from && from > 0; ) {
+    if (from < body.length) await yieldNow?.();
+    from = Math.max(0, from - blockSize);
+    end = contentEnd(body, end, from);
+  }
   // RFC 6376 §3.4.4: an empty body stays empty.
   if (end === 0) return hash('sha256', Buffer.alloc(0), 'base64');
   const endsPlainly = end === body.length - 2 && body[end] === CR && body[end + 1] === LF;
@@ -42,7 +47,7 @@ export async function relaxedBodyHash(body: Buffer, yieldNow?: YieldNow): Promis
 
 /** Gives a body in relaxed canonical form (for tests and tools; signing never holds it whole). */
 export function relaxedBody(body: Buffer): Buffer {
-  const end = contentEnd(body);
+  const end = contentEnd(body, body.length, 0);
   if (end === 0) return Buffer.alloc(0);
   const canonical = createCanonicaliser();
   const blocks: Buffer[] = [];
@@ -52,10 +57,14 @@ export function relaxedBody(body: Buffer): Buffer {
   return Buffer.concat([...blocks, lineEnd]);
 }
 
-/** Where the last line that is not empty ends, its trailing white space left out: empty lines at the end do not count. */
-function contentEnd(body: Buffer): number {
-  let end = body.length;
-  while (end > 0) {
+/**
+ * Where the last line that is not empty ends, its trailing white space left out: empty lines at the end do not count.
+ * @param before offset behind the last octet that may be content
+ * @param from nothing before this offset is looked at; given back where all behind it is white space
+ */
+function contentEnd(body: Buffer, before: number, from: number): number {
+  let end = before;
+  while (end > from) {
     const octet = body[end - 1];
     if (octet !== LF && octet !== CR && octet !== SPACE && octet !== TAB) break;
     end -= 1;
