@@ -109,7 +109,7 @@ export async function build(
     nowMs,
     hostname: parts.hostname,
     platform: parts.platform,
-    written: await writeLongFields(checked, writeLong),
+    written: await writeLongFields(checked, plan.plan, writeLong),
   });
   const refused = tooLarge(message) ?? parts.charge?.(submission);
   if (refused) return { ok: false, violations: [refused] };

@@ -32,8 +32,8 @@ export interface ComposeContext {
   /** Received `by`. */
   readonly hostname: string;
   readonly platform: Platform;
-  /** Fields that have been written already, by what was to be written: see `writeLongFields`. */
-  readonly written?: ReadonlyMap<CheckedField, string>;
+  /** Fields that have been written already: see `writeLongFields`. */
+  readonly written?: WrittenFields;
 }
 
 /** RFC 5322 §3.3, in UTC (D24). */
@@ -41,20 +41,35 @@ export function mailDate(ms: number): string {
   return `${new Date(ms).toUTCString().slice(0, -3)}+0000`;
 }
 
-/** Writes the fields that would take long; the others are written while the message is composed. */
+/** Fields as they leave, by what was to be written; by the plan the Content-Type that it makes. */
+export type WrittenFields = ReadonlyMap<CheckedField | BodyPlan, string>;
+
+/**
+ * Writes the fields that would take long; the others are written while the message is composed.
+ * @param plan as for `compose`
+ */
 export async function writeLongFields(
   checked: Checked,
+  plan: BodyPlan,
   writeLong: WriteLongField,
-): Promise<ReadonlyMap<CheckedField, string>> {
-  const { lifted, custom, mime } = checked;
+): Promise<WrittenFields> {
   const kindOf = kindsOf(checked);
-  const lines = new Map<CheckedField, string>();
-  const { from, to, cc, replyTo, subject } = lifted;
-  for (const field of [from, to, cc, replyTo, subject, ...custom, ...Object.values(mime)]) {
+  const lines = new Map<CheckedField | BodyPlan, string>();
+  const { from, to, cc, replyTo, subject } = checked.lifted;
+  for (const field of [from, to, cc, replyTo, subject, ...checked.custom, ...Object.values(checked.mime)]) {
     if (!field || field.text.length <= longFieldLength) continue;
     lines.set(field, await writeLong(field.name, field.text, kindOf(field)));
   }
+  const { contentType = '' } = plan;
+  if (contentType.length > longFieldLength) {
+    lines.set(plan, await writeLong('Content-Type', contentType, fieldKind('Content-Type')));
+  }
   return lines;
+}
+
+/** How a field of the message is written. */
+function kindOf(field: CheckedField): FieldKind {
+  return fieldKind(field.name);
 }
 
 /**
@@ -89,7 +104,7 @@ export function compose(checked: Checked, plan: BodyPlan, context: ComposeContex
     { name: 'Message-ID', line: `Message-ID: ${messageId}\r\n` },
     ...checked.custom.map(write),
     ...platformFields(checked, { platform: context.platform, feedbackToken: tokens.feedback }),
-    ...mimeFields(checked, plan, write),
+    ...mimeFields(checked, plan, { write, contentType: context.written?.get(plan) }),
   ];
   const returnDomain = checked.sendingDomain.returnPathDomain ?? context.platform.bounceDomain;
   return {
@@ -166,15 +181,21 @@ const describing = [
   ['content-location', 'Content-Location'],
 ] as const satisfies readonly (readonly [MimeFieldName, string])[];
 
-function mimeFields({ mime }: Checked, plan: BodyPlan, write: Write): MessageField[] {
+function mimeFields(
+  { mime }: Checked,
+  plan: BodyPlan,
+  { write, contentType }: { readonly write: Write; readonly contentType: string | undefined },
+): MessageField[] {
   const fields = [
     { name: 'MIME-Version', line: 'MIME-Version: 1.0\r\n' },
-    mimeField('Content-Type', {
-      value: plan.contentType,
-      given: mime['content-type'],
-      write,
-      fallback: 'text/plain; charset=us-ascii',
-    }),
+    contentType === undefined
+      ? mimeField('Content-Type', {
+          value: plan.contentType,
+          given: mime['content-type'],
+          write,
+          fallback: 'text/plain; charset=us-ascii',
+        })
+      : { name: 'Content-Type', line: contentType },
     mimeField('Content-Transfer-Encoding', {
       value: plan.transferEncoding,
       given: mime['content-transfer-encoding'],

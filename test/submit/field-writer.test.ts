@@ -37,7 +37,7 @@ test('long fields of a message, and of a message in it, are written elsewhere an
   const context = { id: messageUuid, nowMs: noon, hostname: 'mx.platform.example', platform };
   const [here, elsewhere] = [await planBody(submission), await planBody(submission, { writeLong })];
   if (!here.ok || !elsewhere.ok) throw new Error('The body was refused');
-  const written = await writeLongFields(checked, writeLong);
+  const written = await writeLongFields(checked, elsewhere.plan, writeLong);
   expect(asked).toEqual(['Comments', 'Subject']);
   expect(elsewhere.plan.body.equals(here.plan.body)).toBe(true);
   expect(compose(checked, elsewhere.plan, { ...context, written }).fields).toEqual(
