@@ -1,10 +1,12 @@
 // Starts a Postern of its own for a measurement: scratch folder, a listener without AUTH or TLS (D40c), one smarthost.
 
 import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { deviceConfiguration } from '../test/support/device-config.ts';
+import type { ProbeAnswer } from './loop-probe.ts';
 
 const projectRoot = resolve(import.meta.dirname, '..');
 
@@ -17,14 +19,19 @@ export interface PosternUnderTest {
   /** Of the SMTP listener. */
   readonly port: number;
   readonly httpPort: number;
+  /** Asks the probe in it; rejects where there is none. */
+  ask(question: 'begin' | 'end'): Promise<ProbeAnswer>;
   /** Sends SIGTERM and waits for the end; removes the scratch folder. */
   stop(): Promise<void>;
 }
 
 /** What a measurement may set. */
 export interface UnderTestOptions {
-  readonly sinkPort: number;
+  /** Where the smarthost listens; absent: what is sent stays in the capture folder. */
+  readonly sinkPort?: number;
   readonly platformSignature: boolean;
+  /** Loads loop-probe.ts into it. */
+  readonly probe?: boolean;
   /** Zones of the configuration; none if absent. */
   readonly zones?: readonly object[];
   /** `proxy` of the configuration. */
@@ -32,8 +39,11 @@ export interface UnderTestOptions {
 }
 
 function configuration({ sinkPort, platformSignature, zones, proxy }: UnderTestOptions): string {
-  const url = `smtp://127.0.0.1:${sinkPort}`;
-  const route = { name: 'sink', type: 'smarthost', url, tls: 'none', connections: 8, platformSignature };
+  const url = `smtp://127.0.0.1:${sinkPort ?? 0}`;
+  const route =
+    sinkPort === undefined
+      ? { name: 'keep', type: 'capture', platformSignature }
+      : { name: 'sink', type: 'smarthost', url, tls: 'none', connections: 8, platformSignature };
   return JSON.stringify(
     deviceConfiguration({ routes: [route], ...(zones ? { zones } : {}), ...(proxy ? { proxy } : {}) }),
   );
@@ -56,7 +66,8 @@ export async function startPostern(options: UnderTestOptions): Promise<PosternUn
   const logFile = join(folder, 'log');
   writeFileSync(configFile, configuration(options));
   const output = openSync(logFile, 'w');
-  const child: ChildProcess = spawn(process.execPath, [join(projectRoot, 'src/main.ts'), 'serve'], {
+  const probe = options.probe ? ['--expose-gc', '--import', join(import.meta.dirname, 'loop-probe.ts')] : [];
+  const child: ChildProcess = spawn(process.execPath, [...probe, join(projectRoot, 'src/main.ts'), 'serve'], {
     env: {
       ...process.env,
       POSTERN_CONFIG: configFile,
@@ -65,7 +76,7 @@ export async function startPostern(options: UnderTestOptions): Promise<PosternUn
       POSTERN_TOKEN: benchToken,
       POSTERN_HTTPS_PORT: '', // none: its usual port may be taken
     },
-    stdio: ['ignore', output, output],
+    stdio: ['ignore', output, output, ...(options.probe ? (['ipc'] as const) : [])],
   });
   const exited = new Promise<void>((done) => child.once('exit', () => done()));
   const deadline = Date.now() + 20_000;
@@ -76,6 +87,11 @@ export async function startPostern(options: UnderTestOptions): Promise<PosternUn
         pid: child.pid,
         port: ports.get('devices') ?? 0,
         httpPort: ports.get('http') ?? 0,
+        ask: async (question) => {
+          child.send(question);
+          const [answer] = (await once(child, 'message')) as [ProbeAnswer];
+          return answer;
+        },
         stop: async () => {
           child.kill('SIGTERM');
           await exited;
