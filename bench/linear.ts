@@ -14,6 +14,7 @@ import type { ProbeAnswer } from './loop-probe.ts';
 
 const usage = `Usage: npm run bench:linear -- [options]
   --only TEXT  kinds whose name has TEXT in it
+  --part I/N   of these the I-th of N parts, for several at once
   --out FILE   append every kind's JSON line to FILE too`;
 
 /** The figures of one size. */
@@ -135,7 +136,12 @@ function row({ name, sizes, exponent }: Result): string {
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
-    options: { only: { type: 'string' }, out: { type: 'string' }, help: { type: 'boolean' } },
+    options: {
+      only: { type: 'string' },
+      part: { type: 'string', default: '1/1' },
+      out: { type: 'string' },
+      help: { type: 'boolean' },
+    },
   });
   if (values.help) {
     console.log(usage);
@@ -145,7 +151,12 @@ async function main(): Promise<void> {
     '| input | KiB at 8x | answer | CPU ms at 1, 2, 4, 8x | growth | peak MiB | longest turn ms | answer octets |',
   );
   console.log('|---|---|---|---|---|---|---|---|');
-  for (const given of cases.filter(({ name }) => name.includes(values.only ?? ''))) {
+  const [part = 1, of = 1] = values.part.split('/').map(Number);
+  const chosen = cases.filter(({ name }) => name.includes(values.only ?? ''));
+  for (const given of chosen.slice(
+    Math.floor((chosen.length * (part - 1)) / of),
+    Math.floor((chosen.length * part) / of),
+  )) {
     const result = await run(given);
     console.log(row(result));
     if (values.out !== undefined) appendFileSync(values.out, `${JSON.stringify(result)}\n`);
