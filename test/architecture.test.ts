@@ -94,8 +94,10 @@ test('pure rooms have no sockets, files or timers', () => {
 });
 
 // An array of a request's own length as the arguments of a call is an exhausted stack (RangeError) at some 120,000 of them.
-test('no call takes an array apart as its arguments where requests, and what is stored of them, are worked on', () => {
-  const rooms = ['http', 'ingress/rest', 'admin', 'binding', 'edge', 'proxy'].map((room) => join(root, room));
+test('no call takes an array apart as its arguments where requests or messages, and what is stored of them, are worked on', () => {
+  const web = ['http', 'ingress/rest', 'admin', 'binding', 'edge', 'proxy'];
+  const mail = ['ingress/smtp', 'submit', 'mail', 'compose', 'sign', 'spool'];
+  const rooms = [...web, ...mail].map((room) => join(root, room));
   const spread =
     /\.(?:push|unshift|splice|concat|min|max|apply|fromCharCode|fromCodePoint)\((?:[^(){}[\]]|\([^()]*\))*\.\.\./;
   expect(

@@ -217,8 +217,8 @@ export class MemorySpool implements Spool {
 
   #prune(now: number): void {
     for (const [id, held] of this.#messages) {
-      const end = Math.max(...held.recipients.map((recipient) => recipient.endedAt ?? Number.POSITIVE_INFINITY));
-      if (end < now - failedRetentionMilliseconds) this.#messages.delete(id);
+      const kept = now - failedRetentionMilliseconds;
+      if (held.recipients.every(({ endedAt }) => endedAt !== undefined && endedAt < kept)) this.#messages.delete(id);
     }
   }
 }
