@@ -214,13 +214,16 @@ const mimeCases: readonly Case[] = [
 ];
 
 const jsonCases: readonly Case[] = [
-  json('send, text', (octets) => `"text":"${fill('word ', octets)}"`, { door: 'send', largest: messageLimit - 10_000 }),
+  json('send, text', (octets) => `"text":"${fill('word ', octets)}"`, {
+    door: 'send',
+    largest: messageLimit - 300_000,
+  }),
   json('send, text of line ends', (octets) => `"text":"${fill('\\n', octets)}"`, { door: 'send', largest: 3_000_000 }),
   json('send, text outside ASCII', (octets) => `"text":"${fill('\xc3\xa9', octets / 2)}"`, {
     door: 'send',
     largest: messageLimit / 2,
   }),
-  json('send, html', (octets) => `"html":"${fill('<p>x', octets)}"`, { door: 'send', largest: messageLimit - 10_000 }),
+  json('send, html', (octets) => `"html":"${fill('<p>x', octets)}"`, { door: 'send', largest: messageLimit - 300_000 }),
   json(
     'send, base64',
     (octets) => `"text":"x","attachments":[{"filename":"a","type":"a/b","content":"${fill('QUJD', octets)}"}]`,

@@ -79,7 +79,7 @@ export async function startPostern(options: UnderTestOptions): Promise<PosternUn
     stdio: ['ignore', output, output, ...(options.probe ? (['ipc'] as const) : [])],
   });
   const exited = new Promise<void>((done) => child.once('exit', () => done()));
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + 60_000;
   for (;;) {
     const ports = boundPorts(logFile);
     if (ports && child.pid !== undefined) {
