@@ -67,11 +67,6 @@ export async function writeLongFields(
   return lines;
 }
 
-/** How a field of the message is written. */
-function kindOf(field: CheckedField): FieldKind {
-  return fieldKind(field.name);
-}
-
 /**
  * Composes the message.
  * @param checked the submission the policy admitted
