@@ -97,9 +97,9 @@ export class MemorySpool implements Spool {
     this.#checkOpen();
     this.#prune(query.now);
     const dueTime = (held: Held): number =>
-      Math.min(
-        ...held.recipients.filter((recipient) => isDue(recipient, query.now)).map(({ nextAttemptAt }) => nextAttemptAt),
-      );
+      held.recipients
+        .filter((recipient) => isDue(recipient, query.now))
+        .reduce((earliest, { nextAttemptAt }) => Math.min(earliest, nextAttemptAt), Number.POSITIVE_INFINITY);
     return [...this.#messages.values()]
       .filter((held) => held.recipients.some((recipient) => isDue(recipient, query.now)))
       .sort((left, right) => dueTime(left) - dueTime(right))
