@@ -7,7 +7,8 @@ import type { Envelope } from '../../mail/envelope.ts';
 import type { RejectionCode, Violation } from '../../submit.ts';
 import { readAddressCommand } from './address-command.ts';
 import { Authentication } from './authentication.ts';
-import { printableAscii, refusalReply } from './refusal.ts';
+import { printableAscii } from './printable-ascii.ts';
+import { refusalReply } from './refusal.ts';
 import { type Answer, replies } from './replies.ts';
 import type { SmtpLimits, SmtpListener } from './settings.ts';
 

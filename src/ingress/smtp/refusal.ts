@@ -2,34 +2,15 @@
 // messages are already cut by the policy.
 
 import { type RejectionCode, rejections, type Violation } from '../../submit.ts';
-import type { Answer } from './replies.ts';
+import { printableAscii } from './printable-ascii.ts';
+import { type Answer, maxReplyLineOctets } from './replies.ts';
 
-/** RFC 5321 §4.5.3.1.5: a reply line has at most 512 octets, CRLF included. */
-const maxLineOctets = 512;
 /** `554-5.7.1 ` and CRLF. */
 const frameOctets = 12;
 const maxLines = 20;
 
-function escapeCharacter(character: string): string {
-  const code = character.codePointAt(0) ?? 0;
-  return code <= 0xff
-    ? `\\x${code.toString(16).toUpperCase().padStart(2, '0')}`
-    : `\\u{${code.toString(16).toUpperCase()}}`;
-}
-
-/**
- * Makes text fit for a reply line: printable ASCII, everything else escaped (`\xC3`, `\u{20AC}`), so that no text of a
- * client can end the line or begin another.
- * @param maxOctets longer text is cut there and ends in `...`
- */
-export function printableAscii(text: string, maxOctets: number): string {
-  // Nothing behind this can be printed, so nothing behind it is looked at.
-  const escaped = text.slice(0, maxOctets + 1).replace(/[^\x20-\x7e]/gu, escapeCharacter);
-  return escaped.length <= maxOctets ? escaped : `${escaped.slice(0, maxOctets - 3)}...`;
-}
-
 function lineOf({ code, message }: Violation): string {
-  return printableAscii(`${code}: ${message}`, maxLineOctets - frameOctets);
+  return printableAscii(`${code}: ${message}`, maxReplyLineOctets - frameOctets);
 }
 
 /**

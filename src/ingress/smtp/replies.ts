@@ -1,6 +1,10 @@
 // The door's replies (D41): code, enhanced status (RFC 2034, RFC 3463) and words; and how a reply is written out.
 
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
+import { printableAscii } from './printable-ascii.ts';
+
+/** RFC 5321 §4.5.3.1.5: a reply line has at most 512 octets, CRLF included. */
+export const maxReplyLineOctets = 512;
 
 /** A reply, and what the session does behind it. */
 export interface Answer extends SmtpReply {
@@ -87,11 +91,26 @@ export const replies = {
   notAllowedFrom: { code: 554, enhanced: '5.7.1', text: 'Your address may not use this listener', next: 'close' },
 } as const satisfies Record<string, Answer>;
 
-/** Writes a reply out: every line with the code and the enhanced status (RFC 2034 §4), CRLF at its end. ASCII. */
+const plainText = /^[\x20-\x7e]*$/;
+
+/** One line of a reply's text as it goes out: what a client wrote and a reply quotes can neither end the line nor leave ASCII. */
+function lineText(text: string, frameOctets: number): string {
+  const room = maxReplyLineOctets - frameOctets;
+  return text.length <= room && plainText.test(text) ? text : printableAscii(text, room);
+}
+
+/**
+ * Writes a reply out, the only way that one reaches a client: every line with the code and the enhanced status (RFC 2034
+ * §4), CRLF at its end, at most 512 octets. Whatever the text quotes, the octets are printable ASCII (RFC 5321 §4.2);
+ * anything else is escaped (`\xA7`).
+ * @param reply its text has a line feed between lines
+ */
 export function formatReply(reply: SmtpReply): string {
   const status = reply.enhanced === undefined ? '' : `${reply.enhanced} `;
-  if (!reply.text.includes('\n')) return `${reply.code} ${status}${reply.text}\r\n`;
+  const frameOctets = '250 '.length + status.length + '\r\n'.length;
   const lines = reply.text.split('\n');
   const last = lines.length - 1;
-  return lines.map((line, index) => `${reply.code}${index < last ? '-' : ' '}${status}${line}\r\n`).join('');
+  return lines
+    .map((line, index) => `${reply.code}${index < last ? '-' : ' '}${status}${lineText(line, frameOctets)}\r\n`)
+    .join('');
 }

@@ -2,7 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { printableAscii, refusalReply } from '../../../src/ingress/smtp/refusal.ts';
+import { printableAscii } from '../../../src/ingress/smtp/printable-ascii.ts';
+import { refusalReply } from '../../../src/ingress/smtp/refusal.ts';
 import { formatReply, replies } from '../../../src/ingress/smtp/replies.ts';
 import type { Violation } from '../../../src/submit.ts';
 
@@ -82,7 +83,7 @@ test('the fixed replies are printable ASCII', () => {
 });
 
 // Texts of documents and of `postern check`, which no reply quotes.
-const documents = new Set(['errors-page.ts', 'explain.ts', 'header-catalogue.ts', 'rejections.ts']);
+const documents = new Set(['errors-page.ts', 'explain.ts', 'header-catalogue.ts', 'rejections.ts', 'strip-sets.ts']);
 
 test('no text that a reply could quote has a character that it would have to escape, such as a section sign', () => {
   const source = resolve(import.meta.dirname, '../../../src');
@@ -96,4 +97,24 @@ test('no text that a reply could quote has a character that it would have to esc
     /[^\x00-\x7f]/.test(withoutComments(readFileSync(file, 'utf8'))),
   );
   expect(found).toEqual([]);
+});
+
+test('whatever a reply quotes, only printable ASCII goes out, in lines of at most 512 octets (D7)', () => {
+  expect(formatReply({ code: 554, enhanced: '5.6.0', text: 'RFC 1847 §2.1 bars this' })).toBe(
+    '554 5.6.0 RFC 1847 \\xA72.1 bars this\r\n',
+  );
+  expect(formatReply({ code: 550, enhanced: '5.7.1', text: 'a\rb\0c\x7fd' })).toBe('550 5.7.1 a\\x0Db\\x00c\\x7Fd\r\n');
+  const anyText = fc.string({ unit: 'binary', maxLength: 2000 });
+  fc.assert(
+    fc.property(anyText, fc.boolean(), (text, enhanced) => {
+      const reply = formatReply({ code: 554, ...(enhanced ? { enhanced: '5.6.0' } : {}), text });
+      const lines = reply.split('\r\n');
+      expect(lines.pop()).toBe('');
+      for (const line of lines) {
+        expect(line).toMatch(/^554[- ][\x20-\x7e]*$/);
+        expect(line.length).toBeLessThanOrEqual(510);
+      }
+      expect(lines.slice(0, -1).every((line) => line[3] === '-')).toBe(true);
+    }),
+  );
 });
