@@ -34,6 +34,7 @@ export const replies = {
   passwordChallenge: { code: 334, text: 'UGFzc3dvcmQ6' },
 
   overlongLine: { code: 500, enhanced: '5.5.2', text: 'Command line too long' },
+  endlessLine: { code: 500, enhanced: '5.5.2', text: 'Command line too long', next: 'close' },
   bareLineEnd: { code: 500, enhanced: '5.5.2', text: 'Bare CR or LF in a command line', next: 'close' },
   emptyLine: { code: 500, enhanced: '5.5.2', text: 'Empty command line' },
   notSmtp: { code: 500, enhanced: '5.5.1', text: 'This is SMTP, not HTTP', next: 'close' },

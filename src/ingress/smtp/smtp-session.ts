@@ -13,6 +13,12 @@ import { type Client, Dialogue, type DialogueContext } from './dialogue.ts';
 import { type Answer, formatReply, replies } from './replies.ts';
 import { type WireListener, WireReader } from './wire-reader.ts';
 
+/**
+ * When replies of so many octets wait to be written, no further command is answered before they are. A packet full of
+ * commands has answers of twenty times its size, and a client need not read them.
+ */
+const maxWaitingOctets = 16_384;
+
 /** What a session needs besides the dialogue's context. */
 export interface SessionContext extends DialogueContext {
   readonly clock: Clock;
@@ -172,14 +178,20 @@ export class SmtpSession extends SMTPConnection implements WireListener {
     this.#finishWith(replies.earlyTalker);
   }
 
-  onLine(line: Buffer): void {
+  onLine(line: Buffer): Promise<void> | undefined {
     this.#lineSince = 0;
     this.#act(this.#answer(line));
+    return this.#out.length < maxWaitingOctets ? undefined : this.#flush();
   }
 
-  onOverlongLine(): void {
+  onOverlongLine(): Promise<void> | undefined {
     this.#lineSince = 0;
     this.#act(this.#dialogue.answerOverlong());
+    return undefined;
+  }
+
+  onEndlessLine(): void {
+    this.#act(replies.endlessLine);
   }
 
   onBareLineEnd(): void {
@@ -278,6 +290,7 @@ export class SmtpSession extends SMTPConnection implements WireListener {
     if (text === '' || this._upgrading || socket.destroyed || !socket.writable) return undefined;
     socket.write(text, 'latin1');
     if (!socket.writableNeedDrain) return undefined;
+    this.#deadline = this.#context.clock.now() + this.#context.limits.idleSeconds * 1000;
     return new Promise((resolve) => {
       socket.once('drain', resolve);
     });

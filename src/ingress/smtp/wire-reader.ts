@@ -6,15 +6,19 @@ import type { DataReader } from './data-reader.ts';
 
 /** RFC 4954 §4: an AUTH line has at most 12,288 octets with its CRLF. Other commands are held to less by the dialogue. */
 export const maxLineOctets = 12_286;
+/** So much is read of a line, its CRLF not counted; a line that goes on is not waited for. */
+export const maxReadOctets = 65_536;
 
 /** Takes what the reader cuts out. A promise given back makes the reader wait; it must not reject. */
 export interface WireListener {
   /** Octets came in before the session was ready for them (RFC 5321 §4.3.1). */
   onEarlyOctets(): void;
   /** A command line without its CRLF. */
-  onLine(line: Buffer): void;
+  onLine(line: Buffer): Promise<void> | undefined;
   /** A line with more than `maxLineOctets`; its octets are dropped. */
-  onOverlongLine(): void;
+  onOverlongLine(): Promise<void> | undefined;
+  /** A line with more than `maxReadOctets`, ended or not. */
+  onEndlessLine(): void;
   /** A CR or LF that is not part of a CRLF stands in a command line. */
   onBareLineEnd(): void;
   /** The end of data, or so much of it that reading on is pointless. */
@@ -39,6 +43,8 @@ export class WireReader extends SMTPStream {
   #at = 0;
   #partial: Buffer | undefined;
   #skipping = false;
+  /** Octets of the line that were dropped so far. */
+  #skipped = 0;
 
   constructor(listener: WireListener) {
     super();
@@ -107,13 +113,16 @@ export class WireReader extends SMTPStream {
     return this.#listener.onData(data);
   }
 
-  #takeLine(): undefined {
+  #takeLine(): Promise<void> | undefined {
     const chunk = this.#chunk;
     const start = this.#at;
     const cr = chunk.indexOf(carriageReturn, start);
     const lf = chunk.indexOf(lineFeed, start);
     this.#at = chunk.length;
-    if (lf >= 0 && (cr < 0 || lf < cr)) {
+    const end = Math.min(cr < 0 ? chunk.length : cr, lf < 0 ? chunk.length : lf);
+    if (this.#skipped + end - start > maxReadOctets) {
+      this.#listener.onEndlessLine();
+    } else if (lf >= 0 && (cr < 0 || lf < cr)) {
       this.#listener.onBareLineEnd();
     } else if (cr < 0 || cr + 1 === chunk.length) {
       this.#keepPartial(chunk, start);
@@ -121,22 +130,28 @@ export class WireReader extends SMTPStream {
       this.#listener.onBareLineEnd();
     } else {
       this.#at = cr + 2;
-      this.#handOver(chunk.subarray(start, cr));
+      return this.#handOver(chunk.subarray(start, cr));
     }
+    return undefined;
   }
 
-  #handOver(line: Buffer): void {
+  #handOver(line: Buffer): Promise<void> | undefined {
     const overlong = this.#skipping || line.length > maxLineOctets;
     this.#skipping = false;
-    if (overlong) this.#listener.onOverlongLine();
-    else this.#listener.onLine(line);
+    this.#skipped = 0;
+    return overlong ? this.#listener.onOverlongLine() : this.#listener.onLine(line);
   }
 
   /** Keeps the start of a line for the octets to come; of one already too long only a CR at its end. */
   #keepPartial(chunk: Buffer, start: number): void {
     const endsInCr = chunk[chunk.length - 1] === carriageReturn;
-    this.#skipping ||= chunk.length - start - (endsInCr ? 1 : 0) > maxLineOctets;
-    if (!this.#skipping) this.#partial = chunk.subarray(start);
-    else if (endsInCr) this.#partial = Buffer.of(carriageReturn);
+    const octets = chunk.length - start - (endsInCr ? 1 : 0);
+    this.#skipping ||= octets > maxLineOctets;
+    if (!this.#skipping) {
+      this.#partial = chunk.subarray(start);
+      return;
+    }
+    this.#skipped += octets;
+    if (endsInCr) this.#partial = Buffer.of(carriageReturn);
   }
 }
