@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Account } from './accounts/account.ts';
 import type { Accounts } from './accounts/accounts.ts';
 import { createAccounts, type GlobalKeyHash, type TokenHash } from './accounts/create-accounts.ts';
-import { createLimits, type Limits } from './accounts/limits.ts';
+import { createLimits, type LimitVerdict } from './accounts/limits.ts';
 import { systemDns } from './admin/check-records.ts';
 import { domainEndpoints } from './admin/domain-endpoints.ts';
 import { type RecordFacts, spfSenders } from './admin/domain-records.ts';
@@ -129,20 +129,17 @@ function acceptedFacts({ entry, submission, stripped }: Accepted): Readonly<Reco
   };
 }
 
-/** Turns a limit that is reached into a reason (D42a). */
-function rateLimit(limits: Limits): (account: Account, recipients: number) => Violation | undefined {
-  return (account, recipients) => {
-    const verdict = limits.take(account, recipients);
-    if (verdict.allowed) return undefined;
-    const limit =
-      verdict.code === 'E_RATE_LIMIT_EXCEEDED'
-        ? `${account.limits.messagesPerMinute} messages a minute`
-        : `${account.limits.recipientsPerDay} recipients a day`;
-    return {
-      code: verdict.code,
-      message: `Account ${account.name} is limited to ${limit}; try again in ${verdict.retryAfterSeconds} s`,
-      retryAfterSeconds: verdict.retryAfterSeconds,
-    };
+/** A limit that is reached as a reason (D42a). */
+function rateViolation(account: Account, verdict: LimitVerdict): Violation | undefined {
+  if (verdict.allowed) return undefined;
+  const limit =
+    verdict.code === 'E_RATE_LIMIT_EXCEEDED'
+      ? `${account.limits.messagesPerMinute} messages a minute`
+      : `${account.limits.recipientsPerDay} recipients a day`;
+  return {
+    code: verdict.code,
+    message: `Account ${account.name} is limited to ${limit}; try again in ${verdict.retryAfterSeconds} s`,
+    retryAfterSeconds: verdict.retryAfterSeconds,
   };
 }
 
@@ -256,14 +253,13 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
   });
   running.delivery = delivery;
   const outcomes = createOutcomeWatch();
-  const overLimit = rateLimit(limits);
   const building = buildParts(config, keys, accounts, clock);
   const submit: Submit = createSubmit({
     ...building,
     spool,
-    // The SMTP door charges at DATA, before it takes a message in.
-    charge: ({ via, submitter, envelope }) =>
-      via.kind === 'smtp' ? undefined : overLimit(submitter.account, envelope.recipients.length),
+    charge: ({ submitter: { account }, envelope }) =>
+      rateViolation(account, limits.take(account, envelope.recipients.length)),
+    refund: ({ submitter, envelope }) => limits.giveBack(submitter.account, envelope.recipients.length),
     expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
     onAccepted: (accepted) => {
       const { entry } = accepted;
@@ -286,7 +282,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     clock,
     tls,
     suppressed,
-    rateLimit: overLimit,
+    rateLimit: (account, recipients) => rateViolation(account, limits.ask(account, recipients)),
     onRefused: (code) => metrics.refused(code),
   });
   running.door = door;

@@ -61,9 +61,11 @@ export interface SubmitParts extends BuildParts {
   readonly expireAfterSeconds: number;
   /**
    * Charges a message that is in order to its account's rates, before it is signed and kept (D42a); a violation refuses
-   * it. Doors that charge by themselves are let pass.
+   * it.
    */
   readonly charge?: (submission: Submission) => Violation | undefined;
+  /** Gives a charge back: the message was in order, and a fault of our own kept it from being kept. */
+  readonly refund?: (submission: Submission) => void;
   /** Is told of every message right after its commit. */
   readonly onAccepted: (accepted: Accepted) => void;
   /** Is told of every message that is refused. */
@@ -155,15 +157,28 @@ export async function examine(
 /** Makes the pipeline. What it resolves to `accepted` is on disk; what it refuses left no trace. */
 export function createSubmit(parts: SubmitParts): Submit {
   return async (submission) => {
-    const built = await build(submission, parts);
-    if (!built.ok) {
-      parts.onRefused(built.violations);
-      return { accepted: false, violations: built.violations };
+    let charged = false;
+    const charge = (asked: Submission): Violation | undefined => {
+      const violation = parts.charge?.(asked);
+      charged = violation === undefined;
+      return violation;
+    };
+    try {
+      const built = await build(submission, { ...parts, charge });
+      if (!built.ok) {
+        parts.onRefused(built.violations);
+        return { accepted: false, violations: built.violations };
+      }
+      const entry = spoolEntry(built.signed, parts.expireAfterSeconds);
+      await parts.spool.add(entry, entry.acceptedAt + leaseMilliseconds);
+      charged = false;
+      parts.onAccepted({ entry, submission, stripped: built.stripped });
+      return { accepted: true, id: entry.id, messageId: entry.messageId };
+    } catch (error) {
+      // The client will come again with it, and must not pay twice.
+      if (charged) parts.refund?.(submission);
+      throw error;
     }
-    const entry = spoolEntry(built.signed, parts.expireAfterSeconds);
-    await parts.spool.add(entry, entry.acceptedAt + leaseMilliseconds);
-    parts.onAccepted({ entry, submission, stripped: built.stripped });
-    return { accepted: true, id: entry.id, messageId: entry.messageId };
   };
 }
 

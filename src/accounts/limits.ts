@@ -23,6 +23,16 @@ export interface Limits {
    * @throws what the database throws
    */
   take(account: Account, recipients: number): LimitVerdict;
+  /**
+   * The same question without the charge (D41): whether a message with so many recipients would be taken now.
+   * @throws what the database throws
+   */
+  ask(account: Account, recipients: number): LimitVerdict;
+  /**
+   * Gives back what `take` has charged for a message that was then not kept, for a fault of our own.
+   * @throws what the database throws
+   */
+  giveBack(account: Account, recipients: number): void;
   /** Gives back what of the day was set aside and not used. */
   close(): void;
 }
@@ -58,6 +68,16 @@ class MinuteWindow {
     }
     this.counts[slot] = (this.counts[slot] ?? 0) + 1;
   }
+
+  /** Takes one of the newest away. */
+  remove(second: number): void {
+    for (let at = second; at > second - windowSeconds; at -= 1) {
+      const slot = at % windowSeconds;
+      if (this.seconds[slot] !== at || (this.counts[slot] ?? 0) === 0) continue;
+      this.counts[slot] = (this.counts[slot] ?? 0) - 1;
+      return;
+    }
+  }
 }
 
 /**
@@ -70,6 +90,7 @@ class DailyCount {
   private readonly reserve: StatementSync;
   private readonly release: StatementSync;
   private readonly forget: StatementSync;
+  private readonly select: StatementSync;
   private readonly account: string;
 
   constructor(database: DatabaseSync, account: string) {
@@ -82,6 +103,20 @@ class DailyCount {
       'UPDATE recipients_per_day SET recipients = recipients - ?3 WHERE account = ?1 AND day = ?2',
     );
     this.forget = database.prepare('DELETE FROM recipients_per_day WHERE account = ?1 AND day < ?2');
+    this.select = database.prepare('SELECT recipients FROM recipients_per_day WHERE account = ?1 AND day = ?2');
+  }
+
+  /** Whether so many would be taken. */
+  hasRoom(day: number, recipients: number, limit: number): boolean {
+    const left = day === this.day ? this.left : 0;
+    if (left >= recipients) return true;
+    const used = Number(this.select.get(this.account, day)?.['recipients'] ?? 0);
+    return used + recipients - left <= limit;
+  }
+
+  /** Takes back so many of a day; those of a day that is over count no more. */
+  restore(day: number, recipients: number): void {
+    if (day === this.day) this.left += recipients;
   }
 
   take(day: number, recipients: number, limit: number): boolean {
@@ -111,32 +146,58 @@ class DailyCount {
   }
 }
 
+function isUnlimited({ limits }: Account): boolean {
+  return limits.messagesPerMinute === undefined && limits.recipientsPerDay === undefined;
+}
+
 /** Makes the limits of all accounts; the database is brought up to date. */
 export function createLimits(database: DatabaseSync, clock: Clock): Limits {
   migrate(database, accountMigrations);
   const windows = new Map<string, MinuteWindow>();
   const days = new Map<string, DailyCount>();
+  const windowOf = (id: string): MinuteWindow => {
+    const window = windows.get(id) ?? new MinuteWindow();
+    windows.set(id, window);
+    return window;
+  };
+  const countOf = (id: string): DailyCount => {
+    const count = days.get(id) ?? new DailyCount(database, id);
+    days.set(id, count);
+    return count;
+  };
+
+  /** Judges by the minute first, then by the day, as `enough` answers for it. */
+  function judge(
+    { id, limits }: Account,
+    enough: (count: DailyCount, day: number, limit: number) => boolean,
+  ): LimitVerdict {
+    const { messagesPerMinute, recipientsPerDay } = limits;
+    const now = clock.now();
+    const wait =
+      messagesPerMinute === undefined ? 0 : windowOf(id).waitSeconds(Math.floor(now / 1000), messagesPerMinute);
+    if (wait > 0) return { allowed: false, code: 'E_RATE_LIMIT_EXCEEDED', retryAfterSeconds: wait };
+    const day = Math.floor(now / dayMs);
+    if (recipientsPerDay === undefined || enough(countOf(id), day, recipientsPerDay)) return allowed;
+    const retryAfterSeconds = Math.ceil(((day + 1) * dayMs - now) / 1000);
+    return { allowed: false, code: 'E_DAILY_LIMIT_EXCEEDED', retryAfterSeconds };
+  }
+
   return {
     take(account, recipients) {
-      const { messagesPerMinute, recipientsPerDay } = account.limits;
-      if (messagesPerMinute === undefined && recipientsPerDay === undefined) return allowed;
+      if (isUnlimited(account)) return allowed;
+      const verdict = judge(account, (count, day, limit) => count.take(day, recipients, limit));
+      if (verdict.allowed) windowOf(account.id).add(Math.floor(clock.now() / 1000));
+      return verdict;
+    },
+    ask: (account, recipients) =>
+      isUnlimited(account) ? allowed : judge(account, (count, day, limit) => count.hasRoom(day, recipients, limit)),
+    giveBack(account, recipients) {
+      if (isUnlimited(account)) return;
       const now = clock.now();
-      const second = Math.floor(now / 1000);
-      const window = windows.get(account.id) ?? new MinuteWindow();
-      windows.set(account.id, window);
-      const wait = messagesPerMinute === undefined ? 0 : window.waitSeconds(second, messagesPerMinute);
-      if (wait > 0) return { allowed: false, code: 'E_RATE_LIMIT_EXCEEDED', retryAfterSeconds: wait };
-      if (recipientsPerDay !== undefined) {
-        const count = days.get(account.id) ?? new DailyCount(database, account.id);
-        days.set(account.id, count);
-        const day = Math.floor(now / dayMs);
-        if (!count.take(day, recipients, recipientsPerDay)) {
-          const retryAfterSeconds = Math.ceil(((day + 1) * dayMs - now) / 1000);
-          return { allowed: false, code: 'E_DAILY_LIMIT_EXCEEDED', retryAfterSeconds };
-        }
+      windowOf(account.id).remove(Math.floor(now / 1000));
+      if (account.limits.recipientsPerDay !== undefined) {
+        countOf(account.id).restore(Math.floor(now / dayMs), recipients);
       }
-      window.add(second);
-      return allowed;
     },
     close() {
       for (const count of days.values()) count.giveBack();

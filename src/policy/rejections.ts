@@ -124,7 +124,7 @@ export const rejections = {
   E_RATE_LIMIT_EXCEEDED: {
     httpStatus: 429,
     number: 10004,
-    smtpCode: 421,
+    smtpCode: 451,
     enhanced: '4.7.0',
     when: 'The account sends more messages a minute than it may.',
     remedy: 'Slow down and try again later.',
@@ -132,7 +132,7 @@ export const rejections = {
   E_DAILY_LIMIT_EXCEEDED: {
     httpStatus: 429,
     number: 10004,
-    smtpCode: 421,
+    smtpCode: 451,
     enhanced: '4.7.0',
     when: 'The account has reached its recipients of the day.',
     remedy: 'Try again tomorrow (UTC), or have the limit raised.',

@@ -194,3 +194,39 @@ describe('recipients a day', () => {
     expect(rowsIn(database)).toHaveLength(8);
   });
 });
+
+describe('asking and giving back', () => {
+  const both = accountWith({ messagesPerMinute: 2, recipientsPerDay: 10 });
+
+  test('to ask charges nothing, however often, and tells what a charge would', () => {
+    const { limits, database } = setUp();
+    expect(passed(100, () => limits.ask(both, 10))).toBe(100);
+    expect(limits.ask(both, 11)).toMatchObject({ code: 'E_DAILY_LIMIT_EXCEEDED' });
+    expect(rowsIn(database)).toEqual([]);
+    expect(limits.take(both, 9).allowed).toBe(true);
+    expect(limits.ask(both, 1).allowed).toBe(true);
+    expect(limits.ask(both, 2)).toEqual(limits.take(both, 2));
+    expect(limits.take(both, 1).allowed).toBe(true);
+    expect(limits.ask(both, 1)).toEqual(limits.take(both, 1));
+  });
+
+  test('what another process used up is known without a charge', () => {
+    const { limits, file, time } = setUp();
+    const other = createLimits(open(file), { now: () => time.ms });
+    expect(other.take(both, 8).allowed).toBe(true);
+    expect(limits.ask(both, 3)).toMatchObject({ code: 'E_DAILY_LIMIT_EXCEEDED' });
+    expect(limits.ask(both, 2).allowed).toBe(true);
+  });
+
+  test('what is given back may be taken again, for the minute and for the day', () => {
+    const { limits, time } = setUp();
+    for (let round = 0; round < 50; round += 1) {
+      expect(limits.take(both, 10).allowed).toBe(true);
+      limits.giveBack(both, 10);
+      time.ms += 100;
+    }
+    expect(limits.take(both, 5).allowed).toBe(true);
+    expect(limits.take(both, 5).allowed).toBe(true);
+    expect(limits.ask(both, 1).allowed).toBe(false);
+  });
+});

@@ -21,7 +21,10 @@ export interface DialogueContext {
   readonly log: Logger;
   /** Tells whether the account's suppression list holds the recipient (D51). */
   readonly suppressed: (account: Account, recipient: string) => boolean;
-  /** Asks the account's rates before the octets of a message are taken (D41, D42a); a violation refuses it. */
+  /**
+   * Asks the account's rates before the octets of a message are taken; a violation refuses it. Nothing is charged: that
+   * is done when the message is in order (D41).
+   */
   readonly rateLimit: (account: Account, recipients: number) => Violation | undefined;
   readonly onAuthFailure: () => void;
   /** Is told of each message that the door itself refuses, by its code. */

@@ -23,7 +23,5 @@ export function refusalReply(violations: readonly Violation[]): Answer {
   const lines = violations.slice(0, maxLines).map(lineOf);
   const rest = violations.length - maxLines;
   if (rest > 0) lines.push(`and ${rest} more`);
-  const reply = { code: smtpCode, enhanced, text: lines.join('\n') };
-  // RFC 5321 §3.8: 421 closes the channel.
-  return smtpCode === 421 ? { ...reply, next: 'close' } : reply;
+  return { code: smtpCode, enhanced, text: lines.join('\n') };
 }

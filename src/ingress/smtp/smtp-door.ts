@@ -27,7 +27,7 @@ export interface SmtpDoorParts {
   readonly tls: (hostname: string) => TlsCredentials;
   /** Tells whether the account's suppression list holds a recipient (D51); nobody is suppressed without it. */
   readonly suppressed?: (account: Account, recipient: string) => boolean;
-  /** Asked at DATA; counts the message against the account's rates (D42a) and answers a violation when it is over. */
+  /** Asked at DATA: a violation when the account is over its rates already. The pipeline charges a message (D41). */
   readonly rateLimit?: (account: Account, recipients: number) => Violation | undefined;
   /** Is told of each message refused before the pipeline has seen it: for its size, or for a rate. */
   readonly onRefused?: (code: RejectionCode) => void;

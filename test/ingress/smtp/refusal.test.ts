@@ -47,9 +47,10 @@ test.each([
   expect(lines.at(-1)).toBe(`554 5.6.0${end}`);
 });
 
-test('a rate limit closes the session', () => {
-  expect(refusalReply([{ code: 'E_RATE_LIMIT_EXCEEDED', message: 'x' }])).toMatchObject({ code: 421, next: 'close' });
-  expect(refusalReply(many(1)).next).toBeUndefined();
+test('over a rate is temporary, and the session goes on (D41)', () => {
+  const reply = refusalReply([{ code: 'E_RATE_LIMIT_EXCEEDED', message: 'x' }]);
+  expect(reply).toMatchObject({ code: 451, enhanced: '4.7.0' });
+  expect(reply.next).toBeUndefined();
 });
 
 test('every line is printable ASCII of at most 512 octets, whatever the text', () => {

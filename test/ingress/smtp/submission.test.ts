@@ -216,7 +216,7 @@ test('a message refused before the pipeline sees it has one line and is counted:
   client.send(`MAIL FROM:<a@example.com>\r\nRCPT TO:<b@example.net>\r\nDATA\r\n${'x'.repeat(5000)}\r\n.\r\n`);
   await client.until((received) => received.includes('552 5.3.4 The message is larger than the limit of 4096 octets'));
   client.send('MAIL FROM:<a@example.com>\r\nRCPT TO:<b@example.net>\r\nDATA\r\n');
-  await client.untilEnd();
+  await client.until((received) => received.includes('451 4.7.0 E_RATE_LIMIT_EXCEEDED: more than 1 message a minute'));
   const lines = door.lines().filter(({ msg }) => msg === 'refused');
   const who = { account: 'dev', credential: 'default', client: '127.0.0.1', from: 'a@example.com' };
   expect(lines).toMatchObject([
