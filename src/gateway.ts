@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Account } from './accounts/account.ts';
 import type { Accounts } from './accounts/accounts.ts';
 import { createAccounts, type GlobalKeyHash, type TokenHash } from './accounts/create-accounts.ts';
+import { createGuessing } from './accounts/guessing.ts';
 import { createLimits, type LimitVerdict } from './accounts/limits.ts';
 import { systemDns } from './admin/check-records.ts';
 import { domainEndpoints } from './admin/domain-endpoints.ts';
@@ -224,6 +225,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
   });
   const limits = createLimits(database, clock);
   running.stores.push(() => limits.close());
+  const guessing = createGuessing();
   let boundHttp: BoundHttp = config.http.listen;
   const edge = openEdge({
     database,
@@ -281,6 +283,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     log,
     clock,
     tls,
+    guessing,
     suppressed,
     rateLimit: (account, recipients) => rateViolation(account, limits.ask(account, recipients)),
     onRefused: (code) => metrics.refused(code),
@@ -335,9 +338,21 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
       read: parts.droppedLogLines ?? (() => 0),
     },
     {
-      name: 'postern_smtp_auth_failures',
-      help: 'AUTH failures since the start',
+      kind: 'counter',
+      name: 'postern_smtp_auth_failures_total',
+      help: 'Failed AUTH commands',
       read: () => door.counts().authFailures,
+    },
+    {
+      kind: 'counter',
+      name: 'postern_http_auth_failures_total',
+      help: 'Requests with a wrong token or key',
+      read: () => http.authFailures(),
+    },
+    {
+      name: 'postern_auth_waiting',
+      help: 'Logins, and answers to wrong tokens, that wait now, SMTP and HTTP',
+      read: () => guessing.waiting,
     },
   ];
   const refusedConnections: MetricFamily = {
@@ -380,6 +395,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     answers: restAnswers,
     accounts,
     accountOfZone: (zone) => accountOfZone.get(zone),
+    guessing,
     clock,
     log,
     ready: () => isReady && !running.isDraining,
@@ -410,6 +426,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     listening,
     stop: () => {
       outcomes.release();
+      guessing.close();
       return stopAll(running, { drainMs: config.drainSeconds * 1000, clock });
     },
   };

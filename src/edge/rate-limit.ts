@@ -2,7 +2,7 @@
 // full, what comes before its end is refused and not counted.
 
 import type { Clock } from '../base/clock.ts';
-import { countedAddress } from '../http/address-limit.ts';
+import { countedAddress } from '../base/counted-address.ts';
 
 /** The limit of a zone. */
 export interface RateLimit {

@@ -37,10 +37,10 @@ import Fastify, {
 import type { Static, TSchema } from 'typebox';
 import type { Scope, Submitter } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
+import { createGuessing, type Guessing } from '../accounts/guessing.ts';
 import type { Clock } from '../base/clock.ts';
 import { ConfigurationError, errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
-import { createAddressLimit } from './address-limit.ts';
 import { AllowedMethods } from './allowed-methods.ts';
 import { type ConnectionLimits, type ConnectionRefusal, createConnectionLimit } from './connection-limit.ts';
 import type { OpenHttp } from './connections.ts';
@@ -108,6 +108,8 @@ export interface HttpAppParts {
   readonly accounts: Pick<Accounts, 'authenticate' | 'authenticateGlobalKey' | 'find'>;
   /** Id of the account that a zone belongs to (32 hex, lower case); absent: there are no zones. */
   readonly accountOfZone?: (zone: string) => string | undefined;
+  /** The count of wrong tokens of all doors; absent: one of its own. */
+  readonly guessing?: Guessing;
   readonly clock: Clock;
   readonly log: Logger;
   /** True once every listener is up and until draining begins. */
@@ -207,7 +209,7 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
     ...parts,
     routes,
     methods,
-    addressLimit: createAddressLimit(parts.clock),
+    guessing: parts.guessing ?? createGuessing(),
     onAuthFailure: () => (authFailures += 1),
   });
   return {

@@ -4,7 +4,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { Scope, Submitter } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
-import type { AddressLimit } from './address-limit.ts';
+import type { Guessing, Penalty } from '../accounts/guessing.ts';
 import { type Fault, Refusal } from './envelope.ts';
 
 const bearer = /^Bearer +([A-Za-z0-9._~+/-]{1,512}=*)$/i;
@@ -16,11 +16,11 @@ function unauthorized(message: string): Refusal {
 /** What authorization asks of. */
 export interface AuthorizationParts {
   readonly accounts: Pick<Accounts, 'authenticate' | 'authenticateGlobalKey' | 'find'>;
-  readonly addressLimit: AddressLimit;
+  readonly guessing: Guessing;
   /** Id of the account that a zone belongs to; absent: there are no zones. */
   readonly accountOfZone?: (zone: string) => string | undefined;
-  /** Told of every failed login. */
-  readonly onFailure: (request: FastifyRequest) => void;
+  /** Told of every failed login, before its answer waits. */
+  readonly onFailure: (request: FastifyRequest, penalty: Penalty) => void;
 }
 
 interface Caller {
@@ -37,31 +37,58 @@ function globalKeyOf({ headers }: FastifyRequest): { readonly email: string; rea
   return { email, key };
 }
 
-/** Finds who the request's token or global key stands for. Only hashes are compared. */
-function authenticate(request: FastifyRequest, { accounts, addressLimit, onFailure }: AuthorizationParts): Caller {
-  const wait = addressLimit.waitSeconds(request.ip);
-  if (wait > 0) {
-    const message = `Too many wrong tokens came from this address; try again in ${wait} s`;
-    throw new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message }], wait);
-  }
-  const failed = (message: string): Refusal => {
-    addressLimit.failed(request.ip);
-    onFailure(request);
-    return unauthorized(message);
-  };
+/** What a request shows. */
+type Shown =
+  | { readonly kind: 'global'; readonly email: string; readonly key: string }
+  | { readonly kind: 'bearer' /** Absent where the header is no bearer token. */; readonly token: string | undefined };
+
+/** Whom it stands for, and what is said where that is nobody. */
+interface Login {
+  readonly caller: Caller | undefined;
+  readonly refusal: string;
+}
+
+/** @throws Refusal where the request shows nothing */
+function readLogin(request: FastifyRequest): Shown {
   const global = globalKeyOf(request);
-  if (global) {
-    const submitter = accounts.authenticateGlobalKey(global.email, global.key);
-    if (submitter) return { submitter, isGlobalKey: true };
-    throw failed('X-Auth-Email and X-Auth-Key are of no account');
-  }
+  if (global) return { kind: 'global', ...global };
   const header = request.headers.authorization;
   if (header === undefined) throw unauthorized('Authorization: Bearer TOKEN is missing');
-  const token = bearer.exec(header)?.[1];
-  if (token === undefined) throw failed('Authorization must be Bearer TOKEN');
-  const submitter = accounts.authenticate(token);
-  if (submitter) return { submitter, isGlobalKey: false };
-  throw failed('The token is unknown, expired or revoked');
+  return { kind: 'bearer', token: bearer.exec(header)?.[1] };
+}
+
+function findCaller(shown: Shown, accounts: AuthorizationParts['accounts']): Login {
+  if (shown.kind === 'global') {
+    const submitter = accounts.authenticateGlobalKey(shown.email, shown.key);
+    const refusal = 'X-Auth-Email and X-Auth-Key are of no account';
+    return { caller: submitter && { submitter, isGlobalKey: true }, refusal };
+  }
+  if (shown.token === undefined) return { caller: undefined, refusal: 'Authorization must be Bearer TOKEN' };
+  const submitter = accounts.authenticate(shown.token);
+  return {
+    caller: submitter && { submitter, isGlobalKey: false },
+    refusal: 'The token is unknown, expired or revoked',
+  };
+}
+
+/**
+ * Finds who the request's token or global key stands for. Only hashes are compared. A valid one passes, whatever else
+ * came from its address; the answer to a wrong one may wait (D92).
+ */
+async function authenticate(request: FastifyRequest, parts: AuthorizationParts): Promise<Caller> {
+  const shown = readLogin(request);
+  await parts.guessing.pause(request.ip);
+  const { caller, refusal } = findCaller(shown, parts.accounts);
+  if (caller) return caller;
+  const penalty = parts.guessing.failed(request.ip);
+  parts.onFailure(request, penalty);
+  if (penalty.kind === 'turnedAway') {
+    const { retryAfterSeconds } = penalty;
+    const message = `${refusal}, and too many wrong ones came from this address; try again in ${retryAfterSeconds} s`;
+    throw new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message }], retryAfterSeconds);
+  }
+  await penalty.over;
+  throw unauthorized(refusal);
 }
 
 const unknownAccount: Fault = { token: 'E_NOT_FOUND', message: 'There is no such account, or it is another one’s' };
@@ -86,10 +113,10 @@ function pathAccount(request: FastifyRequest, parts: AuthorizationParts): string
 /**
  * Finds who calls and whether they may; the request's `submitter` is then set. Its account is the one of the path or of
  * the path's zone: the token's own, or any where the token has the scope `admin` (D85).
- * @throws Refusal 401, 403 for a scope that is missing, 404 for an account or a zone that is not the token's, 429 after many failures
+ * @throws Refusal 401, 403 for a scope that is missing, 404 for an account or a zone that is not the token's, 429 where too many wrong tokens of its address wait already
  */
-export function authorize(request: FastifyRequest, scope: Scope, parts: AuthorizationParts): Submitter {
-  const { submitter, isGlobalKey } = authenticate(request, parts);
+export async function authorize(request: FastifyRequest, scope: Scope, parts: AuthorizationParts): Promise<Submitter> {
+  const { submitter, isGlobalKey } = await authenticate(request, parts);
   const { account, credential } = submitter;
   if (!credential.scopes.has(scope)) {
     throw new Refusal([{ token: 'E_FORBIDDEN', message: `The token lacks the scope ${scope}` }]);

@@ -21,6 +21,8 @@ export interface Metrics {
 export interface GaugeSource {
   readonly name: string;
   readonly help: string;
+  /** A number that only grows; its name ends in `_total`. */
+  readonly kind?: 'counter';
   readonly read: () => number | Promise<number>;
 }
 
@@ -131,7 +133,20 @@ export function createMetrics(gauges: readonly GaugeSource[], families: readonly
     registers,
   });
   const edge = countEdge(registers);
-  for (const { name, help, read } of gauges) {
+  for (const { name, help, kind, read } of gauges) {
+    if (kind === 'counter') {
+      const counter: Counter = new Counter({
+        name,
+        help,
+        registers,
+        collect: async () => {
+          const value = await read();
+          counter.reset();
+          counter.inc(value);
+        },
+      });
+      continue;
+    }
     const gauge: Gauge = new Gauge({ name, help, registers, collect: async () => gauge.set(await read()) });
   }
   for (const family of families) addFamily(family, registers);

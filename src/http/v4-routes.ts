@@ -2,8 +2,8 @@
 
 import type { ErrorObject } from 'ajv';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import type { Guessing, Penalty } from '../accounts/guessing.ts';
 import { errorCode } from '../base/errors.ts';
-import type { AddressLimit } from './address-limit.ts';
 import type { AllowedMethods } from './allowed-methods.ts';
 import type { HttpAppParts, V4App } from './app.ts';
 import { authorize } from './authorization.ts';
@@ -16,7 +16,7 @@ import { type JudgedPart, schemaFaults } from './schema-faults.ts';
 /** What these routes are made from. */
 export interface V4Parts extends HttpAppParts {
   readonly methods: AllowedMethods;
-  readonly addressLimit: AddressLimit;
+  readonly guessing: Guessing;
   readonly onAuthFailure: () => void;
   /** Takes every route for the OpenAPI document. */
   readonly routes: DocumentedRoute[];
@@ -77,13 +77,15 @@ function onError(parts: V4Parts, error: unknown, request: FastifyRequest, reply:
 
 /** Registers what the plugins bring. */
 export function v4Routes(root: V4App, parts: V4Parts): void {
-  const { log, methods, addressLimit, accounts } = parts;
+  const { log, methods, guessing, accounts } = parts;
   const authorization = {
     accounts,
-    addressLimit,
+    guessing,
     ...(parts.accountOfZone ? { accountOfZone: parts.accountOfZone } : {}),
-    onFailure: (request: FastifyRequest) => {
+    onFailure: (request: FastifyRequest, penalty: Penalty) => {
       parts.onAuthFailure();
+      // A flood of guesses is counted, not written down one by one.
+      if (penalty.kind === 'turnedAway') return;
       log.warn({ session: request.id, client: request.ip, path: pathOf(request) }, 'authentication failed');
     },
   };
@@ -107,7 +109,7 @@ export function v4Routes(root: V4App, parts: V4Parts): void {
         }
         const { scope } = request.routeOptions.config;
         if (scope === undefined) throw new Error('A route without a scope was called');
-        request.submitter = authorize(request, scope, authorization);
+        request.submitter = await authorize(request, scope, authorization);
         const bad = describedBadly(request.headers, bodyLimit(request, defaultBodyBytes));
         if (bad) throw bad;
         if (request.headers.expect !== undefined) reply.raw.writeContinue();

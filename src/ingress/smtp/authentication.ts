@@ -6,6 +6,12 @@ import type { Client, DialogueContext } from './dialogue.ts';
 import { type Answer, replies } from './replies.ts';
 import { decodeResponse, type Login, readPlain } from './sasl.ts';
 
+interface Attempt {
+  readonly mechanism: string;
+  readonly userName: string;
+  readonly answer: Answer;
+}
+
 /** One session's authentication. */
 export class Authentication {
   readonly #context: DialogueContext;
@@ -111,13 +117,19 @@ export class Authentication {
     return login ? this.#login('PLAIN', login) : replies.badPlain;
   }
 
+  #login(mechanism: string, login: Login): Answer {
+    const pause = this.#context.guessing.pause(this.#client.address);
+    if (!pause) return this.#judge(mechanism, login);
+    return { ...replies.badCredentials, after: pause.then(() => this.#judge(mechanism, login)) };
+  }
+
   /** D93: the password alone selects the token. It is looked up whatever the user name, so that timing tells nothing. */
-  #login(mechanism: string, { userName, password }: Login): Answer {
+  #judge(mechanism: string, { userName, password }: Login): Answer {
     const tokenHash = hashToken(password);
     const found = this.#context.accounts.authenticateHash(tokenHash);
     const named =
       found && (userName === 'api_token' || userName === found.account.id || userName === found.account.name);
-    if (!found || !named) return this.#failed({ mechanism, userName, answer: replies.badCredentials });
+    if (!found || !named) return this.#guessed({ mechanism, userName, answer: replies.badCredentials });
     if (!found.credential.scopes.has('email:send')) {
       return this.#failed({ mechanism, userName, answer: replies.scopeMissing });
     }
@@ -126,7 +138,19 @@ export class Authentication {
     return replies.authenticated;
   }
 
-  #failed(attempt: { readonly mechanism: string; readonly userName: string; readonly answer: Answer }): Answer {
+  /** A wrong token: its answer waits the longer, the more wrong ones the address has sent to any door (D92). */
+  #guessed(attempt: Attempt): Answer {
+    const penalty = this.#context.guessing.failed(this.#client.address);
+    if (penalty.kind === 'turnedAway') {
+      // A flood of guesses is counted, not written down one by one.
+      this.#context.onAuthFailure();
+      return replies.tooManyAuthFailures;
+    }
+    const answer = this.#failed(attempt);
+    return penalty.over ? { ...answer, after: penalty.over.then(() => answer) } : answer;
+  }
+
+  #failed(attempt: Attempt): Answer {
     const { accounts, listener, log, limits, onAuthFailure } = this.#context;
     const { mechanism, userName, answer } = attempt;
     this.#failures += 1;

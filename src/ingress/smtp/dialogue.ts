@@ -2,6 +2,7 @@
 
 import type { Account, Submitter } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
+import type { Guessing } from '../../accounts/guessing.ts';
 import type { Logger } from '../../base/log.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import type { RejectionCode, Violation } from '../../submit.ts';
@@ -26,6 +27,8 @@ export interface DialogueContext {
    * is done when the message is in order (D41).
    */
   readonly rateLimit: (account: Account, recipients: number) => Violation | undefined;
+  /** The count of wrong tokens of all doors. */
+  readonly guessing: Guessing;
   readonly onAuthFailure: () => void;
   /** Is told of each message that the door itself refuses, by its code. */
   readonly onRefused: (code: RejectionCode) => void;

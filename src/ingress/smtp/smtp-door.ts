@@ -3,6 +3,7 @@
 
 import type { Account } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
+import { createGuessing, type Guessing } from '../../accounts/guessing.ts';
 import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
@@ -21,6 +22,8 @@ export interface SmtpDoorParts {
   readonly settings: SmtpSettings;
   readonly accounts: Accounts;
   readonly submit: Submit;
+  /** The count of wrong tokens of all doors; absent: one of its own. */
+  readonly guessing?: Guessing;
   readonly log: Logger;
   readonly clock: Clock;
   /** Certificate and key for a name; asked once, for `settings.hostname`, if a listener has TLS. */
@@ -85,6 +88,7 @@ export function createSmtpDoor(parts: SmtpDoorParts): SmtpDoor {
   const messages = { accepted: 0, refused: 0, failed: 0 };
   const seen = { sessions: 0, connectionsRefused: 0, authFailures: 0 };
   const tls = settings.listeners.some((listener) => listener.tls !== 'none') ? parts.tls(settings.hostname) : undefined;
+  const guessing = parts.guessing ?? createGuessing();
   let sweep: NodeJS.Timeout | undefined;
 
   function build(listener: SmtpListener): SmtpListenerServer {
@@ -98,6 +102,7 @@ export function createSmtpDoor(parts: SmtpDoorParts): SmtpDoor {
       headerBytes,
       suppressed: parts.suppressed ?? (() => false),
       rateLimit: parts.rateLimit ?? (() => undefined),
+      guessing,
       onAuthFailure: () => {
         seen.authFailures += 1;
       },

@@ -180,7 +180,9 @@ export class SmtpSession extends SMTPConnection implements WireListener {
 
   onLine(line: Buffer): Promise<void> | undefined {
     this.#lineSince = 0;
-    this.#act(this.#answer(line));
+    const answer = this.#answer(line);
+    if (answer.after) return this.#actLater(answer.after);
+    this.#act(answer);
     return this.#out.length < maxWaitingOctets ? undefined : this.#flush();
   }
 
@@ -230,7 +232,14 @@ export class SmtpSession extends SMTPConnection implements WireListener {
     }
   }
 
+  async #actLater(after: Promise<Answer>): Promise<void> {
+    let answer = await after;
+    while (answer.after) answer = await answer.after;
+    this.#act(answer);
+  }
+
   #act(answer: Answer): void {
+    if (this._closing || this._closed) return;
     this.#say(answer);
     if (answer.also) this.#say(answer.also);
     switch (answer.next) {
