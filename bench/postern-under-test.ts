@@ -36,17 +36,18 @@ export interface UnderTestOptions {
   readonly zones?: readonly object[];
   /** `proxy` of the configuration. */
   readonly proxy?: object;
+  readonly smtpLimits?: object;
+  /** `limits` of the configuration. */
+  readonly limits?: object;
 }
 
-function configuration({ sinkPort, platformSignature, zones, proxy }: UnderTestOptions): string {
+function configuration({ sinkPort, platformSignature, ...more }: UnderTestOptions): string {
   const url = `smtp://127.0.0.1:${sinkPort ?? 0}`;
   const route =
     sinkPort === undefined
       ? { name: 'keep', type: 'capture', platformSignature }
       : { name: 'sink', type: 'smarthost', url, tls: 'none', connections: 8, platformSignature };
-  return JSON.stringify(
-    deviceConfiguration({ routes: [route], ...(zones ? { zones } : {}), ...(proxy ? { proxy } : {}) }),
-  );
+  return JSON.stringify(deviceConfiguration({ routes: [route], ...more }));
 }
 
 /** The bound ports by listener, once the log tells them. */

@@ -135,6 +135,7 @@ function build(
     drainSeconds: contents.drainSeconds,
     ...(development ? { development } : {}),
     platform: mailParts.resolvePlatform(contents, folders),
+    limits: contents.limits,
     smtp,
     rest: { limits: { ...restLimits, ...contents.rest.limits } },
     http: mailParts.resolveHttp(contents),

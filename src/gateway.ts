@@ -11,6 +11,7 @@ import { domainEndpoints } from './admin/domain-endpoints.ts';
 import { type RecordFacts, spfSenders } from './admin/domain-records.ts';
 import { suppressionEndpoints } from './admin/suppression-endpoints.ts';
 import { tokenEndpoints } from './admin/token-endpoints.ts';
+import { createBodyBudget, defaultBodyLimit } from './base/body-budget.ts';
 import { type Clock, systemClock } from './base/clock.ts';
 import type { DatabaseSync } from './base/database.ts';
 import { ConfigurationError } from './base/errors.ts';
@@ -226,6 +227,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
   const limits = createLimits(database, clock);
   running.stores.push(() => limits.close());
   const guessing = createGuessing();
+  const bodies = createBodyBudget(config.limits.bodiesInFlightBytes ?? defaultBodyLimit());
   let boundHttp: BoundHttp = config.http.listen;
   const edge = openEdge({
     database,
@@ -283,6 +285,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     log,
     clock,
     tls,
+    bodies,
     guessing,
     suppressed,
     rateLimit: (account, recipients) => rateViolation(account, limits.ask(account, recipients)),
@@ -303,6 +306,13 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     log,
   });
   running.proxy = proxy;
+  const bodyRefusals: MetricFamily = {
+    kind: 'counter',
+    name: 'postern_body_refusals_total',
+    help: 'Bodies refused because there was no room in memory, by door',
+    label: 'door',
+    read: () => Object.entries(bodies.refusals),
+  };
   const gauges: readonly GaugeSource[] = [
     {
       name: 'postern_spool_queued',
@@ -350,6 +360,12 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
       read: () => http.authFailures(),
     },
     {
+      name: 'postern_body_bytes_held',
+      help: 'Memory counted for bodies under way, SMTP and HTTP',
+      read: () => bodies.held,
+    },
+    { name: 'postern_body_bytes_limit', help: 'Memory that bodies under way may have', read: () => bodies.limit },
+    {
       name: 'postern_auth_waiting',
       help: 'Logins, and answers to wrong tokens, that wait now, SMTP and HTTP',
       read: () => guessing.waiting,
@@ -362,7 +378,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     label: 'limit',
     read: () => Object.entries(http.refusedConnections()),
   };
-  const metrics = createMetrics(gauges, [refusedConnections, ...proxy.metrics]);
+  const metrics = createMetrics(gauges, [bodyRefusals, refusedConnections, ...proxy.metrics]);
   let isReady = false;
   const rest = restDoor({
     limits: config.rest.limits,
@@ -395,6 +411,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     answers: restAnswers,
     accounts,
     accountOfZone: (zone) => accountOfZone.get(zone),
+    bodies,
     guessing,
     clock,
     log,

@@ -114,6 +114,7 @@ export function complete(given: FileContents): CompleteContents {
     database: { url: 'sqlite:postern.db' },
     log: {},
     drainSeconds: 30,
+    limits: {},
     rest: {},
     http: {},
     edge: {},

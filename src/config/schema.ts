@@ -21,6 +21,7 @@ export const schema = value.object({
     value.object({ account: Optional(value.accountReference), credential: Optional(value.entryName) }),
   ),
   platform: Optional(platform),
+  limits: Optional(value.object({ bodiesInFlightBytes: Optional(value.memory) })),
   smtp: Optional(smtp),
   rest: Optional(rest),
   http: Optional(http),

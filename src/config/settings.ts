@@ -83,6 +83,10 @@ export interface Config {
   readonly drainSeconds: number;
   readonly development?: DevelopmentSettings;
   readonly platform: PlatformSettings;
+  readonly limits: {
+    /** Octets of memory for messages under way; absent: made of what the process may use. */
+    readonly bodiesInFlightBytes?: number;
+  };
   readonly smtp: SmtpSettings;
   readonly rest: RestSettings;
   readonly http: HttpSettings;

@@ -49,6 +49,8 @@ const day = 86_400;
 export const boolean = Type.Boolean({ want: 'true or false' });
 export const seconds = integer(1, 7 * day, 'seconds');
 export const octets = integer(1024, 1_073_741_824, 'octets');
+/** An amount of memory: 1 MiB to 1 TiB. */
+export const memory = integer(1_048_576, 1_099_511_627_776, 'octets');
 /** Any text of one to 1,024 characters without line ends or other controls. */
 export const words = text('a text', (value) => /^[^\p{Cc}]{1,1024}$/u.test(value), { digits: true });
 /** A text of any size and content. */

@@ -38,6 +38,7 @@ import type { Static, TSchema } from 'typebox';
 import type { Scope, Submitter } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import { createGuessing, type Guessing } from '../accounts/guessing.ts';
+import { type BodyBudget, type BodyHold, createBodyBudget, defaultBodyLimit } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
 import { ConfigurationError, errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
@@ -84,6 +85,8 @@ declare module 'fastify' {
     submitter: Submitter | undefined;
     /** The body as it was read; absent where there was none. */
     document: JsonDocument | undefined;
+    /** The room in memory of the body, until the answer is made; absent where there is no body. */
+    bodyHold: BodyHold | undefined;
     /** How many octets the body had; 0 where there was none. */
     bodyOctets: number;
     /** SHA-256 of them, hex: where the route wants it and the request has an Idempotency-Key. */
@@ -108,6 +111,8 @@ export interface HttpAppParts {
   readonly accounts: Pick<Accounts, 'authenticate' | 'authenticateGlobalKey' | 'find'>;
   /** Id of the account that a zone belongs to (32 hex, lower case); absent: there are no zones. */
   readonly accountOfZone?: (zone: string) => string | undefined;
+  /** The room in memory for bodies, of all doors; absent: one of its own. */
+  readonly bodies?: BodyBudget;
   /** The count of wrong tokens of all doors; absent: one of its own. */
   readonly guessing?: Guessing;
   readonly clock: Clock;
@@ -189,6 +194,7 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
   app.decorate('answers', parts.answers);
   app.decorateRequest('submitter', undefined);
   app.decorateRequest('document', undefined);
+  app.decorateRequest('bodyHold', undefined);
   app.decorateRequest('bodyOctets', 0);
   app.decorateRequest('bodyDigest', undefined);
   app.setValidatorCompiler(schemaCompiler());
@@ -210,6 +216,7 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
     routes,
     methods,
     guessing: parts.guessing ?? createGuessing(),
+    bodies: parts.bodies ?? createBodyBudget(defaultBodyLimit()),
     onAuthFailure: () => (authFailures += 1),
   });
   return {

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { BodyBudget, BodyHold } from '../base/body-budget.ts';
 import { freeOctets } from '../base/free-octets.ts';
 import { type Fault, Refusal } from './envelope.ts';
 import { giveTurn } from './give-turn.ts';
@@ -14,6 +15,25 @@ import { jsonSliceOctets } from './json-string.ts';
 function tooLarge(limit: number): Refusal {
   const message = `The request body is over ${limit} octets`;
   return new Refusal([{ token: 'E_CONTENT_TOO_LARGE', message, status: 413 }]);
+}
+
+const noRoomRetrySeconds = 10;
+
+function noRoom(): Refusal {
+  const message = 'Too much mail is under way, try again later';
+  return new Refusal([{ token: 'E_INTERNAL_SERVER_ERROR', message, status: 503 }], noRoomRetrySeconds);
+}
+
+/**
+ * Opens the room in memory of a request's body, before an octet of it is read; it is given back when the answer is made.
+ * @throws Refusal 503 where a body of the length that is told finds none
+ */
+export function holdBody(request: FastifyRequest, bodies: BodyBudget): void {
+  const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
+  if (coding === undefined && (length === undefined || length === '0')) return;
+  const owner = { door: 'http', account: request.submitter?.account.id ?? '', address: request.ip } as const;
+  if (!bodies.admits(owner, Number(length ?? 0))) throw noRoom();
+  request.bodyHold = bodies.open(owner);
 }
 
 function unsupported(message: string): Refusal {
@@ -52,9 +72,9 @@ export function describedBadly(headers: FastifyRequest['headers'], limit: number
 /** Collects a body of at most `limit` octets. One of a known length is written where it stays, without a copy. */
 async function collect(
   stream: Readable,
-  at: { readonly limit: number; readonly length: number | undefined },
+  at: { readonly limit: number; readonly length: number | undefined; readonly hold: BodyHold | undefined },
 ): Promise<Buffer> {
-  const { limit, length } = at;
+  const { limit, length, hold } = at;
   const whole = length === undefined ? undefined : Buffer.allocUnsafeSlow(length);
   const chunks: Buffer[] = [];
   let received = 0;
@@ -62,6 +82,7 @@ async function collect(
   const pieces: AsyncIterable<Buffer> = stream.iterator({ destroyOnReturn: false });
   for await (const chunk of pieces) {
     if (received + chunk.length > limit) throw tooLarge(limit);
+    if (hold?.grow(received + chunk.length) === false) throw noRoom();
     if (whole) chunk.copy(whole, received);
     else chunks.push(chunk);
     received += chunk.length;
@@ -125,7 +146,7 @@ export function readBodies(app: FastifyInstance, defaultBytes: number): void {
     const header = request.headers['content-length'];
     const length = header === undefined ? undefined : Number(header);
     if (length === 0) return undefined;
-    const octets = await collect(payload, { limit, length });
+    const octets = await collect(payload, { limit, length, hold: request.bodyHold });
     // Clients name a type whether they have a body or not: a DELETE may come with the one and without the other.
     if (octets.length === 0) return undefined;
     const { digestBody } = request.routeOptions.config;
@@ -142,6 +163,8 @@ export function readBodies(app: FastifyInstance, defaultBytes: number): void {
     request.bodyOctets = octets.length;
     return read.document.value;
   });
+  // Not when the client goes away: the body is in memory for as long as somebody works on it.
+  app.addHook('onSend', async (request: FastifyRequest) => request.bodyHold?.release());
   app.addHook('preHandler', async (request: FastifyRequest, _reply: FastifyReply) => {
     if (!request.document || request.routeOptions.config.ownBodyFaults === true) return;
     const faults = documentFaults(request.document);

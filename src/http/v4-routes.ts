@@ -3,6 +3,7 @@
 import type { ErrorObject } from 'ajv';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { Guessing, Penalty } from '../accounts/guessing.ts';
+import type { BodyBudget } from '../base/body-budget.ts';
 import { errorCode } from '../base/errors.ts';
 import type { AllowedMethods } from './allowed-methods.ts';
 import type { HttpAppParts, V4App } from './app.ts';
@@ -10,13 +11,14 @@ import { authorize } from './authorization.ts';
 import { type Fault, Refusal, refuse } from './envelope.ts';
 import { isHeadTooLarge, maxApiHeadOctets } from './head-octets.ts';
 import { type DocumentedRoute, documentedRoutes } from './openapi.ts';
-import { bodyLimit, describedBadly, documentFaults, readBodies } from './request-body.ts';
+import { bodyLimit, describedBadly, documentFaults, holdBody, readBodies } from './request-body.ts';
 import { type JudgedPart, schemaFaults } from './schema-faults.ts';
 
 /** What these routes are made from. */
 export interface V4Parts extends HttpAppParts {
   readonly methods: AllowedMethods;
   readonly guessing: Guessing;
+  readonly bodies: BodyBudget;
   readonly onAuthFailure: () => void;
   /** Takes every route for the OpenAPI document. */
   readonly routes: DocumentedRoute[];
@@ -112,6 +114,7 @@ export function v4Routes(root: V4App, parts: V4Parts): void {
         request.submitter = await authorize(request, scope, authorization);
         const bad = describedBadly(request.headers, bodyLimit(request, defaultBodyBytes));
         if (bad) throw bad;
+        holdBody(request, parts.bodies);
         if (request.headers.expect !== undefined) reply.raw.writeContinue();
         return undefined;
       });

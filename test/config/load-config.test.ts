@@ -133,6 +133,7 @@ describe('the shipped files', () => {
       'log',
       'drainSeconds',
       'platform',
+      'limits',
       'rest',
       'http',
       'delivery',

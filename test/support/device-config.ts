@@ -7,10 +7,19 @@ export interface DeviceConfigOptions {
   readonly delivery?: object;
   readonly zones?: readonly object[];
   readonly proxy?: object;
+  /** `limits` of the configuration. */
+  readonly limits?: object;
 }
 
 /** A configuration whose only listener is `devices`, with account dev, credential devices and domain example.com. */
-export function deviceConfiguration({ routes, smtpLimits, delivery, zones, proxy }: DeviceConfigOptions): object {
+export function deviceConfiguration({
+  routes,
+  smtpLimits,
+  delivery,
+  zones,
+  proxy,
+  limits,
+}: DeviceConfigOptions): object {
   return {
     development: { account: 'dev', credential: 'devices' },
     http: { listen: '127.0.0.1:0' },
@@ -22,7 +31,7 @@ export function deviceConfiguration({ routes, smtpLimits, delivery, zones, proxy
           listen: '127.0.0.1:0',
           tls: 'none',
           credential: 'dev/devices',
-          allowFrom: ['127.0.0.1/32'],
+          allowFrom: ['127.0.0.0/8'],
         },
       ],
       ...(smtpLimits ? { limits: smtpLimits } : {}),
@@ -31,6 +40,7 @@ export function deviceConfiguration({ routes, smtpLimits, delivery, zones, proxy
     ...(delivery ? { delivery } : {}),
     ...(zones ? { zones } : {}),
     ...(proxy ? { proxy } : {}),
+    ...(limits ? { limits } : {}),
     accounts: [
       {
         name: 'dev',

@@ -2,8 +2,12 @@
 // The end is CRLF.CRLF and nothing else, and only a dot behind CRLF is unstuffed; a bare CR or LF is data like any
 // other octet. That closes SMTP smuggling, whatever the next hop takes for a line end (D11).
 
+import type { BodyHold } from '../../base/body-budget.ts';
+
 /** How much of a message is kept, in octets. */
 export interface DataLimits {
+  /** The room in memory; absent: there is always some. */
+  readonly hold?: BodyHold;
   /** A message over this is counted but no longer kept (D42). */
   readonly messageBytes: number;
   /** When so much has come without an empty line, nothing more is kept: the reader of the header section refuses it. */
@@ -18,7 +22,7 @@ const emptyLine = Buffer.from('\r\n\r\n');
 
 /** Smaller pieces are copied together: a client that sends single octets must not cost an object for each. */
 const smallPieceBytes = 16_384;
-const gatheringBytes = 65_536;
+const gatheringBytes = 32_768;
 
 /** Where in a line the reader stands. `dot` and `dotCr`: a dot at the start of a line, held back. */
 type State = 'middle' | 'cr' | 'lineStart' | 'dot' | 'dotCr';
@@ -35,6 +39,7 @@ export class DataReader {
   #gathering: Buffer | undefined;
   #gathered = 0;
   #keeping = true;
+  #noRoom = false;
   #headerSeen = false;
   #chunkStart = 0;
 
@@ -45,6 +50,11 @@ export class DataReader {
   /** The message is over the limit. */
   get oversize(): boolean {
     return this.size > this.#limits.messageBytes;
+  }
+
+  /** There was no room for all of the message; nothing of it is kept. */
+  get noRoom(): boolean {
+    return this.#noRoom;
   }
 
   /** The message is over twice the limit: not worth reading on. */
@@ -136,9 +146,13 @@ export class DataReader {
     this.size += piece.length;
     if (!this.#keeping) return;
     if (this.oversize) {
-      this.#keeping = false;
-      this.#pieces = [];
-      this.#gathering = undefined;
+      this.#drop();
+      this.#limits.hold?.release();
+      return;
+    }
+    if (this.#limits.hold?.grow(this.size) === false) {
+      this.#noRoom = true;
+      this.#drop();
       return;
     }
     if (this.#pieces.length === 0) this.#pieces.push(piece);
@@ -148,6 +162,12 @@ export class DataReader {
       this.#headerSeen = start.includes(emptyLine) || (start[0] === carriageReturn && start[1] === lineFeed);
       this.#keeping = this.#headerSeen;
     }
+  }
+
+  #drop(): void {
+    this.#keeping = false;
+    this.#pieces = [];
+    this.#gathering = undefined;
   }
 
   #append(piece: Buffer): void {

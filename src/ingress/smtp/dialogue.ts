@@ -3,6 +3,7 @@
 import type { Account, Submitter } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
 import type { Guessing } from '../../accounts/guessing.ts';
+import type { BodyBudget, BodyOwner } from '../../base/body-budget.ts';
 import type { Logger } from '../../base/log.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import type { RejectionCode, Violation } from '../../submit.ts';
@@ -19,6 +20,8 @@ export interface DialogueContext {
   readonly listener: SmtpListener;
   readonly limits: SmtpLimits;
   readonly accounts: Accounts;
+  /** The room in memory for messages under way. */
+  readonly bodies: BodyBudget;
   readonly log: Logger;
   /** Tells whether the account's suppression list holds the recipient (D51). */
   readonly suppressed: (account: Account, recipient: string) => boolean;
@@ -48,6 +51,8 @@ interface Transaction {
   readonly recipients: Set<string>;
   readonly smtputf8: boolean;
   readonly requireTls: boolean;
+  /** Octets, as declared (RFC 1870); 0 where nothing was. */
+  readonly size: number;
 }
 
 /** RFC 5321 §4.5.3.1.4 with the parameters of D40b; AUTH alone may be longer (RFC 4954 §4). */
@@ -101,7 +106,9 @@ export class Dialogue {
   /** The envelope of the open transaction. */
   get envelope(): Envelope | undefined {
     const transaction = this.#transaction;
-    return transaction && { ...transaction, recipients: [...transaction.recipients] };
+    if (!transaction) return undefined;
+    const { size: _, ...envelope } = transaction;
+    return { ...envelope, recipients: [...transaction.recipients] };
   }
 
   /** TLS is up: all that was said before is forgotten (RFC 3207 §4.2). */
@@ -110,6 +117,11 @@ export class Dialogue {
     this.#helo = undefined;
     this.#authentication.forget();
     this.#transaction = undefined;
+  }
+
+  /** Whose the octets of the transaction's message are. */
+  get bodyOwner(): BodyOwner {
+    return { door: 'smtp', account: this.submitter?.account.id ?? '', address: this.#client.address };
   }
 
   /** The message of the transaction is done with, accepted or not. */
@@ -239,6 +251,7 @@ export class Dialogue {
     if (wrong) return wrong;
     const size = Number(parameters.get('SIZE') ?? 0);
     if (size > this.#context.limits.messageBytes) return this.#tooLarge(path.mailbox, size);
+    if (size > 0 && !this.#hasRoom(size)) return this.#noRoom(path.mailbox, size);
     const sender = this.#completed(path.mailbox, path.domain);
     if (sender === undefined) return replies.senderWithoutDomain;
     const refused = this.#senderRefused(sender);
@@ -248,6 +261,7 @@ export class Dialogue {
       recipients: new Set(),
       smtputf8: parameters.has('SMTPUTF8'),
       requireTls: parameters.has('REQUIRETLS'),
+      size,
     };
     return replies.senderOk;
   }
@@ -267,6 +281,15 @@ export class Dialogue {
     this.#context.onRefused('E_CONTENT_TOO_LARGE');
     this.#logRefusal({ from, size, codes: ['E_CONTENT_TOO_LARGE'] }, 'refused');
     return replies.tooLarge;
+  }
+
+  #hasRoom(size: number): boolean {
+    return this.#context.bodies.admits(this.bodyOwner, size);
+  }
+
+  #noRoom(from: string, size: number): Answer {
+    this.#logRefusal({ from, size, reason: replies.noRoom.text }, 'refused');
+    return replies.noRoom;
   }
 
   /** D4b: an address without a domain gets the credential's, where it has one. */
@@ -320,6 +343,7 @@ export class Dialogue {
     const account = this.submitter?.account;
     if (!transaction || !account) return replies.mailFirst;
     if (transaction.recipients.size === 0) return replies.noRecipients;
+    if (!this.#hasRoom(transaction.size)) return this.#noRoom(transaction.reversePath, transaction.size);
     const violation = this.#context.rateLimit(account, transaction.recipients.size);
     if (!violation) return replies.startData;
     this.#context.onRefused(violation.code);

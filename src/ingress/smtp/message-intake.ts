@@ -42,6 +42,10 @@ export function createMessageIntake(parts: IntakeParts): (delivery: Delivery) =>
         ? replies.flooded
         : { ...replies.tooLarge, text: `${replies.tooLarge.text} of ${context.limits.messageBytes} octets` };
     }
+    if (data.noRoom) {
+      context.log.info({ ...facts, reason: replies.noRoom.text }, 'refused');
+      return replies.noRoom;
+    }
     try {
       const result = await submit(submissionOf(parts, delivery));
       if (result.accepted) {

@@ -64,6 +64,7 @@ export const replies = {
   requireTlsWithoutTls: { code: 530, enhanced: '5.7.0', text: 'REQUIRETLS needs a session under TLS' },
   tooLarge: { code: 552, enhanced: '5.3.4', text: 'The message is larger than the limit' },
   flooded: { code: 552, enhanced: '5.3.4', text: 'The message is far larger than the limit', next: 'close' },
+  noRoom: { code: 452, enhanced: '4.3.1', text: 'Too much mail is under way, try again later' },
   tooManyRecipients: { code: 452, enhanced: '4.5.3', text: 'Too many recipients' },
 
   sayHelloFirst: { code: 503, enhanced: '5.5.1', text: 'Send EHLO first' },

@@ -4,6 +4,7 @@
 import type { Account } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
 import { createGuessing, type Guessing } from '../../accounts/guessing.ts';
+import { type BodyBudget, createBodyBudget, defaultBodyLimit } from '../../base/body-budget.ts';
 import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
@@ -22,6 +23,8 @@ export interface SmtpDoorParts {
   readonly settings: SmtpSettings;
   readonly accounts: Accounts;
   readonly submit: Submit;
+  /** The room in memory for messages under way, of all doors; absent: one of its own. */
+  readonly bodies?: BodyBudget;
   /** The count of wrong tokens of all doors; absent: one of its own. */
   readonly guessing?: Guessing;
   readonly log: Logger;
@@ -88,6 +91,7 @@ export function createSmtpDoor(parts: SmtpDoorParts): SmtpDoor {
   const messages = { accepted: 0, refused: 0, failed: 0 };
   const seen = { sessions: 0, connectionsRefused: 0, authFailures: 0 };
   const tls = settings.listeners.some((listener) => listener.tls !== 'none') ? parts.tls(settings.hostname) : undefined;
+  const bodies = parts.bodies ?? createBodyBudget(defaultBodyLimit());
   const guessing = parts.guessing ?? createGuessing();
   let sweep: NodeJS.Timeout | undefined;
 
@@ -102,6 +106,7 @@ export function createSmtpDoor(parts: SmtpDoorParts): SmtpDoor {
       headerBytes,
       suppressed: parts.suppressed ?? (() => false),
       rateLimit: parts.rateLimit ?? (() => undefined),
+      bodies,
       guessing,
       onAuthFailure: () => {
         seen.authFailures += 1;

@@ -6,6 +6,7 @@
 import type { Socket } from 'node:net';
 import { SMTPConnection } from 'smtp-server/lib/smtp-connection.js';
 import type { SMTPServer } from 'smtp-server/lib/smtp-server.js';
+import type { BodyHold } from '../../base/body-budget.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { ConnectionPlace } from './connection-counter.ts';
 import { DataReader } from './data-reader.ts';
@@ -59,6 +60,8 @@ export class SmtpSession extends SMTPConnection implements WireListener {
   readonly #authDeadline: number;
   #lineSince = 0;
   #busy = false;
+  /** The room in memory of the message that comes in or is being judged. */
+  #hold: BodyHold | undefined;
   #draining = false;
 
   constructor(server: SMTPServer, { socket, client, context, place }: SessionOptions) {
@@ -132,6 +135,8 @@ export class SmtpSession extends SMTPConnection implements WireListener {
   override _onCloseEvent(): void {
     super._onClose();
     this.#place.leave();
+    // A message that is being judged is in memory though its client has gone.
+    if (!this.#busy) this.#hold?.release();
     this.#context.onGone(this);
   }
 
@@ -204,6 +209,7 @@ export class SmtpSession extends SMTPConnection implements WireListener {
     this.#busy = true;
     return this.#context.take({ client: this.#client, dialogue: this.#dialogue, data }).then((answer) => {
       this.#busy = false;
+      this.#hold?.release();
       this.#dialogue.finish(answer.code < 300);
       this.#act(answer);
       if (this.#draining) this.#finishWith(replies.shuttingDown);
@@ -244,12 +250,7 @@ export class SmtpSession extends SMTPConnection implements WireListener {
     if (answer.also) this.#say(answer.also);
     switch (answer.next) {
       case 'data':
-        this.#reader?.startData(
-          new DataReader({
-            messageBytes: this.#context.limits.messageBytes,
-            headerBytes: this.#context.headerBytes,
-          }),
-        );
+        this.#startData();
         return;
       case 'starttls':
         void this.#flush();
@@ -263,6 +264,13 @@ export class SmtpSession extends SMTPConnection implements WireListener {
       case undefined:
         return;
     }
+  }
+
+  #startData(): void {
+    const { bodies, headerBytes, limits } = this.#context;
+    const hold = bodies.open(this.#dialogue.bodyOwner);
+    this.#hold = hold;
+    this.#reader?.startData(new DataReader({ messageBytes: limits.messageBytes, headerBytes, hold }));
   }
 
   #finishWith(answer: Answer): void {
