@@ -16,6 +16,7 @@ export const smtpLimits = {
   authSeconds: 30,
   commandSeconds: 60,
   dataIdleSeconds: 300,
+  dataOctetsPerSecond: 100,
   idleSeconds: 300,
 } as const;
 

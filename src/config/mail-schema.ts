@@ -46,6 +46,7 @@ export const smtp = value.object({
       authSeconds: Optional(value.seconds),
       commandSeconds: Optional(value.seconds),
       dataIdleSeconds: Optional(value.seconds),
+      dataOctetsPerSecond: Optional(value.integer(0, 1_000_000)),
       idleSeconds: Optional(value.seconds),
     }),
   ),

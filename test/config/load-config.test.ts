@@ -83,6 +83,7 @@ describe('an empty file', () => {
         authSeconds: 30,
         commandSeconds: 60,
         dataIdleSeconds: 300,
+        dataOctetsPerSecond: 100,
         idleSeconds: 300,
       },
     });

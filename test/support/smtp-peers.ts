@@ -100,6 +100,7 @@ export const limits: SmtpLimits = {
   authSeconds: 30,
   commandSeconds: 60,
   dataIdleSeconds: 300,
+  dataOctetsPerSecond: 100,
   idleSeconds: 300,
 };
 

@@ -92,6 +92,7 @@ export const replies = {
   tooManyConnections: { code: 421, enhanced: '4.7.0', text: 'Too many connections', next: 'close' },
   authTimeout: { code: 421, enhanced: '4.7.0', text: 'Not authenticated in time', next: 'close' },
   timeout: { code: 421, enhanced: '4.4.2', text: 'Timeout', next: 'close' },
+  tooSlow: { code: 421, enhanced: '4.4.2', text: 'The message comes too slowly', next: 'close' },
   shuttingDown: { code: 421, enhanced: '4.3.2', text: 'Shutting down', next: 'close' },
   internalError: { code: 451, enhanced: '4.3.0', text: 'Internal error' },
   earlyTalker: { code: 554, enhanced: '5.5.0', text: 'Protocol error: you spoke before the greeting', next: 'close' },

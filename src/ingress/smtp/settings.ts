@@ -32,6 +32,8 @@ export interface SmtpLimits {
   readonly authSeconds: number;
   readonly commandSeconds: number;
   readonly dataIdleSeconds: number;
+  /** The least octets of DATA a second, on the average of a minute in which some come; 0: any pace. */
+  readonly dataOctetsPerSecond: number;
   readonly idleSeconds: number;
 }
 

@@ -9,6 +9,7 @@ import type { SMTPServer } from 'smtp-server/lib/smtp-server.js';
 import type { BodyHold } from '../../base/body-budget.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { ConnectionPlace } from './connection-counter.ts';
+import { DataPace } from './data-pace.ts';
 import { DataReader } from './data-reader.ts';
 import { type Client, Dialogue, type DialogueContext } from './dialogue.ts';
 import { type Answer, formatReply, replies } from './replies.ts';
@@ -62,6 +63,8 @@ export class SmtpSession extends SMTPConnection implements WireListener {
   #busy = false;
   /** The room in memory of the message that comes in or is being judged. */
   #hold: BodyHold | undefined;
+  /** The message that comes in, and how fast. */
+  #incoming: { readonly data: DataReader; readonly pace: DataPace } | undefined;
   #draining = false;
 
   constructor(server: SMTPServer, { socket, client, context, place }: SessionOptions) {
@@ -149,8 +152,9 @@ export class SmtpSession extends SMTPConnection implements WireListener {
   checkDeadline(now: number): void {
     if (this._closing || this._closed || this.#busy) return;
     const unknown = this.#dialogue.submitter === undefined && now >= this.#authDeadline;
-    if (!unknown && now < this.#deadline) return;
-    const answer = unknown ? replies.authTimeout : replies.timeout;
+    const tooSlow = this.#incoming?.pace.isTooSlow(now) === true;
+    if (!unknown && !tooSlow && now < this.#deadline) return;
+    const answer = unknown ? replies.authTimeout : tooSlow ? replies.tooSlow : replies.timeout;
     const { log, listener } = this.#context;
     log.info(
       { session: this.id, listener: listener.name, client: this.#client.address, reason: answer.text },
@@ -207,6 +211,7 @@ export class SmtpSession extends SMTPConnection implements WireListener {
 
   onData(data: DataReader): Promise<void> {
     this.#busy = true;
+    this.#incoming = undefined;
     return this.#context.take({ client: this.#client, dialogue: this.#dialogue, data }).then((answer) => {
       this.#busy = false;
       this.#hold?.release();
@@ -254,6 +259,8 @@ export class SmtpSession extends SMTPConnection implements WireListener {
         return;
       case 'starttls':
         void this.#flush();
+        // Octets of the handshake are not seen here, so they extend nothing.
+        this.#deadline = this.#context.clock.now() + this.#context.limits.authSeconds * 1000;
         // A client that closes its side inside the handshake would leave the connection open for ever.
         this._socket.allowHalfOpen = false;
         this.upgrade(() => undefined);
@@ -270,7 +277,9 @@ export class SmtpSession extends SMTPConnection implements WireListener {
     const { bodies, headerBytes, limits } = this.#context;
     const hold = bodies.open(this.#dialogue.bodyOwner);
     this.#hold = hold;
-    this.#reader?.startData(new DataReader({ messageBytes: limits.messageBytes, headerBytes, hold }));
+    const data = new DataReader({ messageBytes: limits.messageBytes, headerBytes, hold });
+    this.#incoming = { data, pace: new DataPace(limits.dataOctetsPerSecond) };
+    this.#reader?.startData(data);
   }
 
   #finishWith(answer: Answer): void {
@@ -282,7 +291,9 @@ export class SmtpSession extends SMTPConnection implements WireListener {
   #awaitInput(partialLine = false): void {
     const { clock, limits } = this.#context;
     const now = clock.now();
-    if (this.#reader?.inData) {
+    if (this.#incoming) {
+      const { data, pace } = this.#incoming;
+      if (data.size > 0) pace.came(data.size, now);
       this.#deadline = now + limits.dataIdleSeconds * 1000;
       return;
     }

@@ -108,6 +108,52 @@ test('DATA may pause for dataIdleSeconds, counted from the last octet', async ()
   expect(door.submissions).toHaveLength(1);
 });
 
+test('a drip in DATA is ended after a minute, whatever the idle limit allows', async () => {
+  const door = await start();
+  const client = await inData(door);
+  for (let second = 0; second < 60; second += 10) {
+    client.send('0123456789');
+    await barrier(door);
+    expect(client.ended).toBe(false);
+    clock.pass(10);
+  }
+  expect(await client.untilEnd()).toBe('421 4.4.2 The message comes too slowly\r\n');
+  await expect.poll(() => door.door.counts().connections).toBe(0);
+});
+
+test('a minute that brings enough may be followed by silence, and by another such minute', async () => {
+  const door = await start({ limits: { messageBytes: 50_000 } });
+  const client = await inData(door);
+  clock.pass(299);
+  for (let minute = 0; minute < 3; minute += 1) {
+    client.send(`${'x'.repeat(5998)}\r\n`);
+    await barrier(door);
+    clock.pass(290);
+    await barrier(door);
+    expect(client.ended).toBe(false);
+  }
+  client.send('X-A: 1\r\n\r\nx\r\n.\r\n');
+  expect(await client.reply()).toBe('250 2.0.0 Ok <1@platform.example>\r\n');
+  clock.pass(61);
+  expect(await client.ask('NOOP')).toBe('250 2.0.0 Ok\r\n');
+});
+
+test.each([
+  [100, 5999, '421 4.4.2 The message comes too slowly\r\n'],
+  [100, 6000, ''],
+  [0, 1, ''],
+])('at %i octets a second, %i in the first minute: %j', async (dataOctetsPerSecond, octets, said) => {
+  const door = await start({ limits: { dataOctetsPerSecond, messageBytes: 50_000, idleSeconds: 60 } });
+  const client = await inData(door);
+  const witness = await greeted(door);
+  client.send('x'.repeat(octets));
+  await barrier(door);
+  clock.pass(60);
+  expect(await witness.untilEnd()).toBe(timeout);
+  if (said !== '') expect(await client.untilEnd()).toBe(said);
+  else expect(client.received).toBe('');
+});
+
 test('a connection that never becomes a session is closed after authSeconds', async () => {
   const door = await start({
     listeners: [

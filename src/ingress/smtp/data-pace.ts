@@ -1,0 +1,34 @@
+// Whether the octets of DATA come fast enough (D42): a client that drips one now and then would hold a session, and the
+// room of its message, for as long as it likes.
+
+const minuteMs = 60_000;
+
+/** The pace of one DATA. While octets come, each minute, counted from its first octet, must bring enough of them. */
+export class DataPace {
+  readonly #octetsPerMinute: number;
+  /** Milliseconds of the session's clock; undefined: nothing has come since the last minute was judged. */
+  #since: number | undefined;
+  #sizeBefore = 0;
+  #size = 0;
+
+  /** @param octetsPerSecond the least, on the average of a minute; 0: any pace will do */
+  constructor(octetsPerSecond: number) {
+    this.#octetsPerMinute = octetsPerSecond * 60;
+  }
+
+  /** Notes that octets have come: the message has `size` of them now. */
+  came(size: number, now: number): void {
+    if (this.#since === undefined) {
+      this.#since = now;
+      this.#sizeBefore = this.#size;
+    }
+    this.#size = size;
+  }
+
+  /** Judges a minute that is over. Silence behind one that brought enough is for the idle limit to judge. */
+  isTooSlow(now: number): boolean {
+    if (this.#since === undefined || now - this.#since < minuteMs) return false;
+    this.#since = undefined;
+    return this.#size - this.#sizeBefore < this.#octetsPerMinute;
+  }
+}
