@@ -1,7 +1,7 @@
 // How many requests are open (D66, 1200): in all, of one zone, and of one client. Upgraded connections count until they
 // close.
 
-import { countedAddress } from '../http/address-limit.ts';
+import { countedAddress } from '../base/counted-address.ts';
 
 /** How many requests may be open. */
 export interface RequestLimits {

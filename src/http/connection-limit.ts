@@ -1,7 +1,7 @@
 // How many HTTP connections there may be (D66): in all, and from one address. One limit for every listener of a process.
 
 import { addressTest } from '../base/address-test.ts';
-import { countedAddress } from './address-limit.ts';
+import { countedAddress } from '../base/counted-address.ts';
 
 /** How many connections are taken. */
 export interface ConnectionLimits {
