@@ -8,6 +8,7 @@ import { type AccountsParts, createAccounts } from '../../src/accounts/create-ac
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { accountMigrations, createToken, hashToken, listTokens, revokeToken } from '../../src/accounts/tokens.ts';
 import { type DatabaseSync, migrate, openDatabase } from '../../src/base/database.ts';
+import { clockOf } from '../support/manual-clock.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';
 
 const dev = 'a1'.repeat(16);
@@ -39,7 +40,7 @@ function setUp(parts: Partial<AccountsParts> & { readonly now?: () => number } =
   const config = loadYaml(configured, {}, folder);
   const file = join(folder, 'postern.db');
   const database = open(file);
-  const clock = { now: parts.now ?? (() => 1_000_000) };
+  const clock = clockOf(parts.now ?? (() => 1_000_000));
   const accounts = createAccounts({ accounts: config.accounts, tokens: [], database, clock, ...parts });
   return { accounts, database, file };
 }
@@ -162,7 +163,7 @@ describe('tokens narrowed to some scopes', () => {
       .prepare('INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)')
       .run('01', dev, 'office', hashToken('old'), 'xxxx', '', 1, null);
     const { accounts } = loadYaml(configured, {}, folder);
-    const upgraded = createAccounts({ accounts, tokens: [], database, clock: { now: () => 2 } });
+    const upgraded = createAccounts({ accounts, tokens: [], database, clock: clockOf(() => 2) });
     expect(upgraded.authenticate('old')).toBe(upgraded.submitter('dev', 'office'));
     expect(listTokens(database)).toEqual([
       { id: '01', account: dev, credential: 'office', lastFour: 'xxxx', label: '', createdAt: 1 },

@@ -5,6 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Account, AccountLimits } from '../../src/accounts/account.ts';
 import { createLimits, type LimitVerdict } from '../../src/accounts/limits.ts';
 import { type DatabaseSync, openDatabase } from '../../src/base/database.ts';
+import { clockOf } from '../support/manual-clock.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
 function accountWith(limits: AccountLimits, id = 'a1'.repeat(16)): Account {
@@ -32,7 +33,8 @@ function setUp(start = midnight) {
   const time = { ms: start };
   const file = join(scratchFolder(), 'postern.db');
   const database = open(file);
-  return { time, file, database, limits: createLimits(database, { now: () => time.ms }) };
+  const clock = clockOf(() => time.ms);
+  return { time, clock, file, database, limits: createLimits(database, clock) };
 }
 
 /** How many of a row of messages pass. */
@@ -143,27 +145,27 @@ describe('recipients a day', () => {
   });
 
   test('a restart goes on where it stopped', () => {
-    const { limits, database, file, time } = setUp();
+    const { limits, database, file, clock } = setUp();
     const account = accountWith({ recipientsPerDay: 1000 });
     expect(limits.take(account, 700).allowed).toBe(true);
     limits.close();
     expect(usedIn(database)).toEqual([700]);
-    const next = createLimits(open(file), { now: () => time.ms });
+    const next = createLimits(open(file), clock);
     expect(next.take(account, 301).allowed).toBe(false);
     expect(next.take(account, 300).allowed).toBe(true);
   });
 
   test('a crash loses at most what was set aside, a hundredth of the limit', () => {
-    const { limits, file, time } = setUp();
+    const { limits, file, clock } = setUp();
     const account = accountWith({ recipientsPerDay: 1000 });
     expect(limits.take(account, 1).allowed).toBe(true);
-    const next = createLimits(open(file), { now: () => time.ms });
+    const next = createLimits(open(file), clock);
     expect(passed(1000, () => next.take(account, 1))).toBe(990);
   });
 
   test('two processes on one store share the limit', () => {
-    const { limits, file, time } = setUp();
-    const other = createLimits(open(file), { now: () => time.ms });
+    const { limits, file, clock } = setUp();
+    const other = createLimits(open(file), clock);
     const account = accountWith({ recipientsPerDay: 500 });
     let count = 0;
     for (let round = 0; round < 400; round += 1) {

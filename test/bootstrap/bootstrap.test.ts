@@ -11,6 +11,7 @@ import { type DatabaseSync, openDatabase } from '../../src/base/database.ts';
 import { type BootstrapParts, bootstrap, ensureDevelopmentToken, loadKeys } from '../../src/bootstrap.ts';
 import { type Config, configuredTokens } from '../../src/config.ts';
 import { generateDkimKey } from '../../src/sign/dkim-key.ts';
+import { clockOf } from '../support/manual-clock.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';
 
 const yaml = `
@@ -23,7 +24,7 @@ accounts:
     sendingDomains:
       - { name: example.com, dkim: [{ selector: s1, algorithm: rsa }, { selector: e1, algorithm: ed25519 }] }
 `;
-const clock = { now: () => Date.UTC(2026, 5, 1) };
+const clock = clockOf(() => Date.UTC(2026, 5, 1));
 
 function open(config: Config): DatabaseSync {
   const database = openDatabase(config.database.file);

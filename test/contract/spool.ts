@@ -1,16 +1,17 @@
 // The contract of every spool (D90, D91): one suite, run on each store.
 
 import { afterEach, describe, expect, test } from 'vitest';
+import type { Clock } from '../../src/base/clock.ts';
 import { failedRetentionMilliseconds, leaseMilliseconds } from '../../src/spool/lease.ts';
 import type { AttemptRecord, DueMessage, Outcome, Spool, SpoolEntry } from '../../src/spool/spool.ts';
 import { someTime, spoolEntry } from '../support/spool-entry.ts';
 
 /** How the suite gets at a store. */
 export interface SpoolUnderTest {
-  /** A fresh store; its clock tells what `now` says. */
-  open(now: () => number): Promise<Spool>;
+  /** A fresh store that goes by this clock. */
+  open(clock: Clock): Promise<Spool>;
   /** The same store's data seen by another claimer, where the store has such a thing. */
-  another?(now: () => number): Promise<Spool>;
+  another?(clock: Clock): Promise<Spool>;
   /** Called after each test, once every spool is closed. */
   clean(): Promise<void>;
 }
@@ -43,10 +44,13 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
   describe(name, () => {
     let now = someTime;
     const opened: Spool[] = [];
-    const clock = (): number => now;
+    // Milliseconds that the wall clock was set forward.
+    let jumped = 0;
+    const clock: Clock = { now: () => now, monotonic: () => now - jumped };
 
     async function open(): Promise<Spool> {
       now = someTime;
+      jumped = 0;
       const spool = await store.open(clock);
       opened.push(spool);
       return spool;

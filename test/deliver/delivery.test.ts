@@ -13,6 +13,7 @@ import type { Spool, SpoolEntry } from '../../src/spool/spool.ts';
 import { SqliteSpool } from '../../src/spool/sqlite-spool.ts';
 import { FaultSink, type FaultSinkOptions } from '../support/fault-sink.ts';
 import { logLines } from '../support/log-lines.ts';
+import { clockOf } from '../support/manual-clock.ts';
 import { someTime, spoolEntry } from '../support/spool-entry.ts';
 
 const retry = { firstDelaySeconds: 60, factor: 2, maxDelaySeconds: 14_400, jitter: 0.2, expireAfterSeconds: 432_000 };
@@ -21,7 +22,7 @@ const waiting = { timeout: 15_000, interval: 10 };
 let folder = '';
 let now = someTime;
 let closers: (() => unknown)[] = [];
-const clock = { now: () => now };
+const clock = clockOf(() => now);
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'postern-delivery-'));

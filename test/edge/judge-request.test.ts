@@ -16,7 +16,7 @@ const zone: EdgeZone = {
 
 function clockAt(start = 0) {
   let now = start;
-  return { now: () => now, pass: (ms: number) => (now += ms) };
+  return { now: () => now, monotonic: () => now, pass: (ms: number) => (now += ms) };
 }
 
 function judge(given: Partial<EdgeZone>, request: Partial<JudgedRequest> = {}, isFull = false): Verdict {

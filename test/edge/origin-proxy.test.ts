@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { always, type FaultOrigin, faultOrigin, type OriginSide } from '../support/fault-origin.ts';
+import { clockOf } from '../support/manual-clock.ts';
 import { type FrontOptions, frontRay, marker, type OriginFront, originFront } from '../support/origin-front.ts';
 import { rawAsk, rawHttp } from '../support/raw-http.ts';
 
@@ -384,7 +385,7 @@ describe('connections to the origin', () => {
           await side.send(ok.replace('\r\n', hint) + (head.startsWith('GET /extra') ? ok : ''));
         }
       },
-      { clock: { now: () => now } },
+      { clock: clockOf(() => now) },
     );
     const ask = (path: string): Promise<string> =>
       rawAsk(front.port, `GET ${path} HTTP/1.1\r\nHost: example.com\r\nConnection: close\r\n\r\n`);

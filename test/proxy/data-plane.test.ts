@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import type { ForwardingPlan } from '../../src/proxy/application.ts';
+import { clockOf } from '../support/manual-clock.ts';
 import {
   dial,
   dialedEnd,
@@ -316,7 +317,7 @@ test('a flood of refusals leaves the other events in their place', async () => {
   const firewall = { block: ['127.9.9.9/32'], allow: [] };
   const now = Date.now();
   const plane = await startPlane([planOf({ addresses: [address], origin: directTo(origin), firewall })], {
-    clock: { now: () => now },
+    clock: clockOf(() => now),
   });
   expect(await greeting(address, 22)).toBe('hello');
   await until(() => plane.traffic(id)?.counters.open === 0);

@@ -3,11 +3,12 @@
 import { expect, test } from 'vitest';
 import type { ConnectionEvent } from '../../src/proxy/application.ts';
 import { createNoteLimit, toldPerSecond } from '../../src/proxy/note-limit.ts';
+import { clockOf } from '../support/manual-clock.ts';
 
 test('refusals and errors are told ten times a second each, everything else always', () => {
   let now = 5000;
   const told: ConnectionEvent[] = [];
-  const limit = createNoteLimit({ now: () => now });
+  const limit = createNoteLimit(clockOf(() => now));
   const note = (kind: ConnectionEvent['kind']): void =>
     limit({ at: now, kind, connection: '', client: '', port: 1, reason: 'why' }, (event) => void told.push(event));
   for (let count = 0; count < 25; count += 1) note('refused');

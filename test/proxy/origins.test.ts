@@ -33,7 +33,7 @@ const direct = (...places: readonly string[]): ForwardingPlan['origin'] => ({
 
 function startClock() {
   let now = 1_000_000;
-  return { now: () => now, pass: (ms: number) => (now += ms) };
+  return { now: () => now, monotonic: () => now, pass: (ms: number) => (now += ms) };
 }
 
 const text = ({ address, port, name }: OriginAddress): string => `${address} ${port}${name ? ` ${name}` : ''}`;

@@ -4,6 +4,6 @@ import { MemorySpool } from '../../src/spool/memory-spool.ts';
 import { spoolContract } from '../contract/spool.ts';
 
 spoolContract('memory spool', {
-  open: async (now) => new MemorySpool({ now }),
+  open: async (clock) => new MemorySpool(clock),
   clean: async () => undefined,
 });

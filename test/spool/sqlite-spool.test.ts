@@ -33,8 +33,8 @@ const byText = (left: string, right: string): number => (left < right ? -1 : 1);
 const bodies = (): string[] => readdirSync(join(folder, 'bodies')).toSorted(byText);
 
 spoolContract('SQLite spool', {
-  open: (now) => SqliteSpool.open({ file: join(newFolder(), 'postern.db'), clock: { now } }),
-  another: (now) => SqliteSpool.open({ file: join(folder, 'postern.db'), clock: { now } }),
+  open: (clock) => SqliteSpool.open({ file: join(newFolder(), 'postern.db'), clock }),
+  another: (clock) => SqliteSpool.open({ file: join(folder, 'postern.db'), clock }),
   clean: async () => removeFolder(),
 });
 

@@ -4,6 +4,7 @@
 import { createSecretKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import type { SigningKey } from '../../src/sign/signed.ts';
 import { type BuildParts, build } from '../../src/submit.ts';
+import { clockOf } from './manual-clock.ts';
 import { context, devAccount, type SubmissionOptions, smtpSubmission } from './policy-fixtures.ts';
 
 /** Mon, 02 Mar 2026 10:20:30 UTC. */
@@ -44,7 +45,7 @@ export function makeGoldenKeys(): GoldenKeys {
 /** The parts that `build` takes, all fixed but the keys. */
 export function goldenParts(keys: GoldenKeys): BuildParts {
   return {
-    clock: { now: () => goldenNow },
+    clock: clockOf(() => goldenNow),
     newId: () => goldenId,
     hostname: 'mx.platform.example',
     platform: {

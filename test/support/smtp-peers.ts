@@ -13,6 +13,8 @@ import type { SmtpLimits, SmtpListener, SmtpSettings } from '../../src/ingress/s
 import { createSmtpDoor, type SmtpDoor, type SmtpDoorParts } from '../../src/ingress/smtp/smtp-door.ts';
 import type { Submission, SubmitResult } from '../../src/submit.ts';
 
+export { type ManualClock, manualClock } from './manual-clock.ts';
+
 export const hostname = 'mx.platform.example';
 /** Tokens of the test accounts. */
 export const tokens = { full: 'token-full', cron: 'token-cron', readOnly: 'token-read-only' } as const;
@@ -158,24 +160,6 @@ export async function startDoor(choices: DoorChoices = {}): Promise<RunningDoor>
     door,
     submissions,
     port: (name) => bound.find((listener) => listener.name === name)?.port ?? 0,
-  };
-}
-
-/** A clock that a test moves. */
-export interface ManualClock {
-  now(): number;
-  /** Moves it on. */
-  pass(seconds: number): void;
-}
-
-/** Makes a clock that stands still until it is moved. */
-export function manualClock(): ManualClock {
-  let now = 1_700_000_000_000;
-  return {
-    now: () => now,
-    pass: (seconds) => {
-      now += seconds * 1000;
-    },
   };
 }
 

@@ -1,6 +1,7 @@
 // Idempotency-Key: one message a key, with two requests at once, after a restart, and after a crash (D48).
 
 import { expect, test } from 'vitest';
+import { clockOf } from '../../support/manual-clock.ts';
 import { goodMessage, startRest } from '../../support/rest-gateway.ts';
 import { scratchFolder } from '../../support/scratch.ts';
 
@@ -51,7 +52,7 @@ test('a key is an account’s own', async () => {
 
 test('it holds for 24 hours', async () => {
   let now = Date.UTC(2026, 0, 1);
-  const rest = await startRest({ clock: { now: () => now } });
+  const rest = await startRest({ clock: clockOf(() => now) });
   const first = await rest.post('send', goodMessage, key);
   now += 24 * 3600 * 1000 - 1;
   expect((await rest.post('send', goodMessage, key)).text).toBe(first.text);
