@@ -3,9 +3,19 @@
 import { type Clock, systemClock } from '../base/clock.ts';
 import { idempotencyMilliseconds } from './idempotency-keys.ts';
 import { failedRetentionMilliseconds } from './lease.ts';
-import type { AttemptRecord, DueMessage, QueueItem, Spool, SpoolEntry, SpooledRecipient } from './spool.ts';
+import {
+  type AttemptRecord,
+  type ClaimQuery,
+  type DueMessage,
+  distinctRecipients,
+  type QueueItem,
+  type Spool,
+  type SpoolEntry,
+  type SpooledRecipient,
+} from './spool.ts';
 
 interface HeldRecipient extends SpooledRecipient {
+  readonly lane: string;
   readonly claimedUntil: number;
   readonly endedAt?: number;
 }
@@ -24,11 +34,11 @@ function isQueued(held: Held): boolean {
 }
 
 function itemOf({ entry, recipients }: Held): QueueItem {
-  const { head, body, recipients: _, ...rest } = entry;
+  const { head, body, recipients: _, lanes: _lanes, ...rest } = entry;
   return {
     entry: rest,
     size: head.length + body.length,
-    recipients: recipients.map(({ claimedUntil: _claim, endedAt: _end, ...recipient }) => recipient),
+    recipients: recipients.map(({ lane: _lane, claimedUntil: _claim, endedAt: _end, ...recipient }) => recipient),
   };
 }
 
@@ -77,8 +87,9 @@ export class MemorySpool implements Spool {
       }
       this.#keys.set(key, entry.acceptedAt);
     }
-    const recipients = [...new Set(entry.recipients)].map((address) => ({
+    const recipients = distinctRecipients(entry).map(({ address, lane }) => ({
       address,
+      lane,
       state: 'queued' as const,
       attempts: 0,
       nextAttemptAt: entry.acceptedAt,
@@ -89,34 +100,48 @@ export class MemorySpool implements Spool {
     this.#messages.set(entry.id, { entry: kept, recipients });
   }
 
-  async claimDue(query: {
-    readonly now: number;
-    readonly limit: number;
-    readonly claimUntil: number;
-  }): Promise<readonly DueMessage[]> {
+  async claimDue(query: ClaimQuery): Promise<readonly DueMessage[]> {
     this.#checkOpen();
     this.#prune(query.now);
+    const isWanted = (recipient: HeldRecipient): boolean =>
+      recipient.lane === (query.lane ?? '') && isDue(recipient, query.now);
     const dueTime = (held: Held): number =>
       held.recipients
-        .filter((recipient) => isDue(recipient, query.now))
+        .filter(isWanted)
         .reduce((earliest, { nextAttemptAt }) => Math.min(earliest, nextAttemptAt), Number.POSITIVE_INFINITY);
     return [...this.#messages.values()]
-      .filter((held) => held.recipients.some((recipient) => isDue(recipient, query.now)))
+      .filter((held) => held.recipients.some(isWanted))
       .sort((left, right) => dueTime(left) - dueTime(right))
       .slice(0, query.limit)
-      .map((held) => this.#claim(held, query));
+      .map((held) => this.#claim(held, { claimUntil: query.claimUntil, isWanted }));
   }
 
-  #claim(held: Held, query: { readonly now: number; readonly claimUntil: number }): DueMessage {
+  #claim(
+    held: Held,
+    query: { readonly claimUntil: number; readonly isWanted: (recipient: HeldRecipient) => boolean },
+  ): DueMessage {
     const due: { address: string; attempts: number }[] = [];
     for (const [index, recipient] of held.recipients.entries()) {
-      if (!isDue(recipient, query.now)) continue;
+      if (!query.isWanted(recipient)) continue;
       held.recipients[index] = { ...recipient, claimedUntil: query.claimUntil };
       due.push({ address: recipient.address, attempts: recipient.attempts });
     }
-    const { head, body, ...entry } = held.entry;
+    const { head, body, lanes: _, ...entry } = held.entry;
     const recipients = held.recipients.map((recipient) => recipient.address);
     return { entry: { ...entry, recipients }, size: head.length + body.length, due };
+  }
+
+  async giveLanes({ now, limit, lanes, laneOf }: Parameters<Spool['giveLanes']>[0]): Promise<number> {
+    this.#checkOpen();
+    let given = 0;
+    for (const held of this.#messages.values()) {
+      this.#update(held, (recipient) => {
+        if (given === limit || lanes.includes(recipient.lane) || !isDue(recipient, now)) return recipient;
+        given += 1;
+        return { ...recipient, lane: laneOf({ account: held.entry.account, address: recipient.address }) };
+      });
+    }
+    return given;
   }
 
   async load(id: string): Promise<{ readonly head: Buffer; readonly body: Buffer } | undefined> {

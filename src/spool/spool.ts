@@ -19,6 +19,8 @@ export interface SpoolEntry {
   /** The reverse-path that the client gave; reports go there. */
   readonly senderPath: string;
   readonly recipients: readonly string[];
+  /** The lane that each recipient waits in, in their order. One without a lane is given one when it is due (`giveLanes`). */
+  readonly lanes?: readonly string[];
   readonly smtputf8: boolean;
   readonly requireTls: boolean;
   /** Milliseconds since 1970. */
@@ -67,10 +69,16 @@ export interface AttemptRecord {
   readonly nextAttemptAt?: number;
 }
 
-/** A message that is due, claimed for this process, with its due recipients. */
+/**
+ * Names the lane of a recipient: where it waits for its turn, behind those of its own lane only. A lane is a name that
+ * the spool does not read; delivery has one for each route.
+ */
+export type LaneOf = (recipient: { readonly account: string; readonly address: string }) => string;
+
+/** A message that is due, claimed for this process, with its due recipients of one lane. */
 export interface DueMessage {
-  /** Everything but the octets, which `load` brings. */
-  readonly entry: Omit<SpoolEntry, 'head' | 'body'>;
+  /** Everything but the octets, which `load` brings, and the lanes; `recipients` are all, of every lane. */
+  readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'lanes'>;
   /** Octets of head and body together. */
   readonly size: number;
   /** Only the recipients that are due and now claimed. */
@@ -84,6 +92,14 @@ export interface QueueItem {
   readonly recipients: readonly SpooledRecipient[];
 }
 
+/** What `claimDue` is asked: times in milliseconds since 1970. */
+export interface ClaimQuery {
+  readonly now: number;
+  readonly limit: number;
+  readonly claimUntil: number;
+  readonly lane?: string;
+}
+
 /** Keeps messages safe. Every method rejects on a failure of the store; nothing is then half done. */
 export interface Spool {
   /**
@@ -91,12 +107,22 @@ export interface Spool {
    * (milliseconds since 1970), so that it may deliver at once.
    */
   add(entry: SpoolEntry, claimUntil: number): Promise<void>;
-  /** Claims up to `limit` messages with recipients due at `now` that nobody holds, until `claimUntil`. */
-  claimDue(query: {
+  /**
+   * Claims up to `limit` messages with recipients of a lane that are due at `now` and that nobody holds, until
+   * `claimUntil`; those due longest first. Without a lane: recipients that have none. What it costs depends on what it
+   * claims, not on how many wait, in this lane or another.
+   */
+  claimDue(query: ClaimQuery): Promise<readonly DueMessage[]>;
+  /**
+   * Gives a lane to recipients that are due at `now` and wait in none of `lanes`: those of an older database, or of a
+   * lane that has left the configuration. At most `limit` of them; resolves to how many there were.
+   */
+  giveLanes(query: {
     readonly now: number;
     readonly limit: number;
-    readonly claimUntil: number;
-  }): Promise<readonly DueMessage[]>;
+    readonly lanes: readonly string[];
+    readonly laneOf: LaneOf;
+  }): Promise<number>;
   /** The octets of a message; undefined when it is no longer there. */
   load(id: string): Promise<{ readonly head: Buffer; readonly body: Buffer } | undefined>;
   /**
@@ -126,4 +152,15 @@ export interface Spool {
   /** Messages with a queued recipient, and messages that have none left and are kept as failed. */
   counts(): Promise<{ readonly queued: number; readonly failed: number }>;
   close(): Promise<void>;
+}
+
+/** The recipients of an entry with their lanes, each once however often it is named. */
+export function distinctRecipients({
+  recipients,
+  lanes = [],
+}: Pick<SpoolEntry, 'recipients' | 'lanes'>): readonly { readonly address: string; readonly lane: string }[] {
+  const [only] = recipients;
+  if (only !== undefined && recipients.length === 1) return [{ address: only, lane: lanes[0] ?? '' }];
+  const laneByAddress = new Map(recipients.map((address, index) => [address, lanes[index] ?? '']));
+  return [...laneByAddress].map(([address, lane]) => ({ address, lane }));
 }

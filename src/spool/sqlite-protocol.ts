@@ -1,13 +1,25 @@
 // What the spool's two threads say to one another: operations over, results back. Octets of all messages of a batch
 // lie in one ArrayBuffer that is transferred, so that a batch costs one message and one allocation.
 
-import type { AttemptRecord, DueMessage, QueueItem, SpoolEntry } from './spool.ts';
+import type { AttemptRecord, ClaimQuery, DueMessage, QueueItem, SpoolEntry } from './spool.ts';
 
 /** A message without its octets. */
 export type EntryMeta = Omit<SpoolEntry, 'head' | 'body'>;
 
 /** A body that lies in a file of its own has this for its length in the batch. */
 export const BODY_IN_FILE = -1;
+
+/** Where a recipient's row is. */
+export interface RecipientKey {
+  readonly message: number;
+  readonly position: number;
+}
+
+/** A recipient that waits in no lane of those that there are. */
+export interface Stray extends RecipientKey {
+  readonly account: string;
+  readonly address: string;
+}
 
 /** An operation that changes the store. All of a batch share one transaction. */
 export type WriteOperation =
@@ -21,7 +33,8 @@ export type WriteOperation =
       readonly body: Uint8Array | undefined;
     }
   | { readonly kind: 'record'; readonly records: readonly AttemptRecord[]; readonly now: number }
-  | { readonly kind: 'claimDue'; readonly now: number; readonly limit: number; readonly claimUntil: number }
+  | ({ readonly kind: 'claimDue' } & ClaimQuery)
+  | { readonly kind: 'giveLanes'; readonly given: readonly (RecipientKey & { readonly lane: string })[] }
   | { readonly kind: 'release'; readonly id: string; readonly recipients: readonly string[] }
   | { readonly kind: 'recover'; readonly keepBodies: readonly string[]; readonly now: number }
   | { readonly kind: 'retry'; readonly id: string; readonly now: number; readonly expiresAt: number }
@@ -31,6 +44,8 @@ export type WriteOperation =
 
 /** An operation that only looks; it runs outside the transaction. */
 export type ReadOperation =
+  /** Recipients due at `now` in none of these lanes. */
+  | { readonly kind: 'strays'; readonly now: number; readonly limit: number; readonly lanes: readonly string[] }
   | { readonly kind: 'load'; readonly id: string }
   | {
       readonly kind: 'list';
@@ -49,6 +64,8 @@ export interface OperationResults {
   readonly add: null;
   readonly record: null;
   readonly claimDue: readonly DueMessage[];
+  readonly giveLanes: null;
+  readonly strays: readonly Stray[];
   readonly release: null;
   readonly recover: number;
   readonly retry: boolean;

@@ -2,7 +2,7 @@
 
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { Outcome, RecipientState, SpooledRecipient } from './spool.ts';
-import type { EntryMeta } from './sqlite-protocol.ts';
+import type { EntryMeta, Stray } from './sqlite-protocol.ts';
 
 /** A row as node:sqlite gives it. */
 export type Row = Readonly<Record<string, unknown>>;
@@ -77,6 +77,16 @@ function replyOf(row: Row): SmtpReply | undefined {
     code: integer(row, 'reply_code'),
     ...(typeof enhanced === 'string' ? { enhanced } : {}),
     text: text(row, 'reply_text'),
+  };
+}
+
+/** A recipient without a lane of a row of spool_recipients with its message's account. */
+export function strayOf(row: Row): Stray {
+  return {
+    message: integer(row, 'message'),
+    position: integer(row, 'position'),
+    account: text(row, 'account'),
+    address: text(row, 'address'),
   };
 }
 

@@ -49,5 +49,11 @@ export const spoolMigrations: Migrations = {
     CREATE INDEX spool_due ON spool_recipients (max(next_attempt_at, claimed_until)) WHERE state = 0;
     CREATE INDEX spool_failed ON spool_recipients (ended_at) WHERE state = 2;
     `,
+    `
+    -- lane: who waits for the same next hop. '' has none yet. Whoever claims looks at one lane alone.
+    ALTER TABLE spool_recipients ADD COLUMN lane TEXT NOT NULL DEFAULT '';
+    DROP INDEX spool_due;
+    CREATE INDEX spool_due ON spool_recipients (lane, max(next_attempt_at, claimed_until)) WHERE state = 0;
+    `,
   ],
 };

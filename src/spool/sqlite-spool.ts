@@ -7,7 +7,7 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import { type Logger, silentLog } from '../base/log.ts';
 import { BodyFiles, bodyFileThreshold } from './body-files.ts';
-import type { AttemptRecord, DueMessage, QueueItem, Spool, SpoolEntry } from './spool.ts';
+import type { AttemptRecord, ClaimQuery, DueMessage, QueueItem, Spool, SpoolEntry } from './spool.ts';
 import {
   type Batch,
   BODY_IN_FILE,
@@ -128,12 +128,20 @@ export class SqliteSpool implements Spool {
     }
   }
 
-  claimDue(query: {
-    readonly now: number;
-    readonly limit: number;
-    readonly claimUntil: number;
-  }): Promise<readonly DueMessage[]> {
+  claimDue(query: ClaimQuery): Promise<readonly DueMessage[]> {
     return this.#run({ kind: 'claimDue', ...query });
+  }
+
+  async giveLanes({ laneOf, ...query }: Parameters<Spool['giveLanes']>[0]): Promise<number> {
+    const strays = await this.#run({ kind: 'strays', ...query });
+    if (strays.length === 0) return 0;
+    const given = strays.map(({ message, position, account, address }) => ({
+      message,
+      position,
+      lane: laneOf({ account, address }),
+    }));
+    await this.#run({ kind: 'giveLanes', given });
+    return strays.length;
   }
 
   async load(id: string): Promise<{ readonly head: Buffer; readonly body: Buffer } | undefined> {

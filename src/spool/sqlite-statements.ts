@@ -13,8 +13,8 @@ export function prepareStatements(database: DatabaseSync) {
         body_in_file, head, body)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     addRecipient:
-      database.prepare(`INSERT INTO spool_recipients (message, position, address, state, attempts, next_attempt_at, claimed_until)
-      VALUES (?, ?, ?, 0, 0, ?, ?)`),
+      database.prepare(`INSERT INTO spool_recipients (message, position, address, state, attempts, next_attempt_at, claimed_until, lane)
+      VALUES (?, ?, ?, 0, 0, ?, ?, ?)`),
     addKey: prepareAddKey(database),
     states: database.prepare(`SELECT m.seq, m.body_in_file, r.position, r.address, r.state
       FROM spool_messages m JOIN spool_recipients r ON r.message = m.seq WHERE m.id = ?`),
@@ -24,12 +24,21 @@ export function prepareStatements(database: DatabaseSync) {
       WHERE message = ? AND position = ?`),
     forgetRecipients: database.prepare('DELETE FROM spool_recipients WHERE message = ?'),
     forgetMessage: database.prepare('DELETE FROM spool_messages WHERE seq = ?'),
-    due: database.prepare(`SELECT message FROM spool_recipients WHERE state = 0 AND max(next_attempt_at, claimed_until) <= ?
+    due: database.prepare(`SELECT message FROM spool_recipients
+      WHERE state = 0 AND lane = ? AND max(next_attempt_at, claimed_until) <= ?
       ORDER BY max(next_attempt_at, claimed_until)`),
+    // The plus keeps SQLite to the message's own rows: the index of the lane would be as long as its queue.
     dueOf: database.prepare(`SELECT address, attempts FROM spool_recipients
-      WHERE message = ? AND state = 0 AND max(next_attempt_at, claimed_until) <= ? ORDER BY position`),
+      WHERE message = ? AND state = 0 AND +lane = ? AND max(next_attempt_at, claimed_until) <= ? ORDER BY position`),
     claim: database.prepare(`UPDATE spool_recipients SET claimed_until = ?
-      WHERE message = ? AND state = 0 AND max(next_attempt_at, claimed_until) <= ?`),
+      WHERE message = ? AND state = 0 AND +lane = ? AND max(next_attempt_at, claimed_until) <= ?`),
+    // A step from lane to lane in the index, over whatever waits in each.
+    nextLane: database.prepare('SELECT min(lane) AS lane FROM spool_recipients WHERE state = 0 AND lane > ?'),
+    dueInLane: database.prepare(`SELECT r.message, r.position, r.address, m.account
+      FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message
+      WHERE r.state = 0 AND r.lane = ? AND max(r.next_attempt_at, r.claimed_until) <= ?
+      ORDER BY max(r.next_attempt_at, r.claimed_until) LIMIT ?`),
+    giveLane: database.prepare('UPDATE spool_recipients SET lane = ? WHERE message = ? AND position = ? AND state = 0'),
     release: database.prepare(`UPDATE spool_recipients SET claimed_until = 0
       WHERE message = ? AND position = ? AND state = 0`),
     releaseAll: database.prepare('UPDATE spool_recipients SET claimed_until = 0 WHERE state = 0 AND claimed_until > 0'),

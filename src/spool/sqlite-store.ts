@@ -8,23 +8,37 @@ import { migrate } from '../base/database.ts';
 import { errorCode, errorMessage } from '../base/errors.ts';
 import { addKey } from './idempotency-keys.ts';
 import { failedRetentionMilliseconds } from './lease.ts';
-import type { AttemptRecord, DueMessage, QueueItem } from './spool.ts';
+import { type AttemptRecord, type DueMessage, distinctRecipients, type QueueItem } from './spool.ts';
 import { isBusy, type SpoolLock } from './sqlite-lock.ts';
 import type {
   OperationOutcome,
   OperationResults,
   ReadOperation,
   StoreOperation,
+  Stray,
   WriteOperation,
   WriteResult,
 } from './sqlite-protocol.ts';
-import { entryOf, integer, octets, type Row, recipientOf, stateAfter, stateNumbers, text } from './sqlite-rows.ts';
+import {
+  entryOf,
+  integer,
+  octets,
+  type Row,
+  recipientOf,
+  stateAfter,
+  stateNumbers,
+  strayOf,
+  text,
+} from './sqlite-rows.ts';
 import { spoolMigrations } from './sqlite-schema.ts';
 import { prepareStatements, type Statements } from './sqlite-statements.ts';
 
 const pruneEveryMilliseconds = 60 * 60 * 1000;
 
 type Of<Kind extends StoreOperation['kind']> = Extract<StoreOperation, { kind: Kind }>;
+
+/** A claim looks at no more rows than this, so that messages of very many recipients do not hold up the others. */
+const mostDueRows = 10_000;
 
 const needsLock: ReadonlySet<string> = new Set(['add', 'claimDue', 'hold']);
 
@@ -116,6 +130,9 @@ export class SqliteStore {
       case 'claimDue':
         result = this.#claimDue(operation);
         break;
+      case 'giveLanes':
+        result = this.#giveLanes(operation);
+        break;
       case 'release':
         result = this.#release(operation);
         break;
@@ -150,6 +167,9 @@ export class SqliteStore {
       case 'counts':
         result = this.#counts();
         break;
+      case 'strays':
+        result = this.#strays(operation);
+        break;
     }
     return result;
   }
@@ -175,11 +195,8 @@ export class SqliteStore {
       head,
       body ?? null,
     );
-    const addresses = entry.recipients.length === 1 ? entry.recipients : new Set(entry.recipients);
-    let position = 0;
-    for (const address of addresses) {
-      this.#statements.addRecipient.run(lastInsertRowid, position, address, entry.acceptedAt, claimUntil);
-      position += 1;
+    for (const [position, { address, lane }] of distinctRecipients(entry).entries()) {
+      this.#statements.addRecipient.run(lastInsertRowid, position, address, entry.acceptedAt, claimUntil, lane);
     }
     addKey(this.#statements.addKey, entry);
     return null;
@@ -232,19 +249,21 @@ export class SqliteStore {
     if (bodyInFile) this.#gone.push(id);
   }
 
-  #claimDue({ now, limit, claimUntil }: Of<'claimDue'>): readonly DueMessage[] {
+  #claimDue({ now, limit, claimUntil, lane = '' }: Of<'claimDue'>): readonly DueMessage[] {
     if (now - this.#prunedAt > pruneEveryMilliseconds) this.#prune(now);
     const seqs = new Set<number>();
-    for (const row of this.#statements.due.iterate(now)) {
+    let looked = 0;
+    for (const row of this.#statements.due.iterate(lane, now)) {
       seqs.add(integer(row, 'message'));
-      if (seqs.size >= limit) break;
+      looked += 1;
+      if (seqs.size >= limit || looked >= mostDueRows) break;
     }
     const messages: DueMessage[] = [];
     for (const seq of seqs) {
       const row = this.#statements.entryBySeq.get(seq);
       if (!row) continue;
-      const due = this.#statements.dueOf.all(seq, now);
-      this.#statements.claim.run(claimUntil, seq, now);
+      const due = this.#statements.dueOf.all(seq, lane, now);
+      this.#statements.claim.run(claimUntil, seq, lane, now);
       messages.push({
         entry: entryOf(row, this.#addresses(seq)),
         size: integer(row, 'size'),
@@ -255,6 +274,23 @@ export class SqliteStore {
       });
     }
     return messages;
+  }
+
+  #giveLanes({ given }: Of<'giveLanes'>): null {
+    for (const { lane, message, position } of given) this.#statements.giveLane.run(lane, message, position);
+    return null;
+  }
+
+  #strays({ now, limit, lanes }: Of<'strays'>): readonly Stray[] {
+    const strays: Stray[] = [];
+    const known = new Set(lanes);
+    let lane: unknown = '';
+    while (typeof lane === 'string' && strays.length < limit) {
+      const rows = known.has(lane) ? [] : this.#statements.dueInLane.all(lane, now, limit - strays.length);
+      strays.push(...rows.map(strayOf));
+      lane = this.#statements.nextLane.get(lane)?.['lane'];
+    }
+    return strays;
   }
 
   #addresses(seq: number): readonly string[] {

@@ -72,7 +72,8 @@ function unpack(batch: Batch): {
       operation.kind === 'load' ||
       operation.kind === 'list' ||
       operation.kind === 'show' ||
-      operation.kind === 'counts'
+      operation.kind === 'counts' ||
+      operation.kind === 'strays'
     ) {
       reads.push({ index, operation });
       continue;

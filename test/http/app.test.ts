@@ -7,7 +7,6 @@ import { createGuessing } from '../../src/accounts/guessing.ts';
 import { submitterOf, type V4Plugin } from '../../src/http/app.ts';
 import { Refusal, succeed } from '../../src/http/envelope.ts';
 import { ask, startHttpApp } from '../support/http-app.ts';
-import { clockOf } from '../support/manual-clock.ts';
 
 const Thing = Type.Object(
   { name: Type.String({ maxLength: 10 }), size: Type.Optional(Type.Integer({ want: 'a whole number' })) },
