@@ -20,7 +20,7 @@ import { defaultTlsHost, type Keys } from './bootstrap.ts';
 import { formatHostPort } from './config/addresses.ts';
 import type { Config } from './config.ts';
 import { createDelivery, type Delivery } from './deliver/delivery.ts';
-import { routeFor } from './deliver/router.ts';
+import { laneOf, routeFor } from './deliver/router.ts';
 import { edgeAccounts, type OpenEdge, openEdge } from './edge/open-edge.ts';
 import { createSuppressionStore } from './feedback/suppression-store.ts';
 import { type BoundHttp, createHttpApp, type HttpApp, type V4Plugin } from './http/app.ts';
@@ -174,19 +174,19 @@ const failedStartDrainMs = 3000;
  */
 async function stopAll(running: Running, { drainMs, clock }: { drainMs: number; clock: Clock }): Promise<void> {
   running.isDraining = true;
-  const deadline = clock.now() + drainMs;
+  const deadline = clock.monotonic() + drainMs;
   // All at once: an attempt that delivery began while sessions drain would be cut at the deadline, perhaps between the
   // end of its data and the reply, and sent again after the next start.
   const mail = Promise.allSettled([
     running.door?.drain(drainMs),
-    running.delivery?.drain(deadline),
+    running.delivery?.drain(drainMs),
     running.proxy?.drain(drainMs),
   ]);
   const endOfHttpMs = Math.min(httpEndMs, drainMs / 2);
   let patience: NodeJS.Timeout | undefined;
   await Promise.race([mail, new Promise((resolve) => (patience = setTimeout(resolve, drainMs - endOfHttpMs)))]);
   clearTimeout(patience);
-  const leftMs = Math.max(endOfHttpMs, deadline - clock.now());
+  const leftMs = Math.max(endOfHttpMs, deadline - clock.monotonic());
   const others = await Promise.allSettled([running.http?.close(leftMs), running.edge?.close(leftMs)]);
   const ends: PromiseSettledResult<unknown>[] = [...(await mail), ...others];
   for (const close of running.stores.toReversed()) {
@@ -264,6 +264,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     charge: ({ submitter: { account }, envelope }) =>
       rateViolation(account, limits.take(account, envelope.recipients.length)),
     refund: ({ submitter, envelope }) => limits.giveBack(submitter.account, envelope.recipients.length),
+    laneOf: laneOf(config.delivery.routes),
     expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
     onAccepted: (accepted) => {
       const { entry } = accepted;
@@ -320,6 +321,21 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
       read: async () => (await spool.counts()).queued,
     },
     { name: 'postern_spool_failed', help: 'Messages kept as failed', read: async () => (await spool.counts()).failed },
+    {
+      name: 'postern_delivery_in_hand',
+      help: 'Messages in hand, each once for every route that it goes by',
+      read: () => delivery.metrics().inHand,
+    },
+    {
+      name: 'postern_delivery_connections',
+      help: 'Connections to next hops open now',
+      read: () => delivery.metrics().connections,
+    },
+    {
+      name: 'postern_delivery_left_to_spool',
+      help: 'Accepted messages since the start that wait in the spool because their route had its share in hand',
+      read: () => delivery.metrics().leftToSpool,
+    },
     { name: 'postern_smtp_connections', help: 'SMTP connections open now', read: () => door.counts().connections },
     {
       name: 'postern_http_connections',

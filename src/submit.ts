@@ -16,7 +16,7 @@ import type { Violation } from './policy/violation.ts';
 import { sign } from './sign/sign.ts';
 import type { Signed, SigningKey } from './sign/signed.ts';
 import { leaseMilliseconds } from './spool/lease.ts';
-import type { Spool, SpoolEntry } from './spool/spool.ts';
+import type { LaneOf, Spool, SpoolEntry } from './spool/spool.ts';
 import { createFieldWriter } from './submit/field-writer.ts';
 
 export type { Explanation, HeaderExplanation } from './policy/explain.ts';
@@ -57,6 +57,8 @@ export interface BuildParts {
 /** What the whole pipeline needs. */
 export interface SubmitParts extends BuildParts {
   readonly spool: Spool;
+  /** Names the lane of the spool that each recipient waits in; without it they get one when they are due. */
+  readonly laneOf?: LaneOf;
   /** How long delivery is tried (D42a). */
   readonly expireAfterSeconds: number;
   /**
@@ -169,7 +171,7 @@ export function createSubmit(parts: SubmitParts): Submit {
         parts.onRefused(built.violations);
         return { accepted: false, violations: built.violations };
       }
-      const entry = spoolEntry(built.signed, parts.expireAfterSeconds);
+      const entry = spoolEntry(built.signed, parts);
       await parts.spool.add(entry, entry.acceptedAt + leaseMilliseconds);
       charged = false;
       parts.onAccepted({ entry, submission, stripped: built.stripped });
@@ -186,7 +188,14 @@ function noKey(domain: string): Violation {
   return { code: 'E_SENDER_NOT_VERIFIED', message: `${domain} has no DKIM key, and unsigned mail never leaves` };
 }
 
-function spoolEntry(signed: Signed, expireAfterSeconds: number): SpoolEntry {
+function lanesOf({ submitter, envelope }: Submission, laneOf: LaneOf): readonly string[] {
+  return envelope.recipients.map((address) => laneOf({ account: submitter.account.name, address }));
+}
+
+function spoolEntry(
+  signed: Signed,
+  { laneOf, expireAfterSeconds }: Pick<SubmitParts, 'laneOf' | 'expireAfterSeconds'>,
+): SpoolEntry {
   const { message, head, body, platformSignature } = signed;
   const { submission, clientMessageId } = message.checked;
   return {
@@ -199,6 +208,7 @@ function spoolEntry(signed: Signed, expireAfterSeconds: number): SpoolEntry {
     reversePath: message.reversePath,
     senderPath: submission.envelope.reversePath,
     recipients: submission.envelope.recipients,
+    ...(laneOf ? { lanes: lanesOf(submission, laneOf) } : {}),
     smtputf8: message.smtputf8 || submission.envelope.smtputf8,
     requireTls: submission.envelope.requireTls,
     acceptedAt: message.acceptedAt,

@@ -74,6 +74,7 @@ export class CaptureLane implements Lane {
   readonly queue: TaskQueue;
   readonly recipientsPerTask = Number.POSITIVE_INFINITY;
   readonly connections = 0;
+  readonly isDown = false;
   readonly #events: LaneEvents;
   readonly #maildir: Maildir;
   readonly #host: string;

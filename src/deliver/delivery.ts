@@ -8,43 +8,35 @@ import type { Clock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
-import type { Spool, SpoolEntry } from '../spool/spool.ts';
+import type { AttemptRecord, DueMessage, Spool, SpoolEntry } from '../spool/spool.ts';
 import { CaptureLane } from './capture.ts';
-import { ContentBudget } from './content-budget.ts';
+import { Claimer, type Working } from './claimer.ts';
+import { HeldRecipients } from './held-recipients.ts';
 import { type DueRecipient, type Job, newJob, type Task } from './job.ts';
 import type { Lane, LaneEvents } from './lane.ts';
+import { LaneShare } from './lane-share.ts';
 import { settleOutcome } from './outcome.ts';
 import { logOutcome, type OutcomeEvent } from './outcome-event.ts';
 import { OutcomeWriter } from './outcome-writer.ts';
-import { routeFor } from './router.ts';
+import { laneNames, laneOf, routeFor } from './router.ts';
 import type { DeliverySettings, Route } from './settings.ts';
 import { SmarthostLane } from './smarthost.ts';
 import type { RecipientResult } from './smtp-client.ts';
 import { defaultTimeouts, type SmtpTimeouts } from './smtp-timeouts.ts';
 import { type TaskHost, TaskQueue } from './task-queue.ts';
 
-/** How often the spool is asked for due messages, in milliseconds; commands beside the server are noticed by it (D94). */
-const pollInterval = 1000;
-/** Messages claimed at once. */
-const claimLimit = 256;
-/** With fewer claimed messages than this in hand, more are claimed. */
-const lowWater = 512;
-/** With more messages than this in hand, what comes from the pipeline is left to the spool. */
-const highWater = 10_000;
-/** With more recipients than this in hand, too: each costs memory, and a write when it is given back at the end. */
-const highWaterRecipients = 50_000;
-/** Octets of accepted messages kept until they are delivered. */
+/** Octets of accepted messages kept until they are delivered, over all lanes. */
 const defaultContentBytes = 64 * 1024 * 1024;
-/** Octets of messages read back from the spool, for each route. */
-const loadedBytes = 32 * 1024 * 1024;
 
 /** Numbers for /metrics: counters since the start, and gauges. */
 export interface DeliveryMetrics {
   readonly delivered: number;
   readonly deferred: number;
   readonly failed: number;
-  /** Messages in hand. */
+  /** Messages in hand, each once for every lane that it goes by. */
   readonly inHand: number;
+  /** Accepted messages that were left to the spool since the start, because their lane had its share in hand. */
+  readonly leftToSpool: number;
   /** Transactions and file writes under way. */
   readonly active: number;
   /** Open connections to next hops. */
@@ -78,10 +70,10 @@ export interface Delivery {
   /** Takes over what an earlier process held, and asks for due messages from now on. Resolves to the messages queued. */
   start(): Promise<number>;
   /**
-   * Begins nothing more, waits for what is under way, breaks it off at `deadline` (milliseconds since 1970), and
-   * records every outcome. What was not begun stays in the spool.
+   * Begins nothing more, waits for what is under way, breaks it off after `withinMs` milliseconds, and records every
+   * outcome. What was not begun stays in the spool.
    */
-  drain(deadline: number): Promise<void>;
+  drain(withinMs: number): Promise<void>;
   metrics(): DeliveryMetrics;
 }
 
@@ -92,20 +84,15 @@ export function createDelivery(parts: DeliveryParts): Delivery {
 
 class DeliveryRunner implements Delivery, LaneEvents {
   readonly #parts: DeliveryParts;
-  readonly #lanes = new Map<Route, Lane>();
-  readonly #budgets: ContentBudget[] = [];
-  readonly #freshBudget: ContentBudget;
+  readonly #lanes = new Map<Route, Working>();
+  readonly #claimer: Claimer;
   readonly #outcomes: OutcomeWriter;
-  readonly #counters = { delivered: 0, deferred: 0, failed: 0 };
+  readonly #held = new HeldRecipients();
+  readonly #counters = { delivered: 0, deferred: 0, failed: 0, leftToSpool: 0 };
   readonly #timeouts: SmtpTimeouts;
   readonly #random: () => number;
   readonly #releases = new Set<Promise<void>>();
   #inHand = 0;
-  #claimed = 0;
-  #recipientsInHand = 0;
-  #timer: NodeJS.Timeout | undefined;
-  #polling: Promise<void> | undefined;
-  #mayHaveMore = false;
   #isHealthy = true;
   #isDraining = false;
   #onEmpty: () => void = () => undefined;
@@ -114,49 +101,55 @@ class DeliveryRunner implements Delivery, LaneEvents {
     this.#parts = parts;
     this.#timeouts = parts.timeouts ?? defaultTimeouts;
     this.#random = parts.random ?? Math.random;
-    this.#freshBudget = this.#newBudget(parts.contentBytes ?? defaultContentBytes);
-    this.#outcomes = new OutcomeWriter(parts.spool, parts.log, (isHealthy) => this.#setHealth(isHealthy));
-    for (const route of parts.settings.routes) this.#lanes.set(route, this.#newLane(route));
+    this.#outcomes = new OutcomeWriter(parts, {
+      onHealth: (isHealthy) => this.#setHealth(isHealthy),
+      onWritten: (records) => this.#written(records),
+    });
+    const { routes } = parts.settings;
+    const contentBytes = parts.contentBytes ?? defaultContentBytes;
+    for (const [route, name] of laneNames(routes)) {
+      const share = new LaneShare(route, { name, lanes: routes.length, contentBytes });
+      this.#lanes.set(route, { lane: this.#newLane(share), share });
+    }
+    this.#claimer = new Claimer({
+      ...parts,
+      lanes: [...this.#lanes.values()],
+      laneOf: laneOf(routes),
+      mayClaim: () => this.#isHealthy && !this.#isDraining,
+      take: (working, message, claimEndsAt) => this.#takeClaimed(working, message, claimEndsAt),
+    });
   }
 
   deliverNow(entry: SpoolEntry): void {
-    const { head, body, ...meta } = entry;
-    const size = head.length + body.length;
-    const addresses = entry.recipients.length === 1 ? entry.recipients : [...new Set(entry.recipients)];
-    if (this.#isDraining || this.#inHand >= highWater || this.#recipientsInHand >= highWaterRecipients) {
-      this.#release(meta.id, addresses);
-      return;
+    const byLane = new Map<Working, string[]>();
+    for (const address of new Set(entry.recipients)) {
+      const working = this.#lanes.get(
+        routeFor(this.#parts.settings.routes, { account: entry.account, recipient: address }),
+      );
+      if (!working) continue;
+      const others = byLane.get(working);
+      if (others) others.push(address);
+      else byLane.set(working, [address]);
     }
-    const claimUntil = entry.acceptedAt + leaseMilliseconds;
-    const job = newJob({ entry: meta, size, recipientCount: addresses.length, isClaimed: false, claimUntil });
-    if (this.#freshBudget.tryReserve(size)) {
-      job.room = this.#freshBudget;
-      job.content = { head, body };
-    }
-    this.#take(
-      job,
-      addresses.map((address) => ({ address, attempts: 0 })),
-    );
+    for (const [working, addresses] of byLane) this.#takeFresh(entry, working, addresses);
   }
 
   async start(): Promise<number> {
     const queued = await this.#parts.spool.recover();
     if (queued > 0) this.#parts.log.info({ queued }, 'resuming delivery');
-    this.#timer = setInterval(() => this.#poll(), pollInterval);
-    this.#poll();
+    this.#claimer.start();
     return queued;
   }
 
-  async drain(deadline: number): Promise<void> {
+  async drain(withinMs: number): Promise<void> {
     this.#isDraining = true;
-    clearInterval(this.#timer);
-    await this.#polling;
-    const lanes = [...this.#lanes.values()];
+    await this.#claimer.stop();
+    const lanes = [...this.#lanes.values()].map(({ lane }) => lane);
     for (const lane of lanes) lane.stop();
     const abort = (): void => {
       for (const lane of lanes) lane.abort();
     };
-    const patience = setTimeout(abort, Math.max(0, deadline - this.#parts.clock.now()));
+    const patience = setTimeout(abort, Math.max(0, withinMs));
     if (this.#inHand > 0) {
       await new Promise<void>((resolve) => {
         this.#onEmpty = resolve;
@@ -168,20 +161,19 @@ class DeliveryRunner implements Delivery, LaneEvents {
   }
 
   metrics(): DeliveryMetrics {
-    const lanes = [...this.#lanes.values()];
+    const all = [...this.#lanes.values()];
     return {
       ...this.#counters,
       inHand: this.#inHand,
-      active: lanes.reduce((sum, lane) => sum + lane.active, 0),
-      connections: lanes.reduce((sum, lane) => sum + lane.connections, 0),
-      contentBytes: this.#budgets.reduce((sum, budget) => sum + budget.used, 0),
+      active: all.reduce((sum, { lane }) => sum + lane.active, 0),
+      connections: all.reduce((sum, { lane }) => sum + lane.connections, 0),
+      contentBytes: all.reduce((sum, { share }) => sum + share.fresh.used + share.loaded.used, 0),
       unrecorded: this.#outcomes.unwritten,
     };
   }
 
   finish(task: Task, results: readonly RecipientResult[], host: string): void {
-    const { entry } = task.job;
-    const route = this.#routeName(task);
+    const { entry, share } = task.job;
     const now = this.#parts.clock.now();
     for (const [index, { address, attempts }] of task.recipients.entries()) {
       const result = results[index];
@@ -196,7 +188,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
       });
       this.#outcomes.write({ id: entry.id, recipient: address, ...settled });
       this.#counters[settled.outcome.kind] += 1;
-      this.#tell({ entry, recipient: address, route, attempts: attempts + 1, ...settled }, now);
+      this.#tell({ entry, recipient: address, route: share.route.name, attempts: attempts + 1, ...settled }, now);
     }
     this.#close(task);
   }
@@ -209,24 +201,12 @@ class DeliveryRunner implements Delivery, LaneEvents {
     this.#close(task);
   }
 
-  #routeName({ job, recipients: [first] }: Task): string {
-    const recipient = first?.address ?? '';
-    return routeFor(this.#parts.settings.routes, { account: job.entry.account, recipient }).name;
-  }
-
-  #newBudget(octets: number): ContentBudget {
-    const budget = new ContentBudget(octets);
-    this.#budgets.push(budget);
-    return budget;
-  }
-
-  #newLane(route: Route): Lane {
+  #newLane(share: LaneShare): Lane {
     const { clock, log, settings } = this.#parts;
-    // A budget of its own for each route: a slow one does not keep the others from reading what they are to send.
-    const budget = this.#newBudget(loadedBytes);
+    const { route } = share;
     const host: TaskHost = {
-      load: (task) => this.#load(task, budget, route),
-      isStale: (task) => task.job.claimUntil - clock.now() < this.#timeouts.transaction,
+      load: (task) => this.#load(task),
+      isStale: (task) => task.job.claimEndsAt - clock.monotonic() < this.#timeouts.transaction,
       giveBack: (task) => this.giveBack(task),
     };
     const queue = new TaskQueue(host);
@@ -235,40 +215,63 @@ class DeliveryRunner implements Delivery, LaneEvents {
     return new SmarthostLane({ route, client, queue, events: this, clock, log });
   }
 
-  /** Gives a message's recipients to their routes. */
-  #take(job: Job, due: readonly DueRecipient[]): void {
-    const byLane = new Map<Lane, DueRecipient[]>();
-    for (const recipient of due) {
-      const route = routeFor(this.#parts.settings.routes, { account: job.entry.account, recipient: recipient.address });
-      const lane = this.#lanes.get(route);
-      if (!lane) continue;
-      const others = byLane.get(lane);
-      if (others) others.push(recipient);
-      else byLane.set(lane, [recipient]);
+  /** Takes recipients of one lane of a message that has just been accepted, or leaves them to the spool. */
+  #takeFresh(entry: SpoolEntry, { lane, share }: Working, addresses: readonly string[]): void {
+    const { head, body, lanes: _, ...meta } = entry;
+    if (this.#isDraining || !share.mayTake) {
+      this.#counters.leftToSpool += 1;
+      share.mayHaveMore = true;
+      this.#release(meta.id, addresses);
+      return;
     }
-    const tasks: [Lane, Task][] = [];
-    for (const [lane, recipients] of byLane) {
-      for (let start = 0; start < recipients.length; start += lane.recipientsPerTask) {
-        const part = recipients.slice(start, start + lane.recipientsPerTask);
-        tasks.push([lane, { job, recipients: part, deadConnections: 0 }]);
-      }
+    const { clock } = this.#parts;
+    const age = Math.max(0, clock.now() - entry.acceptedAt);
+    const job = newJob({
+      entry: meta,
+      share,
+      size: head.length + body.length,
+      recipientCount: addresses.length,
+      isClaimed: false,
+      claimEndsAt: clock.monotonic() + leaseMilliseconds - age,
+    });
+    if (share.fresh.tryReserve(job.size)) {
+      job.room = share.fresh;
+      job.content = { head, body };
     }
-    this.#inHand += 1;
-    this.#recipientsInHand += job.recipientCount;
-    if (job.isClaimed) this.#claimed += 1;
-    // All are counted before the first is begun: it may end at once.
-    job.openTasks = tasks.length;
-    for (const [lane, task] of tasks) lane.push(task);
+    const due = addresses.map((address) => ({ address, attempts: 0 }));
+    this.#take(lane, job, due);
   }
 
-  #load(task: Task, budget: ContentBudget, route: Route): false | Promise<boolean> {
+  /** Takes what was claimed for a lane, but for what is in hand already. */
+  #takeClaimed({ lane, share }: Working, message: DueMessage, claimEndsAt: number): void {
+    const { entry, size } = message;
+    const due = message.due.filter(({ address }) => !this.#held.isHeldAlready(entry.id, address));
+    if (due.length === 0) return;
+    this.#take(lane, newJob({ entry, share, size, recipientCount: due.length, isClaimed: true, claimEndsAt }), due);
+  }
+
+  /** Gives a message's recipients to their lane. */
+  #take(lane: Lane, job: Job, due: readonly DueRecipient[]): void {
+    const tasks: Task[] = [];
+    for (let start = 0; start < due.length; start += lane.recipientsPerTask) {
+      tasks.push({ job, recipients: due.slice(start, start + lane.recipientsPerTask), deadConnections: 0 });
+    }
+    for (const { address } of due) this.#held.hold(job.entry.id, address);
+    this.#inHand += 1;
+    job.share.enter(job);
+    // All are counted before the first is begun: it may end at once.
+    job.openTasks = tasks.length;
+    for (const task of tasks) lane.push(task);
+  }
+
+  #load(task: Task): false | Promise<boolean> {
     const { job } = task;
     if (!job.content && !job.loading) {
-      if (!budget.tryReserve(job.size)) return false;
-      job.room = budget;
+      if (!job.share.loaded.tryReserve(job.size)) return false;
+      job.room = job.share.loaded;
       job.loading = this.#loadContent(job);
     }
-    return this.#loaded(task, route);
+    return this.#loaded(task);
   }
 
   async #loadContent(job: Job): Promise<boolean> {
@@ -277,18 +280,19 @@ class DeliveryRunner implements Delivery, LaneEvents {
     return content !== undefined;
   }
 
-  async #loaded(task: Task, route: Route): Promise<boolean> {
+  async #loaded(task: Task): Promise<boolean> {
     const { job } = task;
     try {
       if (job.content || (await job.loading)) return true;
       // Dropped by a command beside the server (D94).
+      for (const { address } of task.recipients) this.#held.letGo(job.entry.id, address);
       this.#close(task);
       return false;
     } catch (thrown) {
       this.#parts.log.error({ id: job.entry.id, err: thrown }, 'Cannot read a message from the spool');
       const reply = { code: 451, enhanced: '4.3.0', text: `Cannot read the message: ${errorMessage(thrown)}` };
       const results = task.recipients.map(() => ({ kind: 'deferred', reply }) as const);
-      this.finish(task, results, route.name);
+      this.finish(task, results, job.share.route.name);
       return false;
     }
   }
@@ -297,48 +301,22 @@ class DeliveryRunner implements Delivery, LaneEvents {
   #close({ job }: Task): void {
     job.openTasks -= 1;
     if (job.openTasks > 0) return;
+    const { share } = job;
     this.#inHand -= 1;
-    this.#recipientsInHand -= job.recipientCount;
-    if (job.isClaimed) this.#claimed -= 1;
+    share.leave(job);
     job.content = undefined;
     if (job.room) {
       job.room.release(job.size);
       job.room = undefined;
-      for (const lane of this.#lanes.values()) lane.queue.fill();
+      this.#lanes.get(share.route)?.lane.queue.fill();
     }
     if (this.#inHand === 0) this.#onEmpty();
-    if (this.#mayHaveMore && this.#mayClaim) this.#poll();
-  }
-
-  get #mayClaim(): boolean {
-    return this.#claimed < lowWater && this.#recipientsInHand < highWaterRecipients;
-  }
-
-  #poll(): void {
-    if (this.#polling || this.#isDraining || !this.#isHealthy) return;
-    this.#polling = this.#claim().finally(() => {
-      this.#polling = undefined;
-    });
-  }
-
-  async #claim(): Promise<void> {
-    try {
-      do {
-        if (!this.#mayClaim) return;
-        const now = this.#parts.clock.now();
-        const claimUntil = now + leaseMilliseconds;
-        const messages = await this.#parts.spool.claimDue({ now, limit: claimLimit, claimUntil });
-        this.#mayHaveMore = messages.length === claimLimit;
-        for (const { entry, size, due } of messages)
-          this.#take(newJob({ entry, size, recipientCount: due.length, isClaimed: true, claimUntil }), due);
-      } while (this.#mayHaveMore && !this.#isDraining);
-    } catch (thrown) {
-      this.#mayHaveMore = false;
-      this.#parts.log.error({ err: thrown }, 'Cannot ask the spool for due messages');
-    }
+    if (share.mayHaveMore && share.claimLimit > 0) this.#claimer.poll();
   }
 
   #release(id: string, recipients: readonly string[]): void {
+    // Claims that are asked for from now on come after it.
+    for (const recipient of recipients) this.#held.letGo(id, recipient);
     const releasing = this.#parts.spool.release(id, recipients).catch((error: unknown) => {
       // Its claim runs out by itself, or is taken over at the next start.
       this.#parts.log.error({ id, err: error }, 'Cannot give a message back to the spool');
@@ -347,11 +325,15 @@ class DeliveryRunner implements Delivery, LaneEvents {
     void releasing.then(() => this.#releases.delete(releasing));
   }
 
+  #written(records: readonly AttemptRecord[]): void {
+    for (const { id, recipient } of records) if (this.#held.letGo(id, recipient)) this.#release(id, [recipient]);
+  }
+
   /** Without a spool that records outcomes nothing is begun: everything sent now would be sent again. */
   #setHealth(isHealthy: boolean): void {
     if (this.#isHealthy === isHealthy) return;
     this.#isHealthy = isHealthy;
-    for (const lane of this.#lanes.values()) lane.queue.hold(!isHealthy);
+    for (const { lane } of this.#lanes.values()) lane.queue.hold(!isHealthy);
   }
 
   #tell(event: OutcomeEvent, now: number): void {

@@ -2,9 +2,10 @@
 
 import type { SpoolEntry } from '../spool/spool.ts';
 import type { ContentBudget } from './content-budget.ts';
+import type { LaneShare } from './lane-share.ts';
 
 /** A message without its octets. */
-export type JobEntry = Omit<SpoolEntry, 'head' | 'body'>;
+export type JobEntry = Omit<SpoolEntry, 'head' | 'body' | 'lanes'>;
 
 /** A recipient that is due. */
 export interface DueRecipient {
@@ -19,17 +20,19 @@ export interface Content {
   readonly body: Buffer;
 }
 
-/** A message in hand. */
+/** A message in hand, for its recipients of one lane. */
 export interface Job {
   readonly entry: JobEntry;
+  /** The lane that has it in hand. */
+  readonly share: LaneShare;
   /** Octets of head and body. */
   readonly size: number;
   /** How many of its recipients are in hand. */
   readonly recipientCount: number;
   /** Claimed from the spool, not handed over by the pipeline. */
   readonly isClaimed: boolean;
-  /** When the claim on its recipients runs out, milliseconds since 1970. */
-  readonly claimUntil: number;
+  /** When the claim on its recipients runs out, in milliseconds of the monotonic clock. */
+  readonly claimEndsAt: number;
   /** Tasks that are not at their end. */
   openTasks: number;
   /** Its octets, while they are in memory. */
@@ -49,7 +52,9 @@ export interface Task {
 }
 
 /** A message newly in hand. */
-export function newJob(message: Pick<Job, 'entry' | 'size' | 'recipientCount' | 'isClaimed' | 'claimUntil'>): Job {
+export function newJob(
+  message: Pick<Job, 'entry' | 'share' | 'size' | 'recipientCount' | 'isClaimed' | 'claimEndsAt'>,
+): Job {
   return { ...message, openTasks: 0, content: undefined, room: undefined, loading: undefined };
 }
 

@@ -12,6 +12,8 @@ export interface Lane {
   /** Recipients of one message for one task, at most. */
   readonly recipientsPerTask: number;
   push(task: Task): void;
+  /** Its next hop is down: whatever comes is deferred, and nothing more is to be claimed for it. */
+  readonly isDown: boolean;
   /** Attempts under way. */
   readonly active: number;
   /** Open connections. */

@@ -7,22 +7,29 @@ import type { AttemptRecord, Spool } from '../spool/spool.ts';
 /** How long to wait before writing again what could not be written, in milliseconds. */
 const retryDelay = 1000;
 
+/** What a writer tells. */
+export interface OutcomeWriterEvents {
+  /** The spool has stopped taking outcomes, or takes them again. */
+  onHealth(isHealthy: boolean): void;
+  /** These are on disk. */
+  onWritten(records: readonly AttemptRecord[]): void;
+}
+
 /** Outcomes on their way to the spool. */
 export class OutcomeWriter {
   readonly #spool: Pick<Spool, 'record'>;
   readonly #log: Logger;
-  readonly #onHealth: (isHealthy: boolean) => void;
+  readonly #events: OutcomeWriterEvents;
   readonly #underWay = new Set<Promise<void>>();
   #records: AttemptRecord[] = [];
   #isScheduled = false;
   #retryTimer: NodeJS.Timeout | undefined;
   #unwritten = 0;
 
-  /** @param onHealth told when the spool stops taking outcomes, and when it takes them again */
-  constructor(spool: Pick<Spool, 'record'>, log: Logger, onHealth: (isHealthy: boolean) => void) {
-    this.#spool = spool;
-    this.#log = log;
-    this.#onHealth = onHealth;
+  constructor(parts: { readonly spool: Pick<Spool, 'record'>; readonly log: Logger }, events: OutcomeWriterEvents) {
+    this.#spool = parts.spool;
+    this.#log = parts.log;
+    this.#events = events;
   }
 
   /** Outcomes that are not on disk yet. */
@@ -63,11 +70,12 @@ export class OutcomeWriter {
     try {
       await this.#spool.record(records);
       this.#unwritten -= records.length;
-      if (!this.#retryTimer) this.#onHealth(true);
+      this.#events.onWritten(records);
+      if (!this.#retryTimer) this.#events.onHealth(true);
     } catch (thrown) {
       this.#log.error({ err: thrown, outcomes: records.length }, 'Cannot record outcomes; delivery waits');
       this.#records = [...records, ...this.#records];
-      this.#onHealth(false);
+      this.#events.onHealth(false);
       this.#retryTimer ??= setTimeout(() => {
         this.#retryTimer = undefined;
         this.#flush();

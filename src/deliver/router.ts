@@ -1,6 +1,9 @@
-// Which route a recipient takes: the first that matches by account and recipient domain (D96, D99).
+// Which route a recipient takes: the first that matches by account and recipient domain (D96, D99), and the lane of the
+// spool that it waits in.
 
+import { createHash } from 'node:crypto';
 import { splitMailbox } from '../mail/domain.ts';
+import type { LaneOf } from '../spool/spool.ts';
 import type { Route } from './settings.ts';
 
 function matches({ match }: Route, account: string, domain: string): boolean {
@@ -22,4 +25,26 @@ export function routeFor(
   const route = routes.find((candidate) => matches(candidate, mail.account, domain));
   if (!route) throw new Error(`No route for a message of account "${mail.account}" to domain "${domain}"`);
   return route;
+}
+
+/**
+ * The spool's lane of each route: `name#digest`. The digest is of what decides who takes the route, the matches down to
+ * its own: after a change of these, whoever waits in the lane may belong elsewhere, so the lane is another one and its
+ * recipients are given theirs anew. Changing where a route leads leaves its lane as it is.
+ */
+export function laneNames(routes: readonly Route[]): ReadonlyMap<Route, string> {
+  const above = createHash('sha256');
+  return new Map(
+    routes.map((route) => {
+      const { accounts, recipientDomains } = route.match ?? {};
+      above.update(`${JSON.stringify([accounts ?? null, recipientDomains ?? null])}\n`);
+      return [route, `${route.name}#${above.copy().digest('hex').slice(0, 8)}`];
+    }),
+  );
+}
+
+/** Names the lane of any recipient; see `laneNames`. */
+export function laneOf(routes: readonly Route[]): LaneOf {
+  const names = laneNames(routes);
+  return ({ account, address }) => names.get(routeFor(routes, { account, recipient: address })) ?? '';
 }

@@ -1,7 +1,7 @@
 // A smarthost route at work: a pool of connections, each fed with the next task as soon as it can take one. A next hop
 // that is down is not asked again for each message: for a while they are all deferred with what it last said.
 
-import type { Clock } from '../base/clock.ts';
+import type { MonotonicClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
@@ -34,7 +34,7 @@ export class SmarthostLane implements Lane {
   readonly recipientsPerTask = 100;
   readonly #client: SmtpClientOptions;
   readonly #events: LaneEvents;
-  readonly #clock: Clock;
+  readonly #clock: MonotonicClock;
   readonly #log: Logger;
   readonly #host: string;
   readonly #connections = new Set<SmtpConnection>();
@@ -44,7 +44,7 @@ export class SmarthostLane implements Lane {
   #active = 0;
   #failures = 0;
   #barren = 0;
-  #downUntil = 0;
+  #downUntil = Number.NEGATIVE_INFINITY;
   #lastRefusal: SmtpReply = { code: 451, enhanced: '4.4.1', text: 'The next hop is down' };
   #stopped = false;
 
@@ -53,7 +53,7 @@ export class SmarthostLane implements Lane {
     readonly client: SmtpClientOptions;
     readonly queue: TaskQueue;
     readonly events: LaneEvents;
-    readonly clock: Clock;
+    readonly clock: MonotonicClock;
     readonly log: Logger;
   }) {
     this.route = options.route;
@@ -93,13 +93,13 @@ export class SmarthostLane implements Lane {
   }
 
   /** Nobody is connected, and it is too early to try. */
-  get #isDown(): boolean {
-    return this.#connections.size === 0 && this.#opening === 0 && this.#clock.now() < this.#downUntil;
+  get isDown(): boolean {
+    return this.#connections.size === 0 && this.#opening === 0 && this.#clock.monotonic() < this.#downUntil;
   }
 
   #pump(): void {
     if (this.#stopped) return;
-    if (this.#isDown) {
+    if (this.isDown) {
       for (const task of this.queue.takeAll()) this.#defer(task, this.#lastRefusal);
       return;
     }
@@ -112,7 +112,9 @@ export class SmarthostLane implements Lane {
   }
 
   #mayOpen(): boolean {
-    return this.#connections.size + this.#opening < this.route.connections && this.#clock.now() >= this.#downUntil;
+    // A next hop that was down is tried by one connection, and by more only once that has served.
+    const most = this.#failures > 0 ? 1 : this.route.connections;
+    return this.#connections.size + this.#opening < most && this.#clock.monotonic() >= this.#downUntil;
   }
 
   #feed(connection: SmtpConnection): void {
@@ -125,8 +127,18 @@ export class SmarthostLane implements Lane {
       this.#active += 1;
       // Begun behind another: if the next hop closes after that one, nothing is to be held against this.
       const deadConnections = connection.isIdle ? task.deadConnections + 1 : task.deadConnections;
-      connection.begin(this.#mailOf(task), (end) => this.#ended({ ...task, deadConnections }, end));
+      connection.begin(this.#mailOf(task), (end) => {
+        if (this.#failures > 0 && connection.served > 0) this.#isUp();
+        this.#ended({ ...task, deadConnections }, end);
+      });
     }
+  }
+
+  /** It serves again: the other connections may be opened. */
+  #isUp(): void {
+    this.#failures = 0;
+    this.#barren = 0;
+    setImmediate(() => this.#pump());
   }
 
   #mailOf({ job, recipients }: Task): Mail {
@@ -185,7 +197,7 @@ export class SmarthostLane implements Lane {
     } else {
       // One that accepts connections and drops them is not up yet.
       if (this.#barren === 0) this.#failures = 0;
-      this.#downUntil = 0;
+      this.#downUntil = Number.NEGATIVE_INFINITY;
       this.#connections.add(result);
       result.onVacant = () => this.#feed(result);
       result.onClosed = () => this.#closed(result);
@@ -214,10 +226,12 @@ export class SmarthostLane implements Lane {
   }
 
   #backOff(reply: SmtpReply): void {
-    this.#failures += 1;
     this.#lastRefusal = reply;
+    // Several connections that fail at once have failed once.
+    if (this.#clock.monotonic() < this.#downUntil) return;
+    this.#failures += 1;
     const delay = Math.min(firstBackoff * 2 ** (this.#failures - 1), longestBackoff);
-    this.#downUntil = this.#clock.now() + delay;
+    this.#downUntil = this.#clock.monotonic() + delay;
     this.#log.warn({ route: this.route.name, host: this.#host, reply: reply.text, delayMs: delay }, 'next hop is down');
   }
 }

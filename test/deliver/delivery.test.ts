@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createDelivery, type Delivery, type DeliveryParts, type OutcomeEvent } from '../../src/deliver/delivery.ts';
+import { laneOf } from '../../src/deliver/router.ts';
 import type { Route, SmarthostRoute } from '../../src/deliver/settings.ts';
 import { leaseMilliseconds } from '../../src/spool/lease.ts';
 import { MemorySpool } from '../../src/spool/memory-spool.ts';
@@ -85,7 +86,7 @@ async function run(routes: readonly Route[], parts: Partial<DeliveryParts> = {})
     onOutcome: (event) => events.push(event),
     ...parts,
   });
-  closers.push(() => delivery.drain(now));
+  closers.push(() => delivery.drain(0));
   return {
     delivery,
     spool,
@@ -125,6 +126,119 @@ test('messages of many recipients are left to the spool when enough recipients a
   expect(delivery.metrics().inHand).toBe(50);
   const left = await spool.claimDue({ now, limit: 100, claimUntil: now + 1 });
   expect(left.map(({ due }) => due.length)).toEqual(Array.from({ length: 10 }, () => 1000));
+});
+
+/** A next hop that accepts connections and never says a word; resolves to its port. */
+async function startSilent(): Promise<number> {
+  const sockets = new Set<Socket>();
+  const silent = createServer((socket) => void sockets.add(socket.on('error', () => undefined)));
+  await new Promise<void>((resolve) => void silent.listen(0, '127.0.0.1', resolve));
+  closers.push(() => {
+    for (const socket of sockets) socket.destroy();
+    silent.close();
+  });
+  const address = silent.address();
+  return typeof address === 'object' && address ? address.port : 0;
+}
+
+describe('routes stand on their own', () => {
+  const matching = (domain: string) => ({ match: { recipientDomains: [domain] } });
+
+  test('what is due for a next hop that never greets stands before nothing of another', async () => {
+    const sink = await startSink();
+    const spool = await openSqlite();
+    const stuck = Array.from({ length: 1500 }, () => spoolEntry({ recipients: ['a@stuck.test'] }));
+    const honest = Array.from({ length: 30 }, () => spoolEntry({ acceptedAt: someTime + 1 }));
+    await Promise.all([...stuck, ...honest].map((entry) => spool.add(entry, 0)));
+    now += 1000;
+    const routes = [smarthost(await startSilent(), { name: 'stuck', ...matching('stuck.test') }), smarthost(sink.port)];
+    const { delivery, outcomes } = await run(routes, { spool });
+    await delivery.start();
+    expect(new Set(await outcomes(30))).toEqual(new Set(['bob delivered 250']));
+    expect(sink.messages).toHaveLength(30);
+    // The lane of the stuck one has its share in hand, and no more.
+    expect(delivery.metrics().inHand).toBe(512);
+  });
+
+  test('fresh mail for a next hop that never greets fills the share of its route alone', async () => {
+    const sink = await startSink();
+    const routes = [smarthost(await startSilent(), { name: 'stuck', ...matching('stuck.test') }), smarthost(sink.port)];
+    const { delivery, outcomes, send } = await run(routes, { spool: new MemorySpool(clock) });
+    for (let count = 0; count < 6000; count += 1) await send({ recipients: ['a@stuck.test'] });
+    await send({ recipients: ['both@x.test', 'b@stuck.test'] });
+    expect(await outcomes(1)).toEqual(['both delivered 250']);
+    expect(delivery.metrics()).toMatchObject({ inHand: 5000, leftToSpool: 1001 });
+  });
+
+  test('octets of mail for one that never greets leave the others theirs', async () => {
+    const sink = await startSink();
+    const routes = [smarthost(await startSilent(), { name: 'stuck', ...matching('stuck.test') }), smarthost(sink.port)];
+    const spool = new MemorySpool(clock);
+    const load = spool.load.bind(spool);
+    const loads: string[] = [];
+    spool.load = (id) => {
+      loads.push(id);
+      return load(id);
+    };
+    const { outcomes, send } = await run(routes, { spool, contentBytes: 100_000 });
+    const body = Buffer.alloc(30_000, 'line\r\n');
+    for (let count = 0; count < 5; count += 1) await send({ recipients: ['a@stuck.test'], body });
+    const { id } = await send({ body });
+    expect(await outcomes(1)).toEqual(['bob delivered 250']);
+    expect(loads).not.toContain(id);
+  });
+
+  test('a next hop that is down is tried by one connection, and its queue stays due until it is back', async () => {
+    const behaviour: { greeting?: string } = { greeting: '421 4.3.2 Not today' };
+    const sink = await startSink(behaviour);
+    const spool = await openSqlite();
+    await Promise.all(Array.from({ length: 1500 }, () => spool.add(spoolEntry(), 0)));
+    const { delivery, outcomes, events } = await run([smarthost(sink.port)], { spool });
+    await delivery.start();
+    await outcomes(256);
+    await expect.poll(() => delivery.metrics().inHand, waiting).toBe(0);
+    // No more than was in hand has lost an attempt, by the connections of one try.
+    expect(events.length).toBeLessThanOrEqual(512);
+    expect(sink.connections).toBeLessThanOrEqual(4);
+    const [tried, deferred] = [sink.connections, events.length];
+    now += 1000;
+    await outcomes(deferred + 256);
+    expect(sink.connections).toBe(tried + 1);
+    delete behaviour.greeting;
+    now += 2000;
+    await expect.poll(() => sink.messages.length, waiting).toBeGreaterThanOrEqual(1500 - 3 * 512);
+    await expect.poll(() => delivery.metrics().delivered, waiting).toBe(1500 - delivery.metrics().deferred);
+  });
+
+  test('mail of a route that has left the configuration goes by the one that it belongs to now', async () => {
+    const sink = await startSink();
+    const spool = await openSqlite();
+    const before = [
+      smarthost(1, { name: 'gone', ...matching('gone.test') }),
+      smarthost(1, { name: 'narrow', ...matching('narrow.test') }),
+      smarthost(1),
+    ];
+    const account = 'dev';
+    const add = async (address: string): Promise<void> => {
+      const lanes = [laneOf(before)({ account, address })];
+      await spool.add(spoolEntry({ recipients: [address], lanes }), 0);
+    };
+    for (const name of ['a@gone.test', 'b@narrow.test', 'c@wide.test', 'd@x.test']) await add(name);
+    // `narrow` takes another domain besides, which was the last one's until now.
+    const after = [
+      smarthost(sink.port, { name: 'narrow', match: { recipientDomains: ['narrow.test', 'wide.test'] } }),
+      smarthost(sink.port),
+    ];
+    const { delivery, outcomes, events } = await run(after, { spool });
+    await delivery.start();
+    await outcomes(4);
+    expect(Object.fromEntries(events.map(({ recipient, route }) => [recipient, route]))).toEqual({
+      'a@gone.test': 'default',
+      'b@narrow.test': 'narrow',
+      'c@wide.test': 'narrow',
+      'd@x.test': 'default',
+    });
+  });
 });
 
 describe('a message', () => {
@@ -479,7 +593,7 @@ describe('shutdown', () => {
     const { send, delivery, spool, events } = await run([smarthost(sink.port, { connections: 1 })]);
     await Promise.all(Array.from({ length: 20 }, (_, index) => send({ recipients: [`slow+${index}@x.test`] })));
     await expect.poll(() => sink.commands.filter((line) => line === 'DATA').length, waiting).toBeGreaterThan(0);
-    await delivery.drain(now + 30_000);
+    await delivery.drain(30_000);
     const counts = await spool.counts();
     expect(events.every((event) => event.outcome.kind === 'delivered')).toBe(true);
     expect(events.length).toBeGreaterThan(0);
@@ -494,7 +608,7 @@ describe('shutdown', () => {
     const { send, delivery, events, spool } = await run([smarthost(sink.port, { connections: 1 })]);
     const entry = await send({ recipients: ['slow@x.test'] });
     await expect.poll(() => sink.commands.length, waiting).toBeGreaterThan(2);
-    await delivery.drain(now + 50);
+    await delivery.drain(50);
     expect(events.map((event) => event.outcome.reply.text)).toEqual(['Postern is shutting down']);
     expect((await spool.show(entry.id))?.recipients[0]).toMatchObject({ state: 'queued', attempts: 1 });
   });
@@ -502,7 +616,7 @@ describe('shutdown', () => {
   test('a message handed over afterwards stays due in the spool', async () => {
     const sink = await startSink();
     const { send, delivery, spool } = await run([smarthost(sink.port)]);
-    await delivery.drain(now);
+    await delivery.drain(0);
     await send();
     await expect.poll(() => spool.claimDue({ now, limit: 10, claimUntil: now + 1 }), waiting).toHaveLength(1);
     expect(sink.connections).toBe(0);
@@ -518,7 +632,7 @@ describe('shutdown', () => {
     ]);
     await send();
     await expect.poll(() => sockets.size, waiting).toBe(1);
-    await delivery.drain(now + 30_000);
+    await delivery.drain(30_000);
     expect(delivery.metrics()).toMatchObject({ inHand: 0, connections: 0 });
     await expect.poll(() => spool.claimDue({ now, limit: 10, claimUntil: now + 1 }), waiting).toHaveLength(1);
     // The connection that was being opened is gone, too.
@@ -531,8 +645,8 @@ describe('shutdown', () => {
 
   test('without a start is quick and may be repeated', async () => {
     const { delivery } = await run([{ name: 'default', type: 'capture', folder, platformSignature: true }]);
-    await delivery.drain(now);
-    await delivery.drain(now);
+    await delivery.drain(0);
+    await delivery.drain(0);
   });
 });
 

@@ -1,7 +1,7 @@
 // Which route a recipient takes.
 
-import { expect, test } from 'vitest';
-import { routeFor } from '../../src/deliver/router.ts';
+import { describe, expect, test } from 'vitest';
+import { laneNames, laneOf, routeFor } from '../../src/deliver/router.ts';
 import type { Route } from '../../src/deliver/settings.ts';
 
 function route(name: string, match?: Route['match']): Route {
@@ -32,4 +32,30 @@ test('no route at all is an error', () => {
   expect(() => routeFor(routes.slice(0, 3), { account: 'dev', recipient: 'a@b.example' })).toThrow(
     'No route for a message of account "dev" to domain "b.example"',
   );
+});
+
+describe('the lane of a route', () => {
+  const names = (given: readonly Route[]): string[] => [...laneNames(given).values()];
+  const others = [route('a', { accounts: ['shop'] }), route('b', { recipientDomains: ['x.example'] }), route('c')];
+
+  test('names it, and is the one that its recipients are given', () => {
+    expect(names(others).map((name) => name.replace(/#[0-9a-f]{8}$/, ''))).toEqual(['a', 'b', 'c']);
+    expect(laneOf(others)({ account: 'dev', address: 'a@x.example' })).toBe(names(others)[1]);
+    expect(laneOf(others)({ account: 'dev', address: 'a@y.example' })).toBe(names(others)[2]);
+  });
+
+  test('stays when the route leads elsewhere, and becomes another when other mail may take it', () => {
+    const [a, b, c] = names(others);
+    const elsewhere = others.map((each) => ({ ...each, folder: '/elsewhere', platformSignature: false }));
+    expect(names(elsewhere)).toEqual([a, b, c]);
+    const wider = [
+      route('a', { accounts: ['shop'] }),
+      route('b', { recipientDomains: ['x.example', 'y.example'] }),
+      route('c'),
+    ];
+    const [a2, b2, c2] = names(wider);
+    expect(a2).toBe(a);
+    expect(b2).not.toBe(b);
+    expect(c2).not.toBe(c);
+  });
 });

@@ -4,13 +4,17 @@ import { expect, test } from 'vitest';
 import { ContentBudget } from '../../src/deliver/content-budget.ts';
 import { Fifo } from '../../src/deliver/fifo.ts';
 import { newJob, type Task } from '../../src/deliver/job.ts';
+import { LaneShare } from '../../src/deliver/lane-share.ts';
 import { type TaskHost, TaskQueue } from '../../src/deliver/task-queue.ts';
 import { spoolEntry } from '../support/spool-entry.ts';
 
+const route = { name: 'default', type: 'capture', folder: '/nowhere', platformSignature: true } as const;
+const share = new LaneShare(route, { name: 'default', lanes: 1, contentBytes: 100 });
 const content = { head: Buffer.alloc(5), body: Buffer.alloc(5) };
 
 function task(id: string, isLoaded: boolean): Task {
-  const job = newJob({ entry: spoolEntry({ id }), size: 10, recipientCount: 1, isClaimed: !isLoaded, claimUntil: 0 });
+  const entry = spoolEntry({ id });
+  const job = newJob({ entry, share, size: 10, recipientCount: 1, isClaimed: !isLoaded, claimEndsAt: 0 });
   if (isLoaded) job.content = content;
   return { job, recipients: [{ address: 'bob@example.org', attempts: 0 }], deadConnections: 0 };
 }
