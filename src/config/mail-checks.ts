@@ -146,6 +146,9 @@ function smarthostFaults(route: RouteEntry, path: ConfigPath): Fault[] {
   if (url?.implicitTls && route.tls !== undefined && route.tls !== 'implicit') {
     faults.push({ path: [...path, 'tls'], text: `got "${route.tls}", want implicit with a URL of smtps://` });
   }
+  if (route.auth && route.tls === 'none') {
+    faults.push({ path: [...path, 'auth'], text: 'can never be used: AUTH is sent only over TLS, and tls is none' });
+  }
   const sources = [route.auth?.passwordEnv, route.auth?.passwordFile].filter((source) => source !== undefined);
   if (route.auth && sources.length !== 1) {
     faults.push({ path: [...path, 'auth'], text: `has ${sources.length} of passwordEnv and passwordFile; want one` });

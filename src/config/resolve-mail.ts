@@ -112,19 +112,23 @@ export function passwordSource({ auth }: RouteEntry, folders: Folders): SecretSo
   return undefined;
 }
 
-/** Opportunistic TLS takes any certificate: without one it would go on in the clear, which is worse. */
-function defaultVerify(tls: SmarthostRoute['tls']): boolean {
-  return tls === 'required' || tls === 'implicit';
+/**
+ * Opportunistic TLS takes any certificate: without one it would go on in the clear, which is worse. A route with a
+ * password verifies: it would go to whoever answers.
+ */
+function defaultVerify(tls: SmarthostRoute['tls'], hasAuth: boolean): boolean {
+  return hasAuth || tls === 'required' || tls === 'implicit';
 }
 
-function smarthostOf(url: RelayUrl, entry: Pick<RouteEntry, 'tls' | 'tlsVerify' | 'connections'>) {
+function smarthostOf(url: RelayUrl, entry: Pick<RouteEntry, 'tls' | 'tlsVerify' | 'connections' | 'auth'>) {
+  const hasAuth = (entry.auth ?? url.auth) !== undefined;
   const tls = entry.tls ?? (url.implicitTls ? 'implicit' : 'opportunistic');
   return {
     type: 'smarthost',
     host: url.host,
     port: url.port,
     tls,
-    tlsVerify: entry.tlsVerify ?? defaultVerify(tls),
+    tlsVerify: entry.tlsVerify ?? defaultVerify(tls, hasAuth),
     connections: entry.connections ?? 10,
   } as const;
 }

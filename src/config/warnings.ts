@@ -25,10 +25,9 @@ export function warningsOf(
   for (const route of delivery.routes) {
     if (route.type !== 'smarthost' || !route.auth || route.host === 'localhost' || /^127\.|^::1$/.test(route.host))
       continue;
-    if (route.tls === 'none' || route.tls === 'opportunistic') {
-      warnings.push(
-        `route "${route.name}" may send its password in the clear to ${isIP(route.host) === 6 ? `[${route.host}]` : route.host} (tls: ${route.tls})`,
-      );
+    if (!route.tlsVerify) {
+      const host = isIP(route.host) === 6 ? `[${route.host}]` : route.host;
+      warnings.push(`route "${route.name}" sends its password to whoever answers as ${host} (tlsVerify: false)`);
     }
   }
   for (const account of edgeAccounts) {

@@ -15,7 +15,7 @@ export interface SmarthostRoute extends RouteBase {
   readonly port: number;
   /** `none` never, `opportunistic` STARTTLS if offered, `required` STARTTLS or nothing, `implicit` TLS from the first octet. */
   readonly tls: 'none' | 'opportunistic' | 'required' | 'implicit';
-  /** Check the certificate and its name. */
+  /** Check the certificate and its name. With `auth` it is false only where the configuration says so in so many words. */
   readonly tlsVerify: boolean;
   readonly auth?: { readonly user: string; readonly password: string };
   /** Connections at once. */

@@ -15,6 +15,7 @@ export interface SmtpClientOptions {
   readonly port: number;
   /** As in a route. */
   readonly tls: 'none' | 'opportunistic' | 'required' | 'implicit';
+  /** False takes any certificate, with `auth` too: whoever answers is then given the password. */
   readonly tlsVerify: boolean;
   /** Certificates to trust in place of the system's, PEM. */
   readonly ca?: string;
@@ -138,8 +139,20 @@ async function secured(socket: Socket, options: SmtpClientOptions): Promise<TLSS
   const secure = connectTls({ ...tlsOptions(options), socket });
   // Whoever waits hears of an error; this keeps a second one from ending the process.
   secure.on('error', () => undefined);
-  await established(secure, 'secureConnect', options.timeouts.handshake);
+  try {
+    await established(secure, 'secureConnect', options.timeouts.handshake);
+  } catch (thrown) {
+    // Node notes why a certificate was refused; any other failure of the handshake has no such note.
+    const isRefusal = thrown instanceof HandshakeFailure && secure.authorizationError !== null;
+    throw isRefusal ? failure('4.7.5', `${thrown.message}; ${remedyFor(options)}`, thrown) : thrown;
+  }
   return secure;
+}
+
+/** What an operator can do about a certificate that is refused. */
+function remedyFor({ host, auth }: SmtpClientOptions): string {
+  const what = auth ? `the password goes only to a next hop` : `the route asks for one`;
+  return `${what} whose certificate is trusted here and names ${host}: trust its issuer (NODE_EXTRA_CA_CERTS), or say tlsVerify: false in the route`;
 }
 
 async function greet(dialogue: Dialogue, options: SmtpClientOptions): Promise<Capabilities> {
@@ -156,6 +169,19 @@ function base64(text: string): string {
   return Buffer.from(text, 'utf8').toString('base64');
 }
 
+/**
+ * Throws unless the password may be sent: over TLS, to a peer whose certificate was verified, chain and name, or that the
+ * route says in so many words not to verify. Whoever stands between could otherwise have it for the asking.
+ */
+function requireTrust(session: Session & { tls: boolean }, options: SmtpClientOptions): void {
+  if (!session.tls) {
+    const why = options.tls === 'none' ? 'the route says tls: none' : 'the next hop offers no TLS';
+    throw failure('4.7.0', `AUTH is sent only over TLS, and ${why}: use a port of it with STARTTLS or implicit TLS`);
+  }
+  if (options.tlsVerify && !session.verifiedTls)
+    throw failure('4.7.5', `The certificate is not verified; ${remedyFor(options)}`);
+}
+
 /** Authenticates with PLAIN, else LOGIN. A refusal is temporary: it is our configuration, not the mail. */
 async function authenticate(
   dialogue: Dialogue,
@@ -164,7 +190,7 @@ async function authenticate(
 ): Promise<void> {
   const { auth, timeouts } = options;
   if (!auth) return;
-  if (!session.tls && options.tls !== 'none') throw failure('4.7.0', 'The next hop offers no TLS, and AUTH needs it');
+  requireTrust(session, options);
   const ask = (line: string): Promise<SmtpReply> => dialogue.ask(line, 'AUTH', timeouts.handshake);
   const offered = session.capabilities.auth;
   let reply: SmtpReply;

@@ -105,6 +105,11 @@ describe('POSTERN_RELAY replaces all routes by one', () => {
     expect(delivery.routes[0]).toMatchObject({ auth: { user: 'me@x.example', password: 'p:ss/word' } });
   });
 
+  test('with a user it verifies the next hop, by STARTTLS too', () => {
+    const { delivery } = loadYaml('', { POSTERN_RELAY: 'smtp://u:p@mail.example:587' });
+    expect(delivery.routes[0]).toMatchObject({ tls: 'opportunistic', tlsVerify: true });
+  });
+
   test('capture', () => {
     const cwd = scratchFolder();
     const { delivery } = loadYaml(yaml, { POSTERN_RELAY: 'capture' }, cwd);

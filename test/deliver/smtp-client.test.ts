@@ -452,21 +452,45 @@ describe('TLS', () => {
       expect(sink.messages[0]).toMatchObject({ authenticated: true, tls: true });
     });
 
-    test('never goes over a connection without TLS, but where the route says none', async () => {
+    test('never goes over a connection without TLS', async () => {
       const sink = await startSink({ requireAuth });
-      expect(await failureOf(sink.port, { tls: 'opportunistic', auth })).toMatch(
-        /^4\.7\.0 The next hop offers no TLS, and AUTH/,
+      const anyone = { tlsVerify: false, auth };
+      expect(await failureOf(sink.port, { tls: 'opportunistic', ...anyone })).toBe(
+        '4.7.0 AUTH is sent only over TLS, and the next hop offers no TLS: use a port of it with STARTTLS or implicit TLS',
       );
-      expect(sink.commands).toEqual(['EHLO client.test']);
-      expect(await kinds(await connectTo(sink.port, { tls: 'none', auth }), mail())).toBe('delivered 250');
+      expect(await failureOf(sink.port, { tls: 'none', ...anyone })).toMatch(
+        /^4\.7\.0 AUTH is sent only over TLS, and the route says tls: none/,
+      );
+      const refusing = await startSink({ ...starttls(), requireAuth, starttlsReply: '454 4.7.0 Not now' });
+      expect(await failureOf(refusing.port, { tls: 'opportunistic', ...anyone })).toMatch(/^4\.7\.0 AUTH is sent only/);
+      expect([...sink.commands, ...refusing.commands].filter((line) => line.startsWith('AUTH'))).toEqual([]);
+    });
+
+    test.each(['starttls', 'implicit'] as const)('never goes to a stranger by %s', async (mode) => {
+      const [unknown, misnamed] = [
+        await startSink({ tls: { mode, ...certificate }, requireAuth }),
+        await startSink({ tls: { mode, ...otherName }, requireAuth }),
+      ];
+      const tls = mode === 'starttls' ? 'opportunistic' : 'implicit';
+      const verify = { tls, tlsVerify: true, auth } as const;
+      const remedy =
+        'the password goes only to a next hop whose certificate is trusted here and names 127.0.0.1: ' +
+        'trust its issuer (NODE_EXTRA_CA_CERTS), or say tlsVerify: false in the route';
+      const failed = await failureOf(unknown.port, verify);
+      expect(failed).toMatch(/^4\.7\.5 The TLS handshake failed: self-signed certificate/);
+      expect(failed).toContain(`; ${remedy}`);
+      expect(await failureOf(misnamed.port, { ...verify, ca: otherName.cert })).toContain(remedy);
+      expect([...unknown.commands, ...misnamed.commands].filter((line) => line.startsWith('AUTH'))).toEqual([]);
+      expect(await failureOf(unknown.port, { ...verify, ca: certificate.cert })).toBe('connected');
+      expect(await failureOf(misnamed.port, { ...verify, tlsVerify: false })).toBe('connected');
     });
 
     test('refused or not offered defers', async () => {
-      const [sink, without] = [await startSink({ requireAuth }), await startSink()];
-      expect(await failureOf(sink.port, { tls: 'none', auth: { ...auth, password: 'no' } })).toBe(
+      const [sink, without] = [await startSink({ ...starttls(), requireAuth }), await startSink(starttls())];
+      expect(await failureOf(sink.port, { tls: 'required', auth: { ...auth, password: 'no' } })).toBe(
         '4.7.8 The next hop refused AUTH: 535 5.7.8 Wrong',
       );
-      expect(await failureOf(without.port, { tls: 'none', auth })).toMatch(/^4\.7\.0 The next hop offers neither/);
+      expect(await failureOf(without.port, { tls: 'required', auth })).toMatch(/^4\.7\.0 The next hop offers neither/);
     });
   });
 });
