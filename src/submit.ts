@@ -172,7 +172,7 @@ export function createSubmit(parts: SubmitParts): Submit {
         return { accepted: false, violations: built.violations };
       }
       const entry = spoolEntry(built.signed, parts);
-      await parts.spool.add(entry, entry.acceptedAt + leaseMilliseconds);
+      await parts.spool.add(entry, parts.clock.now() + leaseMilliseconds);
       charged = false;
       parts.onAccepted({ entry, submission, stripped: built.stripped });
       return { accepted: true, id: entry.id, messageId: entry.messageId };

@@ -25,3 +25,23 @@ export const systemClock: Clock = {
     return seconds * 1000 + nanoseconds / 1e6;
   },
 };
+
+/** Both times of one moment, in milliseconds. */
+export interface ClockReading {
+  readonly wall: number;
+  readonly monotonic: number;
+}
+
+/** What differs by less is the drift of two clocks, and the time between reading the one and the other. */
+const leastStepMs = 1000;
+
+/** Reads both times of a clock. */
+export function readClock(clock: Clock): ClockReading {
+  return { wall: clock.now(), monotonic: clock.monotonic() };
+}
+
+/** How far the wall clock was set between two readings, in milliseconds: 0 for less than a second, negative for back. */
+export function clockStep(before: ClockReading, after: ClockReading): number {
+  const step = Math.round(after.wall - before.wall - (after.monotonic - before.monotonic));
+  return Math.abs(step) < leastStepMs ? 0 : step;
+}

@@ -1,7 +1,7 @@
 // Asks the spool for what is due, lane by lane: as much as a lane's share has room for, so that the many due messages of
 // one next hop never stand before those of another.
 
-import type { Clock } from '../base/clock.ts';
+import { type Clock, type ClockReading, readClock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
 import type { DueMessage, LaneOf, Spool } from '../spool/spool.ts';
@@ -30,9 +30,9 @@ export interface ClaimerParts {
   readonly mayClaim: () => boolean;
   /**
    * Takes a message that was claimed.
-   * @param claimEndsAt when the claim runs out, in milliseconds of the monotonic clock
+   * @param claimedAt when the claim began, which lasts for `leaseMilliseconds`
    */
-  readonly take: (working: Working, message: DueMessage, claimEndsAt: number) => void;
+  readonly take: (working: Working, message: DueMessage, claimedAt: ClockReading) => void;
 }
 
 function hasRoom({ lane, share }: Working): boolean {
@@ -107,12 +107,12 @@ export class Claimer {
   async #claim(working: Working): Promise<void> {
     const { clock, spool, take } = this.#parts;
     const { name: lane, claimLimit: limit } = working.share;
-    const now = clock.now();
-    // Counted from before the claim, so that it ends for us no later than for the spool.
-    const claimEndsAt = clock.monotonic() + leaseMilliseconds;
+    // Read before the claim, so that it ends for us no later than for the spool.
+    const claimedAt = readClock(clock);
+    const now = claimedAt.wall;
     const messages = await spool.claimDue({ now, limit, claimUntil: now + leaseMilliseconds, lane });
     working.share.mayHaveMore = messages.length === limit;
-    for (const message of messages) take(working, message, claimEndsAt);
+    for (const message of messages) take(working, message, claimedAt);
   }
 
   /** Gives lanes to recipients of an older database or configuration; true when there may be more of them. */

@@ -4,7 +4,7 @@
 // Never lost, seldom twice: a message is in the spool until the outcome of its last recipient is committed. Between the
 // next hop's 250 and that commit lies a window; whoever is killed inside it sends the message again after the restart.
 
-import type { Clock } from '../base/clock.ts';
+import { type Clock, type ClockReading, clockStep, readClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
@@ -116,13 +116,14 @@ class DeliveryRunner implements Delivery, LaneEvents {
       lanes: [...this.#lanes.values()],
       laneOf: laneOf(routes),
       mayClaim: () => this.#isHealthy && !this.#isDraining,
-      take: (working, message, claimEndsAt) => this.#takeClaimed(working, message, claimEndsAt),
+      take: (working, message, claimedAt) => this.#takeClaimed(working, message, claimedAt),
     });
   }
 
   deliverNow(entry: SpoolEntry): void {
     const byLane = new Map<Working, string[]>();
     for (const address of new Set(entry.recipients)) {
+      if (this.#held.has(entry.id, address)) continue;
       const working = this.#lanes.get(
         routeFor(this.#parts.settings.routes, { account: entry.account, recipient: address }),
       );
@@ -173,8 +174,11 @@ class DeliveryRunner implements Delivery, LaneEvents {
   }
 
   finish(task: Task, results: readonly RecipientResult[], host: string): void {
-    const { entry, share } = task.job;
-    const now = this.#parts.clock.now();
+    const { entry, share, takenAt } = task.job;
+    const at = readClock(this.#parts.clock);
+    const now = at.wall;
+    // The spool has moved its times by as much.
+    const expiresAt = entry.expiresAt + clockStep(takenAt, at);
     for (const [index, { address, attempts }] of task.recipients.entries()) {
       const result = results[index];
       if (!result) continue;
@@ -183,7 +187,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
         attempts: attempts + 1,
         now,
         acceptedAt: entry.acceptedAt,
-        expiresAt: entry.expiresAt,
+        expiresAt,
         random: this.#random(),
       });
       this.#outcomes.write({ id: entry.id, recipient: address, ...settled });
@@ -224,15 +228,16 @@ class DeliveryRunner implements Delivery, LaneEvents {
       this.#release(meta.id, addresses);
       return;
     }
-    const { clock } = this.#parts;
-    const age = Math.max(0, clock.now() - entry.acceptedAt);
+    const takenAt = readClock(this.#parts.clock);
+    const age = Math.max(0, takenAt.wall - entry.acceptedAt);
     const job = newJob({
       entry: meta,
       share,
       size: head.length + body.length,
       recipientCount: addresses.length,
       isClaimed: false,
-      claimEndsAt: clock.monotonic() + leaseMilliseconds - age,
+      takenAt,
+      claimEndsAt: takenAt.monotonic + leaseMilliseconds - age,
     });
     if (share.fresh.tryReserve(job.size)) {
       job.room = share.fresh;
@@ -243,11 +248,13 @@ class DeliveryRunner implements Delivery, LaneEvents {
   }
 
   /** Takes what was claimed for a lane, but for what is in hand already. */
-  #takeClaimed({ lane, share }: Working, message: DueMessage, claimEndsAt: number): void {
+  #takeClaimed({ lane, share }: Working, message: DueMessage, takenAt: ClockReading): void {
     const { entry, size } = message;
     const due = message.due.filter(({ address }) => !this.#held.isHeldAlready(entry.id, address));
     if (due.length === 0) return;
-    this.#take(lane, newJob({ entry, share, size, recipientCount: due.length, isClaimed: true, claimEndsAt }), due);
+    const claimEndsAt = takenAt.monotonic + leaseMilliseconds;
+    const job = newJob({ entry, share, size, recipientCount: due.length, isClaimed: true, takenAt, claimEndsAt });
+    this.#take(lane, job, due);
   }
 
   /** Gives a message's recipients to their lane. */

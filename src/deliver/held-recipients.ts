@@ -14,6 +14,10 @@ export class HeldRecipients {
     this.#held.set(`${id} ${address}`, false);
   }
 
+  has(id: string, address: string): boolean {
+    return this.#held.has(`${id} ${address}`);
+  }
+
   /** Tells whether a recipient that was just claimed is in hand already; the claim is then nobody's. */
   isHeldAlready(id: string, address: string): boolean {
     const key = `${id} ${address}`;

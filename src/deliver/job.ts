@@ -1,5 +1,6 @@
 // What delivery has in hand: a message (job), and its recipients that take one route in one transaction (task).
 
+import type { ClockReading } from '../base/clock.ts';
 import type { SpoolEntry } from '../spool/spool.ts';
 import type { ContentBudget } from './content-budget.ts';
 import type { LaneShare } from './lane-share.ts';
@@ -31,6 +32,8 @@ export interface Job {
   readonly recipientCount: number;
   /** Claimed from the spool, not handed over by the pipeline. */
   readonly isClaimed: boolean;
+  /** When it was taken in hand. */
+  readonly takenAt: ClockReading;
   /** When the claim on its recipients runs out, in milliseconds of the monotonic clock. */
   readonly claimEndsAt: number;
   /** Tasks that are not at their end. */
@@ -53,7 +56,7 @@ export interface Task {
 
 /** A message newly in hand. */
 export function newJob(
-  message: Pick<Job, 'entry' | 'share' | 'size' | 'recipientCount' | 'isClaimed' | 'claimEndsAt'>,
+  message: Pick<Job, 'entry' | 'share' | 'size' | 'recipientCount' | 'isClaimed' | 'takenAt' | 'claimEndsAt'>,
 ): Job {
   return { ...message, openTasks: 0, content: undefined, room: undefined, loading: undefined };
 }

@@ -41,6 +41,6 @@ export function settleOutcome(
   const plan = planRetry(settings, attempt);
   if (plan.kind === 'retry') return { outcome: { kind, reply, host }, nextAttemptAt: plan.at };
   const last = `${reply.code} ${reply.enhanced ? `${reply.enhanced} ` : ''}${reply.text}`;
-  const text = `Expired after ${days(attempt.now - attempt.acceptedAt)}; last reply: ${last}`;
+  const text = `Expired after ${days(Math.max(0, attempt.now - attempt.acceptedAt))}; last reply: ${last}`;
   return { outcome: { kind: 'failed', reply: { code: reply.code, enhanced: '4.4.7', text }, host } };
 }

@@ -1,6 +1,6 @@
 // The spool in memory, for tests and trials: the same behaviour as the durable stores, gone with the process.
 
-import { type Clock, systemClock } from '../base/clock.ts';
+import { type Clock, type ClockReading, clockStep, readClock, systemClock } from '../base/clock.ts';
 import { idempotencyMilliseconds } from './idempotency-keys.ts';
 import { failedRetentionMilliseconds } from './lease.ts';
 import {
@@ -70,10 +70,12 @@ export class MemorySpool implements Spool {
   /** When each key was used. */
   readonly #keys = new Map<string, number>();
   readonly #clock: Clock;
+  #seen: ClockReading;
   #closed = false;
 
   constructor(clock: Clock = systemClock) {
     this.#clock = clock;
+    this.#seen = readClock(clock);
   }
 
   async add(entry: SpoolEntry, claimUntil: number): Promise<void> {
@@ -234,6 +236,23 @@ export class MemorySpool implements Spool {
 
   #checkOpen(): void {
     if (this.#closed) throw new Error('The spool is closed');
+    const now = readClock(this.#clock);
+    const step = clockStep(this.#seen, now);
+    this.#seen = now;
+    if (step !== 0) this.#moveTimes(step);
+  }
+
+  /** The wall clock was set: what waits goes on waiting for as long as it was to. */
+  #moveTimes(step: number): void {
+    for (const [id, held] of this.#messages) {
+      this.#update(held, ({ endedAt, ...recipient }) => ({
+        ...recipient,
+        nextAttemptAt: recipient.nextAttemptAt + step,
+        claimedUntil: recipient.claimedUntil + step,
+        ...(endedAt === undefined ? {} : { endedAt: endedAt + step }),
+      }));
+      this.#messages.set(id, { ...held, entry: { ...held.entry, expiresAt: held.entry.expiresAt + step } });
+    }
   }
 
   #update(held: Held, change: (recipient: HeldRecipient) => HeldRecipient): void {

@@ -100,7 +100,11 @@ export interface ClaimQuery {
   readonly lane?: string;
 }
 
-/** Keeps messages safe. Every method rejects on a failure of the store; nothing is then half done. */
+/**
+ * Keeps messages safe. Every method rejects on a failure of the store; nothing is then half done. Times are wall times;
+ * when the wall clock is set, the store moves by as much what it keeps (next attempts, claims, expiries, ends), so that
+ * whatever waits goes on waiting for as long as it was to.
+ */
 export interface Spool {
   /**
    * Adds a message; resolves only once it is durable. Its recipients are claimed for the caller until `claimUntil`

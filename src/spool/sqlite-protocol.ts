@@ -1,6 +1,7 @@
 // What the spool's two threads say to one another: operations over, results back. Octets of all messages of a batch
 // lie in one ArrayBuffer that is transferred, so that a batch costs one message and one allocation.
 
+import type { ClockReading } from '../base/clock.ts';
 import type { AttemptRecord, ClaimQuery, DueMessage, QueueItem, SpoolEntry } from './spool.ts';
 
 /** A message without its octets. */
@@ -106,6 +107,8 @@ export interface PackedAdd {
 export interface Batch {
   readonly operations: readonly (Exclude<StoreOperation, { kind: 'add' }> | PackedAdd)[];
   readonly octets: ArrayBuffer;
+  /** When it was sent. */
+  readonly now: ClockReading;
 }
 
 /** Worker to main thread: after opening, after the batch's writes are durable, after its reads. */

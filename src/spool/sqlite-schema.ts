@@ -55,5 +55,14 @@ export const spoolMigrations: Migrations = {
     DROP INDEX spool_due;
     CREATE INDEX spool_due ON spool_recipients (lane, max(next_attempt_at, claimed_until)) WHERE state = 0;
     `,
+    `
+    -- One row. offset: what is taken from a wall time before it is stored, in every column but accepted_at. skew: wall time
+    -- less monotonic time when the offset was moved last (sqlite-clock.ts).
+    CREATE TABLE spool_clock (
+      one INTEGER PRIMARY KEY CHECK (one = 1),
+      offset INTEGER NOT NULL,
+      skew INTEGER NOT NULL
+    ) STRICT;
+    `,
   ],
 };

@@ -3,7 +3,7 @@
 
 import { dirname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { type Clock, systemClock } from '../base/clock.ts';
+import { type Clock, readClock, systemClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import { type Logger, silentLog } from '../base/log.ts';
 import { BodyFiles, bodyFileThreshold } from './body-files.ts';
@@ -278,7 +278,8 @@ export class SqliteSpool implements Spool {
       const packed = Buffer.allocUnsafeSlow(total);
       const octets = packed.buffer;
       pack(this.#underWay, packed);
-      const batch: Batch = { operations: this.#underWay.map((waiting) => waiting.operation), octets };
+      const operations = this.#underWay.map((waiting) => waiting.operation);
+      const batch: Batch = { operations, octets, now: readClock(this.#clock) };
       this.#worker.postMessage(batch, [octets]);
     } catch (thrown) {
       // Out of memory: nothing has gone over.

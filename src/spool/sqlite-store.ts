@@ -3,14 +3,17 @@
 
 import { type Dirent, readdirSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import type { ClockReading } from '../base/clock.ts';
 import type { DatabaseSync } from '../base/database.ts';
 import { migrate } from '../base/database.ts';
 import { errorCode, errorMessage } from '../base/errors.ts';
 import { addKey } from './idempotency-keys.ts';
 import { failedRetentionMilliseconds } from './lease.ts';
 import { type AttemptRecord, type DueMessage, distinctRecipients, type QueueItem } from './spool.ts';
+import { SpoolClock } from './sqlite-clock.ts';
 import { isBusy, type SpoolLock } from './sqlite-lock.ts';
 import type {
+  EntryMeta,
   OperationOutcome,
   OperationResults,
   ReadOperation,
@@ -53,6 +56,10 @@ function failure(thrown: unknown): OperationOutcome {
 
 /** The spool in one database. It owns nothing but its prepared statements; the caller closes database and lock. */
 export class SqliteStore {
+  readonly #clock: SpoolClock;
+  /** Milliseconds between a wall time and the same time as it is stored, in what is being done now. */
+  #offset = 0;
+  #now: ClockReading | undefined;
   readonly #database: DatabaseSync;
   readonly #lock: SpoolLock;
   readonly #bodies: string;
@@ -70,14 +77,18 @@ export class SqliteStore {
     this.#bodies = options.bodies;
     migrate(this.#database, spoolMigrations);
     this.#statements = prepareStatements(this.#database);
+    this.#clock = new SpoolClock(this.#database);
   }
 
   /**
    * Runs operations in one transaction. If one fails, all are undone and each is tried again in a transaction of its
    * own, so that it fails alone.
+   * @param now the time; without it, it is not looked at whether the clock was set
    */
-  write(operations: readonly WriteOperation[]): WriteResult {
+  write(operations: readonly WriteOperation[], now?: ClockReading): WriteResult {
     try {
+      this.#now = now;
+      if (now) this.#clock.observe(now);
       for (const operation of operations) {
         if (needsLock.has(operation.kind)) this.#lock.hold();
       }
@@ -87,7 +98,7 @@ export class SqliteStore {
       if (operations.length === 1 || isBusy(thrown)) {
         return { outcomes: operations.map(() => failure(thrown)), orphanedBodies: [] };
       }
-      const singles = operations.map((operation) => this.write([operation]));
+      const singles = operations.map((operation) => this.write([operation], now));
       return {
         outcomes: singles.flatMap((single) => single.outcomes),
         orphanedBodies: singles.flatMap((single) => single.orphanedBodies),
@@ -98,6 +109,7 @@ export class SqliteStore {
   /** Answers one question. */
   read(operation: ReadOperation): OperationOutcome {
     try {
+      this.#offset = this.#clock.offset;
       return { value: this.#read(operation) };
     } catch (thrown) {
       return failure(thrown);
@@ -108,6 +120,7 @@ export class SqliteStore {
     this.#gone = [];
     this.#database.exec('BEGIN IMMEDIATE');
     try {
+      this.#offset = this.#clock.offset;
       const outcomes = operations.map((operation) => ({ value: this.#apply(operation) }));
       this.#database.exec('COMMIT');
       return { outcomes, orphanedBodies: this.#gone };
@@ -187,7 +200,7 @@ export class SqliteStore {
       entry.smtputf8 ? 1 : 0,
       entry.requireTls ? 1 : 0,
       entry.acceptedAt,
-      entry.expiresAt,
+      this.#stored(entry.expiresAt),
       entry.platformSignature?.start ?? null,
       entry.platformSignature?.end ?? null,
       size,
@@ -196,7 +209,8 @@ export class SqliteStore {
       body ?? null,
     );
     for (const [position, { address, lane }] of distinctRecipients(entry).entries()) {
-      this.#statements.addRecipient.run(lastInsertRowid, position, address, entry.acceptedAt, claimUntil, lane);
+      const dueAt = this.#stored(entry.acceptedAt);
+      this.#statements.addRecipient.run(lastInsertRowid, position, address, dueAt, this.#stored(claimUntil), lane);
     }
     addKey(this.#statements.addKey, entry);
     return null;
@@ -231,8 +245,8 @@ export class SqliteStore {
       const { kind, reply, host } = record.outcome;
       this.#statements.record.run(
         stateNumbers[stateAfter(kind)],
-        record.nextAttemptAt ?? now,
-        kind === 'deferred' ? null : now,
+        this.#stored(record.nextAttemptAt ?? now),
+        kind === 'deferred' ? null : this.#stored(now),
         reply.code,
         reply.enhanced ?? null,
         reply.text,
@@ -253,7 +267,7 @@ export class SqliteStore {
     if (now - this.#prunedAt > pruneEveryMilliseconds) this.#prune(now);
     const seqs = new Set<number>();
     let looked = 0;
-    for (const row of this.#statements.due.iterate(lane, now)) {
+    for (const row of this.#statements.due.iterate(lane, this.#stored(now))) {
       seqs.add(integer(row, 'message'));
       looked += 1;
       if (seqs.size >= limit || looked >= mostDueRows) break;
@@ -262,10 +276,10 @@ export class SqliteStore {
     for (const seq of seqs) {
       const row = this.#statements.entryBySeq.get(seq);
       if (!row) continue;
-      const due = this.#statements.dueOf.all(seq, lane, now);
-      this.#statements.claim.run(claimUntil, seq, lane, now);
+      const due = this.#statements.dueOf.all(seq, lane, this.#stored(now));
+      this.#statements.claim.run(this.#stored(claimUntil), seq, lane, this.#stored(now));
       messages.push({
-        entry: entryOf(row, this.#addresses(seq)),
+        entry: this.#entry(row, this.#addresses(seq)),
         size: integer(row, 'size'),
         due: due.map((recipient) => ({
           address: text(recipient, 'address'),
@@ -286,7 +300,9 @@ export class SqliteStore {
     const known = new Set(lanes);
     let lane: unknown = '';
     while (typeof lane === 'string' && strays.length < limit) {
-      const rows = known.has(lane) ? [] : this.#statements.dueInLane.all(lane, now, limit - strays.length);
+      const rows = known.has(lane)
+        ? []
+        : this.#statements.dueInLane.all(lane, this.#stored(now), limit - strays.length);
       strays.push(...rows.map(strayOf));
       lane = this.#statements.nextLane.get(lane)?.['lane'];
     }
@@ -295,6 +311,17 @@ export class SqliteStore {
 
   #addresses(seq: number): readonly string[] {
     return this.#statements.recipients.all(seq).map((row) => text(row, 'address'));
+  }
+
+  /** A message with its times as the wall clock tells them. */
+  #entry(row: Row, recipients: readonly string[]): EntryMeta {
+    const stored = entryOf(row, recipients);
+    return { ...stored, expiresAt: stored.expiresAt + this.#offset };
+  }
+
+  /** A wall time as it is stored (SpoolClock). */
+  #stored(wallTime: number): number {
+    return wallTime - this.#offset;
   }
 
   #release({ id, recipients }: Of<'release'>): null {
@@ -312,6 +339,7 @@ export class SqliteStore {
     this.#prune(now);
     // While another process works on the spool, its claims hold and its unfinished adds have body files without a row.
     this.#lock.whileAlone(() => {
+      if (this.#now) this.#clock.begin(this.#now);
       this.#statements.releaseAll.run();
       this.#removeOrphans(new Set(keepBodies));
     });
@@ -335,7 +363,7 @@ export class SqliteStore {
 
   #prune(now: number): void {
     this.#prunedAt = now;
-    for (const row of this.#statements.prunable.all(now - failedRetentionMilliseconds)) {
+    for (const row of this.#statements.prunable.all(this.#stored(now) - failedRetentionMilliseconds)) {
       this.#forget(text(row, 'id'), integer(row, 'seq'), integer(row, 'body_in_file') === 1);
     }
   }
@@ -344,9 +372,9 @@ export class SqliteStore {
     const row = this.#statements.entry.get(id);
     if (!row) return false;
     const seq = integer(row, 'seq');
-    this.#statements.requeueFailed.run(now, seq);
-    this.#statements.makeDue.run(now, seq);
-    this.#statements.extend.run(expiresAt, seq);
+    this.#statements.requeueFailed.run(this.#stored(now), seq);
+    this.#statements.makeDue.run(this.#stored(now), seq);
+    this.#statements.extend.run(this.#stored(expiresAt), seq);
     return true;
   }
 
@@ -380,8 +408,11 @@ export class SqliteStore {
   }
 
   #item(row: Row): QueueItem {
-    const { recipients: _, ...entry } = entryOf(row, []);
-    const recipients = this.#statements.recipients.all(integer(row, 'seq')).map(recipientOf);
+    const { recipients: _, ...entry } = this.#entry(row, []);
+    const recipients = this.#statements.recipients.all(integer(row, 'seq')).map((recipient) => {
+      const stored = recipientOf(recipient);
+      return { ...stored, nextAttemptAt: stored.nextAttemptAt + this.#offset };
+    });
     return { entry, size: integer(row, 'size'), recipients };
   }
 }

@@ -36,7 +36,7 @@ function serve(port: MessagePort, { file, lockFile, bodies }: SpoolWorkerData): 
       return;
     }
     const { indexes, writes, reads } = unpack(batch);
-    if (writes.length > 0) post({ kind: 'written', indexes, result: store.write(writes) });
+    if (writes.length > 0) post({ kind: 'written', indexes, result: store.write(writes, batch.now) });
     for (const { index, operation } of reads) {
       const outcome = store.read(operation);
       post({ kind: 'read', index, outcome }, loadedBuffers(outcome));

@@ -340,6 +340,82 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       expect(await claimAll(spool, lease)).toHaveLength(1);
     });
 
+    /** Somebody sets the wall clock; no time passes. */
+    function setClock(milliseconds: number): void {
+      now += milliseconds;
+      jumped += milliseconds;
+    }
+    const hour = 3_600_000;
+
+    test('a clock set back leaves no retry waiting for longer', async () => {
+      const spool = await open();
+      const entry = spoolEntry({ expiresAt: someTime + hour });
+      await spool.add(entry, lease);
+      await spool.record([attempt(entry, 'deferred')]);
+      setClock(-24 * hour);
+      expect(await claimAll(spool, now)).toEqual([]);
+      const shown = await spool.show(entry.id);
+      expect(shown?.recipients[0]?.nextAttemptAt).toBe(now + 60_000);
+      expect(shown?.entry).toMatchObject({ acceptedAt: someTime, expiresAt: now + hour });
+      now += 59_999;
+      expect(await claimAll(spool, now)).toEqual([]);
+      now += 1;
+      const [claimed] = await claimAll(spool, now);
+      expect(claimed?.due).toEqual([{ address: 'bob@example.org', attempts: 1 }]);
+      expect(claimed?.entry.expiresAt).toBe(now - 60_000 + hour);
+    });
+
+    test('a clock set forward ends no claim and brings no retry early', async () => {
+      const spool = await open();
+      const [held, waiting, added] = [spoolEntry(), spoolEntry(), spoolEntry({ acceptedAt: someTime + 2 * hour })];
+      await spool.add(held, lease);
+      await spool.add(waiting, lease);
+      await spool.record([attempt(waiting, 'deferred')]);
+      setClock(2 * hour);
+      await spool.add(added, now + leaseMilliseconds);
+      expect(await claimAll(spool, now)).toEqual([]);
+      now += 60_000;
+      expect((await claimAll(spool, now)).map(({ entry }) => entry.id)).toEqual([waiting.id]);
+      now = someTime + 2 * hour + leaseMilliseconds - 1;
+      expect(await claimAll(spool, now)).toEqual([]);
+      now += 1;
+      expect(await claimAll(spool, now)).toHaveLength(2);
+    });
+
+    test('a clock set is noticed once, by however many processes', async () => {
+      const spool = await open();
+      const other = (await store.another?.(clock)) ?? spool;
+      if (other !== spool) opened.push(other);
+      const entry = spoolEntry();
+      await spool.add(entry, lease);
+      await spool.record([attempt(entry, 'deferred')]);
+      expect(await claimAll(other)).toEqual([]);
+      for (const step of [2 * hour, -5 * hour, hour]) {
+        setClock(step);
+        expect([await claimAll(other, now), await claimAll(spool, now), await claimAll(other, now)]).toEqual([
+          [],
+          [],
+          [],
+        ]);
+        expect((await spool.show(entry.id))?.recipients[0]?.nextAttemptAt).toBe(now + 60_000);
+        expect((await other.show(entry.id))?.recipients[0]?.nextAttemptAt).toBe(now + 60_000);
+      }
+      now += 60_000;
+      expect(await claimAll(other, now)).toHaveLength(1);
+    });
+
+    test('clocks that drift apart by a little at a time were not set', async () => {
+      const spool = await open();
+      const entry = spoolEntry();
+      await spool.add(entry, lease);
+      await spool.record([attempt(entry, 'deferred')]);
+      for (let count = 0; count < 50; count += 1) {
+        setClock(-900);
+        expect(await claimAll(spool, now)).toEqual([]);
+      }
+      expect((await spool.show(entry.id))?.recipients[0]?.nextAttemptAt).toBe(someTime + 60_000);
+    });
+
     test('recovers what an earlier process held', async () => {
       const spool = await open();
       await spool.add(spoolEntry(), lease);

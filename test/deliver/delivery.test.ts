@@ -14,7 +14,6 @@ import type { Spool, SpoolEntry } from '../../src/spool/spool.ts';
 import { SqliteSpool } from '../../src/spool/sqlite-spool.ts';
 import { FaultSink, type FaultSinkOptions } from '../support/fault-sink.ts';
 import { logLines } from '../support/log-lines.ts';
-import { clockOf } from '../support/manual-clock.ts';
 import { someTime, spoolEntry } from '../support/spool-entry.ts';
 
 const retry = { firstDelaySeconds: 60, factor: 2, maxDelaySeconds: 14_400, jitter: 0.2, expireAfterSeconds: 432_000 };
@@ -23,11 +22,14 @@ const waiting = { timeout: 15_000, interval: 10 };
 let folder = '';
 let now = someTime;
 let closers: (() => unknown)[] = [];
-const clock = clockOf(() => now);
+/** Milliseconds that somebody set the wall clock forward. */
+let jumped = 0;
+const clock = { now: () => now, monotonic: () => now - jumped };
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'postern-delivery-'));
   now = someTime;
+  jumped = 0;
 });
 
 afterEach(async () => {
@@ -238,6 +240,89 @@ describe('routes stand on their own', () => {
       'c@wide.test': 'narrow',
       'd@x.test': 'default',
     });
+  });
+});
+
+describe('somebody sets the clock', () => {
+  const hour = 3_600_000;
+  function setClock(milliseconds: number): void {
+    now += milliseconds;
+    jumped += milliseconds;
+  }
+
+  test('two hours forward, during a slow transaction: it is delivered once', async () => {
+    const sink = await startSink({ slowMilliseconds: 1500 });
+    const { delivery, send, outcomes, spool } = await run([smarthost(sink.port)]);
+    await delivery.start();
+    await send({ recipients: ['slow@x.test'] });
+    await expect.poll(() => sink.commands.some((line) => line.startsWith('RCPT')), waiting).toBe(true);
+    setClock(2 * hour);
+    expect(await outcomes(1)).toEqual(['slow delivered 250']);
+    await send({ recipients: ['after@x.test'] });
+    await outcomes(2);
+    await expect.poll(() => delivery.metrics().inHand, waiting).toBe(0);
+    expect(sink.messages.map(({ recipients }) => recipients)).toEqual([['slow@x.test'], ['after@x.test']]);
+    expect(await spool.counts()).toEqual({ queued: 0, failed: 0 });
+  });
+
+  test.each([-24, 48])('%i hours: a retry is made when its delay is over, neither sooner nor later', async (hours) => {
+    const sink = await startSink();
+    const { delivery, send, outcomes, spool } = await run([smarthost(sink.port)]);
+    await delivery.start();
+    const { id } = await send({ recipients: ['defer-rcpt@x.test'] });
+    await outcomes(1);
+    setClock(hours * hour);
+    now += 59_000;
+    // The spool is asked each second: after two of them it would have been tried again.
+    await new Promise((resolve) => setTimeout(resolve, 2100));
+    expect(delivery.metrics().deferred).toBe(1);
+    now += 1000;
+    await outcomes(2);
+    // Two minutes until the next one, and the days until its expiry are as many as they were.
+    const shown = await spool.show(id);
+    expect(shown?.recipients[0]?.nextAttemptAt).toBe(now + 120_000);
+    expect(shown?.entry.expiresAt).toBe(someTime + hours * hour + retry.expireAfterSeconds * 1000);
+  });
+
+  test('ten days forward, during an attempt: what is deferred then is not given up', async () => {
+    const sink = await startSink({ slowMilliseconds: 500 });
+    const { send, outcomes } = await run([smarthost(sink.port)]);
+    await send({ recipients: ['slow@x.test', 'defer-dot@x.test'] });
+    await expect.poll(() => sink.commands.some((line) => line.startsWith('RCPT')), waiting).toBe(true);
+    setClock(240 * hour);
+    expect(await outcomes(2)).toEqual(['slow deferred 451', 'defer-dot deferred 451']);
+  });
+
+  test.each([-24, 24])('%i hours, while a next hop is down: it is tried again after the second', async (hours) => {
+    const behaviour: { greeting?: string } = { greeting: '421 4.3.2 Not today' };
+    const sink = await startSink(behaviour);
+    const { send, outcomes } = await run([smarthost(sink.port, { connections: 1 })]);
+    await send();
+    await outcomes(1);
+    setClock(hours * hour);
+    await send();
+    await outcomes(2);
+    expect(sink.connections).toBe(1);
+    now += 1000;
+    await send();
+    await outcomes(3);
+    expect(sink.connections).toBe(2);
+  });
+
+  test('a recipient in hand that the spool hands out once more is not taken twice', async () => {
+    const sink = await startSink({ slowMilliseconds: 1500 });
+    const spool = await openSqlite();
+    const { delivery, send, outcomes } = await run([smarthost(sink.port)], { spool });
+    await delivery.start();
+    const { id } = await send({ recipients: ['slow@x.test'] });
+    await expect.poll(() => sink.commands.some((line) => line.startsWith('RCPT')), waiting).toBe(true);
+    // As if its claim had run out.
+    await spool.release(id, ['slow@x.test']);
+    expect(await outcomes(1)).toEqual(['slow delivered 250']);
+    await send({ recipients: ['after@x.test'] });
+    await outcomes(2);
+    await expect.poll(() => delivery.metrics().inHand, waiting).toBe(0);
+    expect(sink.messages).toHaveLength(2);
   });
 });
 

@@ -10,11 +10,12 @@ import { spoolEntry } from '../support/spool-entry.ts';
 
 const route = { name: 'default', type: 'capture', folder: '/nowhere', platformSignature: true } as const;
 const share = new LaneShare(route, { name: 'default', lanes: 1, contentBytes: 100 });
+const takenAt = { wall: 0, monotonic: 0 };
 const content = { head: Buffer.alloc(5), body: Buffer.alloc(5) };
 
 function task(id: string, isLoaded: boolean): Task {
   const entry = spoolEntry({ id });
-  const job = newJob({ entry, share, size: 10, recipientCount: 1, isClaimed: !isLoaded, claimEndsAt: 0 });
+  const job = newJob({ entry, share, size: 10, recipientCount: 1, isClaimed: !isLoaded, takenAt, claimEndsAt: 0 });
   if (isLoaded) job.content = content;
   return { job, recipients: [{ address: 'bob@example.org', attempts: 0 }], deadConnections: 0 };
 }
