@@ -52,8 +52,7 @@ class MinuteWindow {
     let oldest = second;
     for (let slot = 0; slot < windowSeconds; slot += 1) {
       const at = this.seconds[slot] ?? -1;
-      // A clock set back leaves slots of the future behind: those of more than a minute ahead would block for as long.
-      if (Math.abs(second - at) >= windowSeconds || (this.counts[slot] ?? 0) === 0) continue;
+      if (second - at >= windowSeconds || (this.counts[slot] ?? 0) === 0) continue;
       total += this.counts[slot] ?? 0;
       if (at < oldest) oldest = at;
     }
@@ -155,6 +154,7 @@ export function createLimits(database: DatabaseSync, clock: Clock): Limits {
   migrate(database, accountMigrations);
   const windows = new Map<string, MinuteWindow>();
   const days = new Map<string, DailyCount>();
+  const monotonicSecond = (): number => Math.floor(clock.monotonic() / 1000);
   const windowOf = (id: string): MinuteWindow => {
     const window = windows.get(id) ?? new MinuteWindow();
     windows.set(id, window);
@@ -174,7 +174,7 @@ export function createLimits(database: DatabaseSync, clock: Clock): Limits {
     const { messagesPerMinute, recipientsPerDay } = limits;
     const now = clock.now();
     const wait =
-      messagesPerMinute === undefined ? 0 : windowOf(id).waitSeconds(Math.floor(now / 1000), messagesPerMinute);
+      messagesPerMinute === undefined ? 0 : windowOf(id).waitSeconds(monotonicSecond(), messagesPerMinute);
     if (wait > 0) return { allowed: false, code: 'E_RATE_LIMIT_EXCEEDED', retryAfterSeconds: wait };
     const day = Math.floor(now / dayMs);
     if (recipientsPerDay === undefined || enough(countOf(id), day, recipientsPerDay)) return allowed;
@@ -186,17 +186,16 @@ export function createLimits(database: DatabaseSync, clock: Clock): Limits {
     take(account, recipients) {
       if (isUnlimited(account)) return allowed;
       const verdict = judge(account, (count, day, limit) => count.take(day, recipients, limit));
-      if (verdict.allowed) windowOf(account.id).add(Math.floor(clock.now() / 1000));
+      if (verdict.allowed) windowOf(account.id).add(monotonicSecond());
       return verdict;
     },
     ask: (account, recipients) =>
       isUnlimited(account) ? allowed : judge(account, (count, day, limit) => count.hasRoom(day, recipients, limit)),
     giveBack(account, recipients) {
       if (isUnlimited(account)) return;
-      const now = clock.now();
-      windowOf(account.id).remove(Math.floor(now / 1000));
+      windowOf(account.id).remove(monotonicSecond());
       if (account.limits.recipientsPerDay !== undefined) {
-        countOf(account.id).restore(Math.floor(now / dayMs), recipients);
+        countOf(account.id).restore(Math.floor(clock.now() / dayMs), recipients);
       }
     },
     close() {

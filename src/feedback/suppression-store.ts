@@ -163,10 +163,10 @@ export function createSuppressionStore(database: DatabaseSync, clock: Clock): Su
   const emptySince = new Map<string, number>();
   sql.prune.run(clock.now(), -1);
 
-  function isEmpty(account: string, now: number): boolean {
+  function isEmpty(account: string): boolean {
+    const now = clock.monotonic();
     const since = emptySince.get(account);
-    // A clock set back must not prolong it.
-    if (since !== undefined && now >= since && now - since < emptyForMs) return true;
+    if (since !== undefined && now - since < emptyForMs) return true;
     if (sql.any.get(account) === undefined) {
       emptySince.set(account, now);
       return true;
@@ -193,9 +193,8 @@ export function createSuppressionStore(database: DatabaseSync, clock: Clock): Su
 
   return {
     isSuppressed(account, recipient) {
-      const now = clock.now();
-      if (isEmpty(account, now)) return false;
-      return sql.holds.get(account, comparableMailbox(recipient), now) !== undefined;
+      if (isEmpty(account)) return false;
+      return sql.holds.get(account, comparableMailbox(recipient), clock.now()) !== undefined;
     },
     add({ account, address, reason, note, expiresAt }) {
       const now = clock.now();

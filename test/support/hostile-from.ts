@@ -4,6 +4,7 @@ import { createSecretKey, generateKeyPairSync } from 'node:crypto';
 import * as fc from 'fast-check';
 import { asciiDomain } from '../../src/mail/domain.ts';
 import { type BuildParts, build } from '../../src/submit.ts';
+import { clockOf } from './manual-clock.ts';
 import { context, smtpSubmission } from './policy-fixtures.ts';
 
 /** The address that no reader may ever see as the sender. */
@@ -212,7 +213,7 @@ export const hostileFrom: fc.Arbitrary<string> = fc.oneof(
 
 const { privateKey } = generateKeyPairSync('ed25519');
 const parts: BuildParts = {
-  clock: { now: () => Date.UTC(2026, 2, 2) },
+  clock: clockOf(() => Date.UTC(2026, 2, 2)),
   hostname: 'mx.platform.example',
   platform: {
     domain: 'platform.example',
