@@ -5,6 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Account, AccountLimits } from '../../src/accounts/account.ts';
 import { createLimits, type LimitVerdict } from '../../src/accounts/limits.ts';
 import { type DatabaseSync, openDatabase } from '../../src/base/database.ts';
+import { clockOf } from '../support/manual-clock.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
 function accountWith(limits: AccountLimits, id = 'a1'.repeat(16)): Account {

@@ -137,7 +137,7 @@ export function createSmtpDoor(parts: SmtpDoorParts): SmtpDoor {
   const servers = settings.listeners.map((listener) => ({ listener, server: build(listener) }));
 
   function checkDeadlines(): void {
-    const now = clock.now();
+    const now = clock.monotonic();
     for (const session of sessions) session.checkDeadline(now);
     for (const { server } of servers) server.checkDeadlines(now);
   }

@@ -132,7 +132,7 @@ export class SmtpListenerServer extends SMTPServer {
       this.#refuse(socket, { address: socket.remoteAddress, answer: replies.tooManyConnections });
       return false;
     }
-    const deadline = context.clock.now() + context.limits.authSeconds * 1000;
+    const deadline = context.clock.monotonic() + context.limits.authSeconds * 1000;
     this.#arrivals.set(socket, { place, deadline, address: undefined });
     // The library notes the TLS socket here once there is one.
     this._pendingSockets.set(socket, socket);

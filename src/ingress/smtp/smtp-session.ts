@@ -74,7 +74,7 @@ export class SmtpSession extends SMTPConnection implements WireListener {
     this.#place = place;
     this.#top = socket;
     this.#dialogue = new Dialogue(context, { client, secure: this.secure });
-    const now = context.clock.now();
+    const now = context.clock.monotonic();
     this.#deadline = now + context.limits.idleSeconds * 1000;
     this.#authDeadline = now + context.limits.authSeconds * 1000;
     context.onOpen(this);
@@ -260,7 +260,7 @@ export class SmtpSession extends SMTPConnection implements WireListener {
       case 'starttls':
         void this.#flush();
         // Octets of the handshake are not seen here, so they extend nothing.
-        this.#deadline = this.#context.clock.now() + this.#context.limits.authSeconds * 1000;
+        this.#deadline = this.#context.clock.monotonic() + this.#context.limits.authSeconds * 1000;
         // A client that closes its side inside the handshake would leave the connection open for ever.
         this._socket.allowHalfOpen = false;
         this.upgrade(() => undefined);
@@ -290,7 +290,7 @@ export class SmtpSession extends SMTPConnection implements WireListener {
 
   #awaitInput(partialLine = false): void {
     const { clock, limits } = this.#context;
-    const now = clock.now();
+    const now = clock.monotonic();
     if (this.#incoming) {
       const { data, pace } = this.#incoming;
       if (data.size > 0) pace.came(data.size, now);
@@ -318,7 +318,7 @@ export class SmtpSession extends SMTPConnection implements WireListener {
     if (text === '' || this._upgrading || socket.destroyed || !socket.writable) return undefined;
     socket.write(text, 'latin1');
     if (!socket.writableNeedDrain) return undefined;
-    this.#deadline = this.#context.clock.now() + this.#context.limits.idleSeconds * 1000;
+    this.#deadline = this.#context.clock.monotonic() + this.#context.limits.idleSeconds * 1000;
     return new Promise((resolve) => {
       socket.once('drain', resolve);
     });

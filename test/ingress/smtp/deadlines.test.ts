@@ -57,6 +57,17 @@ async function afterSweep(door: RunningDoor): Promise<void> {
   expect(await witness.untilEnd()).toBe(timeout);
 }
 
+test.each([7200, -7200])('a clock set by %i s cuts no session, and keeps none alive', async (seconds) => {
+  const door = await start();
+  const early = await greeted(door);
+  clock.pass(200);
+  const late = await greeted(door);
+  clock.jump(seconds);
+  clock.pass(100);
+  expect(await early.untilEnd()).toBe(timeout);
+  expect(await late.ask('NOOP')).toMatch(/^250 /);
+});
+
 test('an idle session ends after idleSeconds, not before', async () => {
   const door = await start({ limits: { idleSeconds: 400 } });
   const client = await greeted(door);
