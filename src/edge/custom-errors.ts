@@ -152,9 +152,8 @@ export function createCustomErrors(parts: CustomErrorsParts): CustomErrors {
   }
 
   function refreshNowAndThen(): void {
-    const now = clock.now();
-    // A clock set back must not prolong it.
-    if (now >= checkedAt && now - checkedAt < unchangedForMs) return;
+    const now = clock.monotonic();
+    if (now - checkedAt < unchangedForMs) return;
     checkedAt = now;
     try {
       refresh();

@@ -174,7 +174,7 @@ export function createEdge(parts: EdgeParts): Edge {
     const client = clientOf(request.socket.remoteAddress ?? '', lines, isTrusted);
     const place = requests.begin(guarded?.zone.id ?? '', client.address);
     const exchange: Exchange = { request, arrival, zone: guarded, client, sink, place };
-    const startedAt = clock.now();
+    const startedAt = clock.monotonic();
     sink.onEnd(({ status, whole }) => {
       place.end();
       const { code, asked } = exchange;
@@ -190,7 +190,7 @@ export function createEdge(parts: EdgeParts): Edge {
           code,
           asked,
           client: exchange.client.address,
-          ms: clock.now() - startedAt,
+          ms: Math.round(clock.monotonic() - startedAt),
           unfinished: whole ? undefined : true,
         },
         'edge request',

@@ -1,7 +1,7 @@
 // The connections to origins: those in use, and those kept open for the next request (RFC 9112 §9.3).
 
 import type { Socket } from 'node:net';
-import type { Clock } from '../base/clock.ts';
+import type { MonotonicClock } from '../base/clock.ts';
 import { OriginConnection } from './origin-connection.ts';
 import type { OriginTarget } from './origin-target.ts';
 
@@ -13,7 +13,7 @@ const sweepMs = 1000;
 
 /** The pool. */
 export class OriginPool {
-  private readonly clock: Clock;
+  private readonly clock: MonotonicClock;
   private readonly timeoutMs: number;
   private readonly all = new Set<OriginConnection>();
   private readonly idle = new Map<string, OriginConnection[]>();
@@ -21,7 +21,7 @@ export class OriginPool {
   private closing = false;
 
   /** `timeoutMs`: after how long without anything a connection's user is asked (`onStalled`). */
-  constructor(parts: { readonly clock: Clock; readonly timeoutMs: number }) {
+  constructor(parts: { readonly clock: MonotonicClock; readonly timeoutMs: number }) {
     this.clock = parts.clock;
     this.timeoutMs = parts.timeoutMs;
   }
@@ -30,7 +30,7 @@ export class OriginPool {
   take(key: string): OriginConnection | undefined {
     const idle = this.idle.get(key);
     if (!idle) return undefined;
-    const now = this.clock.now();
+    const now = this.clock.monotonic();
     for (let connection = idle.pop(); connection; connection = idle.pop()) {
       if (connection.usable && connection.idleUntil > now) return connection;
       connection.destroy();
@@ -63,7 +63,7 @@ export class OriginPool {
       idle = [];
       this.idle.set(connection.key, idle);
     }
-    connection.idleUntil = this.clock.now() + seconds * 1000;
+    connection.idleUntil = this.clock.monotonic() + seconds * 1000;
     idle.push(connection);
     this.sweeper ??= setInterval(this.sweep, sweepMs).unref();
   }
@@ -88,7 +88,7 @@ export class OriginPool {
   }
 
   private readonly sweep = (): void => {
-    const now = this.clock.now();
+    const now = this.clock.monotonic();
     for (const [key, idle] of this.idle) {
       const kept = idle.filter((connection) => {
         if (connection.usable && connection.idleUntil > now) return true;

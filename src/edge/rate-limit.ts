@@ -1,7 +1,7 @@
 // How many requests a client may make of a zone (D66, 1015). A window begins with a client's first request; once it is
 // full, what comes before its end is refused and not counted.
 
-import type { Clock } from '../base/clock.ts';
+import type { MonotonicClock } from '../base/clock.ts';
 import { countedAddress } from '../base/counted-address.ts';
 
 /** The limit of a zone. */
@@ -21,7 +21,7 @@ const maxClients = 50_000;
 /** Makes the count; it lives in memory, one for each process. */
 export function createRateLimit(
   { requests, perSeconds }: { readonly requests: number; readonly perSeconds: number },
-  clock: Clock,
+  clock: MonotonicClock,
   most = maxClients,
 ): RateLimit {
   // In the order in which the windows began, so that the first are the first to end.
@@ -35,7 +35,7 @@ export function createRateLimit(
   return {
     take(address) {
       const key = countedAddress(address);
-      const now = clock.now();
+      const now = clock.monotonic();
       const window = windows.get(key);
       if (window && window.until > now) {
         if (window.count >= requests) return Math.max(1, Math.ceil((window.until - now) / 1000));

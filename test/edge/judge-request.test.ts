@@ -1,10 +1,10 @@
 // What a zone lets through: lists, limits, sizes, and the order in which they are asked.
 
 import { describe, expect, test } from 'vitest';
-import { systemClock } from '../../src/base/clock.ts';
 import { guardZone, type JudgedRequest, judgeRequest, type Verdict } from '../../src/edge/judge-request.ts';
 import { createRateLimit } from '../../src/edge/rate-limit.ts';
 import type { EdgeZone } from '../../src/edge/zone.ts';
+import { clockOf } from '../support/manual-clock.ts';
 
 const zone: EdgeZone = {
   id: '1'.repeat(32),
@@ -145,7 +145,7 @@ describe('the rate limit', () => {
 
   test('tells a client that is over it the seconds to the end of its window, rounded up and at least one', () => {
     let now = 0;
-    const limit = createRateLimit({ requests: 1, perSeconds: 10 }, { ...systemClock, now: () => now });
+    const limit = createRateLimit({ requests: 1, perSeconds: 10 }, clockOf(() => now));
     const at = (time: number): number => {
       now = time;
       return limit.take('192.0.2.1');
