@@ -1,6 +1,6 @@
 // Keeps the records of an application's origin for as long as the application says, and beyond it while DNS fails (D81).
 
-import type { Clock } from '../base/clock.ts';
+import type { MonotonicClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Answer, Resolver, ServiceRecord } from './resolver.ts';
 
@@ -39,14 +39,14 @@ const askAgainMs = 5000;
 function createTable<R>(
   ask: (name: string) => Promise<Answer<R>>,
   what: string,
-  parts: { readonly clock: Clock; readonly ttlMs: number },
+  parts: { readonly clock: MonotonicClock; readonly ttlMs: number },
 ) {
   const entries = new Map<string, Entry<R>>();
   const { clock, ttlMs } = parts;
 
   async function refresh(name: string, entry: Entry<R>): Promise<void> {
     const answer = await ask(name).catch((error: unknown) => ({ ok: false as const, why: errorMessage(error) }));
-    const now = clock.now();
+    const now = clock.monotonic();
     delete entry.pending;
     if (!answer.ok) {
       entry.why = answer.why;
@@ -62,7 +62,7 @@ function createTable<R>(
   function kept(name: string, entry: Entry<R>): Kept<R> {
     const { records, why, answeredAt } = entry;
     if (why !== undefined && records.length > 0) {
-      const seconds = Math.round((clock.now() - (answeredAt ?? 0)) / 1000);
+      const seconds = Math.round((clock.monotonic() - (answeredAt ?? 0)) / 1000);
       return { records, why: `${why}; the answer of ${seconds} s ago is used` };
     }
     if (records.length > 0) return { records };
@@ -77,7 +77,7 @@ function createTable<R>(
     async get(name: string): Promise<Kept<R>> {
       const entry = entries.get(name) ?? { records: [], askAfter: 0 };
       entries.set(name, entry);
-      const now = clock.now();
+      const now = clock.monotonic();
       if (now >= entry.askAfter) entry.pending ??= refresh(name, entry);
       // What has just run out is used while it is refreshed; what has not been asked for twice as long is not.
       const isUsable = entry.records.length > 0 && now < (entry.answeredAt ?? 0) + 2 * ttlMs;
@@ -96,7 +96,7 @@ function createTable<R>(
  */
 export function createDnsCache(parts: {
   readonly resolve: Resolver;
-  readonly clock: Clock;
+  readonly clock: MonotonicClock;
   readonly ttlMs: number;
 }): DnsCache {
   const tables = {

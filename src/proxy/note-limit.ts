@@ -1,6 +1,6 @@
 // Keeps a flood out of the events and the log: so many refusals and errors a second are told, the rest is counted.
 
-import type { Clock } from '../base/clock.ts';
+import type { MonotonicClock } from '../base/clock.ts';
 import type { ConnectionEvent } from './application.ts';
 
 /** Told of each of the two kinds in one second. */
@@ -8,14 +8,14 @@ export const toldPerSecond = 10;
 
 /** Tells events on to `tell`, refusals and errors at most ten of a kind a second; the next one says how many it hid. */
 export function createNoteLimit(
-  clock: Clock,
+  clock: MonotonicClock,
 ): (event: ConnectionEvent, tell: (event: ConnectionEvent) => void) => void {
   const windows = { refused: { start: 0, told: 0, hidden: 0 }, error: { start: 0, told: 0, hidden: 0 } };
   return (event, tell) => {
     if (event.kind !== 'refused' && event.kind !== 'error') return tell(event);
     const window = windows[event.kind];
-    const now = clock.now();
-    if (now - window.start >= 1000 || now < window.start) {
+    const now = clock.monotonic();
+    if (now - window.start >= 1000) {
       window.start = now;
       window.told = 0;
     }

@@ -1,6 +1,6 @@
 // Remembers which origins failed lately, so that they are tried last, and for how long (D84).
 
-import type { Clock } from '../base/clock.ts';
+import type { MonotonicClock } from '../base/clock.ts';
 import type { OriginAddress } from './origin.ts';
 
 /** What is known of one origin that failed. */
@@ -37,11 +37,11 @@ function keyOf({ address, port }: OriginAddress): string {
 }
 
 /** Makes the memory: an origin that failed is tried last for 1 s, then 2 s, doubling up to 30 s, until it succeeds. */
-export function createOriginHealth(clock: Clock): OriginHealth {
+export function createOriginHealth(clock: MonotonicClock): OriginHealth {
   const failing = new Map<string, Failing>();
   return {
     failed(origin) {
-      const now = clock.now();
+      const now = clock.monotonic();
       const key = keyOf(origin);
       const known = failing.get(key);
       if (!known) {
@@ -69,7 +69,7 @@ export function createOriginHealth(clock: Clock): OriginHealth {
     failures: (origin) => failing.get(keyOf(origin))?.failures ?? 0,
     sort(origins, firstOf) {
       if (failing.size === 0) return rotate(origins, firstOf(origins));
-      const now = clock.now();
+      const now = clock.monotonic();
       const untilOf = (origin: OriginAddress): number => failing.get(keyOf(origin))?.until ?? 0;
       const eligible = origins.filter((origin) => untilOf(origin) <= now);
       const usable = rotate(eligible, firstOf(eligible));

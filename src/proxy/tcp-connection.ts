@@ -46,7 +46,7 @@ export function serveConnection(raw: Socket, context: ConnectionContext): Served
 
 async function run(raw: Socket, context: ConnectionContext, abort: AbortController): Promise<void> {
   const { application, parts } = context;
-  const startedAt = parts.clock.now();
+  const startedAt = parts.clock.monotonic();
   const bytes = { bytesFromClient: 0, bytesFromOrigin: 0 };
   const note = noteFor(context);
   const closedEarly = (): void => abort.abort('the client closed');
@@ -57,7 +57,10 @@ async function run(raw: Socket, context: ConnectionContext, abort: AbortControll
     raw.resetAndDestroy();
     if (!opened.wasCut) application.traffic.failed += 1;
     const kind = opened.wasCut ? 'disconnect' : 'error';
-    return note({ kind, reason: opened.reason, ...bytes, durationMs: parts.clock.now() - startedAt }, opened);
+    return note(
+      { kind, reason: opened.reason, ...bytes, durationMs: Math.round(parts.clock.monotonic() - startedAt) },
+      opened,
+    );
   }
   note({ kind: 'connect' }, opened);
   const { reason, originBroke } = await splice(opened.client, opened.end, {
@@ -73,7 +76,7 @@ async function run(raw: Socket, context: ConnectionContext, abort: AbortControll
     },
   });
   if (originBroke && bytes.bytesFromOrigin === 0) application.origins.failed(opened.origin);
-  note({ kind: 'disconnect', reason, ...bytes, durationMs: parts.clock.now() - startedAt }, opened);
+  note({ kind: 'disconnect', reason, ...bytes, durationMs: Math.round(parts.clock.monotonic() - startedAt) }, opened);
 }
 
 type Told = Omit<ConnectionEvent, 'at' | 'connection' | 'client' | 'port' | 'origin'>;

@@ -69,8 +69,8 @@ export const openTcpListener: OpenListener = async (at, running, parts) => {
 function logAcceptErrors(server: Server, at: ListenAt, { clock, log }: ListenerParts): void {
   let toldAt = Number.NEGATIVE_INFINITY;
   server.on('error', (error) => {
-    if (clock.now() - toldAt < errorLogMs) return;
-    toldAt = clock.now();
+    if (clock.monotonic() - toldAt < errorLogMs) return;
+    toldAt = clock.monotonic();
     log.warn({ listener: hostPort(at.address, at.port), error: errorMessage(error) }, 'cannot accept connections');
   });
 }

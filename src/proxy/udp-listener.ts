@@ -37,8 +37,8 @@ export const openUdpListener: OpenListener = async (at, running, parts) => {
 function logErrors(socket: Socket, at: ListenAt, { clock, log }: ListenerParts): void {
   let toldAt = Number.NEGATIVE_INFINITY;
   socket.on('error', (error) => {
-    if (clock.now() - toldAt < errorLogMs) return;
-    toldAt = clock.now();
+    if (clock.monotonic() - toldAt < errorLogMs) return;
+    toldAt = clock.monotonic();
     log.warn({ listener: hostPort(at.address, at.port), error: errorMessage(error) }, 'a UDP listener has an error');
   });
 }

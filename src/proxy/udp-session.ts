@@ -53,7 +53,7 @@ export class UdpSession implements OpenConnection {
   constructor(context: UdpSessionContext) {
     const { application, at, client, parts } = context;
     this.#context = context;
-    this.#startedAt = parts.clock.now();
+    this.#startedAt = parts.clock.monotonic();
     this.#countClosed = countOpen(application, client.address);
     this.#pending = pendingDatagrams(application.traffic);
     this.#framing = udpFraming(application.plan.proxyProtocol, {
@@ -176,7 +176,7 @@ export class UdpSession implements OpenConnection {
     this.#note(kind, {
       reason: this.#dropped > 0 ? `${reason}; ${this.#dropped} datagrams dropped` : reason,
       ...this.#bytes,
-      durationMs: parts.clock.now() - this.#startedAt,
+      durationMs: Math.round(parts.clock.monotonic() - this.#startedAt),
     });
   }
 
