@@ -8,9 +8,9 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { parseArgs } from 'node:util';
 import { type Case, cases } from './linear-cases.ts';
+import type { ProbeAnswer } from './loop-probe.ts';
 import { benchToken, type PosternUnderTest, startPostern } from './postern-under-test.ts';
 import { peakMebibytes } from './process-usage.ts';
-import type { ProbeAnswer } from './loop-probe.ts';
 
 const usage = `Usage: npm run bench:linear -- [options]
   --only TEXT  kinds whose name has TEXT in it

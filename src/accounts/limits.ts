@@ -173,8 +173,7 @@ export function createLimits(database: DatabaseSync, clock: Clock): Limits {
   ): LimitVerdict {
     const { messagesPerMinute, recipientsPerDay } = limits;
     const now = clock.now();
-    const wait =
-      messagesPerMinute === undefined ? 0 : windowOf(id).waitSeconds(monotonicSecond(), messagesPerMinute);
+    const wait = messagesPerMinute === undefined ? 0 : windowOf(id).waitSeconds(monotonicSecond(), messagesPerMinute);
     if (wait > 0) return { allowed: false, code: 'E_RATE_LIMIT_EXCEEDED', retryAfterSeconds: wait };
     const day = Math.floor(now / dayMs);
     if (recipientsPerDay === undefined || enough(countOf(id), day, recipientsPerDay)) return allowed;

@@ -122,11 +122,12 @@ type Write = (field: CheckedField) => MessageField;
 /**
  * The kind that each field of a message is written as. Where the sender did not ask for SMTPUTF8 (RFC 6531 §3.4), no
  * later hop without it shall fail the message for an address that only people read. A From outside ASCII asks for it by
- * itself.
+ * itself, and so does a REST request, whose addresses are UTF-8 and have no other way to ask.
  */
 function kindsOf({ lifted, submission, from }: Checked): (field: CheckedField) => FieldKind {
   const { to, cc, replyTo } = lifted;
-  const isAscii = !submission.envelope.smtputf8 && !hasNonAscii(from.address);
+  const { envelope, via } = submission;
+  const isAscii = !envelope.smtputf8 && via.kind !== 'rest' && !hasNonAscii(from.address);
   const isForPeople = (field: CheckedField): boolean => field === to || field === cc || field === replyTo;
   return (field) => (isAscii && isForPeople(field) ? 'ascii-addresses' : fieldKind(field.name));
 }

@@ -303,7 +303,7 @@ export class SqliteStore {
       const rows = known.has(lane)
         ? []
         : this.#statements.dueInLane.all(lane, this.#stored(now), limit - strays.length);
-      strays.push(...rows.map(strayOf));
+      for (const row of rows) strays.push(strayOf(row));
       lane = this.#statements.nextLane.get(lane)?.['lane'];
     }
     return strays;

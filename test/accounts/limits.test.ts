@@ -216,7 +216,10 @@ describe('asking and giving back', () => {
 
   test('what another process used up is known without a charge', () => {
     const { limits, file, time } = setUp();
-    const other = createLimits(open(file), clockOf(() => time.ms));
+    const other = createLimits(
+      open(file),
+      clockOf(() => time.ms),
+    );
     expect(other.take(both, 8).allowed).toBe(true);
     expect(limits.ask(both, 3)).toMatchObject({ code: 'E_DAILY_LIMIT_EXCEEDED' });
     expect(limits.ask(both, 2).allowed).toBe(true);

@@ -145,7 +145,10 @@ describe('the rate limit', () => {
 
   test('tells a client that is over it the seconds to the end of its window, rounded up and at least one', () => {
     let now = 0;
-    const limit = createRateLimit({ requests: 1, perSeconds: 10 }, clockOf(() => now));
+    const limit = createRateLimit(
+      { requests: 1, perSeconds: 10 },
+      clockOf(() => now),
+    );
     const at = (time: number): number => {
       now = time;
       return limit.take('192.0.2.1');
