@@ -85,6 +85,11 @@ test('every import follows the ranks', () => {
   expect(wrong).toEqual([]);
 });
 
+test('connections are reset in one place, which knows when that is safe', () => {
+  const resets = sourceFiles(root).filter((file) => /resetAndDestroy/.test(readFileSync(file, 'utf8')));
+  expect(resets.map((file) => relative(root, file))).toEqual(['base/reset-connection.ts']);
+});
+
 test('pure rooms have no sockets, files or timers', () => {
   const impure =
     /from 'node:(net|tls|fs|fs\/promises|timers|timers\/promises|http|https|child_process|worker_threads|sqlite)'|\bsetTimeout\(|\bDate\.now\(/;

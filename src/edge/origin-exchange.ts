@@ -3,6 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from '../base/log.ts';
+import { resetConnection } from '../base/reset-connection.ts';
 import { Dial, type Dialling, type DialParts } from './dial-origin.ts';
 import type { Forwarded } from './origin.ts';
 import type { ConnectionUser, OriginConnection } from './origin-connection.ts';
@@ -293,7 +294,9 @@ export class OriginExchange implements ConnectionUser, Dialling {
     // In the next tick: what came in one piece with the fault is still to leave.
     process.nextTick(() => {
       // Where the end of the connection is the end of the body, only a reset says that it is not whole.
-      if (delimitedByClose && forwarded.scheme === 'http' && response.socket) request.socket.resetAndDestroy();
+      const { socket } = request;
+      if (delimitedByClose && forwarded.scheme === 'http' && response.socket)
+        resetConnection({ stream: socket, raw: socket });
       else response.destroy();
     });
   }

@@ -1,16 +1,17 @@
 // Connects to the first origin that takes the connection: address check, PROXY header, then TLS (D84).
 
-import { connect, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import { connect } from 'node:net';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { errorCode, errorMessage } from '../base/errors.ts';
+import { type Connection, resetConnection } from '../base/reset-connection.ts';
 import { hostPort } from '../base/socket-address.ts';
 import type { ForwardingPlan } from './application.ts';
 import type { ListenerParts, RunningApplication } from './listener.ts';
 import type { OriginAddress } from './origin.ts';
 import { isOriginsFault, unreachableReason } from './origin-failures.ts';
 import { type Endpoint, proxyHeaderV1, proxyHeaderV2 } from './proxy-header.ts';
-import type { End } from './splice.ts';
 import { keepAliveMs } from './tcp-keep-alive.ts';
+import { TlsCarrier } from './tls-carrier.ts';
 
 /** What a connection to an origin is for. */
 export interface OriginRequest {
@@ -24,7 +25,7 @@ export interface OriginRequest {
 
 /** A connection to an origin, or why there is none. */
 export type OriginConnection =
-  | { readonly ok: true; readonly end: End; readonly origin: OriginAddress }
+  | { readonly ok: true; readonly end: Connection; readonly origin: OriginAddress }
   | {
       readonly ok: false;
       readonly reason: string;
@@ -51,9 +52,9 @@ interface Attempt {
   readonly signal: AbortSignal;
 }
 
-function secure(raw: Socket, origin: OriginAddress, plan: ForwardingPlan): Socket {
+function secure(carrier: TlsCarrier, origin: OriginAddress, plan: ForwardingPlan): TLSSocket {
   return connectTls({
-    socket: raw,
+    socket: carrier,
     servername: origin.name ?? plan.name,
     // `full` is encryption without a check, by the operator's choice (D84).
     rejectUnauthorized: plan.tls === 'strict',
@@ -61,7 +62,7 @@ function secure(raw: Socket, origin: OriginAddress, plan: ForwardingPlan): Socke
 }
 
 /** @throws the error of the socket or of TLS, or that it took too long */
-function attempt(origin: OriginAddress, { plan, header, timeoutMs, signal }: Attempt): Promise<End> {
+function attempt(origin: OriginAddress, { plan, header, timeoutMs, signal }: Attempt): Promise<Connection> {
   return new Promise((resolve, reject) => {
     const raw = connect({
       host: origin.address,
@@ -73,14 +74,15 @@ function attempt(origin: OriginAddress, { plan, header, timeoutMs, signal }: Att
       keepAliveInitialDelay: keepAliveMs,
       autoSelectFamily: false,
     });
+    let end: Connection = { stream: raw, raw };
     let isSettled = false;
-    const settle = (outcome: Error | End): void => {
+    const settle = (outcome: Error | Connection): void => {
       if (isSettled) return;
       isSettled = true;
       clearTimeout(timer);
       signal.removeEventListener('abort', abort);
       if (!(outcome instanceof Error)) return resolve(outcome);
-      raw.destroy();
+      resetConnection(end);
       return reject(outcome);
     };
     const abort = (): void => settle(new Error(String(signal.reason)));
@@ -91,10 +93,16 @@ function attempt(origin: OriginAddress, { plan, header, timeoutMs, signal }: Att
     raw.once('close', () => settle(new Error('closed before TLS was agreed on')));
     raw.once('connect', () => {
       if (header) raw.write(header);
-      if (plan.tls === 'off' || plan.tls === 'flexible') return settle({ stream: raw, raw });
-      const stream = secure(raw, origin, plan);
+      if (plan.tls === 'off' || plan.tls === 'flexible') return settle(end);
+      const carrier = new TlsCarrier(raw);
+      const stream = secure(carrier, origin, plan);
+      end = { stream, raw, carrier };
       stream.on('error', settle);
-      stream.once('secureConnect', () => settle({ stream, raw }));
+      stream.once('secureConnect', () => {
+        // Half an answer would be taken for the whole where the origin was cut off.
+        carrier.mindEndOf(stream);
+        settle(end);
+      });
     });
   });
 }

@@ -3,14 +3,7 @@
 import type { Socket } from 'node:net';
 import { errorCode, errorMessage } from '../base/errors.ts';
 import { freeOctets } from '../base/free-octets.ts';
-
-/** One of the two connections. */
-export interface End {
-  /** What is read and written: the TLS connection, or `raw` itself. */
-  readonly stream: Socket;
-  /** The TCP connection below. */
-  readonly raw: Socket;
-}
+import { type Connection, resetConnection } from '../base/reset-connection.ts';
 
 /** What a splice needs to know. */
 export interface SpliceOptions {
@@ -28,12 +21,6 @@ export interface SpliceEnd {
   readonly reason: string;
   /** The origin reset the connection, or closed it before anything else had happened. */
   readonly originBroke: boolean;
-}
-
-/** Ends a connection by a reset, so that the peer does not take what it has for the whole. */
-export function resetEnd({ stream, raw }: End): void {
-  if (!raw.destroyed) raw.resetAndDestroy();
-  stream.destroy();
 }
 
 /** Smaller pieces are left to the garbage collector. */
@@ -57,7 +44,7 @@ function flow(from: Socket, to: Socket, count: (octets: number) => void): void {
  * Splices until both connections are closed. Neither may have a reader yet; octets that wait in them are sent on. A
  * reset on one side is a reset on the other.
  */
-export function splice(client: End, origin: End, options: SpliceOptions): Promise<SpliceEnd> {
+export function splice(client: Connection, origin: Connection, options: SpliceOptions): Promise<SpliceEnd> {
   const { idleMs, signal } = options;
   return new Promise((resolve) => {
     let firstEnd: string | undefined;
@@ -68,15 +55,16 @@ export function splice(client: End, origin: End, options: SpliceOptions): Promis
 
     const stop = (reason: string): void => {
       broken ??= reason;
-      resetEnd(client);
-      resetEnd(origin);
+      resetConnection(client);
+      resetConnection(origin);
     };
     const cut = (): void => stop(String(signal.reason));
+    const isIdle = (): void => stop(`nothing came for ${idleMs} ms`);
     const counting = (count: (octets: number) => void) => (length: number) => {
       octets += length;
       count(length);
     };
-    const watch = ({ stream }: End, name: 'client' | 'origin'): void => {
+    const watch = ({ stream }: Connection, name: 'client' | 'origin'): void => {
       stream.on('error', (error) => {
         if (name === 'origin' && firstEnd === undefined && broken === undefined) originBroke = true;
         stop(`the ${name} broke off: ${errorCode(error) ?? errorMessage(error)}`);
@@ -91,6 +79,8 @@ export function splice(client: End, origin: End, options: SpliceOptions): Promis
         const isWhole = stream.readableEnded && stream.writableFinished;
         if (!isWhole) stop(`the ${name} broke off`);
         closed += 1;
+        // A closed one has no timer any more: now an origin that does not take what is left for it would wait for ever.
+        if (name === 'client') origin.stream.setTimeout(idleMs, isIdle);
         if (closed < 2) return;
         signal.removeEventListener('abort', cut);
         resolve({ reason: broken ?? firstEnd ?? 'closed', originBroke });
@@ -103,7 +93,7 @@ export function splice(client: End, origin: End, options: SpliceOptions): Promis
     watch(origin, 'origin');
     signal.addEventListener('abort', cut, { once: true });
     // Every octet passes the client's connection, in or out: its silence is that of both directions.
-    client.stream.setTimeout(idleMs, () => stop(`nothing came for ${idleMs} ms`));
+    client.stream.setTimeout(idleMs, isIdle);
     flow(client.stream, origin.stream, counting(options.fromClient));
     flow(origin.stream, client.stream, counting(options.fromOrigin));
     client.stream.resume();

@@ -3,13 +3,15 @@
 import type { Socket } from 'node:net';
 import { type SecureContext, TLSSocket } from 'node:tls';
 import { errorCode, errorMessage } from '../base/errors.ts';
+import { type Connection, resetConnection } from '../base/reset-connection.ts';
 import { hostPort, normalAddress } from '../base/socket-address.ts';
 import type { ConnectionEvent } from './application.ts';
 import { contextOf } from './certificates.ts';
 import { connectOrigin, type OriginConnection } from './connect-origin.ts';
 import type { ListenerParts, OpenConnection, RunningApplication } from './listener.ts';
 import type { Endpoint } from './proxy-header.ts';
-import { type End, resetEnd, splice } from './splice.ts';
+import { splice } from './splice.ts';
+import { TlsCarrier } from './tls-carrier.ts';
 
 /** What a connection belongs to. */
 export interface ConnectionContext {
@@ -37,24 +39,31 @@ export function serveConnection(raw: Socket, context: ConnectionContext): Served
   const abort = new AbortController();
   // An error must find a listener at any time; before the splice, which has its own, the close that follows tells it.
   raw.on('error', () => undefined);
-  const ended = run(raw, context, abort).catch((error: unknown) => {
-    raw.destroy();
+  const client: ClientConnection = { stream: raw, raw };
+  const ended = run(client, context, abort).catch((error: unknown) => {
+    resetConnection(client);
     context.parts.log.error({ connection: context.id, error: errorMessage(error) }, 'proxy connection crashed');
   });
   return { cut: (reason) => abort.abort(reason), ended };
 }
 
-async function run(raw: Socket, context: ConnectionContext, abort: AbortController): Promise<void> {
+/** The client's connection; `stream` and `carrier` become those of TLS when that begins. */
+interface ClientConnection extends Connection {
+  stream: Socket;
+  carrier?: TlsCarrier;
+}
+
+async function run(client: ClientConnection, context: ConnectionContext, abort: AbortController): Promise<void> {
   const { application, parts } = context;
   const startedAt = parts.clock.monotonic();
   const bytes = { bytesFromClient: 0, bytesFromOrigin: 0 };
   const note = noteFor(context);
   const closedEarly = (): void => abort.abort('the client closed');
-  raw.once('close', closedEarly);
-  const opened = await open(raw, context, abort.signal);
-  raw.off('close', closedEarly);
+  client.raw.once('close', closedEarly);
+  const opened = await open(client, context, abort.signal);
+  client.raw.off('close', closedEarly);
   if (!opened.ok) {
-    raw.resetAndDestroy();
+    resetConnection(client);
     if (!opened.wasCut) application.traffic.failed += 1;
     const kind = opened.wasCut ? 'disconnect' : 'error';
     return note(
@@ -63,7 +72,7 @@ async function run(raw: Socket, context: ConnectionContext, abort: AbortControll
     );
   }
   note({ kind: 'connect' }, opened);
-  const { reason, originBroke } = await splice(opened.client, opened.end, {
+  const { reason, originBroke } = await splice(client, opened.end, {
     idleMs: parts.limits.tcpIdleMs,
     signal: abort.signal,
     fromClient: (octets) => {
@@ -93,45 +102,44 @@ function noteFor({ id, client, application, edgePort, parts }: ConnectionContext
     });
 }
 
-type Opened =
-  | (Extract<OriginConnection, { ok: true }> & { readonly client: End })
-  | Extract<OriginConnection, { ok: false }>;
-
 /** Agrees on TLS with the client where the plan has it, then connects to an origin. */
-async function open(raw: Socket, context: ConnectionContext, signal: AbortSignal): Promise<Opened> {
+async function open(
+  connection: ClientConnection,
+  context: ConnectionContext,
+  signal: AbortSignal,
+): Promise<OriginConnection> {
   const { application, parts, client, edgePort } = context;
   const { plan } = application;
+  const { raw } = connection;
   const edge = { address: normalAddress(raw.localAddress ?? '') ?? '', port: raw.localPort ?? 0 };
-  let clientEnd: End = { stream: raw, raw };
   if (plan.tls !== 'off') {
     const certificate = parts.certificate(plan.name);
     if (!certificate) return { ok: false, wasCut: false, reason: `there is no certificate for ${plan.name}` };
-    const secured = await secureClient(raw, contextOf(certificate), {
+    const secured = await secureClient(connection, contextOf(certificate), {
       timeoutMs: parts.limits.connectTimeoutMs,
       signal,
     });
     if (!secured.ok) return secured;
-    clientEnd = secured.end;
   }
   const connected = await connectOrigin(application, { edgePort, client, edge, signal }, parts);
-  if (!connected.ok) return connected;
-  if (!signal.aborted) return { ...connected, client: clientEnd };
-  resetEnd(connected.end);
+  if (!connected.ok || !signal.aborted) return connected;
+  resetConnection(connected.end);
   return { ok: false, reason: String(signal.reason), wasCut: true, origin: connected.origin };
 }
 
-type Secured =
-  | { readonly ok: true; readonly end: End }
-  | { readonly ok: false; readonly reason: string; readonly wasCut: boolean };
+type Secured = { readonly ok: true } | { readonly ok: false; readonly reason: string; readonly wasCut: boolean };
 
 /** The server's side of a TLS handshake. */
 function secureClient(
-  raw: Socket,
+  connection: ClientConnection,
   secureContext: SecureContext,
   { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal: AbortSignal },
 ): Promise<Secured> {
   return new Promise((resolve) => {
-    const stream = new TLSSocket(raw, { isServer: true, secureContext });
+    const carrier = new TlsCarrier(connection.raw);
+    const stream = new TLSSocket(carrier, { isServer: true, secureContext });
+    connection.stream = stream;
+    connection.carrier = carrier;
     const settle = (outcome: Secured): void => {
       clearTimeout(timer);
       signal.removeEventListener('abort', abort);
@@ -141,7 +149,7 @@ function secureClient(
     const abort = (): void => settle({ ok: false, wasCut: true, reason: String(signal.reason) });
     const timer = setTimeout(() => fail(`no handshake within ${timeoutMs} ms`), timeoutMs);
     signal.addEventListener('abort', abort, { once: true });
-    stream.once('secure', () => settle({ ok: true, end: { stream, raw } }));
+    stream.once('secure', () => settle({ ok: true }));
     // It stays: an error between here and the splice must find a listener.
     stream.on('error', (error) => fail(errorCode(error) ?? errorMessage(error)));
     stream.once('end', () => fail('the client closed'));

@@ -3,6 +3,7 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { errorMessage } from '../base/errors.ts';
 import { randomHex } from '../base/ids.ts';
+import { resetConnection } from '../base/reset-connection.ts';
 import { hostPort, normalAddress } from '../base/socket-address.ts';
 import { countOpen, refusalOf } from './admission.ts';
 import type { ListenAt, ListenerParts, OpenConnection, OpenListener, RunningApplication } from './listener.ts';
@@ -120,7 +121,7 @@ function accept(
       port: at.edgePort,
       reason: refused,
     });
-    socket.resetAndDestroy();
+    resetConnection({ stream: socket, raw: socket });
     return undefined;
   }
   const countClosed = countOpen(application, address);

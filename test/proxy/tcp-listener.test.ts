@@ -119,6 +119,22 @@ test('the origin may close its half and still be sent to', async () => {
   expect(plane.traffic(id)?.events[0]?.reason).toBe('the origin closed');
 });
 
+test('an origin that ends, and does not take what is left for it, is given up after the idle time', async () => {
+  const address = loopbackAddress();
+  const origin = await tcpServer((socket) => {
+    socket.pause();
+    socket.end();
+  });
+  const plane = await startPlane([planOf({ addresses: [address], origin: directTo(origin) })], {
+    limits: { tcpIdleMs: 500 },
+  });
+  const client = await dial(address, 22);
+  client.resume();
+  client.end(Buffer.alloc(16 * 1024 * 1024));
+  await until(() => plane.traffic(id)?.counters.open === 0);
+  expect(plane.traffic(id)?.events[0]).toMatchObject({ kind: 'disconnect', reason: 'nothing came for 500 ms' });
+});
+
 test("the origin's reset is a reset for the client", async () => {
   const address = loopbackAddress();
   const origin = await tcpServer((socket) => socket.once('data', () => socket.resetAndDestroy()));

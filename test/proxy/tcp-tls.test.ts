@@ -338,6 +338,62 @@ test('a reset of the origin reaches a TLS client as a reset, not as a clean end'
   expect(plane.traffic(id)?.events[0]?.reason).toBe('the origin broke off: ECONNRESET');
 });
 
+/** An origin with TLS that answers, and then goes as told: with close_notify, or with a bare end of TCP. */
+async function tlsOrigin(answer: Buffer, leave: (stream: TLSSocket, raw: Socket) => void) {
+  return await tcpServer((raw) => {
+    const stream = new TLSSocket(raw, { isServer: true, cert: trusted.cert, key: trusted.key });
+    stream.on('error', () => undefined);
+    stream.once('data', () => stream.write(answer, () => leave(stream, raw)));
+  });
+}
+
+const leavings = [
+  ['says that it ends', (stream: TLSSocket) => stream.end(), 'end', 'the origin closed'],
+  [
+    'is cut off',
+    (_stream: TLSSocket, raw: Socket) => raw.destroy(),
+    'ECONNRESET',
+    'the origin broke off: ERR_TLS_NO_CLOSE_NOTIFY',
+  ],
+] as const;
+
+test.each(leavings)('a TLS origin that %s: the client sees it, having read all', async (_what, leave, end, reason) => {
+  const address = loopbackAddress();
+  const origin = await tlsOrigin(Buffer.from('half an answer'), leave);
+  const plane = await startPlane([planOf({ addresses: [address], origin: directTo(origin), tls: 'full' })], {
+    certificate,
+  });
+  const client = await dialTls(address);
+  const answer = readOctets(client, 14);
+  const ended = endOf(client);
+  client.write('x');
+  expect(String(await answer)).toBe('half an answer');
+  expect(await ended).toBe(end);
+  client.end();
+  await until(() => plane.traffic(id)?.counters.open === 0);
+  expect(plane.traffic(id)?.events[0]?.reason).toBe(reason);
+});
+
+test.each(leavings)('a TLS origin that %s while its client does not read', async (_what, leave, _end, reason) => {
+  const address = loopbackAddress();
+  const answer = randomBytes(24 * 1024 * 1024);
+  const origin = await tlsOrigin(answer, leave);
+  const plane = await startPlane([planOf({ addresses: [address], origin: directTo(origin), tls: 'full' })], {
+    certificate,
+  });
+  const client = await dialTls(address);
+  client.pause();
+  client.write('x');
+  await until(() => (plane.traffic(id)?.counters.bytesFromOrigins ?? 0) > 0);
+  client.end();
+  const got = await readToEnd(client).catch(() => undefined);
+  // The client has closed its half first.
+  const isWhole = reason === 'the origin closed';
+  if (isWhole) expect(got?.equals(answer)).toBe(true);
+  await until(() => plane.traffic(id)?.counters.open === 0);
+  expect(plane.traffic(id)?.events[0]?.reason).toBe(isWhole ? 'the client closed' : reason);
+});
+
 /** Reads a header of version 1 or 2 octet by octet; what follows it must be the client's first octets. */
 async function readHeader(socket: Socket, version: 'v1' | 'v2') {
   if (version === 'v1') {

@@ -1,7 +1,11 @@
 // A data plane in a process of its own, so that it can run out of files: `node proxy-plane-process.ts ADDRESS PORT`
 // forwards ADDRESS port 20022 to 127.0.0.1 port PORT and prints a line of counters, and the most memory that it ever
-// had (`peakKib`), for each line it reads. A third argument is the PROXY header to write (v1, v2).
+// had (`peakKib`), for each line it reads, with what it has open: `descriptors` and `resources`, by kind. A third argument
+// is the PROXY header to write (off, v1, v2), a fourth the TLS (off, flexible, full), a fifth the folder of the edge's
+// certificate (`cert.pem`, `key.pem`).
 
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
@@ -9,7 +13,7 @@ import { createDataPlane } from '../../src/proxy/data-plane.ts';
 import { createOrigins } from '../../src/proxy/origins.ts';
 import { createResolver } from '../../src/proxy/resolver.ts';
 
-const [address = '', port = '', header = 'off'] = process.argv.slice(2);
+const [address = '', port = '', header = 'off', tls = 'off', folder = ''] = process.argv.slice(2);
 const ports = { first: Number(port), last: Number(port) };
 const id = 'a0'.repeat(16);
 
@@ -25,22 +29,41 @@ const plane = createDataPlane({
       addresses: [address],
       origin: { kind: 'direct', origins: [{ address: '127.0.0.1', ports }] },
       proxyProtocol: header === 'v1' || header === 'v2' ? header : 'off',
-      tls: 'off',
+      tls: tls === 'flexible' || tls === 'full' ? tls : 'off',
       firewall: { block: [], allow: [] },
     },
   ],
   portOffset: 20_000,
   originDeny: [],
-  certificate: () => undefined,
+  certificate: () => {
+    if (folder === '') return undefined;
+    const [cert = '', key = ''] = ['cert.pem', 'key.pem'].map((file) => readFileSync(join(folder, file), 'utf8'));
+    return { cert, key };
+  },
   openUdp: () => Promise.reject(new Error('no UDP here')),
   createOrigins: (plan) => createOrigins(plan, { resolve: createResolver({ zones: [] }), clock: systemClock }),
   clock: systemClock,
   log: silentLog,
 });
 
+/** Undefined while there is none left to look with. */
+function descriptors(): number | undefined {
+  try {
+    return readdirSync('/proc/self/fd').length;
+  } catch {
+    return undefined;
+  }
+}
+
 const tell = (): void => {
   const peakKib = process.resourceUsage().maxRSS;
-  process.stdout.write(`${JSON.stringify({ ...plane.status(id), ...plane.traffic(id)?.counters, peakKib })}\n`);
+  const resources: Record<string, number> = {};
+  for (const kind of process.getActiveResourcesInfo()) resources[kind] = (resources[kind] ?? 0) + 1;
+  // What is about to run in this turn of the event loop is nothing that is open.
+  delete resources['Immediate'];
+  const open = { descriptors: descriptors(), resources };
+  const told = { ...plane.status(id), ...plane.traffic(id)?.counters, peakKib, ...open };
+  process.stdout.write(`${JSON.stringify(told)}\n`);
 };
 
 await plane.reconcile();
