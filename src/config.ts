@@ -148,6 +148,7 @@ function build(
       ipv4Pool: proxy.ipv4Pool,
       portOffset: development ? proxy.developmentPortOffset : 0,
       originDeny: [...proxy.originDeny],
+      limits: {},
       ...contents.proxy,
     },
     edgeAccounts,

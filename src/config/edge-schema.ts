@@ -32,11 +32,37 @@ export const edge = value.object({
   ),
 });
 
+const openCount = value.integer(1, 1_000_000);
+
+const applicationLimits = {
+  connections: Optional(openCount),
+  sessions: Optional(openCount),
+  perClient: Optional(openCount),
+  connectSeconds: Optional(value.seconds),
+  tcpIdleSeconds: Optional(value.seconds),
+  udpIdleSeconds: Optional(value.seconds),
+};
+
 /** `proxy`. */
 export const proxy = value.object({
   ipv4Pool: Optional(value.network),
   portOffset: Optional(value.integer(0, 65_535)),
   originDeny: Optional(value.list(value.network)),
+  limits: Optional(
+    value.object({
+      ...applicationLimits,
+      accountConnections: Optional(openCount),
+      accountSessions: Optional(openCount),
+      accountListeners: Optional(value.integer(1, 65_536)),
+      applications: Optional(
+        Record(Type.String({ pattern: '^[0-9A-Fa-f]{32}$' }), value.object(applicationLimits), {
+          additionalProperties: false,
+          want: 'a mapping of ids of applications to their limits',
+          keyWant: 'the id of an application, 32 hexadecimal digits',
+        }),
+      ),
+    }),
+  ),
 });
 
 // Only the shape: whether an application obeys the rules of D82 is judged where the API's are.

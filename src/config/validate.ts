@@ -10,6 +10,8 @@ import { type FileContents, schema } from './schema.ts';
 /** What this file reads of a schema's node. */
 interface Node {
   readonly want?: string;
+  /** What the keys of a mapping without fixed keys are. */
+  readonly keyWant?: string;
   readonly secret?: boolean;
   readonly digits?: boolean;
   readonly type?: string;
@@ -71,7 +73,8 @@ function unknownKeys(place: Place, keys: readonly string[]): Fault[] {
   const known = Object.keys(place.node.properties ?? {});
   return keys.map((key) => {
     const near = closest(key, known);
-    const hint = near ? `did you mean "${near}"?` : known.length > 0 ? `want one of ${known.join(', ')}` : 'not a name';
+    const others = known.length > 0 ? `want one of ${known.join(', ')}` : `want ${place.node.keyWant ?? 'a name'}`;
+    const hint = near ? `did you mean "${near}"?` : others;
     return { path: [...place.path, key], text: `unknown key; ${hint}`, atKey: true };
   });
 }

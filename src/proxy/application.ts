@@ -1,5 +1,6 @@
 // A proxy application as the API shows it and the store keeps it (D80, D81), and what the data plane runs of it (D84).
 
+import type { BudgetCounts } from './open-budget.ts';
 import type { Origins } from './origin.ts';
 
 /** How octets travel. */
@@ -160,6 +161,8 @@ export interface DataPlane {
     | undefined;
   /** All counters, for the metrics. */
   totals(): ReadonlyMap<string, Traffic>;
+  /** What all applications together have open, beside what they may have. */
+  open(): BudgetCounts & { readonly listeners: number; readonly maxListeners: number };
   /** Stops listening, lets connections finish, and cuts what is left after so many milliseconds. */
   drain(withinMs: number): Promise<void>;
 }

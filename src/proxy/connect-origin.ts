@@ -125,10 +125,11 @@ export async function connectOrigin(
 ): Promise<OriginConnection> {
   const { plan } = application;
   const { signal, edgePort } = request;
+  const { connectTimeoutMs } = limits(plan);
   // Names that take long to resolve hold up no drain.
   const found = await Promise.race([application.origins.candidates(edgePort), whenAborted(signal)]);
   const { origins, why } = found ?? { origins: [] };
-  const lastBegin = performance.now() + timeoutsInAll * limits.connectTimeoutMs;
+  const lastBegin = performance.now() + timeoutsInAll * connectTimeoutMs;
   const header = headerOf(plan, request);
   const failures: string[] = [];
   let last: OriginAddress | undefined;
@@ -142,7 +143,7 @@ export async function connectOrigin(
       continue;
     }
     try {
-      const end = await attempt(origin, { plan, header, timeoutMs: limits.connectTimeoutMs, signal });
+      const end = await attempt(origin, { plan, header, timeoutMs: connectTimeoutMs, signal });
       application.origins.succeeded(origin);
       return { ok: true, end, origin };
     } catch (error) {

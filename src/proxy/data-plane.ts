@@ -1,6 +1,5 @@
 // The data plane of proxy applications: a reconciler that keeps the listeners equal to the stored plans (D84).
 
-import { readFileSync } from 'node:fs';
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { addressTest } from '../base/address-test.ts';
 import type { Clock } from '../base/clock.ts';
@@ -12,6 +11,7 @@ import { explainFailures } from './bind-failures.ts';
 import { type CertificatePair, createCertificates } from './certificates.ts';
 import { createListenPlanner, type WantedListener } from './listen-plan.ts';
 import type { DataPlaneLimits, ListenerParts, OpenListener, PortListener, RunningApplication } from './listener.ts';
+import { type BudgetBounds, descriptorsAllowed, descriptorsOf, OpenBudget, openFilesLimit } from './open-budget.ts';
 import { OpenSockets } from './open-sockets.ts';
 import type { Origins } from './origin.ts';
 import { joinReasons } from './quote.ts';
@@ -33,6 +33,12 @@ export interface DataPlaneParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly limits?: Partial<DataPlaneLimits>;
+  /** Those of one application, over `limits`. */
+  readonly limitsOf?: (plan: ForwardingPlan) => Partial<DataPlaneLimits>;
+  /** Files that the process may open (`RLIMIT_NOFILE`). Absent: what the system says. */
+  readonly openFiles?: number;
+  /** TCP connections and UDP sessions of one account; absent: three quarters of what there is. */
+  readonly accountBounds?: Partial<Pick<BudgetBounds, 'accountConnections' | 'accountSessions'>>;
   /** TCP ports that the gateway itself listens on, asked whenever plans are applied. Absent: none. */
   readonly ownPorts?: () => readonly number[];
   /** How long open connections go on after an update or removal, milliseconds. Absent: 30,000. */
@@ -43,6 +49,8 @@ export interface DataPlaneParts {
   readonly renewMs?: number;
   /** Listening sockets in all. Absent: half of the files that the process may open, at most 16,384. */
   readonly maxListeners?: number;
+  /** Listening sockets of one account. Absent: half of those in all. */
+  readonly maxListenersPerAccount?: number;
 }
 
 /** The limits where nothing else is given. */
@@ -62,15 +70,10 @@ const mostListeners = 16_384;
 const cutGraceMs = 1000;
 /** Sockets of an application, neighbouring ports together, that one line of the log tells. */
 const mostTold = 8;
-/** Half of what the process may open, so that connections find descriptors too. */
-function listenersAllowed(): number {
-  try {
-    const line = readFileSync('/proc/self/limits', 'utf8').match(/^Max open files\s+(\d+)/m);
-    return line ? Math.min(mostListeners, Math.floor(Number(line[1]) / 2)) : mostListeners;
-  } catch {
-    // No Linux: nobody tells the limit cheaply, and a bind that fails with EMFILE says so in the status.
-    return mostListeners / 4;
-  }
+/** What one account may have where nothing is configured: the others find a quarter, whatever it does. */
+function accountShares(descriptors: number): Pick<BudgetBounds, 'accountConnections' | 'accountSessions'> {
+  const share = Math.floor((descriptors * 3) / 4);
+  return { accountConnections: Math.floor(share / descriptorsOf.tcp), accountSessions: share };
 }
 
 /** Makes the data plane; it listens nowhere before the first reconcile(). */
@@ -82,6 +85,8 @@ class Reconciler implements DataPlane {
   readonly #parts: DataPlaneParts;
   readonly #listenerParts: ListenerParts;
   readonly #maxListeners: number;
+  readonly #maxListenersPerAccount: number;
+  readonly #budget: OpenBudget;
   readonly #drainMs: number;
   readonly #certificates;
   readonly #planListeners = createListenPlanner();
@@ -100,7 +105,12 @@ class Reconciler implements DataPlane {
 
   constructor(parts: DataPlaneParts) {
     this.#parts = parts;
-    this.#maxListeners = parts.maxListeners ?? listenersAllowed();
+    const openFiles = parts.openFiles ?? openFilesLimit();
+    const descriptors = descriptorsAllowed(openFiles);
+    this.#budget = new OpenBudget({ descriptors, ...accountShares(descriptors), ...parts.accountBounds });
+    // Half of what the process may open, so that connections find descriptors too.
+    this.#maxListeners = parts.maxListeners ?? Math.min(mostListeners, Math.floor(openFiles / 2), descriptors);
+    this.#maxListenersPerAccount = parts.maxListenersPerAccount ?? Math.ceil(this.#maxListeners / 2);
     this.#drainMs = parts.drainMs ?? defaultDrainMs;
     this.#certificates = createCertificates(parts.certificate);
     this.#sockets = new OpenSockets((wanted) => this.#open(wanted), parts.log);
@@ -108,7 +118,8 @@ class Reconciler implements DataPlane {
     this.#renewTimer.unref();
     const isDenied = addressTest(parts.originDeny);
     this.#listenerParts = {
-      limits: { ...defaultDataPlaneLimits, ...parts.limits },
+      limits: (plan) => ({ ...defaultDataPlaneLimits, ...parts.limits, ...parts.limitsOf?.(plan) }),
+      budget: this.#budget,
       clock: parts.clock,
       log: parts.log,
       // What is no address at all would be looked up by name, past the list.
@@ -152,6 +163,10 @@ class Reconciler implements DataPlane {
     return new Map([...this.#applications].map(([id, state]) => [id, { ...state.current().traffic }]));
   }
 
+  open() {
+    return { ...this.#budget.counts(), listeners: this.#sockets.count(), maxListeners: this.#maxListeners };
+  }
+
   drain(withinMs: number): Promise<void> {
     this.#drained ??= this.#drain(withinMs);
     return this.#drained;
@@ -184,6 +199,7 @@ class Reconciler implements DataPlane {
       {
         portOffset: this.#parts.portOffset,
         maxListeners: this.#maxListeners,
+        maxPerAccount: this.#maxListenersPerAccount,
         ownPorts: new Set(this.#parts.ownPorts?.()),
       },
     );
@@ -244,8 +260,24 @@ class Reconciler implements DataPlane {
 
   async #open({ transport, at, application }: WantedListener): Promise<PortListener | undefined> {
     const state = this.#applications.get(application);
+    if (!state) return undefined;
+    while (!this.#budget.hasRoom(1) && this.#budget.evict('all'));
+    if (!this.#budget.hasRoom(1)) throw Object.assign(new Error('no descriptor is left'), { code: 'EMFILE' });
+    const giveBack = this.#budget.take(1);
     const openListener = transport === 'tcp' ? openTcpListener : this.#parts.openUdp;
-    return state && (await openListener(at, state.current, this.#listenerParts));
+    try {
+      const listener = await openListener(at, state.current, this.#listenerParts);
+      return {
+        at,
+        close(drainMs) {
+          giveBack();
+          return listener.close(drainMs);
+        },
+      };
+    } catch (error) {
+      giveBack();
+      throw error;
+    }
   }
 
   /** @returns whether it is another one: retries that end the same way are not told again */

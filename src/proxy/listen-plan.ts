@@ -27,6 +27,8 @@ export interface ListenBounds {
   readonly portOffset: number;
   /** Listening sockets of all applications together. */
   readonly maxListeners: number;
+  /** Of those, the ones of one account. */
+  readonly maxPerAccount: number;
   /** TCP ports that the gateway itself listens on, after the offset. */
   readonly ownPorts: ReadonlySet<number>;
 }
@@ -93,31 +95,49 @@ function addTo(wanted: Map<string, WantedListener>, { list }: PlanSockets): read
   return taken;
 }
 
+interface Stock {
+  readonly left: number;
+  /** `100`, `the 50 of its account`. */
+  readonly of: string;
+}
+
+/** Tells the first stock that has too few sockets left. */
+function shortage(count: number, stocks: readonly Stock[]): string | undefined {
+  const short = stocks.find(({ left }) => count > left);
+  return short && `it needs ${count} listening sockets, and ${short.left} of ${short.of} are left`;
+}
+
 /**
- * Makes what says which sockets plans ask for. Where they are more than there may be, the plans that come first are
- * served whole, and one that does not fit any more gets none. Of two plans that ask for the same socket the first has
+ * Makes what says which sockets plans ask for. Where they are more than there may be, in all or of one account, the
+ * plans that come first are served whole, and one that does not fit any more gets none. Of two plans that ask for the same socket the first has
  * it. A plan that it was given before is not worked out again.
  */
 export function createListenPlanner(): (plans: readonly ForwardingPlan[], bounds: ListenBounds) => ListenPlan {
   let known = new WeakMap<ForwardingPlan, PlanSockets>();
   let knownUnder = '';
   return (plans, bounds) => {
-    const { portOffset, ownPorts, maxListeners } = bounds;
+    const { portOffset, ownPorts, maxListeners, maxPerAccount } = bounds;
     const under = [portOffset, ...ownPorts].join(' ');
     if (under !== knownUnder) known = new WeakMap();
     knownUnder = under;
     const wanted = new Map<string, WantedListener>();
     const problems = new Map<string, readonly string[]>();
+    const byAccount = new Map<string, number>();
     for (const plan of plans) {
       const sockets = known.get(plan) ?? socketsOf(plan, bounds);
       known.set(plan, sockets);
-      const left = maxListeners - wanted.size;
-      if (sockets.count > left) {
-        const short = `it needs ${sockets.count} listening sockets, and ${left} of ${maxListeners} are left`;
+      const before = wanted.size;
+      const ofAccount = byAccount.get(plan.account) ?? 0;
+      const short = shortage(sockets.count, [
+        { left: maxPerAccount - ofAccount, of: `the ${maxPerAccount} of its account` },
+        { left: maxListeners - before, of: String(maxListeners) },
+      ]);
+      if (short !== undefined) {
         problems.set(plan.id, [...sockets.problems, short]);
         continue;
       }
       const taken = addTo(wanted, sockets);
+      byAccount.set(plan.account, ofAccount + wanted.size - before);
       const lost = taken.length > 0 ? [`${writePorts(taken)}: another application listens there`] : [];
       problems.set(plan.id, [...sockets.problems, ...lost]);
     }

@@ -3,6 +3,7 @@
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import type { ConnectionEvent, ForwardingPlan, Traffic } from './application.ts';
+import type { OpenBudget } from './open-budget.ts';
 import type { Origins } from './origin.ts';
 
 /** Where one listener is bound. */
@@ -56,7 +57,10 @@ export interface RunningApplication {
 
 /** What every listener is given. */
 export interface ListenerParts {
-  readonly limits: DataPlaneLimits;
+  /** Those of an application. */
+  readonly limits: (plan: ForwardingPlan) => DataPlaneLimits;
+  /** What all applications together have open. */
+  readonly budget: OpenBudget;
   readonly clock: Clock;
   readonly log: Logger;
   /** True where a connection may not go (`proxy.originDeny`, D84): checked again when an address is known. */

@@ -49,6 +49,11 @@ export class OpenSockets {
     return whereBound([...this.#sockets.values()].filter((socket) => socket.application === application));
   }
 
+  /** How many are open. */
+  count(): number {
+    return this.#sockets.size;
+  }
+
   /** The same of all applications at once. @returns of one that has none, nothing */
   ofAll(): (application: string) => readonly string[] {
     const byApplication = Map.groupBy(this.#sockets.values(), ({ application }) => application);

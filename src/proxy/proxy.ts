@@ -15,12 +15,13 @@ import { createDataPlane, type DataPlaneParts } from './data-plane.ts';
 import { createFactSources } from './facts.ts';
 import { networkEndpoints } from './network-endpoints.ts';
 import { createOrigins } from './origins.ts';
+import { readLimits } from './proxy-limits.ts';
 import { createResolver, type ResolverDns } from './resolver.ts';
 import { ruleRows } from './rules.ts';
 import { seedApplications } from './seed-applications.ts';
 import { openApplicationStore } from './sqlite-application-store.ts';
 import { storedPlans } from './stored-plans.ts';
-import { trafficMetrics } from './traffic-metrics.ts';
+import { budgetMetrics, trafficMetrics } from './traffic-metrics.ts';
 import { openUdpListener } from './udp-listener.ts';
 import { watchStore } from './watch-store.ts';
 import type { WriteParts } from './write-application.ts';
@@ -98,6 +99,7 @@ function dataPlaneParts(parts: ProxyParts, plans: DataPlaneParts['plans']): Data
     createOrigins: (plan) => createOrigins(plan, { resolve, clock }),
     ownPorts,
     drainMs,
+    ...readLimits(settings.limits),
     clock,
     log,
   };
@@ -143,7 +145,7 @@ export function createProxy(parts: ProxyParts): Proxy {
       }),
       networkEndpoints({ accounts }),
     ],
-    metrics: trafficMetrics(dataPlane),
+    metrics: [...trafficMetrics(dataPlane), ...budgetMetrics(dataPlane)],
     async seed() {
       for (const application of await seedApplications({ ...writing, zones, accounts, file: parts.file })) {
         log.info({ application }, 'proxy application of the configuration written');

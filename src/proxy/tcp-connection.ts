@@ -73,7 +73,7 @@ async function run(client: ClientConnection, context: ConnectionContext, abort: 
   }
   note({ kind: 'connect' }, opened);
   const { reason, originBroke } = await splice(client, opened.end, {
-    idleMs: parts.limits.tcpIdleMs,
+    idleMs: parts.limits(application.plan).tcpIdleMs,
     signal: abort.signal,
     fromClient: (octets) => {
       bytes.bytesFromClient += octets;
@@ -116,7 +116,7 @@ async function open(
     const certificate = parts.certificate(plan.name);
     if (!certificate) return { ok: false, wasCut: false, reason: `there is no certificate for ${plan.name}` };
     const secured = await secureClient(connection, contextOf(certificate), {
-      timeoutMs: parts.limits.connectTimeoutMs,
+      timeoutMs: parts.limits(plan).connectTimeoutMs,
       signal,
     });
     if (!secured.ok) return secured;

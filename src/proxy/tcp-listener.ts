@@ -110,7 +110,7 @@ function accept(
   }
   const client = { address, port: socket.remotePort ?? 0 };
   const id = randomHex(8);
-  const refused = refusalOf(application, address, parts.limits);
+  const refused = refusalOf(application, address, parts);
   if (refused !== undefined) {
     application.traffic.refused += 1;
     application.note({
@@ -124,7 +124,7 @@ function accept(
     resetConnection({ stream: socket, raw: socket });
     return undefined;
   }
-  const countClosed = countOpen(application, address);
+  const countClosed = countOpen(application, address, parts.budget);
   const connection = serveConnection(socket, { id, client, application, edgePort: at.edgePort, parts });
   application.connections.add(connection);
   const ended = connection.ended.finally(() => {

@@ -3,6 +3,53 @@
 import type { MetricFamily } from '../http/metrics.ts';
 import type { DataPlane, Traffic } from './application.ts';
 
+/** What all applications together have open and may have, and what was refused or gave way for it. */
+export function budgetMetrics(dataPlane: Pick<DataPlane, 'open'>): readonly MetricFamily[] {
+  return [
+    {
+      kind: 'gauge',
+      name: 'postern_proxy_descriptors',
+      help: 'Descriptors of all proxy applications: open now, and allowed',
+      label: 'count',
+      read: () => {
+        const { descriptors, allowed } = dataPlane.open();
+        return Object.entries({ open: descriptors, allowed });
+      },
+    },
+    {
+      kind: 'gauge',
+      name: 'postern_proxy_listeners',
+      help: 'Listening sockets of all proxy applications: open now, and allowed',
+      label: 'count',
+      read: () => {
+        const { listeners, maxListeners } = dataPlane.open();
+        return Object.entries({ open: listeners, allowed: maxListeners });
+      },
+    },
+    {
+      kind: 'gauge',
+      name: 'postern_proxy_account_open',
+      help: 'Connections and sessions of an account open now',
+      label: 'account',
+      read: () => dataPlane.open().byAccount,
+    },
+    {
+      kind: 'counter',
+      name: 'postern_proxy_limit_refused_total',
+      help: 'Refused because a limit was reached: application, client, account, descriptors',
+      label: 'limit',
+      read: () => dataPlane.open().refused,
+    },
+    {
+      kind: 'counter',
+      name: 'postern_proxy_evicted_total',
+      help: 'UDP sessions ended to make room for others',
+      label: 'reason',
+      read: () => [['unanswered', dataPlane.open().evicted]],
+    },
+  ];
+}
+
 /** The families; an application that is gone is no longer in them. */
 export function trafficMetrics(dataPlane: Pick<DataPlane, 'totals'>): readonly MetricFamily[] {
   const family = (

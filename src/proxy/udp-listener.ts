@@ -80,7 +80,7 @@ class SessionTable {
   #open(key: string, from: RemoteInfo): UdpSession | undefined {
     const application = this.#running();
     const client = { address: normalAddress(from.address) ?? from.address, port: from.port };
-    const refused = refusalOf(application, client.address, this.#parts.limits);
+    const refused = refusalOf(application, client.address, this.#parts);
     if (refused !== undefined) {
       this.#refuse(application, hostPort(client.address, client.port), refused);
       return undefined;

@@ -4,7 +4,7 @@ import type { Socket } from 'node:dgram';
 import { errorCode, errorMessage } from '../base/errors.ts';
 import { randomHex } from '../base/ids.ts';
 import { hostPort } from '../base/socket-address.ts';
-import { countOpen } from './admission.ts';
+import { countOpen, scopesOf } from './admission.ts';
 import type { ConnectionEvent } from './application.ts';
 import type { ListenAt, ListenerParts, OpenConnection, RunningApplication } from './listener.ts';
 import type { OriginAddress } from './origin.ts';
@@ -39,6 +39,8 @@ export class UdpSession implements OpenConnection {
   readonly #id = randomHex(8);
   readonly #startedAt: number;
   readonly #countClosed: () => void;
+  /** From now on it gives way to no other. */
+  readonly #isAnswered: () => void;
   readonly #idleTimer: NodeJS.Timeout;
   readonly #framing: UdpFraming;
   readonly #pending: PendingDatagrams;
@@ -54,13 +56,17 @@ export class UdpSession implements OpenConnection {
     const { application, at, client, parts } = context;
     this.#context = context;
     this.#startedAt = parts.clock.monotonic();
-    this.#countClosed = countOpen(application, client.address);
+    this.#countClosed = countOpen(application, client.address, parts.budget);
+    this.#isAnswered = parts.budget.awaitAnswer(
+      { cut: (reason) => this.#end('error', reason) },
+      Object.values(scopesOf(application, client.address)),
+    );
     this.#pending = pendingDatagrams(application.traffic);
     this.#framing = udpFraming(application.plan.proxyProtocol, {
       client,
       edge: { address: at.address, port: at.port },
     });
-    this.#idleTimer = setTimeout(() => this.#end('disconnect', 'idle'), parts.limits.udpIdleMs);
+    this.#idleTimer = setTimeout(() => this.#end('disconnect', 'idle'), parts.limits(application.plan).udpIdleMs);
     application.connections.add(this);
     this.#choose().catch((error: unknown) => this.#fail(errorMessage(error)));
   }
@@ -146,6 +152,7 @@ export class UdpSession implements OpenConnection {
     const { application, reply } = this.#context;
     if (!this.#isOriginProved && this.#origin) {
       this.#isOriginProved = true;
+      this.#isAnswered();
       application.origins.succeeded(this.#origin);
     }
     const payload = this.#framing.fromOrigin(datagram);
@@ -172,6 +179,7 @@ export class UdpSession implements OpenConnection {
     this.#dropped += this.#pending.take().length;
     application.connections.delete(this);
     this.#countClosed();
+    this.#isAnswered();
     onEnd();
     this.#note(kind, {
       reason: this.#dropped > 0 ? `${reason}; ${this.#dropped} datagrams dropped` : reason,

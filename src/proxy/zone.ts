@@ -1,5 +1,7 @@
 // Zones and accounts as the proxy-application API reads them: a slice of the configuration (D83-D86, D99).
 
+import type { ProxyLimits } from './proxy-limits.ts';
+
 /** A virtual network of an account (11041-11045, D88). */
 export interface VirtualNetwork {
   /** UUID. */
@@ -64,6 +66,7 @@ export interface ProxySettings {
   readonly ipv4Pool: string;
   readonly portOffset: number;
   readonly originDeny: readonly string[];
+  readonly limits: ProxyLimits;
 }
 
 /** What a caller may do besides the scope that the endpoint asks for. */

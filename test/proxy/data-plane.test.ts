@@ -245,7 +245,7 @@ test('all 65535 ports are more than there may be: the application has none, othe
   const plane = await startPlane([huge, planOf({ addresses: [loopbackAddress()] })], { maxListeners: 100 });
   expect(plane.status(other)).toEqual({
     state: 'failed',
-    reason: 'it needs 45535 listening sockets, and 100 of 100 are left',
+    reason: 'it needs 45535 listening sockets, and 50 of the 50 of its account are left',
   });
   expect(plane.status(id).state).toBe('active');
   expect(await isOpen(address, 1)).toBe(false);

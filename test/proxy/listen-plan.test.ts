@@ -8,7 +8,7 @@ import { createListenPlanner, type ListenBounds } from '../../src/proxy/listen-p
 import { writePorts, writeSockets } from '../../src/proxy/written-ports.ts';
 import { planOf } from '../support/proxy-plane.ts';
 
-const bounds: ListenBounds = { portOffset: 0, maxListeners: 100, ownPorts: new Set() };
+const bounds: ListenBounds = { portOffset: 0, maxPerAccount: 16_384, maxListeners: 100, ownPorts: new Set() };
 
 function plan(id: string, first: number, last = first, given: Partial<ForwardingPlan> = {}): ForwardingPlan {
   return planOf({ id, addresses: ['192.0.2.1'], ports: { first, last }, ...given });

@@ -9,12 +9,12 @@ import { echoServer, loopbackAddress, readOctets, testOffset, until } from '../s
 
 const script = new URL('../support/proxy-plane-process.ts', import.meta.url).pathname;
 
-test('60 files for 60 connections: some fail, the process lives, and later ones are served', async () => {
+test('130 files for 100 connections: some are refused, the process lives, and later ones are served', async () => {
   const address = loopbackAddress();
   const origin = await echoServer();
   const child = spawn(
     'sh',
-    ['-c', 'ulimit -n 60 && exec "$0" "$@"', process.execPath, script, address, String(origin.port)],
+    ['-c', 'ulimit -n 130 && exec "$0" "$@"', process.execPath, script, address, String(origin.port)],
     { stdio: ['pipe', 'pipe', 'inherit'] },
   );
   onTestFinished(() => void child.kill());
@@ -26,7 +26,7 @@ test('60 files for 60 connections: some fail, the process lives, and later ones 
   };
   expect((await told()).state).toBe('active');
 
-  const clients = Array.from({ length: 60 }, () => connect({ host: address, port: 22 + testOffset }));
+  const clients = Array.from({ length: 100 }, () => connect({ host: address, port: 22 + testOffset }));
   const outcomes = await Promise.all(
     clients.map(async (client: Socket) => {
       const closed = once(client, 'close').then(

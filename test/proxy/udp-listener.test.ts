@@ -6,6 +6,7 @@ import { silentLog } from '../../src/base/log.ts';
 import type { ConnectionEvent, ForwardingPlan } from '../../src/proxy/application.ts';
 import type { DataPlaneLimits, RunningApplication } from '../../src/proxy/listener.ts';
 import { createNoteLimit, toldPerSecond } from '../../src/proxy/note-limit.ts';
+import { OpenBudget } from '../../src/proxy/open-budget.ts';
 import { createOrigins } from '../../src/proxy/origins.ts';
 import { proxyHeaderV2, readSimpleHeader, simpleHeader } from '../../src/proxy/proxy-header.ts';
 import { createResolver } from '../../src/proxy/resolver.ts';
@@ -55,14 +56,15 @@ async function listen(given: Given) {
   await finder.close();
   const at = { address, port, edgePort };
   const listener = await openUdpListener(at, () => current, {
-    limits: {
+    budget: new OpenBudget({ descriptors: 10_000 }),
+    limits: () => ({
       connectTimeoutMs: 5000,
       tcpIdleMs: 60_000,
       udpIdleMs: 60_000,
       openPerApplication: 5000,
       openPerClient: 5000,
       ...given.limits,
-    },
+    }),
     clock: systemClock,
     log: silentLog,
     isDenied: given.isDenied ?? (() => false),
@@ -499,7 +501,12 @@ test('closing frees the port at once and ends the sessions; a port in use is the
   const edge = await listen({ plan: { origin: directTo(origin) } });
   const parts = { clock: systemClock, log: silentLog, isDenied: () => false, certificate: () => undefined };
   const limits = { connectTimeoutMs: 1, tcpIdleMs: 1, udpIdleMs: 1000, openPerApplication: 1, openPerClient: 1 };
-  const open = () => openUdpListener(edge.at, () => edge.running, { ...parts, limits });
+  const open = () =>
+    openUdpListener(edge.at, () => edge.running, {
+      ...parts,
+      budget: new OpenBudget({ descriptors: 10 }),
+      limits: () => limits,
+    });
   await expect(open()).rejects.toMatchObject({ code: 'EADDRINUSE' });
   const client = await udpPeer();
   await client.send('x', edge.at);
