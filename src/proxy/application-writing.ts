@@ -58,13 +58,14 @@ export class ApplicationWriting {
   /** Takes addresses and ports for the row. */
   claim(): StoreConflict | undefined {
     const { edge } = this.#write.claims;
-    if (edge.kind === 'ipv6') return this.#bind([wildcardIp], null);
+    if (edge.kind === 'ipv6') return this.#bind([wildcardIp], this.#write.zone);
     if (edge.kind === 'static') {
       const ips = [...new Set(edge.ips.map(canonicalIp))];
       return this.#hold(ips) ?? this.#bind(ips, this.#write.zone);
     }
     const allocated = this.#allocate();
-    return typeof allocated === 'string' ? this.#bind([allocated], this.#write.zone) : allocated;
+    if (typeof allocated !== 'string') return allocated;
+    return this.#bind(edge.andIpv6 ? [allocated, wildcardIp] : [allocated], this.#write.zone);
   }
 
   #columns(): [string, string | null, string, number, number, string, string] {
@@ -120,11 +121,12 @@ export class ApplicationWriting {
     return ipv4Text(number);
   }
 
-  #bind(addresses: readonly string[], heldBy: string | null): StoreConflict | undefined {
+  #bind(addresses: readonly string[], zone: string): StoreConflict | undefined {
     const { id, claims } = this.#write;
     const { transport, ports } = claims;
     for (const [position, address] of addresses.entries()) {
       const isIpv6 = address.includes(':') ? 1 : 0;
+      const heldBy = address === wildcardIp ? null : zone;
       const stopped = stoppedBy(() =>
         this.#sql.bind.run(address, transport, ports.first, ports.last, id, position, heldBy, isIpv6),
       );

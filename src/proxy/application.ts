@@ -49,7 +49,10 @@ export interface StoredApplication {
   /** Id of the zone's account. */
   readonly account: string;
   readonly fields: ApplicationFields;
-  /** What it listens on: the hostname's IPv4 of the pool, its static edge IPs, or `::` (`connectivity: ipv6`). */
+  /**
+   * What it listens on: the hostname's IPv4 of the pool, its static edge IPs, or `::` (`connectivity: ipv6`, and with
+   * `all` beside the IPv4).
+   */
   readonly addresses: readonly string[];
   /** Milliseconds since 1970. */
   readonly createdAt: number;

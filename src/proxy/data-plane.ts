@@ -1,5 +1,6 @@
 // The data plane of proxy applications: a reconciler that keeps the listeners equal to the stored plans (D84).
 
+import { networkInterfaces } from 'node:os';
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { addressTest } from '../base/address-test.ts';
 import type { Clock } from '../base/clock.ts';
@@ -45,7 +46,9 @@ export interface DataPlaneParts {
   readonly drainMs?: number;
   /** After how many milliseconds what failed is tried again: first, then doubled up to the longest. Absent: 1,000, 30,000. */
   readonly retry?: { readonly firstMs: number; readonly longestMs: number };
-  /** How often certificates in use are looked at for a renewal, milliseconds. Absent: 60,000. */
+  /** The IPv6 addresses of this machine that clients reach it at. Absent: those of its interfaces, link-local ones aside. */
+  readonly ipv6Addresses?: () => readonly string[];
+  /** How often certificates in use and the machine's addresses are looked at for changes, milliseconds. Absent: 60,000. */
   readonly renewMs?: number;
   /** Listening sockets in all. Absent: half of the files that the process may open, at most 16,384. */
   readonly maxListeners?: number;
@@ -70,6 +73,13 @@ const mostListeners = 16_384;
 const cutGraceMs = 1000;
 /** Sockets of an application, neighbouring ports together, that one line of the log tells. */
 const mostTold = 8;
+/** The IPv6 addresses of this machine; without link-local ones, which are only meant together with an interface. */
+function interfaceAddresses(): readonly string[] {
+  const entries = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  const found = entries.flatMap(({ family, address, scopeid }) => (family === 'IPv6' && !scopeid ? [address] : []));
+  return [...new Set(found.map((address) => normalAddress(address) ?? address))].sort();
+}
+
 /** What one account may have where nothing is configured: the others find a quarter, whatever it does. */
 function accountShares(descriptors: number): Pick<BudgetBounds, 'accountConnections' | 'accountSessions'> {
   const share = Math.floor((descriptors * 3) / 4);
@@ -84,6 +94,7 @@ export function createDataPlane(parts: DataPlaneParts): DataPlane {
 class Reconciler implements DataPlane {
   readonly #parts: DataPlaneParts;
   readonly #listenerParts: ListenerParts;
+  #ipv6Addresses: readonly string[];
   readonly #maxListeners: number;
   readonly #maxListenersPerAccount: number;
   readonly #budget: OpenBudget;
@@ -105,6 +116,7 @@ class Reconciler implements DataPlane {
 
   constructor(parts: DataPlaneParts) {
     this.#parts = parts;
+    this.#ipv6Addresses = this.#lookAtAddresses();
     const openFiles = parts.openFiles ?? openFilesLimit();
     const descriptors = descriptorsAllowed(openFiles);
     this.#budget = new OpenBudget({ descriptors, ...accountShares(descriptors), ...parts.accountBounds });
@@ -114,7 +126,7 @@ class Reconciler implements DataPlane {
     this.#drainMs = parts.drainMs ?? defaultDrainMs;
     this.#certificates = createCertificates(parts.certificate);
     this.#sockets = new OpenSockets((wanted) => this.#open(wanted), parts.log);
-    this.#renewTimer = setInterval(() => this.#renewCertificates(), parts.renewMs ?? defaultRenewMs);
+    this.#renewTimer = setInterval(() => this.#lookAround(), parts.renewMs ?? defaultRenewMs);
     this.#renewTimer.unref();
     const isDenied = addressTest(parts.originDeny);
     this.#listenerParts = {
@@ -200,6 +212,7 @@ class Reconciler implements DataPlane {
         portOffset: this.#parts.portOffset,
         maxListeners: this.#maxListeners,
         maxPerAccount: this.#maxListenersPerAccount,
+        ipv6Addresses: this.#ipv6Addresses,
         ownPorts: new Set(this.#parts.ownPorts?.()),
       },
     );
@@ -216,6 +229,20 @@ class Reconciler implements DataPlane {
     });
     if (told.length > 0) this.#tellStatuses(told);
     return failures.size === 0 && uncertified.size === 0;
+  }
+
+  #lookAtAddresses(): readonly string[] {
+    return (this.#parts.ipv6Addresses ?? interfaceAddresses)();
+  }
+
+  /** What nobody tells: certificates are renewed, and addresses come and go. */
+  #lookAround(): void {
+    this.#renewCertificates();
+    const addresses = this.#lookAtAddresses();
+    if (addresses.join(' ') === this.#ipv6Addresses.join(' ')) return;
+    this.#ipv6Addresses = addresses;
+    // reconcile() never rejects.
+    void this.reconcile();
   }
 
   /** New connections get a renewed certificate; one that cannot be used is told once. */

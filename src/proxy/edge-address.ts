@@ -3,7 +3,7 @@
 import ipaddr from 'ipaddr.js';
 import { canonicalAddress } from './ip-address.ts';
 
-/** What an application with `connectivity: ipv6` listens on: every IPv6 address. */
+/** What an application with `connectivity: ipv6` or `all` listens on: every IPv6 address. */
 export const wildcardIp = '::';
 
 /** An IP address in the one spelling it has in the store (RFC 5952; IPv4-mapped as IPv4); other text in lower case. */

@@ -114,7 +114,7 @@ export function poolUsedUp(): Reason {
 
 /** True where the application has its IPv4 already and stays on its hostname. */
 function keepsIpv4({ application: { hostname }, stored }: Judged): boolean {
-  if (!stored || stored.addresses.includes(wildcardIp)) return false;
+  if (!stored || stored.addresses.every((address) => address === wildcardIp)) return false;
   return stored.fields.dns.type === 'CNAME' && stored.fields.dns.name === hostname;
 }
 

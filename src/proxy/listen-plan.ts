@@ -2,6 +2,7 @@
 
 import { hostPort, normalAddress } from '../base/socket-address.ts';
 import type { ForwardingPlan, Transport } from './application.ts';
+import { wildcardIp } from './edge-address.ts';
 import type { ListenAt } from './listener.ts';
 import { writePorts } from './written-ports.ts';
 
@@ -29,6 +30,11 @@ export interface ListenBounds {
   readonly maxListeners: number;
   /** Of those, the ones of one account. */
   readonly maxPerAccount: number;
+  /**
+   * The IPv6 addresses of this machine, in their normal form. UDP on `::` is a socket on each of them: an answer from one
+   * that is bound to `::` would leave from whichever address the system prefers, and not from the one that was asked.
+   */
+  readonly ipv6Addresses: readonly string[];
   /** TCP ports that the gateway itself listens on, after the offset. */
   readonly ownPorts: ReadonlySet<number>;
 }
@@ -69,20 +75,27 @@ function bindablePorts(plan: ForwardingPlan, { portOffset, ownPorts }: ListenBou
   return { ports, problems };
 }
 
+/** The addresses to bind for one of a plan. */
+function addressesOf(given: string, { transport }: ForwardingPlan, { ipv6Addresses }: ListenBounds): readonly string[] {
+  if (transport === 'udp' && given === wildcardIp) return ipv6Addresses;
+  return [normalAddress(given) ?? given];
+}
+
 function socketsOf(plan: ForwardingPlan, bounds: ListenBounds): PlanSockets {
   if (plan.obstacle !== undefined) return { count: 0, problems: [plan.obstacle], list: () => [] };
   const { ports, problems } = bindablePorts(plan, bounds);
+  const addresses = plan.addresses.flatMap((given) => addressesOf(given, plan, bounds));
+  if (plan.addresses.length > 0 && addresses.length === 0) problems.push('this machine has no IPv6 address');
   let made: ReturnType<PlanSockets['list']> | undefined;
   const make = () =>
-    plan.addresses.flatMap((given) => {
-      const address = normalAddress(given) ?? given;
-      return ports.map((edgePort): [string, WantedListener] => {
+    addresses.flatMap((address) =>
+      ports.map((edgePort): [string, WantedListener] => {
         const at = { address, port: edgePort + bounds.portOffset, edgePort };
         const { transport, id } = plan;
         return [listenerKey(transport, address, at.port), { transport, at, application: id }];
-      });
-    });
-  return { count: ports.length * plan.addresses.length, problems, list: () => (made ??= make()) };
+      }),
+    );
+  return { count: ports.length * addresses.length, problems, list: () => (made ??= make()) };
 }
 
 /** Adds the sockets of a plan to those that are wanted. @returns the edge ports that another one has */
@@ -116,8 +129,8 @@ export function createListenPlanner(): (plans: readonly ForwardingPlan[], bounds
   let known = new WeakMap<ForwardingPlan, PlanSockets>();
   let knownUnder = '';
   return (plans, bounds) => {
-    const { portOffset, ownPorts, maxListeners, maxPerAccount } = bounds;
-    const under = [portOffset, ...ownPorts].join(' ');
+    const { portOffset, ownPorts, maxListeners, maxPerAccount, ipv6Addresses } = bounds;
+    const under = [portOffset, ...ownPorts, ...ipv6Addresses].join(' ');
     if (under !== knownUnder) known = new WeakMap();
     knownUnder = under;
     const wanted = new Map<string, WantedListener>();

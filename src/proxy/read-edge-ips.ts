@@ -54,8 +54,9 @@ function readEdgeObject(value: JsonObject, reading: Reading): ReadEdge | undefin
     const text = `"edge_ips.connectivity" must be all, ipv4 or ipv6; got ${got(connectivity)}`;
     return report(10001, '/edge_ips/connectivity', text);
   }
-  const kind = known === 'ipv6' ? 'ipv6' : 'ipv4';
-  return { edge: { kind }, form: { type, ...(known ? { connectivity: known } : {}) } };
+  const form = { type, ...(known ? { connectivity: known } : {}) } as const;
+  if (known === 'ipv6') return { edge: { kind: 'ipv6' }, form };
+  return { edge: { kind: 'ipv4', ...(known === 'all' ? { andIpv6: true } : {}) }, form };
 }
 
 /** Reads `edge_ips`. D81: an array or an object; an empty array is dynamic. */

@@ -64,7 +64,7 @@ export function openApplicationStore(database: DatabaseSync): ApplicationStore {
     if (edge.kind === 'static') return [...new Set(edge.ips.map(canonicalIp))];
     if (edge.kind === 'ipv6') return [wildcardIp];
     const allocation = sql.allocationOf.get(comparableHostname(hostname));
-    return allocation ? [String(allocation['address'])] : [];
+    return [...(allocation ? [String(allocation['address'])] : []), ...(edge.andIpv6 ? [wildcardIp] : [])];
   }
 
   return {

@@ -24,8 +24,14 @@ export interface Claims {
   readonly ports: PortRange;
   /** Canonical protocol that a pay-as-you-go account may have once; absent for other plans. */
   readonly soleProtocol?: string;
-  /** `static`: these IPs; `ipv4`: one address of the pool for the hostname; `ipv6`: the wildcard address. */
-  readonly edge: { readonly kind: 'static'; readonly ips: readonly string[] } | { readonly kind: 'ipv4' | 'ipv6' };
+  /**
+   * `static`: these IPs; `ipv4`: one address of the pool for the hostname, and with `andIpv6` the wildcard address beside
+   * it (`connectivity: all`); `ipv6`: the wildcard address.
+   */
+  readonly edge:
+    | { readonly kind: 'static'; readonly ips: readonly string[] }
+    | { readonly kind: 'ipv4'; readonly andIpv6?: true }
+    | { readonly kind: 'ipv6' };
   /** The zone's. */
   readonly ipv4Quota: number;
   /** CIDR. */

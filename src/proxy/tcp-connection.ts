@@ -111,7 +111,8 @@ async function open(
   const { application, parts, client, edgePort } = context;
   const { plan } = application;
   const { raw } = connection;
-  const edge = { address: normalAddress(raw.localAddress ?? '') ?? '', port: raw.localPort ?? 0 };
+  // The address that was asked, of those that a wildcard stands for, and the port as the application names it (D84).
+  const edge = { address: normalAddress(raw.localAddress ?? '') ?? '', port: edgePort };
   if (plan.tls !== 'off') {
     const certificate = parts.certificate(plan.name);
     if (!certificate) return { ok: false, wasCut: false, reason: `there is no certificate for ${plan.name}` };

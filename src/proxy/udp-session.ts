@@ -64,7 +64,7 @@ export class UdpSession implements OpenConnection {
     this.#pending = pendingDatagrams(application.traffic);
     this.#framing = udpFraming(application.plan.proxyProtocol, {
       client,
-      edge: { address: at.address, port: at.port },
+      edge: { address: at.address, port: at.edgePort },
     });
     this.#idleTimer = setTimeout(() => this.#end('disconnect', 'idle'), parts.limits(application.plan).udpIdleMs);
     application.connections.add(this);

@@ -1,5 +1,6 @@
 // The proxy-application API by real HTTP, with the real rules, store and data plane (D80, D81, D85).
 
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openDatabase } from '../../src/base/database.ts';
@@ -252,6 +253,32 @@ test('a hostname keeps its IPv4 when the quota becomes smaller, and gets no othe
   expect(codes(await patch({ dns: { name: 'b.example.com' } }))).toEqual([400, [12005]]);
   expect(shown(await patch({ edge_ips: { type: 'dynamic', connectivity: 'ipv6' } })).id).toBe(first.id);
   expect(codes(await patch({ edge_ips: null }))).toEqual([400, [12005]]);
+});
+
+test('connectivity all listens on the IPv4 of the hostname and on every IPv6 address, and counts one IPv4', async () => {
+  const api = await startProxyApi({ zones: everyRule.zones.map((zone) => ({ ...zone, ipv4Quota: 1 })) });
+  const edgeIps = (connectivity: string) => ({ edge_ips: { type: 'dynamic', connectivity } });
+  const { id, status } = await create(api, edgeIps('all'));
+  const [ipv4 = '', ...others] = (await api.store.get(zoneIds.example, id))?.addresses ?? [];
+  expect([status, others]).toEqual([active, ['::']]);
+  for (const address of [ipv4, '::1']) {
+    const client = connect(api.bound(22), address);
+    await once(client, 'connect');
+    client.destroy();
+  }
+  // The port is this application's on every IPv6 address, and the hostname has the only IPv4.
+  const body = (connectivity: string) =>
+    sshApplication({ dns: { type: 'CNAME', name: 'b.example.com' }, ...edgeIps(connectivity) });
+  const post = (connectivity: string) => api.call('POST', zoneIds.example, '/apps', { body: body(connectivity) });
+  expect(codes(await post('ipv6'))).toEqual([400, [13002]]);
+  expect(codes(await post('all'))).toEqual([400, [12005, 13002]]);
+  // It keeps its IPv4 whatever it becomes, and gives the other one back.
+  const patch = (connectivity: string) =>
+    api.call('PATCH', zoneIds.example, `/apps/${id}`, { body: edgeIps(connectivity) });
+  expect(shown(await patch('ipv4'))['status']).toEqual(active);
+  expect((await api.store.get(zoneIds.example, id))?.addresses).toEqual([ipv4]);
+  expect(shown(await patch('all'))['status']).toEqual(active);
+  expect((await api.store.get(zoneIds.example, id))?.addresses).toEqual([ipv4, '::']);
 });
 
 describe('lists', () => {

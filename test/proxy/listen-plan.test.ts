@@ -8,7 +8,13 @@ import { createListenPlanner, type ListenBounds } from '../../src/proxy/listen-p
 import { writePorts, writeSockets } from '../../src/proxy/written-ports.ts';
 import { planOf } from '../support/proxy-plane.ts';
 
-const bounds: ListenBounds = { portOffset: 0, maxPerAccount: 16_384, maxListeners: 100, ownPorts: new Set() };
+const bounds: ListenBounds = {
+  portOffset: 0,
+  maxPerAccount: 16_384,
+  ipv6Addresses: [],
+  maxListeners: 100,
+  ownPorts: new Set(),
+};
 
 function plan(id: string, first: number, last = first, given: Partial<ForwardingPlan> = {}): ForwardingPlan {
   return planOf({ id, addresses: ['192.0.2.1'], ports: { first, last }, ...given });
@@ -33,6 +39,22 @@ test('each address and port is one socket, TCP and UDP are two, IPv6 has one spe
       'b: udp 192.0.2.1:1',
     ],
     problems: {},
+  });
+});
+
+test('UDP on every IPv6 address is a socket on each of them, TCP is one on the wildcard', () => {
+  const addresses = ['192.0.2.1', '::'];
+  const plans = [plan('a', 1, 1, { addresses, transport: 'udp' }), plan('b', 1, 1, { addresses })];
+  expect(listen(plans, { ipv6Addresses: ['2001:db8::1', '::1'] }).wanted).toEqual([
+    'a: udp 192.0.2.1:1',
+    'a: udp [2001:db8::1]:1',
+    'a: udp [::1]:1',
+    'b: tcp 192.0.2.1:1',
+    'b: tcp [::]:1',
+  ]);
+  expect(listen([plan('a', 1, 1, { addresses: ['::'], transport: 'udp' })])).toEqual({
+    wanted: [],
+    problems: { a: ['this machine has no IPv6 address'] },
   });
 });
 

@@ -20,7 +20,6 @@ import {
   readToEnd,
   startPlane,
   tcpServer,
-  testOffset,
   until,
 } from '../support/proxy-plane.ts';
 
@@ -455,6 +454,6 @@ test.each([
     from: '127.0.0.1',
     to: address,
     fromPort: client.localPort,
-    toPort: 22 + testOffset,
+    toPort: 22,
   });
 });

@@ -1,5 +1,6 @@
 // UDP sessions on real sockets: replies to the right client, expiry, limits, refused origins, headers, sizes.
 
+import { networkInterfaces } from 'node:os';
 import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
@@ -392,7 +393,7 @@ test('PROXY protocol v2 stands before each datagram and nothing before the repli
   const header = proxyHeaderV2({
     transport: 'udp',
     client: { address: '127.0.0.9', port: client.port },
-    edge: { address: edge.at.address, port: edge.at.port },
+    edge: { address: edge.at.address, port: edge.at.edgePort },
   });
   for (const text of ['one', '', 'three']) {
     await client.send(text, edge.at);
@@ -422,7 +423,7 @@ test('the simple header stands before each datagram; the same one before a reply
   expect(answers[2]).toEqual(Buffer.concat([strange, Buffer.from('kept')]));
   expect(readSimpleHeader(origin.received[0]?.data ?? Buffer.alloc(0))).toMatchObject({
     client: { address: '127.0.0.1', port: client.port },
-    edge: { address: edge.at.address, port: edge.at.port },
+    edge: { address: edge.at.address, port: edge.at.edgePort },
   });
 });
 
@@ -547,4 +548,52 @@ test('in the data plane: a range of ports goes to the origin ports in step, and 
   expect(first.received.at(-1)?.data.toString()).toBe('PROXY UNKNOWN\r\nx');
   await plane.apply();
   await udpPeer(bound(1053));
+});
+
+/** The IPv6 addresses of this machine, without link-local ones. */
+function ownIpv6(): readonly string[] {
+  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  return all.flatMap(({ family, address, scopeid }) => (family === 'IPv6' && !scopeid ? [address] : []));
+}
+
+test('on every IPv6 address: each answer leaves from the address that was asked, and the header names it', async () => {
+  const origin = await udpPeer({ answer: (data) => data });
+  const plan = planOf({
+    addresses: ['::'],
+    origin: directTo(origin),
+    transport: 'udp',
+    ports: { first: 5353, last: 5353 },
+    proxyProtocol: 'simple',
+  });
+  const plane = await startPlane([plan]);
+  expect(plane.status(plan.id).state).toBe('active');
+  for (const address of ownIpv6()) {
+    for (const source of ownIpv6()) {
+      const client = await udpPeer({ address: source });
+      await client.send('hello', { address, port: 5353 + testOffset });
+      const { data, from } = await client.next();
+      expect([String(data), from.address]).toEqual(['hello', address]);
+      const { edge } = readSimpleHeader(origin.received.at(-1)?.data ?? Buffer.alloc(0)) ?? {};
+      expect(edge).toEqual({ address, port: 5353 });
+    }
+  }
+});
+
+test('an IPv6 address that comes is listened on, one that goes is not', async () => {
+  const origin = await udpPeer({ answer: (data) => data });
+  let addresses: readonly string[] = [];
+  const plan = planOf({
+    addresses: ['::'],
+    origin: directTo(origin),
+    transport: 'udp',
+    ports: { first: 5354, last: 5354 },
+  });
+  const plane = await startPlane([plan], { ipv6Addresses: () => addresses, renewMs: 20 });
+  expect(plane.status(plan.id)).toEqual({ state: 'failed', reason: 'this machine has no IPv6 address' });
+  addresses = ['::1'];
+  await until(() => plane.status(plan.id).state === 'active');
+  expect(plane.traffic(plan.id)?.listening).toEqual([`[::1]:${5354 + testOffset}`]);
+  addresses = [];
+  await until(() => plane.status(plan.id).state === 'failed');
+  expect(plane.traffic(plan.id)?.listening).toEqual([]);
 });
