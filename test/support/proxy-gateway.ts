@@ -18,6 +18,8 @@ export interface ProxyGatewayOptions extends Pick<PosternOptions, 'folder' | 'en
   readonly zone?: object;
   /** Goes into the SMTP listener, which takes mail without login from `allowFrom`. */
   readonly listener?: object;
+  /** `proxy.limits`. */
+  readonly limits?: object;
 }
 
 /** An application as answers show it. */
@@ -70,7 +72,7 @@ export async function eventually<T>(find: () => Promise<T | undefined | false>):
   }
 }
 
-function configuration(pool: string, { portOffset = testOffset, zone, listener }: ProxyGatewayOptions): object {
+function configuration(pool: string, { portOffset = testOffset, zone, listener, limits }: ProxyGatewayOptions): object {
   const scopes = ['email:send', 'proxy:read', 'proxy:edit', 'ip_prefixes:read'];
   return {
     development: { account: 'dev', credential: 'default' },
@@ -89,7 +91,7 @@ function configuration(pool: string, { portOffset = testOffset, zone, listener }
         },
       ],
     },
-    proxy: { ipv4Pool: `${pool}.0/24`, portOffset },
+    proxy: { ipv4Pool: `${pool}.0/24`, portOffset, ...(limits && { limits }) },
     routes: [{ name: 'default', type: 'capture', folder: 'capture' }],
     accounts: [
       {
