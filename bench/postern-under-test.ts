@@ -16,6 +16,8 @@ export const benchToken = 'bench-token-0123456789abcdefghijklmnopqrst';
 /** A running Postern and how to end it. */
 export interface PosternUnderTest {
   readonly pid: number;
+  /** Configuration, data and log; its `data` is the data folder. */
+  readonly folder: string;
   /** Of the SMTP listener. */
   readonly port: number;
   readonly httpPort: number;
@@ -39,6 +41,8 @@ export interface UnderTestOptions {
   readonly smtpLimits?: object;
   /** `limits` of the configuration. */
   readonly limits?: object;
+  /** A scratch folder that has something in its `data` already; one of its own if absent. */
+  readonly folder?: string;
 }
 
 function configuration({ sinkPort, platformSignature, ...more }: UnderTestOptions): string {
@@ -62,7 +66,7 @@ function boundPorts(logFile: string): ReadonlyMap<string, number> | undefined {
 
 /** Starts it and waits until its listener is up. */
 export async function startPostern(options: UnderTestOptions): Promise<PosternUnderTest> {
-  const folder = mkdtempSync(join(tmpdir(), 'postern-bench-'));
+  const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'postern-bench-'));
   const configFile = join(folder, 'postern.yaml');
   const logFile = join(folder, 'log');
   writeFileSync(configFile, configuration(options));
@@ -86,6 +90,7 @@ export async function startPostern(options: UnderTestOptions): Promise<PosternUn
     if (ports && child.pid !== undefined) {
       return {
         pid: child.pid,
+        folder,
         port: ports.get('devices') ?? 0,
         httpPort: ports.get('http') ?? 0,
         ask: async (question) => {

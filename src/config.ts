@@ -138,6 +138,7 @@ function build(
     limits: contents.limits,
     smtp,
     rest: { limits: { ...restLimits, ...contents.rest.limits } },
+    spool: mailParts.resolveSpool(contents),
     http: mailParts.resolveHttp(contents),
     delivery,
     accounts: contents.accounts.map(accountParts.resolveAccount),

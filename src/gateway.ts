@@ -16,6 +16,7 @@ import { type Clock, systemClock } from './base/clock.ts';
 import type { DatabaseSync } from './base/database.ts';
 import { ConfigurationError } from './base/errors.ts';
 import type { Logger } from './base/log.ts';
+import { ServingDatabase } from './base/serving-database.ts';
 import { defaultTlsHost, type Keys } from './bootstrap.ts';
 import { formatHostPort } from './config/addresses.ts';
 import type { Config } from './config.ts';
@@ -32,7 +33,8 @@ import { createSmtpDoor, type SmtpDoor } from './ingress/smtp/smtp-door.ts';
 import { createProxy, type Proxy, proxyAccounts } from './proxy/proxy.ts';
 import { openIdempotencyKeys } from './spool/idempotency-keys.ts';
 import type { Spool } from './spool/spool.ts';
-import { openSqliteSpool, type SqliteSpoolOptions } from './spool/sqlite-spool.ts';
+import { spoolMetrics } from './spool/spool-metrics.ts';
+import { openSqliteSpool, type SqliteSpool, type SqliteSpoolOptions } from './spool/sqlite-spool.ts';
 import {
   type Accepted,
   type BuildParts,
@@ -78,8 +80,17 @@ export interface GatewayParts {
 }
 
 /** Opens the spool of the embedded database; the queue commands open it beside a running server (D94). */
-export function openSpool(config: Config, hooks: Pick<SqliteSpoolOptions, 'log' | 'onLost'> = {}): Promise<Spool> {
-  return openSqliteSpool({ file: config.database.file, bodiesFolder: join(config.dataDir, 'bodies'), ...hooks });
+export function openSpool(
+  config: Config,
+  hooks: Pick<SqliteSpoolOptions, 'log' | 'onLost' | 'onRemoved'> = {},
+): Promise<SqliteSpool> {
+  const { database, dataDir, spool: limits } = config;
+  return openSqliteSpool({ file: database.file, bodiesFolder: join(dataDir, 'bodies'), limits, ...hooks });
+}
+
+/** @throws Unavailable while the spool takes no mail */
+function checkSpool({ unavailable }: Spool): void {
+  if (unavailable) throw unavailable;
 }
 
 /** A gateway without its spool refuses everything and says that it is ready: the process ends, to be started again. */
@@ -160,6 +171,8 @@ interface Running {
   delivery?: Pick<Delivery, 'drain'>;
   proxy?: Pick<Proxy, 'drain'>;
   isDraining: boolean;
+  /** Told first of all. */
+  onDrain?: () => void;
   readonly stores: (() => void | Promise<void>)[];
 }
 
@@ -174,6 +187,7 @@ const failedStartDrainMs = 3000;
  */
 async function stopAll(running: Running, { drainMs, clock }: { drainMs: number; clock: Clock }): Promise<void> {
   running.isDraining = true;
+  running.onDrain?.();
   const deadline = clock.monotonic() + drainMs;
   // All at once: an attempt that delivery began while sessions drain would be cut at the deadline, perhaps between the
   // end of its data and the reply, and sent again after the next start.
@@ -243,7 +257,12 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
   running.edge = edge;
   const suppressions = createSuppressionStore(database, clock);
   const suppressed = (account: Account, recipient: string) => suppressions.isSuppressed(account.id, recipient);
-  const spool = await openSpool(config, { log, onLost: endProcess });
+  let removedFailures = 0;
+  const spool = await openSpool(config, {
+    log,
+    onLost: endProcess,
+    onRemoved: ({ messages }) => (removedFailures += messages),
+  });
   running.stores.push(() => spool.close());
   const delivery = createDelivery({
     spool,
@@ -258,7 +277,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
   running.delivery = delivery;
   const outcomes = createOutcomeWatch();
   const building = buildParts(config, keys, accounts, clock);
-  const submit: Submit = createSubmit({
+  const pipeline: Submit = createSubmit({
     ...building,
     spool,
     charge: ({ submitter: { account }, envelope }) =>
@@ -274,6 +293,11 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     },
     onRefused: (violations) => metrics.refused(violations[0]?.code ?? 'E_INTERNAL_SERVER_ERROR'),
   });
+  // Asked before a message is built and signed, too.
+  const submit: Submit = async (submission) => {
+    checkSpool(spool);
+    return await pipeline(submission);
+  };
   const tls = (host: string): { readonly cert: string; readonly key: string } => {
     const found = keys.tls.get(host);
     if (!found) throw new ConfigurationError(`No certificate for ${host}`);
@@ -289,7 +313,10 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     bodies,
     guessing,
     suppressed,
-    rateLimit: (account, recipients) => rateViolation(account, limits.ask(account, recipients)),
+    rateLimit: (account, recipients) => {
+      checkSpool(spool);
+      return rateViolation(account, limits.ask(account, recipients));
+    },
     onRefused: (code) => metrics.refused(code),
   });
   running.door = door;
@@ -314,13 +341,9 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     label: 'door',
     read: () => Object.entries(bodies.refusals),
   };
+  const ofSpool = spoolMetrics(spool, () => removedFailures);
   const gauges: readonly GaugeSource[] = [
-    {
-      name: 'postern_spool_queued',
-      help: 'Messages with a recipient still queued',
-      read: async () => (await spool.counts()).queued,
-    },
-    { name: 'postern_spool_failed', help: 'Messages kept as failed', read: async () => (await spool.counts()).failed },
+    ...ofSpool.gauges,
     {
       name: 'postern_delivery_in_hand',
       help: 'Messages in hand, each once for every route that it goes by',
@@ -394,7 +417,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     label: 'limit',
     read: () => Object.entries(http.refusedConnections()),
   };
-  const metrics = createMetrics(gauges, [bodyRefusals, refusedConnections, ...proxy.metrics]);
+  const metrics = createMetrics(gauges, [...ofSpool.families, bodyRefusals, refusedConnections, ...proxy.metrics]);
   let isReady = false;
   const rest = restDoor({
     limits: config.rest.limits,
@@ -431,7 +454,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     guessing,
     clock,
     log,
-    ready: () => isReady && !running.isDraining,
+    ready: () => isReady && !running.isDraining && !spool.unavailable,
     takesRequests: () => isReady && !running.isDraining,
     metrics: () => metrics.render(),
     trustedProxies: config.edge.trustedProxies,
@@ -455,6 +478,10 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
   listening.push(...(await door.listen()), ...bound);
   await proxy.start();
   isReady = true;
+  if (database instanceof ServingDatabase) {
+    database.serve(true);
+    running.onDrain = () => database.serve(false);
+  }
   return {
     listening,
     stop: () => {

@@ -33,6 +33,7 @@ const mayImport: Record<string, readonly string[]> = {
     'proxy',
     'policy',
     'sign',
+    'spool',
     'accounts',
     'mail',
     'http',

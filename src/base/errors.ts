@@ -28,3 +28,20 @@ export function errorCode(thrown: unknown): string | undefined {
   const code = thrown instanceof Error ? (thrown as NodeJS.ErrnoException).code : undefined;
   return typeof code === 'string' ? code : undefined;
 }
+
+/**
+ * Something of ours cannot be had now and can be had later. SMTP answers 451 4.3.0, or 452 4.3.1 where it is room for mail;
+ * HTTP answers 503 with Retry-After. The text names what it is; it is for the log and for whoever asked.
+ */
+export class Unavailable extends Error {
+  override readonly name = 'Unavailable';
+  readonly reason: 'room' | 'store';
+  readonly retryAfterSeconds: number;
+
+  /** @param reason `room`: there is no room for more mail; `store`: the store cannot be written */
+  constructor(message: string, details: { readonly reason: 'room' | 'store'; readonly retryAfterSeconds: number }) {
+    super(message);
+    this.reason = details.reason;
+    this.retryAfterSeconds = details.retryAfterSeconds;
+  }
+}

@@ -1,27 +1,13 @@
 // postern queue: what waits and what failed, beside a running server (D94).
 
 import { UsageError } from '../base/errors.ts';
-import { openSpool } from '../gateway.ts';
-import type { QueueItem, Spool, SpooledRecipient } from '../spool/spool.ts';
-import { type CommandIo, configOption, defineCommand } from './command.ts';
+import type { QueueItem, SpooledRecipient } from '../spool/spool.ts';
+import { type AccountTally, type Tally, totalOf } from '../spool/tally.ts';
+import { columns, configOption, defineCommand } from './command.ts';
 import { defineGroup } from './command-table.ts';
-import { configFor } from './load-config.ts';
-
-const notFound = { 1: 'there is no such message', 78: 'the configuration is wrong' } as const;
-
-async function withSpool<T>(
-  config: string | undefined,
-  io: CommandIo,
-  use: (spool: Spool, expireAfterSeconds: number) => Promise<T>,
-): Promise<T> {
-  const settings = configFor(io, config);
-  const spool = await openSpool(settings);
-  try {
-    return await use(spool, settings.delivery.retry.expireAfterSeconds);
-  } finally {
-    await spool.close();
-  }
-}
+import { items, missing, notFound, stateOption, withQueue } from './open-queue.ts';
+import { compact } from './queue-compact.ts';
+import { retry } from './queue-retry.ts';
 
 function iso(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
@@ -57,6 +43,12 @@ function itemJson({ entry, size, recipients }: QueueItem): string {
   return `${JSON.stringify({ ...entry, size, recipients })}\n`;
 }
 
+/** What the queue holds in all, in one sentence. */
+function totalLine({ messages, recipients }: Tally): string {
+  const { queued, delivered, failed } = recipients;
+  return `In all: ${messages.queued} messages queued, ${messages.failed} failed; recipients: ${queued} queued, ${delivered} delivered, ${failed} failed`;
+}
+
 const list = defineCommand({
   name: 'list',
   summary: 'List queued and failed messages, oldest first',
@@ -80,26 +72,55 @@ const list = defineCommand({
   ],
   exitCodes: { 78: 'the configuration is wrong' },
   run: ({ options }, io) => {
-    const { state, search } = options;
-    if (state !== undefined && state !== 'queued' && state !== 'failed')
-      throw new UsageError(`--state wants queued or failed, got "${state}"`);
+    const { search } = options;
+    const state = stateOption(options.state);
     const limit = Number(options.limit ?? 100);
     if (!Number.isSafeInteger(limit) || limit < 1)
       throw new UsageError(`--limit wants a whole number from 1, got "${options.limit}"`);
-    return withSpool(options.config, io, async (spool) => {
-      const items = await spool.list({
-        limit,
-        ...(state === undefined ? {} : { state }),
-        ...(search === undefined ? {} : { search }),
-      });
-      for (const item of items) io.stdout.write(options.json ? itemJson(item) : itemLines(item));
-      if (!options.json) {
-        const counts = await spool.counts();
-        io.stdout.write(`${items.length} shown; ${counts.queued} queued, ${counts.failed} failed in all\n`);
+    return withQueue(options.config, io, async ({ spool }) => {
+      let shown = 0;
+      for await (const item of items(spool, { ...state, ...(search === undefined ? {} : { search }) })) {
+        io.stdout.write(options.json ? itemJson(item) : itemLines(item));
+        shown += 1;
+        if (shown === limit) break;
       }
+      if (!options.json) io.stdout.write(`${shown} shown. ${totalLine(totalOf(await spool.tallies()))}\n`);
       return 0;
     });
   },
+});
+
+function summaryLines(tallies: readonly AccountTally[]): string[] {
+  const rows = tallies.map(({ account, messages, octets, recipients }) => [
+    account,
+    ...[messages.queued, messages.failed, octets.queued, octets.failed].map(String),
+    ...[recipients.queued, recipients.delivered, recipients.failed].map(String),
+  ]);
+  const head = ['account', 'queued', 'failed', 'octets queued', 'octets failed', 'recipients queued', 'delivered'];
+  return columns([[...head, 'failed'], ...rows]);
+}
+
+const summary = defineCommand({
+  name: 'summary',
+  summary: 'Tell how much each account has in the queue, by messages, octets and recipients',
+  synopsis: '',
+  arguments: { min: 0, max: 0 },
+  details: `A message is queued while one of its recipients is; recipients count each by their own state, so that a message
+that failed in part shows. The numbers are kept, not counted: the answer comes at once, however long the queue is.`,
+  options: { json: { summary: 'one JSON object an account and line' }, ...configOption },
+  examples: ['postern queue summary', 'postern queue summary --json'],
+  exitCodes: { 78: 'the configuration is wrong' },
+  run: ({ options }, io) =>
+    withQueue(options.config, io, async ({ spool }) => {
+      const tallies = await spool.tallies();
+      if (options.json) {
+        for (const tally of tallies) io.stdout.write(`${JSON.stringify(tally)}\n`);
+        return 0;
+      }
+      if (tallies.length > 0) io.stdout.write(`${summaryLines(tallies).join('\n')}\n`);
+      io.stdout.write(`${totalLine(totalOf(tallies))}\n`);
+      return 0;
+    }),
 });
 
 const show = defineCommand({
@@ -116,7 +137,7 @@ const show = defineCommand({
   examples: ['postern queue show 0199f3c1-...', 'postern queue show --message 0199f3c1-... > message.eml'],
   exitCodes: notFound,
   run: ({ options, args: [id = ''] }, io) =>
-    withSpool(options.config, io, async (spool) => {
+    withQueue(options.config, io, async ({ spool }) => {
       const item = await spool.show(id);
       const octets = item && (options.headers || options.message) ? await spool.load(id) : undefined;
       if (!item) return missing(id, io);
@@ -140,33 +161,6 @@ const show = defineCommand({
     }),
 });
 
-function missing(id: string, io: CommandIo): number {
-  io.stderr.write(`There is no message "${id}" in the queue; postern queue list shows them\n`);
-  return 1;
-}
-
-const retry = defineCommand({
-  name: 'retry',
-  summary: 'Try a message again now; failed recipients are queued again',
-  synopsis: 'ID...',
-  arguments: { min: 1, max: 1000 },
-  details: 'A running server notices within a second.',
-  options: { ...configOption },
-  examples: ['postern queue retry 0199f3c1-...'],
-  exitCodes: notFound,
-  run: ({ options, args }, io) =>
-    withSpool(options.config, io, async (spool, expireAfterSeconds) => {
-      let exitCode = 0;
-      for (const id of args) {
-        const now = Date.now();
-        const found = await spool.retry(id, { now, expiresAt: now + expireAfterSeconds * 1000 });
-        if (found) io.stdout.write(`${id} is due now\n`);
-        else exitCode = missing(id, io);
-      }
-      return exitCode;
-    }),
-});
-
 const drop = defineCommand({
   name: 'drop',
   summary: 'Remove a message from the queue for good, undelivered',
@@ -177,7 +171,7 @@ const drop = defineCommand({
   examples: ['postern queue drop 0199f3c1-...'],
   exitCodes: notFound,
   run: ({ options, args }, io) =>
-    withSpool(options.config, io, async (spool) => {
+    withQueue(options.config, io, async ({ spool }) => {
       let exitCode = 0;
       for (const id of args) {
         if (await spool.drop(id)) io.stdout.write(`${id} dropped\n`);
@@ -187,14 +181,16 @@ const drop = defineCommand({
     }),
 });
 
-/** postern queue list | show | retry | drop */
+/** postern queue list | summary | show | retry | drop | compact */
 export const queueCommands = defineGroup(
   'queue',
   { summary: 'Look at and act on the messages that wait or failed' },
   {
     list: { summary: list.summary, load: () => Promise.resolve(list) },
+    summary: { summary: summary.summary, load: () => Promise.resolve(summary) },
     show: { summary: show.summary, load: () => Promise.resolve(show) },
     retry: { summary: retry.summary, load: () => Promise.resolve(retry) },
     drop: { summary: drop.summary, load: () => Promise.resolve(drop) },
+    compact: { summary: compact.summary, load: () => Promise.resolve(compact) },
   },
 );

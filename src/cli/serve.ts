@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { systemClock } from '../base/clock.ts';
-import { openDatabase } from '../base/database.ts';
+import { openServingDatabase } from '../base/database.ts';
 import { type Logger, type OpenLog, openLog } from '../base/log.ts';
 import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, loadKeys } from '../bootstrap.ts';
 import { type Config, configuredGlobalKeys, configuredTokens } from '../config.ts';
@@ -74,7 +74,7 @@ async function serve(config: Config, io: CommandIo, openedLog: OpenLog): Promise
   // From the first moment on: one that comes while everything is opened ends it as soon as it is. Without a handler the
   // first process of a container would not even hear it.
   const signalled = untilSignal();
-  const database = openDatabase(config.database.file);
+  const database = openServingDatabase(config.database.file);
   const parts = { env: io.env, database, clock: systemClock };
   let gateway: Gateway;
   let token: DevelopmentToken | undefined;

@@ -29,6 +29,13 @@ export const restLimits = {
   subjectCharacters: 998,
 } as const;
 
+/** Of each account. */
+export const spoolLimits = {
+  queuedMessages: 1_000_000,
+  failedMessages: 10_000,
+  failedBytes: 1_073_741_824,
+} as const;
+
 /** D42a. */
 export const retry = {
   firstDelaySeconds: 60,
@@ -117,6 +124,7 @@ export function complete(given: FileContents): CompleteContents {
     drainSeconds: 30,
     limits: {},
     rest: {},
+    spool: {},
     http: {},
     edge: {},
     proxy: {},

@@ -93,6 +93,22 @@ export const route = value.object({
   folder: Optional(value.filePath),
 });
 
+const room = value.integer(0, 2 ** 50, 'octets');
+const heldMessages = value.integer(1, 1_000_000_000);
+
+/** `spool`. */
+export const spool = value.object({
+  minFreeBytes: Optional(room),
+  account: Optional(
+    value.object({
+      queuedMessages: Optional(heldMessages),
+      queuedBytes: Optional(room),
+      failedMessages: Optional(heldMessages),
+      failedBytes: Optional(room),
+    }),
+  ),
+});
+
 /** `delivery`. */
 export const delivery = value.object({
   retry: Optional(

@@ -5,6 +5,7 @@ import type { DkimKeyName } from '../accounts/account.ts';
 import type { CaptureRoute, DeliverySettings, Route, SmarthostRoute } from '../deliver/settings.ts';
 import type { SmtpListener, SmtpSettings } from '../ingress/smtp/settings.ts';
 import { asciiDomain } from '../mail/domain.ts';
+import type { SpoolLimits } from '../spool/spool-limits.ts';
 import { type HostPort, parseListen, parseNetwork } from './addresses.ts';
 import * as defaults from './defaults.ts';
 import { findAccount } from './mail-checks.ts';
@@ -84,6 +85,12 @@ export function resolveSmtp(contents: Contents): SmtpSettings {
     listeners: listeners.filter(({ enabled }) => enabled !== false).map((entry) => resolveListener(contents, entry)),
     limits: { ...defaults.smtpLimits, ...limits },
   };
+}
+
+/** The `spool` slice: what each account may have, and the room that stays free. */
+export function resolveSpool({ spool }: Contents): SpoolLimits {
+  const { minFreeBytes, account } = spool;
+  return { ...defaults.spoolLimits, ...account, ...(minFreeBytes === undefined ? {} : { minFreeBytes }) };
 }
 
 /** The `http` slice. */

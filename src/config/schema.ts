@@ -3,7 +3,7 @@
 import { type Static, Type } from 'typebox';
 import { account } from './account-schema.ts';
 import { edge, http, proxy, zone } from './edge-schema.ts';
-import { delivery, platform, rest, route, smtp } from './mail-schema.ts';
+import { delivery, platform, rest, route, smtp, spool } from './mail-schema.ts';
 import * as value from './value-types.ts';
 
 const { Optional } = Type;
@@ -24,6 +24,7 @@ export const schema = value.object({
   limits: Optional(value.object({ bodiesInFlightBytes: Optional(value.memory) })),
   smtp: Optional(smtp),
   rest: Optional(rest),
+  spool: Optional(spool),
   http: Optional(http),
   edge: Optional(edge),
   proxy: Optional(proxy),

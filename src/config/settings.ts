@@ -7,6 +7,7 @@ import type { CustomErrorSettings, EdgeSettings } from '../edge/zone.ts';
 import type { ConnectionLimits } from '../http/connection-limit.ts';
 import type { RestLimits } from '../ingress/rest/settings.ts';
 import type { SmtpSettings } from '../ingress/smtp/settings.ts';
+import type { SpoolLimits } from '../spool/spool-limits.ts';
 import type { HostPort } from './addresses.ts';
 import type { AccountEntry, FileContents, ZoneEntry } from './schema.ts';
 
@@ -89,6 +90,7 @@ export interface Config {
   };
   readonly smtp: SmtpSettings;
   readonly rest: RestSettings;
+  readonly spool: SpoolLimits;
   readonly http: HttpSettings;
   readonly delivery: DeliverySettings;
   readonly accounts: readonly Account[];

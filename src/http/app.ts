@@ -122,7 +122,7 @@ export interface HttpAppParts {
   /** False while the process starts or ends: endpoints answer 503 with Retry-After then (D97). Absent: always true. */
   readonly takesRequests?: () => boolean;
   /** The Prometheus text and its content type. */
-  readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
+  readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string } | undefined>;
   /** Networks of proxies whose X-Forwarded-For is believed (D66). */
   readonly trustedProxies?: readonly string[];
   readonly plugins: readonly V4Plugin[];

@@ -1,6 +1,7 @@
 // The process's metrics in Prometheus form (D97), by prom-client.
 
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { createPaced } from './paced.ts';
 
 /** What is measured, and the text that /metrics serves. */
 export interface Metrics {
@@ -14,7 +15,11 @@ export interface Metrics {
     readonly status?: number | undefined;
     readonly code?: number | undefined;
   }) => void;
-  readonly render: () => Promise<{ readonly contentType: string; readonly text: string }>;
+  /**
+   * Reads everything anew, ten times a second at most: who asks between waits for the next reading and shares it.
+   * Resolves to undefined for whoever comes while 256 wait already.
+   */
+  readonly render: () => Promise<{ readonly contentType: string; readonly text: string } | undefined>;
 }
 
 /** A number read when /metrics is asked for. */
@@ -32,8 +37,19 @@ export interface MetricFamily {
   readonly name: string;
   readonly help: string;
   readonly label: string;
-  /** Values of the label with their numbers; a value that is no longer there is no longer shown. */
-  readonly read: () => Iterable<readonly [string, number]>;
+  /**
+   * Values of the label with their numbers; a value that is no longer there is no longer shown, and none is where it
+   * rejects: what cannot be told does not take the other metrics with it.
+   */
+  readonly read: () => Iterable<readonly [string, number]> | Promise<Iterable<readonly [string, number]>>;
+}
+
+async function told(read: MetricFamily['read']): Promise<Iterable<readonly [string, number]>> {
+  try {
+    return await read();
+  } catch {
+    return [];
+  }
 }
 
 function addFamily({ kind, name, help, label, read }: MetricFamily, registers: Registry[]): void {
@@ -41,18 +57,20 @@ function addFamily({ kind, name, help, label, read }: MetricFamily, registers: R
   if (kind === 'gauge') {
     const gauge: Gauge = new Gauge({
       ...shared,
-      collect: () => {
+      collect: async () => {
+        const values = await told(read);
         gauge.reset();
-        for (const [value, number] of read()) gauge.set({ [label]: value }, number);
+        for (const [value, number] of values) gauge.set({ [label]: value }, number);
       },
     });
     return;
   }
   const counter: Counter = new Counter({
     ...shared,
-    collect: () => {
+    collect: async () => {
+      const values = await told(read);
       counter.reset();
-      for (const [value, number] of read()) counter.inc({ [label]: value }, number);
+      for (const [value, number] of values) counter.inc({ [label]: value }, number);
     },
   });
 }
@@ -100,6 +118,20 @@ function countEdge(registers: Registry[]): Metrics['edgeRequest'] {
   };
 }
 
+/** The number, or NaN where it cannot be told. */
+async function numberOf(read: GaugeSource['read']): Promise<number> {
+  try {
+    return await read();
+  } catch {
+    return Number.NaN;
+  }
+}
+
+/** Milliseconds from the beginning of one reading to the beginning of the next, however many ask. */
+const readingPaceMs = 100;
+/** Readers that wait for the next reading at most. */
+const maxWaitingReaders = 256;
+
 /** Makes the registry; the names begin with `postern_`. */
 export function createMetrics(gauges: readonly GaugeSource[], families: readonly MetricFamily[] = []): Metrics {
   const registry = new Registry();
@@ -140,16 +172,20 @@ export function createMetrics(gauges: readonly GaugeSource[], families: readonly
         help,
         registers,
         collect: async () => {
-          const value = await read();
+          const value = await numberOf(read);
           counter.reset();
           counter.inc(value);
         },
       });
       continue;
     }
-    const gauge: Gauge = new Gauge({ name, help, registers, collect: async () => gauge.set(await read()) });
+    const gauge: Gauge = new Gauge({ name, help, registers, collect: async () => gauge.set(await numberOf(read)) });
   }
   for (const family of families) addFamily(family, registers);
+  const read = createPaced(async () => ({ contentType: registry.contentType, text: await registry.metrics() }), {
+    paceMs: readingPaceMs,
+    maxWaiting: maxWaitingReaders,
+  });
   return {
     accepted: (count) => {
       accepted.inc();
@@ -159,6 +195,6 @@ export function createMetrics(gauges: readonly GaugeSource[], families: readonly
     refused: (code) => refused.inc({ code }),
     outcome: ({ kind, route }) => outcomes.inc({ outcome: kind, route }),
     edgeRequest: edge,
-    render: async () => ({ contentType: registry.contentType, text: await registry.metrics() }),
+    render: read,
   };
 }

@@ -33,8 +33,9 @@ export function plainRoutes(
     parts.ready() ? plain(reply, 200, 'ready') : plain(reply, 503, 'not ready'),
   );
   app.get('/metrics', async (_request, reply) => {
-    const { contentType, text } = await parts.metrics();
-    return reply.header('Cache-Control', 'no-store').type(contentType).send(text);
+    const metrics = await parts.metrics();
+    if (!metrics) return plain(reply.header('Retry-After', '1'), 503, 'Too many readers at once');
+    return reply.header('Cache-Control', 'no-store').type(metrics.contentType).send(metrics.text);
   });
   app.get('/openapi.json', async (_request, reply) => {
     return reply.type('application/json; charset=utf-8').send(parts.openApi().json);

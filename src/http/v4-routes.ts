@@ -4,7 +4,7 @@ import type { ErrorObject } from 'ajv';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { Guessing, Penalty } from '../accounts/guessing.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
-import { errorCode } from '../base/errors.ts';
+import { errorCode, Unavailable } from '../base/errors.ts';
 import type { AllowedMethods } from './allowed-methods.ts';
 import type { HttpAppParts, V4App } from './app.ts';
 import { authorize } from './authorization.ts';
@@ -66,6 +66,18 @@ function onError(parts: V4Parts, error: unknown, request: FastifyRequest, reply:
   }
   if (malformedLength.includes(errorCode(error) ?? '')) {
     return refuse(reply, [{ token: 'E_VALIDATION_ERROR', message: 'The body is not as long as Content-Length says' }]);
+  }
+  if (error instanceof Unavailable) {
+    parts.log.warn(
+      { session: request.id, method: request.method, path: pathOf(request), reason: error.message },
+      'put off',
+    );
+    const text =
+      error.reason === 'room'
+        ? 'There is no room for mail at the moment'
+        : 'The database cannot be written at the moment';
+    const message = `${text}, Ray ID ${request.id}; try again in ${error.retryAfterSeconds} s`;
+    return refuse(reply, [{ token: 'E_INTERNAL_SERVER_ERROR', message, status: 503 }], error.retryAfterSeconds);
   }
   if (request.raw.destroyed && !request.raw.complete) {
     parts.log.info({ session: request.id, client: request.ip }, 'client went away');

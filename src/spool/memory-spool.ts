@@ -8,11 +8,16 @@ import {
   type ClaimQuery,
   type DueMessage,
   distinctRecipients,
+  type ListQuery,
   type QueueItem,
+  type QueuePage,
+  type RetryCount,
+  type RetryPick,
   type Spool,
   type SpoolEntry,
   type SpooledRecipient,
 } from './spool.ts';
+import { type AccountTally, countStates, type Tally, tallyOf, totalOf } from './tally.ts';
 
 interface HeldRecipient extends SpooledRecipient {
   readonly lane: string;
@@ -31,6 +36,10 @@ function isDue(recipient: HeldRecipient, now: number): boolean {
 
 function isQueued(held: Held): boolean {
   return held.recipients.some((recipient) => recipient.state === 'queued');
+}
+
+function tallyOfHeld({ entry, recipients }: Held): Tally {
+  return tallyOf(entry.head.length + entry.body.length, countStates(recipients.map(({ state }) => state)));
 }
 
 function itemOf({ entry, recipients }: Held): QueueItem {
@@ -70,6 +79,7 @@ export class MemorySpool implements Spool {
   /** When each key was used. */
   readonly #keys = new Map<string, number>();
   readonly #clock: Clock;
+  readonly unavailable = undefined;
   #seen: ClockReading;
   #closed = false;
 
@@ -182,20 +192,16 @@ export class MemorySpool implements Spool {
     return (await this.counts()).queued;
   }
 
-  async list(query: {
-    readonly state?: 'queued' | 'failed';
-    readonly search?: string;
-    readonly limit: number;
-    readonly after?: string;
-  }): Promise<readonly QueueItem[]> {
+  async list(query: ListQuery): Promise<QueuePage> {
     this.#checkOpen();
-    return [...this.#messages.values()]
+    const found = [...this.#messages.values()]
       .filter((held) => held.entry.id > (query.after ?? ''))
       .filter(({ recipients }) => query.state === undefined || recipients.some(({ state }) => state === query.state))
       .filter((held) => query.search === undefined || matches(held, query.search))
-      .sort((left, right) => (left.entry.id < right.entry.id ? -1 : 1))
-      .slice(0, query.limit)
-      .map(itemOf);
+      .toSorted((left, right) => (left.entry.id < right.entry.id ? -1 : 1));
+    const items = found.slice(0, query.limit).map(itemOf);
+    const last = items.at(-1)?.entry.id;
+    return found.length > items.length && last !== undefined ? { items, next: last } : { items };
   }
 
   async show(id: string): Promise<QueueItem | undefined> {
@@ -205,18 +211,40 @@ export class MemorySpool implements Spool {
   }
 
   async retry(id: string, times: { readonly now: number; readonly expiresAt: number }): Promise<boolean> {
+    return this.#retry({ id }, times) !== undefined;
+  }
+
+  async retryMany(
+    picks: readonly RetryPick[],
+    times: { readonly now: number; readonly expiresAt: number },
+  ): Promise<RetryCount> {
+    const made = picks.map((pick) => this.#retry(pick, times) ?? { recipients: 0, failed: 0 });
+    return {
+      messages: made.filter(({ recipients }) => recipients > 0).length,
+      recipients: made.reduce((sum, { recipients }) => sum + recipients, 0),
+      failed: made.reduce((sum, { failed }) => sum + failed, 0),
+    };
+  }
+
+  #retry(
+    { id, recipients }: RetryPick,
+    times: { readonly now: number; readonly expiresAt: number },
+  ): Omit<RetryCount, 'messages'> | undefined {
     this.#checkOpen();
     const held = this.#messages.get(id);
-    if (!held) return false;
+    if (!held) return undefined;
+    const made = { recipients: 0, failed: 0 };
     this.#update(held, (recipient) => {
-      if (recipient.state === 'delivered') return recipient;
+      if (recipient.state === 'delivered' || recipients?.includes(recipient.address) === false) return recipient;
+      made.recipients += 1;
+      if (recipient.state === 'failed') made.failed += 1;
       // A claim stays: its holder may be speaking to the next hop right now.
       const claimedUntil = recipient.state === 'queued' ? recipient.claimedUntil : 0;
       const { endedAt: _, ...rest } = recipient;
       return { ...rest, state: 'queued', nextAttemptAt: times.now, claimedUntil };
     });
-    this.#messages.set(id, { ...held, entry: { ...held.entry, expiresAt: times.expiresAt } });
-    return true;
+    if (made.recipients > 0) this.#messages.set(id, { ...held, entry: { ...held.entry, expiresAt: times.expiresAt } });
+    return made;
   }
 
   async drop(id: string): Promise<boolean> {
@@ -228,6 +256,14 @@ export class MemorySpool implements Spool {
     this.#checkOpen();
     const queued = [...this.#messages.values()].filter(isQueued).length;
     return { queued, failed: this.#messages.size - queued };
+  }
+
+  async tallies(): Promise<readonly AccountTally[]> {
+    this.#checkOpen();
+    const byAccount = Map.groupBy(this.#messages.values(), ({ entry }) => entry.account);
+    return [...byAccount]
+      .map(([account, messages]) => ({ account, ...totalOf(messages.map(tallyOfHeld)) }))
+      .toSorted((left, right) => (left.account < right.account ? -1 : 1));
   }
 
   async close(): Promise<void> {

@@ -1,7 +1,9 @@
 // The spool: keeps an accepted message and each recipient's state until all are done. One interface, several stores;
 // test/contract/spool.ts holds every store to the same behaviour (D90, D91, D94).
 
+import type { Unavailable } from '../base/errors.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
+import type { AccountTally } from './tally.ts';
 
 /** A message as it is put into the spool. */
 export interface SpoolEntry {
@@ -100,12 +102,44 @@ export interface ClaimQuery {
   readonly lane?: string;
 }
 
+/** Which messages are listed. */
+export interface ListQuery {
+  readonly state?: 'queued' | 'failed';
+  readonly search?: string;
+  readonly limit: number;
+  readonly after?: string;
+}
+
+/** Some messages of a list. */
+export interface QueuePage {
+  readonly items: readonly QueueItem[];
+  /** Where the next page begins; absent behind the last message. */
+  readonly next?: string;
+}
+
+/** A message to try again. */
+export interface RetryPick {
+  readonly id: string;
+  /** Absent: all that do not have it. */
+  readonly recipients?: readonly string[];
+}
+
+/** What a retry made due. */
+export interface RetryCount {
+  readonly messages: number;
+  readonly recipients: number;
+  /** How many of these recipients had failed. */
+  readonly failed: number;
+}
+
 /**
- * Keeps messages safe. Every method rejects on a failure of the store; nothing is then half done. Times are wall times;
- * when the wall clock is set, the store moves by as much what it keeps (next attempts, claims, expiries, ends), so that
- * whatever waits goes on waiting for as long as it was to.
+ * Keeps messages safe. Every method rejects on a failure of the store; nothing is then half done. What may go well later
+ * rejects with Unavailable. Times are wall times; when the wall clock is set, the store moves by as much what it keeps
+ * (next attempts, claims, expiries, ends), so that whatever waits goes on waiting for as long as it was to.
  */
 export interface Spool {
+  /** Why it takes no mail at the moment, at most a second old; undefined while it does. Nothing else is kept from it. */
+  readonly unavailable: Unavailable | undefined;
   /**
    * Adds a message; resolves only once it is durable. Its recipients are claimed for the caller until `claimUntil`
    * (milliseconds since 1970), so that it may deliver at once.
@@ -139,22 +173,32 @@ export interface Spool {
   /** Releases what an earlier process of this store still held, at start; resolves to the number of messages queued. */
   recover(): Promise<number>;
   /**
-   * Lists messages, oldest first; `state`: those with a recipient in it; `search` matches part of the id, a message id,
-   * sender or recipient, without case; `after` is the id that the last page ended with.
+   * Lists messages, oldest first, a page at a time; `state`: those with a recipient in it; `search` matches part of the
+   * id, a message id, sender or recipient, without case; `after` is the `next` of the last page. A page costs a bounded
+   * look at the store however many messages there are: it may hold fewer than `limit`, or none, and others follow while
+   * it has a `next`.
    */
-  list(query: {
-    readonly state?: 'queued' | 'failed';
-    readonly search?: string;
-    readonly limit: number;
-    readonly after?: string;
-  }): Promise<readonly QueueItem[]>;
+  list(query: ListQuery): Promise<QueuePage>;
   show(id: string): Promise<QueueItem | undefined>;
   /** Makes queued recipients due now, failed ones queued again with `expiresAt`; false when there is no such message. */
   retry(id: string, times: { readonly now: number; readonly expiresAt: number }): Promise<boolean>;
+  /**
+   * `retry` for many messages in one transaction, so no more than some hundreds; of each all recipients, or those named.
+   * Recipients that have it already, and messages that are gone, are passed over.
+   */
+  retryMany(
+    picks: readonly RetryPick[],
+    times: { readonly now: number; readonly expiresAt: number },
+  ): Promise<RetryCount>;
   /** Removes a message; false when there is none. */
   drop(id: string): Promise<boolean>;
   /** Messages with a queued recipient, and messages that have none left and are kept as failed. */
   counts(): Promise<{ readonly queued: number; readonly failed: number }>;
+  /**
+   * What each account has in the spool, by the account's name; accounts without a message are left out. The numbers are
+   * kept, not counted: asking costs the same however many messages there are.
+   */
+  tallies(): Promise<readonly AccountTally[]>;
   close(): Promise<void>;
 }
 

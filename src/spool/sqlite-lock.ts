@@ -3,20 +3,7 @@
 
 import { DatabaseSync } from 'node:sqlite';
 import { makePrivate } from '../base/database.ts';
-import { errorCode } from '../base/errors.ts';
-
-const SQLITE_BUSY = 5;
-
-/** Another connection holds what is asked for, and has for as long as the busy timeout lasts. */
-export function isBusy(thrown: unknown): boolean {
-  return (
-    errorCode(thrown) === 'ERR_SQLITE_ERROR' &&
-    thrown instanceof Error &&
-    'errcode' in thrown &&
-    typeof thrown.errcode === 'number' &&
-    (thrown.errcode & 0xff) === SQLITE_BUSY
-  );
-}
+import { isBusy } from '../base/sqlite-errors.ts';
 
 /** A lock beside the database. SQLite's own locks on an empty file are used: Node has no others. */
 export class SpoolLock {
@@ -27,6 +14,11 @@ export class SpoolLock {
   constructor(file: string) {
     makePrivate(file);
     this.#database = new DatabaseSync(file, { timeout: 5000 });
+  }
+
+  /** Whether this process works on the spool: it adds or claims, and does not only look or change single messages. */
+  get isHeld(): boolean {
+    return this.#held;
   }
 
   /** Holds the shared lock from now on. Waits up to 5 s while another process recovers. */

@@ -2,7 +2,20 @@
 // lie in one ArrayBuffer that is transferred, so that a batch costs one message and one allocation.
 
 import type { ClockReading } from '../base/clock.ts';
-import type { AttemptRecord, ClaimQuery, DueMessage, QueueItem, SpoolEntry } from './spool.ts';
+import type {
+  AttemptRecord,
+  ClaimQuery,
+  DueMessage,
+  ListQuery,
+  QueueItem,
+  QueuePage,
+  RetryCount,
+  RetryPick,
+  SpoolEntry,
+} from './spool.ts';
+import type { SpoolLimits } from './spool-limits.ts';
+import type { SpoolFault } from './sqlite-health.ts';
+import type { AccountTally } from './tally.ts';
 
 /** A message without its octets. */
 export type EntryMeta = Omit<SpoolEntry, 'head' | 'body'>;
@@ -39,6 +52,12 @@ export type WriteOperation =
   | { readonly kind: 'release'; readonly id: string; readonly recipients: readonly string[] }
   | { readonly kind: 'recover'; readonly keepBodies: readonly string[]; readonly now: number }
   | { readonly kind: 'retry'; readonly id: string; readonly now: number; readonly expiresAt: number }
+  | {
+      readonly kind: 'retryMany';
+      readonly picks: readonly RetryPick[];
+      readonly now: number;
+      readonly expiresAt: number;
+    }
   | { readonly kind: 'drop'; readonly id: string }
   /** Takes the lock that keeps other processes from removing this one's files (SpoolLock). */
   | { readonly kind: 'hold' };
@@ -48,15 +67,9 @@ export type ReadOperation =
   /** Recipients due at `now` in none of these lanes. */
   | { readonly kind: 'strays'; readonly now: number; readonly limit: number; readonly lanes: readonly string[] }
   | { readonly kind: 'load'; readonly id: string }
-  | {
-      readonly kind: 'list';
-      readonly state?: 'queued' | 'failed';
-      readonly search?: string;
-      readonly limit: number;
-      readonly after?: string;
-    }
+  | ({ readonly kind: 'list' } & ListQuery)
   | { readonly kind: 'show'; readonly id: string }
-  | { readonly kind: 'counts' };
+  | { readonly kind: 'tallies' };
 
 export type StoreOperation = WriteOperation | ReadOperation;
 
@@ -70,19 +83,35 @@ export interface OperationResults {
   readonly release: null;
   readonly recover: number;
   readonly retry: boolean;
+  readonly retryMany: RetryCount;
   readonly drop: boolean;
   readonly hold: null;
   /** `body` is undefined when it is in its file. */
   readonly load: { readonly head: Uint8Array; readonly body: Uint8Array | undefined } | undefined;
-  readonly list: readonly QueueItem[];
+  readonly list: QueuePage;
   readonly show: QueueItem | undefined;
-  readonly counts: { readonly queued: number; readonly failed: number };
+  readonly tallies: readonly AccountTally[];
+}
+
+/** Why an operation failed. */
+export interface OperationFailure {
+  readonly message: string;
+  readonly code?: string;
+  /** Where it did not fail for what it was, so that the same may be done later. */
+  readonly unavailable?: 'room' | 'store';
+}
+
+/** Messages of an account that went before their time. */
+export interface RemovedFailures {
+  readonly account: string;
+  readonly messages: number;
+  readonly octets: number;
 }
 
 /** How one operation ended. */
 export type OperationOutcome =
   | { readonly value: OperationResults[keyof OperationResults] }
-  | { readonly error: { readonly message: string; readonly code?: string } };
+  | { readonly error: OperationFailure };
 
 /** What a batch of writes did, told only after its COMMIT. */
 export interface WriteResult {
@@ -90,6 +119,10 @@ export interface WriteResult {
   readonly outcomes: readonly OperationOutcome[];
   /** Messages that are gone and whose body files may be deleted now. */
   readonly orphanedBodies: readonly string[];
+  /** Messages kept as failed that went because their account has too many. */
+  readonly removed: readonly RemovedFailures[];
+  /** Nothing was done because another program held the lock for too long. */
+  readonly isBusy: boolean;
 }
 
 /** An add as it crosses to the worker: its octets lie in the batch's buffer, one behind the other. */
@@ -103,20 +136,32 @@ export interface PackedAdd {
   readonly size: number;
 }
 
-/** Main thread to worker. Only one batch is under way at a time: what comes meanwhile makes up the next. */
-export interface Batch {
-  readonly operations: readonly (Exclude<StoreOperation, { kind: 'add' }> | PackedAdd)[];
+/** Writes, main thread to worker. Only one such batch is under way at a time: what comes meanwhile makes up the next. */
+export interface WriteBatch {
+  readonly kind: 'writes';
+  readonly operations: readonly (Exclude<WriteOperation, { kind: 'add' }> | PackedAdd)[];
   readonly octets: ArrayBuffer;
   /** When it was sent. */
   readonly now: ClockReading;
 }
 
-/** Worker to main thread: after opening, after the batch's writes are durable, after its reads. */
+/**
+ * Questions, main thread to worker. They are answered also while a batch of writes waits for a lock that another program
+ * holds; one batch at a time, too.
+ */
+export interface ReadBatch {
+  readonly kind: 'reads';
+  readonly operations: readonly ReadOperation[];
+}
+
+/** Worker to main thread: after opening, once the batch's writes are durable, after each answer and the last of a batch. */
 export type WorkerMessage =
   | { readonly kind: 'open' }
-  | { readonly kind: 'written'; readonly indexes: readonly number[]; readonly result: WriteResult }
+  | { readonly kind: 'written'; readonly result: WriteResult }
   | { readonly kind: 'read'; readonly index: number; readonly outcome: OperationOutcome }
-  | { readonly kind: 'idle' };
+  | { readonly kind: 'allRead' }
+  /** Once a second, and when it changes. */
+  | { readonly kind: 'health'; readonly freeBytes: number; readonly fault?: SpoolFault };
 
 /** What the worker is started with: absolute paths. */
 export interface SpoolWorkerData {
@@ -124,4 +169,5 @@ export interface SpoolWorkerData {
   readonly lockFile: string;
   /** Folder of the bodies that are files. */
   readonly bodies: string;
+  readonly limits: SpoolLimits;
 }

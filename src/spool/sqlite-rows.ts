@@ -56,13 +56,18 @@ export function entryOf(row: Row, recipients: readonly string[]): EntryMeta {
   };
 }
 
+/** The state of a row of spool_recipients. */
+export function stateOf(row: Row): RecipientState {
+  return states[integer(row, 'state')] ?? 'queued';
+}
+
 /** The recipient of a row of spool_recipients. */
 export function recipientOf(row: Row): SpooledRecipient {
   const reply = replyOf(row);
   const host = row['host'];
   return {
     address: text(row, 'address'),
-    state: states[integer(row, 'state')] ?? 'queued',
+    state: stateOf(row),
     attempts: integer(row, 'attempts'),
     nextAttemptAt: integer(row, 'next_attempt_at'),
     ...(reply ? { lastReply: reply } : {}),

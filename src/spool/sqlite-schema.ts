@@ -1,6 +1,7 @@
 // The spool's tables in SQLite (D89, D90). A message is written once; an attempt changes only small recipient rows.
 
 import type { Migrations } from '../base/database.ts';
+import { rebuildLedger } from './sqlite-ledger.ts';
 
 /** Migrations of the spool. Times are milliseconds since 1970. */
 export const spoolMigrations: Migrations = {
@@ -63,6 +64,36 @@ export const spoolMigrations: Migrations = {
       offset INTEGER NOT NULL,
       skew INTEGER NOT NULL
     ) STRICT;
+    `,
+    `
+    -- What each account has in the spool; a row only where it has something. Kept in the transactions that change it.
+    CREATE TABLE spool_counts (
+      account TEXT PRIMARY KEY,
+      queued_messages INTEGER NOT NULL,
+      failed_messages INTEGER NOT NULL,
+      queued_octets INTEGER NOT NULL,
+      failed_octets INTEGER NOT NULL,
+      queued_recipients INTEGER NOT NULL,
+      delivered_recipients INTEGER NOT NULL,
+      failed_recipients INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+
+    -- Messages without a queued recipient, kept because one failed: found by age without a look at those that wait.
+    CREATE TABLE spool_failures (
+      message INTEGER PRIMARY KEY REFERENCES spool_messages (seq),
+      account TEXT NOT NULL,
+      ended_at INTEGER NOT NULL,
+      size INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX spool_failures_by_age ON spool_failures (ended_at);
+    CREATE INDEX spool_failures_by_account ON spool_failures (account, ended_at);
+
+    -- Written to find out whether anything can be.
+    CREATE TABLE spool_probe (id INTEGER PRIMARY KEY CHECK (id = 1), written_at INTEGER NOT NULL) STRICT;
+
+    DROP INDEX spool_failed;
+    CREATE INDEX spool_failed ON spool_recipients (message) WHERE state = 2;
+    ${rebuildLedger}
     `,
   ],
 };

@@ -16,7 +16,7 @@ export function prepareStatements(database: DatabaseSync) {
       database.prepare(`INSERT INTO spool_recipients (message, position, address, state, attempts, next_attempt_at, claimed_until, lane)
       VALUES (?, ?, ?, 0, 0, ?, ?, ?)`),
     addKey: prepareAddKey(database),
-    states: database.prepare(`SELECT m.seq, m.body_in_file, r.position, r.address, r.state
+    states: database.prepare(`SELECT m.seq, m.account, m.size, m.body_in_file, r.position, r.address, r.state
       FROM spool_messages m JOIN spool_recipients r ON r.message = m.seq WHERE m.id = ?`),
     record:
       database.prepare(`UPDATE spool_recipients SET state = ?, attempts = attempts + 1, next_attempt_at = ?, claimed_until = 0,
@@ -43,23 +43,30 @@ export function prepareStatements(database: DatabaseSync) {
       WHERE message = ? AND position = ? AND state = 0`),
     releaseAll: database.prepare('UPDATE spool_recipients SET claimed_until = 0 WHERE state = 0 AND claimed_until > 0'),
     // `retry` leaves a claim alone: its holder may be speaking to the next hop right now.
-    makeDue: database.prepare('UPDATE spool_recipients SET next_attempt_at = ? WHERE message = ? AND state = 0'),
-    requeueFailed:
+    makeOneDue: database.prepare(
+      'UPDATE spool_recipients SET next_attempt_at = ? WHERE message = ? AND position = ? AND state = 0',
+    ),
+    requeueOne:
       database.prepare(`UPDATE spool_recipients SET state = 0, next_attempt_at = ?, claimed_until = 0, ended_at = NULL
-      WHERE message = ? AND state = 2`),
+      WHERE message = ? AND position = ? AND state = 2`),
     extend: database.prepare('UPDATE spool_messages SET expires_at = ? WHERE seq = ?'),
-    prunable:
-      database.prepare(`SELECT DISTINCT m.id, m.seq, m.body_in_file FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message
-      WHERE r.state = 2 AND r.ended_at < ?1
-        AND NOT EXISTS (SELECT 1 FROM spool_recipients o WHERE o.message = m.seq AND (o.state = 0 OR o.ended_at >= ?1))`),
+    stateCounts: database.prepare(
+      'SELECT state, count(*) AS recipients FROM spool_recipients WHERE message = ? GROUP BY state',
+    ),
+    keepFailure: database.prepare('INSERT OR REPLACE INTO spool_failures VALUES (?, ?, ?, ?)'),
+    forgetFailure: database.prepare('DELETE FROM spool_failures WHERE message = ?'),
+    prunable: database.prepare(`SELECT m.id, m.seq, m.account, m.size, m.body_in_file
+      FROM spool_failures f JOIN spool_messages m ON m.seq = f.message WHERE f.ended_at < ? ORDER BY f.ended_at LIMIT ?`),
+    oldestFailures: database.prepare(`SELECT m.id, m.seq, m.account, m.size, m.body_in_file
+      FROM spool_failures f JOIN spool_messages m ON m.seq = f.message
+      WHERE f.account = ? ORDER BY f.ended_at, f.message LIMIT ?`),
     entry: database.prepare(`SELECT ${entryColumns} FROM spool_messages WHERE id = ?`),
     entryBySeq: database.prepare(`SELECT ${entryColumns} FROM spool_messages WHERE seq = ?`),
     octets: database.prepare('SELECT body_in_file, head, body FROM spool_messages WHERE id = ?'),
     recipients: database.prepare('SELECT * FROM spool_recipients WHERE message = ? ORDER BY position'),
-    // Every message is queued or failed: one whose recipients are all delivered is not kept.
-    counts: database.prepare(`SELECT (SELECT count(*) FROM spool_messages) AS messages,
-      (SELECT count(DISTINCT message) FROM spool_recipients WHERE state = 0) AS queued`),
-    list: database.prepare(`SELECT ${entryColumns} FROM spool_messages m WHERE id > ?1
+    probe: database.prepare('INSERT OR REPLACE INTO spool_probe VALUES (1, ?)'),
+    endOfSlice: database.prepare('SELECT id FROM spool_messages WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?'),
+    list: database.prepare(`SELECT ${entryColumns} FROM spool_messages m WHERE id > ?1 AND id <= ?5
       AND (?2 < 0 OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.state = ?2))
       AND (?3 = '%' OR id LIKE ?3 ESCAPE '\\' OR message_id LIKE ?3 ESCAPE '\\' OR client_message_id LIKE ?3 ESCAPE '\\'
         OR sender_path LIKE ?3 ESCAPE '\\' OR reverse_path LIKE ?3 ESCAPE '\\'

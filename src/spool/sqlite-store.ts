@@ -7,16 +7,30 @@ import type { ClockReading } from '../base/clock.ts';
 import type { DatabaseSync } from '../base/database.ts';
 import { migrate } from '../base/database.ts';
 import { errorCode, errorMessage } from '../base/errors.ts';
+import { isBusy, sqliteCode, whyUnwritable } from '../base/sqlite-errors.ts';
 import { addKey } from './idempotency-keys.ts';
 import { failedRetentionMilliseconds } from './lease.ts';
-import { type AttemptRecord, type DueMessage, distinctRecipients, type QueueItem } from './spool.ts';
+import {
+  type AttemptRecord,
+  type DueMessage,
+  distinctRecipients,
+  type QueueItem,
+  type QueuePage,
+  type RecipientState,
+  type RetryCount,
+  type RetryPick,
+} from './spool.ts';
+import { type SpoolLimits, unlimited } from './spool-limits.ts';
 import { SpoolClock } from './sqlite-clock.ts';
-import { isBusy, type SpoolLock } from './sqlite-lock.ts';
+import { Ledger } from './sqlite-ledger.ts';
+import type { SpoolLock } from './sqlite-lock.ts';
 import type {
   EntryMeta,
+  OperationFailure,
   OperationOutcome,
   OperationResults,
   ReadOperation,
+  RemovedFailures,
   StoreOperation,
   Stray,
   WriteOperation,
@@ -30,13 +44,23 @@ import {
   recipientOf,
   stateAfter,
   stateNumbers,
+  stateOf,
   strayOf,
   text,
 } from './sqlite-rows.ts';
 import { spoolMigrations } from './sqlite-schema.ts';
 import { prepareStatements, type Statements } from './sqlite-statements.ts';
+import { countStates, type StateCounts, tallyOf, totalOf } from './tally.ts';
 
 const pruneEveryMilliseconds = 60 * 60 * 1000;
+/** Messages removed in one transaction at most; what is left waits for the next. */
+const removedAtOnce = 500;
+/** Messages that one page of a list looks at. */
+const examinedAtOnce = 2000;
+/** With more recipients than this a page of a list is full. */
+const listedRecipientsAtOnce = 5000;
+/** Sorts behind every id. */
+const behindEveryId = '\u{10ffff}';
 
 type Of<Kind extends StoreOperation['kind']> = Extract<StoreOperation, { kind: Kind }>;
 
@@ -51,7 +75,14 @@ function escapeLike(search: string): string {
 
 function failure(thrown: unknown): OperationOutcome {
   const code = errorCode(thrown);
-  return { error: { message: errorMessage(thrown), ...(code === undefined ? {} : { code }) } };
+  const unavailable = whyUnwritable(sqliteCode(thrown));
+  return {
+    error: {
+      message: errorMessage(thrown),
+      ...(code === undefined ? {} : { code }),
+      ...(unavailable ? { unavailable } : {}),
+    },
+  };
 }
 
 /** The spool in one database. It owns nothing but its prepared statements; the caller closes database and lock. */
@@ -64,20 +95,33 @@ export class SqliteStore {
   readonly #lock: SpoolLock;
   readonly #bodies: string;
   readonly #statements: Statements;
+  readonly #ledger: Ledger;
+  readonly #limits: SpoolLimits;
+  readonly #removed = new Map<string, RemovedFailures>();
+  /** Accounts that may have too many failed messages. */
+  readonly #grown = new Set<string>();
   #gone: string[] = [];
   #prunedAt = 0;
 
   /**
    * Brings the tables up to date.
    * @param options.bodies folder of the bodies that are files; it need not exist
+   * @param options.limits none if absent
    */
-  constructor(options: { readonly database: DatabaseSync; readonly lock: SpoolLock; readonly bodies: string }) {
+  constructor(options: {
+    readonly database: DatabaseSync;
+    readonly lock: SpoolLock;
+    readonly bodies: string;
+    readonly limits?: SpoolLimits;
+  }) {
     this.#database = options.database;
     this.#lock = options.lock;
     this.#bodies = options.bodies;
     migrate(this.#database, spoolMigrations);
     this.#statements = prepareStatements(this.#database);
     this.#clock = new SpoolClock(this.#database);
+    this.#ledger = new Ledger(this.#database);
+    this.#limits = options.limits ?? unlimited;
   }
 
   /**
@@ -96,12 +140,19 @@ export class SqliteStore {
     } catch (thrown) {
       // Where the time was spent waiting for another process, it would be spent again on each.
       if (operations.length === 1 || isBusy(thrown)) {
-        return { outcomes: operations.map(() => failure(thrown)), orphanedBodies: [] };
+        return {
+          outcomes: operations.map(() => failure(thrown)),
+          orphanedBodies: [],
+          removed: [],
+          isBusy: isBusy(thrown),
+        };
       }
       const singles = operations.map((operation) => this.write([operation], now));
       return {
         outcomes: singles.flatMap((single) => single.outcomes),
         orphanedBodies: singles.flatMap((single) => single.orphanedBodies),
+        removed: singles.flatMap((single) => single.removed),
+        isBusy: false,
       };
     }
   }
@@ -118,16 +169,60 @@ export class SqliteStore {
 
   #transaction(operations: readonly WriteOperation[]): WriteResult {
     this.#gone = [];
+    this.#removed.clear();
+    this.#grown.clear();
     this.#database.exec('BEGIN IMMEDIATE');
     try {
       this.#offset = this.#clock.offset;
-      const outcomes = operations.map((operation) => ({ value: this.#apply(operation) }));
+      const outcomes = operations.map((operation) => this.#outcome(operation));
+      this.#removeSurplus();
+      this.#ledger.write();
       this.#database.exec('COMMIT');
-      return { outcomes, orphanedBodies: this.#gone };
+      return { outcomes, orphanedBodies: this.#gone, removed: [...this.#removed.values()], isBusy: false };
     } catch (thrown) {
       // SQLite has already rolled back by itself after a full disk or an I/O error.
       if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+      this.#ledger.undo();
       throw thrown;
+    }
+  }
+
+  /** Writes something, to find out whether anything can be written. @throws what SQLite throws */
+  probe(now: number): void {
+    this.#statements.probe.run(now);
+  }
+
+  /** What is refused for what the store holds already is no failure of the batch: the others are not undone for it. */
+  #outcome(operation: WriteOperation): OperationOutcome {
+    const refused = operation.kind === 'add' ? this.#overQuota(operation) : undefined;
+    return refused ? { error: refused } : { value: this.#apply(operation) };
+  }
+
+  #overQuota({ entry, size }: Of<'add'>): OperationFailure | undefined {
+    const { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY } = this.#limits;
+    if (queuedMessages === Number.POSITIVE_INFINITY && queuedBytes === Number.POSITIVE_INFINITY) return undefined;
+    const { messages, octets: held } = this.#ledger.of(entry.account);
+    if (messages.queued < queuedMessages && held.queued + size <= queuedBytes) return undefined;
+    const message = `Account ${entry.account} has ${messages.queued} messages queued with ${held.queued} octets; the limits are ${queuedMessages} and ${queuedBytes}`;
+    return { message, code: 'SPOOL_QUOTA', unavailable: 'room' };
+  }
+
+  /** Removes the oldest failed messages of accounts that have too many; what is left over goes in a later transaction. */
+  #removeSurplus(): void {
+    const { failedMessages, failedBytes } = this.#limits;
+    let left = removedAtOnce;
+    for (const account of this.#grown) {
+      for (;;) {
+        const { messages, octets: held } = this.#ledger.of(account);
+        if (left === 0 || (messages.failed <= failedMessages && held.failed <= failedBytes)) break;
+        const [oldest] = this.#statements.oldestFailures.all(account, 1);
+        if (!oldest) break;
+        this.#forget(oldest);
+        left -= 1;
+        const sum = this.#removed.get(account) ?? { account, messages: 0, octets: 0 };
+        const size = integer(oldest, 'size');
+        this.#removed.set(account, { account, messages: sum.messages + 1, octets: sum.octets + size });
+      }
     }
   }
 
@@ -155,6 +250,9 @@ export class SqliteStore {
       case 'retry':
         result = this.#retry(operation);
         break;
+      case 'retryMany':
+        result = this.#retryMany(operation);
+        break;
       case 'drop':
         result = this.#drop(operation.id);
         break;
@@ -177,8 +275,8 @@ export class SqliteStore {
       case 'show':
         result = this.#show(operation.id);
         break;
-      case 'counts':
-        result = this.#counts();
+      case 'tallies':
+        result = this.#ledger.read();
         break;
       case 'strays':
         result = this.#strays(operation);
@@ -208,10 +306,16 @@ export class SqliteStore {
       head,
       body ?? null,
     );
-    for (const [position, { address, lane }] of distinctRecipients(entry).entries()) {
-      const dueAt = this.#stored(entry.acceptedAt);
+    const recipients = distinctRecipients(entry);
+    const dueAt = this.#stored(entry.acceptedAt);
+    for (const [position, { address, lane }] of recipients.entries()) {
       this.#statements.addRecipient.run(lastInsertRowid, position, address, dueAt, this.#stored(claimUntil), lane);
     }
+    this.#ledger.change(
+      entry.account,
+      tallyOf(size, undefined),
+      tallyOf(size, { queued: recipients.length, delivered: 0, failed: 0 }),
+    );
     addKey(this.#statements.addKey, entry);
     return null;
   }
@@ -229,19 +333,23 @@ export class SqliteStore {
 
   #recordMessage(id: string, records: readonly AttemptRecord[], now: number): void {
     const rows = this.#statements.states.all(id);
-    const seq = rows[0]?.['seq'];
+    const [message] = rows;
     // Dropped meanwhile by a command beside the server (D94).
-    if (typeof seq !== 'number') return;
+    if (!message) return;
     const byAddress = new Map(records.map((record) => [record.recipient, record]));
-    const isDelivered = (row: Row): boolean =>
-      row['state'] === stateNumbers.delivered || byAddress.get(text(row, 'address'))?.outcome.kind === 'delivered';
-    if (rows.every(isDelivered)) {
-      this.#forget(id, seq, integer(rows[0] ?? {}, 'body_in_file') === 1);
+    const before = rows.map(stateOf);
+    const after = rows.map((row, at): RecipientState => {
+      const record = byAddress.get(text(row, 'address'));
+      const state = before[at] ?? 'queued';
+      return record && state !== 'delivered' ? stateAfter(record.outcome.kind) : state;
+    });
+    if (after.every((state) => state === 'delivered')) {
+      this.#forget({ ...message, id }, countStates(before));
       return;
     }
-    for (const row of rows) {
+    for (const [at, row] of rows.entries()) {
       const record = byAddress.get(text(row, 'address'));
-      if (!record || row['state'] === stateNumbers.delivered) continue;
+      if (!record || before[at] === 'delivered') continue;
       const { kind, reply, host } = record.outcome;
       this.#statements.record.run(
         stateNumbers[stateAfter(kind)],
@@ -251,16 +359,42 @@ export class SqliteStore {
         reply.enhanced ?? null,
         reply.text,
         host,
-        seq,
+        integer(row, 'seq'),
         integer(row, 'position'),
       );
     }
+    this.#changed(message, { before: countStates(before), after: countStates(after), now });
   }
 
-  #forget(id: string, seq: number, bodyInFile: boolean): void {
+  /** Keeps the account's numbers, and the list of messages that are kept as failed, after recipients changed state. */
+  #changed(
+    message: Row,
+    { before, after, now }: { readonly before: StateCounts; readonly after: StateCounts; readonly now: number },
+  ): void {
+    const [seq, account, size] = [integer(message, 'seq'), text(message, 'account'), integer(message, 'size')];
+    this.#ledger.change(account, tallyOf(size, before), tallyOf(size, after));
+    if (after.queued === 0) {
+      this.#statements.keepFailure.run(seq, account, this.#stored(now), size);
+      this.#grown.add(account);
+    }
+    if (after.queued > 0 && before.queued === 0) this.#statements.forgetFailure.run(seq);
+  }
+
+  #stateCounts(seq: number): StateCounts {
+    const counts = { queued: 0, delivered: 0, failed: 0 };
+    for (const row of this.#statements.stateCounts.all(seq)) counts[stateOf(row)] = integer(row, 'recipients');
+    return counts;
+  }
+
+  /** Removes a message. @param message a row with id, seq, account, size and body_in_file */
+  #forget(message: Row, states = this.#stateCounts(integer(message, 'seq'))): void {
+    const seq = integer(message, 'seq');
+    if (states.queued === 0) this.#statements.forgetFailure.run(seq);
     this.#statements.forgetRecipients.run(seq);
     this.#statements.forgetMessage.run(seq);
-    if (bodyInFile) this.#gone.push(id);
+    const size = integer(message, 'size');
+    this.#ledger.change(text(message, 'account'), tallyOf(size, states), tallyOf(size, undefined));
+    if (integer(message, 'body_in_file') === 1) this.#gone.push(text(message, 'id'));
   }
 
   #claimDue({ now, limit, claimUntil, lane = '' }: Of<'claimDue'>): readonly DueMessage[] {
@@ -336,6 +470,8 @@ export class SqliteStore {
   }
 
   #recover({ keepBodies, now }: Of<'recover'>): number {
+    this.#ledger.write();
+    this.#ledger.verify();
     this.#prune(now);
     // While another process works on the spool, its claims hold and its unfinished adds have body files without a row.
     this.#lock.whileAlone(() => {
@@ -343,7 +479,8 @@ export class SqliteStore {
       this.#statements.releaseAll.run();
       this.#removeOrphans(new Set(keepBodies));
     });
-    return this.#counts().queued;
+    this.#ledger.write();
+    return totalOf(this.#ledger.read()).messages.queued;
   }
 
   #removeOrphans(keep: ReadonlySet<string>): void {
@@ -362,26 +499,61 @@ export class SqliteStore {
   }
 
   #prune(now: number): void {
-    this.#prunedAt = now;
-    for (const row of this.#statements.prunable.all(this.#stored(now) - failedRetentionMilliseconds)) {
-      this.#forget(text(row, 'id'), integer(row, 'seq'), integer(row, 'body_in_file') === 1);
-    }
+    const rows = this.#statements.prunable.all(this.#stored(now) - failedRetentionMilliseconds, removedAtOnce);
+    for (const row of rows) this.#forget(row);
+    // A limit may be lower than at the last start.
+    for (const { account } of this.#ledger.read()) this.#grown.add(account);
+    // More may be too old: the next claim goes on.
+    this.#prunedAt = rows.length === removedAtOnce ? 0 : now;
   }
 
   #retry({ id, now, expiresAt }: Of<'retry'>): boolean {
-    const row = this.#statements.entry.get(id);
-    if (!row) return false;
-    const seq = integer(row, 'seq');
-    this.#statements.requeueFailed.run(this.#stored(now), seq);
-    this.#statements.makeDue.run(this.#stored(now), seq);
+    return this.#retryMessage({ id }, { now, expiresAt }) !== undefined;
+  }
+
+  #retryMany({ picks, now, expiresAt }: Of<'retryMany'>): RetryCount {
+    const sum = { messages: 0, recipients: 0, failed: 0 };
+    for (const pick of picks) {
+      const made = this.#retryMessage(pick, { now, expiresAt });
+      if (!made || made.recipients === 0) continue;
+      sum.messages += 1;
+      sum.recipients += made.recipients;
+      sum.failed += made.failed;
+    }
+    return sum;
+  }
+
+  /** @returns how many recipients are due now; undefined when there is no such message */
+  #retryMessage(
+    { id, recipients }: RetryPick,
+    { now, expiresAt }: { readonly now: number; readonly expiresAt: number },
+  ): Omit<RetryCount, 'messages'> | undefined {
+    const rows = this.#statements.states.all(id);
+    const [message] = rows;
+    if (!message) return undefined;
+    const seq = integer(message, 'seq');
+    const wanted = recipients && new Set(recipients);
+    const before = rows.map(stateOf);
+    const after = [...before];
+    let due = 0;
+    for (const [at, row] of rows.entries()) {
+      if (before[at] === 'delivered' || wanted?.has(text(row, 'address')) === false) continue;
+      const statement = before[at] === 'failed' ? this.#statements.requeueOne : this.#statements.makeOneDue;
+      statement.run(this.#stored(now), seq, integer(row, 'position'));
+      after[at] = 'queued';
+      due += 1;
+    }
+    if (due === 0) return { recipients: 0, failed: 0 };
     this.#statements.extend.run(this.#stored(expiresAt), seq);
-    return true;
+    const [counts, left] = [countStates(before), countStates(after)];
+    this.#changed(message, { before: counts, after: left, now });
+    return { recipients: due, failed: counts.failed - left.failed };
   }
 
   #drop(id: string): boolean {
     const row = this.#statements.entry.get(id);
     if (!row) return false;
-    this.#forget(id, integer(row, 'seq'), integer(row, 'body_in_file') === 1);
+    this.#forget(row);
     return true;
   }
 
@@ -395,16 +567,23 @@ export class SqliteStore {
     return row && this.#item(row);
   }
 
-  #counts(): OperationResults['counts'] {
-    const row: Row = this.#statements.counts.get() ?? {};
-    const queued = integer(row, 'queued');
-    return { queued, failed: integer(row, 'messages') - queued };
-  }
-
-  #list({ state, search, limit, after }: Of<'list'>): readonly QueueItem[] {
+  #list({ state, search, limit, after = '' }: Of<'list'>): QueuePage {
     const stateNumber = state === undefined ? -1 : stateNumbers[state];
     const pattern = search === undefined ? '%' : escapeLike(search);
-    return this.#statements.list.all(after ?? '', stateNumber, pattern, limit).map((row) => this.#item(row));
+    const end = this.#statements.endOfSlice.get(after, examinedAtOnce - 1);
+    const endId = end ? text(end, 'id') : behindEveryId;
+    const items: QueueItem[] = [];
+    let recipients = 0;
+    for (const row of this.#statements.list.all(after, stateNumber, pattern, limit, endId)) {
+      const item = this.#item(row);
+      items.push(item);
+      recipients += item.recipients.length;
+      if (recipients > listedRecipientsAtOnce) break;
+    }
+    const last = items.at(-1)?.entry.id;
+    if (last !== undefined && (items.length === limit || recipients > listedRecipientsAtOnce))
+      return { items, next: last };
+    return end ? { items, next: endId } : { items };
   }
 
   #item(row: Row): QueueItem {

@@ -1,9 +1,11 @@
 // The contract of every spool (D90, D91): one suite, run on each store.
 
+import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/base/clock.ts';
 import { failedRetentionMilliseconds, leaseMilliseconds } from '../../src/spool/lease.ts';
 import type { AttemptRecord, DueMessage, Outcome, Spool, SpoolEntry } from '../../src/spool/spool.ts';
+import { countStates, tallyOf, totalOf } from '../../src/spool/tally.ts';
 import { someTime, spoolEntry } from '../support/spool-entry.ts';
 
 /** How the suite gets at a store. */
@@ -331,6 +333,42 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       expect(await spool.retry('no-such-id', { now: someTime, expiresAt })).toBe(false);
     });
 
+    test('makes many messages due at once, or only some recipients of theirs', async () => {
+      const spool = await open();
+      const [mixed, failed, other] = [
+        spoolEntry({ recipients: ['a@example.org', 'b@example.net', 'c@example.net'] }),
+        spoolEntry(),
+        spoolEntry(),
+      ];
+      for (const entry of [mixed, failed, other]) await spool.add(entry, lease);
+      await spool.record([
+        attempt(mixed, 'deferred', 'a@example.org'),
+        attempt(mixed, 'failed', 'b@example.net'),
+        attempt(mixed, 'delivered', 'c@example.net'),
+        attempt(failed, 'failed'),
+        attempt(other, 'deferred'),
+      ]);
+      const times = { now: someTime + 5, expiresAt: someTime + 999_999 };
+      const picks = [
+        { id: mixed.id, recipients: ['b@example.net', 'c@example.net'] },
+        { id: failed.id },
+        { id: 'no-such-id' },
+      ];
+      expect(await spool.retryMany(picks, times)).toEqual({ messages: 2, recipients: 2, failed: 2 });
+      const claimed = await claimAll(spool, someTime + 5);
+      expect(claimed.map(({ entry, due }) => [entry.id, entry.expiresAt, due.map(({ address }) => address)])).toEqual(
+        expect.arrayContaining([
+          [mixed.id, times.expiresAt, ['b@example.net']],
+          [failed.id, times.expiresAt, ['bob@example.org']],
+        ]),
+      );
+      expect(claimed).toHaveLength(2);
+      expect(await spool.counts()).toEqual({ queued: 3, failed: 0 });
+      expect(await spool.retryMany([{ id: mixed.id, recipients: ['c@example.net'] }], times)).toMatchObject({
+        messages: 0,
+      });
+    });
+
     test('does not take a recipient out of its holder’s hands on retry', async () => {
       const spool = await open();
       const entry = spoolEntry();
@@ -429,8 +467,11 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       const entries = Array.from({ length: 5 }, (_, index) => spoolEntry({ acceptedAt: someTime + index }));
       for (const entry of entries.toReversed()) await spool.add(entry, lease);
       const first = await spool.list({ limit: 3 });
-      const second = await spool.list({ limit: 3, after: first[2]?.entry.id ?? '' });
-      expect([...first, ...second].map((item) => item.entry.id)).toEqual(entries.map((entry) => entry.id));
+      const second = await spool.list({ limit: 3, after: first.next ?? '' });
+      expect(first.items).toHaveLength(3);
+      const listed = [...first.items, ...second.items].map((item) => item.entry.id);
+      expect(listed).toEqual(entries.map((entry) => entry.id));
+      expect(second.next).toBeUndefined();
     });
 
     test('lists by state', async () => {
@@ -443,10 +484,10 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       for (const entry of [queued, failed, mixed]) await spool.add(entry, lease);
       await spool.record([attempt(failed, 'failed'), attempt(mixed, 'failed')]);
       const ids = async (state: 'queued' | 'failed') =>
-        (await spool.list({ state, limit: 10 })).map((item) => item.entry.id).sort();
+        (await spool.list({ state, limit: 10 })).items.map((item) => item.entry.id).sort();
       expect(await ids('queued')).toEqual([queued.id, mixed.id].sort());
       expect(await ids('failed')).toEqual([failed.id, mixed.id].sort());
-      expect(await spool.list({ limit: 10 })).toHaveLength(3);
+      expect((await spool.list({ limit: 10 })).items).toHaveLength(3);
       expect(await spool.counts()).toEqual({ queued: 2, failed: 1 });
     });
 
@@ -467,7 +508,69 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       await spool.add(spoolEntry({ clientMessageId: '<1000-client@example.com>' }), lease);
       await spool.add(wanted, lease);
       const found = await spool.list({ search: searchFor(wanted), limit: 10 });
-      expect(found.map((item) => item.entry.id)).toEqual([wanted.id]);
+      expect(found.items.map((item) => item.entry.id)).toEqual([wanted.id]);
+    });
+
+    test('counts messages, octets and recipients by state, each account by itself', async () => {
+      const spool = await open();
+      const mixed = spoolEntry({ recipients: ['a@example.org', 'b@example.org', 'c@example.org'] });
+      const [failed, other] = [spoolEntry(), spoolEntry({ account: 'other' })];
+      const size = ({ head, body }: SpoolEntry): number => head.length + body.length;
+      for (const entry of [mixed, failed, other]) await spool.add(entry, lease);
+      await spool.record([
+        attempt(mixed, 'failed', 'a@example.org'),
+        attempt(mixed, 'delivered', 'b@example.org'),
+        attempt(failed, 'failed'),
+      ]);
+      const othersTally = {
+        account: 'other',
+        messages: { queued: 1, failed: 0 },
+        octets: { queued: size(other), failed: 0 },
+        recipients: { queued: 1, delivered: 0, failed: 0 },
+      };
+      expect(await spool.tallies()).toEqual([
+        {
+          account: 'dev',
+          messages: { queued: 1, failed: 1 },
+          octets: { queued: size(mixed), failed: size(failed) },
+          // The recipient that failed shows, though its message waits for another.
+          recipients: { queued: 1, delivered: 1, failed: 2 },
+        },
+        othersTally,
+      ]);
+      await spool.drop(failed.id);
+      await spool.drop(mixed.id);
+      expect(await spool.tallies()).toEqual([othersTally]);
+    });
+
+    test('has the same numbers as a count of everything, whatever happens to the messages', async () => {
+      const kinds = ['delivered', 'deferred', 'failed'] as const;
+      const step = fc.record({ message: fc.nat(7), recipient: fc.nat(2), act: fc.nat(5) });
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 40 }), async (steps) => {
+          const spool = await open();
+          const entries: SpoolEntry[] = [];
+          for (const { message, recipient, act } of steps) {
+            const entry = entries[message % Math.max(1, entries.length)];
+            if (!entry || act === 5) {
+              const recipients = ['a@example.org', 'b@example.org', 'c@example.org'].slice(0, recipient + 1);
+              const added = spoolEntry({ account: message % 2 ? 'dev' : 'other', recipients });
+              entries.push(added);
+              await spool.add(added, lease);
+            } else if (act === 3) await spool.retry(entry.id, { now: someTime, expiresAt: lease });
+            else if (act === 4 && message === 0) await spool.drop(entry.id);
+            else await spool.record([attempt(entry, kinds[act] ?? 'failed', entry.recipients[recipient])]);
+          }
+          const { items } = await spool.list({ limit: 1000 });
+          const counted = totalOf(
+            items.map(({ size, recipients }) => tallyOf(size, countStates(recipients.map(({ state }) => state)))),
+          );
+          expect(totalOf(await spool.tallies())).toEqual(counted);
+          await spool.close();
+          await store.clean();
+        }),
+        { numRuns: 8 },
+      );
     });
 
     test('shows a message as the queue commands print it', async () => {

@@ -7,7 +7,7 @@ async function edgeLines(counts: readonly Parameters<ReturnType<typeof createMet
   const metrics = createMetrics([]);
   for (const count of counts) metrics.edgeRequest(count);
   await metrics.render();
-  const { text } = await metrics.render(); // what is read twice is counted once
+  const { text = '' } = (await metrics.render()) ?? {}; // what is read twice is counted once
   return text.split('\n').filter((line) => line.startsWith('postern_edge_'));
 }
 

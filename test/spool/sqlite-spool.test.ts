@@ -6,6 +6,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, write
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { DatabaseSync } from 'node:sqlite';
 import type { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { SqliteSpool } from '../../src/spool/sqlite-spool.ts';
@@ -136,6 +137,22 @@ describe('SQLite spool on disk', () => {
     await spool.close();
   });
 
+  test('gives the room of messages that are gone back to the file system by itself', async () => {
+    const spool = await openHere();
+    const entries = Array.from({ length: 40 }, () => spoolEntry({ body: Buffer.alloc(200_000, 'x') }));
+    await Promise.all(entries.map((entry) => spool.add(entry, lease)));
+    await Promise.all(entries.map((entry) => spool.drop(entry.id)));
+    const pages = (): number => {
+      const database = new DatabaseSync(join(folder, 'postern.db'));
+      const count = Number(database.prepare('PRAGMA page_count').get()?.['page_count']);
+      database.close();
+      return count;
+    };
+    expect(pages()).toBeGreaterThan(1900);
+    await expect.poll(pages, { timeout: 15_000 }).toBeLessThan(350);
+    await spool.close();
+  });
+
   test('never makes a path of an id that is none', async () => {
     const spool = await openHere();
     await expect(spool.add(spoolEntry({ id: '../outside', body: large }), lease)).rejects.toThrow('no message id');
@@ -149,6 +166,7 @@ describe('SQLite spool on disk', () => {
     await server.add(dropped, 0);
     expect(await command.retry(waiting.id, { now: someTime, expiresAt: lease })).toBe(true);
     expect(await command.drop(dropped.id)).toBe(true);
+    expect(await server.counts()).toEqual({ queued: 1, failed: 0 });
     const claimed = await server.claimDue({ now: someTime, limit: 10, claimUntil: lease });
     expect(claimed.map((message) => message.entry.id)).toEqual([waiting.id]);
     await command.close();
@@ -231,7 +249,9 @@ describe('SQLite spool and other processes', () => {
     other.process.kill('SIGKILL');
     await once(other.process, 'close');
     const spool = await openHere();
+    const kept = await spool.counts();
     const queued = await spool.recover();
+    expect(kept).toEqual({ queued, failed: 0 });
     // A line cut short by the kill names no message.
     const promised = other.lines.filter((line) => /^\S{36} \d+$/.test(line)).map((line) => line.split(' '));
     expect(promised.length).toBeGreaterThanOrEqual(60);

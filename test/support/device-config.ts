@@ -9,6 +9,7 @@ export interface DeviceConfigOptions {
   readonly proxy?: object;
   /** `limits` of the configuration. */
   readonly limits?: object;
+  readonly spool?: object;
 }
 
 /** A configuration whose only listener is `devices`, with account dev, credential devices and domain example.com. */
@@ -19,6 +20,7 @@ export function deviceConfiguration({
   zones,
   proxy,
   limits,
+  spool,
 }: DeviceConfigOptions): object {
   return {
     development: { account: 'dev', credential: 'devices' },
@@ -41,6 +43,7 @@ export function deviceConfiguration({
     ...(zones ? { zones } : {}),
     ...(proxy ? { proxy } : {}),
     ...(limits ? { limits } : {}),
+    ...(spool ? { spool } : {}),
     accounts: [
       {
         name: 'dev',

@@ -1,11 +1,12 @@
 // A message that has come in whole: made into a Submission, handed to the pipeline, and the answer printed (D7, D41).
 
+import { Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import { readMessage } from '../../mail/header-reader.ts';
 import type { Submission, Submit } from '../../submit.ts';
 import type { DialogueContext } from './dialogue.ts';
 import { refusalReply } from './refusal.ts';
-import { type Answer, replies } from './replies.ts';
+import { type Answer, replies, unavailableReply } from './replies.ts';
 import type { Delivery } from './smtp-session.ts';
 
 /** What became of the messages so far. */
@@ -57,6 +58,10 @@ export function createMessageIntake(parts: IntakeParts): (delivery: Delivery) =>
       return refusalReply(result.violations);
     } catch (error) {
       counts.failed += 1;
+      if (error instanceof Unavailable) {
+        context.log.warn({ ...facts, reason: error.message }, 'put off');
+        return unavailableReply(error);
+      }
       logFailure(context.log, facts, error);
       return { ...replies.internalError, text: `Internal error, id ${client.sessionId}` };
     }

@@ -1,5 +1,6 @@
 // The door's replies (D41): code, enhanced status (RFC 2034, RFC 3463) and words; and how a reply is written out.
 
+import type { Unavailable } from '../../base/errors.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import { printableAscii } from './printable-ascii.ts';
 
@@ -94,10 +95,17 @@ export const replies = {
   timeout: { code: 421, enhanced: '4.4.2', text: 'Timeout', next: 'close' },
   tooSlow: { code: 421, enhanced: '4.4.2', text: 'The message comes too slowly', next: 'close' },
   shuttingDown: { code: 421, enhanced: '4.3.2', text: 'Shutting down', next: 'close' },
+  storeUnavailable: { code: 451, enhanced: '4.3.0', text: 'Mail cannot be kept at the moment, try again later' },
+  noDisk: { code: 452, enhanced: '4.3.1', text: 'There is no room for mail at the moment, try again later' },
   internalError: { code: 451, enhanced: '4.3.0', text: 'Internal error' },
   earlyTalker: { code: 554, enhanced: '5.5.0', text: 'Protocol error: you spoke before the greeting', next: 'close' },
   notAllowedFrom: { code: 554, enhanced: '5.7.1', text: 'Your address may not use this listener', next: 'close' },
 } as const satisfies Record<string, Answer>;
+
+/** The reply to something of ours that cannot be had now. */
+export function unavailableReply({ reason }: Unavailable): Answer {
+  return reason === 'room' ? replies.noDisk : replies.storeUnavailable;
+}
 
 const plainText = /^[\x20-\x7e]*$/;
 

@@ -8,11 +8,12 @@ import { SMTPConnection } from 'smtp-server/lib/smtp-connection.js';
 import type { SMTPServer } from 'smtp-server/lib/smtp-server.js';
 import type { BodyHold } from '../../base/body-budget.ts';
 import type { Clock } from '../../base/clock.ts';
+import { Unavailable } from '../../base/errors.ts';
 import type { ConnectionPlace } from './connection-counter.ts';
 import { DataPace } from './data-pace.ts';
 import { DataReader } from './data-reader.ts';
 import { type Client, Dialogue, type DialogueContext } from './dialogue.ts';
-import { type Answer, formatReply, replies } from './replies.ts';
+import { type Answer, formatReply, replies, unavailableReply } from './replies.ts';
 import { type WireListener, WireReader } from './wire-reader.ts';
 
 /**
@@ -235,10 +236,12 @@ export class SmtpSession extends SMTPConnection implements WireListener {
       return this.#dialogue.answer(line);
     } catch (error) {
       const { log, listener } = this.#context;
-      log.error(
-        { session: this.id, listener: listener.name, client: this.#client.address, err: error },
-        'command failed',
-      );
+      const facts = { session: this.id, listener: listener.name, client: this.#client.address };
+      if (error instanceof Unavailable) {
+        log.warn({ ...facts, reason: error.message }, 'put off');
+        return unavailableReply(error);
+      }
+      log.error({ ...facts, err: error }, 'command failed');
       return { ...replies.internalError, text: `Internal error, id ${this.id}` };
     }
   }

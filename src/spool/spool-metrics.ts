@@ -1,0 +1,89 @@
+// The spool's numbers for /metrics (D97). All of one reading come from one question to the spool.
+
+import type { Spool } from './spool.ts';
+import { type Tally, totalOf } from './tally.ts';
+
+/** A number for /metrics. */
+export interface SpoolGauge {
+  readonly name: string;
+  readonly help: string;
+  readonly read: () => Promise<number>;
+}
+
+/** Numbers for /metrics, told apart by recipient or message state. */
+export interface SpoolFamily {
+  readonly kind: 'gauge';
+  readonly name: string;
+  readonly help: string;
+  readonly label: 'state';
+  readonly read: () => Promise<Iterable<readonly [string, number]>>;
+}
+
+/**
+ * What the spool tells /metrics: messages, octets and recipients by state, and whether it takes mail.
+ * @param removedFailures failed messages removed since the start because their account had too many
+ */
+export function spoolMetrics(
+  spool: Pick<Spool, 'tallies' | 'unavailable'> & { readonly freeBytes: number },
+  removedFailures: () => number,
+): {
+  readonly gauges: readonly SpoolGauge[];
+  readonly families: readonly SpoolFamily[];
+} {
+  let asking: Promise<Tally> | undefined;
+  /** What is asked for while a question is open has its answer. */
+  const total = (): Promise<Tally> => {
+    asking ??= spool
+      .tallies()
+      .then(totalOf)
+      .finally(() => {
+        asking = undefined;
+      });
+    return asking;
+  };
+  return {
+    gauges: [
+      {
+        name: 'postern_spool_queued',
+        help: 'Messages with a recipient still queued',
+        read: async () => (await total()).messages.queued,
+      },
+      {
+        name: 'postern_spool_failed',
+        help: 'Messages with no recipient queued, kept as failed',
+        read: async () => (await total()).messages.failed,
+      },
+      {
+        name: 'postern_spool_takes_mail',
+        help: '1 while the spool takes mail; 0: no room, or it cannot be written',
+        read: async () => (spool.unavailable ? 0 : 1),
+      },
+      {
+        name: 'postern_spool_free_bytes',
+        help: 'Free octets of the fullest file system that the spool writes to',
+        read: async () => spool.freeBytes,
+      },
+      {
+        name: 'postern_spool_failed_removed',
+        help: 'Failed messages removed since the start because their account had too many',
+        read: async () => removedFailures(),
+      },
+    ],
+    families: [
+      {
+        kind: 'gauge',
+        name: 'postern_spool_recipients',
+        help: 'Recipients of messages in the spool by state; a failed one counts also while its message waits for another',
+        label: 'state',
+        read: async () => Object.entries((await total()).recipients),
+      },
+      {
+        kind: 'gauge',
+        name: 'postern_spool_bytes',
+        help: 'Octets of messages in the spool by the message’s state',
+        label: 'state',
+        read: async () => Object.entries((await total()).octets),
+      },
+    ],
+  };
+}

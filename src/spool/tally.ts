@@ -1,0 +1,75 @@
+// What lies in the spool, as numbers: messages, octets and recipients by state. A message is queued while one of its
+// recipients is, and counts as failed once none is and it is kept; recipients count each by their own state, so that a
+// message that failed in part shows.
+
+import type { RecipientState } from './spool.ts';
+
+/** Numbers of one account, or of all. */
+export interface Tally {
+  readonly messages: { readonly queued: number; readonly failed: number };
+  /** Octets of head and body of these messages. */
+  readonly octets: { readonly queued: number; readonly failed: number };
+  readonly recipients: Readonly<Record<RecipientState, number>>;
+}
+
+/** The numbers of one account. */
+export interface AccountTally extends Tally {
+  /** Its name. */
+  readonly account: string;
+}
+
+/** Nothing at all. */
+export const emptyTally: Tally = {
+  messages: { queued: 0, failed: 0 },
+  octets: { queued: 0, failed: 0 },
+  recipients: { queued: 0, delivered: 0, failed: 0 },
+};
+
+/** How many of a message's recipients are in each state. */
+export type StateCounts = Readonly<Record<RecipientState, number>>;
+
+/** Counts states. */
+export function countStates(states: Iterable<RecipientState>): StateCounts {
+  const counts = { queued: 0, delivered: 0, failed: 0 };
+  for (const state of states) counts[state] += 1;
+  return counts;
+}
+
+/**
+ * What one message adds to its account's numbers.
+ * @param recipients undefined: the message is not there
+ */
+export function tallyOf(size: number, recipients: StateCounts | undefined): Tally {
+  if (!recipients) return emptyTally;
+  const queued = recipients.queued > 0 ? 1 : 0;
+  const failed = 1 - queued;
+  return {
+    messages: { queued, failed },
+    octets: { queued: queued * size, failed: failed * size },
+    recipients,
+  };
+}
+
+/** Adds `times` times the second to the first; -1 takes it away. */
+export function addTally(sum: Tally, added: Tally, times: 1 | -1 = 1): Tally {
+  return {
+    messages: {
+      queued: sum.messages.queued + times * added.messages.queued,
+      failed: sum.messages.failed + times * added.messages.failed,
+    },
+    octets: {
+      queued: sum.octets.queued + times * added.octets.queued,
+      failed: sum.octets.failed + times * added.octets.failed,
+    },
+    recipients: {
+      queued: sum.recipients.queued + times * added.recipients.queued,
+      delivered: sum.recipients.delivered + times * added.recipients.delivered,
+      failed: sum.recipients.failed + times * added.recipients.failed,
+    },
+  };
+}
+
+/** The numbers of all accounts together. */
+export function totalOf(tallies: readonly Tally[]): Tally {
+  return tallies.reduce((sum, tally) => addTally(sum, tally), emptyTally);
+}

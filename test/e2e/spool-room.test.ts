@@ -1,0 +1,94 @@
+// The spool takes no mail: no room, an account over its share, a database that is gone. The doors put mail off, /readyz says so.
+
+import { copyFileSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
+import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { connectSmtp, type RawReply } from '../support/raw-smtp-client.ts';
+import { freePort } from '../support/running-program.ts';
+
+let postern: PosternProcess | undefined;
+afterEach(() => postern?.cleanUp());
+
+async function start(spool: object, route: object = captureRoute): Promise<PosternProcess> {
+  const config = deviceConfiguration({ routes: [route], spool }) as { accounts: { credentials: object[] }[] };
+  const credential = { name: 'devices', tokenEnv: 'POSTERN_TOKEN', scopes: ['email:send'] };
+  config.accounts[0]?.credentials.splice(0, 1, credential);
+  postern = await startPostern({ config });
+  return postern;
+}
+
+/** The reply to DATA, or to the message where DATA was taken. */
+async function send({ ports }: PosternProcess): Promise<RawReply> {
+  const client = await connectSmtp(ports['devices'] ?? 0);
+  await client.reply();
+  await client.command('EHLO test.example');
+  await client.command('MAIL FROM:<a@example.com>');
+  await client.command('RCPT TO:<b@example.net>');
+  let reply = await client.command('DATA');
+  if (reply.code === 354) reply = await client.command('From: a@example.com\r\nSubject: room\r\n\r\nHello.\r\n.');
+  client.close();
+  return reply;
+}
+
+function get({ ports }: PosternProcess, path: string): Promise<Response> {
+  return fetch(`http://127.0.0.1:${ports['http']}${path}`);
+}
+
+function sendByRest({ ports }: PosternProcess): Promise<Response> {
+  return fetch(`http://127.0.0.1:${ports['http']}/client/v4/accounts/dev/email/sending/send`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${testToken}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ from: 'a@example.com', to: 'b@example.net', subject: 'room', text: 'Hello.' }),
+  });
+}
+
+async function untilReady(running: PosternProcess, status: number): Promise<void> {
+  await expect.poll(async () => (await get(running, '/readyz')).status, { timeout: 5000 }).toBe(status);
+}
+
+test('with less room than minFreeBytes mail is put off, and /readyz and /metrics say so', async () => {
+  const running = await start({ minFreeBytes: 2 ** 50 });
+  expect(await send(running)).toMatchObject({ code: 452, lines: [expect.stringContaining('452 4.3.1 ')] });
+  const refused = await sendByRest(running);
+  expect(refused.status).toBe(503);
+  expect(refused.headers.get('retry-after')).toBe('30');
+  expect((await get(running, '/readyz')).status).toBe(503);
+  expect((await get(running, '/livez')).status).toBe(200);
+  expect(await (await get(running, '/metrics')).text()).toMatch(/^postern_spool_takes_mail 0$/m);
+  const line = running.log().find(({ msg }) => msg === 'the spool takes no mail');
+  expect(line?.['reason']).toMatch(/octets free, less than minFreeBytes/);
+});
+
+test('an account with as many messages queued as it may have is put off', async () => {
+  const url = `smtp://127.0.0.1:${await freePort()}`;
+  const running = await start(
+    { minFreeBytes: 0, account: { queuedMessages: 2 } },
+    { name: 'dead', type: 'smarthost', url, tls: 'none' },
+  );
+  expect([(await send(running)).code, (await send(running)).code]).toEqual([250, 250]);
+  expect((await send(running)).code).toBe(452);
+  expect((await sendByRest(running)).status).toBe(503);
+  // The others may still send: the spool itself is well.
+  expect((await get(running, '/readyz')).status).toBe(200);
+});
+
+test('a database that was moved away or replaced is noticed, and the message that hit it is not accepted', async () => {
+  const running = await start({ minFreeBytes: 0 });
+  expect((await send(running)).code).toBe(250);
+  const [file, aside] = [join(running.dataDir, 'postern.db'), join(running.dataDir, 'aside.db')];
+  renameSync(file, aside);
+  expect((await send(running)).code).toBe(451);
+  await untilReady(running, 503);
+  expect((await sendByRest(running)).status).toBe(503);
+  await running.until(() => running.log().find(({ msg }) => msg === 'the spool takes no mail'));
+
+  copyFileSync(aside, file);
+  await new Promise((wait) => setTimeout(wait, 1500));
+  expect((await send(running)).code).toBe(451);
+  rmSync(file);
+  renameSync(aside, file);
+  await untilReady(running, 200);
+  expect((await send(running)).code).toBe(250);
+});

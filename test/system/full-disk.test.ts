@@ -1,0 +1,116 @@
+// A disk that fills up for real: a small file system of memory as the data folder (needs root for mount).
+
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { deviceConfiguration } from '../support/device-config.ts';
+import { type PosternProcess, startPostern } from '../support/postern-process.ts';
+import { connectSmtp, type RawSmtpClient } from '../support/raw-smtp-client.ts';
+import { runCli } from '../support/run-cli.ts';
+import { freePort } from '../support/running-program.ts';
+import { scratchFolder } from '../support/scratch.ts';
+
+const megabyte = 1_048_576;
+let postern: PosternProcess | undefined;
+let mounted = '';
+
+afterEach(async () => {
+  await postern?.end('SIGTERM');
+  if (mounted !== '') execFileSync('umount', [mounted]);
+  mounted = '';
+});
+
+/** A Postern whose data folder is a file system of 24 MiB, and whose mail has nowhere to go. */
+async function start(
+  minFreeBytes: number,
+): Promise<{ readonly running: PosternProcess; readonly client: RawSmtpClient }> {
+  const folder = scratchFolder();
+  const data = join(folder, 'data');
+  mkdirSync(data);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m,mode=700', 'tmpfs', data]);
+  mounted = data;
+  const url = `smtp://127.0.0.1:${await freePort()}`;
+  const config = deviceConfiguration({
+    routes: [{ name: 'dead', type: 'smarthost', url, tls: 'none' }],
+    spool: { minFreeBytes, account: { queuedBytes: 1024 * megabyte } },
+  });
+  const running = await startPostern({ config, folder });
+  postern = running;
+  const client = await connectSmtp(running.ports['devices'] ?? 0);
+  await client.reply();
+  await client.command('EHLO test.example');
+  return { running, client };
+}
+
+/** Sends a message with so many lines of 80 octets; the code of the first reply that is not as it goes on. */
+async function send(client: RawSmtpClient, lines: number): Promise<number> {
+  await client.command('MAIL FROM:<a@example.com>');
+  await client.command('RCPT TO:<b@example.net>');
+  const { code } = await client.command('DATA');
+  if (code !== 354) {
+    await client.command('RSET');
+    return code;
+  }
+  client.write(`From: a@example.com\r\nSubject: full\r\n\r\n${`${'x'.repeat(78)}\r\n`.repeat(lines)}.\r\n`);
+  return (await client.reply()).code;
+}
+
+/** Sends messages, every third with a body that is a file, until one is put off; how many were accepted. */
+async function fill(client: RawSmtpClient): Promise<number> {
+  for (let accepted = 0; ; accepted += 1) {
+    const code = await send(client, accepted % 3 === 0 ? 4000 : 1000);
+    if (code === 250) continue;
+    expect(code).toBe(452);
+    return accepted;
+  }
+}
+
+async function readiness({ ports }: PosternProcess): Promise<number> {
+  return (await fetch(`http://127.0.0.1:${ports['http']}/readyz`)).status;
+}
+
+function queue({ folder, dataDir, certsDir }: PosternProcess, ...args: readonly string[]) {
+  const env = {
+    POSTERN_CONFIG: join(folder, 'postern.yaml'),
+    POSTERN_DATA_DIR: dataDir,
+    POSTERN_CERTS_DIR: certsDir,
+  };
+  return runCli(['queue', ...args], { env });
+}
+
+test('mail is put off before the disk is full, nothing accepted is lost, and with room it is taken again', async () => {
+  const { running, client } = await start(4 * megabyte);
+  const accepted = await fill(client);
+  const { bavail, bsize } = statfsSync(running.dataDir);
+  expect(bavail * bsize).toBeGreaterThan(0);
+  await running.until(() => running.log().find(({ msg }) => msg === 'the spool takes no mail'));
+  expect(await readiness(running)).toBe(503);
+  expect(await send(client, 1)).toBe(452);
+  const { stdout } = await queue(running, 'list', '--json', '--limit', '10000');
+  const ids = stdout
+    .trim()
+    .split('\n')
+    .map((line) => (JSON.parse(line) as { readonly id: string }).id);
+  expect(ids).toHaveLength(accepted);
+
+  // The bodies of every third message are files, which are gone when the message is.
+  expect((await queue(running, 'drop', ...ids)).exitCode).toBe(0);
+  await expect.poll(() => readiness(running), { timeout: 10_000 }).toBe(200);
+  expect(await send(client, 1000)).toBe(250);
+});
+
+test('a disk that is full all the same puts mail off, keeps what was accepted, and is over when there is room', async () => {
+  const { running, client } = await start(0);
+  const ballast = join(running.dataDir, 'ballast');
+  const { bavail, bsize } = statfsSync(running.dataDir);
+  writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - 6 * megabyte)));
+  const accepted = await fill(client);
+  expect(accepted).toBeGreaterThan(0);
+  rmSync(ballast);
+  await expect.poll(() => send(client, 1000), { timeout: 10_000 }).toBe(250);
+  await expect.poll(() => readiness(running), { timeout: 10_000 }).toBe(200);
+  // What was put off is not among them.
+  const summary = (await queue(running, 'summary')).stdout;
+  expect(summary).toContain(`In all: ${accepted + 1} messages queued, 0 failed`);
+});
