@@ -4,7 +4,6 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import type { EdgeCount } from '../../src/edge/edge.ts';
 import type { ErrorRequest } from '../../src/edge/edge-error.ts';
@@ -15,6 +14,7 @@ import { succeed } from '../../src/http/envelope.ts';
 import { exampleZone, get, type RawAnswer, type Reached, readAnswer, speak, startEdge } from '../support/edge-app.ts';
 import { always, faultOrigin } from '../support/fault-origin.ts';
 import { logLines } from '../support/log-lines.ts';
+import { clockOf } from '../support/manual-clock.ts';
 
 const things: V4Plugin = (app) => {
   app.get('/accounts/:account_id/things', { config: { scope: 'email:send' } }, async (request, reply) =>
@@ -192,7 +192,7 @@ describe('/cdn-cgi/error', () => {
 
   test('a real 1015 tells the time to the end of the window, and who waits so long is served', async () => {
     let now = 1_000_000;
-    const clock = { ...systemClock, now: () => now };
+    const clock = clockOf(() => now);
     const rateLimit = { requests: 1, perSeconds: 60 };
     const { port } = await startEdge({ zones: [{ ...exampleZone, rateLimit }], clock });
     const ask = async () => speak(port, get('example.com', '/', [json]));
