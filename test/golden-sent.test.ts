@@ -1,11 +1,12 @@
 // Golden messages: test/golden/NN-name.eml leaves exactly as NN-name.sent.eml (b= values aside), and another
-// implementation accepts every signature. POSTERN_UPDATE_GOLDEN=1 writes the .sent.eml anew: read the difference.
+// implementation accepts every signature. A .case.json beside it names the credential and the reverse-path.
+// POSTERN_UPDATE_GOLDEN=1 writes the .sent.eml anew: read the difference.
 
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { verifySignatures } from './support/dkim-verifier.ts';
-import { buildGolden, makeGoldenKeys, withoutSignatureValues } from './support/golden-gateway.ts';
+import { buildGolden, makeGoldenKeys, readGoldenCase, withoutSignatureValues } from './support/golden-gateway.ts';
 
 const folder = join(import.meta.dirname, 'golden');
 const names = readdirSync(folder)
@@ -19,7 +20,7 @@ test('there are golden messages', () => {
 });
 
 test.each(names)('%s', async (name) => {
-  const sent = await buildGolden(readFileSync(join(folder, `${name}.eml`)), keys);
+  const sent = await buildGolden(readFileSync(join(folder, `${name}.eml`)), keys, readGoldenCase(folder, name));
   if (!Buffer.isBuffer(sent)) throw new Error(`refused: ${JSON.stringify(sent)}`);
   const sentFile = join(folder, `${name}.sent.eml`);
   const text = withoutSignatureValues(sent);
@@ -34,7 +35,7 @@ test.each(names)('%s', async (name) => {
 });
 
 test.each(names)('%s is 7-bit, has no bare CR or LF and no line over 998 octets', async (name) => {
-  const sent = await buildGolden(readFileSync(join(folder, `${name}.eml`)), keys);
+  const sent = await buildGolden(readFileSync(join(folder, `${name}.eml`)), keys, readGoldenCase(folder, name));
   const text = Buffer.isBuffer(sent) ? sent.toString('latin1') : '';
   expect(text).toMatch(/^[\r\n\t\x20-\x7e]+$/);
   expect(text.replaceAll('\r\n', '')).not.toMatch(/[\r\n]/);

@@ -6,22 +6,13 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { check } from '../src/policy/check.ts';
-import { context, type SubmissionOptions, smtpSubmission } from './support/policy-fixtures.ts';
+import { readGoldenCase } from './support/golden-gateway.ts';
+import { context, smtpSubmission } from './support/policy-fixtures.ts';
 
 const folder = resolve(import.meta.dirname, 'golden');
 const names = readdirSync(folder)
   .filter((file) => file.endsWith('.eml') && !file.endsWith('.sent.eml'))
   .map((file) => file.slice(0, -'.eml'.length));
-
-function readCase(name: string): SubmissionOptions {
-  const file = join(folder, `${name}.case.json`);
-  if (!existsSync(file)) return {};
-  const { credential, reversePath }: SubmissionOptions = JSON.parse(readFileSync(file, 'utf8'));
-  return {
-    ...(credential === undefined ? {} : { credential }),
-    ...(reversePath === undefined ? {} : { reversePath }),
-  };
-}
 
 test('there are golden messages of both verdicts', () => {
   const refused = names.filter((name) => existsSync(join(folder, `${name}.rejected.json`)));
@@ -30,7 +21,7 @@ test('there are golden messages of both verdicts', () => {
 });
 
 test.each(names)('%s', (name) => {
-  const submission = smtpSubmission(readFileSync(join(folder, `${name}.eml`)), readCase(name));
+  const submission = smtpSubmission(readFileSync(join(folder, `${name}.eml`)), readGoldenCase(folder, name));
   const result = check(submission, context);
   const file = join(folder, `${name}.rejected.json`);
   const violations = result.ok ? undefined : result.violations;

@@ -13,6 +13,7 @@ import { randomHex } from '../base/ids.ts';
 import { loadKeys } from '../bootstrap.ts';
 import type { Config } from '../config.ts';
 import { buildParts } from '../gateway.ts';
+import type { Envelope } from '../mail/envelope.ts';
 import { readMessage } from '../mail/header-reader.ts';
 import type { Explanation, HeaderExplanation } from '../policy/explain.ts';
 import type { Submission } from '../policy/submission.ts';
@@ -60,7 +61,16 @@ function defaultSubmitter({ development, accounts }: Config): string {
   return `${account.name}/${[...account.credentials.keys()][0]}`;
 }
 
-function submissionOf(octets: Buffer, submitter: Submitter, recipients: readonly string[]): Submission {
+/** The reverse-path to assume: as named, `<>` for none; else one that the account may use, so that From decides. */
+function reversePathOf(named: string | undefined, { account }: Submitter): string {
+  if (named !== undefined) return named.replace(/^<(.*)>$/, '$1');
+  const domain = account.sendingDomains[0]?.name;
+  return domain === undefined ? '' : `sender@${domain}`;
+}
+
+type Paths = Pick<Envelope, 'reversePath' | 'recipients'>;
+
+function submissionOf(octets: Buffer, submitter: Submitter, paths: Paths): Submission {
   const { fields, body, tooLarge } = readMessage(octets);
   const { credential } = submitter;
   return {
@@ -74,7 +84,7 @@ function submissionOf(octets: Buffer, submitter: Submitter, recipients: readonly
       lineEndings: 'fix',
     },
     submitter,
-    envelope: { reversePath: '', recipients, smtputf8: false, requireTls: false },
+    envelope: { ...paths, smtputf8: false, requireTls: false },
     fields,
     ...(tooLarge ? { headerSectionTooLarge: true } : {}),
     body: { kind: 'mime', bytes: body },
@@ -132,6 +142,10 @@ export const checkCommand = defineCommand({
       value: 'ACCOUNT/CREDENTIAL',
       summary: 'whose sending domains and settings apply (default: the development credential)',
     },
+    from: {
+      value: 'ADDRESS',
+      summary: 'the reverse-path that is assumed, <> for a bounce (default: an address of the account)',
+    },
     to: { value: 'ADDRESS', summary: 'the recipient that is assumed (default: recipient@example.net)' },
     'as-sent': { summary: 'print the message as it would leave, signed; its verdict goes to standard error' },
     json: { summary: 'one JSON object a file' },
@@ -140,6 +154,7 @@ export const checkCommand = defineCommand({
   examples: [
     'postern check message.eml',
     'postern check --as dev/cron --json *.eml',
+    "postern check --as dev/oldbox --from '<>' bounce.eml",
     'postern check --as-sent message.eml > sent.eml',
   ],
   exitCodes: {
@@ -152,10 +167,13 @@ export const checkCommand = defineCommand({
     try {
       const accounts = createAccounts({ accounts: config.accounts, tokens: [], database, clock: systemClock });
       const submitter = findSubmitter(config, accounts, options.as);
-      const recipients = [options.to ?? 'recipient@example.net'];
+      const paths = {
+        reversePath: reversePathOf(options.from, submitter),
+        recipients: [options.to ?? 'recipient@example.net'],
+      };
       let exitCode = 0;
       for (const file of args) {
-        const submission = submissionOf(readMessageFile(file, io.cwd), submitter, recipients);
+        const submission = submissionOf(readMessageFile(file, io.cwd), submitter, paths);
         const verdict = await judge({ file, submission, accounts, config, asSent: options['as-sent'] === true });
         print(verdict, { io, json: options.json === true, asSent: options['as-sent'] === true });
         if (verdict.violations.length > 0) exitCode = 1;

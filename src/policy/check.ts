@@ -2,7 +2,7 @@
 
 import type { Checked, CheckedField, HeaderUsage, LiftedFields } from './checked.ts';
 import { type CheckContext, type Judgement, judge } from './judge.ts';
-import { completeAddresses, type Sender } from './judge-sender.ts';
+import { completeAddresses, isReplacedByOriginalFrom, type Sender } from './judge-sender.ts';
 import type { Submission } from './submission.ts';
 import type { Violation } from './violation.ts';
 
@@ -34,6 +34,7 @@ function collect(submission: Submission, judgement: Judgement, sender: Sender): 
   const stripped: string[] = [];
   let clientMessageId: string | undefined;
   for (const { field, key, row, handling, value } of judgement.fields) {
+    if (isReplacedByOriginalFrom(key, sender)) continue;
     if (handling === 'custom' && value) custom.push(value);
     else if (handling === 'stripped') stripped.push(field.name);
     else if (handling === 'trace') trace.push(field);
@@ -45,6 +46,7 @@ function collect(submission: Submission, judgement: Judgement, sender: Sender): 
       lifted[liftedNames[key]] = completes ? completeAddresses(value, defaultDomain) : value;
     }
   }
+  if (sender.originalFrom) custom.push(sender.originalFrom);
   return {
     submission,
     lifted,

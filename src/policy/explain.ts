@@ -3,6 +3,7 @@
 import type { HeaderUsage } from './checked.ts';
 import { type CheckContext, judge } from './judge.ts';
 import type { JudgedField } from './judge-field.ts';
+import { isReplacedByOriginalFrom, type Sender } from './judge-sender.ts';
 import type { StripReason } from './strip.ts';
 import type { Submission } from './submission.ts';
 import { headerLimits } from './value-rules.ts';
@@ -62,19 +63,30 @@ function verdictOf(field: JudgedField, violation: Violation | undefined): Header
   return field.handling === 'custom' ? 'admitted' : field.handling;
 }
 
-function explainField(field: JudgedField, violation: Violation | undefined): HeaderExplanation {
+/** What is told of the fields that a bounce's new From touches (D4b); undefined for the others. */
+function explainBounce({ key }: JudgedField, sender: Sender | undefined): Partial<HeaderExplanation> | undefined {
+  if (isReplacedByOriginalFrom(key, sender)) return { verdict: 'replaced', rule: 'Keeps what From was.' };
+  if (key !== 'from' || !sender?.originalFrom) return undefined;
+  return { rule: `A mail server’s bounce: becomes ${sender.address}, and X-Original-From keeps this one.` };
+}
+
+function explainField(
+  field: JudgedField,
+  violation: Violation | undefined,
+  sender: Sender | undefined,
+): HeaderExplanation {
   const verdict = verdictOf(field, violation);
   const standard = field.row === undefined ? {} : { standard: field.row.standard };
-  const name = field.field.name;
-  return { name, verdict, rule: ruleOf(field, verdict), ...standard, ...(violation ? { violation } : {}) };
+  const told = { name: field.field.name, verdict, rule: ruleOf(field, verdict), ...standard };
+  return violation ? { ...told, violation } : { ...told, ...explainBounce(field, sender) };
 }
 
 /** Judges a submission as `check` does and tells the verdict on every header in the order of the text. */
 export function explain(submission: Submission, context: CheckContext): Explanation {
-  const { fields, refusal, violations, usage } = judge(submission, context);
+  const { fields, refusal, violations, usage, sender } = judge(submission, context);
   return {
     admitted: violations.length === 0,
-    headers: fields.map((field) => explainField(field, refusal(field))),
+    headers: fields.map((field) => explainField(field, refusal(field), sender)),
     violations,
     usage,
     limits: headerLimits,

@@ -7,6 +7,7 @@ import { splitMailbox } from '../mail/domain.ts';
 import { decodeWords } from '../mail/header-text.ts';
 import { writeMailbox } from '../mail/write-mailbox.ts';
 import type { CheckedField } from './checked.ts';
+import { isServersFrom, originalFromName } from './server-bounce.ts';
 import type { Submission } from './submission.ts';
 import { shown } from './value-rules.ts';
 import type { Violation } from './violation.ts';
@@ -23,6 +24,16 @@ export interface Sender {
   /** An A-label in lower case. */
   readonly domain: string;
   readonly sendingDomain: SendingDomain;
+  /** X-Original-From with the given From, where a mail server's bounce got another one (D4b). */
+  readonly originalFrom?: CheckedField;
+}
+
+/**
+ * Tells whether a field gives way to the X-Original-From of a bounce (D4b): one of that name that the message already had.
+ * @param key the field's name in lower case
+ */
+export function isReplacedByOriginalFrom(key: string, sender: Sender | undefined): boolean {
+  return sender?.originalFrom !== undefined && key === originalFromName.toLowerCase();
 }
 
 /** The verdict on the sender: what is broken in the fields themselves, and what the account may not send as. */
@@ -91,16 +102,35 @@ export type FromState =
 interface ReadFrom {
   readonly malformed?: Violation;
   /** The field written anew (D4b), its address, and its domain as an A-label in lower case. */
-  readonly from?: { readonly field: CheckedField; readonly address: string; readonly domain: string };
+  readonly from?: Omit<Sender, 'sendingDomain'>;
 }
 
-function readFrom(state: FromState, defaultDomain: string | undefined): ReadFrom {
+/**
+ * The From of a mail server's bounce (D4b): MAILER-DAEMON at the credential's default domain, the given text kept in
+ * X-Original-From. Undefined for everything else, and where the credential has no default domain.
+ */
+function readBounceFrom(submission: Submission, given: CheckedField, find: FindSendingDomain): ReadFrom['from'] {
+  const { account, credential } = submission.submitter;
+  const domain = credential.defaultDomain;
+  // A request's fields are no server's bounce, though its reverse-path is empty where its sender could not be read.
+  if (domain === undefined || submission.envelope.reversePath !== '' || submission.via.kind === 'rest')
+    return undefined;
+  if (!isServersFrom(given.text, (name) => find(account, name) !== undefined)) return undefined;
+  const address = `MAILER-DAEMON@${domain}`;
+  const originalFrom = given.text === '' ? {} : { originalFrom: { ...given, name: originalFromName } };
+  return { field: { ...given, text: address, decoded: address }, address, domain, ...originalFrom };
+}
+
+function readFrom(submission: Submission, state: FromState, find: FindSendingDomain): ReadFrom {
   if (state.kind === 'refused') return {};
   const place = { name: 'From', ...(state.pointer === undefined ? {} : { pointer: state.pointer }) };
   if (state.kind === 'missing') {
     return { malformed: { ...place, code: 'E_FIELD_MISSING', message: 'From is missing' } };
   }
   const given = state.value;
+  const bounce = readBounceFrom(submission, given, find);
+  if (bounce) return { from: bounce };
+  const { defaultDomain } = submission.submitter.credential;
   const read = oneMailbox(given.text);
   if ('violation' in read) return { malformed: { ...place, ...read.violation } };
   const domain = read.mailbox.domain ?? defaultDomain;
@@ -119,8 +149,8 @@ function readFrom(state: FromState, defaultDomain: string | undefined): ReadFrom
 
 /** Judges From, then its domain and the reverse-path's; one violation a domain. */
 export function judgeSender(submission: Submission, state: FromState, find: FindSendingDomain): SenderVerdict {
-  const { account, credential } = submission.submitter;
-  const { malformed, from } = readFrom(state, credential.defaultDomain);
+  const { account } = submission.submitter;
+  const { malformed, from } = readFrom(submission, state, find);
   const broken: Violation[] = [];
   let sender: Sender | undefined;
   if (from) {

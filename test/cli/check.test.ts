@@ -48,6 +48,19 @@ test('the credential named by --as decides', async () => {
   expect(cron.stdout).toMatch(/X-Cron-Env: stripped/);
 });
 
+test('--from <> judges a message as a bounce; without it the reverse-path is the account’s own (D4b)', async () => {
+  const message = 'From: MAILER-DAEMON@box.internal\n\nHi\n';
+  const options = ['--as', 'dev/oldbox'];
+  expect((await check(message, ...options)).stdout).toContain('box.internal (domain of From) is not a sending domain');
+  expect((await check(message, ...options, '--from', 'a@elsewhere.example')).stdout).toContain(
+    'elsewhere.example (domain of MAIL FROM) is not a sending domain',
+  );
+  const bounce = await check(message, ...options, '--from', '<>');
+  expect(bounce.exitCode).toBe(0);
+  expect(bounce.stdout).toMatch(/^ {2}From: lifted +A mail server\S+ bounce: becomes MAILER-DAEMON@example\.com/m);
+  expect((await check(message, ...options, '--from', '')).exitCode).toBe(0);
+});
+
 test('nothing that stands in a message moves the cursor of a terminal', async () => {
   const { stdout } = await check(
     'From: a@example.com \u009b31m\u202e\nX-\u001b[31m: y\nPrecedence: \u202ebulk\u0085\n' +

@@ -56,3 +56,14 @@ test('a refused header carries its reason, each of a repeated name the same one'
 test('trace of a trusted hop is told as such', () => {
   expect(told(['Received: x', 'From: a@example.com'], 'oldbox').headers[0]).toMatchObject({ verdict: 'trace' });
 });
+
+test('what becomes of a mail server’s bounce is told on its From and its own X-Original-From (D4b)', () => {
+  const text = 'From: <MAILER-DAEMON@box.internal>\r\nX-Original-From: mine\r\nX-A: b\r\n\r\nHi\r\n';
+  const judged = explain(smtpSubmission(Buffer.from(text), { credential: 'oldbox', reversePath: '' }), context);
+  expect(judged.admitted).toBe(true);
+  expect(judged.headers.map(({ verdict, rule }) => [verdict, rule])).toEqual([
+    ['lifted', 'A mail server’s bounce: becomes MAILER-DAEMON@example.com, and X-Original-From keeps this one.'],
+    ['replaced', 'Keeps what From was.'],
+    ['admitted', expect.any(String)],
+  ]);
+});

@@ -170,6 +170,104 @@ test('a domain in both places is told once', () => {
   expect(verdict(['From: a@elsewhere.example'], { reversePath: 'b@other.example' })).toHaveLength(2);
 });
 
+const bounce = { credential: 'oldbox', reversePath: '' };
+
+test.each([
+  // As Postfix, Exim, OpenSMTPD, nullmailer, dma and Sendmail write it.
+  'MAILER-DAEMON (Mail Delivery System)',
+  'MAILER-DAEMON@box.internal (Mail Delivery System)',
+  'Mail Delivery System <Mailer-Daemon@box.internal>',
+  'Mailer Daemon <MAILER-DAEMON@localhost>',
+  'Message Delivery Subsystem <MAILER-DAEMON@box.internal>',
+  'MAILER-DAEMON <>',
+  '<>',
+  '< > (Mail Delivery System)',
+  '(nobody)',
+  '"<>" <postmaster>',
+  'Postmaster',
+  'MAILER-DAEMON@[192.0.2.1]',
+  'MAILER-DAEMON@old_box..internal',
+  'Mail [box] <mailer-daemon@mail.example.net>',
+  'Boss <ceo@bank.test>',
+  '=?utf-8?Q?Zustellung_=C3=BC?= <MAILER-DAEMON@box.internal>',
+])('a mail server’s bounce From: %s leaves from MAILER-DAEMON of the default domain (D4b)', (from) => {
+  const checked = admitted([`From: ${from}`, 'X-A: b'], bounce);
+  expect(checked.lifted.from).toMatchObject({ name: 'From', text: 'MAILER-DAEMON@example.com' });
+  expect(checked.lifted.from.decoded).toBe('MAILER-DAEMON@example.com');
+  expect(checked.from).toEqual({ address: 'MAILER-DAEMON@example.com', domain: 'example.com' });
+  expect(checked.sendingDomain.name).toBe('example.com');
+  expect(checked.custom.map(({ name, text }) => [name, text])).toEqual([
+    ['X-A', 'b'],
+    ['X-Original-From', from],
+  ]);
+  // What the client sent is what is counted.
+  expect(checked.usage.bytes).toBe(3 + 2 + 1 + 2);
+});
+
+test('an empty From of a bounce has nothing to keep (D4b)', () => {
+  const checked = admitted(['From:', 'x-original-from: kept'], bounce);
+  expect(checked.lifted.from.text).toBe('MAILER-DAEMON@example.com');
+  expect(checked.custom.map(({ text }) => text)).toEqual(['kept']);
+});
+
+test.each([
+  ['MAILER-DAEMON@mail.example.com', 'MAILER-DAEMON@mail.example.com'],
+  ['Shop <shop@example.net>', 'Shop <shop@example.net>'],
+  ['root (Cron Daemon)', 'root@example.com (Cron Daemon)'],
+])('a bounce From: %s stays, as all that the account may send from (D4b)', (from, wanted) => {
+  const checked = admitted([`From: ${from}`, 'X-Original-From: mine'], bounce);
+  expect(checked.lifted.from.text).toBe(wanted);
+  expect(checked.custom.map(({ text }) => text)).toEqual(['mine']);
+});
+
+test('the X-Original-From that says what From was takes the place of the client’s own (D4b)', () => {
+  const { custom } = admitted(['x-ORIGINAL-from: mine', 'From: MAILER-DAEMON@box.internal'], bounce);
+  expect(custom.map(({ name, text }) => [name, text])).toEqual([['X-Original-From', 'MAILER-DAEMON@box.internal']]);
+  expect(verdict(['X-Original-From: a', 'X-Original-From: b', 'From: <>'], bounce)).toEqual([
+    'E_HEADER_VALUE_INVALID: X-Original-From appears 2 times, at most once is allowed',
+  ]);
+});
+
+test.each([
+  [['From: MAILER-DAEMON@box.internal'], /^E_SENDER_NOT_VERIFIED: box\.internal /],
+  [['From: MAILER-DAEMON <>'], /^E_VALIDATION_ERROR: From is malformed/],
+  [['From: MAILER-DAEMON'], /^E_VALIDATION_ERROR: The address "MAILER-DAEMON" of From has no domain/],
+])('without a default domain %j is refused as ever (D4b)', (lines, wanted) => {
+  expect(verdict(lines, { reversePath: '' })).toEqual([expect.stringMatching(wanted)]);
+});
+
+test('with a reverse-path it is no bounce (D4b)', () => {
+  const options = { credential: 'oldbox', reversePath: 'root@example.com' };
+  expect(verdict(['From: MAILER-DAEMON@box.internal'], options)).toHaveLength(1);
+  expect(verdict(['From: MAILER-DAEMON <>'], options)).toHaveLength(1);
+  expect(admitted(['From: MAILER-DAEMON'], options).lifted.from.text).toBe('MAILER-DAEMON@example.com');
+  expect(admitted(['From: MAILER-DAEMON'], options).custom).toEqual([]);
+});
+
+test.each([
+  [[]],
+  [['From: MAILER-DAEMON@box.internal, a@example.com']],
+  [['From: Us: MAILER-DAEMON@box.internal;']],
+  [['From: MAILER-DAEMON@']],
+  [['From: Mail Delivery System']],
+  [['From: <> <a@example.com>']],
+  [['From: <>, <>']],
+  [['From: <>, a@bank.test']],
+  [['From: none <>x']],
+  [['From: <>', 'From: <>']],
+  [['From: \x01<>']],
+  [['From: =?utf-8?Q?=0D=0ABcc:?= <>']],
+])('a bounce with %j is refused (D4b)', (lines) => {
+  expect(verdict(lines, bounce)).not.toEqual([]);
+});
+
+test('a default domain that the account may not send from is told (D50)', () => {
+  const submission = smtpSubmission(Buffer.from('From: <>\r\n\r\nHi\r\n'), bounce);
+  const credential = { ...submission.submitter.credential, defaultDomain: 'elsewhere.example' };
+  const result = check({ ...submission, submitter: { ...submission.submitter, credential } }, context);
+  expect(result).toMatchObject({ ok: false, violations: [{ code: 'E_SENDER_NOT_VERIFIED', name: 'From' }] });
+});
+
 const received = Array.from({ length: 60 }, (_, hop) => `Received: from h${hop} by h${hop + 1}; date`);
 
 test('a trusted hop’s Received fields are kept as trace; any other’s are refused (D4)', () => {

@@ -2,10 +2,23 @@
 // anew each run, so signatures differ and everything else is the same to the octet.
 
 import { createSecretKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { SigningKey } from '../../src/sign/signed.ts';
 import { type BuildParts, build } from '../../src/submit.ts';
 import { clockOf } from './manual-clock.ts';
 import { context, devAccount, type SubmissionOptions, smtpSubmission } from './policy-fixtures.ts';
+
+/** Reads the credential and the reverse-path that the .case.json beside a golden message names; none: the defaults. */
+export function readGoldenCase(folder: string, name: string): SubmissionOptions {
+  const file = join(folder, `${name}.case.json`);
+  if (!existsSync(file)) return {};
+  const { credential, reversePath }: SubmissionOptions = JSON.parse(readFileSync(file, 'utf8'));
+  return {
+    ...(credential === undefined ? {} : { credential }),
+    ...(reversePath === undefined ? {} : { reversePath }),
+  };
+}
 
 /** Mon, 02 Mar 2026 10:20:30 UTC. */
 const goldenNow = Date.UTC(2026, 2, 2, 10, 20, 30);

@@ -31,7 +31,7 @@ export const devAccount: Account = {
       defaultDomain: 'example.com',
       legacyCharset: 'iso-8859-1',
     }),
-    credential('oldbox', { trustedHop: true }),
+    credential('oldbox', { trustedHop: true, defaultDomain: 'example.com' }),
     credential('devices', { strip: stripRules({ strip: ['user-agent'] }), defaultDomain: 'example.com' }),
   ]),
 };

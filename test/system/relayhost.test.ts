@@ -1,8 +1,10 @@
-// Debian's Postfix with Postern as its relayhost: refused for its Received field, taken as a trusted hop (D4), and with
-// smtp_header_checks for what it relays from others.
+// Debian's Postfix with Postern as its relayhost: refused for its Received field, taken as a trusted hop (D4), with
+// smtp_header_checks for what it relays from others, and its bounces of what was refused (D4b).
 
+import { simpleParser } from 'mailparser';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ClientGateway, startClientGateway } from '../support/client-gateway.ts';
+import { dkimRecords, verifySignatures } from '../support/dkim-verifier.ts';
 import { type Postfix, startPostfix } from '../support/postfix.ts';
 import { requirePrograms, runProgram } from './programs.ts';
 
@@ -16,6 +18,8 @@ beforeAll(async () => {
   const { default: plain, oldbox } = gateway.tokens;
   postfix = await startPostfix({
     mainCf: [
+      // A name that nobody sends from: its bounces are From MAILER-DAEMON@box.internal.
+      'myhostname = box.internal',
       `relayhost = ${relay}`,
       'smtp_tls_security_level = secure',
       `smtp_tls_CAfile = ${gateway.trust}`,
@@ -67,7 +71,7 @@ test('a trusted hop: its Received stays below ours', async () => {
   const received = head.replaceAll(/\r\n[ \t]+/g, ' ').match(/^Received: .*/gm) ?? [];
   expect(received).toEqual([
     expect.stringMatching(/ by mx\.platform\.example \(Postern\) with ESMTPSA /),
-    expect.stringMatching(/ by postfix\.example\.com \(Postfix\) with ESMTP /),
+    expect.stringMatching(/ by box\.internal \(Postfix\) with ESMTP /),
   ]);
 });
 
@@ -76,4 +80,26 @@ test('smtp_header_checks of Postfix takes out what the programs behind it add', 
   await hand('app@example.com', 'with User-Agent', ...added.flatMap((line) => ['--add-header', line]));
   expect(await relayed('app@example.com')).toContain('status=sent');
   expect((await gateway.arrived('with User-Agent')).head).not.toMatch(/^(?:User-Agent|X-Cron-Env):/im);
+});
+
+test('a message that Postern refuses: Postfix’s bounce of it goes through Postern to its sender (D4b)', async () => {
+  const text = ['--header', 'Precedence: first-class', '--body', 'Grüße, die zurückkommen.'];
+  await hand('user@example.com', 'comes back', ...text);
+  expect(await relayed('user@example.com')).toContain('dsn=5.6.0, status=bounced');
+  const bounce = await gateway.postern.until(() =>
+    gateway.postern.captured().find((message) => message.includes('\r\nTo: user@example.com\r\n')),
+  );
+  const head = bounce.subarray(0, bounce.indexOf('\r\n\r\n') + 2).toString('latin1');
+  expect(head).toMatch(/^Return-Path: <>\r\n/);
+  expect(head).toContain('\r\nFrom: MAILER-DAEMON@example.com\r\n');
+  expect(head).toContain('\r\nX-Original-From: Mail Delivery System <MAILER-DAEMON@box.internal>\r\n');
+  expect(head).toMatch(/\r\nContent-Type: multipart\/report; report-type=delivery-status;/);
+  const words = 'E_HEADER_VALUE_INVALID: Precedence must be one of bulk, list, junk; got "first-class"';
+  const parsed = await simpleParser(bounce);
+  expect(parsed.text?.replaceAll(/\s+/g, ' ')).toContain(words);
+  expect(bounce.toString('latin1')).toMatch(
+    /\r\nContent-Type: message\/delivery-status\r\n\r\nReporting-MTA: dns; box\.internal\r\n(?:.+\r\n)*\r\nFinal-Recipient: rfc822; a@partner\.test\r\n(?:.+\r\n)*Status: 5\.6\.0\r\n/,
+  );
+  const verdicts = await verifySignatures(bounce, dkimRecords(gateway.postern.certsDir));
+  expect(verdicts.map(({ domain, result }) => `${domain} ${result}`)).toContain('example.com pass');
 });
