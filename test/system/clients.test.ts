@@ -160,15 +160,18 @@ test('Python smtplib with its email package: non-ASCII text, an attachment, and 
   expect(head).toContain('\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n');
 });
 
-test('nodemailer composes: text, HTML, an inline picture', async () => {
-  const transport = createTransport({
+function nodemailer() {
+  return createTransport({
     host: 'localhost',
     port: gateway.port,
     requireTLS: true,
     tls: { ca: [gateway.certificate] },
     auth: { user: 'api_token', pass: gateway.tokens.default },
   });
-  const sent = await transport.sendMail({
+}
+
+test('nodemailer composes: text, HTML, an inline picture', async () => {
+  const sent = await nodemailer().sendMail({
     from: 'Café <cafe@example.com>',
     to: 'a@partner.test',
     subject: 'from nodemailer',
@@ -182,4 +185,15 @@ test('nodemailer composes: text, HTML, an inline picture', async () => {
   const { parsed } = await gateway.arrived('from nodemailer');
   expect([parsed.text, parsed.inReplyTo]).toEqual([expect.stringContaining('Grüße'), '<1@partner.test>']);
   expect(parsed.attachments.map(({ cid, content }) => [cid, content.toString()])).toEqual([['dot', 'GIF89a']]);
+});
+
+test('nodemailer writes List-Unsubscribe twice for a flat array of URIs, once for a nested one', async () => {
+  const uris = ['mailto:u@example.com', 'https://example.com/u'];
+  const message = { from: 'a@example.com', to: 'a@partner.test', subject: 'nodemailer list', text: 'x' };
+  await expect(nodemailer().sendMail({ ...message, list: { unsubscribe: uris } })).rejects.toThrow(
+    '554 5.6.0 E_HEADER_VALUE_INVALID: List-Unsubscribe appears 2 times, at most once is allowed',
+  );
+  await nodemailer().sendMail({ ...message, list: { unsubscribe: [uris] } });
+  const { head } = await gateway.arrived('nodemailer list');
+  expect(head).toContain('\r\nList-Unsubscribe: <mailto:u@example.com>, <https://example.com/u>\r\n');
 });

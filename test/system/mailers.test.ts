@@ -62,6 +62,15 @@ test('mutt with user_agent set is refused, and says why', async () => {
   expect(output).toContain('SMTP session failed: 554 5.7.1 E_HEADER_NOT_ALLOWED: User-Agent is not on the allowlist');
 });
 
+test('mutt writing to a list it knows adds Mail-Followup-To; followup_to=no ends that', async () => {
+  const list = ['-e', 'subscribe a@partner.test'];
+  const { code, output } = await mutt('refused list', ...list);
+  expect([code, output]).toEqual([1, expect.stringContaining('Mail-Followup-To is not on the allowlist')]);
+  const quiet = await mutt('to a list', ...list, '-e', 'set followup_to=no');
+  expect([quiet.code, quiet.output]).toEqual([0, '']);
+  await gateway.arrived('to a list');
+});
+
 function mailutils(subject: string, token: string, ...extra: readonly string[]) {
   const url = `smtp://api_token:${token};auth=plain@localhost:${gateway.port}`;
   const args = [...extra, '--exec', `set sendmail="${url}"`, '-s', subject, '-r', 'mu@example.com', 'a@partner.test'];
