@@ -149,6 +149,7 @@ function build(
       ipv4Pool: proxy.ipv4Pool,
       portOffset: development ? proxy.developmentPortOffset : 0,
       originDeny: [...proxy.originDeny],
+      originAllow: [],
       limits: {},
       ...contents.proxy,
     },

@@ -30,6 +30,7 @@ import { serverCertificates } from './http/server-certificates.ts';
 import { createOutcomeWatch } from './ingress/rest/outcome-watch.ts';
 import { restDoor } from './ingress/rest/rest-door.ts';
 import { createSmtpDoor, type SmtpDoor } from './ingress/smtp/smtp-door.ts';
+import type { OwnDoor } from './proxy/own-doors.ts';
 import { createProxy, type Proxy, proxyAccounts } from './proxy/proxy.ts';
 import { openIdempotencyKeys } from './spool/idempotency-keys.ts';
 import type { Spool } from './spool/spool.ts';
@@ -156,11 +157,11 @@ function rateViolation(account: Account, verdict: LimitVerdict): Violation | und
   };
 }
 
-/** Ports that listeners are to be bound to; a port 0 is known only once it is bound (D84). */
-export function configuredPorts({ smtp, http }: Config): readonly number[] {
+/** What listeners are to be bound to; a port 0 is known only once it is bound (D84). */
+export function configuredDoors({ smtp, http }: Config): readonly OwnDoor[] {
   return [...smtp.listeners, http.listen, ...(http.tlsListen ? [http.tlsListen] : [])]
-    .map(({ port }) => port)
-    .filter((port) => port !== 0);
+    .map(({ host, port }) => ({ host, port }))
+    .filter(({ port }) => port !== 0);
 }
 
 /** What is open and must be ended: listeners and runners, then, in the order opened, what they write to. */
@@ -328,7 +329,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     settings: config.proxy,
     file: config.file,
     tlsFolder: join(config.certsDir, 'tls'),
-    ownPorts: () => [...configuredPorts(config), ...listening.map(({ port }) => port)],
+    ownDoors: () => [...configuredDoors(config), ...listening],
     drainMs: config.drainSeconds * 1000,
     clock,
     log,

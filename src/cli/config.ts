@@ -6,7 +6,7 @@ import { silentLog } from '../base/log.ts';
 import { formatHostPort } from '../config/addresses.ts';
 import { type Config, missingSecrets } from '../config.ts';
 import { errorPageFaults } from '../edge/error-page-file.ts';
-import { configuredPorts } from '../gateway.ts';
+import { configuredDoors } from '../gateway.ts';
 import { checkConfiguredApplications, proxyAccounts } from '../proxy/proxy.ts';
 import { configOption, defineCommand, table } from './command.ts';
 import { defineGroup } from './command-table.ts';
@@ -63,7 +63,7 @@ const check = defineCommand({
       accounts: proxyAccounts(config.accounts, config.edgeAccounts),
       settings: config.proxy,
       file: config.file,
-      ownPorts: () => configuredPorts(config),
+      ownDoors: () => configuredDoors(config),
       clock: systemClock,
       log: silentLog,
     });

@@ -59,7 +59,7 @@ export const proxy = {
   ipv4Pool: '127.64.0.0/16',
   /** In development: tcp/22 is privileged (D84). */
   developmentPortOffset: 20_000,
-  originDeny: ['0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', 'fe80::/10', 'ff00::/8'],
+  originDeny: ['0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '::/128', 'fe80::/10', 'ff00::/8'],
 } as const;
 
 /** D67, D95. */

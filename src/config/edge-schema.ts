@@ -48,6 +48,7 @@ export const proxy = value.object({
   ipv4Pool: Optional(value.network),
   portOffset: Optional(value.integer(0, 65_535)),
   originDeny: Optional(value.list(value.network)),
+  originAllow: Optional(value.list(value.networkOrPlace)),
   limits: Optional(
     value.object({
       ...applicationLimits,

@@ -70,6 +70,10 @@ export const network = text(
   'an IP address or a network, such as 192.0.2.0/24',
   (value) => parseNetwork(value) !== undefined,
 );
+export const networkOrPlace = text(
+  'an IP address and a port, such as 127.0.0.1:2587 or [::1]:2587, or a network, such as 192.0.2.0/24',
+  (value) => (parseListen(value)?.port ?? 0) > 0 || parseNetwork(value) !== undefined,
+);
 export const domain = text('a domain name', (value) => asciiDomain(value) !== undefined);
 /** A zone's host name, or `*`. */
 export const domainOrAny = text('a domain name or "*"', (value) => value === '*' || asciiDomain(value) !== undefined);

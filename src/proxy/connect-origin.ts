@@ -121,7 +121,7 @@ function whenAborted(signal: AbortSignal): Promise<undefined> {
 export async function connectOrigin(
   application: RunningApplication,
   request: OriginRequest,
-  { limits, isDenied }: ListenerParts,
+  { limits, refuseOrigin }: ListenerParts,
 ): Promise<OriginConnection> {
   const { plan } = application;
   const { signal, edgePort } = request;
@@ -138,8 +138,9 @@ export async function connectOrigin(
     last = origin;
     const name = hostPort(origin.address, origin.port);
     // D84: checked on the address itself, whatever a name resolved to since the application was judged.
-    if (isDenied(origin.address)) {
-      failures.push(`${name}: denied by proxy.originDeny`);
+    const refused = refuseOrigin(origin, plan);
+    if (refused !== undefined) {
+      failures.push(`${name}: ${refused}`);
       continue;
     }
     try {

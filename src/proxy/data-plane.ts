@@ -2,19 +2,21 @@
 
 import { networkInterfaces } from 'node:os';
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
-import { addressTest } from '../base/address-test.ts';
 import type { Clock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import { normalAddress } from '../base/socket-address.ts';
-import type { ApplicationStatus, DataPlane, ForwardingPlan } from './application.ts';
+import type { ApplicationStatus, DataPlane, ForwardingPlan, Transport } from './application.ts';
 import { explainFailures } from './bind-failures.ts';
 import { type CertificatePair, createCertificates } from './certificates.ts';
-import { createListenPlanner, type WantedListener } from './listen-plan.ts';
+import { wildcardIp } from './edge-address.ts';
+import { createListenPlanner, listenerKey, type WantedListener } from './listen-plan.ts';
 import type { DataPlaneLimits, ListenerParts, OpenListener, PortListener, RunningApplication } from './listener.ts';
 import { type BudgetBounds, descriptorsAllowed, descriptorsOf, OpenBudget, openFilesLimit } from './open-budget.ts';
 import { OpenSockets } from './open-sockets.ts';
 import type { Origins } from './origin.ts';
+import { createOriginGuard } from './origin-guard.ts';
+import { isLocalAddress, type OwnDoor } from './own-doors.ts';
 import { joinReasons } from './quote.ts';
 import { type ApplicationState, createApplicationState } from './running-applications.ts';
 import { openTcpListener } from './tcp-listener.ts';
@@ -40,8 +42,10 @@ export interface DataPlaneParts {
   readonly openFiles?: number;
   /** TCP connections and UDP sessions of one account; absent: three quarters of what there is. */
   readonly accountBounds?: Partial<Pick<BudgetBounds, 'accountConnections' | 'accountSessions'>>;
-  /** TCP ports that the gateway itself listens on, asked whenever plans are applied. Absent: none. */
-  readonly ownPorts?: () => readonly number[];
+  /** What of the gateway's own listeners connections may go to all the same. Absent: nothing. */
+  readonly originAllow?: readonly string[];
+  /** The listeners of the gateway itself, asked whenever plans are applied and connections opened. Absent: none. */
+  readonly ownDoors?: () => readonly OwnDoor[];
   /** How long open connections go on after an update or removal, milliseconds. Absent: 30,000. */
   readonly drainMs?: number;
   /** After how many milliseconds what failed is tried again: first, then doubled up to the longest. Absent: 1,000, 30,000. */
@@ -128,14 +132,16 @@ class Reconciler implements DataPlane {
     this.#sockets = new OpenSockets((wanted) => this.#open(wanted), parts.log);
     this.#renewTimer = setInterval(() => this.#lookAround(), parts.renewMs ?? defaultRenewMs);
     this.#renewTimer.unref();
-    const isDenied = addressTest(parts.originDeny);
     this.#listenerParts = {
       limits: (plan) => ({ ...defaultDataPlaneLimits, ...parts.limits, ...parts.limitsOf?.(plan) }),
       budget: this.#budget,
       clock: parts.clock,
       log: parts.log,
-      // What is no address at all would be looked up by name, past the list.
-      isDenied: (address) => normalAddress(address) === undefined || isDenied(address),
+      refuseOrigin: createOriginGuard({
+        ...parts,
+        ownDoors: () => parts.ownDoors?.() ?? [],
+        listenerAt: (transport, address, port) => this.#listenerAt(transport, address, port),
+      }),
       certificate: this.#certificates.get,
     };
   }
@@ -213,7 +219,7 @@ class Reconciler implements DataPlane {
         maxListeners: this.#maxListeners,
         maxPerAccount: this.#maxListenersPerAccount,
         ipv6Addresses: this.#ipv6Addresses,
-        ownPorts: new Set(this.#parts.ownPorts?.()),
+        ownPorts: new Set(this.#parts.ownDoors?.().map(({ port }) => port)),
       },
     );
     // Close before open: a port may go from one application to another in one step.
@@ -229,6 +235,14 @@ class Reconciler implements DataPlane {
     });
     if (told.length > 0) this.#tellStatuses(told);
     return failures.size === 0 && uncertified.size === 0;
+  }
+
+  /** The application that takes what comes to an address of this machine. */
+  #listenerAt(transport: Transport, address: string, port: number): string | undefined {
+    const own = this.#sockets.at(listenerKey(transport, address, port));
+    if (own !== undefined || !address.includes(':')) return own;
+    const ofAll = this.#sockets.at(listenerKey(transport, wildcardIp, port));
+    return ofAll !== undefined && isLocalAddress(address) ? ofAll : undefined;
   }
 
   #lookAtAddresses(): readonly string[] {

@@ -1,11 +1,13 @@
 // What the rules must know besides the application, from two sources (D83, D86): `dns` knows hostnames and zones, `ipam`
 // addresses, quotas, networks and ports. Both read the configuration and the store; nothing is looked up on the network.
 
-import type { PortRange, Transport } from './application.ts';
+import type { DirectOrigin, PortRange, Transport } from './application.ts';
 import { parentNames } from './domain-name.ts';
 import { canonicalAddress } from './ip-address.ts';
+import { isBoundTo, isLocalAddress, type OwnDoor, readOriginAllow } from './own-doors.ts';
 import { configuredPorts, within, without } from './port-ranges.ts';
 import type { Protocol } from './protocol.ts';
+import { reachedAddresses } from './reached-addresses.ts';
 import type { ApplicationFactsSource, Claims } from './store.ts';
 import type { ProxyAccount, ProxySettings, ProxyZone, VirtualNetwork } from './zone.ts';
 
@@ -34,15 +36,22 @@ export interface IpamQuery {
   readonly protocol: Protocol | undefined;
   readonly hostname: string | undefined;
   readonly edge: Claims['edge'] | undefined;
+  /** The entries of `origin_direct` that could be read. */
+  readonly origins: readonly AskedOrigin[];
   /** The application that is being changed: it is never in its own way (D80). */
   readonly except: string | undefined;
 }
+
+/** A direct origin, with its text as it was given. */
+export type AskedOrigin = DirectOrigin & { readonly transport: Transport; readonly text: string };
 
 /** What `ipam` answers. */
 export interface IpamFacts {
   readonly ipv4Pool: string;
   /** Networks that no origin may be in (11002). */
   readonly originDeny: readonly string[];
+  /** Of the origins, the texts of those where Postern itself listens, and `proxy.originAllow` does not name it (11002). */
+  readonly ownOrigins: readonly string[];
   /** Networks allocated to the account (11019). */
   readonly prefixes: readonly string[];
   readonly virtualNetworks: readonly VirtualNetwork[];
@@ -86,8 +95,8 @@ export interface FactParts {
   readonly accounts: readonly ProxyAccount[];
   readonly settings: ProxySettings;
   readonly store: ApplicationFactsSource;
-  /** Ports that Postern's own doors are bound to; TCP. */
-  readonly ownPorts: () => readonly number[];
+  /** Where Postern's own doors are bound; TCP. */
+  readonly ownDoors: () => readonly OwnDoor[];
 }
 
 type NamedZone = Pick<ProxyZone, 'id' | 'name'>;
@@ -141,11 +150,11 @@ export function availablePorts(zone: ProxyZone, transport: Transport): readonly 
   return listed.flatMap((range) => without(range, unavailable));
 }
 
-function unavailablePorts(query: IpamQuery, { settings, ownPorts }: FactParts): readonly PortRange[] {
+function unavailablePorts(query: IpamQuery, { settings, ownDoors }: FactParts): readonly PortRange[] {
   if (!query.protocol) return [];
   const { transport, ports } = query.protocol;
   // D84: compared after the offset. The doors are all TCP; the same number is free for UDP.
-  const own = transport === 'tcp' ? ownPorts().map((port) => port - settings.portOffset) : [];
+  const own = transport === 'tcp' ? ownDoors().map(({ port }) => port - settings.portOffset) : [];
   const ownRanges = own.map((port) => ({ first: port, last: port }));
   const available = availablePorts(query.zone, transport).flatMap((range) => without(range, ownRanges));
   return without(ports, available);
@@ -173,6 +182,52 @@ async function takenPorts(
   return within(ports, await store.takenPorts(where, except));
 }
 
+/** Ports of an address of this machine that applications have, or this one asks for; after the offset. */
+async function listenersAt(address: string, { transport, ports }: AskedOrigin, asked: IpamQuery & FactParts) {
+  const { zone, hostname = '', edge, protocol, settings, store } = asked;
+  // `::` is every IPv6 address of this machine, and of no other.
+  if (address.includes(':') && !isLocalAddress(address)) return [];
+  const { portOffset } = settings;
+  const shifted = { first: Math.max(1, ports.first - portOffset), last: ports.last - portOffset };
+  if (shifted.last < 1) return [];
+  const where = {
+    transport,
+    ports: shifted,
+    zone: zone.id,
+    hostname,
+    edge: { kind: 'static', ips: [address] },
+  } as const;
+  const taken = await store.takenPorts(where);
+  const isAsked =
+    edge?.kind === 'static'
+      ? edge.ips.some((ip) => canonicalAddress(ip) === address)
+      : address.includes(':') && (edge?.kind === 'ipv6' || edge?.andIpv6 === true);
+  const own = isAsked && protocol?.transport === transport ? [protocol.ports] : [];
+  return [...taken, ...own].map(({ first, last }) => ({ first: first + portOffset, last: last + portOffset }));
+}
+
+/** D84: an application that led to Postern itself would lend its clients the trust that Postern's own address has. */
+async function ownOrigins(query: IpamQuery, parts: FactParts): Promise<readonly string[]> {
+  const { settings, ownDoors } = parts;
+  const allowance = readOriginAllow(settings.originAllow);
+  const doors = ownDoors();
+  const isOwnAt = async (origin: AskedOrigin, address: string): Promise<boolean> => {
+    const held = origin.transport === 'tcp' ? doors.filter(({ host }) => isBoundTo(host, address)) : [];
+    const listening = [
+      ...held.map(({ port }) => ({ first: port, last: port })),
+      ...(await listenersAt(address, origin, { ...query, ...parts })),
+    ];
+    const allowed = allowance.portsOf(address);
+    return within(origin.ports, listening).some((range) => without(range, allowed).length > 0);
+  };
+  const own: string[] = [];
+  for (const origin of query.origins) {
+    const found = await Promise.all(reachedAddresses(origin.address).map((address) => isOwnAt(origin, address)));
+    if (found.includes(true)) own.push(origin.text);
+  }
+  return own;
+}
+
 function ipamSource(parts: FactParts): IpamSource {
   const { settings, store } = parts;
   const accounts = new Map(parts.accounts.map((account) => [account.id, account]));
@@ -188,6 +243,7 @@ function ipamSource(parts: FactParts): IpamSource {
       return {
         ipv4Pool: settings.ipv4Pool,
         originDeny: settings.originDeny,
+        ownOrigins: await ownOrigins(query, parts),
         prefixes: account.prefixes,
         virtualNetworks: account.virtualNetworks,
         edgeIpsOfOthers,

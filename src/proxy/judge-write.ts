@@ -65,10 +65,10 @@ async function askSource<Answer>(source: string, ask: () => Promise<Answer>): Pr
 }
 
 async function gatherFacts({ application, zone, stored }: Judged, { dns, ipam }: JudgeSources): Promise<Facts> {
-  const { hostname, originName, protocol, edge } = application;
+  const { hostname, originName, origins, protocol, edge } = application;
   const [dnsFacts, ipamFacts] = await Promise.all([
     askSource('dns', () => dns.ask({ zone, hostname, originName })),
-    askSource('ipam', () => ipam.ask({ zone, protocol, hostname, edge, except: stored?.id })),
+    askSource('ipam', () => ipam.ask({ zone, protocol, hostname, edge, origins, except: stored?.id })),
   ]);
   return { dns: dnsFacts, ipam: ipamFacts };
 }

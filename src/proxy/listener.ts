@@ -5,6 +5,7 @@ import type { Logger } from '../base/log.ts';
 import type { ConnectionEvent, ForwardingPlan, Traffic } from './application.ts';
 import type { OpenBudget } from './open-budget.ts';
 import type { Origins } from './origin.ts';
+import type { RefuseOrigin } from './origin-guard.ts';
 
 /** Where one listener is bound. */
 export interface ListenAt {
@@ -63,8 +64,8 @@ export interface ListenerParts {
   readonly budget: OpenBudget;
   readonly clock: Clock;
   readonly log: Logger;
-  /** True where a connection may not go (`proxy.originDeny`, D84): checked again when an address is known. */
-  readonly isDenied: (address: string) => boolean;
+  /** Why a connection may not go to an origin (D84): asked when the address is known, whatever a name has come to mean. */
+  readonly refuseOrigin: RefuseOrigin;
   /** The certificate for a plan with `tls` not off; undefined: there is none. PEM. */
   readonly certificate: (name: string) => { readonly cert: string; readonly key: string } | undefined;
 }

@@ -49,6 +49,11 @@ export class OpenSockets {
     return whereBound([...this.#sockets.values()].filter((socket) => socket.application === application));
   }
 
+  /** Id of the application that has the socket of this key ({@link listenerKey}); undefined: none has. */
+  at(key: string): string | undefined {
+    return this.#sockets.get(key)?.application;
+  }
+
   /** How many are open. */
   count(): number {
     return this.#sockets.size;

@@ -3,6 +3,7 @@
 import { isInNetworks } from './ip-address.ts';
 import { formatPorts, portCount } from './port-ranges.ts';
 import { quote } from './quote.ts';
+import { reachedAddresses } from './reached-addresses.ts';
 import type { Reason } from './reading.ts';
 import type { Judge, Judged } from './rule.ts';
 
@@ -76,15 +77,20 @@ export const originDns: Judge = (judged) => {
 
 /** 11002. */
 export const originAddress: Judge = (judged, facts) => {
-  const denied = facts
-    ? judged.application.origins.filter(({ address }) => isInNetworks(address, facts.ipam.originDeny))
-    : [];
+  const { origins } = judged.application;
+  const isDenied = (address: string): boolean =>
+    reachedAddresses(address).some((reached) => isInNetworks(reached, facts?.ipam.originDeny ?? []));
+  const denied = facts ? origins.filter(({ address }) => isDenied(address)) : [];
+  const own = facts ? origins.filter(({ text }) => facts.ipam.ownOrigins.includes(text)) : [];
   return [
     ...foundIn(judged, 11002),
     ...denied.map(({ text, pointer }) => ({
       text: `origin ${quote(text)} is in a network that is not allowed`,
       pointer,
     })),
+    ...own
+      .filter((origin) => !denied.includes(origin))
+      .map(({ text, pointer }) => ({ text: `Postern itself listens at origin ${quote(text)}`, pointer })),
   ];
 };
 

@@ -15,6 +15,7 @@ import { createDataPlane, type DataPlaneParts } from './data-plane.ts';
 import { createFactSources } from './facts.ts';
 import { networkEndpoints } from './network-endpoints.ts';
 import { createOrigins } from './origins.ts';
+import type { OwnDoor } from './own-doors.ts';
 import { readLimits } from './proxy-limits.ts';
 import { createResolver, type ResolverDns } from './resolver.ts';
 import { ruleRows } from './rules.ts';
@@ -37,8 +38,8 @@ export interface ProxyParts {
   readonly file: string;
   /** The folder that has `NAME/fullchain.pem` and `NAME/privkey.pem`. */
   readonly tlsFolder: string;
-  /** TCP ports that the gateway's own listeners are bound to, or will be. */
-  readonly ownPorts: () => readonly number[];
+  /** What the gateway's own listeners are bound to, or will be. */
+  readonly ownDoors: () => readonly OwnDoor[];
   /** How long open connections go on after a change or removal, milliseconds. */
   readonly drainMs: number;
   /** Which servers resolve the names of origins; absent: the system's. */
@@ -88,16 +89,17 @@ function readCertificate(tlsFolder: string, name: string): CertificatePair | und
 }
 
 function dataPlaneParts(parts: ProxyParts, plans: DataPlaneParts['plans']): DataPlaneParts {
-  const { settings, zones, dns, clock, log, ownPorts, drainMs } = parts;
+  const { settings, zones, dns, clock, log, ownDoors, drainMs } = parts;
   const resolve = createResolver({ zones, ...(dns ? { dns } : {}) });
   return {
     plans,
     portOffset: settings.portOffset,
     originDeny: settings.originDeny,
+    originAllow: settings.originAllow,
     certificate: (name) => readCertificate(parts.tlsFolder, name),
     openUdp: openUdpListener,
     createOrigins: (plan) => createOrigins(plan, { resolve, clock }),
-    ownPorts,
+    ownDoors,
     drainMs,
     ...readLimits(settings.limits),
     clock,
@@ -113,7 +115,7 @@ const sourceFailed = { number: 10_002, status: 503 } as const;
  * @throws ConfigurationError where one breaks a rule
  */
 export async function checkConfiguredApplications(
-  parts: Pick<ProxyParts, 'zones' | 'accounts' | 'settings' | 'file' | 'ownPorts' | 'clock' | 'log'>,
+  parts: Pick<ProxyParts, 'zones' | 'accounts' | 'settings' | 'file' | 'ownDoors' | 'clock' | 'log'>,
 ): Promise<void> {
   const database = openDatabase(':memory:');
   try {
@@ -126,9 +128,9 @@ export async function checkConfiguredApplications(
 
 /** Makes them; nothing listens before `start`. */
 export function createProxy(parts: ProxyParts): Proxy {
-  const { zones, accounts, settings, clock, log, ownPorts } = parts;
+  const { zones, accounts, settings, clock, log, ownDoors } = parts;
   const store = openApplicationStore(parts.database);
-  const sources = createFactSources({ zones, accounts, settings, store, ownPorts });
+  const sources = createFactSources({ zones, accounts, settings, store, ownDoors });
   const dataPlane = createDataPlane(dataPlaneParts(parts, storedPlans({ zones, accounts, store, log })));
   const writing: WriteParts = { store, clock, sources: { ...sources, log } };
   let watching: ReturnType<typeof watchStore> | undefined;
@@ -139,7 +141,7 @@ export function createProxy(parts: ProxyParts): Proxy {
         zones,
         accounts,
         dataPlane,
-        ownPorts: () => ownPorts().map((port) => port - settings.portOffset),
+        ownPorts: () => ownDoors().map(({ port }) => port - settings.portOffset),
         codes: [...ruleRows.map(({ code, rule }) => ({ number: code, status: rule.status })), sourceFailed],
         log,
       }),

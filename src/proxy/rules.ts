@@ -72,7 +72,7 @@ export const rules = {
   11002: {
     name: 'Invalid origin address',
     status: 400,
-    when: 'An entry of origin_direct cannot be read, has an IPv6 address without brackets, or is in a network that origins may not be in.',
+    when: 'An entry of origin_direct cannot be read, has an IPv6 address without brackets, is in a network that origins may not be in, or is a listener of Postern itself that proxy.originAllow does not name.',
     resolution: 'Write tcp://192.0.2.1:22 or tcp://[2001:db8::1]:22, with an address that is allowed.',
     judge: origin.originAddress,
   },

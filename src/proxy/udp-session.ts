@@ -92,8 +92,9 @@ export class UdpSession implements OpenConnection {
       this.#origin = origin;
       const name = hostPort(origin.address, origin.port);
       // D84: checked on the address itself, whatever a name resolved to since the application was judged.
-      if (parts.isDenied(origin.address)) {
-        failures.push(`${name}: denied by proxy.originDeny`);
+      const refused = parts.refuseOrigin(origin, application.plan);
+      if (refused !== undefined) {
+        failures.push(`${name}: ${refused}`);
         continue;
       }
       try {

@@ -66,6 +66,8 @@ export interface ProxySettings {
   readonly ipv4Pool: string;
   readonly portOffset: number;
   readonly originDeny: readonly string[];
+  /** Addresses with ports, and CIDRs: listeners of Postern itself that may be origins all the same. */
+  readonly originAllow: readonly string[];
   readonly limits: ProxyLimits;
 }
 

@@ -268,7 +268,9 @@ test('a wide range is bound without keeping the event loop', async () => {
 
 test('a port of the gateway itself is not taken', async () => {
   const address = loopbackAddress();
-  const plane = await startPlane([planOf({ addresses: [address] })], { ownPorts: () => [22 + testOffset] });
+  const plane = await startPlane([planOf({ addresses: [address] })], {
+    ownDoors: () => [{ host: '127.0.0.1', port: 22 + testOffset }],
+  });
   expect(plane.status(id)).toEqual({ state: 'failed', reason: 'port 22: the gateway itself listens there' });
   expect(await isOpen(address, 22)).toBe(false);
 });

@@ -17,7 +17,7 @@ const balanced: ProxyZone = {
 };
 
 function parts(zones: readonly ProxyZone[], store = memoryFacts()): FactParts {
-  return { zones, accounts, settings, store, ownPorts: () => [] };
+  return { zones, accounts, settings, store, ownDoors: () => [] };
 }
 
 async function isPermitted(zone: ProxyZone, originName: string, zones = [zone, outer, nested, balanced]) {
@@ -99,7 +99,11 @@ describe('ports', () => {
     [0, 'tcp/28080', 'tcp/8080'],
     [20_000, 'tcp/8080', 'tcp/28080'],
   ])('the service’s own ports with offset %d', async (portOffset, taken, free) => {
-    const given = { ...parts([outer]), settings: { ...settings, portOffset }, ownPorts: () => [28_080] };
+    const given = {
+      ...parts([outer]),
+      settings: { ...settings, portOffset },
+      ownDoors: () => [{ host: '127.0.0.1', port: 28_080 }],
+    };
     const { ipam } = createFactSources(given);
     const ask = async (protocol: string) =>
       (
@@ -108,6 +112,7 @@ describe('ports', () => {
           protocol: parseProtocol(protocol),
           hostname: undefined,
           edge: undefined,
+          origins: [],
           except: undefined,
         })
       ).unavailablePorts.length;
@@ -117,6 +122,13 @@ describe('ports', () => {
 
 test('a zone of no account is a failure of the source', async () => {
   const { ipam } = createFactSources({ ...parts([outer]), accounts: [] });
-  const query = { zone: outer, protocol: undefined, hostname: undefined, edge: undefined, except: undefined };
+  const query = {
+    zone: outer,
+    protocol: undefined,
+    hostname: undefined,
+    edge: undefined,
+    origins: [],
+    except: undefined,
+  };
   await expect(ipam.ask(query)).rejects.toThrow('which is not there');
 });

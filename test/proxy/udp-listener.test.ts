@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import type { ConnectionEvent, ForwardingPlan } from '../../src/proxy/application.ts';
-import type { DataPlaneLimits, RunningApplication } from '../../src/proxy/listener.ts';
+import type { DataPlaneLimits, ListenerParts, RunningApplication } from '../../src/proxy/listener.ts';
 import { createNoteLimit, toldPerSecond } from '../../src/proxy/note-limit.ts';
 import { OpenBudget } from '../../src/proxy/open-budget.ts';
 import { createOrigins } from '../../src/proxy/origins.ts';
@@ -23,7 +23,7 @@ interface Given {
   readonly plan?: Partial<ForwardingPlan>;
   readonly limits?: Partial<DataPlaneLimits>;
   readonly address?: string;
-  readonly isDenied?: (address: string) => boolean;
+  readonly refuseOrigin?: ListenerParts['refuseOrigin'];
   readonly dns?: string;
 }
 
@@ -68,7 +68,7 @@ async function listen(given: Given) {
     }),
     clock: systemClock,
     log: silentLog,
-    isDenied: given.isDenied ?? (() => false),
+    refuseOrigin: given.refuseOrigin ?? (() => undefined),
     certificate: () => undefined,
   });
   onTestFinished(() => listener.close(0));
@@ -328,12 +328,13 @@ test('an origin that goes and comes back is used again', async () => {
 test('an origin that is denied is passed over; where all are, the session fails', async () => {
   const denied = await udpEcho('wrong:', { address: '127.0.0.77' });
   const right = await udpEcho('right:');
-  const isDenied = (address: string): boolean => address === '127.0.0.77';
-  const edge = await listen({ plan: { origin: directTo(denied, right) }, isDenied });
+  const refuseOrigin: ListenerParts['refuseOrigin'] = ({ address }) =>
+    address === '127.0.0.77' ? 'denied by proxy.originDeny' : undefined;
+  const edge = await listen({ plan: { origin: directTo(denied, right) }, refuseOrigin });
   const client = await udpPeer();
   await client.send('x', edge.at);
   expect((await client.next()).data.toString()).toBe('right:x');
-  const none = await listen({ plan: { origin: directTo(denied) }, isDenied });
+  const none = await listen({ plan: { origin: directTo(denied) }, refuseOrigin });
   await client.send('x', none.at);
   await until(() => none.running.traffic.failed === 1);
   expect(none.events.at(-1)?.reason).toBe(
@@ -500,7 +501,7 @@ test('new sessions follow a changed plan, those that are open keep their origin 
 test('closing frees the port at once and ends the sessions; a port in use is the system error', async () => {
   const origin = await udpEcho();
   const edge = await listen({ plan: { origin: directTo(origin) } });
-  const parts = { clock: systemClock, log: silentLog, isDenied: () => false, certificate: () => undefined };
+  const parts = { clock: systemClock, log: silentLog, refuseOrigin: () => undefined, certificate: () => undefined };
   const limits = { connectTimeoutMs: 1, tcpIdleMs: 1, udpIdleMs: 1000, openPerApplication: 1, openPerClient: 1 };
   const open = () =>
     openUdpListener(edge.at, () => edge.running, {

@@ -138,11 +138,11 @@ export interface JudgedCase {
 export const rayId = '8f1d2c3b4a596877';
 
 /** Ports of the service's own doors; 20000 less is what an application would have to ask for. */
-export const ownPorts = [22_587, 28_080] as const;
+export const ownDoors = [22_587, 28_080].map((port) => ({ host: '127.0.0.1', port }));
 
 /** Sources over a store. */
 export function sourcesOver(store: ApplicationFactsSource): JudgeSources {
-  const parts = { zones, accounts, settings, store, ownPorts: () => ownPorts };
+  const parts = { zones, accounts, settings, store, ownDoors: () => ownDoors };
   return { ...createFactSources(parts), log: silentLog };
 }
 

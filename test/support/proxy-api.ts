@@ -13,6 +13,7 @@ import { type DatabaseSync, openDatabase } from '../../src/base/database.ts';
 import { type Logger, silentLog } from '../../src/base/log.ts';
 import { loadConfig } from '../../src/config.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
+import type { OwnDoor } from '../../src/proxy/own-doors.ts';
 import { createProxy, type Proxy, type ProxyParts, proxyAccounts } from '../../src/proxy/proxy.ts';
 import { openApplicationStore } from '../../src/proxy/sqlite-application-store.ts';
 import type { ApplicationStore } from '../../src/proxy/store.ts';
@@ -85,6 +86,10 @@ export interface ProxyApiOptions {
   readonly zones?: ProxyParts['zones'];
   /** Ports of the gateway's own listeners, the offset taken away. */
   readonly ownEdgePorts?: readonly number[];
+  /** Listeners of the gateway itself. */
+  readonly ownDoors?: readonly OwnDoor[];
+  /** Over the example's `proxy`. */
+  readonly settings?: Partial<ProxySettings>;
   readonly clock?: Clock;
   readonly log?: Logger;
   /** Do not write the applications of the configuration. */
@@ -129,7 +134,7 @@ function ownSettings(): ProxySettings {
 export async function startProxyApi(options: ProxyApiOptions = {}): Promise<ProxyApi> {
   const database = options.database ?? openDatabase(':memory:');
   const clock = options.clock ?? systemClock;
-  const settings = ownSettings();
+  const settings = { ...ownSettings(), ...options.settings };
   const proxy = createProxy({
     database,
     zones: options.zones ?? zones,
@@ -137,7 +142,10 @@ export async function startProxyApi(options: ProxyApiOptions = {}): Promise<Prox
     settings,
     file: 'every-rule.yaml',
     tlsFolder: join(projectRoot, 'test/no-such-folder'),
-    ownPorts: () => (options.ownEdgePorts ?? []).map((port) => port + settings.portOffset),
+    ownDoors: () => [
+      ...(options.ownEdgePorts ?? []).map((port) => ({ host: '127.0.0.1', port: port + settings.portOffset })),
+      ...(options.ownDoors ?? []),
+    ],
     drainMs: 100,
     clock,
     log: options.log ?? silentLog,

@@ -3,7 +3,7 @@
 import { randomInt } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { expect } from 'vitest';
-import { ask } from './http-app.ts';
+import { ask, type HttpAnswer } from './http-app.ts';
 import { type PosternOptions, type PosternProcess, startPostern, testToken } from './postern-process.ts';
 import { testOffset } from './proxy-plane.ts';
 
@@ -18,6 +18,8 @@ export interface ProxyGatewayOptions extends Pick<PosternOptions, 'folder' | 'en
   readonly zone?: object;
   /** Goes into the SMTP listener, which takes mail without login from `allowFrom`. */
   readonly listener?: object;
+  /** `proxy.originAllow`. */
+  readonly originAllow?: readonly string[];
   /** `proxy.limits`. */
   readonly limits?: object;
 }
@@ -54,6 +56,8 @@ export interface ProxyGateway {
   readonly pool: string;
   /** The result of a call below `/proxy/apps` of the zone; fails the test where it is refused. */
   call<T>(method: string, path?: string, body?: object): Promise<T>;
+  /** The answer to such a call, whatever it is. */
+  ask(method: string, path?: string, body?: object): Promise<HttpAnswer>;
   /** Creates an application and waits for nothing: the answer itself must say that it is active. */
   create(body: Readonly<Record<string, unknown>>): Promise<EdgeOf>;
   traffic(id: string): Promise<ShownTraffic>;
@@ -72,7 +76,8 @@ export async function eventually<T>(find: () => Promise<T | undefined | false>):
   }
 }
 
-function configuration(pool: string, { portOffset = testOffset, zone, listener, limits }: ProxyGatewayOptions): object {
+function configuration(pool: string, options: ProxyGatewayOptions): object {
+  const { portOffset = testOffset, zone, listener, originAllow, limits } = options;
   const scopes = ['email:send', 'proxy:read', 'proxy:edit', 'ip_prefixes:read'];
   return {
     development: { account: 'dev', credential: 'default' },
@@ -91,7 +96,7 @@ function configuration(pool: string, { portOffset = testOffset, zone, listener, 
         },
       ],
     },
-    proxy: { ipv4Pool: `${pool}.0/24`, portOffset, ...(limits && { limits }) },
+    proxy: { ipv4Pool: `${pool}.0/24`, portOffset, ...(originAllow && { originAllow }), ...(limits && { limits }) },
     routes: [{ name: 'default', type: 'capture', folder: 'capture' }],
     accounts: [
       {
@@ -118,12 +123,14 @@ export async function startProxyGateway(options: ProxyGatewayOptions = {}): Prom
   });
   const base = `http://127.0.0.1:${postern.ports['http']}`;
 
-  const call = async <T>(method: string, path = '', body?: object): Promise<T> => {
-    const { status, text } = await ask(`${base}/client/v4/zones/${zoneId}/proxy/apps${path}`, {
+  const askApi = (method: string, path = '', body?: object): Promise<HttpAnswer> =>
+    ask(`${base}/client/v4/zones/${zoneId}/proxy/apps${path}`, {
       method,
       headers: { Authorization: `Bearer ${testToken}`, ...(body ? { 'Content-Type': 'application/json' } : {}) },
       ...(body ? { body: JSON.stringify(body) } : {}),
     });
+  const call = async <T>(method: string, path = '', body?: object): Promise<T> => {
+    const { status, text } = await askApi(method, path, body);
     expect([status, text]).toEqual([200, expect.stringContaining('"success":true')]);
     return (JSON.parse(text) as { readonly result: T }).result;
   };
@@ -133,6 +140,7 @@ export async function startProxyGateway(options: ProxyGatewayOptions = {}): Prom
     postern,
     pool,
     call,
+    ask: askApi,
     traffic,
     async create(body) {
       const { id, status } = await call<ShownApplication>('POST', '', body);

@@ -16,7 +16,7 @@ import {
   startProxyGateway,
   tcpApplication,
 } from '../support/proxy-gateway.ts';
-import { loopbackAddress, readOctets, readToEnd, tcpServer } from '../support/proxy-plane.ts';
+import { loopbackAddress, readOctets, readToEnd, tcpServer, testOffset } from '../support/proxy-plane.ts';
 import { freePort, startHaproxy, startProgram, startPythonHttp, takesConnections } from '../support/running-program.ts';
 import { scratchFolder } from '../support/scratch.ts';
 import { requirePrograms, runProgram } from './programs.ts';
@@ -35,7 +35,8 @@ beforeAll(async () => {
   servicePort = await freePort();
   gateway = await startProxyGateway({
     env: { NODE_EXTRA_CA_CERTS: authorities },
-    listener: { allowFrom: ['127.0.0.5/32'], proxyProtocolFrom: ['127.0.0.1/32'] },
+    listener: { listen: '127.0.0.7:0', allowFrom: ['127.0.0.5/32'], proxyProtocolFrom: ['127.0.0.0/8'] },
+    originAllow: ['127.0.0.7'],
     zone: {
       records: {
         origin: { A: ['127.0.0.1'] },
@@ -125,7 +126,8 @@ test('a range: each edge port goes to its own origin port', async () => {
 
 test('tcp/25 with PROXY v2: mail reaches the own SMTP listener, which sees the client and not the proxy', async () => {
   const port = gateway.postern.ports['behind'] ?? 0;
-  const edge = await gateway.create({ ...tcpApplication('mail', 25, port), proxy_protocol: 'v2' });
+  const origin = { origin_direct: [`tcp://127.0.0.7:${port}`], proxy_protocol: 'v2' };
+  const edge = await gateway.create({ ...tcpApplication('mail', 25), ...origin });
   const swaks = (from: string) =>
     runProgram('swaks', [
       ...['--server', edge.address, '--port', `${edge.port}`, '--local-interface', from],
@@ -147,6 +149,18 @@ test('tcp/25 with PROXY v2: mail reaches the own SMTP listener, which sees the c
   const other = await swaks('127.0.0.6');
   expect(other.code).not.toBe(0);
   expect(other.output).not.toContain('250 2.0.0 Ok <');
+});
+
+test('the own HTTP listener is no origin, neither by its address nor by a name', async () => {
+  const port = gateway.postern.ports['http'] ?? 0;
+  const { status, json } = await gateway.ask('POST', '', tcpApplication('own', 2080, port));
+  expect([status, json.errors.map(({ code }) => code)]).toEqual([400, [11002]]);
+  const named = { origin_dns: { name: 'origin.example.com', type: 'A' }, origin_port: port };
+  const { origin_direct: _, ...fields } = tcpApplication('own', 2080);
+  const edge = await gateway.create({ ...fields, ...named });
+  await expect(fetch(`http://${edge.address}:${edge.port}/metrics`)).rejects.toThrow('fetch failed');
+  const [event] = (await gateway.traffic(edge.id)).events;
+  expect(event?.['reason']).toContain('Postern itself listens there');
 });
 
 test('udp/53: dig asks dnsmasq, and a thousand questions at once are all answered', async () => {
@@ -207,7 +221,7 @@ test.each(['v1', 'v2'])('PROXY %s: HAProxy reads it and puts the client into a h
   const edge = await gateway.create({ ...tcpApplication(`haproxy-${version}`, 8080, door), proxy_protocol: version });
   const seen = await curl(edge, '/', '--interface', '127.0.0.9', '--local-port', '40000-49999');
   expect(seen).toMatch(/^x-client: 127\.0\.0\.9:4\d{4}\r$/m);
-  expect(seen).toContain(`x-edge: ${edge.address}:${edge.port}\r\n`);
+  expect(seen).toContain(`x-edge: ${edge.address}:${edge.port - testOffset}\r\n`);
 });
 
 test('origin_dns: addresses of the configured zone in turn, and SRV with the port of the record', async () => {
