@@ -100,7 +100,7 @@ declare module 'fastify' {
     tokens?: readonly string[];
     /** Numbers without a token that a caller may meet here, and their statuses, for the OpenAPI document. */
     codes?: readonly { readonly number: number; readonly status: number }[];
-    /** Media types of the body, for the OpenAPI document; absent: application/json. */
+    /** Media types of the body, all of them JSON; any other is 415. Absent: application/json. */
     bodyTypes?: readonly string[];
   }
 }

@@ -40,19 +40,32 @@ function unsupported(message: string): Refusal {
   return new Refusal([{ token: 'E_UNSUPPORTED_MEDIA_TYPE', message }]);
 }
 
-const jsonType = /^application\/(?:json|merge-patch\+json)[ \t]*(?:;|$)/i;
+/** What a body may be where a route names nothing else. */
+const usualTypes = ['application/json'] as const;
 const charset = /;[ \t]*charset=(?:"([^"]*)"|([^;" \t]*))/i;
 
-/** What is wrong with how the body is described, before an octet of it is read. */
-export function describedBadly(headers: FastifyRequest['headers'], limit: number): Refusal | undefined {
+/** The media type without its parameters, lower case (RFC 9110 §8.3.1). */
+function mediaType(contentType: string): string {
+  return (contentType.split(';', 1)[0] ?? '').trim().toLowerCase();
+}
+
+/**
+ * What is wrong with how the body is described, before an octet of it is read.
+ * @param takes octets, and the media types of JSON that the route reads; absent: application/json alone
+ */
+export function describedBadly(
+  headers: FastifyRequest['headers'],
+  takes: { readonly limit: number; readonly types?: readonly string[] | undefined },
+): Refusal | undefined {
+  const { limit, types = usualTypes } = takes;
   const length = headers['content-length'];
   if (length === undefined && headers['transfer-encoding'] === undefined) return undefined;
   if (length !== undefined && Number(length) > limit) return tooLarge(limit);
   if (length === '0') return undefined;
   const type = headers['content-type'] ?? '';
-  if (!jsonType.test(type)) {
+  if (!types.includes(mediaType(type))) {
     return unsupported(
-      `The body must be application/json, got ${type === '' ? 'no Content-Type' : JSON.stringify(type.slice(0, 100))}`,
+      `The body must be ${types.join(' or ')}, got ${type === '' ? 'no Content-Type' : JSON.stringify(type.slice(0, 100))}`,
     );
   }
   const named = charset.exec(type);

@@ -124,7 +124,10 @@ export function v4Routes(root: V4App, parts: V4Parts): void {
         const { scope } = request.routeOptions.config;
         if (scope === undefined) throw new Error('A route without a scope was called');
         request.submitter = await authorize(request, scope, authorization);
-        const bad = describedBadly(request.headers, bodyLimit(request, defaultBodyBytes));
+        const bad = describedBadly(request.headers, {
+          limit: bodyLimit(request, defaultBodyBytes),
+          types: request.routeOptions.schema?.bodyTypes,
+        });
         if (bad) throw bad;
         holdBody(request, parts.bodies);
         if (request.headers.expect !== undefined) reply.raw.writeContinue();

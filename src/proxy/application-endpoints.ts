@@ -6,11 +6,14 @@ import { randomHex } from '../base/ids.ts';
 import type { Logger } from '../base/log.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../http/app.ts';
 import { Refusal, succeed } from '../http/envelope.ts';
-import type { DataPlane, StoredApplication } from './application.ts';
+import type { ApplicationStatus, DataPlane, StoredApplication } from './application.ts';
 import { showApplication, showTraffic } from './application-answer.ts';
 import * as schema from './application-schema.ts';
 import type { AskedWrite } from './judge-write.ts';
 import { pageInfo, readPage } from './page.ts';
+import { parseProtocol } from './protocol.ts';
+import { got } from './quote.ts';
+import type { ApplicationQuery } from './store.ts';
 import { createTurns } from './turns.ts';
 import { type WriteParts, writeApplication } from './write-application.ts';
 import type { ProxyAccount, ProxyZone } from './zone.ts';
@@ -88,6 +91,24 @@ function hasPlan(placeOf: (request: FastifyRequest) => Place): (request: Fastify
   };
 }
 
+/** Which applications a list is to have. */
+function filterOf(
+  query: { readonly dns?: string; readonly protocol?: string; readonly status?: ApplicationStatus['state'] },
+  dataPlane: Pick<DataPlane, 'status'>,
+): Pick<ApplicationQuery, 'hostname' | 'protocol' | 'accepts'> {
+  const { dns, protocol: text, status } = query;
+  const protocol = text === undefined ? undefined : parseProtocol(text);
+  if (text !== undefined && !protocol) {
+    const message = `"protocol" must be like "tcp/22", "udp/53", "tcp/1000-2000" or "ftp"; got ${got(text)}`;
+    throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
+  }
+  return {
+    ...(dns === undefined ? {} : { hostname: dns }),
+    ...(protocol ? { protocol } : {}),
+    ...(status === undefined ? {} : { accepts: (id: string) => dataPlane.status(id).state === status }),
+  };
+}
+
 type Shared = ReturnType<typeof share>;
 
 function share(parts: ApplicationEndpointsParts) {
@@ -155,7 +176,8 @@ function readingRoutes(app: V4App, { parts, placeOf, onRequest, show, find }: Sh
       const place = placeOf(request);
       const page = readPage(request.query);
       const { order = 'dns', direction = 'asc' } = request.query;
-      const { applications, total } = await parts.store.list(place.zone.id, { ...page, order, direction });
+      const filter = filterOf(request.query, parts.dataPlane);
+      const { applications, total } = await parts.store.list(place.zone.id, { ...page, order, direction, ...filter });
       const shown = applications.map((application) => show(application, place));
       return succeed(reply, shown, { result_info: pageInfo(page, shown.length, total) });
     },

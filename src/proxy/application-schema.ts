@@ -190,6 +190,19 @@ export const listQuery = Type.Object(
         description: '`dns` where absent',
       }),
     ),
+    dns: Optional(Type.String({ maxLength: 255, description: 'Only applications of this `dns.name`' })),
+    protocol: Optional(
+      Type.String({
+        maxLength: 16,
+        description: 'Only applications of exactly this protocol: `tcp/22`, `tcp/1000-2000`, `ftp`',
+      }),
+    ),
+    status: Optional(
+      Type.Enum(['active', 'pending', 'failed'], {
+        want: 'one of active, pending, failed',
+        description: 'Only applications whose `status.state` this is now',
+      }),
+    ),
     direction: Optional(Type.Enum(['asc', 'desc'], { want: 'asc or desc', description: '`asc` where absent' })),
   },
   { additionalProperties: false },

@@ -2,10 +2,11 @@
 // what it lost to.
 
 import { type DatabaseSync, migrate } from '../base/database.ts';
-import type { ApplicationFields, PortRange, StoredApplication } from './application.ts';
+import type { ApplicationFields, StoredApplication } from './application.ts';
 import { applicationMigrations } from './application-tables.ts';
 import { ApplicationWriting, releaseUnused, takenOn } from './application-writing.ts';
 import { canonicalIp, comparableHostname, wildcardIp } from './edge-address.ts';
+import { type Protocol, parseProtocol } from './protocol.ts';
 import { prepareStatements } from './sqlite-statements.ts';
 import type { ApplicationStore, ApplicationWrite, Claims, StoreConflict, Written } from './store.ts';
 
@@ -25,10 +26,12 @@ function storedOf(row: Row): StoredApplication {
   };
 }
 
-/** The canonical form of a protocol, of its parts. */
-function protocolParts(protocol: string): { readonly transport: string; readonly ports: PortRange } | undefined {
-  const [, transport = '', first = '', last = first] = /^(tcp|udp)\/(\d{1,5})(?:-(\d{1,5}))?$/.exec(protocol) ?? [];
-  return transport === '' ? undefined : { transport, ports: { first: Number(first), last: Number(last) } };
+type Bound = string | number | null;
+
+/** A protocol as the statements compare it: transport, ports, and whether it is the FTP type. */
+function protocolValues(protocol: Protocol | undefined): [Bound, Bound, Bound, Bound] {
+  if (!protocol) return [null, null, null, null];
+  return [protocol.transport, protocol.ports.first, protocol.ports.last, protocol.isFtp ? 1 : 0];
 }
 
 /** Opens the store and brings its tables up to date. Dates come with the writes. */
@@ -98,9 +101,18 @@ export function openApplicationStore(database: DatabaseSync): ApplicationStore {
       });
     },
     get: async (zone, id) => get(zone, id),
-    async list(zone, { page, perPage, order, direction }) {
-      const rows = sql.pages[order][direction].all(zone, perPage, (page - 1) * perPage);
-      return { applications: rows.map(storedOf), total: Number(sql.count.get(zone)?.['count']) };
+    async list(zone, { page, perPage, order, direction, hostname, protocol, accepts }) {
+      const name = hostname === undefined ? null : comparableHostname(hostname);
+      const filter: [Bound, Bound, ...Bound[]] = [zone, name, ...protocolValues(protocol)];
+      const begin = (page - 1) * perPage;
+      if (!accepts) {
+        const rows = sql.pages[order][direction].all(...filter, perPage, begin);
+        return { applications: rows.map(storedOf), total: Number(sql.count.get(...filter)?.['count']) };
+      }
+      const ids = sql.ids[order][direction].all(...filter).map((row) => String(row['id']));
+      const accepted = ids.filter(accepts);
+      const applications = accepted.slice(begin, begin + perPage).flatMap((id) => get(zone, id) ?? []);
+      return { applications, total: accepted.length };
     },
     all: async () => sql.all.all().map(storedOf),
     marks: async () =>
@@ -124,11 +136,8 @@ export function openApplicationStore(database: DatabaseSync): ApplicationStore {
     async hasProtocol(account, protocol, except = '') {
       if (sql.soleProtocol.get(account, protocol, except)) return true;
       // One that was written while the account's plan had no such limit counts as well.
-      const parts = protocolParts(protocol);
-      return (
-        parts !== undefined &&
-        sql.portsOf.get(account, parts.transport, parts.ports.first, parts.ports.last, except) !== undefined
-      );
+      const parts = parseProtocol(protocol);
+      return parts !== undefined && sql.portsOf.get(account, ...protocolValues(parts), except) !== undefined;
     },
     async ipv4Hostnames(zone, except = '') {
       return sql.allocatedHostnames.all(zone, except).map((row) => String(row['hostname']));

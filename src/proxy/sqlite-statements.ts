@@ -16,12 +16,15 @@ const orders = {
 
 type Pages = Readonly<Record<ApplicationQuery['order'], Readonly<Record<'asc' | 'desc', StatementSync>>>>;
 
-function pageStatements(database: DatabaseSync): Pages {
+/** Those of a zone, and of a hostname, transport, ports and FTP type where these are not null. */
+const filtered = `a.zone = ?1 AND (?2 IS NULL OR a.hostname = ?2) AND (?3 IS NULL OR
+  (a.transport = ?3 AND a.first_port = ?4 AND a.last_port = ?5
+    AND (json_extract(a.fields, '$.protocol') IN ('ftp', 'ftp/21')) = ?6))`;
+
+function pageStatements(database: DatabaseSync, what: string, limits: string): Pages {
   const page = (order: ApplicationQuery['order'], direction: 'asc' | 'desc'): StatementSync => {
     const by = orders[order].map((column) => `a.${column} ${direction}`).join(', ');
-    return database.prepare(
-      `SELECT ${columns} FROM proxy_applications a WHERE a.zone = ? ORDER BY ${by} LIMIT ? OFFSET ?`,
-    );
+    return database.prepare(`SELECT ${what} FROM proxy_applications a WHERE ${filtered} ORDER BY ${by} ${limits}`);
   };
   const both = (order: ApplicationQuery['order']) => ({ asc: page(order, 'asc'), desc: page(order, 'desc') });
   return {
@@ -39,16 +42,19 @@ function reads(database: DatabaseSync) {
     get: database.prepare(`SELECT ${columns} FROM proxy_applications a WHERE a.id = ? AND a.zone = ?`),
     all: database.prepare(`SELECT ${columns} FROM proxy_applications a ORDER BY a.id`),
     marks: database.prepare('SELECT id, zone, created_at, modified_at FROM proxy_applications ORDER BY created_at, id'),
-    pages: pageStatements(database),
-    count: database.prepare('SELECT count(*) AS count FROM proxy_applications WHERE zone = ?'),
+    pages: pageStatements(database, columns, 'LIMIT ?7 OFFSET ?8'),
+    ids: pageStatements(database, 'a.id', ''),
+    count: database.prepare(`SELECT count(*) AS count FROM proxy_applications a WHERE ${filtered}`),
     revision: database.prepare('SELECT revision FROM proxy_revision'),
     hostnameZone: database.prepare('SELECT zone FROM proxy_hostnames WHERE name = ?'),
     addressZone: database.prepare('SELECT zone FROM proxy_addresses WHERE address = ?'),
     soleProtocol: database.prepare(
       'SELECT 1 FROM proxy_applications WHERE account = ? AND sole_protocol = ? AND id <> ?',
     ),
+    // The FTP type and tcp/21 have the same port, and are different protocols (D81).
     portsOf: database.prepare(
-      'SELECT 1 FROM proxy_applications WHERE account = ? AND transport = ? AND first_port = ? AND last_port = ? AND id <> ?',
+      `SELECT 1 FROM proxy_applications a WHERE account = ? AND transport = ? AND first_port = ? AND last_port = ?
+         AND (json_extract(a.fields, '$.protocol') IN ('ftp', 'ftp/21')) = ? AND id <> ?`,
     ),
     allocationOf: database.prepare('SELECT address FROM proxy_allocations WHERE hostname = ?'),
     allocations: database.prepare('SELECT count(*) AS count FROM proxy_allocations WHERE zone = ?'),

@@ -2,6 +2,7 @@
 // is a value that says what it lost to, never an error.
 
 import type { ApplicationFields, PortRange, StoredApplication, Transport } from './application.ts';
+import type { Protocol } from './protocol.ts';
 
 /** What a write lost to (D87). */
 export type StoreConflict =
@@ -62,6 +63,12 @@ export interface ApplicationQuery {
   readonly perPage: number;
   readonly order: 'protocol' | 'dns' | 'created_on' | 'modified_on';
   readonly direction: 'asc' | 'desc';
+  /** Only those of this hostname; letter case does not matter. */
+  readonly hostname?: string;
+  /** Only those of this protocol, as it is. */
+  readonly protocol?: Protocol;
+  /** Only those whose id passes. */
+  readonly accepts?: (id: string) => boolean;
 }
 
 /** Names one state of an application: it changes with every change of the application. */

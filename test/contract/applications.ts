@@ -215,6 +215,16 @@ export function applicationsContract(name: string, under: ApplicationsUnderTest)
         expect(await store.hasProtocol(account, 'udp/1000-1010')).toBe(false);
       });
 
+      test.each([
+        ['ftp/21', 'ftp', 'tcp/21'],
+        ['tcp/21', 'tcp/21', 'ftp'],
+      ])('%s is another protocol than the other one on its port', async (protocol, same, other) => {
+        const store = await under.open();
+        const { account } = await create(store, { ...payg, sole: false, protocol });
+        expect(await store.hasProtocol(account, same)).toBe(true);
+        expect(await store.hasProtocol(account, other)).toBe(false);
+      });
+
       test('of two hundred at once one comes through', async () => {
         const store = await under.open();
         const results = await Promise.all(

@@ -316,6 +316,36 @@ describe('lists', () => {
     });
   });
 
+  test.each([
+    ['dns=a.example.com', 'a'],
+    ['dns=A.Example.COM', 'a'],
+    ['dns=nobody.example.com', ''],
+    ['protocol=tcp/22', 'd'],
+    ['protocol=tcp%2F22&dns=a.example.com', ''],
+    ['protocol=udp/22', ''],
+    ['protocol=tcp/21', 'h'],
+    ['protocol=ftp', 'g'],
+    ['protocol=ftp/21', 'g'],
+    ['status=active', 'abcdegh'],
+    ['status=failed', 'f'],
+    ['status=pending', ''],
+    ['status=active&per_page=2&page=2', 'cd'],
+    ['status=active&order=protocol&direction=desc&per_page=3', 'acb'],
+    ['status=failed&protocol=tcp/60000', 'f'],
+    ['status=failed&dns=a.example.com', ''],
+  ])('apps?%s', async (query, wanted) => {
+    const api = await startProxyApi();
+    await fill(api);
+    await create(api, { protocol: 'tcp/60000', dns: { type: 'CNAME', name: 'f.example.com' } });
+    await create(api, { protocol: 'ftp', dns: { type: 'CNAME', name: 'g.example.com' } });
+    await create(api, { protocol: 'tcp/21', dns: { type: 'CNAME', name: 'h.example.com' } });
+    const answer = await api.call('GET', zoneIds.example, `/apps?${query}`);
+    expect(names(answer)).toBe(wanted);
+    const info = (answer.json as { result_info?: { total_count: number } }).result_info;
+    const isPaged = query.includes('per_page');
+    expect(info?.total_count).toBe(isPaged ? 7 : wanted.length);
+  });
+
   test('an empty list has no pages', async () => {
     const api = await startProxyApi();
     const answer = await api.call('GET', zoneIds.example, '/apps');
@@ -337,6 +367,10 @@ describe('lists', () => {
     'order=id',
     'direction=up',
     'colour=blue',
+    'protocol=tcp/0',
+    'protocol=22',
+    'status=broken',
+    `dns=${'a'.repeat(256)}`,
     'page=1&page=2',
   ])('?%s is refused', async (query) => {
     const api = await startProxyApi();
@@ -460,6 +494,13 @@ describe('requests that are none', () => {
     expect(codes(await api.call('POST', zoneIds.example, '/apps'))).toEqual([400, [10001]]);
     const headers = { 'Content-Type': 'text/plain' };
     expect((await api.call('POST', zoneIds.example, '/apps', { body: '{}', headers })).status).toBe(415);
+    const patchType = { 'Content-Type': 'application/merge-patch+json' };
+    const { id } = await create(api);
+    const send = (method: string, path: string) =>
+      api.call(method, zoneIds.example, path, { body: JSON.stringify({ ip_firewall: false }), headers: patchType });
+    expect((await send('POST', '/apps')).status).toBe(415);
+    expect((await send('PUT', `/apps/${id}`)).status).toBe(415);
+    expect((await send('PATCH', `/apps/${id}`)).status).toBe(200);
     const put = await api.call('PUT', zoneIds.example, '/apps', { body: {} });
     expect([put.status, put.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST']);
   });
