@@ -3,7 +3,7 @@
 import { getServers } from 'node:dns';
 import { writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { closest } from '../base/closest.ts';
 import { errorMessage, UsageError } from '../base/errors.ts';
 import { silentLog } from '../base/log.ts';
@@ -13,6 +13,7 @@ import type { ForwardingPlan } from '../proxy/application.ts';
 import { defaultDataPlaneLimits } from '../proxy/data-plane.ts';
 import { exportPlans } from '../proxy/export/export-plans.ts';
 import { type ExportFormat, type ExportGap, type ExportSettings, exportFormats } from '../proxy/export/exported.ts';
+import { createCertificateFinder } from '../proxy/find-certificate.ts';
 import { proxyAccounts } from '../proxy/proxy.ts';
 import type { Endpoint } from '../proxy/proxy-header.ts';
 import { openApplicationStore } from '../proxy/sqlite-application-store.ts';
@@ -109,9 +110,11 @@ const exportCommand = defineCommand({
     const nameservers = nameserversOf(options.nameserver);
     const config = configFor(io, options.config);
     const { plans, withoutPlan } = await readPlans(config);
+    const findCertificate = createCertificateFinder(join(config.certsDir, 'tls'));
     const settings: ExportSettings = {
       portOffset: givenOffset ?? config.proxy.portOffset,
       certsDir: config.certsDir,
+      certificateFolder: (name) => findCertificate(name)?.folder,
       caFile: resolve(io.cwd, options['ca-file'] ?? defaultCaFile),
       nameservers,
       zonesWithRecords: config.zones.filter(({ records }) => records).map(({ name }) => name),

@@ -31,20 +31,23 @@ export interface GaugeSource {
   readonly read: () => number | Promise<number>;
 }
 
-/** Numbers of one name, told apart by a label, read when /metrics is asked for. */
+/** Numbers of one name, told apart by labels, read when /metrics is asked for. */
 export interface MetricFamily {
   readonly kind: 'gauge' | 'counter';
   readonly name: string;
   readonly help: string;
-  readonly label: string;
+  /** Its name; several where numbers are told apart by more than one. */
+  readonly label: string | readonly string[];
   /**
-   * Values of the label with their numbers; a value that is no longer there is no longer shown, and none is where it
-   * rejects: what cannot be told does not take the other metrics with it.
+   * Values of the label, as many as there are names, with their numbers; what is no longer there is no longer shown, and
+   * none is where it rejects: what cannot be told does not take the other metrics with it.
    */
-  readonly read: () => Iterable<readonly [string, number]> | Promise<Iterable<readonly [string, number]>>;
+  readonly read: () => Labelled | Promise<Labelled>;
 }
 
-async function told(read: MetricFamily['read']): Promise<Iterable<readonly [string, number]>> {
+type Labelled = Iterable<readonly [string | readonly string[], number]>;
+
+async function told(read: MetricFamily['read']): Promise<Labelled> {
   try {
     return await read();
   } catch {
@@ -53,14 +56,19 @@ async function told(read: MetricFamily['read']): Promise<Iterable<readonly [stri
 }
 
 function addFamily({ kind, name, help, label, read }: MetricFamily, registers: Registry[]): void {
-  const shared = { name, help, labelNames: [label], registers };
+  const names = [label].flat();
+  const shared = { name, help, labelNames: names, registers };
+  const labels = (values: string | readonly string[]): Record<string, string> => {
+    const given = [values].flat();
+    return Object.fromEntries(names.map((one, index) => [one, given[index] ?? '']));
+  };
   if (kind === 'gauge') {
     const gauge: Gauge = new Gauge({
       ...shared,
       collect: async () => {
         const values = await told(read);
         gauge.reset();
-        for (const [value, number] of values) gauge.set({ [label]: value }, number);
+        for (const [given, number] of values) gauge.set(labels(given), number);
       },
     });
     return;
@@ -70,7 +78,7 @@ function addFamily({ kind, name, help, label, read }: MetricFamily, registers: R
     collect: async () => {
       const values = await told(read);
       counter.reset();
-      for (const [value, number] of values) counter.inc({ [label]: value }, number);
+      for (const [given, number] of values) counter.inc(labels(given), number);
     },
   });
 }

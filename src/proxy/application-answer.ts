@@ -15,10 +15,21 @@ export function showApplication(
 ): Readonly<Record<string, unknown>> {
   const { protocol, dns, origin_direct: originDirect } = fields;
   const shown = plan === 'payg' ? { protocol, dns, origin_direct: originDirect } : fields;
-  return { id, ...shown, created_on: isoTime(createdAt), modified_on: isoTime(modifiedAt), status };
+  return { id, ...shown, created_on: isoTime(createdAt), modified_on: isoTime(modifiedAt), status: showStatus(status) };
 }
 
-const nothing: Traffic = { open: 0, connections: 0, refused: 0, failed: 0, bytesFromClients: 0, bytesFromOrigins: 0 };
+const nothing: Omit<Traffic, 'datagramsDropped'> = {
+  open: 0,
+  connections: 0,
+  refused: 0,
+  failed: 0,
+  bytesFromClients: 0,
+  bytesFromOrigins: 0,
+};
+
+function showStatus({ state, reason, certificateExpiresAt: at }: ApplicationStatus): Readonly<Record<string, unknown>> {
+  return { state, reason, ...(at === undefined ? {} : { certificate_expires_on: isoTime(at) }) };
+}
 
 function showEvent(event: ConnectionEvent): Readonly<Record<string, unknown>> {
   const { at, kind, connection, client, port, origin, reason } = event;

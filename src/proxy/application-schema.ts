@@ -90,6 +90,12 @@ export const shownApplication = Type.Object(
     status: Type.Object({
       state: Type.Enum(['active', 'pending', 'failed']),
       reason: Type.String({ description: 'Why, for a person; empty where active' }),
+      certificate_expires_on: Optional(
+        Type.String({
+          format: 'date-time',
+          description: 'With `tls`: the end of the certificate that clients are shown',
+        }),
+      ),
     }),
   },
   { title: 'ProxyApplication' },

@@ -106,6 +106,17 @@ export interface ApplicationStatus {
   readonly state: 'active' | 'pending' | 'failed';
   /** Why, for a person; empty where active. */
   readonly reason: string;
+  /** When the certificate that clients are shown ends, milliseconds since 1970; absent without one. */
+  readonly certificateExpiresAt?: number;
+}
+
+/** What the metrics tell of one application. */
+export interface ApplicationReport {
+  readonly plan: Pick<ForwardingPlan, 'id' | 'name' | 'transport' | 'ports'>;
+  readonly status: ApplicationStatus;
+  /** Of the origins that are known now, in all and those whose last connection failed. */
+  readonly origins: { readonly known: number; readonly failing: number };
+  readonly datagramsDropped: number;
 }
 
 /** What an application has carried since the process began. */
@@ -120,6 +131,8 @@ export interface Traffic {
   readonly failed: number;
   readonly bytesFromClients: number;
   readonly bytesFromOrigins: number;
+  /** UDP: datagrams of open sessions that went nowhere, either way. */
+  readonly datagramsDropped: number;
 }
 
 /** One thing that happened to a connection or session. */
@@ -162,6 +175,8 @@ export interface DataPlane {
         readonly origins?: ReturnType<Origins['health']>;
       }
     | undefined;
+  /** How each application is, for the metrics. */
+  reports(): readonly ApplicationReport[];
   /** All counters, for the metrics. */
   totals(): ReadonlyMap<string, Traffic>;
   /** What all applications together have open, beside what they may have. */

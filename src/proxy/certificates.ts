@@ -1,6 +1,7 @@
 // The certificates that client connections are terminated with (D84): read when plans are applied and renewed now and
 // then, not read per connection.
 
+import { X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { errorMessage } from '../base/errors.ts';
 
@@ -38,6 +39,17 @@ export function contextOf(pair: CertificatePair): SecureContext {
   const made = createSecureContext({ cert: pair.cert, key: pair.key });
   contexts.set(pair, made);
   return made;
+}
+
+const ends = new WeakMap<CertificatePair, number>();
+
+/** When a certificate ends, milliseconds since 1970. @throws Error where it cannot be read */
+export function expiryOf(pair: CertificatePair): number {
+  const known = ends.get(pair);
+  if (known !== undefined) return known;
+  const at = Date.parse(new X509Certificate(pair.cert).validTo);
+  ends.set(pair, at);
+  return at;
 }
 
 /** Keeps certificates by name. @param read gives the one of a name as it is now; undefined: there is none */

@@ -6,9 +6,9 @@ import type { Clock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import { normalAddress } from '../base/socket-address.ts';
-import type { ApplicationStatus, DataPlane, ForwardingPlan, Transport } from './application.ts';
+import type { ApplicationReport, ApplicationStatus, DataPlane, ForwardingPlan, Transport } from './application.ts';
 import { explainFailures } from './bind-failures.ts';
-import { type CertificatePair, createCertificates } from './certificates.ts';
+import { type CertificatePair, createCertificates, expiryOf } from './certificates.ts';
 import { wildcardIp } from './edge-address.ts';
 import { createListenPlanner, listenerKey, type WantedListener } from './listen-plan.ts';
 import type { DataPlaneLimits, ListenerParts, OpenListener, PortListener, RunningApplication } from './listener.ts';
@@ -29,7 +29,7 @@ export interface DataPlaneParts {
   readonly portOffset: number;
   /** CIDRs that no connection may go to. */
   readonly originDeny: readonly string[];
-  /** The certificate in certs/tls/<name>, undefined where there is none. Asked until there is one, then now and then. */
+  /** The certificate that holds for a name in certs/tls, undefined where there is none. Asked until there is one, then now and then. */
   readonly certificate: (name: string) => CertificatePair | undefined;
   readonly openUdp: OpenListener;
   readonly createOrigins: (plan: ForwardingPlan) => Origins;
@@ -162,7 +162,27 @@ class Reconciler implements DataPlane {
   }
 
   status(application: string): ApplicationStatus {
-    return this.#statuses.get(application) ?? { state: 'pending', reason: 'its listeners are not open yet' };
+    const status = this.#statuses.get(application);
+    if (!status) return { state: 'pending', reason: 'its listeners are not open yet' };
+    const at = this.#certificateEnd(application);
+    return at === undefined ? status : { ...status, certificateExpiresAt: at };
+  }
+
+  reports(): readonly ApplicationReport[] {
+    return [...this.#applications].map(([id, state]) => {
+      const { plan, traffic, origins } = state.current();
+      const health = origins.health();
+      const failing = health.filter(({ healthy }) => !healthy).length;
+      const { datagramsDropped } = traffic;
+      return { plan, status: this.status(id), origins: { known: health.length, failing }, datagramsDropped };
+    });
+  }
+
+  #certificateEnd(application: string): number | undefined {
+    const plan = this.#applications.get(application)?.current().plan;
+    if (!plan || plan.tls === 'off' || plan.transport !== 'tcp') return undefined;
+    const certificate = this.#certificates.get(plan.name);
+    return certificate && expiryOf(certificate);
   }
 
   traffic(application: string) {

@@ -1,18 +1,15 @@
 // Joins the parts of the proxy applications: store, rules, endpoints, data plane (D80-D89). The gateway knows this file.
 
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Account } from '../accounts/account.ts';
 import type { Clock } from '../base/clock.ts';
 import { type DatabaseSync, openDatabase } from '../base/database.ts';
-import { errorCode } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { V4Plugin } from '../http/app.ts';
 import type { MetricFamily } from '../http/metrics.ts';
 import { applicationEndpoints } from './application-endpoints.ts';
-import type { CertificatePair } from './certificates.ts';
 import { createDataPlane, type DataPlaneParts } from './data-plane.ts';
 import { createFactSources } from './facts.ts';
+import { createCertificateFinder } from './find-certificate.ts';
 import { networkEndpoints } from './network-endpoints.ts';
 import { createOrigins } from './origins.ts';
 import type { OwnDoor } from './own-doors.ts';
@@ -22,7 +19,7 @@ import { ruleRows } from './rules.ts';
 import { seedApplications } from './seed-applications.ts';
 import { openApplicationStore } from './sqlite-application-store.ts';
 import { storedPlans } from './stored-plans.ts';
-import { budgetMetrics, trafficMetrics } from './traffic-metrics.ts';
+import { budgetMetrics, reportMetrics, trafficMetrics } from './traffic-metrics.ts';
 import { openUdpListener } from './udp-listener.ts';
 import { watchStore } from './watch-store.ts';
 import type { WriteParts } from './write-application.ts';
@@ -36,7 +33,7 @@ export interface ProxyParts {
   readonly settings: ProxySettings;
   /** Names the configuration in errors. */
   readonly file: string;
-  /** The folder that has `NAME/fullchain.pem` and `NAME/privkey.pem`. */
+  /** The folder of the certificates' folders, each with `fullchain.pem` and `privkey.pem`. */
   readonly tlsFolder: string;
   /** What the gateway's own listeners are bound to, or will be. */
   readonly ownDoors: () => readonly OwnDoor[];
@@ -75,19 +72,6 @@ export function proxyAccounts(
   });
 }
 
-/** Reads the certificate of a name; undefined where there is none. */
-function readCertificate(tlsFolder: string, name: string): CertificatePair | undefined {
-  try {
-    const [cert = '', key = ''] = ['fullchain.pem', 'privkey.pem'].map((file) =>
-      readFileSync(join(tlsFolder, name, file), 'utf8'),
-    );
-    return { cert, key };
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return undefined;
-    throw error;
-  }
-}
-
 function dataPlaneParts(parts: ProxyParts, plans: DataPlaneParts['plans']): DataPlaneParts {
   const { settings, zones, dns, clock, log, ownDoors, drainMs } = parts;
   const resolve = createResolver({ zones, ...(dns ? { dns } : {}) });
@@ -96,7 +80,7 @@ function dataPlaneParts(parts: ProxyParts, plans: DataPlaneParts['plans']): Data
     portOffset: settings.portOffset,
     originDeny: settings.originDeny,
     originAllow: settings.originAllow,
-    certificate: (name) => readCertificate(parts.tlsFolder, name),
+    certificate: createCertificateFinder(parts.tlsFolder),
     openUdp: openUdpListener,
     createOrigins: (plan) => createOrigins(plan, { resolve, clock }),
     ownDoors,
@@ -147,7 +131,7 @@ export function createProxy(parts: ProxyParts): Proxy {
       }),
       networkEndpoints({ accounts }),
     ],
-    metrics: [...trafficMetrics(dataPlane), ...budgetMetrics(dataPlane)],
+    metrics: [...trafficMetrics(dataPlane), ...reportMetrics(dataPlane), ...budgetMetrics(dataPlane)],
     async seed() {
       for (const application of await seedApplications({ ...writing, zones, accounts, file: parts.file })) {
         log.info({ application }, 'proxy application of the configuration written');

@@ -34,7 +34,15 @@ export interface ApplicationParts {
 }
 
 function noTraffic(): MutableTraffic {
-  return { open: 0, connections: 0, refused: 0, failed: 0, bytesFromClients: 0, bytesFromOrigins: 0 };
+  return {
+    open: 0,
+    connections: 0,
+    refused: 0,
+    failed: 0,
+    bytesFromClients: 0,
+    bytesFromOrigins: 0,
+    datagramsDropped: 0,
+  };
 }
 
 /** Logs an event: the end of a connection for everybody, what a flood could repeat without end only for debugging. */

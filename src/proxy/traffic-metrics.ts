@@ -1,7 +1,8 @@
 // What the applications carry, for /metrics: one series an application and number (D84, D97).
 
 import type { MetricFamily } from '../http/metrics.ts';
-import type { DataPlane, Traffic } from './application.ts';
+import type { ApplicationReport, DataPlane, Traffic } from './application.ts';
+import { formatPorts } from './port-ranges.ts';
 
 /** What all applications together have open and may have, and what was refused or gave way for it. */
 export function budgetMetrics(dataPlane: Pick<DataPlane, 'open'>): readonly MetricFamily[] {
@@ -46,6 +47,59 @@ export function budgetMetrics(dataPlane: Pick<DataPlane, 'open'>): readonly Metr
       help: 'UDP sessions ended to make room for others',
       label: 'reason',
       read: () => [['unanswered', dataPlane.open().evicted]],
+    },
+  ];
+}
+
+/** The values of the labels that tell an application to a person as well. */
+function labelsOf({ plan }: ApplicationReport): readonly string[] {
+  return [plan.id, plan.name, `${plan.transport}/${formatPorts(plan.ports)}`];
+}
+
+const applicationLabels = ['application', 'hostname', 'protocol'] as const;
+
+/** How each application is: its status, its origins, its certificate, and what of UDP went nowhere. */
+export function reportMetrics(dataPlane: Pick<DataPlane, 'reports'>): readonly MetricFamily[] {
+  return [
+    {
+      kind: 'gauge',
+      name: 'postern_proxy_status',
+      help: '1 for the state that an application is in: active, pending, failed',
+      label: [...applicationLabels, 'state'],
+      read: () => dataPlane.reports().map((report) => [[...labelsOf(report), report.status.state], 1]),
+    },
+    {
+      kind: 'gauge',
+      name: 'postern_proxy_origins',
+      help: 'Origins of an application that are known now: healthy, or failing since their last connection',
+      label: [...applicationLabels, 'health'],
+      read: () =>
+        dataPlane.reports().flatMap((report) => {
+          const { known, failing } = report.origins;
+          const labels = labelsOf(report);
+          return [
+            [[...labels, 'healthy'], known - failing],
+            [[...labels, 'failing'], failing],
+          ] as const;
+        }),
+    },
+    {
+      kind: 'gauge',
+      name: 'postern_proxy_certificate_expires_seconds',
+      help: 'When the certificate ends that an application shows to clients, seconds since 1970',
+      label: applicationLabels,
+      read: () =>
+        dataPlane.reports().flatMap((report) => {
+          const { certificateExpiresAt: at } = report.status;
+          return at === undefined ? [] : [[labelsOf(report), Math.trunc(at / 1000)] as const];
+        }),
+    },
+    {
+      kind: 'counter',
+      name: 'postern_proxy_datagrams_dropped_total',
+      help: 'UDP: datagrams of open sessions that went nowhere, either way',
+      label: applicationLabels,
+      read: () => dataPlane.reports().map((report) => [labelsOf(report), report.datagramsDropped]),
     },
   ];
 }

@@ -76,7 +76,7 @@ export class UdpSession implements OpenConnection {
     if (this.#isEnded) return;
     this.#idleTimer.refresh();
     if (this.#upstream) this.#send(this.#upstream, datagram);
-    else if (!this.#pending.add(datagram)) this.#dropped += 1;
+    else if (!this.#pending.add(datagram)) this.#drop(1);
   }
 
   cut(reason: string): void {
@@ -124,7 +124,7 @@ export class UdpSession implements OpenConnection {
   #send(upstream: Socket, datagram: Buffer): void {
     if (this.#isEnded) return;
     if (upstream.getSendQueueSize() > mostQueuedOctets) {
-      this.#dropped += 1;
+      this.#drop(1);
       return;
     }
     const { header } = this.#framing;
@@ -135,7 +135,7 @@ export class UdpSession implements OpenConnection {
 
   #whenSent(error: Error | null): void {
     if (!error || this.#isEnded) return;
-    if (passingFailures.has(errorCode(error) ?? '')) this.#dropped += 1;
+    if (passingFailures.has(errorCode(error) ?? '')) this.#drop(1);
     else this.#originFailed(error);
   }
 
@@ -158,11 +158,16 @@ export class UdpSession implements OpenConnection {
     }
     const payload = this.#framing.fromOrigin(datagram);
     if (!reply(payload)) {
-      this.#dropped += 1;
+      this.#drop(1);
       return;
     }
     this.#bytes.bytesFromOrigin += payload.length;
     application.traffic.bytesFromOrigins += payload.length;
+  }
+
+  #drop(datagrams: number): void {
+    this.#dropped += datagrams;
+    this.#context.application.traffic.datagramsDropped += datagrams;
   }
 
   #fail(reason: string): void {
@@ -177,7 +182,7 @@ export class UdpSession implements OpenConnection {
     const { application, parts, onEnd } = this.#context;
     clearTimeout(this.#idleTimer);
     this.#upstream?.close();
-    this.#dropped += this.#pending.take().length;
+    this.#drop(this.#pending.take().length);
     application.connections.delete(this);
     this.#countClosed();
     this.#isAnswered();

@@ -45,7 +45,15 @@ async function listen(given: Given) {
   const running: RunningApplication = {
     plan,
     origins: createOrigins(plan, { resolve, clock: systemClock }),
-    traffic: { open: 0, connections: 0, refused: 0, failed: 0, bytesFromClients: 0, bytesFromOrigins: 0 },
+    traffic: {
+      open: 0,
+      connections: 0,
+      refused: 0,
+      failed: 0,
+      bytesFromClients: 0,
+      bytesFromOrigins: 0,
+      datagramsDropped: 0,
+    },
     note: (event) => limit(event, (told) => void events.push(told)),
     openByClient: new Map(),
     connections: new Set(),
@@ -93,6 +101,7 @@ test('a question goes to the origin and its answer to the client, and both are c
     failed: 0,
     bytesFromClients: 8,
     bytesFromOrigins: 11,
+    datagramsDropped: 0,
   });
   expect(edge.events).toEqual([
     {
@@ -340,6 +349,7 @@ test('an origin that is denied is passed over; where all are, the session fails'
   expect(none.events.at(-1)?.reason).toBe(
     `no origin could be reached: 127.0.0.77:${denied.port}: denied by proxy.originDeny; 1 datagrams dropped`,
   );
+  expect(none.running.traffic.datagramsDropped).toBe(1);
   expect(denied.received).toEqual([]);
 });
 

@@ -10,6 +10,7 @@ const application = () => ({
   failed: 0,
   bytesFromClients: 0,
   bytesFromOrigins: 0,
+  datagramsDropped: 0,
 });
 
 test('a session keeps so many datagrams and no more, in their order, and is empty afterwards', () => {

@@ -144,7 +144,7 @@ export async function startProxyGateway(options: ProxyGatewayOptions = {}): Prom
     traffic,
     async create(body) {
       const { id, status } = await call<ShownApplication>('POST', '', body);
-      expect(status).toEqual({ state: 'active', reason: '' });
+      expect(status).toMatchObject({ state: 'active', reason: '' });
       const [listening = ''] = (await traffic(id)).listening;
       const [address = '', port = ''] = listening.split(':');
       return { id, address, port: Number.parseInt(port, 10) };

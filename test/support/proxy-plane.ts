@@ -103,6 +103,7 @@ export async function startPlane(
     status: (id) => plane.status(id),
     traffic: (id) => plane.traffic(id),
     totals: () => plane.totals(),
+    reports: () => plane.reports(),
     open: () => plane.open(),
     drain: (withinMs) => plane.drain(withinMs),
     apply: (...next) => {

@@ -82,7 +82,7 @@ export function checkPlan(plan: ForwardingPlan, settings: ExportSettings): Rende
   if (plan.tls === 'off' || plan.transport === 'udp') {
     return { ok: true, body: { plan, bound, title }, notes: [] };
   }
-  const folder = `${settings.certsDir}/tls/${plan.name}`;
+  const folder = settings.certificateFolder?.(plan.name) ?? `${settings.certsDir}/tls/${plan.name}`;
   if (!pathForm.test(folder) || !pathForm.test(settings.caFile)) {
     const path = pathForm.test(folder) ? settings.caFile : folder;
     return { ok: false, why: `the path ${shown(path)} has characters that cannot be written safely` };

@@ -14,6 +14,8 @@ export interface ExportSettings {
   readonly portOffset: number;
   /** The folder of certificates: `<certsDir>/tls/<name>/fullchain.pem` and `privkey.pem`. Absolute. */
   readonly certsDir: string;
+  /** The folder whose certificate holds for a name; absent, or undefined for one that has none: the one of its name. */
+  readonly certificateFolder?: (name: string) => string | undefined;
   /** Authorities that `tls: strict` trusts, one PEM file. */
   readonly caFile: string;
   /** For origins found by name. IPv6 without brackets. */
