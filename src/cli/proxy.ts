@@ -16,6 +16,7 @@ import { type ExportFormat, type ExportGap, type ExportSettings, exportFormats }
 import { createCertificateFinder } from '../proxy/find-certificate.ts';
 import { proxyAccounts } from '../proxy/proxy.ts';
 import type { Endpoint } from '../proxy/proxy-header.ts';
+import { readLimits } from '../proxy/proxy-limits.ts';
 import { openApplicationStore } from '../proxy/sqlite-application-store.ts';
 import { storedPlans } from '../proxy/stored-plans.ts';
 import { withDatabase } from './choose-account.ts';
@@ -120,6 +121,7 @@ const exportCommand = defineCommand({
       zonesWithRecords: config.zones.filter(({ records }) => records).map(({ name }) => name),
       withoutPlan,
       limits: defaultDataPlaneLimits,
+      limitsOf: readLimits(config.proxy.limits).limitsOf,
       originDeny: config.proxy.originDeny,
     };
     const { text, gaps } = exportPlans(format, plans, settings);

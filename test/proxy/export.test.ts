@@ -34,6 +34,7 @@ const crt = (number: number): string => {
   return `HAProxy reads certificate and key from one file; make it with: ${command}`;
 };
 const prefers = (type: string) => `HAProxy prefers ${type} records, but uses the other family where there are none`;
+const few = 'HAProxy uses 16 addresses of a name at a time, Postern 64';
 const tooMany = /^40 OUT its ports differ from the origin's, .* 256 are the most$/;
 
 test('HAProxy: what is noted and what is left out', () => {
@@ -41,14 +42,20 @@ test('HAProxy: what is noted and what is left out', () => {
     `5 ${rangeCheck}`,
     `6 ${rangeCheck}`,
     `9 ${simpleOnTcp}`,
+    `14 ${few}`,
     `15 ${prefers('A')}`,
+    `15 ${few}`,
     `16 ${prefers('AAAA')}`,
+    `16 ${few}`,
     '17 HAProxy uses the weights of SRV records, but not their priorities',
+    `17 ${few}`,
     '18 OUT HAProxy asks for SRV only where the name begins with an underscore',
     `19 ${rangeCheck}`,
+    `19 ${few}`,
     `20 ${crt(20)}`,
     `21 ${crt(21)}`,
     `22 ${prefers('A')}`,
+    `22 ${few}`,
     `22 ${crt(22)}`,
     '23 OUT HAProxy cannot take the name for TLS from the target of an SRV record',
     ...[30, 31, 32, 33, 34, 35, 36].map((number) => `${number} OUT HAProxy does not forward UDP`),
@@ -110,6 +117,32 @@ test.each(exportFormats)('%s: every gap stands in the text too, and every applic
   });
 });
 
+test('a PROXY header names the bound port, which is noted where that is not the edge’s', () => {
+  const told = (portOffset: number, proxyProtocol: ForwardingPlan['proxyProtocol']) =>
+    exportPlans('haproxy', [exportPlan(1, { proxyProtocol })], exportSettings({ portOffset })).gaps.map(
+      ({ text }) => text,
+    );
+  const note = 'the PROXY header names the port that is bound; Postern names it without the offset of 2000';
+  expect(told(2000, 'v1')).toContain(note);
+  expect(told(2000, 'v2')).toContain(note);
+  expect(told(2000, 'off').join()).not.toContain('PROXY header');
+  expect(told(0, 'v2').join()).not.toContain('PROXY header');
+});
+
+test.each([
+  ['haproxy', ['timeout client 7000ms', 'timeout server 7000ms', 'timeout connect 3000ms']],
+  ['nginx', ['proxy_timeout 7000ms;', 'proxy_connect_timeout 3000ms;']],
+  ['envoy', ['idle_timeout: "7s"', 'connect_timeout: "3s"']],
+] as const)('%s: the times of one application are its own', (format, lines) => {
+  const own = exportPlan(1);
+  const limitsOf = ({ id }: ForwardingPlan) => (id === own.id ? { tcpIdleMs: 7000, connectTimeoutMs: 3000 } : {});
+  const text = (plan: ForwardingPlan) => exportPlans(format, [plan], exportSettings({ limitsOf })).text;
+  for (const line of lines) {
+    expect(text(own)).toContain(line);
+    expect(text(exportPlan(2))).not.toContain(line);
+  }
+});
+
 test.each(exportFormats)(
   '%s: what concerns all is told once, and what only names concern only with names',
   (format) => {
@@ -118,7 +151,7 @@ test.each(exportFormats)(
     const originDeny = ['169.254.0.0/16'];
     const plain = exportPlan(1);
     const named = everyFeature[13] ?? plain;
-    expect(general([plain], { originDeny })).toEqual(['limits', 'Postern']);
+    expect(general([plain], { originDeny })).toEqual(['limits', 'Postern', ...(format === 'envoy' ? [] : ['an'])]);
     expect(general([named], { originDeny })).toContain('proxy.originDeny');
     const notes = exportPlans(format, [named], exportSettings({ zonesWithRecords: ['test'] })).gaps;
     expect(notes.map(({ text }) => text)).toContain(

@@ -35,11 +35,14 @@ function generalGaps(plans: readonly ForwardingPlan[], settings: ExportSettings)
 }
 
 /** Notes that hold for a plan in every format. */
-function sharedNotes(plan: ForwardingPlan, { zonesWithRecords }: ExportSettings): string[] {
+function sharedNotes(plan: ForwardingPlan, { zonesWithRecords, portOffset }: ExportSettings): string[] {
   const { transport, proxyProtocol, tls, origin } = plan;
   const notes: string[] = [];
   if (transport === 'tcp' && proxyProtocol === 'simple') {
     notes.push('the simple header is for UDP: nothing is sent before TCP');
+  }
+  if (transport === 'tcp' && (proxyProtocol === 'v1' || proxyProtocol === 'v2') && portOffset > 0) {
+    notes.push(`the PROXY header names the port that is bound; Postern names it without the offset of ${portOffset}`);
   }
   if (transport === 'udp' && tls !== 'off') notes.push(`tls: ${tls} has no meaning for UDP`);
   if (origin.kind !== 'dns') return notes;
@@ -50,13 +53,19 @@ function sharedNotes(plan: ForwardingPlan, { zonesWithRecords }: ExportSettings)
   return notes;
 }
 
-/** Renders every plan, or says why not. */
+/** What a client sees of an origin that breaks off. */
+export function cleanEnd(program: string): string {
+  return `an origin that breaks off, or ends TLS without close_notify, ends cleanly for the client of ${program}; Postern passes it on as a reset`;
+}
+
+/** Renders every plan, or says why not. @param general notes about all of them that only this format has */
 export function collect<T>(
   plans: readonly ForwardingPlan[],
   settings: ExportSettings,
   render: (checked: CheckedPlan) => Rendered<T>,
+  general: readonly string[] = [],
 ): Collected<T> {
-  const gaps = generalGaps(plans, settings);
+  const gaps = [...generalGaps(plans, settings), ...general.map((text) => ({ leftOut: false, text }))];
   const entries = plans.map((plan): Entry<T> => {
     const safe = checkPlan(plan, settings);
     const rendered = safe.ok ? render(safe.body) : safe;

@@ -1,7 +1,7 @@
 // The clusters of an Envoy configuration: where connections go, and what is put before them (envoy.config.cluster.v3).
 
 import { isIPv4 } from 'node:net';
-import type { CheckedPlan, ExportSettings } from './exported.ts';
+import { type CheckedPlan, type ExportSettings, limitsFor } from './exported.ts';
 
 /** A value of the configuration, as JSON or YAML holds it. */
 export type Value = string | number | boolean | readonly Value[] | { readonly [key: string]: Value };
@@ -87,7 +87,7 @@ export function cluster(checked: CheckedPlan, name: string, step: number, settin
   const source = plan.sourceAddress;
   return {
     name,
-    connect_timeout: duration(settings.limits.connectTimeoutMs),
+    connect_timeout: duration(limitsFor(checked.plan, settings).connectTimeoutMs),
     lb_policy: 'ROUND_ROBIN',
     ...discovery(checked, name, step),
     ...(plan.origin.kind === 'dns' ? dnsResolver(settings) : {}),

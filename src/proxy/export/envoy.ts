@@ -5,7 +5,7 @@ import { hostPort } from '../../base/socket-address.ts';
 import type { ForwardingPlan } from '../application.ts';
 import { collect, commented, finish, headComments } from './compose-export.ts';
 import { cidr, cluster, duration, extension, socketAddress, type Value } from './envoy-cluster.ts';
-import type { CheckedPlan, Exported, ExportSettings, Rendered } from './exported.ts';
+import { type CheckedPlan, type Exported, type ExportSettings, limitsFor, type Rendered } from './exported.ts';
 import { eachPort, tooManyPorts } from './port-pairs.ts';
 
 const yamlStyle = {
@@ -58,7 +58,7 @@ function tcpListener(
   const proxy = extension('filters.network.tcp_proxy', 'extensions.filters.network.tcp_proxy.v3.TcpProxy', {
     stat_prefix: `edge_${plan.id}`,
     cluster: place.to,
-    idle_timeout: duration(settings.limits.tcpIdleMs),
+    idle_timeout: duration(limitsFor(plan, settings).tcpIdleMs),
     // Postern tries another origin where one refuses.
     max_connect_attempts: 3,
   });
@@ -85,7 +85,7 @@ function udpListener(
       extension('filters.udp_listener.udp_proxy', 'extensions.filters.udp.udp_proxy.v3.UdpProxyConfig', {
         stat_prefix: `edge_${plan.id}`,
         matcher: { on_no_match: { action: route } },
-        idle_timeout: duration(settings.limits.udpIdleMs),
+        idle_timeout: duration(limitsFor(plan, settings).udpIdleMs),
       }),
     ],
   };

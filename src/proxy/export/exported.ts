@@ -25,8 +25,15 @@ export interface ExportSettings {
   /** Ids of stored applications that have no plan: their zone is not configured, or they cannot be read. */
   readonly withoutPlan: readonly string[];
   readonly limits: DataPlaneLimits;
+  /** Those of one application, over `limits`. */
+  readonly limitsOf?: (plan: ForwardingPlan) => Partial<DataPlaneLimits>;
   /** CIDRs that no connection may go to. */
   readonly originDeny: readonly string[];
+}
+
+/** The limits of an application. */
+export function limitsFor(plan: ForwardingPlan, { limits, limitsOf }: ExportSettings): DataPlaneLimits {
+  return { ...limits, ...limitsOf?.(plan) };
 }
 
 /** Something that the format cannot say. */

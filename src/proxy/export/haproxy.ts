@@ -1,13 +1,14 @@
 // Writes the configuration of HAProxy 2.6 or later (configuration.txt of HAProxy, sections 4, 5 and 7).
 
 import type { ForwardingPlan } from '../application.ts';
-import { collect, commented, finish, headComments } from './compose-export.ts';
-import type { CheckedPlan, Exported, ExportSettings, Rendered } from './exported.ts';
+import { cleanEnd, collect, commented, finish, headComments } from './compose-export.ts';
+import { type CheckedPlan, type Exported, type ExportSettings, limitsFor, type Rendered } from './exported.ts';
 
 /** A line of HAProxy has at most 64 words. */
 const networksPerLine = 40;
 /** Addresses of one name that are used at a time. */
 const mostOfName = 16;
+const fewAddresses = `HAProxy uses ${mostOfName} addresses of a name at a time, Postern 64`;
 
 /** HAProxy reads `"` quotes with `\`, `"` and `$` escaped; nothing of these is in a path that was checked. */
 const quoted = (path: string): string => `"${path}"`;
@@ -85,14 +86,25 @@ function serverLines(checked: CheckedPlan, settings: ExportSettings): Rendered<s
     }
     const priority = 'HAProxy uses the weights of SRV records, but not their priorities';
     const line = `    server-template origin 1-${mostOfName} ${origin.name} ${words}`;
-    return { ok: true, body: [line], notes: [priority] };
+    return { ok: true, body: [line], notes: [priority, fewAddresses] };
   }
   const first = origin.ports?.first ?? 0;
   const prefer = origin.type === 'AAAA' ? ' resolve-prefer ipv6' : origin.type === 'A' ? ' resolve-prefer ipv4' : '';
   const place = `${origin.name}:${originPort(checked, first)}`;
   const line = `    server-template origin 1-${mostOfName} ${place} ${words}${prefer}${checkPort(first)}`;
   const other = `HAProxy prefers ${origin.type} records, but uses the other family where there are none`;
-  return { ok: true, body: [line], notes: [...notes, ...(origin.type === '' ? [] : [other])] };
+  return { ok: true, body: [line], notes: [...notes, ...(origin.type === '' ? [] : [other]), fewAddresses] };
+}
+
+/** The times in which an application differs from the section of defaults. */
+function ownTimeouts(plan: ForwardingPlan, settings: ExportSettings) {
+  const own = limitsFor(plan, settings);
+  const line = (name: string, limit: 'connectTimeoutMs' | 'tcpIdleMs'): string[] =>
+    own[limit] === settings.limits[limit] ? [] : [`    timeout ${name} ${own[limit]}ms`];
+  return {
+    frontend: line('client', 'tcpIdleMs'),
+    backend: [...line('connect', 'connectTimeoutMs'), ...line('server', 'tcpIdleMs')],
+  };
 }
 
 function render(checked: CheckedPlan, settings: ExportSettings): Rendered<string[]> {
@@ -110,10 +122,12 @@ function render(checked: CheckedPlan, settings: ExportSettings): Rendered<string
   const body = [
     `frontend edge_${plan.id}`,
     ...listenLines(checked),
+    ...ownTimeouts(plan, settings).frontend,
     ...firewallLines(plan),
     `    default_backend origin_${plan.id}`,
     `backend origin_${plan.id}`,
     '    balance roundrobin',
+    ...ownTimeouts(plan, settings).backend,
     ...servers.body,
   ];
   return { ok: true, body, notes };
@@ -136,7 +150,7 @@ function resolverLines(plans: readonly CheckedPlan[], settings: ExportSettings):
 
 /** Writes the plans for HAProxy; UDP is left out, since HAProxy does not forward it. */
 export function exportHaproxy(plans: readonly ForwardingPlan[], settings: ExportSettings): Exported {
-  const { entries, gaps } = collect(plans, settings, (checked) => render(checked, settings));
+  const { entries, gaps } = collect(plans, settings, (checked) => render(checked, settings), [cleanEnd('HAProxy')]);
   const { connectTimeoutMs, tcpIdleMs } = settings.limits;
   const lines = [
     ...commented(headComments('HAProxy', gaps)),

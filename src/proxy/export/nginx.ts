@@ -2,8 +2,8 @@
 
 import { hostPort } from '../../base/socket-address.ts';
 import type { ForwardingPlan } from '../application.ts';
-import { collect, commented, finish, headComments } from './compose-export.ts';
-import type { CheckedPlan, Exported, ExportSettings, Rendered } from './exported.ts';
+import { cleanEnd, collect, commented, finish, headComments } from './compose-export.ts';
+import { type CheckedPlan, type Exported, type ExportSettings, limitsFor, type Rendered } from './exported.ts';
 import { eachPort, tooManyPorts } from './port-pairs.ts';
 
 /** A path that was checked has nothing that ends a quoted text or names a variable. */
@@ -62,7 +62,7 @@ function namedSections(checked: CheckedPlan, origin: Origin<'dns'>): Section[] |
 
 function serverLines(checked: CheckedPlan, section: Section, settings: ExportSettings): string[] {
   const { plan, certificate } = checked;
-  const { connectTimeoutMs, tcpIdleMs, udpIdleMs } = settings.limits;
+  const { connectTimeoutMs, tcpIdleMs, udpIdleMs } = limitsFor(plan, settings);
   const isUdp = plan.transport === 'udp';
   // reuseport: all datagrams of a client go to the worker that has its session.
   const traits = isUdp ? ' udp reuseport' : certificate ? ' ssl' : '';
@@ -128,7 +128,7 @@ function render(checked: CheckedPlan, settings: ExportSettings): Rendered<string
 
 /** Writes the plans for nginx: a whole configuration with a stream block and no other. */
 export function exportNginx(plans: readonly ForwardingPlan[], settings: ExportSettings): Exported {
-  const { entries, gaps } = collect(plans, settings, (checked) => render(checked, settings));
+  const { entries, gaps } = collect(plans, settings, (checked) => render(checked, settings), [cleanEnd('nginx')]);
   const lines = [
     ...commented(headComments('nginx', gaps)),
     '# The stream module, where it is one to load (Debian: libnginx-mod-stream).',
