@@ -25,7 +25,12 @@ const own = {
 const zone = '1'.repeat(32);
 const account = 'a1'.repeat(16);
 
-function configuration(more: { readonly applications?: readonly object[] } = {}): object {
+interface Configured {
+  readonly applications?: readonly object[];
+  readonly originAllow?: readonly string[];
+}
+
+function configuration({ originAllow, ...more }: Configured = {}): object {
   return {
     smtp: {
       hostname: 'mx.platform.example',
@@ -34,7 +39,7 @@ function configuration(more: { readonly applications?: readonly object[] } = {})
     http: { listen: '127.0.0.1:0', tlsListen: '' },
     development: { account: 'dev', credential: 'default' },
     drainSeconds: 2,
-    proxy: { ipv4Pool: `${own.network}.0/24`, portOffset: own.offset },
+    proxy: { ipv4Pool: `${own.network}.0/24`, portOffset: own.offset, ...(originAllow ? { originAllow } : {}) },
     accounts: [
       {
         name: 'dev',
@@ -119,14 +124,19 @@ test('an application carries bytes from its answer on, over a change, a restart,
   expect(second.output()).not.toContain(testToken);
 }, 60_000);
 
-test('the gateway’s own SMTP listener answers behind an application, and its own ports are nobody else’s', async () => {
-  const postern = await start(configuration());
-  const smtp = postern.ports['submission'] ?? 0;
-  const made = await call(postern, 'POST', '/apps', {
+test('the gateway’s own SMTP listener is an origin only where the configuration says so, its ports are nobody else’s', async () => {
+  const strict = await start(configuration());
+  const behind = (port: number): object => ({
     ...ssh,
     protocol: 'tcp/25',
-    origin_direct: [`tcp://127.0.0.1:${smtp}`],
+    origin_direct: [`tcp://127.0.0.1:${port}`],
   });
+  const denied = await call(strict, 'POST', '/apps', behind(strict.ports['submission'] ?? 0));
+  expect(denied.json.errors.map(({ code }) => code)).toEqual([11002]);
+  expect(await strict.end('SIGTERM')).toBe(0);
+  const postern = await start(configuration({ originAllow: ['127.0.0.1/32'] }));
+  const smtp = postern.ports['submission'] ?? 0;
+  const made = await call(postern, 'POST', '/apps', behind(smtp));
   expect(made.json.errors).toEqual([]);
   const spoken = await exchange(address, 25 + own.offset, 'QUIT\r\n');
   expect(spoken).toMatch(/^220 mx\.platform\.example .*\r\n221 /s);

@@ -45,6 +45,7 @@ test('octets go both ways and are counted, and the end is told', async () => {
     failed: 0,
     bytesFromClients: 300_000,
     bytesFromOrigins: 300_000,
+    datagramsDropped: 0,
   });
   const shared = {
     connection: expect.stringMatching(/^[0-9a-f]{16}$/),
