@@ -37,6 +37,8 @@ const lockPauseMs = 10;
 
 /** How often files, room and the last fault are looked at, in milliseconds. */
 const lookEveryMs = 1000;
+/** After so many octets of mail the room is looked at besides: a fast disk takes gigabytes in a second. */
+const lookEveryBytes = 1_048_576;
 
 /** After so long without a write free pages are given back, in milliseconds. */
 const idleMs = 100;
@@ -59,7 +61,9 @@ function serve(port: MessagePort, { file, lockFile, bodies, limits }: SpoolWorke
 
   let lastWrite: SpoolFault | undefined;
   let told = '';
+  let unlookedBytes = 0;
   const look = (): void => {
+    unlookedBytes = 0;
     const { freeBytes, fault: noRoom } = files.room();
     // Only what failed is tried again: a probe costs a sync.
     if (lastWrite && files.isInPlace()) lastWrite = faultOf(() => store.probe(Date.now()));
@@ -90,7 +94,8 @@ function serve(port: MessagePort, { file, lockFile, bodies, limits }: SpoolWorke
     }
     const isInPlace = files.isInPlace();
     const fault = isInPlace ? failureOf(result) : replaced(file);
-    if (fault || lastWrite) {
+    unlookedBytes += writes.reduce((sum, operation) => sum + (operation.kind === 'add' ? operation.size : 0), 0);
+    if (fault || lastWrite || unlookedBytes >= lookEveryBytes) {
       lastWrite = fault;
       look();
     }
