@@ -2,6 +2,7 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { MonotonicClock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import { resetConnection } from '../base/reset-connection.ts';
 import { Dial, type Dialling, type DialParts } from './dial-origin.ts';
@@ -19,6 +20,8 @@ import type { RequestHead } from './request-head.ts';
 export interface ExchangeParts {
   readonly pool: OriginPool;
   readonly dial: DialParts;
+  /** Times the uploads. */
+  readonly clock: MonotonicClock;
   readonly targetOf: FindTarget;
   readonly log: Logger;
   /** Told once, when the client has its answer or is gone. */
@@ -229,7 +232,10 @@ export class OriginExchange implements ConnectionUser, Dialling {
     const { request, head } = this.asked;
     const body = head.body !== 'none';
     connection.begin(this, { text: head.text, forHead: request.method === 'HEAD', body });
-    if (body) this.upload = new OriginUpload(request, connection, head.body === 'chunked');
+    if (!body) return;
+    const { clock } = this.parts;
+    const chunked = head.body === 'chunked';
+    this.upload = new OriginUpload({ request, connection, chunked, clock, onSlow: this.onSlowUpload });
   }
 
   /** D66: once, where the connection had served before and nothing of a reply has come. */
@@ -258,7 +264,12 @@ export class OriginExchange implements ConnectionUser, Dialling {
     this.connection = undefined;
   }
 
-  /** D66, RFC 9110 §15.5.9: nothing of the body came within the time; the connection ends with the answer. */
+  /** Once its answer has begun, the two may talk to each other as slowly as they like. */
+  private readonly onSlowUpload = (): void => {
+    if (!this.over && !this.headSent) this.giveUpUpload();
+  };
+
+  /** D66, RFC 9110 §15.5.9: nothing of the body came within the time, or too little; the connection ends with the answer. */
   private giveUpUpload(): void {
     this.leaveOrigin();
     const { forwarded, response } = this.asked;

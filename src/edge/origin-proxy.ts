@@ -55,18 +55,19 @@ class RunningProxy implements OriginProxy {
   private onEmpty: (() => void) | undefined;
 
   constructor(parts: OriginProxyParts) {
-    const { settings, log, clock, lookup, ca, tunnelIdleSeconds, clientStallMs } = parts;
+    const { settings, log, clock = systemClock, lookup, ca, tunnelIdleSeconds, clientStallMs } = parts;
     this.log = log;
     this.clientStallMs = clientStallMs ?? defaultClientStallMs;
     this.tunnelIdleMs = (tunnelIdleSeconds ?? defaultTunnelIdleSeconds) * 1000;
     this.parts = {
-      pool: new OriginPool({ clock: clock ?? systemClock, timeoutMs: settings.responseTimeoutSeconds * 1000 }),
+      pool: new OriginPool({ clock, timeoutMs: settings.responseTimeoutSeconds * 1000 }),
       dial: {
         connectTimeoutMs: settings.connectTimeoutSeconds * 1000,
         secureContext: createSecureContext(ca === undefined ? {} : { ca: typeof ca === 'string' ? ca : [...ca] }),
         sessions: new Map(),
         ...(lookup ? { lookup } : {}),
       },
+      clock,
       targetOf: originTargets(),
       log,
       onClosed: (exchange) => {

@@ -10,6 +10,7 @@ import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type TestCertificate, testCertificate } from '../support/certificate.ts';
 import { always, faultOrigin, type OriginSide } from '../support/fault-origin.ts';
 import { logLines } from '../support/log-lines.ts';
+import { manualClock } from '../support/manual-clock.ts';
 import { type FrontOptions, marker, type OriginFront, originFront } from '../support/origin-front.ts';
 import { rawAsk, rawHttp } from '../support/raw-http.ts';
 
@@ -339,6 +340,51 @@ describe('no head', () => {
       expect(front.proxy.open()).toBe(0);
     },
   );
+
+  /** Sends a minute of a body, a piece every ten seconds, and one octet more. */
+  async function drip(options: { readonly octetsEachTenSeconds: number; readonly early?: boolean }) {
+    const clock = manualClock();
+    let gone: Promise<void> | undefined;
+    const origin = await faultOrigin(async (side) => {
+      await side.head();
+      gone = side.gone();
+      if (options.early === true) await side.send('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n');
+    });
+    open.push(origin);
+    const front = await frontOf({ origin: `http://127.0.0.1:${origin.port}`, clock, responseTimeoutSeconds: 60 });
+    const client = await rawHttp(front.port);
+    client.send('POST / HTTP/1.1\r\nHost: example.com\r\nContent-Length: 100000\r\n\r\n');
+    if (options.early === true) await client.until('\r\n\r\n');
+    const bodyOctets = (): number => origin.received()[0]?.split('\r\n\r\n')[1]?.length ?? 0;
+    for (let sent = 0; sent < 6; sent += 1) {
+      client.send('x'.repeat(options.octetsEachTenSeconds));
+      await expect.poll(bodyOctets).toBe((sent + 1) * options.octetsEachTenSeconds);
+      clock.pass(10);
+    }
+    client.send('x');
+    return { client, front, bodyOctets, gone: () => gone };
+  }
+
+  test('a body of under 100 octets a second over a minute is 408, and closes the connections of client and origin', async () => {
+    const { client, front, gone } = await drip({ octetsEachTenSeconds: 999 });
+    const text = await client.until('Request Timeout\n');
+    expect(text).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/);
+    await gone();
+    client.socket.end();
+    await client.closed();
+    expect(front.failures).toEqual([]);
+    expect(front.proxy.open()).toBe(0);
+  });
+
+  test.each([
+    ['100 octets a second', { octetsEachTenSeconds: 1000 }],
+    ['a slow body whose answer has begun', { octetsEachTenSeconds: 1, early: true }],
+  ])('%s goes on', async (_what, options) => {
+    const { client, bodyOctets } = await drip(options);
+    await expect.poll(bodyOctets).toBe(6 * options.octetsEachTenSeconds + 1);
+    expect(client.text()).not.toContain('408');
+    client.socket.destroy();
+  });
 
   test('a body that stops once the head was passed on closes both connections, and nothing is appended', async () => {
     let gone: Promise<void> | undefined;

@@ -7,10 +7,10 @@ import type { Socket } from 'node:net';
 import { SMTPConnection } from 'smtp-server/lib/smtp-connection.js';
 import type { SMTPServer } from 'smtp-server/lib/smtp-server.js';
 import type { BodyHold } from '../../base/body-budget.ts';
+import { BodyPace } from '../../base/body-pace.ts';
 import type { Clock } from '../../base/clock.ts';
 import { Unavailable } from '../../base/errors.ts';
 import type { ConnectionPlace } from './connection-counter.ts';
-import { DataPace } from './data-pace.ts';
 import { DataReader } from './data-reader.ts';
 import { type Client, Dialogue, type DialogueContext } from './dialogue.ts';
 import { type Answer, formatReply, replies, unavailableReply } from './replies.ts';
@@ -65,7 +65,7 @@ export class SmtpSession extends SMTPConnection implements WireListener {
   /** The room in memory of the message that comes in or is being judged. */
   #hold: BodyHold | undefined;
   /** The message that comes in, and how fast. */
-  #incoming: { readonly data: DataReader; readonly pace: DataPace } | undefined;
+  #incoming: { readonly data: DataReader; readonly pace: BodyPace } | undefined;
   #draining = false;
 
   constructor(server: SMTPServer, { socket, client, context, place }: SessionOptions) {
@@ -281,7 +281,7 @@ export class SmtpSession extends SMTPConnection implements WireListener {
     const hold = bodies.open(this.#dialogue.bodyOwner);
     this.#hold = hold;
     const data = new DataReader({ messageBytes: limits.messageBytes, headerBytes, hold });
-    this.#incoming = { data, pace: new DataPace(limits.dataOctetsPerSecond) };
+    this.#incoming = { data, pace: new BodyPace(limits.dataOctetsPerSecond) };
     this.#reader?.startData(data);
   }
 
