@@ -142,7 +142,7 @@ export interface HostileReport {
  * Attacks the edges for so many seconds, so many clients at once on each.
  * @param udp edges that take datagrams
  */
-export async function attack(
+export async function attackApplications(
   edges: readonly HostileEdge[],
   udp: readonly EdgeOf[],
   { seconds, atOnce }: { readonly seconds: number; readonly atOnce: number },

@@ -22,6 +22,10 @@ export interface ProxyGatewayOptions extends Pick<PosternOptions, 'folder' | 'en
   readonly originAllow?: readonly string[];
   /** `proxy.limits`. */
   readonly limits?: object;
+  /** Zones beside example.com. */
+  readonly zones?: readonly object[];
+  /** Top-level keys of the configuration that replace those here. */
+  readonly more?: object;
 }
 
 /** An application as answers show it. */
@@ -77,7 +81,7 @@ export async function eventually<T>(find: () => Promise<T | undefined | false>):
 }
 
 function configuration(pool: string, options: ProxyGatewayOptions): object {
-  const { portOffset = testOffset, zone, listener, originAllow, limits } = options;
+  const { portOffset = testOffset, zone, zones = [], listener, originAllow, limits, more } = options;
   const scopes = ['email:send', 'proxy:read', 'proxy:edit', 'ip_prefixes:read'];
   return {
     development: { account: 'dev', credential: 'default' },
@@ -106,7 +110,8 @@ function configuration(pool: string, options: ProxyGatewayOptions): object {
         credentials: [{ name: 'default', scopes }],
       },
     ],
-    zones: [{ name: 'example.com', id: zoneId, account: 'dev', ipv4Quota: 200, ...zone }],
+    zones: [{ name: 'example.com', id: zoneId, account: 'dev', ipv4Quota: 200, ...zone }, ...zones],
+    ...more,
   };
 }
 

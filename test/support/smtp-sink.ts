@@ -30,7 +30,7 @@ export async function startSmtpSink(): Promise<SmtpSink> {
   const folder = mkdtempSync('/tmp/postern-sink-');
   execFileSync('chown', ['nobody:', folder]);
   const port = await freePort();
-  const child = spawn('smtp-sink', ['-8', '-u', 'nobody', '-R', folder, '-D', 'message.', `127.0.0.1:${port}`, '50'], {
+  const child = spawn('smtp-sink', ['-8', '-u', 'nobody', '-R', folder, '-d', 'message.', `127.0.0.1:${port}`, '50'], {
     stdio: 'ignore',
   });
   const ended = new Promise<void>((resolve, reject) => {
