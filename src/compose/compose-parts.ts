@@ -3,7 +3,7 @@
 
 import MimeNode from 'nodemailer/lib/mime-node';
 import type { YieldNow } from '../mail/body-scan.ts';
-import { parseContentType } from '../mail/content-type.ts';
+import { parseMediaType } from '../mail/content-type.ts';
 import { readMessage } from '../mail/header-reader.ts';
 import { endWithCrlf } from '../mail/line-endings.ts';
 import type { TopLevel } from '../mail/mime-walk.ts';
@@ -30,7 +30,7 @@ export function attachmentViolations(attachments: readonly Attachment[]): readon
   const violations: Violation[] = [];
   attachments.forEach(({ content, contentType, contentId }, index) => {
     const pointer = `/attachments/${index}`;
-    const { type, subtype } = parseContentType(contentType);
+    const { type, subtype } = parseMediaType(contentType);
     if (!printable.test(contentType) || !token.test(type) || !token.test(subtype)) {
       const message = `${JSON.stringify(contentType.slice(0, 100))} is no media type such as application/pdf`;
       violations.push({ code: 'E_VALIDATION_ERROR', message, pointer: `${pointer}/type` });

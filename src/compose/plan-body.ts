@@ -2,7 +2,7 @@
 // leaves are re-encoded, and every other octet stays (D11, D20; RFC 2045 §6, RFC 2046 §5.1).
 
 import { type BodyFacts, scanBody, type YieldNow } from '../mail/body-scan.ts';
-import { parseContentType } from '../mail/content-type.ts';
+import { parseMediaType } from '../mail/content-type.ts';
 import { maximumLineLength } from '../mail/fold.ts';
 import { endWithCrlf, repairLineEndings } from '../mail/line-endings.ts';
 import { type TopLevel, walkMime } from '../mail/mime-walk.ts';
@@ -100,7 +100,7 @@ function topLevel(fields: Submission['fields']): TopLevel {
 /** A clean body of one part needs no walk. */
 function isStructured({ contentType }: TopLevel): boolean {
   if (contentType === undefined) return false;
-  const { type } = parseContentType(contentType);
+  const { type } = parseMediaType(contentType);
   return type === 'multipart' || type === 'message';
 }
 

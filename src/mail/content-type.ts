@@ -120,14 +120,20 @@ function skipToSemicolon(value: string, from: number): number {
   return value.length;
 }
 
-/** Reads a Content-Type or Content-Disposition value (folds may still be in it). Never fails: an unreadable one is text/plain. */
-export function parseContentType(value: string): ContentType {
+/**
+ * Reads the media type of a Content-Type value, in lower case, and none of its parameters: they may be many.
+ * @returns text/plain where the type is unreadable
+ */
+export function parseMediaType(value: string): Pick<ContentType, 'type' | 'subtype'> {
   const start = skipCfws(value, 0);
   const end = readToken(value, start);
   const [type = '', subtype = ''] = value.slice(start, end).toLowerCase().split('/', 2);
-  const parameters = joinParameters(value);
-  if (type === '') return { ...plainText, parameters };
-  return { type, subtype, parameters };
+  return type === '' ? { type: plainText.type, subtype: plainText.subtype } : { type, subtype };
+}
+
+/** Reads a Content-Type or Content-Disposition value (folds may still be in it). Never fails: an unreadable one is text/plain. */
+export function parseContentType(value: string): ContentType {
+  return { ...parseMediaType(value), parameters: joinParameters(value) };
 }
 
 function joinParameters(value: string): ReadonlyMap<string, string> {
