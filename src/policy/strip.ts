@@ -1,9 +1,9 @@
 // Decides which fields of a message are removed because the operator said so for the credential (D4a).
 
 import type { StripRules } from '../accounts/strip-rules.ts';
-import { decodeRaw } from '../mail/charset.ts';
 import type { HeaderField } from '../mail/header-field.ts';
-import { decodeWords, trimBlanks, unfold } from '../mail/header-text.ts';
+import { decodeWords, trimBlanks } from '../mail/header-text.ts';
+import { readRawText } from '../mail/raw-text.ts';
 import { findHeader } from './header-catalogue.ts';
 import { asciiLower } from './value-rules.ts';
 
@@ -25,13 +25,15 @@ export function mayStrip(name: string): boolean {
 const blankOctets: ReadonlySet<number> = new Set([0x20, 0x09, 0x0d, 0x0a]);
 
 /** Whether nothing is left of a value once it is unfolded, trimmed and decoded: then the policy finds it empty (D11). */
-function isEmpty({ rawBytes, fault }: HeaderField): boolean {
+function isEmpty(key: string, { rawBytes, fault }: HeaderField): boolean {
   if (fault !== undefined) return false;
   const start = rawBytes.findIndex((octet) => !blankOctets.has(octet));
   if (start === -1) return true;
   // Only an encoded-word of nothing, such as =?utf-8?Q??=, can still be empty.
   if (rawBytes[start] !== 0x3d) return false;
-  return trimBlanks(decodeWords(trimBlanks(unfold(decodeRaw(rawBytes, 'windows-1252'))))) === '';
+  const structured = findHeader(key)?.syntax !== 'text';
+  const text = readRawText(rawBytes, { legacyCharset: 'windows-1252', folded: true, structured });
+  return trimBlanks(decodeWords(trimBlanks(text))) === '';
 }
 
 /** Makes the rules ready for one message; fields are handed in from top to bottom. */
@@ -41,7 +43,7 @@ export function createStripper(rules: StripRules): Stripper | undefined {
   const seen = new Set<string>();
   const reasonOf = (key: string, field: HeaderField): StripReason | undefined => {
     if (names.has(key) || prefixes.some((prefix) => key.startsWith(prefix))) return 'named';
-    if (empty && isEmpty(field)) return 'empty';
+    if (empty && isEmpty(key, field)) return 'empty';
     if (!keepFirst.has(key)) return undefined;
     if (seen.has(key)) return 'repeated';
     seen.add(key);

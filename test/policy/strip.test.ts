@@ -33,7 +33,7 @@ test.each([
 });
 
 function withRules(headers: string, settings: StripSettings): Submission {
-  const submission = smtpSubmission(Buffer.from(`From: a@example.com\r\n${headers}\r\n\r\nx\r\n`));
+  const submission = smtpSubmission(Buffer.from(`From: a@example.com\r\n${headers}\r\n\r\nx\r\n`, 'latin1'));
   const { account, credential } = submission.submitter;
   return { ...submission, submitter: { account, credential: { ...credential, strip: stripRules(settings) } } };
 }
@@ -74,6 +74,11 @@ describe('patterns', () => {
 describe('stripEmpty', () => {
   test.each(['', ' ', ' \t', '\r\n \r\n ', ' =?utf-8?Q??=', ' =?utf-8?Q?_?='])('takes out a value of %j', (value) => {
     expect(verdict(`X-A:${value}\r\nUser-Agent:${value}`, { stripEmpty: true })).toEqual(['X-A', 'User-Agent']);
+  });
+
+  test('takes out a word that holds nothing but octets that its encoding has not', () => {
+    const submission = withRules('X-A: =?utf-8?B?\xff\xff?=', { stripEmpty: true });
+    expect(check(submission, context)).toMatchObject({ ok: true, checked: { stripped: ['X-A'] } });
   });
 
   test.each([' x', ' =?utf-8?Q?=00?=', ' =?utf-8?Q?x?=', ' ='])('leaves %j to the policy', (value) => {
