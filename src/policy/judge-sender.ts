@@ -71,6 +71,12 @@ export function completeAddresses(field: CheckedField, defaultDomain: string): C
   return { ...field, text, decoded: decodeWords(text) };
 }
 
+/**
+ * The longest From that is read, octets of its value as it came in: it is one mailbox, whose address has at most 254
+ * octets; the rest is a display name and comments. Every word of it is written anew, on the one thread that serves all.
+ */
+export const MAX_FROM_BYTES = 8192;
+
 type FromMailbox = { readonly mailbox: Mailbox } | { readonly violation: Omit<Violation, 'name' | 'pointer'> };
 
 function malformed(message: string): { readonly violation: Omit<Violation, 'name' | 'pointer'> } {
@@ -128,6 +134,11 @@ function readFrom(submission: Submission, state: FromState, find: FindSendingDom
     return { malformed: { ...place, code: 'E_FIELD_MISSING', message: 'From is missing' } };
   }
   const given = state.value;
+  const { length } = given.rawBytes;
+  if (length > MAX_FROM_BYTES) {
+    const reason = `From has ${length} octets, at most ${MAX_FROM_BYTES} are allowed: it is one mailbox`;
+    return { malformed: { ...place, ...malformed(reason).violation } };
+  }
   const bounce = readBounceFrom(submission, given, find);
   if (bounce) return { from: bounce };
   const { defaultDomain } = submission.submitter.credential;

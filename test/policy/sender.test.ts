@@ -75,6 +75,17 @@ test.each([
   expect(verdict([`From: ${from}`])).toEqual([expect.stringMatching(`^E_VALIDATION_ERROR: From .*${reason}`)]);
 });
 
+test('a From of over 8,192 octets is refused unread: it is one mailbox', () => {
+  const of = (octets: number): string => {
+    const [start, end] = [' "', '" <a@example.com>'];
+    return `From:${start}${'x '.repeat(octets).slice(0, octets - start.length - end.length)}${end}`;
+  };
+  expect(verdict([of(8192)])).toEqual([]);
+  expect(verdict([of(8193)])).toEqual([
+    'E_VALIDATION_ERROR: From has 8193 octets, at most 8192 are allowed: it is one mailbox',
+  ]);
+});
+
 test.each([['elsewhere.example'], ['badexample.com'], ['com'], ['mail.example.net'], ['[192.0.2.1]'], ['localhost']])(
   'From a@%s is not verified',
   (domain) => {
