@@ -4,8 +4,8 @@
 import type { KeyObject } from 'node:crypto';
 import type { Account, SendingDomain } from './accounts/account.ts';
 import type { Clock } from './base/clock.ts';
+import { giveTurn } from './base/give-turn.ts';
 import { uuidv7 } from './base/ids.ts';
-import { createSlices } from './base/slices.ts';
 import { compose, writeLongFields } from './compose/compose.ts';
 import type { Message } from './compose/message.ts';
 import { planBody } from './compose/plan-body.ts';
@@ -87,9 +87,7 @@ export type BuildResult =
   | { readonly ok: true; readonly signed: Signed; readonly stripped: readonly string[] }
   | { readonly ok: false; readonly violations: readonly Violation[] };
 
-/** One for the whole process: however many messages are built at once, the others get their turns. */
-const yieldNow = createSlices();
-/** Likewise: its thread begins with the first long field. */
+/** One for the whole process: its thread begins with the first long field. */
 const writeLong = createFieldWriter();
 
 /** Judges a message and builds the exact octets that would leave; keeps nothing. `postern check --as-sent` ends here. */
@@ -98,7 +96,7 @@ export async function build(
   parts: BuildParts & Pick<SubmitParts, 'charge'>,
 ): Promise<BuildResult> {
   const verdict = check(submission, { sendingDomain: parts.sendingDomain });
-  const plan = await planBody(submission, { yieldNow, writeLong });
+  const plan = await planBody(submission, { yieldNow: giveTurn, writeLong });
   submission.release?.();
   if (!verdict.ok || !plan.ok) {
     const ofBody = plan.ok ? [] : plan.violations;
@@ -122,7 +120,7 @@ export async function build(
     : [];
   return {
     ok: true,
-    signed: await sign(message, { domain: keys, platform }, yieldNow),
+    signed: await sign(message, { domain: keys, platform }, giveTurn),
     stripped: checked.stripped,
   };
 }
@@ -152,7 +150,7 @@ export async function examine(
   parts: Pick<BuildParts, 'sendingDomain'>,
 ): Promise<{ readonly explanation: Explanation; readonly violations: readonly Violation[] }> {
   const explanation = explain(submission, { sendingDomain: parts.sendingDomain });
-  const plan = await planBody(submission, { yieldNow, writeLong });
+  const plan = await planBody(submission, { yieldNow: giveTurn, writeLong });
   return { explanation, violations: inOrder(submission, explanation.violations, plan.ok ? [] : plan.violations) };
 }
 

@@ -3,7 +3,7 @@
 // integer-like ones to the front.
 
 import { isUtf8 } from 'node:buffer';
-import { giveTurn as giveRealTurn } from './give-turn.ts';
+import { giveTurn as giveRealTurn } from '../base/give-turn.ts';
 import { type DecodedText, decodeInPlace } from './json-base64.ts';
 import { pointerStep } from './json-pointer.ts';
 import { findString, type InSlices, type JsonStringPlace, jsonSliceOctets, readString } from './json-string.ts';

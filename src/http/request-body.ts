@@ -6,8 +6,8 @@ import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { BodyBudget, BodyHold } from '../base/body-budget.ts';
 import { freeOctets } from '../base/free-octets.ts';
+import { giveTurn } from '../base/give-turn.ts';
 import { type Fault, Refusal } from './envelope.ts';
-import { giveTurn } from './give-turn.ts';
 import { type JsonDocument, type JsonOptions, readJson } from './json-reader.ts';
 import { jsonSliceOctets } from './json-string.ts';
 

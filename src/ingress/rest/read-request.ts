@@ -1,8 +1,8 @@
 // What reading a request of send and of send_raw have in common.
 
 import type { Account, Submitter } from '../../accounts/account.ts';
+import { giveTurn } from '../../base/give-turn.ts';
 import type { Fault } from '../../http/envelope.ts';
-import { giveTurn } from '../../http/give-turn.ts';
 import type { JsonObject, JsonValue } from '../../http/json-reader.ts';
 import type { SchemaJudge } from '../../http/schema-compiler.ts';
 import { schemaFaults } from '../../http/schema-faults.ts';

@@ -1,6 +1,6 @@
 // A request of send_raw made into a Submission: what SMTP would have brought (D46).
 
-import { giveTurn } from '../../http/give-turn.ts';
+import { giveTurn } from '../../base/give-turn.ts';
 import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../http/json-reader.ts';
 import { documentFaults } from '../../http/request-body.ts';
 import { createCompiler } from '../../http/schema-compiler.ts';

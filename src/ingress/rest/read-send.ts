@@ -1,8 +1,8 @@
 // A request of send made into a Submission: schema, fields, recipients, limits (D42, D43). Every fault is collected, none
 // ends the reading, so that headers are judged too (D42b).
 
+import { giveTurn } from '../../base/give-turn.ts';
 import type { Fault } from '../../http/envelope.ts';
-import { giveTurn } from '../../http/give-turn.ts';
 import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../http/json-reader.ts';
 import { documentFaults } from '../../http/request-body.ts';
 import { createCompiler } from '../../http/schema-compiler.ts';
