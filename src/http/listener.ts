@@ -185,7 +185,13 @@ export function createListener(parts: ListenerParts): HttpListener {
   const connections = new Connections();
   const refusals = new Refusals(parts);
   const accept = (socket: Socket): void => {
-    const address = socket.remoteAddress ?? '';
+    // Asked once, Node remembers it when the client has gone. Who had gone before is never served: its octets, which the
+    // kernel may still hand out, came from nobody whom a limit, a block list or the log could name.
+    const address = socket.remoteAddress;
+    if (address === undefined) {
+      socket.destroy();
+      return;
+    }
     const refusal = limit?.take(address);
     if (refusal) {
       refusals.refuse(socket, refusal);
@@ -201,7 +207,12 @@ export function createListener(parts: ListenerParts): HttpListener {
     handlers.request(request, response);
   };
   server.on('connection', accept);
-  if (tls) server.on('secureConnection', (socket: Socket) => connections.speaks(socket));
+  if (tls) {
+    server.on('secureConnection', (socket: Socket) => {
+      if (socket.remoteAddress === undefined) socket.destroy();
+      else connections.speaks(socket);
+    });
+  }
   server.on('request', onRequest);
   // RFC 9110 §10.1.1: a body is asked for only once it is wanted, by who takes it.
   server.on('checkContinue', onRequest);
