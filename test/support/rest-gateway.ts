@@ -9,6 +9,7 @@ import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { createLimits } from '../../src/accounts/limits.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
+import type { BodyBudget } from '../../src/base/body-budget.ts';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/base/database.ts';
 import { silentLog } from '../../src/base/log.ts';
@@ -95,6 +96,8 @@ export interface RestOptions {
   readonly onAccepted?: (entry: SpoolEntry, outcomes: OutcomeWatch) => void;
   /** Folder of an earlier one, to start again on its data. */
   readonly folder?: string;
+  /** Where request bodies find room. */
+  readonly bodies?: BodyBudget;
 }
 
 /** Starts one; it is stopped when the test ends. */
@@ -160,7 +163,10 @@ export async function startRest(options: RestOptions = {}): Promise<RestGateway>
     await spool.close();
     if (database.isOpen) database.close();
   });
-  const { base, port } = await startHttpApp([door], { accounts, clock });
+  const { base, port } = await startHttpApp([door], {
+    ...{ accounts, clock },
+    ...(options.bodies ? { bodies: options.bodies } : {}),
+  });
   return {
     base,
     port,

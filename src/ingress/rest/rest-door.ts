@@ -8,7 +8,7 @@ import type { Logger } from '../../base/log.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../../http/app.ts';
 import { type Fault, failureOf, Refusal, succeed } from '../../http/envelope.ts';
 import { anyIndex, type JsonDocument } from '../../http/json-reader.ts';
-import type { Submission, Submit, Violation } from '../../submit.ts';
+import type { Idempotency, Submission, Submit, Violation } from '../../submit.ts';
 import { createIdempotent, type Idempotent, type KeyStore, readKey, type UsedKey } from './idempotency.ts';
 import { mergeFaults } from './merge-faults.ts';
 import type { OutcomeKind, OutcomeWatch } from './outcome-watch.ts';
@@ -149,15 +149,50 @@ function refusePolicy(parts: RestDoorParts, submission: Submission, violations: 
   throw new Refusal(faults, violations[0]?.retryAfterSeconds);
 }
 
+/** What is left of a message that is on disk: a request that waits to hear of it holds nothing more. */
+interface Kept {
+  readonly messageId: string;
+  readonly recipients: readonly string[];
+}
+
+interface Sending {
+  readonly kind: Kind;
+  readonly idempotency: Idempotency | undefined;
+}
+
+/** Reads the message of the request and submits it. */
+async function submitRead(
+  parts: RestDoorParts,
+  request: FastifyRequest,
+  { kind, idempotency }: Sending,
+): Promise<Kept> {
+  const octets = request.document?.octets ?? emptyDocument.octets;
+  const read = await take(parts, request, kind);
+  if (read.faults.length > 0) return await refuseFields(parts, read);
+  const submission = {
+    ...read.submission,
+    release: () => freeOctets(octets),
+    ...(idempotency ? { idempotency } : {}),
+  };
+  const result = await parts.submit(submission);
+  if (!result.accepted) return refusePolicy(parts, submission, result.violations);
+  return { messageId: result.messageId, recipients: submission.envelope.recipients };
+}
+
 /** Submits, and waits for what the sender prefers to hear. */
-async function submitAndTell(parts: RestDoorParts, submission: Submission, wait: number): Promise<SendResultBody> {
-  const { recipients } = submission.envelope;
-  const watch = wait > 0 ? parts.outcomes.watch(submission.via.sessionId) : undefined;
+async function submitAndTell(
+  parts: RestDoorParts,
+  request: FastifyRequest,
+  sending: Sending & { readonly waitSeconds: number },
+): Promise<SendResultBody> {
+  const { waitSeconds: seconds } = sending;
+  const watch = seconds > 0 ? parts.outcomes.watch(request.id) : undefined;
   try {
-    const result = await parts.submit(submission);
-    if (!result.accepted) return refusePolicy(parts, submission, result.violations);
-    if (!watch) return resultOf(result.messageId, recipients);
-    return resultOf(result.messageId, recipients, await watch.until(recipients, wait * 1000));
+    const { messageId, recipients } = await submitRead(parts, request, sending);
+    if (!watch) return resultOf(messageId, recipients);
+    // On disk: its room in memory is for the next one, however long this one waits.
+    request.bodyHold?.release();
+    return resultOf(messageId, recipients, await watch.until(recipients, seconds * 1000));
   } finally {
     watch?.end();
   }
@@ -176,18 +211,10 @@ async function send(
   const turn = idempotency && parts.idempotent.begin(account, idempotency);
   if (turn && 'used' in turn) return repeatAnswer(reply, turn.used);
   try {
-    const octets = request.document?.octets ?? emptyDocument.octets;
-    const read = await take(parts, request, kind);
-    if (read.faults.length > 0) return await refuseFields(parts, read);
     const wait = waitSeconds(request.headers.prefer);
+    const result = await submitAndTell(parts, request, { kind, idempotency, waitSeconds: wait });
     if (wait > 0) reply.header('Preference-Applied', `wait=${wait}`);
-    const submission = {
-      ...read.submission,
-      release: () => freeOctets(octets),
-      ...(idempotency ? { idempotency } : {}),
-    };
-    const result = await submitAndTell(parts, submission, wait);
-    const isDefault = result.queued.length === submission.envelope.recipients.length;
+    const isDefault = result.delivered.length + result.permanent_bounces.length === 0;
     if (idempotency && !isDefault) parts.keys.answered(account, idempotency.key, JSON.stringify(result));
     return succeed(reply, result);
   } finally {
