@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { deviceConfiguration } from '../test/support/device-config.ts';
@@ -43,15 +43,19 @@ export interface UnderTestOptions {
   readonly limits?: object;
   /** A scratch folder that has something in its `data` already; one of its own if absent. */
   readonly folder?: string;
+  /** `routes` of the configuration, in place of the one to the sink or the capture folder. */
+  readonly routes?: readonly object[];
+  /** Fills the data folder before the start. */
+  readonly prepare?: (dataFolder: string) => Promise<void>;
 }
 
-function configuration({ sinkPort, platformSignature, ...more }: UnderTestOptions): string {
+function configuration({ sinkPort, platformSignature, routes, ...more }: UnderTestOptions): string {
   const url = `smtp://127.0.0.1:${sinkPort ?? 0}`;
   const route =
     sinkPort === undefined
       ? { name: 'keep', type: 'capture', platformSignature }
       : { name: 'sink', type: 'smarthost', url, tls: 'none', connections: 8, platformSignature };
-  return JSON.stringify(deviceConfiguration({ routes: [route], ...more }));
+  return JSON.stringify(deviceConfiguration({ routes: routes ?? [route], ...more }));
 }
 
 /** The bound ports by listener, once the log tells them. */
@@ -70,6 +74,10 @@ export async function startPostern(options: UnderTestOptions): Promise<PosternUn
   const configFile = join(folder, 'postern.yaml');
   const logFile = join(folder, 'log');
   writeFileSync(configFile, configuration(options));
+  if (options.prepare) {
+    mkdirSync(join(folder, 'data'), { recursive: true });
+    await options.prepare(join(folder, 'data'));
+  }
   const output = openSync(logFile, 'w');
   const probe = options.probe ? ['--expose-gc', '--import', join(import.meta.dirname, 'loop-probe.ts')] : [];
   const child: ChildProcess = spawn(process.execPath, [...probe, join(projectRoot, 'src/main.ts'), 'serve'], {
