@@ -65,6 +65,7 @@ test('the applications of the store are written, and what is missing is told on 
     'note: limits of open connections per application and per client, traffic counters and events are not exported',
     'note: Postern itself must not listen on the same addresses and ports on the same machine',
     `application ${other}: ${unplanned}`,
+    'note: an origin that breaks off, or ends TLS without close_notify, ends cleanly for the client of HAProxy; Postern passes it on as a reset',
     `application ${dns} (dns.one.example): ${why}`,
     '',
   ]);
