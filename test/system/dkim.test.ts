@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { buildGolden, makeGoldenKeys } from '../support/golden-gateway.ts';
+import { buildGolden, makeGoldenKeys, readGoldenCase } from '../support/golden-gateway.ts';
 import { type OpenDkim, openDkim } from '../support/opendkim.ts';
 import { projectRoot } from '../support/postern-process.ts';
 import { requirePrograms } from './programs.ts';
@@ -23,7 +23,11 @@ beforeAll(() => {
 afterAll(() => verifier?.remove());
 
 async function golden(name: string): Promise<string> {
-  const sent = await buildGolden(readFileSync(join(folder, name)), keys);
+  const sent = await buildGolden(
+    readFileSync(join(folder, name)),
+    keys,
+    readGoldenCase(folder, name.replace(/\.eml$/, '')),
+  );
   if (!Buffer.isBuffer(sent)) throw new Error(`refused: ${JSON.stringify(sent)}`);
   return sent.toString('latin1');
 }
