@@ -1,7 +1,7 @@
 // What bench:edge asks for: bodies of an origin through the edge, and errors of the edge itself.
 
-import { findEdgeError } from '../src/edge/catalogue.ts';
-import { defaultAnswer } from '../src/edge/default-answer.ts';
+import { findEdgeError } from '../src/edge/errors/catalogue.ts';
+import { defaultAnswer } from '../src/edge/errors/default-answer.ts';
 
 /** One kind of request. */
 export interface Ask {

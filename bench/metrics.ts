@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { uuidv7 } from '../src/base/ids.ts';
-import { SqliteSpool } from '../src/spool/sqlite-spool.ts';
+import { SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { connectSmtp } from '../test/support/raw-smtp-client.ts';
 import { type PosternUnderTest, startPostern } from './postern-under-test.ts';
 import { peakMebibytes } from './process-usage.ts';

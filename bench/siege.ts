@@ -8,7 +8,7 @@ import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { uuidv7 } from '../src/base/ids.ts';
-import { openSqliteSpool } from '../src/spool/sqlite-spool.ts';
+import { openSqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { FaultSink } from '../test/support/fault-sink.ts';
 import { connectSmtp } from '../test/support/raw-smtp-client.ts';
 import { type PosternUnderTest, startPostern } from './postern-under-test.ts';

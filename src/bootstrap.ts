@@ -4,7 +4,7 @@
 import { existsSync } from 'node:fs';
 import { accountMigrations, createToken, isLive, listTokens, revokeToken } from './accounts/tokens.ts';
 import type { Clock } from './base/clock.ts';
-import { type DatabaseSync, migrate } from './base/database.ts';
+import { type DatabaseSync, migrate } from './base/database/database.ts';
 import { ConfigurationError } from './base/errors.ts';
 import { randomSecret } from './base/ids.ts';
 import { createFile, createFolder } from './bootstrap/key-files.ts';

@@ -13,10 +13,10 @@ import { suppressionEndpoints } from './admin/suppression-endpoints.ts';
 import { tokenEndpoints } from './admin/token-endpoints.ts';
 import { createBodyBudget, defaultBodyLimit } from './base/body-budget.ts';
 import { type Clock, systemClock } from './base/clock.ts';
-import type { DatabaseSync } from './base/database.ts';
+import type { DatabaseSync } from './base/database/database.ts';
+import { ServingDatabase } from './base/database/serving-database.ts';
 import { ConfigurationError } from './base/errors.ts';
 import type { Logger } from './base/log.ts';
-import { ServingDatabase } from './base/serving-database.ts';
 import { defaultTlsHost, type Keys } from './bootstrap.ts';
 import { formatHostPort } from './config/addresses.ts';
 import type { Config } from './config.ts';
@@ -25,17 +25,17 @@ import { laneOf, routeFor } from './deliver/router.ts';
 import { edgeAccounts, type OpenEdge, openEdge } from './edge/open-edge.ts';
 import { createSuppressionStore } from './feedback/suppression-store.ts';
 import { type BoundHttp, createHttpApp, type HttpApp, type V4Plugin } from './http/app.ts';
+import { serverCertificates } from './http/listener/server-certificates.ts';
 import { createMetrics, type GaugeSource, type MetricFamily } from './http/metrics.ts';
-import { serverCertificates } from './http/server-certificates.ts';
 import { createOutcomeWatch } from './ingress/rest/outcome-watch.ts';
 import { restDoor } from './ingress/rest/rest-door.ts';
 import { createSmtpDoor, type SmtpDoor } from './ingress/smtp/smtp-door.ts';
-import type { OwnDoor } from './proxy/own-doors.ts';
+import type { OwnDoor } from './proxy/application/own-doors.ts';
 import { createProxy, type Proxy, proxyAccounts } from './proxy/proxy.ts';
 import { openIdempotencyKeys } from './spool/idempotency-keys.ts';
 import type { Spool } from './spool/spool.ts';
 import { spoolMetrics } from './spool/spool-metrics.ts';
-import { openSqliteSpool, type SqliteSpool, type SqliteSpoolOptions } from './spool/sqlite-spool.ts';
+import { openSqliteSpool, type SqliteSpool, type SqliteSpoolOptions } from './spool/sqlite/sqlite-spool.ts';
 import {
   type Accepted,
   type BuildParts,

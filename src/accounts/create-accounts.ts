@@ -1,7 +1,7 @@
 // Accounts of the configuration joined with the tokens of the store (D50, D85, D93, D94).
 
 import type { Clock } from '../base/clock.ts';
-import { type DatabaseSync, migrate } from '../base/database.ts';
+import { type DatabaseSync, migrate } from '../base/database/database.ts';
 import { type Account, type Credential, type Scope, type SendingDomain, type Submitter, scopes } from './account.ts';
 import type { Accounts } from './accounts.ts';
 import { stripRules } from './strip-rules.ts';

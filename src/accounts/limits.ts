@@ -2,7 +2,7 @@
 // limits costs nothing.
 
 import type { Clock } from '../base/clock.ts';
-import { type DatabaseSync, migrate, type StatementSync } from '../base/database.ts';
+import { type DatabaseSync, migrate, type StatementSync } from '../base/database/database.ts';
 import type { Account } from './account.ts';
 import { accountMigrations } from './tokens.ts';
 

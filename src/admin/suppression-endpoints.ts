@@ -6,7 +6,7 @@ import type { Logger } from '../base/log.ts';
 import { type Suppression, type SuppressionStore, suppressionReasons } from '../feedback/suppression-store.ts';
 import { submitterOf, type V4Plugin } from '../http/app.ts';
 import { type Fault, Refusal, succeed } from '../http/envelope.ts';
-import { readComparable } from '../mail/comparable-mailbox.ts';
+import { readComparable } from '../mail/address/comparable-mailbox.ts';
 import { accountPath, entryPath, expiry, isoTime, readExpiry, removed, time, timeOrNull, words } from './schemas.ts';
 
 /** What the endpoints work on. */

@@ -7,20 +7,20 @@ import type { Submitter } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import { createAccounts } from '../accounts/create-accounts.ts';
 import { systemClock } from '../base/clock.ts';
-import { openDatabase } from '../base/database.ts';
+import { openDatabase } from '../base/database/database.ts';
 import { errorMessage, UsageError } from '../base/errors.ts';
 import { randomHex } from '../base/ids.ts';
 import { loadKeys } from '../bootstrap.ts';
 import type { Config } from '../config.ts';
 import { buildParts } from '../gateway.ts';
 import type { Envelope } from '../mail/envelope.ts';
-import { readMessage } from '../mail/header-reader.ts';
+import { readMessage } from '../mail/header/header-reader.ts';
 import type { Explanation, HeaderExplanation } from '../policy/explain.ts';
 import type { Submission } from '../policy/submission.ts';
 import type { Violation } from '../policy/violation.ts';
 import { build, examine } from '../submit.ts';
-import { type CommandIo, configOption, defineCommand, table } from './command.ts';
-import { configFor } from './load-config.ts';
+import { type CommandIo, configOption, defineCommand, table } from './command/command.ts';
+import { configFor } from './command/load-config.ts';
 
 /** What is said of one file. */
 interface Verdict {

@@ -2,7 +2,7 @@
 
 import type { Account } from '../accounts/account.ts';
 import { closest } from '../base/closest.ts';
-import { type DatabaseSync, openDatabase } from '../base/database.ts';
+import { type DatabaseSync, openDatabase } from '../base/database/database.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 

@@ -1,6 +1,6 @@
 // Every command of `postern`, one file each.
 
-import type { CommandTable } from './command-table.ts';
+import type { CommandTable } from './command/command-table.ts';
 
 /** The commands in the order of the help. */
 export const commands = {
@@ -14,7 +14,7 @@ export const commands = {
   },
   queue: {
     summary: 'Look at and act on the messages that wait or failed',
-    load: async () => (await import('./queue.ts')).queueCommands,
+    load: async () => (await import('./queue/queue.ts')).queueCommands,
   },
   token: {
     summary: 'Make, list and revoke tokens',

@@ -5,12 +5,12 @@ import { systemClock } from '../base/clock.ts';
 import { silentLog } from '../base/log.ts';
 import { formatHostPort } from '../config/addresses.ts';
 import { type Config, missingSecrets } from '../config.ts';
-import { errorPageFaults } from '../edge/error-page-file.ts';
+import { errorPageFaults } from '../edge/custom/error-page-file.ts';
 import { configuredDoors } from '../gateway.ts';
 import { checkConfiguredApplications, proxyAccounts } from '../proxy/proxy.ts';
-import { configOption, defineCommand, table } from './command.ts';
-import { defineGroup } from './command-table.ts';
-import { configFor } from './load-config.ts';
+import { configOption, defineCommand, table } from './command/command.ts';
+import { defineGroup } from './command/command-table.ts';
+import { configFor } from './command/load-config.ts';
 
 const exitCodes = {
   78: 'the configuration is wrong; every fault is told with file, line, column, path and what is wanted',

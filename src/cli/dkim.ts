@@ -6,11 +6,11 @@ import { errorCode, errorMessage, UsageError } from '../base/errors.ts';
 import { createFile, replaceFile } from '../bootstrap/key-files.ts';
 import { dkimKeyFile } from '../bootstrap/key-paths.ts';
 import type { Config } from '../config.ts';
-import { asciiDomain } from '../mail/domain.ts';
+import { asciiDomain } from '../mail/address/domain.ts';
 import { dkimRecord, generateDkimKey, parseSigningKey } from '../sign/dkim-key.ts';
-import { type CommandIo, configOption, defineCommand } from './command.ts';
-import { defineGroup } from './command-table.ts';
-import { configExitCode, configFor } from './load-config.ts';
+import { type CommandIo, configOption, defineCommand } from './command/command.ts';
+import { defineGroup } from './command/command-table.ts';
+import { configExitCode, configFor } from './command/load-config.ts';
 
 /** The domain of a command line, as an A-label. @throws UsageError */
 function domainOf(text: string): string {

@@ -10,12 +10,12 @@ import { errorCode, errorMessage, UsageError } from '../base/errors.ts';
 import { dkimKeyFile } from '../bootstrap/key-paths.ts';
 import type { Config } from '../config.ts';
 import { recordFacts } from '../gateway.ts';
-import { asciiDomain } from '../mail/domain.ts';
+import { asciiDomain } from '../mail/address/domain.ts';
 import { parseSigningKey } from '../sign/dkim-key.ts';
 import type { SigningKey } from '../sign/signed.ts';
-import { type CommandIo, configOption, defineCommand } from './command.ts';
-import { defineGroup } from './command-table.ts';
-import { configExitCode, configFor } from './load-config.ts';
+import { type CommandIo, configOption, defineCommand } from './command/command.ts';
+import { defineGroup } from './command/command-table.ts';
+import { configExitCode, configFor } from './command/load-config.ts';
 
 /** The records of a domain, and keys that could not be read. */
 interface Published {

@@ -2,14 +2,14 @@
 
 import { silentLog } from '../base/log.ts';
 import type { Config } from '../config.ts';
-import type { StoredApplication } from '../proxy/application.ts';
+import type { StoredApplication } from '../proxy/application/application.ts';
+import { writeListening } from '../proxy/application/written-ports.ts';
+import { storedPlans } from '../proxy/plane/stored-plans.ts';
 import { proxyAccounts } from '../proxy/proxy.ts';
-import { openApplicationStore } from '../proxy/sqlite-application-store.ts';
-import { storedPlans } from '../proxy/stored-plans.ts';
-import { writeListening } from '../proxy/written-ports.ts';
+import { openApplicationStore } from '../proxy/store/sqlite-application-store.ts';
 import { withDatabase } from './choose-account.ts';
-import { columns, configOption, defineCommand } from './command.ts';
-import { configExitCode, configFor } from './load-config.ts';
+import { columns, configOption, defineCommand } from './command/command.ts';
+import { configExitCode, configFor } from './command/load-config.ts';
 
 /** One application as it is listed. */
 interface Listed {

@@ -2,8 +2,8 @@
 
 import { readFileSync } from 'node:fs';
 import { ConfigurationError, errorMessage, UsageError } from '../base/errors.ts';
-import type { CommandIo } from './command.ts';
-import { runTable } from './command-table.ts';
+import type { CommandIo } from './command/command.ts';
+import { runTable } from './command/command-table.ts';
 import { commands } from './commands.ts';
 
 const text = {

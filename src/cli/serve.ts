@@ -2,14 +2,14 @@
 
 import { join } from 'node:path';
 import { systemClock } from '../base/clock.ts';
-import { openServingDatabase } from '../base/database.ts';
+import { openServingDatabase } from '../base/database/database.ts';
 import { type Logger, type OpenLog, openLog } from '../base/log.ts';
 import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, loadKeys } from '../bootstrap.ts';
 import { type Config, configuredGlobalKeys, configuredTokens } from '../config.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
 import { renderBanner, renderTokenNote } from './banner.ts';
-import { type CommandIo, configOption, defineCommand } from './command.ts';
-import { configFor } from './load-config.ts';
+import { type CommandIo, configOption, defineCommand } from './command/command.ts';
+import { configFor } from './command/load-config.ts';
 
 /** Milliseconds that the last lines of the log have before the process ends. */
 const logPatienceMs = 1000;

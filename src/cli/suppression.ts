@@ -12,11 +12,11 @@ import {
   type SuppressionStore,
   suppressionReasons,
 } from '../feedback/suppression-store.ts';
-import { readComparable } from '../mail/comparable-mailbox.ts';
+import { readComparable } from '../mail/address/comparable-mailbox.ts';
 import { chooseAccount, isoTime, withDatabase } from './choose-account.ts';
-import { type CommandIo, configOption, defineCommand } from './command.ts';
-import { defineGroup } from './command-table.ts';
-import { configExitCode, configFor } from './load-config.ts';
+import { type CommandIo, configOption, defineCommand } from './command/command.ts';
+import { defineGroup } from './command/command-table.ts';
+import { configExitCode, configFor } from './command/load-config.ts';
 import { parseSpan } from './span.ts';
 
 /** Entries that are asked for at a time. */

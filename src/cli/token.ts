@@ -12,13 +12,13 @@ import {
 } from '../accounts/tokens.ts';
 import { systemClock } from '../base/clock.ts';
 import { closest } from '../base/closest.ts';
-import { type DatabaseSync, migrate } from '../base/database.ts';
+import { type DatabaseSync, migrate } from '../base/database/database.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 import { chooseAccount, isoTime, withDatabase } from './choose-account.ts';
-import { type CommandIo, configOption, defineCommand, table } from './command.ts';
-import { defineGroup } from './command-table.ts';
-import { configExitCode, configFor } from './load-config.ts';
+import { type CommandIo, configOption, defineCommand, table } from './command/command.ts';
+import { defineGroup } from './command/command-table.ts';
+import { configExitCode, configFor } from './command/load-config.ts';
 import { parseSpan } from './span.ts';
 
 function chooseCredential(account: Account, name: string): string {

@@ -1,8 +1,8 @@
 // Preamble and epilogue of a multipart (RFC 2046 §5.1.1), made 7-bit and short-lined: nobody reads them, but no hop would
 // let them pass (D20).
 
-import { sliceSize, type YieldNow } from '../mail/body-scan.ts';
-import { maximumLineLength } from '../mail/fold.ts';
+import { maximumLineLength } from '../mail/header/fold.ts';
+import { sliceSize, type YieldNow } from '../mail/mime/body-scan.ts';
 
 const CR = 13;
 const LF = 10;

@@ -2,11 +2,11 @@
 // HTML, attachments mixed. nodemailer composes the octets; the message's own header fields are ours.
 
 import MimeNode from 'nodemailer/lib/mime-node';
-import type { YieldNow } from '../mail/body-scan.ts';
-import { parseMediaType } from '../mail/content-type.ts';
-import { readMessage } from '../mail/header-reader.ts';
-import { endWithCrlf } from '../mail/line-endings.ts';
-import type { TopLevel } from '../mail/mime-walk.ts';
+import { parseMediaType } from '../mail/header/content-type.ts';
+import { readMessage } from '../mail/header/header-reader.ts';
+import type { YieldNow } from '../mail/mime/body-scan.ts';
+import { endWithCrlf } from '../mail/mime/line-endings.ts';
+import type { TopLevel } from '../mail/mime/mime-walk.ts';
 import type { Attachment, SubmissionBody } from '../policy/submission.ts';
 import type { Violation } from '../policy/violation.ts';
 import { createLargeParts, type LargeParts, largeOctets, type StandIn } from './large-parts.ts';

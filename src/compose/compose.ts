@@ -1,7 +1,7 @@
 // The exact message that leaves: platform fields, order, casing, folding (D20-D30; order D22).
 
 import type { KeyObject } from 'node:crypto';
-import { hasNonAscii } from '../mail/encoded-word.ts';
+import { hasNonAscii } from '../mail/header/encoded-word.ts';
 import { makeTokens } from '../mail/return-token.ts';
 import { type FieldKind, writeField } from '../mail/write-field.ts';
 import type { Checked, CheckedField, MimeFieldName } from '../policy/checked.ts';

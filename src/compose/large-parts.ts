@@ -2,9 +2,9 @@
 // composed the rest, which would copy them at every step and never pause (D21).
 
 import { createHash } from 'node:crypto';
-import { scanBody, type YieldNow } from '../mail/body-scan.ts';
-import { repairLineEndings } from '../mail/line-endings.ts';
-import { encodeSmaller } from '../mail/transfer-encoding.ts';
+import { scanBody, type YieldNow } from '../mail/mime/body-scan.ts';
+import { repairLineEndings } from '../mail/mime/line-endings.ts';
+import { encodeSmaller } from '../mail/mime/transfer-encoding.ts';
 
 /** What stands in the place of a large content while the message is composed. */
 export interface StandIn {

@@ -1,11 +1,11 @@
 // Decides what becomes of a body: nothing wherever possible; where it is not 7-bit or has lines over 998 octets, its
 // leaves are re-encoded, and every other octet stays (D11, D20; RFC 2045 §6, RFC 2046 §5.1).
 
-import { type BodyFacts, scanBody, type YieldNow } from '../mail/body-scan.ts';
-import { parseMediaType } from '../mail/content-type.ts';
-import { maximumLineLength } from '../mail/fold.ts';
-import { endWithCrlf, repairLineEndings } from '../mail/line-endings.ts';
-import { type TopLevel, walkMime } from '../mail/mime-walk.ts';
+import { parseMediaType } from '../mail/header/content-type.ts';
+import { maximumLineLength } from '../mail/header/fold.ts';
+import { type BodyFacts, scanBody, type YieldNow } from '../mail/mime/body-scan.ts';
+import { endWithCrlf, repairLineEndings } from '../mail/mime/line-endings.ts';
+import { type TopLevel, walkMime } from '../mail/mime/mime-walk.ts';
 import type { Submission, Via } from '../policy/submission.ts';
 import type { Violation } from '../policy/violation.ts';
 import type { BodyPlanResult } from './body-plan.ts';

@@ -1,7 +1,7 @@
 // The text of a field from its octets, as the policy reads it too: unfolded, trimmed, 8-bit octets decoded (D13).
 
-import { trimBlanks } from '../mail/header-text.ts';
-import { readRawText } from '../mail/raw-text.ts';
+import { trimBlanks } from '../mail/header/header-text.ts';
+import { readRawText } from '../mail/header/raw-text.ts';
 
 const lineBreaks = /[\r\n\0]/g;
 

@@ -1,8 +1,8 @@
 // Our own Received field (RFC 5321 §4.4, RFC 3848, RFC 6531 §4.3; D25), and those of a trusted hop (D4).
 
-import { asciiDomain } from '../mail/domain.ts';
+import { asciiDomain } from '../mail/address/domain.ts';
 import type { Envelope } from '../mail/envelope.ts';
-import type { HeaderField } from '../mail/header-field.ts';
+import type { HeaderField } from '../mail/header/header-field.ts';
 import { writeField } from '../mail/write-field.ts';
 import type { Via } from '../policy/submission.ts';
 import type { MessageField } from './message.ts';

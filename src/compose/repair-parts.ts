@@ -2,11 +2,11 @@
 // 7bit, raw 8-bit header fields of parts become encoded-words; multipart/signed is never touched (RFC 1847 §2.1).
 
 import { isAscii, isUtf8 } from 'node:buffer';
-import { scanBody, sliceSize, type YieldNow } from '../mail/body-scan.ts';
-import { readParameters } from '../mail/content-type.ts';
-import { maximumLineLength } from '../mail/fold.ts';
-import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../mail/header-reader.ts';
-import { fieldsOf } from '../mail/mime-header.ts';
+import { readParameters } from '../mail/header/content-type.ts';
+import { maximumLineLength } from '../mail/header/fold.ts';
+import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../mail/header/header-reader.ts';
+import { scanBody, sliceSize, type YieldNow } from '../mail/mime/body-scan.ts';
+import { fieldsOf } from '../mail/mime/mime-header.ts';
 import {
   type Closed,
   isIdentity,
@@ -15,8 +15,8 @@ import {
   maximumDepth,
   maximumParts,
   type TopLevel,
-} from '../mail/mime-walk.ts';
-import { encodeQuotedPrintable, encodeSmaller, rewrapBase64 } from '../mail/transfer-encoding.ts';
+} from '../mail/mime/mime-walk.ts';
+import { encodeQuotedPrintable, encodeSmaller, rewrapBase64 } from '../mail/mime/transfer-encoding.ts';
 import type { Violation } from '../policy/violation.ts';
 import type { BodyPlanResult } from './body-plan.ts';
 import { cleanPadding } from './clean-padding.ts';

@@ -1,11 +1,11 @@
 // The header section of a MIME part, written anew where something has to change; every other field stays as it is (D20).
 
 import { isAscii } from 'node:buffer';
-import type { YieldNow } from '../mail/body-scan.ts';
-import { hasNonAscii } from '../mail/encoded-word.ts';
-import { maximumLineLength } from '../mail/fold.ts';
-import { fieldsOf, type MimeField } from '../mail/mime-header.ts';
-import type { MimePart } from '../mail/mime-walk.ts';
+import { hasNonAscii } from '../mail/header/encoded-word.ts';
+import { maximumLineLength } from '../mail/header/fold.ts';
+import type { YieldNow } from '../mail/mime/body-scan.ts';
+import { fieldsOf, type MimeField } from '../mail/mime/mime-header.ts';
+import type { MimePart } from '../mail/mime/mime-walk.ts';
 import { type FieldKind, writeField } from '../mail/write-field.ts';
 import { fieldKind } from './field-kind.ts';
 import { longFieldLength, type WriteLongField } from './long-field.ts';

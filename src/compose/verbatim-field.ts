@@ -1,7 +1,7 @@
 // A field that stays as it was given, its own folds included (D20), where they are legal (RFC 5322 §2.1.1, §2.2.3).
 
 import { isAscii } from 'node:buffer';
-import { maximumLineLength } from '../mail/fold.ts';
+import { maximumLineLength } from '../mail/header/fold.ts';
 
 /**
  * Writes a field with the value's octets as they are.

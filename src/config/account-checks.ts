@@ -6,9 +6,9 @@ import {
   maxRules,
   ruleContentTypes,
   spellingFaults,
-} from '../edge/custom-error-rules.ts';
-import { pageFault } from '../edge/error-page.ts';
-import { asciiDomain } from '../mail/domain.ts';
+} from '../edge/custom/custom-error-rules.ts';
+import { pageFault } from '../edge/custom/error-page.ts';
+import { asciiDomain } from '../mail/address/domain.ts';
 import { mayStrip } from '../policy/check.ts';
 import { type CompleteContents, http } from './defaults.ts';
 import { type ConfigPath, type Fault, quote } from './fault.ts';

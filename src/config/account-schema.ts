@@ -2,7 +2,7 @@
 
 import { Type } from 'typebox';
 import { scopes } from '../accounts/account.ts';
-import { ruleContentTypes } from '../edge/custom-error-rules.ts';
+import { ruleContentTypes } from '../edge/custom/custom-error-rules.ts';
 import { stripSetNames } from '../policy/strip-sets.ts';
 import * as value from './value-types.ts';
 

@@ -1,7 +1,7 @@
 // What the schema cannot say about the mail part: entries that must fit one another.
 
 import { closest } from '../base/closest.ts';
-import { asciiDomain, isWithinDomain } from '../mail/domain.ts';
+import { asciiDomain, isWithinDomain } from '../mail/address/domain.ts';
 import type { CompleteContents } from './defaults.ts';
 import { type ConfigPath, type Fault, formatPath, quote } from './fault.ts';
 import { parseRelayUrl } from './relay-url.ts';

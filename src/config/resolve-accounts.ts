@@ -3,7 +3,7 @@
 import { resolve } from 'node:path';
 import type { Account, Credential, SendingDomain } from '../accounts/account.ts';
 import { stripRules } from '../accounts/strip-rules.ts';
-import type { CustomErrorRule, CustomErrorSettings } from '../edge/zone.ts';
+import type { CustomErrorRule, CustomErrorSettings } from '../edge/zone/zone.ts';
 import { type StripSetName, stripSets } from '../policy/strip-sets.ts';
 import * as defaults from './defaults.ts';
 import { findAccount } from './mail-checks.ts';

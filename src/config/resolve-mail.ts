@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import type { DkimKeyName } from '../accounts/account.ts';
 import type { CaptureRoute, DeliverySettings, Route, SmarthostRoute } from '../deliver/settings.ts';
 import type { SmtpListener, SmtpSettings } from '../ingress/smtp/settings.ts';
-import { asciiDomain } from '../mail/domain.ts';
+import { asciiDomain } from '../mail/address/domain.ts';
 import type { SpoolLimits } from '../spool/spool-limits.ts';
 import { type HostPort, parseListen, parseNetwork } from './addresses.ts';
 import * as defaults from './defaults.ts';

@@ -3,8 +3,8 @@
 import type { Account, DkimKeyName } from '../accounts/account.ts';
 import type { LogLevel } from '../base/log.ts';
 import type { DeliverySettings } from '../deliver/settings.ts';
-import type { CustomErrorSettings, EdgeSettings } from '../edge/zone.ts';
-import type { ConnectionLimits } from '../http/connection-limit.ts';
+import type { CustomErrorSettings, EdgeSettings } from '../edge/zone/zone.ts';
+import type { ConnectionLimits } from '../http/listener/connection-limit.ts';
 import type { RestLimits } from '../ingress/rest/settings.ts';
 import type { SmtpSettings } from '../ingress/smtp/settings.ts';
 import type { SpoolLimits } from '../spool/spool-limits.ts';

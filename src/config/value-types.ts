@@ -3,7 +3,7 @@
 import { isIP } from 'node:net';
 import iconv from 'iconv-lite';
 import { type TProperties, type TSchema, Type } from 'typebox';
-import { asciiDomain } from '../mail/domain.ts';
+import { asciiDomain } from '../mail/address/domain.ts';
 import { isPortRange, parseListen, parseNetwork } from './addresses.ts';
 
 /**

@@ -3,12 +3,12 @@
 
 import { mkdir, open, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { syncFolder } from '../base/database/sync-folder.ts';
 import { errorCode, errorMessage } from '../base/errors.ts';
-import { syncFolder } from '../base/sync-folder.ts';
 import { headFor, type Task } from './job.ts';
 import type { Lane, LaneEvents } from './lane.ts';
 import type { CaptureRoute } from './settings.ts';
-import type { RecipientResult } from './smtp-client.ts';
+import type { RecipientResult } from './smtp/smtp-client.ts';
 import type { TaskQueue } from './task-queue.ts';
 
 /** Files written at once. */

@@ -21,8 +21,8 @@ import { OutcomeWriter } from './outcome-writer.ts';
 import { laneNames, laneOf, routeFor } from './router.ts';
 import type { DeliverySettings, Route } from './settings.ts';
 import { SmarthostLane } from './smarthost.ts';
-import type { RecipientResult } from './smtp-client.ts';
-import { defaultTimeouts, type SmtpTimeouts } from './smtp-timeouts.ts';
+import type { RecipientResult } from './smtp/smtp-client.ts';
+import { defaultTimeouts, type SmtpTimeouts } from './smtp/smtp-timeouts.ts';
 import { type TaskHost, TaskQueue } from './task-queue.ts';
 
 /** Octets of accepted messages kept until they are delivered, over all lanes. */

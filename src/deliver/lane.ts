@@ -2,7 +2,7 @@
 
 import type { Task } from './job.ts';
 import type { Route } from './settings.ts';
-import type { RecipientResult } from './smtp-client.ts';
+import type { RecipientResult } from './smtp/smtp-client.ts';
 import type { TaskQueue } from './task-queue.ts';
 
 /** A route at work. */

@@ -3,7 +3,7 @@
 import type { Outcome } from '../spool/spool.ts';
 import { planRetry } from './retry.ts';
 import type { RetrySettings } from './settings.ts';
-import type { RecipientResult } from './smtp-client.ts';
+import type { RecipientResult } from './smtp/smtp-client.ts';
 
 function days(milliseconds: number): string {
   const value = milliseconds / 86_400_000;

@@ -2,7 +2,7 @@
 // spool that it waits in.
 
 import { createHash } from 'node:crypto';
-import { splitMailbox } from '../mail/domain.ts';
+import { splitMailbox } from '../mail/address/domain.ts';
 import type { LaneOf } from '../spool/spool.ts';
 import type { Route } from './settings.ts';
 

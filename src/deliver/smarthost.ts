@@ -8,8 +8,14 @@ import type { SmtpReply } from '../mail/smtp-reply.ts';
 import { headFor, type Task } from './job.ts';
 import type { Lane, LaneEvents } from './lane.ts';
 import type { SmarthostRoute } from './settings.ts';
-import { connectSmtp, type Mail, type RecipientResult, SmtpConnection, type TransactionEnd } from './smtp-client.ts';
-import type { SmtpClientOptions } from './smtp-handshake.ts';
+import {
+  connectSmtp,
+  type Mail,
+  type RecipientResult,
+  SmtpConnection,
+  type TransactionEnd,
+} from './smtp/smtp-client.ts';
+import type { SmtpClientOptions } from './smtp/smtp-handshake.ts';
 import type { TaskQueue } from './task-queue.ts';
 
 const firstBackoff = 1000;

@@ -2,7 +2,7 @@
 
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { writeWhole } from '../http/whole-response.ts';
+import { writeWhole } from '../http/listener/whole-response.ts';
 import type { FailureAnswer } from './error-answers.ts';
 
 /** Takes one answer. */

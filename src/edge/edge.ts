@@ -3,19 +3,19 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { addressTest } from '../base/address-test.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
+import { addressTest } from '../base/net/address-test.ts';
 import type { Arrival, HttpFront } from '../http/app.ts';
 import { type AnswerSink, plainAnswer, responseSink, socketSink } from './answer-sink.ts';
-import { type Client, clientOf } from './client-address.ts';
-import type { ErrorAnswer, ErrorRequest } from './edge-error.ts';
 import { createErrorAnswers, type ErrorAnswerParts, lastResort } from './error-answers.ts';
-import { type GuardedZone, guardZone, judgeRequest } from './judge-request.ts';
-import { createOpenRequests, type OpenRequest } from './open-requests.ts';
-import type { Forwarded, OriginProxy } from './origin.ts';
-import type { ZoneWithOrigin } from './origin-target.ts';
-import type { EdgeSettings, EdgeZone } from './zone.ts';
+import type { ErrorAnswer, ErrorRequest } from './errors/edge-error.ts';
+import type { Forwarded, OriginProxy } from './origin/origin.ts';
+import type { ZoneWithOrigin } from './origin/origin-target.ts';
+import { type Client, clientOf } from './zone/client-address.ts';
+import { type GuardedZone, guardZone, judgeRequest } from './zone/judge-request.ts';
+import { createOpenRequests, type OpenRequest } from './zone/open-requests.ts';
+import type { EdgeSettings, EdgeZone } from './zone/zone.ts';
 
 /** What is counted of a request once it has ended. */
 export interface EdgeCount {

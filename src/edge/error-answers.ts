@@ -2,8 +2,8 @@
 
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
-import type { EdgeError, EdgeFormat, EdgeOccurrence, ErrorAnswer, ErrorRequest } from './edge-error.ts';
-import type { EdgeZone } from './zone.ts';
+import type { EdgeError, EdgeFormat, EdgeOccurrence, ErrorAnswer, ErrorRequest } from './errors/edge-error.ts';
+import type { EdgeZone } from './zone/zone.ts';
 
 /** What answers are made of. */
 export interface ErrorAnswerParts {

@@ -1,18 +1,18 @@
 // Joins the edge's parts (D60-D68): custom errors and their endpoints, the reverse proxy, and what answers for hosts.
 
 import type { Clock } from '../base/clock.ts';
-import type { DatabaseSync } from '../base/database.ts';
+import type { DatabaseSync } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
 import type { HttpFront, V4Plugin } from '../http/app.ts';
-import { findEdgeError } from './catalogue.ts';
-import { customErrorEndpoints } from './custom-error-endpoints.ts';
-import { createCustomErrors } from './custom-errors.ts';
-import { defaultAnswer } from './default-answer.ts';
+import { customErrorEndpoints } from './custom/custom-error-endpoints.ts';
+import { createCustomErrors } from './custom/custom-errors.ts';
 import { createEdge, type EdgeParts } from './edge.ts';
-import { errorReferenceIndex, errorReferencePage } from './error-reference.ts';
-import { negotiate } from './negotiate.ts';
-import { createOriginProxy } from './origin-proxy.ts';
-import type { EdgeAccountSlice, EdgeSettings, EdgeZone } from './zone.ts';
+import { findEdgeError } from './errors/catalogue.ts';
+import { defaultAnswer } from './errors/default-answer.ts';
+import { errorReferenceIndex, errorReferencePage } from './errors/error-reference.ts';
+import { negotiate } from './errors/negotiate.ts';
+import { createOriginProxy } from './origin/origin-proxy.ts';
+import type { EdgeAccountSlice, EdgeSettings, EdgeZone } from './zone/zone.ts';
 
 /** What it is made from. */
 export interface OpenEdgeParts extends Pick<EdgeParts, 'apiHosts' | 'docsBaseUrl' | 'onRequest'> {

@@ -2,10 +2,10 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../base/clock.ts';
-import { type DatabaseSync, type Migrations, migrate } from '../base/database.ts';
+import { type DatabaseSync, type Migrations, migrate } from '../base/database/database.ts';
 import { uuidv7 } from '../base/ids.ts';
-import { comparableMailbox } from '../mail/comparable-mailbox.ts';
-import { asciiDomain, splitMailbox } from '../mail/domain.ts';
+import { comparableMailbox } from '../mail/address/comparable-mailbox.ts';
+import { asciiDomain, splitMailbox } from '../mail/address/domain.ts';
 
 /** The table of the list. */
 export const suppressionMigrations: Migrations = {

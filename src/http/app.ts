@@ -43,12 +43,12 @@ import type { Clock } from '../base/clock.ts';
 import { ConfigurationError, errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import { AllowedMethods } from './allowed-methods.ts';
-import { type ConnectionLimits, type ConnectionRefusal, createConnectionLimit } from './connection-limit.ts';
-import type { OpenHttp } from './connections.ts';
 import { type AnswerTable, refuse } from './envelope.ts';
 import { type Answerer, createHandlers, type HttpFront, rayOf } from './front.ts';
-import type { JsonDocument } from './json-reader.ts';
-import { type BoundHttp, createListener, type HttpListener, type ListenerTls } from './listener.ts';
+import type { JsonDocument } from './json/json-reader.ts';
+import { type ConnectionLimits, type ConnectionRefusal, createConnectionLimit } from './listener/connection-limit.ts';
+import type { OpenHttp } from './listener/connections.ts';
+import { type BoundHttp, createListener, type HttpListener, type ListenerTls } from './listener/listener.ts';
 import { type DocumentedRoute, openApiDocument } from './openapi.ts';
 import { answerPlainly, plainRoutes } from './plain-routes.ts';
 import { renderReference } from './reference-page.ts';
@@ -57,7 +57,7 @@ import { schemaCompiler } from './schema-compiler.ts';
 import { v4Routes } from './v4-routes.ts';
 
 export type { Arrival, HttpFront } from './front.ts';
-export type { BoundHttp, ListenerTls } from './listener.ts';
+export type { BoundHttp, ListenerTls } from './listener/listener.ts';
 
 /** Reads the types of typebox schemas. */
 export interface SchemaTypes extends FastifyTypeProvider {

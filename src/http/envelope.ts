@@ -1,7 +1,7 @@
 // The v4 envelope: the one shape of every answer under /client/v4 (D7, D45).
 
 import type { FastifyReply } from 'fastify';
-import { cutText } from './cut-text.ts';
+import { cutText } from './json/cut-text.ts';
 
 /** What a token is answered with; the gateway hands the table in (`restAnswers` of the policy). */
 export interface Answer {

@@ -6,10 +6,10 @@ import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import { randomHex } from '../base/ids.ts';
 import type { Logger } from '../base/log.ts';
-import type { ListenerHandlers } from './listener.ts';
+import type { ListenerHandlers } from './listener/listener.ts';
+import { plainWhole, writeWhole } from './listener/whole-response.ts';
 import { answerPlainly } from './plain-routes.ts';
 import { type HostTable, type Route, routeRequest } from './route.ts';
-import { plainWhole, writeWhole } from './whole-response.ts';
 
 /** A request on its way to the front, which writes the Ray-ID with its answer. */
 export interface Arrival {

@@ -8,8 +8,8 @@ import type { BodyBudget, BodyHold } from '../base/body-budget.ts';
 import { freeOctets } from '../base/free-octets.ts';
 import { giveTurn } from '../base/give-turn.ts';
 import { type Fault, Refusal } from './envelope.ts';
-import { type JsonDocument, type JsonOptions, readJson } from './json-reader.ts';
-import { jsonSliceOctets } from './json-string.ts';
+import { type JsonDocument, type JsonOptions, readJson } from './json/json-reader.ts';
+import { jsonSliceOctets } from './json/json-string.ts';
 
 /** Why nothing more of a body is wanted. */
 function tooLarge(limit: number): Refusal {

@@ -2,9 +2,9 @@
 
 import type { ErrorObject } from 'ajv';
 import { closest } from '../base/closest.ts';
-import { quoted } from './cut-text.ts';
 import { type Fault, maxFaults } from './envelope.ts';
-import { pointerStep } from './json-pointer.ts';
+import { quoted } from './json/cut-text.ts';
+import { pointerStep } from './json/json-pointer.ts';
 
 /** Part of a request that a schema judged. */
 export type JudgedPart = 'body' | 'querystring' | 'params' | 'headers';

@@ -1,10 +1,10 @@
 // Writes one header field as it leaves: non-ASCII text encoded by the kind of the field (D13), folded (D12).
 
-import { encodeParameters } from './content-type.ts';
-import { encodeAddresses, splitAtSeparators } from './encode-addresses.ts';
-import { encodedWords, encodeText, hasNonAscii } from './encoded-word.ts';
-import { foldField, foldInsideBrackets, foldPieces, maximumLineLength } from './fold.ts';
-import { decodeWords } from './header-text.ts';
+import { encodeAddresses, splitAtSeparators } from './address/encode-addresses.ts';
+import { encodeParameters } from './header/content-type.ts';
+import { encodedWords, encodeText, hasNonAscii } from './header/encoded-word.ts';
+import { foldField, foldInsideBrackets, foldPieces, maximumLineLength } from './header/fold.ts';
+import { decodeWords } from './header/header-text.ts';
 
 /** How a field's value is built, as far as writing it goes; the header catalogue knows it for each name. */
 export type FieldKind =

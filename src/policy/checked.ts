@@ -1,7 +1,7 @@
 // A submission that passed the policy. Compose takes only this type, so the check cannot be skipped.
 
 import type { SendingDomain } from '../accounts/account.ts';
-import type { HeaderField } from '../mail/header-field.ts';
+import type { HeaderField } from '../mail/header/header-field.ts';
 import type { Submission } from './submission.ts';
 
 /** A field the policy let pass. */

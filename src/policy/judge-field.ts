@@ -1,8 +1,8 @@
 // Judges one header field by itself: its name, its class, its characters, its length, its value (D2's order of rules).
 
-import type { FieldFault, HeaderField } from '../mail/header-field.ts';
-import { decodeWords, trimBlanks } from '../mail/header-text.ts';
-import { readRawText } from '../mail/raw-text.ts';
+import type { FieldFault, HeaderField } from '../mail/header/header-field.ts';
+import { decodeWords, trimBlanks } from '../mail/header/header-text.ts';
+import { readRawText } from '../mail/header/raw-text.ts';
 import type { CheckedField } from './checked.ts';
 import { findHeader, type HeaderRow, headerCatalogue, type OverSmtp } from './header-catalogue.ts';
 import type { RejectionCode } from './rejections.ts';

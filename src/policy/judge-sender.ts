@@ -2,10 +2,10 @@
 // without a domain where the credential has one (RFC 6409 §8.1).
 
 import type { Account, SendingDomain } from '../accounts/account.ts';
-import { type AddressList, type Mailbox, parseAddressList } from '../mail/address.ts';
-import { splitMailbox } from '../mail/domain.ts';
-import { decodeWords } from '../mail/header-text.ts';
-import { writeMailbox } from '../mail/write-mailbox.ts';
+import { type AddressList, type Mailbox, parseAddressList } from '../mail/address/address.ts';
+import { splitMailbox } from '../mail/address/domain.ts';
+import { writeMailbox } from '../mail/address/write-mailbox.ts';
+import { decodeWords } from '../mail/header/header-text.ts';
 import type { CheckedField } from './checked.ts';
 import { isServersFrom, originalFromName } from './server-bounce.ts';
 import type { Submission } from './submission.ts';

@@ -1,8 +1,8 @@
 // Judges a whole submission: every field by itself, then names that repeat, headers that need another, the sender, and
 // the limits over all (D1-D11, D42b). `check` and `explain` both read what this finds, so they cannot disagree.
 
-import type { HeaderField } from '../mail/header-field.ts';
-import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../mail/header-reader.ts';
+import type { HeaderField } from '../mail/header/header-field.ts';
+import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../mail/header/header-reader.ts';
 import type { HeaderUsage } from './checked.ts';
 import { type FieldViolation, isApiHeader, type JudgedField, judgeField, ruleRank } from './judge-field.ts';
 import {

@@ -1,8 +1,8 @@
 // Bounces of mail servers behind a credential with a default domain (D4b): what such a server writes into From is no
 // address that anyone may send from, or none at all (RFC 3464 §2, RFC 5321 §4.5.5).
 
-import { type Mailbox, parseAddressList } from '../mail/address.ts';
-import { asciiDomain } from '../mail/domain.ts';
+import { type Mailbox, parseAddressList } from '../mail/address/address.ts';
+import { asciiDomain } from '../mail/address/domain.ts';
 
 /** The name of the field that keeps what From was. */
 export const originalFromName = 'X-Original-From';

@@ -1,9 +1,9 @@
 // Decides which fields of a message are removed because the operator said so for the credential (D4a).
 
 import type { StripRules } from '../accounts/strip-rules.ts';
-import type { HeaderField } from '../mail/header-field.ts';
-import { decodeWords, trimBlanks } from '../mail/header-text.ts';
-import { readRawText } from '../mail/raw-text.ts';
+import type { HeaderField } from '../mail/header/header-field.ts';
+import { decodeWords, trimBlanks } from '../mail/header/header-text.ts';
+import { readRawText } from '../mail/header/raw-text.ts';
 import { findHeader } from './header-catalogue.ts';
 import { asciiLower } from './value-rules.ts';
 

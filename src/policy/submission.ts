@@ -2,7 +2,7 @@
 
 import type { Submitter } from '../accounts/account.ts';
 import type { Envelope } from '../mail/envelope.ts';
-import type { HeaderField } from '../mail/header-field.ts';
+import type { HeaderField } from '../mail/header/header-field.ts';
 
 /** How a message came in. It shows in Received (D25) and in the log; it never changes a verdict on a custom header (D1). */
 export interface Via {

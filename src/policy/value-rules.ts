@@ -1,7 +1,7 @@
 // What a header's name and value may be: name syntax (D10), forbidden characters (D11), lengths (D6), enumerations (D8),
 // List-Unsubscribe (D9). Nothing beyond the specification is refused (D14).
 
-import { trimBlanks } from '../mail/header-text.ts';
+import { trimBlanks } from '../mail/header/header-text.ts';
 import type { HeaderRow } from './header-catalogue.ts';
 
 /** Limits of the specification; a value exactly at one is accepted (D6). Bytes are bytes of UTF-8. */

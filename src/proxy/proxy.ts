@@ -2,28 +2,28 @@
 
 import type { Account } from '../accounts/account.ts';
 import type { Clock } from '../base/clock.ts';
-import { type DatabaseSync, openDatabase } from '../base/database.ts';
+import { type DatabaseSync, openDatabase } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
 import type { V4Plugin } from '../http/app.ts';
 import type { MetricFamily } from '../http/metrics.ts';
-import { applicationEndpoints } from './application-endpoints.ts';
-import { createDataPlane, type DataPlaneParts } from './data-plane.ts';
-import { createFactSources } from './facts.ts';
-import { createCertificateFinder } from './find-certificate.ts';
-import { networkEndpoints } from './network-endpoints.ts';
-import { createOrigins } from './origins.ts';
-import type { OwnDoor } from './own-doors.ts';
-import { readLimits } from './proxy-limits.ts';
-import { createResolver, type ResolverDns } from './resolver.ts';
-import { ruleRows } from './rules.ts';
-import { seedApplications } from './seed-applications.ts';
-import { openApplicationStore } from './sqlite-application-store.ts';
-import { storedPlans } from './stored-plans.ts';
-import { budgetMetrics, reportMetrics, trafficMetrics } from './traffic-metrics.ts';
-import { openUdpListener } from './udp-listener.ts';
-import { watchStore } from './watch-store.ts';
-import type { WriteParts } from './write-application.ts';
-import type { ProxyAccount, ProxySettings, ProxyZone } from './zone.ts';
+import { applicationEndpoints } from './api/application-endpoints.ts';
+import { networkEndpoints } from './api/network-endpoints.ts';
+import { seedApplications } from './api/seed-applications.ts';
+import type { WriteParts } from './api/write-application.ts';
+import type { OwnDoor } from './application/own-doors.ts';
+import type { ProxyAccount, ProxySettings, ProxyZone } from './application/zone.ts';
+import { createOrigins } from './origins/origins.ts';
+import { createResolver, type ResolverDns } from './origins/resolver.ts';
+import { createDataPlane, type DataPlaneParts } from './plane/data-plane.ts';
+import { readLimits } from './plane/read-limits.ts';
+import { storedPlans } from './plane/stored-plans.ts';
+import { budgetMetrics, reportMetrics, trafficMetrics } from './plane/traffic-metrics.ts';
+import { createFactSources } from './rules/facts.ts';
+import { ruleRows } from './rules/rules.ts';
+import { openApplicationStore } from './store/sqlite-application-store.ts';
+import { watchStore } from './store/watch-store.ts';
+import { createCertificateFinder } from './traffic/find-certificate.ts';
+import { openUdpListener } from './traffic/udp-listener.ts';
 
 /** What the proxy applications are made from. */
 export interface ProxyParts {

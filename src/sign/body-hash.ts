@@ -2,7 +2,7 @@
 // canonical already, and without regular expressions.
 
 import { createHash, hash } from 'node:crypto';
-import type { YieldNow } from '../mail/body-scan.ts';
+import type { YieldNow } from '../mail/mime/body-scan.ts';
 
 const CR = 13;
 const LF = 10;

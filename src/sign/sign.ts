@@ -1,7 +1,7 @@
 // Signs a composed message with DKIM (RFC 6376, RFC 8463; D27) and lays out the octets that leave.
 
 import type { Message, MessageField } from '../compose/message.ts';
-import type { YieldNow } from '../mail/body-scan.ts';
+import type { YieldNow } from '../mail/mime/body-scan.ts';
 import { relaxedBodyHash } from './body-hash.ts';
 import { chooseFields, signatureField } from './signature.ts';
 import type { Signed, SigningKey } from './signed.ts';

@@ -3,8 +3,8 @@
 
 import { mkdir, open, readFile, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { syncFolder } from '../base/database/sync-folder.ts';
 import { errorCode } from '../base/errors.ts';
-import { syncFolder } from '../base/sync-folder.ts';
 
 /** Bodies above this size, in octets, are files (D94). */
 export const bodyFileThreshold = 256 * 1024;

@@ -1,7 +1,7 @@
 // Idempotency-Keys and the messages they made (D48). A key is written by the spool in the very commit of its message, so
 // that no crash can part them: a key that is there has its message, and one that is not has sent nothing.
 
-import { type DatabaseSync, type Migrations, migrate, type StatementSync } from '../base/database.ts';
+import { type DatabaseSync, type Migrations, migrate, type StatementSync } from '../base/database/database.ts';
 import type { SpoolEntry } from './spool.ts';
 
 /** How long a key answers for its message. */

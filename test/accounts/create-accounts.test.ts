@@ -7,7 +7,7 @@ import type { Scope } from '../../src/accounts/account.ts';
 import { type AccountsParts, createAccounts } from '../../src/accounts/create-accounts.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { accountMigrations, createToken, hashToken, listTokens, revokeToken } from '../../src/accounts/tokens.ts';
-import { type DatabaseSync, migrate, openDatabase } from '../../src/base/database.ts';
+import { type DatabaseSync, migrate, openDatabase } from '../../src/base/database/database.ts';
 import { clockOf } from '../support/manual-clock.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';
 

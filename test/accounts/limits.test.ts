@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Account, AccountLimits } from '../../src/accounts/account.ts';
 import { createLimits, type LimitVerdict } from '../../src/accounts/limits.ts';
-import { type DatabaseSync, openDatabase } from '../../src/base/database.ts';
+import { type DatabaseSync, openDatabase } from '../../src/base/database/database.ts';
 import { clockOf } from '../support/manual-clock.ts';
 import { scratchFolder } from '../support/scratch.ts';
 

@@ -10,7 +10,7 @@ import { createToken, hashToken } from '../../src/accounts/tokens.ts';
 import { domainEndpoints } from '../../src/admin/domain-endpoints.ts';
 import { suppressionEndpoints } from '../../src/admin/suppression-endpoints.ts';
 import { tokenEndpoints } from '../../src/admin/token-endpoints.ts';
-import { openDatabase } from '../../src/base/database.ts';
+import { openDatabase } from '../../src/base/database/database.ts';
 import { createSuppressionStore } from '../../src/feedback/suppression-store.ts';
 import type { SigningKey } from '../../src/sign/signed.ts';
 import { type DnsName, startDnsServer } from '../support/dns-server.ts';

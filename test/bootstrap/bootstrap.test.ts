@@ -7,7 +7,7 @@ import { connect, createServer } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { createToken, listTokens } from '../../src/accounts/tokens.ts';
-import { type DatabaseSync, openDatabase } from '../../src/base/database.ts';
+import { type DatabaseSync, openDatabase } from '../../src/base/database/database.ts';
 import { type BootstrapParts, bootstrap, ensureDevelopmentToken, loadKeys } from '../../src/bootstrap.ts';
 import { type Config, configuredTokens } from '../../src/config.ts';
 import { generateDkimKey } from '../../src/sign/dkim-key.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { openDatabase } from '../../src/base/database.ts';
+import { openDatabase } from '../../src/base/database/database.ts';
 import { UsageError } from '../../src/base/errors.ts';
 import { commands } from '../../src/cli/commands.ts';
 import { runCommandLine } from '../../src/cli/run.ts';

@@ -3,9 +3,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { openDatabase } from '../../src/base/database.ts';
+import { openDatabase } from '../../src/base/database/database.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
-import { openApplicationStore } from '../../src/proxy/sqlite-application-store.ts';
+import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
 import { applicationWrite } from '../support/applications.ts';
 import { runCli } from '../support/run-cli.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';

@@ -1,9 +1,9 @@
 // `postern proxy list` on a real store.
 
 import { expect, test } from 'vitest';
-import { openDatabase } from '../../src/base/database.ts';
+import { openDatabase } from '../../src/base/database/database.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
-import { openApplicationStore } from '../../src/proxy/sqlite-application-store.ts';
+import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
 import { applicationWrite, type WriteOptions } from '../support/applications.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';
 

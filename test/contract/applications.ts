@@ -2,8 +2,8 @@
 
 import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
-import type { PortRange, StoredApplication } from '../../src/proxy/application.ts';
-import type { ApplicationStore, StoreConflict, Written } from '../../src/proxy/store.ts';
+import type { PortRange, StoredApplication } from '../../src/proxy/application/application.ts';
+import type { ApplicationStore, StoreConflict, Written } from '../../src/proxy/store/store.ts';
 import { applicationWrite, someTime, type WriteOptions, zones } from '../support/applications.ts';
 
 /** How the suite gets at a store. */

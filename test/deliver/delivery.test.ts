@@ -11,7 +11,7 @@ import type { Route, SmarthostRoute } from '../../src/deliver/settings.ts';
 import { leaseMilliseconds } from '../../src/spool/lease.ts';
 import { MemorySpool } from '../../src/spool/memory-spool.ts';
 import type { Spool, SpoolEntry } from '../../src/spool/spool.ts';
-import { SqliteSpool } from '../../src/spool/sqlite-spool.ts';
+import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
 import { FaultSink, type FaultSinkOptions } from '../support/fault-sink.ts';
 import { logLines } from '../support/log-lines.ts';
 import { someTime, spoolEntry } from '../support/spool-entry.ts';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { parse } from 'yaml';
-import { allEdgeErrors } from '../../src/edge/catalogue.ts';
+import { allEdgeErrors } from '../../src/edge/errors/catalogue.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
 
 interface Answer {

@@ -6,7 +6,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { openDatabase } from '../../src/base/database.ts';
+import { openDatabase } from '../../src/base/database/database.ts';
 import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
 import { projectRoot } from '../support/postern-process.ts';
 import { scratchFolder } from '../support/scratch.ts';

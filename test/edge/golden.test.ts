@@ -4,8 +4,8 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { allEdgeErrors } from '../../src/edge/catalogue.ts';
-import { defaultAnswer } from '../../src/edge/default-answer.ts';
+import { allEdgeErrors } from '../../src/edge/errors/catalogue.ts';
+import { defaultAnswer } from '../../src/edge/errors/default-answer.ts';
 import { edgeOccurrence } from '../support/edge-occurrence.ts';
 
 const folder = resolve(import.meta.dirname, '../golden/edge');

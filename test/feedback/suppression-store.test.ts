@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openDatabase } from '../../src/base/database.ts';
+import { openDatabase } from '../../src/base/database/database.ts';
 import {
   createSuppressionStore,
   type NewSuppression,

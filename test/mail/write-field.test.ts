@@ -1,9 +1,9 @@
 import * as fc from 'fast-check';
 import { simpleParser } from 'mailparser';
 import { expect, test } from 'vitest';
-import { encodedWords } from '../../src/mail/encoded-word.ts';
-import { foldField } from '../../src/mail/fold.ts';
-import { decodeWords, unfold } from '../../src/mail/header-text.ts';
+import { encodedWords } from '../../src/mail/header/encoded-word.ts';
+import { foldField } from '../../src/mail/header/fold.ts';
+import { decodeWords, unfold } from '../../src/mail/header/header-text.ts';
 import { writeField } from '../../src/mail/write-field.ts';
 
 const lines = (field: string): string[] => field.replace(/\r\n$/, '').split('\r\n');

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { decodeWords } from '../../src/mail/header-text.ts';
+import { decodeWords } from '../../src/mail/header/header-text.ts';
 import { headerCatalogue } from '../../src/policy/header-catalogue.ts';
 import { forbiddenCharacter, judgeValue, nameFault, parseUnsubscribe, shown } from '../../src/policy/value-rules.ts';
 

@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import type { ForwardingPlan } from '../../src/proxy/application.ts';
+import type { ForwardingPlan } from '../../src/proxy/application/application.ts';
 import { exportPlans } from '../../src/proxy/export/export-plans.ts';
 import { type ExportFormat, type ExportSettings, exportFormats } from '../../src/proxy/export/exported.ts';
 import { everyFeature, exportPlan, exportSettings } from '../support/export-plans.ts';

@@ -2,9 +2,9 @@
 // at, no times taken; bench/claims.ts has the times.
 
 import { expect, test } from 'vitest';
-import { type DatabaseSync, migrate, openDatabase } from '../../src/base/database.ts';
-import { spoolMigrations } from '../../src/spool/sqlite-schema.ts';
-import { prepareStatements } from '../../src/spool/sqlite-statements.ts';
+import { type DatabaseSync, migrate, openDatabase } from '../../src/base/database/database.ts';
+import { spoolMigrations } from '../../src/spool/sqlite/sqlite-schema.ts';
+import { prepareStatements } from '../../src/spool/sqlite/sqlite-statements.ts';
 
 function planOf(database: DatabaseSync, sql: string): string[] {
   return database

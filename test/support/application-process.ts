@@ -3,8 +3,8 @@
 // came through.
 
 import { once } from 'node:events';
-import { openDatabase } from '../../src/base/database.ts';
-import { openApplicationStore } from '../../src/proxy/sqlite-application-store.ts';
+import { openDatabase } from '../../src/base/database/database.ts';
+import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
 import { applicationWrite, type WriteOptions, zones } from './applications.ts';
 
 const [, , file, name] = process.argv;

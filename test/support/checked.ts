@@ -7,7 +7,7 @@ import { compose, type Platform } from '../../src/compose/compose.ts';
 import type { Message } from '../../src/compose/message.ts';
 import { planBody } from '../../src/compose/plan-body.ts';
 import type { Envelope } from '../../src/mail/envelope.ts';
-import { readMessage } from '../../src/mail/header-reader.ts';
+import { readMessage } from '../../src/mail/header/header-reader.ts';
 import { check } from '../../src/policy/check.ts';
 import type { Checked } from '../../src/policy/checked.ts';
 import type { Submission, Via } from '../../src/policy/submission.ts';

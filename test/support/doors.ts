@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { openDatabase } from '../../src/base/database.ts';
+import { openDatabase } from '../../src/base/database/database.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { createEmailBinding, EmailError, type EmailHeaders } from '../../src/binding.ts';
 import { bootstrap, loadKeys } from '../../src/bootstrap.ts';

@@ -1,7 +1,7 @@
 // One edge error as it happens in tests: always the same, but for what a test gives.
 
-import { findEdgeError } from '../../src/edge/catalogue.ts';
-import type { EdgeError, EdgeOccurrence } from '../../src/edge/edge-error.ts';
+import { findEdgeError } from '../../src/edge/errors/catalogue.ts';
+import type { EdgeError, EdgeOccurrence } from '../../src/edge/errors/edge-error.ts';
 
 /** The error of a code; throws where there is none. */
 export function edgeError(code: number): EdgeError {

@@ -1,8 +1,8 @@
 // Plans with every feature that an application has, for the exports to other proxies.
 
-import type { ForwardingPlan } from '../../src/proxy/application.ts';
-import { defaultDataPlaneLimits } from '../../src/proxy/data-plane.ts';
+import type { ForwardingPlan } from '../../src/proxy/application/application.ts';
 import type { ExportSettings } from '../../src/proxy/export/exported.ts';
+import { defaultDataPlaneLimits } from '../../src/proxy/plane/data-plane.ts';
 
 /** A plan for one TCP port and one origin; what is given goes over it. `number` makes its id. */
 export function exportPlan(number: number, given: Partial<ForwardingPlan> = {}): ForwardingPlan {

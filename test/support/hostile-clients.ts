@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls, createServer as createTlsServer, TLSSocket } from 'node:tls';
-import { resetConnection } from '../../src/base/reset-connection.ts';
+import { resetConnection } from '../../src/base/net/reset-connection.ts';
 import type { TestCertificate } from './certificate.ts';
 import type { EdgeOf } from './proxy-gateway.ts';
 

@@ -2,7 +2,7 @@
 
 import { createSecretKey, generateKeyPairSync } from 'node:crypto';
 import * as fc from 'fast-check';
-import { asciiDomain } from '../../src/mail/domain.ts';
+import { asciiDomain } from '../../src/mail/address/domain.ts';
 import { type BuildParts, build } from '../../src/submit.ts';
 import { clockOf } from './manual-clock.ts';
 import { context, smtpSubmission } from './policy-fixtures.ts';

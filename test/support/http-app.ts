@@ -6,7 +6,7 @@ import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { openDatabase } from '../../src/base/database.ts';
+import { openDatabase } from '../../src/base/database/database.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { createHttpApp, type HttpApp, type HttpAppParts, type V4Plugin } from '../../src/http/app.ts';
 import { restAnswers } from '../../src/submit.ts';

@@ -4,20 +4,20 @@
 import { resolve } from 'node:path';
 import { silentLog } from '../../src/base/log.ts';
 import { loadConfig } from '../../src/config.ts';
-import type { StoredApplication } from '../../src/proxy/application.ts';
-import { wildcardIp } from '../../src/proxy/edge-address.ts';
-import { createFactSources } from '../../src/proxy/facts.ts';
-import { canonicalAddress } from '../../src/proxy/ip-address.ts';
+import type { StoredApplication } from '../../src/proxy/application/application.ts';
+import { wildcardIp } from '../../src/proxy/application/edge-address.ts';
+import { canonicalAddress } from '../../src/proxy/application/ip-address.ts';
+import { joinRanges, within } from '../../src/proxy/application/port-ranges.ts';
+import type { ProxyAccount, ProxyZone } from '../../src/proxy/application/zone.ts';
+import { createFactSources } from '../../src/proxy/rules/facts.ts';
 import {
   type AskedWrite,
   type JudgedWrite,
   type JudgeSources,
   judgeConfigured,
   judgeWrite,
-} from '../../src/proxy/judge-write.ts';
-import { joinRanges, within } from '../../src/proxy/port-ranges.ts';
-import type { ApplicationFactsSource, ApplicationWrite, Claims } from '../../src/proxy/store.ts';
-import type { ProxyAccount, ProxyZone } from '../../src/proxy/zone.ts';
+} from '../../src/proxy/rules/judge-write.ts';
+import type { ApplicationFactsSource, ApplicationWrite, Claims } from '../../src/proxy/store/store.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const config = loadConfig({ env: {}, cwd: root, file: 'config/examples/every-rule.yaml' });

@@ -5,10 +5,10 @@ import type { Socket } from 'node:net';
 import { expect } from 'vitest';
 import type { Logger } from '../../src/base/log.ts';
 import { silentLog } from '../../src/base/log.ts';
-import type { Forwarded, OriginProxy } from '../../src/edge/origin.ts';
-import { createOriginProxy, type OriginProxyParts } from '../../src/edge/origin-proxy.ts';
-import type { EdgeZone } from '../../src/edge/zone.ts';
-import { createListener } from '../../src/http/listener.ts';
+import type { Forwarded, OriginProxy } from '../../src/edge/origin/origin.ts';
+import { createOriginProxy, type OriginProxyParts } from '../../src/edge/origin/origin-proxy.ts';
+import type { EdgeZone } from '../../src/edge/zone/zone.ts';
+import { createListener } from '../../src/http/listener/listener.ts';
 
 /** A running front. */
 export interface OriginFront {

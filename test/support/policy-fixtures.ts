@@ -2,8 +2,8 @@
 
 import type { Account, Credential, SendingDomain } from '../../src/accounts/account.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
-import { isWithinDomain } from '../../src/mail/domain.ts';
-import { readMessage } from '../../src/mail/header-reader.ts';
+import { isWithinDomain } from '../../src/mail/address/domain.ts';
+import { readMessage } from '../../src/mail/header/header-reader.ts';
 import { type CheckContext, type CheckResult, check } from '../../src/policy/check.ts';
 import type { Submission, Via } from '../../src/policy/submission.ts';
 

@@ -9,9 +9,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
-import { createDataPlane } from '../../src/proxy/data-plane.ts';
-import { createOrigins } from '../../src/proxy/origins.ts';
-import { createResolver } from '../../src/proxy/resolver.ts';
+import { createOrigins } from '../../src/proxy/origins/origins.ts';
+import { createResolver } from '../../src/proxy/origins/resolver.ts';
+import { createDataPlane } from '../../src/proxy/plane/data-plane.ts';
 
 const [address = '', port = '', header = 'off', tls = 'off', folder = ''] = process.argv.slice(2);
 const ports = { first: Number(port), last: Number(port) };

@@ -4,12 +4,13 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
-import type { DataPlane, DirectOrigin, ForwardingPlan } from '../../src/proxy/application.ts';
-import { createDataPlane, type DataPlaneParts } from '../../src/proxy/data-plane.ts';
-import type { OriginAddress, Origins } from '../../src/proxy/origin.ts';
-import { createOrigins } from '../../src/proxy/origins.ts';
-import { createResolver } from '../../src/proxy/resolver.ts';
-import { openUdpListener } from '../../src/proxy/udp-listener.ts';
+import type { DirectOrigin, ForwardingPlan } from '../../src/proxy/application/application.ts';
+import type { OriginAddress, Origins } from '../../src/proxy/origins/origin.ts';
+import { createOrigins } from '../../src/proxy/origins/origins.ts';
+import { createResolver } from '../../src/proxy/origins/resolver.ts';
+import { createDataPlane, type DataPlaneParts } from '../../src/proxy/plane/data-plane.ts';
+import type { DataPlane } from '../../src/proxy/plane/data-plane-interface.ts';
+import { openUdpListener } from '../../src/proxy/traffic/udp-listener.ts';
 import { logLines } from './log-lines.ts';
 
 /** An address of loopback that no other test uses: every port of it is free. */

@@ -2,7 +2,7 @@
 // node spool-process.ts add FILE: adds small and large messages until killed, prints each id once it is safe.
 // node spool-process.ts hold FILE: adds one message claimed for an hour, prints its id, and stays.
 
-import { SqliteSpool } from '../../src/spool/sqlite-spool.ts';
+import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
 import { spoolEntry } from './spool-entry.ts';
 
 const [, , mode, file] = process.argv;

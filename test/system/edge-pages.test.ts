@@ -7,9 +7,9 @@ import type { AddressInfo } from 'node:net';
 import { join, resolve } from 'node:path';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { defaultAnswer } from '../../src/edge/default-answer.ts';
-import type { ErrorAnswer } from '../../src/edge/edge-error.ts';
-import { errorReferenceIndex, errorReferencePage } from '../../src/edge/error-reference.ts';
+import { defaultAnswer } from '../../src/edge/errors/default-answer.ts';
+import type { ErrorAnswer } from '../../src/edge/errors/edge-error.ts';
+import { errorReferenceIndex, errorReferencePage } from '../../src/edge/errors/error-reference.ts';
 import { edgeOccurrence } from '../support/edge-occurrence.ts';
 import { requirePrograms } from './programs.ts';
 

@@ -8,10 +8,10 @@ import { connect, createServer as createTcpServer, type Socket } from 'node:net'
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
-import type { ForwardingPlan } from '../../src/proxy/application.ts';
+import type { ForwardingPlan } from '../../src/proxy/application/application.ts';
 import { exportPlans } from '../../src/proxy/export/export-plans.ts';
 import type { ExportFormat, ExportSettings } from '../../src/proxy/export/exported.ts';
-import { proxyHeaderV2 } from '../../src/proxy/proxy-header.ts';
+import { proxyHeaderV2 } from '../../src/proxy/traffic/proxy-header.ts';
 import { type TestCertificate, testCertificate } from '../support/certificate.ts';
 import { everyFeature, exportPlan, exportSettings } from '../support/export-plans.ts';
 import { loopbackAddress } from '../support/proxy-plane.ts';

@@ -1,10 +1,10 @@
 // The address forms of the REST API (D43) read into mailboxes, and mailboxes written as the text of a header field.
 
-import { quoted } from '../../http/cut-text.ts';
-import { pointerStep } from '../../http/json-pointer.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../http/json-reader.ts';
-import { parseAddressList } from '../../mail/address.ts';
-import { readPath } from '../../mail/path.ts';
+import { quoted } from '../../http/json/cut-text.ts';
+import { pointerStep } from '../../http/json/json-pointer.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../http/json/json-reader.ts';
+import { parseAddressList } from '../../mail/address/address.ts';
+import { readPath } from '../../mail/address/path.ts';
 import type { Violation } from '../../submit.ts';
 
 /** A mailbox of a request. */

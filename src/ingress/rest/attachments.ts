@@ -1,7 +1,7 @@
 // The attachments of a request (D43): base64 held to its form (RFC 4648 §4), names without line ends.
 
-import type { DecodedText } from '../../http/json-base64.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../http/json-reader.ts';
+import type { DecodedText } from '../../http/json/json-base64.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../http/json/json-reader.ts';
 import type { Attachment, Violation } from '../../submit.ts';
 
 const control = /[\p{Cc}\u2028\u2029]/u;

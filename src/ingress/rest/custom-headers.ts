@@ -1,8 +1,8 @@
 // `headers` of a request as header fields: in the order of the text, repeated names kept, nothing judged (D1, D5).
 
-import { pointerStep } from '../../http/json-pointer.ts';
-import type { JsonEntry } from '../../http/json-reader.ts';
-import type { HeaderField } from '../../mail/header-field.ts';
+import { pointerStep } from '../../http/json/json-pointer.ts';
+import type { JsonEntry } from '../../http/json/json-reader.ts';
+import type { HeaderField } from '../../mail/header/header-field.ts';
 
 const none = Buffer.alloc(0);
 

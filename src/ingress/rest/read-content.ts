@@ -1,7 +1,7 @@
 // What a request of send holds besides addresses and headers: subject, text, HTML, attachments, and their limits (D42, D43).
 
-import type { DecodedText } from '../../http/json-base64.ts';
-import type { JsonObject, JsonValue } from '../../http/json-reader.ts';
+import type { DecodedText } from '../../http/json/json-base64.ts';
+import type { JsonObject, JsonValue } from '../../http/json/json-reader.ts';
 import type { SubmissionBody, Violation } from '../../submit.ts';
 import { readAttachments } from './attachments.ts';
 import { countOf, stringOf } from './read-request.ts';

@@ -3,11 +3,11 @@
 import type { Account, Submitter } from '../../accounts/account.ts';
 import { giveTurn } from '../../base/give-turn.ts';
 import type { Fault } from '../../http/envelope.ts';
-import type { JsonObject, JsonValue } from '../../http/json-reader.ts';
+import type { JsonObject, JsonValue } from '../../http/json/json-reader.ts';
 import type { SchemaJudge } from '../../http/schema-compiler.ts';
 import { schemaFaults } from '../../http/schema-faults.ts';
-import type { HeaderField } from '../../mail/header-field.ts';
-import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header-reader.ts';
+import type { HeaderField } from '../../mail/header/header-field.ts';
+import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 import type { Submission, Via, Violation } from '../../submit.ts';
 import type { ApiMailbox } from './addresses.ts';
 import type { RestLimits } from './settings.ts';

@@ -1,10 +1,10 @@
 // A request of send_raw made into a Submission: what SMTP would have brought (D46).
 
 import { giveTurn } from '../../base/give-turn.ts';
-import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../http/json-reader.ts';
+import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../http/json/json-reader.ts';
 import { documentFaults } from '../../http/request-body.ts';
 import { createCompiler } from '../../http/schema-compiler.ts';
-import { readMessage } from '../../mail/header-reader.ts';
+import { readMessage } from '../../mail/header/header-reader.ts';
 import type { Violation } from '../../submit.ts';
 import { type ApiMailbox, readPathAddress } from './addresses.ts';
 import { faultOf } from './merge-faults.ts';

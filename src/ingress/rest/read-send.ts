@@ -3,11 +3,11 @@
 
 import { giveTurn } from '../../base/give-turn.ts';
 import type { Fault } from '../../http/envelope.ts';
-import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../http/json-reader.ts';
+import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../http/json/json-reader.ts';
 import { documentFaults } from '../../http/request-body.ts';
 import { createCompiler } from '../../http/schema-compiler.ts';
-import type { HeaderField } from '../../mail/header-field.ts';
-import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header-reader.ts';
+import type { HeaderField } from '../../mail/header/header-field.ts';
+import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 import type { Submission, Violation } from '../../submit.ts';
 import { type ApiMailbox, readAddresses, sizeOfAddresses, writeAddresses } from './addresses.ts';
 import { customHeaders } from './custom-headers.ts';

@@ -7,7 +7,7 @@ import type { Account } from '../../accounts/account.ts';
 import type { Logger } from '../../base/log.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../../http/app.ts';
 import { type Fault, failureOf, Refusal, succeed } from '../../http/envelope.ts';
-import { anyIndex, type JsonDocument } from '../../http/json-reader.ts';
+import { anyIndex, type JsonDocument } from '../../http/json/json-reader.ts';
 import type { Idempotency, Submission, Submit, Violation } from '../../submit.ts';
 import { createIdempotent, type Idempotent, type KeyStore, readKey, type UsedKey } from './idempotency.ts';
 import { mergeFaults } from './merge-faults.ts';

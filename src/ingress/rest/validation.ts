@@ -1,8 +1,8 @@
 // The verdict of `validate` (D47): every violation in the order of `send`, what was counted, and the headers that would
 // leave. It runs the code that `postern check` runs.
 
-import { cutText } from '../../http/cut-text.ts';
 import type { Fault } from '../../http/envelope.ts';
+import { cutText } from '../../http/json/cut-text.ts';
 import type { Explanation, Submission, Violation } from '../../submit.ts';
 import { mergeFaults } from './merge-faults.ts';
 import type { ReadRequest } from './read-request.ts';

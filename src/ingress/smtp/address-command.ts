@@ -1,7 +1,7 @@
 // MAIL and RCPT as they stand on the line: path and parameters (RFC 5321 §4.1.1.2-3, §4.1.2; D40b).
 
 import { isAscii, isUtf8 } from 'node:buffer';
-import { type Path, readPath } from '../../mail/path.ts';
+import { type Path, readPath } from '../../mail/address/path.ts';
 import { type Answer, replies } from './replies.ts';
 
 /** Known parameters and whether they take a value. DSN's are taken though DSN is not offered (D40b). */

@@ -2,7 +2,7 @@
 
 import { Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
-import { readMessage } from '../../mail/header-reader.ts';
+import { readMessage } from '../../mail/header/header-reader.ts';
 import type { Submission, Submit } from '../../submit.ts';
 import type { DialogueContext } from './dialogue.ts';
 import { refusalReply } from './refusal.ts';

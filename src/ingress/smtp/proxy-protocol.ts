@@ -2,7 +2,7 @@
 // (https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt).
 
 import ipaddr from 'ipaddr.js';
-import { normalAddress } from '../../base/socket-address.ts';
+import { normalAddress } from '../../base/net/socket-address.ts';
 
 /** What the octets at the start of a connection are. */
 export type ProxyHeader =

@@ -8,7 +8,7 @@ import { type BodyBudget, createBodyBudget, defaultBodyLimit } from '../../base/
 import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
-import { MAX_HEADER_SECTION_BYTES } from '../../mail/header-reader.ts';
+import { MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 import type { RejectionCode, Submit, Violation } from '../../submit.ts';
 import { createConnectionCounter } from './connection-counter.ts';
 import { createMessageIntake } from './message-intake.ts';

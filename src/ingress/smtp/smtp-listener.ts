@@ -6,10 +6,10 @@
 import type { AddressInfo, Socket } from 'node:net';
 import { SMTPServer } from 'smtp-server';
 import type { Submitter } from '../../accounts/account.ts';
-import { addressTest } from '../../base/address-test.ts';
 import { ConfigurationError, errorMessage } from '../../base/errors.ts';
 import { randomHex } from '../../base/ids.ts';
-import { normalAddress } from '../../base/socket-address.ts';
+import { addressTest } from '../../base/net/address-test.ts';
+import { normalAddress } from '../../base/net/socket-address.ts';
 import type { ConnectionCounter, ConnectionPlace } from './connection-counter.ts';
 import { type ProxyHeader, readProxyHeader } from './proxy-protocol.ts';
 import { type Answer, formatReply, replies } from './replies.ts';

@@ -1,9 +1,9 @@
 // The checks before a plan is written into another program's configuration: nothing in it can be read as a directive.
 
 import { isIP } from 'node:net';
-import { addressTest } from '../../base/address-test.ts';
-import type { ForwardingPlan, PortRange } from '../application.ts';
-import { formatPorts } from '../port-ranges.ts';
+import { addressTest } from '../../base/net/address-test.ts';
+import type { ForwardingPlan, PortRange } from '../application/application.ts';
+import { formatPorts } from '../application/port-ranges.ts';
 import type { CheckedPlan, ExportSettings, Rendered } from './exported.ts';
 
 const idForm = /^[0-9a-f]{32}$/;

@@ -1,6 +1,6 @@
 // Puts an export together: what every format does alike, with each gap as a comment where it belongs.
 
-import type { ForwardingPlan } from '../application.ts';
+import type { ForwardingPlan } from '../application/application.ts';
 import { checkPlan, shown } from './check-plan.ts';
 import type { CheckedPlan, Exported, ExportGap, ExportSettings, Rendered } from './exported.ts';
 

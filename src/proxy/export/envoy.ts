@@ -1,8 +1,8 @@
 // Writes the bootstrap of Envoy, version 3 of its API, as YAML: static listeners and clusters, no administration port.
 
 import { stringify } from 'yaml';
-import { hostPort } from '../../base/socket-address.ts';
-import type { ForwardingPlan } from '../application.ts';
+import { hostPort } from '../../base/net/socket-address.ts';
+import type { ForwardingPlan } from '../application/application.ts';
 import { collect, commented, finish, headComments } from './compose-export.ts';
 import { cidr, cluster, duration, extension, socketAddress, type Value } from './envoy-cluster.ts';
 import { type CheckedPlan, type Exported, type ExportSettings, limitsFor, type Rendered } from './exported.ts';

@@ -1,6 +1,6 @@
 // Writes plans in one of the formats.
 
-import type { ForwardingPlan } from '../application.ts';
+import type { ForwardingPlan } from '../application/application.ts';
 import { exportEnvoy } from './envoy.ts';
 import type { Exported, ExportFormat, ExportSettings } from './exported.ts';
 import { exportHaproxy } from './haproxy.ts';

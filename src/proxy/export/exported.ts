@@ -1,8 +1,8 @@
 // What an export is made from and what it gives: plans in, the text of another proxy's configuration out (issue 5).
 
-import type { ForwardingPlan } from '../application.ts';
-import type { DataPlaneLimits } from '../listener.ts';
-import type { Endpoint } from '../proxy-header.ts';
+import type { ForwardingPlan } from '../application/application.ts';
+import type { DataPlaneLimits } from '../traffic/listener.ts';
+import type { Endpoint } from '../traffic/proxy-header.ts';
 
 /** The proxies that are written for. */
 export const exportFormats = ['haproxy', 'nginx', 'envoy'] as const;

@@ -1,6 +1,6 @@
 // Writes the configuration of HAProxy 2.6 or later (configuration.txt of HAProxy, sections 4, 5 and 7).
 
-import type { ForwardingPlan } from '../application.ts';
+import type { ForwardingPlan } from '../application/application.ts';
 import { cleanEnd, collect, commented, finish, headComments } from './compose-export.ts';
 import { type CheckedPlan, type Exported, type ExportSettings, limitsFor, type Rendered } from './exported.ts';
 

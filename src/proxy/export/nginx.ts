@@ -1,7 +1,7 @@
 // Writes the configuration of nginx 1.22 or later with its stream module (ngx_stream_core_module, ngx_stream_proxy_module).
 
-import { hostPort } from '../../base/socket-address.ts';
-import type { ForwardingPlan } from '../application.ts';
+import { hostPort } from '../../base/net/socket-address.ts';
+import type { ForwardingPlan } from '../application/application.ts';
 import { cleanEnd, collect, commented, finish, headComments } from './compose-export.ts';
 import { type CheckedPlan, type Exported, type ExportSettings, limitsFor, type Rendered } from './exported.ts';
 import { eachPort, tooManyPorts } from './port-pairs.ts';

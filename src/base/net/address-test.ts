@@ -1,0 +1,57 @@
+// Sets of IP addresses given as networks (RFC 4632, RFC 4291): block and allow lists, trusted proxies, ranges of clients.
+
+import { ConfigurationError } from '../errors.ts';
+import { addressOctets, mappedOctets } from './address-octets.ts';
+
+/** Whether an address is in a set. */
+export type AddressTest = (address: string) => boolean;
+
+/** The first so many bits of an address, as a text to look up; its length tells the family. */
+function prefixKey(octets: Uint8Array, bits: number): string {
+  const whole = bits >> 3;
+  const rest = bits & 7;
+  let key = octets.length === 4 ? '4' : '6';
+  for (let index = 0; index < whole; index += 1) key += String.fromCharCode(octets[index] ?? 0);
+  return rest === 0 ? key : key + String.fromCharCode((octets[whole] ?? 0) & (0xff << (8 - rest)));
+}
+
+function unreadable(text: string): ConfigurationError {
+  return new ConfigurationError(`Not an address range: "${text}"; want an IP address, or one with /bits`);
+}
+
+function readNetwork(text: string): { readonly octets: Uint8Array; readonly bits: number } {
+  const slash = text.indexOf('/');
+  const octets = addressOctets(slash < 0 ? text : text.slice(0, slash));
+  const digits = slash < 0 ? undefined : text.slice(slash + 1);
+  if (!octets || (digits !== undefined && !/^\d{1,3}$/.test(digits))) throw unreadable(text);
+  const size = octets.length * 8;
+  const bits = digits === undefined ? size : Number(digits);
+  if (bits > (text.includes(':') ? 128 : 32)) throw unreadable(text);
+  if (size === 128 || !text.includes(':') || digits === undefined) return { octets, bits };
+  // `::ffff:192.0.2.0/120` is 192.0.2.0/24; with fewer than 96 bits it is a network of IPv6.
+  return bits >= 96 ? { octets, bits: bits - 96 } : { octets: mappedOctets(octets), bits };
+}
+
+/**
+ * Makes the test whether an address is in one of some networks. It takes the same time however many they are: one look-up for each
+ * length of prefix among them. What is no IP address is in none.
+ * @param networks addresses and CIDRs
+ * @throws ConfigurationError for one that is neither
+ */
+export function addressTest(networks: readonly string[]): AddressTest {
+  const lengths: Record<4 | 16, Set<number>> = { 4: new Set(), 16: new Set() };
+  const prefixes = new Set<string>();
+  for (const text of networks) {
+    const { octets, bits } = readNetwork(text);
+    lengths[octets.length === 4 ? 4 : 16].add(bits);
+    prefixes.add(`${bits}/${prefixKey(octets, bits)}`);
+  }
+  return (address) => {
+    const octets = prefixes.size === 0 ? undefined : addressOctets(address);
+    if (!octets) return false;
+    for (const bits of lengths[octets.length === 4 ? 4 : 16]) {
+      if (prefixes.has(`${bits}/${prefixKey(octets, bits)}`)) return true;
+    }
+    return false;
+  };
+}

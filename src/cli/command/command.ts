@@ -1,0 +1,182 @@
+// What a command is: declared once, and its parsing, its --help and its place in the table follow from that.
+
+import { type ParseArgsOptionDescriptor, parseArgs } from 'node:util';
+import { closest } from '../../base/closest.ts';
+import { errorCode, errorMessage, UsageError } from '../../base/errors.ts';
+
+/** What a command has of the world; tests hand in their own. */
+export interface CommandIo {
+  readonly stdout: { write(text: string): unknown };
+  readonly stderr: { write(text: string): unknown };
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Relative paths of the command line and the configuration start here. */
+  readonly cwd: string;
+}
+
+/** One option of a command: `--name VALUE`, or `--name` where `value` is absent. */
+export interface OptionSpec {
+  /** What stands for the value in the help (`FILE`); absent for a switch. */
+  readonly value?: string;
+  readonly short?: string;
+  readonly summary: string;
+}
+
+/** One line of the help's table of exit codes. */
+export type ExitCodes = Readonly<Record<number, string>>;
+
+/** An entry of the command table: runs with the arguments behind its name and gives the exit code. */
+export interface Command {
+  readonly name: string;
+  /** One line, for the table of commands. */
+  readonly summary: string;
+  /** The whole text of `--help`, ends with a line end. `path` is how it was called: `postern token create`. */
+  help(path: string): string;
+  /**
+   * Runs the command.
+   * @param args what stands behind the command's name
+   * @param call how it was called (`postern token create`), for texts
+   * @returns the exit code: 0 done, 1 refused or failed; 64 and 78 come from what it throws
+   * @throws UsageError, ConfigurationError, or what failed
+   */
+  run(args: readonly string[], io: CommandIo, call: string): Promise<number>;
+}
+
+type Options = Readonly<Record<string, OptionSpec>>;
+
+/** The options as given: a text, true, or absent. */
+export type OptionValues<O extends Options> = {
+  readonly [Name in keyof O]?: O[Name] extends { readonly value: string } ? string : true;
+};
+
+/** A command as it is written down. */
+export interface CommandSpec<O extends Options> {
+  readonly name: string;
+  readonly summary: string;
+  /** What stands behind the options, in the help's spelling: `DOMAIN`, `[FILE]`, `FILE...`; '' for nothing. */
+  readonly synopsis: string;
+  /** How many plain arguments it takes. */
+  readonly arguments: { readonly min: number; readonly max: number };
+  /** Paragraphs under the usage line. */
+  readonly details?: string;
+  readonly options: O;
+  /** Whole command lines. */
+  readonly examples: readonly string[];
+  /** 0 and 64 are added to these. */
+  readonly exitCodes?: ExitCodes;
+  run(input: { readonly options: OptionValues<O>; readonly args: readonly string[] }, io: CommandIo): Promise<number>;
+}
+
+/** The option that names the configuration file, for every command that reads it. */
+export const configOption = {
+  config: {
+    value: 'FILE',
+    short: 'c',
+    summary: 'the configuration (default: POSTERN_CONFIG, else config/postern.yaml)',
+  },
+} as const satisfies Options;
+
+const helpOption = { help: { short: 'h', summary: 'print this and exit' } } as const satisfies Options;
+
+function optionLines(options: Options): string[] {
+  const rows = Object.entries(options).map(([name, option]) => {
+    const short = option.short ? `-${option.short}, ` : '    ';
+    return [`${short}--${name}${option.value ? ` ${option.value}` : ''}`, option.summary] as const;
+  });
+  return table(rows);
+}
+
+/** Rows of columns, each as wide as its longest text. */
+export function columns(rows: readonly (readonly string[])[]): string[] {
+  const widths: number[] = [];
+  for (const row of rows) {
+    for (const [at, text] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, text.length);
+  }
+  return rows.map((row) =>
+    row
+      .map((text, at) => text.padEnd(widths[at] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+/** Rows of two columns, indented by two. */
+export function table(rows: readonly (readonly [string, string])[]): string[] {
+  return columns(rows).map((line) => `  ${line}`);
+}
+
+function helpText<O extends Options>(spec: CommandSpec<O>, call: string): string {
+  const codes = { 0: 'done', ...spec.exitCodes, 64: 'the command line is wrong' };
+  const lines = [
+    `Usage: ${call} [options]${spec.synopsis ? ` ${spec.synopsis}` : ''}`,
+    '',
+    `${spec.summary}.`,
+    ...(spec.details ? ['', spec.details.trim()] : []),
+    '',
+    'Options:',
+    ...optionLines({ ...spec.options, ...helpOption }),
+    '',
+    'Examples:',
+    ...spec.examples.map((example) => `  ${example}`),
+    '',
+    'Exit codes:',
+    ...table(Object.entries(codes).map(([code, meaning]) => [code, meaning] as const)),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** Turns an error of parseArgs into one line that names the option, with the one that was probably meant. */
+function usageError(error: unknown, options: Options, call: string): Error {
+  const code = errorCode(error);
+  if (code === undefined || !code.startsWith('ERR_PARSE_ARGS'))
+    return error instanceof Error ? error : new Error(String(error));
+  const unknown = /'(--?[^'\s]+)/.exec(errorMessage(error))?.[1] ?? '';
+  if (code !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION')
+    return new UsageError(`${call}: ${errorMessage(error).replaceAll('\n', ' ')}`);
+  const near = closest(unknown.replace(/^-+/, ''), [...Object.keys(options), 'help']);
+  return new UsageError(`${call}: unknown option ${unknown}${near ? `; did you mean --${near}?` : ''}`);
+}
+
+function parse<O extends Options>(spec: CommandSpec<O>, args: readonly string[], call: string) {
+  const options: Record<string, ParseArgsOptionDescriptor> = {};
+  for (const [name, option] of Object.entries<OptionSpec>({ ...spec.options, ...helpOption })) {
+    options[name] = { type: option.value ? 'string' : 'boolean', ...(option.short ? { short: option.short } : {}) };
+  }
+  try {
+    return parseArgs({ args: [...args], options, allowPositionals: true, strict: true });
+  } catch (error) {
+    throw usageError(error, spec.options, call);
+  }
+}
+
+/** Whether the values are of the types that the options say: parseArgs has seen to it, this tells the compiler. */
+function areValuesOf<O extends Options>(
+  values: Readonly<Record<string, unknown>>,
+  options: O,
+): values is OptionValues<O> {
+  return Object.entries(options).every(([name, option]) => {
+    const value = values[name];
+    return value === undefined || (option.value === undefined ? value === true : typeof value === 'string');
+  });
+}
+
+/** Makes a command of its description: parses, answers --help, refuses arguments that are too few or too many. */
+export function defineCommand<const O extends Options>(spec: CommandSpec<O>): Command {
+  return {
+    name: spec.name,
+    summary: spec.summary,
+    help: (path) => helpText(spec, path),
+    async run(args, io, call) {
+      const { values, positionals } = parse(spec, args, call);
+      if (values['help'] === true) {
+        io.stdout.write(helpText(spec, call));
+        return 0;
+      }
+      if (positionals.length < spec.arguments.min)
+        throw new UsageError(`${call}: want ${spec.synopsis}; see ${call} --help`);
+      const surplus = positionals[spec.arguments.max];
+      if (surplus !== undefined) throw new UsageError(`${call}: too many arguments: "${surplus}"`);
+      if (!areValuesOf(values, spec.options)) throw new UsageError(`${call}: an option is given in a wrong form`);
+      return await spec.run({ options: values, args: positionals }, io);
+    },
+  };
+}

@@ -1,0 +1,64 @@
+// The queue as its commands get at it: the spool of the configuration, beside a running server (D94), a page at a time.
+
+import { UsageError } from '../../base/errors.ts';
+import type { Config } from '../../config.ts';
+import { openSpool } from '../../gateway.ts';
+import type { ListQuery, QueueItem, Spool } from '../../spool/spool.ts';
+import type { CommandIo } from '../command/command.ts';
+import { configFor } from '../command/load-config.ts';
+
+/** Exit codes of the commands that name messages. */
+export const notFound = { 1: 'there is no such message', 78: 'the configuration is wrong' } as const;
+
+/** The queue, and the configuration it is of. */
+export interface OpenQueue {
+  readonly spool: Spool;
+  readonly config: Config;
+}
+
+/** Opens the queue, uses it and closes it. @param file the configuration file; undefined: the usual one */
+export async function withQueue<T>(
+  file: string | undefined,
+  io: CommandIo,
+  use: (opened: OpenQueue) => Promise<T>,
+): Promise<T> {
+  const config = configFor(io, file);
+  const spool = await openSpool(config);
+  try {
+    return await use({ spool, config });
+  } finally {
+    await spool.close();
+  }
+}
+
+/** Messages read from the database at a time: what the command holds, however long the queue is. */
+export const pageMessages = 200;
+
+/** The messages of the queue, oldest first, read a page at a time. */
+export async function* items(spool: Spool, query: Omit<ListQuery, 'limit' | 'after'>): AsyncGenerator<QueueItem> {
+  let page = await spool.list({ ...query, limit: pageMessages });
+  for (;;) {
+    yield* page.items;
+    if (page.next === undefined) return;
+    page = await spool.list({ ...query, limit: pageMessages, after: page.next });
+  }
+}
+
+/** The times of a retry: due now, given up when a message accepted now would be. */
+export function newTimes({ delivery }: Config): { readonly now: number; readonly expiresAt: number } {
+  const now = Date.now();
+  return { now, expiresAt: now + delivery.retry.expireAfterSeconds * 1000 };
+}
+
+/** Reads --state. @throws UsageError for another word */
+export function stateOption(state: string | undefined): { readonly state?: 'queued' | 'failed' } {
+  if (state === undefined) return {};
+  if (state !== 'queued' && state !== 'failed') throw new UsageError(`--state wants queued or failed, got "${state}"`);
+  return { state };
+}
+
+/** Says that a message is not there; the exit code is 1. */
+export function missing(id: string, io: CommandIo): number {
+  io.stderr.write(`There is no message "${id}" in the queue; postern queue list shows them\n`);
+  return 1;
+}

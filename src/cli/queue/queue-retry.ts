@@ -1,0 +1,142 @@
+// postern queue retry: messages by their ids, or all that a selection fits, in small steps beside a running server.
+
+import { setTimeout } from 'node:timers/promises';
+import { UsageError } from '../../base/errors.ts';
+import type { Config } from '../../config.ts';
+import { routeFor } from '../../deliver/router.ts';
+import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
+import type { QueueItem, RetryCount, SpooledRecipient } from '../../spool/spool.ts';
+import { type CommandIo, configOption, defineCommand } from '../command/command.ts';
+import { missing, newTimes, notFound, type OpenQueue, pageMessages, stateOption, withQueue } from './open-queue.ts';
+
+/** Which recipients a retry by selection is for. */
+interface Selection {
+  readonly state?: 'queued' | 'failed';
+  /** Name. */
+  readonly account?: string;
+  /** A-label, lower case; names below it are others. */
+  readonly domain?: string;
+  /** Name. */
+  readonly route?: string;
+}
+
+interface SelectionOptions {
+  readonly state?: string;
+  readonly account?: string;
+  readonly domain?: string;
+  readonly route?: string;
+}
+
+function readSelection({ state, account, domain, route }: SelectionOptions, config: Config): Selection {
+  const found = config.accounts.find(({ id, name }) => id === account || name === account);
+  const label = domain === undefined ? undefined : asciiDomain(domain);
+  if (domain !== undefined && label === undefined) throw new UsageError(`--domain wants a domain, got "${domain}"`);
+  const routes = config.delivery.routes.map(({ name }) => name);
+  if (route !== undefined && !routes.includes(route))
+    throw new UsageError(`--route wants one of ${routes.join(', ')}, got "${route}"`);
+  return {
+    ...stateOption(state),
+    // One that is no longer in the configuration may still have mail in the queue.
+    ...(account === undefined ? {} : { account: found?.name ?? account }),
+    ...(label === undefined ? {} : { domain: label }),
+    ...(route === undefined ? {} : { route }),
+  };
+}
+
+/** What of a message is selected; undefined for nothing. */
+function pickOf({ entry, recipients }: QueueItem, wanted: Selection, routes: Config['delivery']['routes']) {
+  if (wanted.account !== undefined && wanted.account !== entry.account) return undefined;
+  const fits = ({ address, state }: SpooledRecipient): boolean =>
+    state !== 'delivered' &&
+    (wanted.state === undefined || wanted.state === state) &&
+    (wanted.domain === undefined || splitMailbox(address).domain?.toLowerCase() === wanted.domain) &&
+    (wanted.route === undefined ||
+      routeFor(routes, { account: entry.account, recipient: address }).name === wanted.route);
+  const chosen = recipients.filter(fits).map(({ address }) => address);
+  return chosen.length === 0 ? undefined : { id: entry.id, recipients: chosen };
+}
+
+/** The lock on the database is given up for as long as it was held, so that a server beside it goes on committing. */
+async function letOthersWrite(heldMs: number): Promise<void> {
+  await setTimeout(Math.max(20, heldMs));
+}
+
+/** Makes everything selected due, a page in a transaction. */
+async function retrySelected({ spool, config }: OpenQueue, wanted: Selection): Promise<RetryCount> {
+  const sum = { messages: 0, recipients: 0, failed: 0 };
+  let after: string | undefined;
+  do {
+    const page = await spool.list({
+      limit: pageMessages,
+      ...(wanted.state ? { state: wanted.state } : {}),
+      ...(after === undefined ? {} : { after }),
+    });
+    after = page.next;
+    const picks = page.items.flatMap((item) => pickOf(item, wanted, config.delivery.routes) ?? []);
+    if (picks.length === 0) continue;
+    const begunAt = performance.now();
+    const made = await spool.retryMany(picks, newTimes(config));
+    sum.messages += made.messages;
+    sum.recipients += made.recipients;
+    sum.failed += made.failed;
+    if (after !== undefined) await letOthersWrite(performance.now() - begunAt);
+  } while (after !== undefined);
+  return sum;
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}
+
+/** postern queue retry */
+export const retry = defineCommand({
+  name: 'retry',
+  summary: 'Try messages again now; failed recipients are queued again',
+  synopsis: '[ID...]',
+  arguments: { min: 0, max: 1000 },
+  details: `Messages are named by their ids, or selected: --all, or one or more of --account, --domain, --route and
+--state, which must all fit. A selection is made due in small steps, so that a server beside it goes on taking mail; it
+notices within a second, and what it has in hand stays in its hands.`,
+  options: {
+    all: { summary: 'everything that is queued or failed' },
+    account: { value: 'A', summary: 'only messages of this account (name or id)' },
+    domain: { value: 'DOMAIN', summary: 'only recipients at exactly this domain' },
+    route: { value: 'NAME', summary: 'only recipients that take this route by the configuration as it is now' },
+    state: { value: 'STATE', summary: 'only recipients that are queued, or failed' },
+    ...configOption,
+  },
+  examples: [
+    'postern queue retry 0199f3c1-...',
+    'postern queue retry --route partner --state queued',
+    'postern queue retry --account dev --domain partner.example',
+  ],
+  exitCodes: notFound,
+  run: ({ options, args }, io) => {
+    const { all, config, ...narrowed } = options;
+    const isNarrowed = Object.values(narrowed).some((value) => value !== undefined);
+    if (args.length > 0 && (all || isNarrowed))
+      throw new UsageError('postern queue retry: want ids or a selection, not both');
+    if (args.length === 0 && !all && !isNarrowed)
+      throw new UsageError('postern queue retry: want ID..., --all, --account, --domain, --route or --state');
+    if (all && isNarrowed && narrowed.state === undefined)
+      throw new UsageError('postern queue retry: --all is everything; leave it out to select');
+    return withQueue(config, io, async (opened) => {
+      if (args.length > 0) return await retryNamed(opened, args, io);
+      const made = await retrySelected(opened, readSelection(narrowed, opened.config));
+      const failed = made.failed > 0 ? `, ${made.failed} of them had failed` : '';
+      io.stdout.write(
+        `Due now: ${counted(made.messages, 'message')} with ${counted(made.recipients, 'recipient')}${failed}\n`,
+      );
+      return 0;
+    });
+  },
+});
+
+async function retryNamed({ spool, config }: OpenQueue, ids: readonly string[], io: CommandIo): Promise<number> {
+  let exitCode = 0;
+  for (const id of ids) {
+    if (await spool.retry(id, newTimes(config))) io.stdout.write(`${id} is due now\n`);
+    else exitCode = missing(id, io);
+  }
+  return exitCode;
+}

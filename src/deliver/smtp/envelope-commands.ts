@@ -1,0 +1,108 @@
+// The MAIL and RCPT commands of a transaction, by what the next hop offers and the message needs (RFC 5321 §3.3, 1870,
+// 6152, 6531, 8689). What a next hop cannot carry fails here, before anything is sent (D40).
+
+import { isAscii } from 'node:buffer';
+import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
+import type { SmtpReply } from '../../mail/smtp-reply.ts';
+import type { Capabilities } from './smtp-capabilities.ts';
+
+/** A message to be sent in one transaction. */
+export interface Mail {
+  /** '' is the null reverse-path. */
+  readonly reversePath: string;
+  readonly recipients: readonly string[];
+  /** REQUIRETLS (RFC 8689). */
+  readonly requireTls: boolean;
+  /** The header section with its empty line, in one piece or several. */
+  readonly head: readonly Buffer[];
+  readonly body: Buffer;
+}
+
+/** What is known of the connection. */
+export interface Session {
+  readonly capabilities: Capabilities;
+  /** TLS is on and the certificate was found good for the next hop's name. */
+  readonly verifiedTls: boolean;
+}
+
+/** A recipient's command, or why it cannot be given. */
+export type RecipientCommand =
+  | { readonly address: string; readonly command: string }
+  | { readonly address: string; readonly refused: SmtpReply };
+
+/** The commands of a transaction, or why there can be none. */
+export type EnvelopeCommands =
+  | { readonly refused: SmtpReply }
+  | { readonly mail: string; readonly recipients: readonly RecipientCommand[] };
+
+const refusals = {
+  unsafe: { code: 553, enhanced: '5.1.3', text: 'The address holds a control character' },
+  requireTls: {
+    code: 550,
+    enhanced: '5.7.30',
+    text: 'REQUIRETLS needs a next hop with a verified certificate that offers it',
+  },
+  tooBig: { code: 552, enhanced: '5.3.4', text: 'The message is larger than the next hop accepts' },
+  smtputf8: { code: 550, enhanced: '5.6.7', text: 'A non-ASCII address needs a next hop with SMTPUTF8' },
+  eightBit: { code: 554, enhanced: '5.6.3', text: '8-bit content needs a next hop with 8BITMIME' },
+} as const satisfies Record<string, SmtpReply>;
+
+/** Octets of a message, as SIZE declares them (RFC 1870 §5: without doubled dots). */
+export function sizeOf(mail: Mail): number {
+  return mail.head.reduce((sum, part) => sum + part.length, mail.body.length);
+}
+
+function isAsciiText(text: string): boolean {
+  for (let index = 0; index < text.length; index += 1) if (text.charCodeAt(index) > 0x7f) return false;
+  return true;
+}
+
+/** A line end inside an address would be a command of its own: it cannot come this far, and does not pass here. */
+function isUnsafe(address: string): boolean {
+  for (let index = 0; index < address.length; index += 1) {
+    const code = address.charCodeAt(index);
+    if (code < 0x20 || code === 0x7f) return true;
+  }
+  return false;
+}
+
+/** The address in ASCII where only its domain is not (RFC 6531 §3.2); undefined where the local part is not either. */
+function asciiAddress(address: string): string | undefined {
+  if (isAsciiText(address)) return address;
+  const { localPart, domain } = splitMailbox(address);
+  if (domain === undefined || !isAsciiText(localPart)) return undefined;
+  const ascii = asciiDomain(domain);
+  return ascii === undefined ? undefined : `${localPart}@${ascii}`;
+}
+
+/** Writes the commands, each with its line end. */
+export function envelopeCommands(mail: Mail, { capabilities, verifiedTls }: Session): EnvelopeCommands {
+  if (mail.requireTls && !(verifiedTls && capabilities.requireTls)) return { refused: refusals.requireTls };
+  const size = sizeOf(mail);
+  if (capabilities.maxSize !== undefined && size > capabilities.maxSize) return { refused: refusals.tooBig };
+  if (isUnsafe(mail.reversePath)) return { refused: refusals.unsafe };
+
+  const headIsAscii = mail.head.every((part) => isAscii(part));
+  const reversePath = asciiAddress(mail.reversePath);
+  const recipients = mail.recipients.map((address) => ({ address, ascii: asciiAddress(address) }));
+  const messageNeedsUtf8 = !headIsAscii || reversePath === undefined;
+  if (messageNeedsUtf8 && !capabilities.smtputf8) return { refused: refusals.smtputf8 };
+  const isEightBit = !headIsAscii || !isAscii(mail.body);
+  if (isEightBit && !capabilities.eightBitMime) return { refused: refusals.eightBit };
+
+  const usesUtf8 =
+    capabilities.smtputf8 && (messageNeedsUtf8 || recipients.some((recipient) => recipient.ascii === undefined));
+  let command = `MAIL FROM:<${reversePath ?? mail.reversePath}>`;
+  if (capabilities.size) command += ` SIZE=${size}`;
+  if (isEightBit) command += ' BODY=8BITMIME';
+  if (usesUtf8) command += ' SMTPUTF8';
+  if (mail.requireTls) command += ' REQUIRETLS';
+  return {
+    mail: `${command}\r\n`,
+    recipients: recipients.map(({ address, ascii }): RecipientCommand => {
+      if (isUnsafe(address)) return { address, refused: refusals.unsafe };
+      if (ascii === undefined && !usesUtf8) return { address, refused: refusals.smtputf8 };
+      return { address, command: `RCPT TO:<${ascii ?? address}>\r\n` };
+    }),
+  };
+}

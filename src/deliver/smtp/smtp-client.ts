@@ -1,0 +1,298 @@
+// A client's connection for relaying (RFC 5321). Where the next hop offers PIPELINING, MAIL, RCPT and DATA go in one
+// write, and the next transaction's together with the content before it (RFC 2920 §3.1): one round trip a message.
+
+import { connect as connectTcp, type Socket } from 'node:net';
+import { errorMessage } from '../../base/errors.ts';
+import type { SmtpReply } from '../../mail/smtp-reply.ts';
+import { stuffedContent } from './dot-stuffing.ts';
+import { type Mail, type Session, sizeOf } from './envelope-commands.ts';
+import { HandshakeFailure, handshake, type ReadySession, type SmtpClientOptions } from './smtp-handshake.ts';
+import { ReplyReader } from './smtp-reply-reader.ts';
+import { stageTimeouts } from './smtp-timeouts.ts';
+import { Transaction, type TransactionEnd } from './smtp-transaction.ts';
+
+export type { Mail } from './envelope-commands.ts';
+export type { SmtpClientOptions } from './smtp-handshake.ts';
+export type { RecipientResult, TransactionEnd } from './smtp-transaction.ts';
+
+/** Content up to this size goes to the socket in one buffer: cheaper than several writes. */
+const oneWriteOctets = 64 * 1024;
+/** How long a connection may take to close after QUIT, in milliseconds. */
+const quitGrace = 2000;
+
+type EndListener = (end: TransactionEnd) => void;
+
+interface Live {
+  readonly transaction: Transaction;
+  readonly onEnd: EndListener;
+}
+
+/** An open session with a next hop, for one transaction after another. */
+export class SmtpConnection {
+  readonly session: Session;
+  /** Called when the connection can take a transaction, possibly before the last one has ended. */
+  onVacant: () => void = () => undefined;
+  /** Called once, when it can take no more. Everything begun on it has ended by then. */
+  onClosed: () => void = () => undefined;
+
+  readonly #socket: Socket;
+  readonly #options: SmtpClientOptions;
+  readonly #reader = new ReplyReader();
+  #live: Live[] = [];
+  #vacant = true;
+  #served = 0;
+  #resetFirst = false;
+  #closed = false;
+  #quitting = false;
+  #closedBy: SmtpReply | undefined;
+  #socketError: unknown;
+  #deadline = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #timerAt = 0;
+
+  /** Takes over a socket that is ready for MAIL. */
+  constructor(ready: ReadySession, options: SmtpClientOptions) {
+    this.session = ready;
+    this.#socket = ready.socket;
+    this.#options = options;
+    this.#socket.on('data', (chunk: Buffer) => this.#receive(chunk));
+    this.#socket.on('error', (error) => {
+      this.#socketError = error;
+    });
+    this.#socket.on('close', () => this.#lost());
+    this.#arm();
+  }
+
+  /** Can take a transaction now. */
+  get isVacant(): boolean {
+    return this.#vacant && !this.#closed;
+  }
+
+  /** Transactions that came to their end by the next hop's replies. */
+  get served(): number {
+    return this.#served;
+  }
+
+  /** Why it was closed, where not by `quit`. */
+  get closedBy(): SmtpReply | undefined {
+    return this.#closedBy;
+  }
+
+  /** No transaction is under way. */
+  get isIdle(): boolean {
+    return this.#live.length === 0;
+  }
+
+  /**
+   * Begins a transaction; only while vacant.
+   * @param onEnd called exactly once, possibly before this returns
+   */
+  begin(mail: Mail, onEnd: EndListener): void {
+    const transaction = new Transaction(mail, this.session, performance.now());
+    if (transaction.isRefused) {
+      onEnd(transaction.fail({ code: 451, enhanced: '4.3.0', text: 'Nothing could be sent' }, false));
+      return;
+    }
+    this.#vacant = false;
+    this.#live.push({ transaction, onEnd });
+    this.#socket.write(transaction.begin(this.#resetFirst), 'utf8');
+    this.#resetFirst = false;
+    if (this.#live.length === 1) this.#arm();
+  }
+
+  /** Closes it politely; a transaction under way goes on to its end first. */
+  quit(): void {
+    if (this.#quitting || this.#closed) return;
+    this.#quitting = true;
+    this.#vacant = false;
+    if (this.#live.length === 0) this.#sayGoodbye();
+  }
+
+  /** Closes it at once; what is under way is deferred with these words. */
+  destroy(reply: SmtpReply): void {
+    this.#close(reply);
+  }
+
+  #sayGoodbye(): void {
+    this.#socket.end('QUIT\r\n');
+    setTimeout(() => this.#socket.destroy(), quitGrace).unref();
+    this.#close({ code: 451, enhanced: '4.4.2', text: 'The connection is closed' }, true);
+  }
+
+  #receive(chunk: Buffer): void {
+    this.#reader.push(chunk);
+    while (!this.#closed) {
+      const reply = this.#reader.next();
+      if (!reply) break;
+      this.#take(reply);
+    }
+    if (this.#closed) return;
+    if (this.#reader.fault !== undefined) {
+      this.#close({ code: 451, enhanced: '4.5.0', text: this.#reader.fault });
+      return;
+    }
+    this.#arm();
+  }
+
+  #take(reply: SmtpReply): void {
+    const live = this.#live[0];
+    if (!live) {
+      // Nobody asked: a goodbye (421), or a server out of step. Either way nothing more goes over this connection.
+      this.#close(reply);
+      return;
+    }
+    const step = live.transaction.take(reply);
+    switch (step.kind) {
+      case 'wait':
+        return;
+      case 'send':
+        this.#socket.write(step.commands, 'utf8');
+        return;
+      case 'content':
+        this.#sendContent(live.transaction);
+        return;
+      case 'end':
+        this.#end(live, step.end);
+        return;
+      case 'abandon':
+        this.#close(step.reply);
+        return;
+    }
+  }
+
+  #end(live: Live, end: TransactionEnd): void {
+    this.#live.shift();
+    this.#served += 1;
+    if (live.transaction.leavesOpen) this.#resetFirst = true;
+    live.onEnd(end);
+    if (this.#closed || this.#live.length > 0) return;
+    if (this.#quitting) {
+      this.#sayGoodbye();
+      return;
+    }
+    this.#becomeVacant();
+  }
+
+  #becomeVacant(): void {
+    this.#vacant = true;
+    this.onVacant();
+  }
+
+  #sendContent(transaction: Transaction): void {
+    const { mail } = transaction;
+    const parts = [...mail.head, mail.body];
+    if (sizeOf(mail) <= oneWriteOctets) {
+      this.#socket.cork();
+      this.#socket.write(Buffer.concat([...stuffedContent(parts)]));
+      this.#contentSent(transaction);
+      this.#socket.uncork();
+      return;
+    }
+    const pieces = stuffedContent(parts);
+    const pump = (): void => {
+      for (;;) {
+        if (this.#closed) return;
+        const piece = pieces.next();
+        if (piece.done) break;
+        const flushed = this.#socket.write(piece.value);
+        this.#arm();
+        if (flushed) continue;
+        this.#socket.once('drain', pump);
+        return;
+      }
+      this.#contentSent(transaction);
+      this.#arm();
+    };
+    pump();
+  }
+
+  #contentSent(transaction: Transaction): void {
+    transaction.contentSent();
+    // RFC 2920 §3.1: content may be the first of a group, the next transaction's commands the rest.
+    if (this.session.capabilities.pipelining && !this.#quitting) this.#becomeVacant();
+  }
+
+  /** Sets the time by which something must have happened. */
+  #arm(): void {
+    const { timeouts } = this.#options;
+    const transaction = this.#live[0]?.transaction;
+    const now = performance.now();
+    this.#deadline = transaction
+      ? Math.min(now + timeouts[stageTimeouts[transaction.stage]], transaction.startedAt + timeouts.transaction)
+      : now + timeouts.idle;
+    // The timer is left to run where it rings early enough: setting one for each command costs more than the command.
+    if (this.#timer && this.#timerAt <= this.#deadline) return;
+    this.#startTimer(now);
+  }
+
+  #startTimer(now: number): void {
+    clearTimeout(this.#timer);
+    this.#timerAt = this.#deadline;
+    this.#timer = setTimeout(() => this.#ring(), Math.max(1, Math.ceil(this.#deadline - now)));
+  }
+
+  #ring(): void {
+    this.#timer = undefined;
+    const now = performance.now();
+    if (now < this.#deadline) {
+      this.#startTimer(now);
+      return;
+    }
+    const stage = this.#live[0]?.transaction.stage;
+    if (stage === undefined) {
+      this.quit();
+      return;
+    }
+    const what = stage === 'content' ? 'the next hop to take the content' : `the reply to ${stage}`;
+    this.#close({ code: 451, enhanced: '4.4.2', text: `Timed out waiting for ${what}` });
+  }
+
+  #lost(): void {
+    const stage = this.#live[0]?.transaction.stage ?? 'MAIL';
+    const why = this.#socketError === undefined ? '' : `: ${errorMessage(this.#socketError)}`;
+    this.#close({ code: 451, enhanced: '4.4.2', text: `The connection was lost at ${stage}${why}` });
+  }
+
+  #close(reply: SmtpReply, polite = false): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#vacant = false;
+    clearTimeout(this.#timer);
+    if (!polite) {
+      this.#closedBy = reply;
+      this.#socket.destroy();
+    }
+    const abandoned = this.#live;
+    this.#live = [];
+    for (const [index, { transaction, onEnd }] of abandoned.entries()) {
+      onEnd(transaction.fail(reply, this.#served + index > 0));
+    }
+    this.onClosed();
+  }
+}
+
+/**
+ * Connects to a next hop and makes the session ready.
+ * @param signal breaks it off
+ * @returns the connection, or why there is none, in the form of a reply
+ */
+export async function connectSmtp(
+  options: SmtpClientOptions,
+  signal?: AbortSignal,
+): Promise<{ readonly connection: SmtpConnection } | { readonly refused: SmtpReply }> {
+  const socket = connectTcp({ host: options.host, port: options.port, noDelay: true });
+  // Whoever waits for the socket hears of its errors; this keeps one from ending the process when nobody does.
+  socket.on('error', () => undefined);
+  const breakOff = (): void => void socket.destroy();
+  signal?.addEventListener('abort', breakOff);
+  try {
+    const ready = await handshake(socket, options);
+    return { connection: new SmtpConnection(ready, options) };
+  } catch (thrown) {
+    socket.destroy();
+    if (thrown instanceof HandshakeFailure) return { refused: thrown.reply };
+    throw new Error(`Cannot speak to ${options.host}:${options.port}: ${errorMessage(thrown)}`, { cause: thrown });
+  } finally {
+    signal?.removeEventListener('abort', breakOff);
+  }
+}

@@ -1,0 +1,259 @@
+// From a bare socket to a session that is ready for MAIL: greeting, EHLO or HELO, STARTTLS (RFC 3207), AUTH (RFC 4954).
+
+import { isIP, type Socket } from 'node:net';
+import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
+import { errorMessage } from '../../base/errors.ts';
+import type { SmtpReply } from '../../mail/smtp-reply.ts';
+import type { Session } from './envelope-commands.ts';
+import { type Capabilities, capabilitiesOf, noCapabilities } from './smtp-capabilities.ts';
+import { ReplyReader } from './smtp-reply-reader.ts';
+import type { SmtpTimeouts } from './smtp-timeouts.ts';
+
+/** Where and how to connect. */
+export interface SmtpClientOptions {
+  readonly host: string;
+  readonly port: number;
+  /** As in a route. */
+  readonly tls: 'none' | 'opportunistic' | 'required' | 'implicit';
+  /** False takes any certificate, with `auth` too: whoever answers is then given the password. */
+  readonly tlsVerify: boolean;
+  /** Certificates to trust in place of the system's, PEM. */
+  readonly ca?: string;
+  readonly auth?: { readonly user: string; readonly password: string };
+  /** What we call ourselves in EHLO. */
+  readonly hostname: string;
+  readonly timeouts: SmtpTimeouts;
+}
+
+/** A session that could not be made ready: the reason in the form of a reply. Always temporary: it is about us, not the mail. */
+export class HandshakeFailure extends Error {
+  override readonly name = 'HandshakeFailure';
+  readonly reply: SmtpReply;
+
+  constructor(reply: SmtpReply, options?: ErrorOptions) {
+    super(reply.text, options);
+    this.reply = reply;
+  }
+}
+
+function failure(enhanced: string, text: string, cause?: unknown): HandshakeFailure {
+  return new HandshakeFailure({ code: 451, enhanced, text }, cause === undefined ? undefined : { cause });
+}
+
+function refused(what: string, reply: SmtpReply): HandshakeFailure {
+  const words = `${what}: ${reply.code} ${reply.enhanced ? `${reply.enhanced} ` : ''}${reply.text}`;
+  return failure(reply.enhanced ? `4${reply.enhanced.slice(1)}` : '4.3.0', words);
+}
+
+/** A socket that is asked and answers, one command at a time. */
+class Dialogue {
+  readonly #socket: Socket;
+  readonly #reader = new ReplyReader();
+  readonly #onData: (chunk: Buffer) => void;
+  #wake: (() => void) | undefined;
+  #lost: HandshakeFailure | undefined;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    this.#onData = (chunk) => {
+      this.#reader.push(chunk);
+      this.#wake?.();
+    };
+    socket.on('data', this.#onData);
+    socket.on('error', this.#onLost);
+    socket.on('close', this.#onLost);
+  }
+
+  readonly #onLost = (error: unknown): void => {
+    const why = error instanceof Error ? `: ${error.message}` : '';
+    this.#lost ??= failure('4.4.2', `The connection was lost before it was ready${why}`, error);
+    this.#wake?.();
+  };
+
+  /** Sends a line and waits for its reply. */
+  async ask(line: string, what: string, timeout: number): Promise<SmtpReply> {
+    this.#socket.write(`${line}\r\n`);
+    return await this.reply(what, timeout);
+  }
+
+  async reply(what: string, timeout: number): Promise<SmtpReply> {
+    const timer = setTimeout(() => {
+      this.#lost ??= failure('4.4.2', `Timed out waiting for the reply to ${what}`);
+      this.#wake?.();
+    }, timeout);
+    try {
+      for (;;) {
+        const reply = this.#reader.next();
+        if (reply) return reply;
+        if (this.#reader.fault !== undefined) throw failure('4.5.0', this.#reader.fault);
+        if (this.#lost) throw this.#lost;
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      }
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  get pendingOctets(): number {
+    return this.#reader.pending;
+  }
+
+  /** Leaves the socket to another reader. */
+  detach(): void {
+    this.#socket.off('data', this.#onData);
+    this.#socket.off('error', this.#onLost);
+    this.#socket.off('close', this.#onLost);
+  }
+}
+
+function tlsOptions(options: SmtpClientOptions): ConnectionOptions {
+  return {
+    host: options.host,
+    // RFC 6066 §3: an address is no server name.
+    ...(isIP(options.host) ? {} : { servername: options.host }),
+    ...(options.ca === undefined ? {} : { ca: options.ca }),
+    rejectUnauthorized: options.tlsVerify,
+    minVersion: 'TLSv1.2',
+  };
+}
+
+/** Waits for an event that makes a socket usable, or for its end, or for the time to be over. */
+async function established(socket: Socket, event: 'connect' | 'secureConnect', timeout: number): Promise<void> {
+  const [enhanced, what] = event === 'connect' ? ['4.4.1', 'Cannot connect'] : ['4.7.5', 'The TLS handshake failed'];
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    await new Promise<void>((resolve, reject) => {
+      timer = setTimeout(() => reject(failure(enhanced, `${what}: timed out`)), timeout);
+      socket.once(event, resolve);
+      socket.once('error', (error) => reject(failure(enhanced, `${what}: ${errorMessage(error)}`, error)));
+      socket.once('close', () => reject(failure(enhanced, `${what}: the connection was closed`)));
+    });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function secured(socket: Socket, options: SmtpClientOptions): Promise<TLSSocket> {
+  const secure = connectTls({ ...tlsOptions(options), socket });
+  // Whoever waits hears of an error; this keeps a second one from ending the process.
+  secure.on('error', () => undefined);
+  try {
+    await established(secure, 'secureConnect', options.timeouts.handshake);
+  } catch (thrown) {
+    // Node notes why a certificate was refused; any other failure of the handshake has no such note.
+    const isRefusal = thrown instanceof HandshakeFailure && secure.authorizationError !== null;
+    throw isRefusal ? failure('4.7.5', `${thrown.message}; ${remedyFor(options)}`, thrown) : thrown;
+  }
+  return secure;
+}
+
+/** What an operator can do about a certificate that is refused. */
+function remedyFor({ host, auth }: SmtpClientOptions): string {
+  const what = auth ? `the password goes only to a next hop` : `the route asks for one`;
+  return `${what} whose certificate is trusted here and names ${host}: trust its issuer (NODE_EXTRA_CA_CERTS), or say tlsVerify: false in the route`;
+}
+
+async function greet(dialogue: Dialogue, options: SmtpClientOptions): Promise<Capabilities> {
+  const reply = await dialogue.ask(`EHLO ${options.hostname}`, 'EHLO', options.timeouts.handshake);
+  if (reply.code === 250) return capabilitiesOf(reply);
+  // RFC 5321 §3.2: a server that does not know EHLO is greeted with HELO.
+  if (reply.code < 500) throw refused('The next hop refused EHLO', reply);
+  const helo = await dialogue.ask(`HELO ${options.hostname}`, 'HELO', options.timeouts.handshake);
+  if (helo.code !== 250) throw refused('The next hop refused HELO', helo);
+  return noCapabilities;
+}
+
+function base64(text: string): string {
+  return Buffer.from(text, 'utf8').toString('base64');
+}
+
+/**
+ * Throws unless the password may be sent: over TLS, to a peer whose certificate was verified, chain and name, or that the
+ * route says in so many words not to verify. Whoever stands between could otherwise have it for the asking.
+ */
+function requireTrust(session: Session & { tls: boolean }, options: SmtpClientOptions): void {
+  if (!session.tls) {
+    const why = options.tls === 'none' ? 'the route says tls: none' : 'the next hop offers no TLS';
+    throw failure('4.7.0', `AUTH is sent only over TLS, and ${why}: use a port of it with STARTTLS or implicit TLS`);
+  }
+  if (options.tlsVerify && !session.verifiedTls)
+    throw failure('4.7.5', `The certificate is not verified; ${remedyFor(options)}`);
+}
+
+/** Authenticates with PLAIN, else LOGIN. A refusal is temporary: it is our configuration, not the mail. */
+async function authenticate(
+  dialogue: Dialogue,
+  session: Session & { tls: boolean },
+  options: SmtpClientOptions,
+): Promise<void> {
+  const { auth, timeouts } = options;
+  if (!auth) return;
+  requireTrust(session, options);
+  const ask = (line: string): Promise<SmtpReply> => dialogue.ask(line, 'AUTH', timeouts.handshake);
+  const offered = session.capabilities.auth;
+  let reply: SmtpReply;
+  if (offered.has('PLAIN')) {
+    reply = await ask(`AUTH PLAIN ${base64(`\0${auth.user}\0${auth.password}`)}`);
+  } else if (offered.has('LOGIN')) {
+    reply = await ask('AUTH LOGIN');
+    if (reply.code === 334) reply = await ask(base64(auth.user));
+    if (reply.code === 334) reply = await ask(base64(auth.password));
+  } else {
+    throw failure('4.7.0', 'The next hop offers neither AUTH PLAIN nor AUTH LOGIN');
+  }
+  if (reply.code !== 235) throw refused('The next hop refused AUTH', reply);
+}
+
+async function upgrade(dialogue: Dialogue, socket: Socket, options: SmtpClientOptions): Promise<TLSSocket | undefined> {
+  const reply = await dialogue.ask('STARTTLS', 'STARTTLS', options.timeouts.handshake);
+  if (reply.code !== 220) {
+    if (options.tls === 'required' || reply.code === 421) throw refused('The next hop refused STARTTLS', reply);
+    return undefined;
+  }
+  // Replies slipped in before TLS would be taken for the server's own afterwards (CVE-2011-0411 and its kin).
+  if (dialogue.pendingOctets > 0) throw failure('4.7.0', 'The next hop sent octets between STARTTLS and TLS');
+  dialogue.detach();
+  return await secured(socket, options);
+}
+
+/** What `handshake` gives: a socket with nobody reading it, and what is known of it. */
+export interface ReadySession extends Session {
+  readonly socket: Socket;
+  readonly tls: boolean;
+}
+
+/**
+ * Makes a session ready on a socket that is just connecting.
+ * @throws HandshakeFailure; the socket is then to be destroyed
+ */
+export async function handshake(bare: Socket, options: SmtpClientOptions): Promise<ReadySession> {
+  await established(bare, 'connect', options.timeouts.connect);
+  let socket = bare;
+  let secure: TLSSocket | undefined;
+  if (options.tls === 'implicit') {
+    secure = await secured(bare, options);
+    socket = secure;
+  }
+  let dialogue = new Dialogue(socket);
+  const greeting = await dialogue.reply('the connection (greeting)', options.timeouts.greeting);
+  if (greeting.code !== 220) throw refused('The next hop refused the connection', greeting);
+  let capabilities = await greet(dialogue, options);
+  if (!secure && options.tls !== 'none' && capabilities.startTls) {
+    secure = await upgrade(dialogue, socket, options);
+    if (secure) {
+      socket = secure;
+      dialogue = new Dialogue(socket);
+      // RFC 3207 §4.2: what was offered before TLS counts no more.
+      capabilities = await greet(dialogue, options);
+    }
+  }
+  if (!secure && options.tls === 'required')
+    throw failure('4.7.4', 'The next hop offers no TLS, and the route requires it');
+  const session = { capabilities, verifiedTls: secure?.authorized === true, tls: secure !== undefined };
+  await authenticate(dialogue, session, options);
+  if (dialogue.pendingOctets > 0) throw failure('4.5.0', 'The next hop sent a reply that nobody asked for');
+  dialogue.detach();
+  return { ...session, socket };
+}

@@ -1,0 +1,216 @@
+// One transaction as the client sees it: which reply belongs to which command, and what becomes of each recipient
+// (RFC 5321 §3.3, RFC 2920). It holds no socket: it is told replies and says what to send next.
+
+import type { SmtpReply } from '../../mail/smtp-reply.ts';
+import { type EnvelopeCommands, envelopeCommands, type Mail, type Session } from './envelope-commands.ts';
+
+/** What became of one recipient. */
+export interface RecipientResult {
+  readonly kind: 'delivered' | 'deferred' | 'failed';
+  readonly reply: SmtpReply;
+}
+
+/** How a transaction ended. */
+export interface TransactionEnd {
+  /** One for each recipient, in order. */
+  readonly results: readonly RecipientResult[];
+  /** The next hop answered nothing, on a connection that had served before: another connection may try at once. */
+  readonly untouched: boolean;
+}
+
+/** What the connection is to do next. */
+export type NextStep =
+  /** Wait for the next reply. */
+  | { readonly kind: 'wait' }
+  | { readonly kind: 'send'; readonly commands: string }
+  /** Send the content and the end of data. */
+  | { readonly kind: 'content' }
+  | { readonly kind: 'end'; readonly end: TransactionEnd }
+  /** The next hop broke the protocol, or is about to close (421). */
+  | { readonly kind: 'abandon'; readonly reply: SmtpReply };
+
+/** What the transaction waits for: the stage that names a timeout and a lost connection. */
+export type Stage = 'RSET' | 'MAIL' | 'RCPT' | 'DATA' | 'content' | 'end of data';
+
+/** RFC 5321 §4.3.2: the first digit decides. */
+export function resultOf(reply: SmtpReply): RecipientResult {
+  if (reply.code < 300) return { kind: 'delivered', reply };
+  return { kind: reply.code < 500 ? 'deferred' : 'failed', reply };
+}
+
+const wait: NextStep = { kind: 'wait' };
+
+/** A transaction from MAIL to the reply to its content. */
+export class Transaction {
+  readonly mail: Mail;
+  /** performance.now() at its start. */
+  readonly startedAt: number;
+  stage: Stage = 'MAIL';
+  readonly #commands: Exclude<EnvelopeCommands, { refused: SmtpReply }> | undefined;
+  readonly #pipelining: boolean;
+  readonly #results: (RecipientResult | undefined)[];
+  /** Indexes of the recipients whose RCPT is sent, in order. */
+  readonly #asked: number[] = [];
+  #answered = 0;
+  #accepted: number[] = [];
+  #mailAccepted = false;
+  #touched = false;
+
+  constructor(mail: Mail, session: Session, startedAt: number) {
+    this.mail = mail;
+    this.startedAt = startedAt;
+    this.#pipelining = session.capabilities.pipelining;
+    this.#results = mail.recipients.map(() => undefined);
+    const commands = envelopeCommands(mail, session);
+    if ('refused' in commands) {
+      this.#fillUnfinished(resultOf(commands.refused));
+      return;
+    }
+    this.#commands = commands;
+    for (const [index, recipient] of commands.recipients.entries()) {
+      if ('refused' in recipient) this.#results[index] = resultOf(recipient.refused);
+      else this.#asked.push(index);
+    }
+  }
+
+  /** Nothing can be sent; `fail` ends it. */
+  get isRefused(): boolean {
+    return this.#commands === undefined || this.#asked.length === 0;
+  }
+
+  /** The next hop holds an open transaction: RSET must come before the next MAIL. */
+  get leavesOpen(): boolean {
+    return this.#mailAccepted && this.stage !== 'end of data';
+  }
+
+  /** Starts: gives what to send first. */
+  begin(resetFirst: boolean): string {
+    const reset = resetFirst ? 'RSET\r\n' : '';
+    this.stage = resetFirst ? 'RSET' : 'MAIL';
+    const mail = this.#commands?.mail ?? '';
+    if (!this.#pipelining) return reset || mail;
+    let text = reset + mail;
+    for (const index of this.#asked) text += this.#rcpt(index);
+    // RFC 2920 §3.1: DATA comes last in its group.
+    return `${text}DATA\r\n`;
+  }
+
+  /** The content went out whole. */
+  contentSent(): void {
+    this.stage = 'end of data';
+  }
+
+  /** Takes the next reply. */
+  take(reply: SmtpReply): NextStep {
+    // RFC 5321 §3.8: 421 may answer anything, and the connection closes.
+    if (reply.code === 421) return { kind: 'abandon', reply };
+    switch (this.stage) {
+      case 'RSET':
+        this.stage = 'MAIL';
+        return this.#pipelining ? wait : { kind: 'send', commands: this.#commands?.mail ?? '' };
+      case 'MAIL':
+        return this.#takeMail(reply);
+      case 'RCPT':
+        return this.#takeRcpt(reply);
+      case 'DATA':
+        return this.#takeData(reply);
+      case 'content':
+        return this.#takeEarly(reply);
+      case 'end of data':
+        return this.#takeFinal(reply);
+    }
+    return wait;
+  }
+
+  /** Ends it with one result for all that are not finished; what the next hop said before stands. */
+  fail(reply: SmtpReply, connectionServedBefore: boolean): TransactionEnd {
+    this.#fillUnfinished({ kind: 'deferred', reply });
+    return this.#end(connectionServedBefore && !this.#touched && !this.isRefused);
+  }
+
+  #takeMail(reply: SmtpReply): NextStep {
+    this.#touched = true;
+    if (reply.code >= 300 && reply.code < 400) return unexpected('MAIL', reply);
+    this.#mailAccepted = reply.code < 300;
+    if (!this.#mailAccepted) this.#fillUnfinished(resultOf(reply));
+    if (this.#pipelining) {
+      this.stage = 'RCPT';
+      return wait;
+    }
+    if (!this.#mailAccepted) return { kind: 'end', end: this.#end(false) };
+    this.stage = 'RCPT';
+    return { kind: 'send', commands: this.#rcpt(this.#asked[0] ?? 0) };
+  }
+
+  #takeRcpt(reply: SmtpReply): NextStep {
+    if (reply.code >= 300 && reply.code < 400) return unexpected('RCPT', reply);
+    const index = this.#asked[this.#answered] ?? 0;
+    this.#answered += 1;
+    if (this.#mailAccepted) {
+      if (reply.code < 300) this.#accepted.push(index);
+      else this.#results[index] = rcptResult(reply);
+    }
+    const following = this.#asked[this.#answered];
+    if (following !== undefined) {
+      return this.#pipelining ? wait : { kind: 'send', commands: this.#rcpt(following) };
+    }
+    if (!this.#pipelining && this.#accepted.length === 0) return { kind: 'end', end: this.#end(false) };
+    this.stage = 'DATA';
+    return this.#pipelining ? wait : { kind: 'send', commands: 'DATA\r\n' };
+  }
+
+  #takeData(reply: SmtpReply): NextStep {
+    if (reply.code < 300) return unexpected('DATA', reply);
+    if (reply.code < 400) {
+      if (this.#accepted.length > 0) {
+        this.stage = 'content';
+        return { kind: 'content' };
+      }
+      // RFC 2920 §3.1: 354 although no recipient was accepted: end it with a lone dot, whatever is answered.
+      this.stage = 'end of data';
+      return { kind: 'send', commands: '.\r\n' };
+    }
+    for (const index of this.#accepted) this.#results[index] = resultOf(reply);
+    return { kind: 'end', end: this.#end(false) };
+  }
+
+  /** A reply while the content is still being sent: it can only be a refusal, and the connection is out of step. */
+  #takeEarly(reply: SmtpReply): NextStep {
+    if (reply.code < 400) return unexpected('content', reply);
+    for (const index of this.#accepted) this.#results[index] = resultOf(reply);
+    return { kind: 'abandon', reply };
+  }
+
+  #takeFinal(reply: SmtpReply): NextStep {
+    if (reply.code >= 300 && reply.code < 400) return unexpected('the end of data', reply);
+    for (const index of this.#accepted) this.#results[index] = resultOf(reply);
+    return { kind: 'end', end: this.#end(false) };
+  }
+
+  #rcpt(index: number): string {
+    const recipient = this.#commands?.recipients[index];
+    return recipient && 'command' in recipient ? recipient.command : '';
+  }
+
+  #fillUnfinished(result: RecipientResult): void {
+    for (const [index, known] of this.#results.entries()) this.#results[index] = known ?? result;
+  }
+
+  #end(untouched: boolean): TransactionEnd {
+    return { results: this.#results.filter((result) => result !== undefined), untouched };
+  }
+}
+
+/**
+ * RFC 5321 §4.5.3.1.10: 552 to RCPT means too many recipients for one transaction, as 452 does: temporary. A next hop
+ * that says otherwise by its enhanced status (5.2.2, mailbox full) is believed.
+ */
+function rcptResult(reply: SmtpReply): RecipientResult {
+  const tooMany = reply.code === 552 && (reply.enhanced === undefined || reply.enhanced.endsWith('.5.3'));
+  return tooMany ? { kind: 'deferred', reply } : resultOf(reply);
+}
+
+function unexpected(command: string, reply: SmtpReply): NextStep {
+  const text = `Unexpected reply to ${command}: ${reply.code} ${reply.text}`;
+  return { kind: 'abandon', reply: { code: 451, enhanced: '4.5.0', text } };
+}

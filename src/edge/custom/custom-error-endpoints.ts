@@ -1,0 +1,243 @@
+// PUT, GET and DELETE of Custom Error Rules and of the Error Page, of a zone or an account (D65).
+
+import type { FastifyRequest } from 'fastify';
+import { type Static, type TSchema, Type } from 'typebox';
+import type { Logger } from '../../base/log.ts';
+import { submitterOf, type V4App, type V4Plugin } from '../../http/app.ts';
+import { type Fault, Refusal, succeed } from '../../http/envelope.ts';
+import { documentFaults } from '../../http/request-body.ts';
+import { schemaFaults } from '../../http/schema-faults.ts';
+import { contentFault, expressionFault, maxRules, spellingFaults } from './custom-error-rules.ts';
+import {
+  newPage,
+  newRules,
+  pageInEffect,
+  ruleOf,
+  rulesInEffect,
+  shownRule,
+  shownState,
+} from './custom-error-schemas.ts';
+import type { CustomErrorOwner } from './custom-error-store.ts';
+import type { CustomErrors } from './custom-errors.ts';
+import { maxPageBytes, pageFault } from './error-page.ts';
+
+/** What the endpoints work on. */
+export interface CustomErrorEndpointsParts {
+  readonly customErrors: CustomErrors;
+  readonly log: Logger;
+}
+
+/** JSON may write each octet as six, `\u0001`; a hundred rules of the largest size, expressions too, are no more than a page. */
+const bodyBytes = maxPageBytes * 6 + 100_000;
+
+/** Names that a body's objects may have; a schema's faults leave the types of what is in them open. */
+function member(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+}
+
+function textFault(value: unknown, pointer: string, judge: (text: string) => string | undefined): Fault[] {
+  const text = typeof value === 'string' ? judge(value) : undefined;
+  if (text === undefined) return [];
+  const place = pointer.slice(1).replaceAll('/', '.');
+  return [{ token: 'E_VALIDATION_ERROR', message: `${place} ${text}`, pointer }];
+}
+
+/** What is wrong with the rules of a body beside their shape. */
+function rulesFaults(body: unknown): Fault[] {
+  const rules = member(body, 'rules');
+  if (!Array.isArray(rules) || rules.length > maxRules) return [];
+  return rules.flatMap((rule: unknown, index) => [
+    ...textFault(member(rule, 'expression'), `/rules/${index}/expression`, (text) => {
+      const fault = expressionFault(text);
+      return fault && `cannot be read: ${fault}`;
+    }),
+    ...textFault(member(rule, 'content'), `/rules/${index}/content`, contentFault),
+    ...spellingFaultsOf(rule, `/rules/${index}`),
+  ]);
+}
+
+/** D65: each member in one of its spellings. */
+function spellingFaultsOf(rule: unknown, pointer: string): Fault[] {
+  if (typeof rule !== 'object' || rule === null || Array.isArray(rule)) return [];
+  return spellingFaults((name) => Object.hasOwn(rule, name)).map(({ member: name, kind, other }) =>
+    kind === 'missing'
+      ? { token: 'E_FIELD_MISSING', message: `"${name}" is missing`, pointer: `${pointer}/${name}` }
+      : {
+          token: 'E_VALIDATION_ERROR',
+          message: `${pointer.slice(1).replaceAll('/', '.')}.${name} stands beside ${other}, which means the same`,
+          pointer: `${pointer}/${name}`,
+        },
+  );
+}
+
+function pageFaults(body: unknown): Fault[] {
+  return textFault(member(body, 'html'), '/html', pageFault);
+}
+
+/** Refuses a body by everything that is wrong with it at once. */
+function judge(request: FastifyRequest, more: readonly Fault[]): void {
+  const { document, validationError } = request;
+  const faults = [
+    ...(document ? documentFaults(document) : []),
+    ...(validationError ? schemaFaults(validationError.validation, 'body') : []),
+    ...more,
+  ];
+  if (faults.length > 0) throw new Refusal(faults);
+}
+
+const places = {
+  zone: {
+    path: '/zones/:zone_id',
+    params: Type.Object({ zone_id: Type.String({ want: 'the id of a zone', description: 'Id of the zone' }) }),
+    of: 'a zone',
+  },
+  account: {
+    path: '/accounts/:account_id',
+    params: Type.Object({
+      account_id: Type.String({ want: 'the id or the name of an account', description: 'Id or name of the account' }),
+    }),
+    of: 'an account',
+  },
+} as const;
+
+/** Whose custom errors a path is about; authorization has found the account. */
+function ownerOf(request: FastifyRequest, level: CustomErrorOwner['level']): CustomErrorOwner {
+  if (level === 'account') return { level, id: submitterOf(request).account.id };
+  return { level, id: String(member(request.params, 'zone_id')).toLowerCase() };
+}
+
+const scope = { scope: 'edge:edit' } as const;
+const bodyConfig = { ...scope, bodyBytes, ownBodyFaults: true };
+const tags = ['Custom errors'];
+
+/** The routes of one kind at one level. */
+interface Routes {
+  readonly level: CustomErrorOwner['level'];
+  /** Behind the zone or the account. */
+  readonly path: string;
+  /** What it is, in summaries. */
+  readonly what: string;
+  readonly result: TSchema;
+  readonly body: TSchema;
+  readonly describe: string;
+  /** The answer: what is in effect. */
+  readonly read: (owner: CustomErrorOwner) => object;
+  /** Asked before the body is read. */
+  readonly mayPut?: (request: FastifyRequest) => void;
+  /** Takes a body that fits the schema, once `judge` has passed it. */
+  readonly put: (owner: CustomErrorOwner, request: FastifyRequest) => void;
+  readonly remove: (owner: CustomErrorOwner) => void;
+}
+
+function register(app: V4App, log: Logger, routes: Routes): void {
+  const { level, what, result, body, describe, read, mayPut, put, remove } = routes;
+  const { path, params, of } = places[level];
+  const url = path + routes.path;
+  const common = { tags, params, response: { 200: result } };
+  const told = (request: FastifyRequest, owner: CustomErrorOwner, done: string): void => {
+    const { account } = submitterOf(request);
+    log.info({ session: request.id, account: account.name, [level]: owner.id }, `${what} ${done}`);
+  };
+  app.get(
+    url,
+    {
+      config: scope,
+      schema: {
+        ...common,
+        summary: `Show ${what} of ${of}`,
+        description: 'What is in effect, and where it comes from.',
+      },
+    },
+    async (request, reply) => succeed(reply, read(ownerOf(request, level))),
+  );
+  app.put(
+    url,
+    {
+      config: bodyConfig,
+      attachValidation: true,
+      onRequest: async (request) => mayPut?.(request),
+      schema: { ...common, body, summary: `Put ${what} of ${of}`, description: describe },
+    },
+    async (request, reply) => {
+      const owner = ownerOf(request, level);
+      put(owner, request);
+      told(request, owner, 'put');
+      return succeed(reply, read(owner));
+    },
+  );
+  app.delete(
+    url,
+    {
+      config: scope,
+      schema: {
+        ...common,
+        summary: `Take ${what} of ${of} back`,
+        description: 'What the configuration file says counts again; the answer is what is then in effect.',
+      },
+    },
+    async (request, reply) => {
+      const owner = ownerOf(request, level);
+      remove(owner);
+      told(request, owner, 'taken back');
+      return succeed(reply, read(owner));
+    },
+  );
+}
+
+/** D65. */
+function refuseOnFreePlan(request: FastifyRequest): void {
+  if (submitterOf(request).account.plan !== 'free') return;
+  throw new Refusal([
+    { token: 'E_FORBIDDEN', message: 'Plan free has no Custom Error Rules; an Error Page it may have' },
+  ]);
+}
+
+function isRules(body: unknown): body is Static<typeof newRules> {
+  return Array.isArray(member(body, 'rules'));
+}
+
+/** The endpoints of custom errors, of zones and of accounts. */
+export function customErrorEndpoints({ customErrors, log }: CustomErrorEndpointsParts): V4Plugin {
+  return (app) => {
+    for (const level of ['zone', 'account'] as const) {
+      register(app, log, {
+        level,
+        path: '/rulesets/phases/http_custom_errors/entrypoint',
+        what: 'the Custom Error Rules',
+        result: rulesInEffect,
+        body: newRules,
+        describe:
+          'They count in place of those of the configuration file, until they are taken back. Not on plan free.',
+        read: (owner) => {
+          const found = customErrors.rules(owner);
+          return { phase: 'http_custom_errors', ...shownState(found), rules: found.value.map(shownRule) };
+        },
+        mayPut: refuseOnFreePlan,
+        put: (owner, request) => {
+          const { body } = request;
+          judge(request, rulesFaults(body));
+          if (!isRules(body)) throw new Error('A body without rules passed the schema');
+          customErrors.putRules(owner, body.rules.map(ruleOf));
+        },
+        remove: (owner) => customErrors.putRules(owner, undefined),
+      });
+      register(app, log, {
+        level,
+        path: '/custom_pages/error_page',
+        what: 'the Error Page',
+        result: pageInEffect,
+        body: newPage,
+        describe: 'It is served for every error that no rule answers, in place of the configuration file’s.',
+        read: (owner) => {
+          const found = customErrors.page(owner);
+          return { id: 'error_page', ...shownState(found), html: found.value ?? null };
+        },
+        put: (owner, request) => {
+          judge(request, pageFaults(request.body));
+          customErrors.putPage(owner, String(member(request.body, 'html')));
+        },
+        remove: (owner) => customErrors.putPage(owner, undefined),
+      });
+    }
+  };
+}

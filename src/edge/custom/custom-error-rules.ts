@@ -1,0 +1,114 @@
+// Custom Error Rules (D65): what is wrong with one, and which of a list answers an error.
+
+import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-error.ts';
+import type { CustomErrorRule } from '../zone/zone.ts';
+import { type ErrorCondition, parseExpression } from './expression.ts';
+
+/** Rules of one zone or account. */
+export const maxRules = 100;
+/** Octets of a rule's content, as UTF-8. */
+export const maxRuleContentBytes = 10_240;
+/** What a rule's content may be. */
+export const ruleContentTypes = [
+  'text/html',
+  'text/plain',
+  'application/json',
+  'text/xml',
+] as const satisfies readonly CustomErrorRule['contentType'][];
+
+/** What is wrong with a member of a rule; `text` reads behind the member's name. */
+export interface RuleFault {
+  readonly member: 'expression' | 'content';
+  readonly text: string;
+}
+
+const longestShown = 60;
+
+/** What is wrong with an expression, with the place counted from 1; undefined where nothing is. */
+export function expressionFault(expression: string): string | undefined {
+  const parsed = parseExpression(expression);
+  if (parsed.ok) return undefined;
+  const cut = expression.length > longestShown ? `${expression.slice(0, longestShown)}...` : expression;
+  return `character ${parsed.offset + 1} of ${JSON.stringify(cut)}: ${parsed.message}`;
+}
+
+/** What is wrong with a rule's content; undefined where nothing is. */
+export function contentFault(content: string): string | undefined {
+  const octets = Buffer.byteLength(content);
+  return octets > maxRuleContentBytes ? `is ${octets} octets, want at most ${maxRuleContentBytes}` : undefined;
+}
+
+/** Members of a rule that may be written in two ways: as the file has them, and as the API once had them alone (D65). */
+const spellings = [
+  { name: 'contentType', other: 'content_type', isRequired: true },
+  { name: 'statusCode', other: 'status_code', isRequired: false },
+] as const;
+
+/** A member of a rule that is written twice, or not at all though it must be. */
+export interface SpellingFault {
+  readonly member: (typeof spellings)[number]['name' | 'other'];
+  readonly kind: 'missing' | 'twice';
+  /** The other spelling of `member`. */
+  readonly other: string;
+}
+
+/**
+ * What is wrong with how the members of a rule are spelled.
+ * @param has whether the rule has a member of this name
+ */
+export function spellingFaults(has: (name: string) => boolean): SpellingFault[] {
+  return spellings.flatMap(({ name, other, isRequired }): SpellingFault[] => {
+    if (has(name) && has(other)) return [{ member: other, kind: 'twice', other: name }];
+    return isRequired && !has(name) && !has(other) ? [{ member: name, kind: 'missing', other }] : [];
+  });
+}
+
+/** What every custom answer says: one error of one request is nothing to keep (D62), and when to come back (D65). */
+export function customHeaders(contentType: string, { retryAfterSeconds }: EdgeOccurrence): ErrorAnswer['headers'] {
+  return {
+    'Content-Type': contentType,
+    'Cache-Control': 'private, no-store',
+    ...(retryAfterSeconds === undefined ? {} : { 'Retry-After': String(retryAfterSeconds) }),
+  };
+}
+
+/** A list of rules that can be asked. */
+export interface CompiledRules {
+  readonly rules: readonly CustomErrorRule[];
+  /** The answer of the first rule that is enabled and matches (D65). */
+  readonly answer: (occurrence: EdgeOccurrence, request: ErrorRequest) => ErrorAnswer | undefined;
+}
+
+interface CompiledRule {
+  readonly matches: (condition: ErrorCondition) => boolean;
+  readonly contentType: string;
+  readonly body: Buffer;
+  readonly statusCode: number | undefined;
+}
+
+/**
+ * Prepares rules.
+ * @param onFault told of a rule whose expression cannot be read, which is then left out: such a rule can only have been
+ *   stored by another version of this program
+ */
+export function compileRules(rules: readonly CustomErrorRule[], onFault: (text: string) => void): CompiledRules {
+  const compiled = rules.flatMap(({ expression, enabled, content, contentType, statusCode }): CompiledRule[] => {
+    if (enabled === false) return [];
+    const parsed = parseExpression(expression);
+    if (!parsed.ok) {
+      onFault(expressionFault(expression) ?? parsed.message);
+      return [];
+    }
+    const type = `${contentType}; charset=utf-8`;
+    return [{ matches: parsed.matches, contentType: type, body: Buffer.from(content), statusCode }];
+  });
+  return {
+    rules,
+    answer(occurrence, request) {
+      const rule = compiled.find(({ matches }) => matches({ error: occurrence.error, request }));
+      if (!rule) return undefined;
+      const status = rule.statusCode ?? occurrence.error.status;
+      return { status, headers: customHeaders(rule.contentType, occurrence), body: rule.body };
+    },
+  };
+}

@@ -1,0 +1,115 @@
+// The shapes of requests and answers about custom errors, in the v4 API's spelling (D65).
+
+import { type Static, Type } from 'typebox';
+import type { CustomErrorRule } from '../zone/zone.ts';
+import { maxRuleContentBytes, maxRules, ruleContentTypes } from './custom-error-rules.ts';
+import type { InEffect } from './custom-errors.ts';
+import { maxPageBytes } from './error-page.ts';
+
+const contentType = Type.Enum([...ruleContentTypes], { want: `one of ${ruleContentTypes.join(', ')}` });
+const statusCode = Type.Integer({
+  minimum: 400,
+  maximum: 599,
+  want: 'a whole number, 400 to 599',
+  description: 'The status of the answer; the error’s own where absent',
+});
+const common = {
+  expression: Type.String({
+    want: 'an expression such as error_code eq 522',
+    description: 'Which errors and requests it answers; at most 4,096 characters',
+    example: 'error_code in {522 1015} and header["accept"] contains "json"',
+  }),
+  enabled: Type.Optional(Type.Boolean({ want: 'true or false', description: 'true where absent' })),
+  content: Type.String({
+    want: 'a text',
+    description: `The body of the answer, at most ${maxRuleContentBytes} octets of UTF-8`,
+  }),
+};
+
+/** A rule as it is answered, in the configuration file's spelling. */
+const errorRule = Type.Object(
+  { ...common, contentType, statusCode: Type.Optional(statusCode) },
+  { additionalProperties: false, title: 'ErrorRule' },
+);
+
+/** A rule as it is put: in either spelling (D65), of which `spellingFaults` wants one. */
+const newErrorRule = Type.Object(
+  {
+    ...common,
+    contentType: Type.Optional(contentType),
+    statusCode: Type.Optional(statusCode),
+    content_type: Type.Optional({ ...contentType, description: 'The same as contentType; one of both is required' }),
+    status_code: Type.Optional({ ...statusCode, description: 'The same as statusCode' }),
+  },
+  { additionalProperties: false, title: 'NewErrorRule', want: 'an object with expression, content and contentType' },
+);
+
+/** The body that puts rules. */
+export const newRules = Type.Object(
+  {
+    rules: Type.Array(newErrorRule, {
+      maxItems: maxRules,
+      want: `a list of at most ${maxRules} rules`,
+      description:
+        'The first one that is enabled and matches answers. An empty list is no rules, whatever the file says.',
+    }),
+  },
+  { additionalProperties: false, title: 'NewErrorRules', want: 'an object with rules' },
+);
+
+/** The body that puts a page. */
+export const newPage = Type.Object(
+  {
+    html: Type.String({
+      want: 'an HTML document',
+      description: `At most ${maxPageBytes} octets of UTF-8. ::RAY_ID::, ::CLIENT_IP:: and ::ERROR_BOX:: stand for the values of each error.`,
+    }),
+  },
+  { additionalProperties: false, title: 'NewErrorPage', want: 'an object with html' },
+);
+
+const state = {
+  source: Type.Enum(['api', 'file', 'none'], { description: 'Where it comes from' }),
+  version: Type.Integer({ description: 'Changes by this API so far' }),
+  last_updated: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
+    description: 'When this API changed it last',
+  }),
+};
+
+/** The answer about rules. */
+export const rulesInEffect = Type.Object(
+  { phase: Type.Enum(['http_custom_errors']), ...state, rules: Type.Array(errorRule) },
+  { title: 'ErrorRules' },
+);
+
+/** The answer about a page. */
+export const pageInEffect = Type.Object(
+  { id: Type.Enum(['error_page']), ...state, html: Type.Union([Type.String(), Type.Null()]) },
+  { title: 'ErrorPage' },
+);
+
+/** A rule of a body that fits the schema and has no fault of spelling. */
+export function ruleOf({ content_type, status_code, ...rest }: Static<typeof newErrorRule>): CustomErrorRule {
+  const { expression, enabled, content } = rest;
+  const type = rest.contentType ?? content_type;
+  const status = rest.statusCode ?? status_code;
+  if (type === undefined) throw new Error('A rule without a content type passed');
+  return {
+    expression,
+    ...(enabled === undefined ? {} : { enabled }),
+    content,
+    contentType: type,
+    ...(status === undefined ? {} : { statusCode: status }),
+  };
+}
+
+/** A rule as it is answered; `enabled` always stands there. */
+export function shownRule({ enabled = true, ...rule }: CustomErrorRule): Static<typeof errorRule> {
+  const { expression, content, contentType, statusCode } = rule;
+  return { expression, enabled, content, contentType, ...(statusCode === undefined ? {} : { statusCode }) };
+}
+
+/** Where something comes from, and its changes by the API, as it is answered. */
+export function shownState({ source, version, updatedAt }: InEffect<unknown>): Record<string, unknown> {
+  return { source, version, last_updated: updatedAt === undefined ? null : new Date(updatedAt).toISOString() };
+}

@@ -1,0 +1,97 @@
+// Keeps what the API put of custom errors, on the embedded database (D65, D89, D94).
+
+import type { Clock } from '../../base/clock.ts';
+import { type DatabaseSync, type Migrations, migrate } from '../../base/database/database.ts';
+
+/** The table of custom errors. A row whose body is gone says that the file counts again. */
+export const customErrorMigrations: Migrations = {
+  owner: 'edge',
+  steps: [
+    `CREATE TABLE edge_custom_errors (
+       level TEXT NOT NULL,
+       owner TEXT NOT NULL,
+       kind TEXT NOT NULL,
+       version INTEGER NOT NULL,
+       revision INTEGER NOT NULL,
+       updated_at INTEGER NOT NULL,
+       body TEXT,
+       PRIMARY KEY (level, owner, kind)
+     ) STRICT;
+     CREATE UNIQUE INDEX edge_custom_errors_by_revision ON edge_custom_errors (revision);`,
+  ],
+};
+
+/** Rules or the page. */
+export type CustomErrorKind = 'rules' | 'page';
+
+/** Whose custom errors. */
+export interface CustomErrorOwner {
+  readonly level: 'zone' | 'account';
+  /** 32 hex, lower case. */
+  readonly id: string;
+}
+
+/** What the API put last for one owner and kind. */
+export interface StoredCustomErrors {
+  readonly level: string;
+  /** The owner's id. */
+  readonly owner: string;
+  readonly kind: string;
+  /** 1 for the first change of this owner and kind, one more for each that follows. */
+  readonly version: number;
+  /** Greater than that of every earlier change of anything here. */
+  readonly revision: number;
+  /** Milliseconds since 1970. */
+  readonly updatedAt: number;
+  /** The rules as JSON, or the page; absent where it was taken back. */
+  readonly body?: string;
+}
+
+/** The stored custom errors of all owners. */
+export interface CustomErrorStore {
+  /** Puts, or without a body takes back; on disk when it returns. */
+  put(owner: CustomErrorOwner, kind: CustomErrorKind, body: string | undefined): StoredCustomErrors;
+  /** The revision of the last change by any process; 0 before the first. */
+  revision(): number;
+  /** What changed after a revision, in the order of the changes. */
+  changedSince(revision: number): readonly StoredCustomErrors[];
+}
+
+function storedOf(row: Readonly<Record<string, unknown>>): StoredCustomErrors {
+  const { body } = row;
+  return {
+    level: String(row['level']),
+    owner: String(row['owner']),
+    kind: String(row['kind']),
+    version: Number(row['version']),
+    revision: Number(row['revision']),
+    updatedAt: Number(row['updated_at']),
+    ...(typeof body === 'string' ? { body } : {}),
+  };
+}
+
+/** Opens the store; the database is brought up to date. */
+export function createCustomErrorStore(database: DatabaseSync, clock: Clock): CustomErrorStore {
+  migrate(database, customErrorMigrations);
+  const last = 'SELECT coalesce(max(revision), 0) AS revision FROM edge_custom_errors';
+  const sql = {
+    // One statement: whatever processes put at the same time, each has a revision of its own.
+    put: database.prepare(
+      `INSERT INTO edge_custom_errors (level, owner, kind, version, revision, updated_at, body)
+       VALUES (?, ?, ?, 1, (${last}) + 1, ?, ?)
+       ON CONFLICT (level, owner, kind) DO UPDATE SET version = version + 1, revision = excluded.revision,
+         updated_at = excluded.updated_at, body = excluded.body RETURNING *`,
+    ),
+    revision: database.prepare(last),
+    changed: database.prepare('SELECT * FROM edge_custom_errors WHERE revision > ? ORDER BY revision'),
+  };
+  return {
+    put({ level, id }, kind, body) {
+      const row = sql.put.get(level, id, kind, clock.now(), body ?? null);
+      if (!row) throw new Error('The database kept no custom errors');
+      return storedOf(row);
+    },
+    revision: () => Number(sql.revision.get()?.['revision']),
+    changedSince: (revision) => sql.changed.all(revision).map(storedOf),
+  };
+}

@@ -1,0 +1,88 @@
+// The Error Page (D65): one HTML document for every error, with tokens that stand for what is known of the one at hand.
+
+import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-error.ts';
+import { customHeaders } from './custom-error-rules.ts';
+
+/** Octets of a page, as UTF-8. */
+export const maxPageBytes = 1_500_000;
+/** Tokens in one page. Without a bound a page of error boxes would grow to a hundred times its size with each answer. */
+export const maxPageTokens = 1000;
+
+const tokenForm = /::(?:RAY_ID|CLIENT_IP|ERROR_BOX)::/g;
+
+const replacements: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+/** Text as it may stand in an element and in a quoted attribute. */
+function escaped(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => replacements[character] ?? '');
+}
+
+function errorBox({ error, rayId }: EdgeOccurrence): string {
+  const title = escaped(`Error ${error.code}: ${error.shortName}`);
+  return (
+    '<div class="error-box" role="alert" style="border:1px solid;border-radius:.5em;padding:1em">' +
+    `<p><strong>${title}</strong></p><p>${escaped(error.detail)}</p><p>Ray ID: <code>${escaped(rayId)}</code></p></div>`
+  );
+}
+
+type Token = '::RAY_ID::' | '::CLIENT_IP::' | '::ERROR_BOX::';
+
+const tokenValues = {
+  '::RAY_ID::': ({ rayId }) => escaped(rayId),
+  '::CLIENT_IP::': (_, { clientAddress }) => escaped(clientAddress),
+  '::ERROR_BOX::': (occurrence) => errorBox(occurrence),
+} as const satisfies Record<Token, (occurrence: EdgeOccurrence, request: ErrorRequest) => string>;
+
+function isToken(text: string): text is Token {
+  return Object.hasOwn(tokenValues, text);
+}
+
+/** What is wrong with a page's HTML, reading behind its name; undefined where nothing is. */
+export function pageFault(html: string): string | undefined {
+  const octets = Buffer.byteLength(html);
+  if (octets === 0) return 'is empty, want an HTML document';
+  if (octets > maxPageBytes) return `is ${octets} octets, want at most ${maxPageBytes}`;
+  const tokens = html.match(tokenForm)?.length ?? 0;
+  return tokens > maxPageTokens ? `has ${tokens} tokens such as ::RAY_ID::, want at most ${maxPageTokens}` : undefined;
+}
+
+/** A page that can be served. */
+export interface CompiledPage {
+  /** The document as it was given. */
+  readonly html: () => string;
+  readonly answer: (occurrence: EdgeOccurrence, request: ErrorRequest) => ErrorAnswer;
+}
+
+/** Prepares a page: it is taken apart at its tokens once, so that no value is ever looked through for tokens. */
+export function compilePage(html: string): CompiledPage {
+  const parts: (Buffer | Token)[] = [];
+  let at = 0;
+  for (const { 0: token, index } of html.matchAll(tokenForm)) {
+    parts.push(Buffer.from(html.slice(at, index)));
+    if (isToken(token)) parts.push(token);
+    at = index + token.length;
+  }
+  parts.push(Buffer.from(html.slice(at)));
+  const [whole] = parts;
+  return {
+    html: () => parts.map((part) => part.toString()).join(''),
+    answer(occurrence, request) {
+      const body =
+        parts.length === 1 && Buffer.isBuffer(whole)
+          ? whole
+          : Buffer.concat(
+              parts.map((part) =>
+                typeof part === 'string' ? Buffer.from(tokenValues[part](occurrence, request)) : part,
+              ),
+            );
+      const headers = customHeaders('text/html; charset=utf-8', occurrence);
+      return { status: occurrence.error.status, headers, body };
+    },
+  };
+}

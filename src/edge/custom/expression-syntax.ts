@@ -1,0 +1,212 @@
+// The syntax of a Custom Error Rule's expression (D65), read by descent with a bound on its depth, types judged at once:
+//
+//   expression = all *( "or" all )
+//   all        = one *( "and" one )
+//   one        = "not" one / "(" expression ")" / comparison
+//   comparison = field operator value
+//   field      = "error_code" / "status" / "error_category" / "method" / "path" / "host" / "header" "[" string "]"
+//   operator   = "eq" / "ne" / "in" / "lt" / "gt" / "contains" / "starts_with"
+//   value      = integer / string / "{" 1*integer "}" / "{" 1*string "}"
+
+import { closest } from '../../base/closest.ts';
+import {
+  type Comparison,
+  categories,
+  integerFields,
+  integerOperators,
+  operators,
+  type StringField,
+  type StringOperator,
+  type Syntax,
+  stringFields,
+  stringOperators,
+} from './expression-fields.ts';
+import { ExpressionFault, quoted, readTokens, type Token } from './expression-tokens.ts';
+
+/** `(` and `not` inside one another. */
+export const maxExpressionDepth = 32;
+
+const fields: readonly string[] = [...integerFields, ...stringFields];
+const keywords: readonly string[] = ['and', 'or', 'not', ...operators];
+
+/** A token as it is written, so that 5 and "5" are told apart; marks in quotation marks. */
+function shown({ kind, text }: Token): string {
+  if (kind === 'end') return 'the end';
+  if (kind === 'mark') return quoted(text);
+  return (text.length > 40 ? `${text.slice(0, 40)}...` : text).toWellFormed();
+}
+
+/** The names there are, or the one that was most likely meant. */
+function known(text: string, names: readonly string[]): string {
+  const near = closest(text, names);
+  return near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`;
+}
+
+function integerOf(field: string, token: Token): number {
+  if (token.kind === 'integer') return token.value;
+  throw wrongType(token, `${field} is compared with a whole number`, 'without quotation marks');
+}
+
+function stringOf(token: Token, field: StringField, operator: StringOperator): string {
+  if (token.kind !== 'string') {
+    throw wrongType(token, `${field} is compared with a string`, 'in double quotation marks');
+  }
+  const { value } = token;
+  const isWhole = operator !== 'contains' && operator !== 'starts_with';
+  if (field === 'error_category' && isWhole && !categories.includes(value)) {
+    throw new ExpressionFault(`${quoted(value)} is no category; ${known(value, categories)}`, token.at);
+  }
+  // RFC 9110 §4.2.3: host names have no case; the host of a request is known in lower case.
+  return field === 'host' ? value.toLowerCase() : value;
+}
+
+function wrongType(token: Token, what: string, how: string): ExpressionFault {
+  return new ExpressionFault(`${what} ${how}, got ${shown(token)}`, token.at);
+}
+
+class Parser {
+  readonly #tokens: readonly Token[];
+  #index = 0;
+  #depth = 0;
+
+  constructor(tokens: readonly Token[]) {
+    this.#tokens = tokens;
+  }
+
+  whole(): Syntax {
+    const syntax = this.#any();
+    const token = this.#next();
+    if (token.kind === 'end') return syntax;
+    throw new ExpressionFault(`got ${shown(token)}, want and, or, or the end`, token.at);
+  }
+
+  #peek(): Token {
+    const token = this.#tokens[this.#index] ?? this.#tokens.at(-1);
+    if (!token) throw new Error('An expression without tokens was read');
+    return token;
+  }
+
+  #next(): Token {
+    const token = this.#peek();
+    this.#index += 1;
+    return token;
+  }
+
+  #take(kind: 'word' | 'mark', text: string): boolean {
+    const token = this.#peek();
+    if (token.kind !== kind || token.text !== text) return false;
+    this.#index += 1;
+    return true;
+  }
+
+  #expect(mark: string, where: string): void {
+    const token = this.#next();
+    if (token.kind === 'mark' && token.text === mark) return;
+    throw new ExpressionFault(`got ${shown(token)}, want "${mark}" ${where}`, token.at);
+  }
+
+  #any(): Syntax {
+    return this.#joined('or', () => this.#joined('and', () => this.#one()));
+  }
+
+  #joined(kind: 'and' | 'or', read: () => Syntax): Syntax {
+    const first = read();
+    const parts = [first];
+    while (this.#take('word', kind)) parts.push(read());
+    return parts.length === 1 ? first : { kind, parts };
+  }
+
+  #one(): Syntax {
+    const { at } = this.#peek();
+    const isNot = this.#take('word', 'not');
+    if (!isNot && !this.#take('mark', '(')) return this.#comparison();
+    // Hostile nesting must not use up the stack.
+    this.#depth += 1;
+    if (this.#depth > maxExpressionDepth) {
+      throw new ExpressionFault(`the expression is nested deeper than ${maxExpressionDepth} levels`, at);
+    }
+    const part = isNot ? this.#one() : this.#any();
+    this.#depth -= 1;
+    if (isNot) return { kind: 'not', part };
+    this.#expect(')', `for the "(" at character ${at + 1}`);
+    return part;
+  }
+
+  #comparison(): Comparison {
+    const token = this.#next();
+    if (token.kind !== 'word' || keywords.includes(token.text)) {
+      throw new ExpressionFault(`got ${shown(token)}, want a field: ${fields.join(', ')}`, token.at);
+    }
+    const integerField = integerFields.find((field) => field === token.text);
+    if (integerField !== undefined) {
+      const operator = this.#operator(integerField, integerOperators);
+      const values = this.#values(operator).map((value) => integerOf(integerField, value));
+      return { kind: 'integer', field: integerField, operator, values };
+    }
+    const field = stringFields.find((name) => name === token.text);
+    if (field === undefined) {
+      throw new ExpressionFault(`unknown field ${quoted(token.text)}; ${known(token.text, fields)}`, token.at);
+    }
+    const name = field === 'header' ? this.#headerName() : '';
+    const operator = this.#operator(field, stringOperators);
+    const values = this.#values(operator).map((value) => stringOf(value, field, operator));
+    return { kind: 'string', field, name, operator, values };
+  }
+
+  #headerName(): string {
+    this.#expect('[', 'and a name, as in header["accept"]');
+    const token = this.#next();
+    // RFC 9110 §5.1: a field name is a token.
+    if (token.kind !== 'string' || !/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(token.value)) {
+      throw new ExpressionFault(`got ${shown(token)}, want the name of a header in double quotation marks`, token.at);
+    }
+    this.#expect(']', 'behind the name of the header');
+    return token.value.toLowerCase();
+  }
+
+  #operator<O extends string>(field: string, allowed: readonly O[]): O {
+    const token = this.#next();
+    const operator = allowed.find((name) => name === token.text);
+    if (operator !== undefined) return operator;
+    const want = `want ${allowed.join(', ')}`;
+    if (token.kind !== 'word') throw new ExpressionFault(`got ${shown(token)} behind ${field}, ${want}`, token.at);
+    if (operators.some((name) => name === token.text)) {
+      throw new ExpressionFault(`${token.text} does not compare ${field}, ${want}`, token.at);
+    }
+    throw new ExpressionFault(`unknown operator ${quoted(token.text)}; ${known(token.text, allowed)}`, token.at);
+  }
+
+  /** The tokens of the values: one, or those of the set behind `in`. */
+  #values(operator: string): readonly Token[] {
+    const token = this.#peek();
+    const hasBrace = this.#take('mark', '{');
+    if (operator !== 'in') {
+      if (hasBrace) throw new ExpressionFault(`${operator} takes one value; for a set write in`, token.at);
+      return [this.#next()];
+    }
+    if (!hasBrace) {
+      const message = `got ${shown(token)}, want a set behind in, such as {522 1015} or {"a" "b"}`;
+      throw new ExpressionFault(message, token.at);
+    }
+    const members: Token[] = [];
+    while (!this.#take('mark', '}')) {
+      const member = this.#next();
+      if (member.kind === 'end') throw new ExpressionFault('this set has no closing "}"', token.at);
+      members.push(member);
+    }
+    if (members.length === 0) throw new ExpressionFault('this set is empty, want at least one member', token.at);
+    return members;
+  }
+}
+
+/**
+ * Reads an expression.
+ * @throws ExpressionFault where it is none, with what is wanted
+ */
+export function readSyntax(text: string): Syntax {
+  const tokens = readTokens(text);
+  if (tokens.length === 1) {
+    throw new ExpressionFault('the expression is empty, want a comparison such as error_code eq 522', 0);
+  }
+  return new Parser(tokens).whole();
+}

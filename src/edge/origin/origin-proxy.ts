@@ -1,0 +1,235 @@
+// The reverse proxy (D66): takes requests for zones that have an origin, sends them on and streams the replies back.
+//
+//   origin-exchange    one request and its reply: retry, streaming, how each failure ends
+//   request-head       what the origin is sent;  reply-head, reply-parser  what it answers, read strictly
+//   dial-origin        connecting, TLS;  origin-pool, origin-connection  what is kept open;  origin-tunnel  after a 101
+
+import { type IncomingMessage, ServerResponse } from 'node:http';
+import { type LookupFunction, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { createSecureContext } from 'node:tls';
+import { type Clock, systemClock } from '../../base/clock.ts';
+import { errorMessage } from '../../base/errors.ts';
+import type { Logger } from '../../base/log.ts';
+import type { EdgeSettings } from '../zone/zone.ts';
+import type { Forwarded, OriginProxy } from './origin.ts';
+import { type ExchangeParts, OriginExchange } from './origin-exchange.ts';
+import { OriginPool } from './origin-pool.ts';
+import { answerRefusal, refuseSocket } from './origin-refusal.ts';
+import { originTargets } from './origin-target.ts';
+import { openTunnel } from './origin-tunnel.ts';
+import type { ReplyHead } from './reply-head.ts';
+import { type RequestHead, requestHead } from './request-head.ts';
+
+/** What the proxy is made from. */
+export interface OriginProxyParts {
+  readonly settings: EdgeSettings;
+  readonly log: Logger;
+  readonly clock?: Clock;
+  /** As `dns.lookup`, which it is where absent. */
+  readonly lookup?: LookupFunction;
+  /** Authorities in place of Node's own and those of NODE_EXTRA_CA_CERTS; PEM. */
+  readonly ca?: string | readonly string[];
+  /** Seconds without an octet in either direction after which an upgraded connection closes; absent: 600. */
+  readonly tunnelIdleSeconds?: number;
+  /** Milliseconds after which a client that takes not an octet of the answer to an upgrade is given up; absent: 300,000. */
+  readonly clientStallMs?: number;
+}
+
+/** Seconds: WebSocket pings are seldom further apart than a minute. */
+const defaultTunnelIdleSeconds = 600;
+const defaultClientStallMs = 300_000;
+
+/** How often one request may come past us before it is a loop: 1000, the origin leads back to the edge. */
+const maxPasses = 5;
+const loopCode = 1000;
+
+/** A proxy and everything it has open. */
+class RunningProxy implements OriginProxy {
+  private readonly parts: ExchangeParts;
+  private readonly log: Logger;
+  private readonly clientStallMs: number;
+  private readonly tunnelIdleMs: number;
+  private readonly exchanges = new Set<OriginExchange>();
+  private readonly tunnels = new Set<Duplex>();
+  private onEmpty: (() => void) | undefined;
+
+  constructor(parts: OriginProxyParts) {
+    const { settings, log, clock = systemClock, lookup, ca, tunnelIdleSeconds, clientStallMs } = parts;
+    this.log = log;
+    this.clientStallMs = clientStallMs ?? defaultClientStallMs;
+    this.tunnelIdleMs = (tunnelIdleSeconds ?? defaultTunnelIdleSeconds) * 1000;
+    this.parts = {
+      pool: new OriginPool({ clock, timeoutMs: settings.responseTimeoutSeconds * 1000 }),
+      dial: {
+        connectTimeoutMs: settings.connectTimeoutSeconds * 1000,
+        secureContext: createSecureContext(ca === undefined ? {} : { ca: typeof ca === 'string' ? ca : [...ca] }),
+        sessions: new Map(),
+        ...(lookup ? { lookup } : {}),
+      },
+      clock,
+      targetOf: originTargets(),
+      log,
+      onClosed: (exchange) => {
+        this.exchanges.delete(exchange);
+        this.settle();
+      },
+    };
+  }
+
+  forward(request: IncomingMessage, response: ServerResponse, forwarded: Forwarded): void {
+    try {
+      const { prefix } = this.parts.targetOf(forwarded.zone, request.headers.host);
+      const head = requestHead(request, forwarded, { prefix });
+      if ('refused' in head) {
+        answerRefusal(response, head.refused, forwarded.rayId);
+        return;
+      }
+      if (head.passes >= maxPasses) {
+        forwarded.fail(loopCode);
+        return;
+      }
+      const exchange = new OriginExchange(this.parts, { request, response, forwarded, head });
+      this.exchanges.add(exchange);
+      response.on('close', () => exchange.clientClosed());
+      exchange.begin();
+    } catch (error) {
+      this.log.error({ ray: forwarded.rayId, error: errorMessage(error) }, 'forwarding failed');
+      if (response.headersSent) response.destroy();
+      else forwarded.fail(500);
+    }
+  }
+
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, forwarded: Forwarded): void {
+    try {
+      // What broke is told by 'close'.
+      socket.on('error', () => undefined);
+      if (!(socket instanceof Socket)) throw new Error('An upgraded connection that is no socket');
+      const upgrade = upgradeOf(request);
+      const { prefix } = this.parts.targetOf(forwarded.zone, request.headers.host);
+      const written = requestHead(request, forwarded, { upgrade, prefix });
+      if ('refused' in written || written.body !== 'none') {
+        refuseSocket(socket, 'refused' in written ? written.refused : 501, forwarded.rayId);
+      } else if (written.passes >= maxPasses) forwarded.fail(loopCode);
+      else this.beginUpgrade({ request, client: socket, early: head, forwarded, head: written, upgrade });
+    } catch (error) {
+      this.log.error({ ray: forwarded.rayId, error: errorMessage(error) }, 'forwarding failed');
+      socket.destroy();
+    }
+  }
+
+  open(): number {
+    return this.exchanges.size + this.tunnels.size;
+  }
+
+  async close(withinMs: number): Promise<void> {
+    const { pool } = this.parts;
+    pool.closeIdle();
+    if (this.open() > 0) {
+      const empty = new Promise<void>((resolve) => (this.onEmpty = resolve));
+      const cut = setTimeout(() => {
+        for (const tunnel of this.tunnels) tunnel.destroy();
+        for (const exchange of this.exchanges) exchange.abort();
+      }, withinMs);
+      await empty;
+      clearTimeout(cut);
+    }
+    pool.closeAll();
+  }
+
+  private settle(): void {
+    if (this.open() === 0) this.onEmpty?.();
+  }
+
+  private beginUpgrade(asked: {
+    readonly request: IncomingMessage;
+    readonly client: Socket;
+    readonly early: Buffer;
+    readonly forwarded: Forwarded;
+    readonly head: RequestHead;
+    readonly upgrade: string | undefined;
+  }): void {
+    const { request, client, early, forwarded, head, upgrade } = asked;
+    // An answer other than 101 is written as any other is.
+    const response = new ServerResponse(request);
+    response.shouldKeepAlive = false;
+    response.assignSocket(client);
+    const onDrain = (): boolean => response.emit('drain');
+    client.on('drain', onDrain);
+    const onTimeout = (): void => {
+      if (client.writableLength > 0) client.destroy();
+    };
+    client.setTimeout(this.clientStallMs);
+    client.on('timeout', onTimeout);
+    response.once('finish', () => client.destroySoon());
+    const release = (): void => {
+      client.off('drain', onDrain);
+      client.off('timeout', onTimeout);
+      client.setTimeout(0);
+      if (response.socket) response.detachSocket(client);
+    };
+    const fail = (code: number): void => {
+      release();
+      forwarded.fail(code);
+    };
+    const exchange = new OriginExchange(this.parts, {
+      request,
+      response,
+      forwarded: { ...forwarded, fail },
+      head,
+      ...(upgrade === undefined
+        ? {}
+        : {
+            onSwitched: (reply: ReplyHead, origin: Socket) => {
+              release();
+              this.exchanges.delete(exchange);
+              this.switchOver({ client, origin, early, reply, rayId: forwarded.rayId });
+            },
+            onEarly: (piece: Buffer) => client.write(piece),
+          }),
+    });
+    this.exchanges.add(exchange);
+    client.once('close', () => exchange.clientClosed());
+    exchange.begin();
+  }
+
+  private switchOver(ends: {
+    readonly client: Socket;
+    readonly origin: Socket;
+    readonly early: Buffer;
+    readonly reply: ReplyHead;
+    readonly rayId: string;
+  }): void {
+    const { client, origin, early, reply, rayId } = ends;
+    this.tunnels.add(client);
+    client.write(switchedHead(reply, rayId), 'latin1');
+    if (early.length > 0) origin.write(early);
+    openTunnel(
+      { client, origin },
+      {
+        idleMs: this.tunnelIdleMs,
+        onClosed: () => {
+          this.tunnels.delete(client);
+          this.settle();
+        },
+      },
+    );
+  }
+}
+
+/** Only WebSocket is passed on: another protocol (h2c) would carry requests that nobody routes or checks. */
+function upgradeOf(request: IncomingMessage): string | undefined {
+  const asked = request.headers.upgrade ?? '';
+  return request.method === 'GET' && asked.toLowerCase() === 'websocket' ? asked : undefined;
+}
+
+function switchedHead({ reason, fields, upgrade }: ReplyHead, rayId: string): string {
+  let text = `HTTP/1.1 101 ${reason}\r\n`;
+  for (let index = 0; index < fields.length; index += 2) text += `${fields[index]}: ${fields[index + 1]}\r\n`;
+  return `${text}Connection: Upgrade\r\nUpgrade: ${upgrade}\r\nRay-ID: ${rayId}\r\n\r\n`;
+}
+
+/** Makes the reverse proxy; it opens nothing before the first request. */
+export function createOriginProxy(parts: OriginProxyParts): OriginProxy {
+  return new RunningProxy(parts);
+}

@@ -1,0 +1,67 @@
+// Where a zone's origin is and how it is spoken to (D66).
+
+import type { EdgeZone } from '../zone/zone.ts';
+
+/** A zone that has an origin. */
+export type ZoneWithOrigin = EdgeZone & { readonly origin: NonNullable<EdgeZone['origin']> };
+
+/** An origin as one requested host name reaches it; connections are shared by those with the same key. */
+export interface OriginTarget {
+  readonly key: string;
+  readonly secure: boolean;
+  /** A name or an IP address, without brackets. */
+  readonly host: string;
+  readonly port: number;
+  /** Whether the certificate is verified. */
+  readonly strict: boolean;
+  /** The path that goes before the one asked for: of the origin's URL, without a slash at its end; mostly empty. */
+  readonly prefix: string;
+  /** The requested host name: sent as SNI. */
+  readonly serverName: string;
+}
+
+/** Host of a request in lower case without port and trailing dot. */
+export function hostName(host: string | undefined): string {
+  if (host === undefined) return '';
+  const colon = host.indexOf(':');
+  const name = host.startsWith('[') ? host.slice(1, host.indexOf(']')) : colon < 0 ? host : host.slice(0, colon);
+  return (name.endsWith('.') ? name.slice(0, -1) : name).toLowerCase();
+}
+
+function readTarget(zone: ZoneWithOrigin, serverName: string): OriginTarget {
+  const { url, tls } = typeof zone.origin === 'string' ? { url: zone.origin, tls: undefined } : zone.origin;
+  const parsed = new URL(url);
+  const secure = parsed.protocol === 'https:';
+  const host = parsed.hostname.startsWith('[') ? parsed.hostname.slice(1, -1) : parsed.hostname;
+  const port = parsed.port === '' ? (secure ? 443 : 80) : Number(parsed.port);
+  const strict = tls !== 'full';
+  const key = secure ? `${strict ? 'strict' : 'full'} ${serverName} ${host} ${port}` : `http ${host} ${port}`;
+  return { key, secure, host, port, strict, prefix: parsed.pathname.replace(/\/+$/, ''), serverName };
+}
+
+/** Finds the target of a zone for a request's Host. */
+export type FindTarget = (zone: ZoneWithOrigin, host: string | undefined) => OriginTarget;
+
+/**
+ * Makes the finder, which reads each origin once. A Host that is none of the zone's counts as the zone's name, so that
+ * targets are as many as the configuration has host names, whatever clients send.
+ */
+export function originTargets(): FindTarget {
+  // By the origin as configured, a text or an object: the zone around it may be made anew for each request.
+  const known = new Map<ZoneWithOrigin['origin'], Map<string, OriginTarget>>();
+  return (zone, host) => {
+    const requested = hostName(host);
+    const serverName = zone.hostnames.includes(requested) ? requested : zone.name;
+    let targets = known.get(zone.origin);
+    if (!targets) {
+      targets = new Map();
+      known.set(zone.origin, targets);
+    }
+    let target = targets.get(serverName);
+    if (!target) {
+      target = readTarget(zone, serverName);
+      targets.set(serverName, target);
+    }
+    return target;
+  };
+}

@@ -1,0 +1,122 @@
+// Writes the head of a request as the origin gets it (D66; RFC 9110 §7.6, RFC 9112 §6): the client's end-to-end fields as
+// they came, and what only the edge may say.
+
+import type { IncomingMessage } from 'node:http';
+import { normalAddress } from '../../base/net/socket-address.ts';
+import { isHopByHop, isOfTheEdge, namedByConnection } from './hop-by-hop.ts';
+import type { Forwarded } from './origin.ts';
+
+/** A request that cannot be sent on as it is; never reached behind a strict parser but for transfer codings. */
+export interface RefusedRequest {
+  readonly refused: 400 | 501;
+}
+
+/** A head ready to be sent, and how the body behind it is framed. */
+export interface RequestHead {
+  /** One character an octet, with the empty line. */
+  readonly text: string;
+  readonly body: 'none' | 'length' | 'chunked';
+  /** Whether the client waits for 100 before it sends its body (RFC 9110 §10.1.1). */
+  readonly expectsContinue: boolean;
+  /** How often Via says that we have seen this request before. */
+  readonly passes: number;
+}
+
+const pseudonym = 'postern';
+const received = /(?:^|,)[\t ]*[^\s,]+[\t ]+postern(?=[\t ,]|$)/gi;
+
+/** RFC 9112 §3.2: origin-form; the absolute form means the same. */
+function requestTarget(url: string): string {
+  if (url.startsWith('/') || url === '*') return url;
+  const rest = /^https?:\/\/[^/?#]*(.*)$/i.exec(url)?.[1] ?? '';
+  return rest.startsWith('/') ? rest : `/${rest}`;
+}
+
+/** Whether a path leads up and out of the prefix before it, in any spelling that an origin may read so. */
+function leadsUp(target: string): boolean {
+  const [path = ''] = target.split('?', 1);
+  return path
+    .replaceAll(/%2e/gi, '.')
+    .split(/[/\\;]|%2f|%5c/i)
+    .includes('..');
+}
+
+/** What trusted peers said of earlier hops, then the peer; without them the client, which is the peer. */
+function forwardedFor(request: IncomingMessage, { forwardedFor, clientAddress }: Forwarded): string {
+  if (forwardedFor.length === 0) return clientAddress;
+  return `${forwardedFor.join(', ')}, ${normalAddress(request.socket.remoteAddress ?? '') ?? clientAddress}`;
+}
+
+function framingOf({ headers }: IncomingMessage): RequestHead['body'] | RefusedRequest {
+  const coding = headers['transfer-encoding'];
+  const length = headers['content-length'];
+  if (coding !== undefined) {
+    // RFC 9112 §6.1: two framings are an attack, a coding that we do not understand is 501.
+    if (length !== undefined) return { refused: 400 };
+    return coding.toLowerCase() === 'chunked' ? 'chunked' : { refused: 501 };
+  }
+  if (length === undefined) return 'none';
+  if (!/^[0-9]{1,15}$/.test(length)) return { refused: 400 };
+  return Number(length) === 0 ? 'none' : 'length';
+}
+
+function wantsContinue(request: IncomingMessage, body: RequestHead['body']): boolean {
+  const { expect } = request.headers;
+  return expect !== undefined && body !== 'none' && request.httpVersionMinor > 0 && /^100-continue$/i.test(expect);
+}
+
+/** What the head ends with, in our own words. */
+function ownFields(request: IncomingMessage, forwarded: Forwarded, upgrade: string | undefined): string {
+  const proto = forwarded.forwardedProto ?? forwarded.scheme;
+  const host = forwarded.forwardedHost ?? request.headers.host ?? forwarded.zone.name;
+  return (
+    `Via: 1.1 ${pseudonym}\r\nX-Forwarded-For: ${forwardedFor(request, forwarded)}\r\n` +
+    `X-Forwarded-Proto: ${proto}\r\nX-Forwarded-Host: ${host}\r\n` +
+    `Ray-ID: ${forwarded.rayId}\r\n` +
+    (upgrade === undefined ? '\r\n' : `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n\r\n`)
+  );
+}
+
+/**
+ * Writes the head.
+ * @param options `upgrade`: the protocol to change to; absent: none, whatever the client asked for. `prefix`: the path of
+ *   the origin's URL, without a slash at its end, that goes before the path asked for
+ */
+export function requestHead(
+  request: IncomingMessage,
+  forwarded: Forwarded,
+  options: { readonly upgrade?: string | undefined; readonly prefix?: string } = {},
+): RequestHead | RefusedRequest {
+  const { upgrade, prefix = '' } = options;
+  const body = framingOf(request);
+  if (typeof body === 'object') return body;
+  const asked = requestTarget(request.url ?? '/');
+  if (prefix !== '' && leadsUp(asked)) return { refused: 400 };
+  const { rawHeaders, headers } = request;
+  const expectsContinue = wantsContinue(request, body);
+  const named = headers.connection === undefined ? undefined : namedByConnection(headers.connection);
+  let text = `${request.method ?? 'GET'} ${asked === '*' ? asked : prefix + asked} HTTP/1.1\r\n`;
+  let passes = 0;
+  let hosts = 0;
+  let lengths = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] ?? '';
+    const value = rawHeaders[index + 1] ?? '';
+    const lower = name.toLowerCase();
+    if (isHopByHop(lower) || isOfTheEdge(lower) || named?.has(lower) === true) continue;
+    if (lower === 'host') hosts += 1;
+    if (lower === 'content-length') {
+      lengths += 1;
+      // An origin that reads leading zeros as octal would see another length.
+      text += `${name}: ${Number(value)}\r\n`;
+      continue;
+    }
+    if (lower === 'via') passes += value.match(received)?.length ?? 0;
+    else if (lower === 'expect' && !expectsContinue) continue;
+    text += `${name}: ${value}\r\n`;
+  }
+  if (hosts > 1 || lengths > 1) return { refused: 400 };
+  if (hosts === 0) text += `Host: ${forwarded.zone.name}\r\n`;
+  if (body === 'chunked') text += 'Transfer-Encoding: chunked\r\n';
+  return { text: text + ownFields(request, forwarded, upgrade), body, expectsContinue, passes };
+}

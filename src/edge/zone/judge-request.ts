@@ -1,0 +1,97 @@
+// What a zone lets through to its origin, in the order in which it is asked (D60, D66).
+
+import type { Clock } from '../../base/clock.ts';
+import { type AddressTest, addressTest } from '../../base/net/address-test.ts';
+import { tunnelFreeMethods } from '../../http/front.ts';
+import { headerSectionOctets } from '../../http/head-octets.ts';
+import { readEdgePath } from './edge-path.ts';
+import { createRateLimit, type RateLimit } from './rate-limit.ts';
+import type { EdgeZone } from './zone.ts';
+
+/** A zone with its lists read and its counts begun. */
+export interface GuardedZone {
+  readonly zone: EdgeZone;
+  readonly isBlocked: AddressTest;
+  /** Absent where the zone has no allow list, or an empty one. */
+  readonly isAllowed?: AddressTest;
+  readonly rateLimit?: RateLimit;
+}
+
+/** Prepares a zone. */
+export function guardZone(zone: EdgeZone, clock: Clock): GuardedZone {
+  const { block = [], allow = [], rateLimit } = zone;
+  return {
+    zone,
+    isBlocked: addressTest(block),
+    ...(allow.length > 0 ? { isAllowed: addressTest(allow) } : {}),
+    ...(rateLimit ? { rateLimit: createRateLimit(rateLimit, clock) } : {}),
+  };
+}
+
+/** A request to a zone, as far as it is judged. */
+export interface JudgedRequest {
+  readonly method: string;
+  /** Without the query. */
+  readonly path: string;
+  /** Path and query. */
+  readonly target: string;
+  readonly rawHeaders: readonly string[];
+  readonly clientAddress: string;
+}
+
+/** What is to be done with it. */
+export type Verdict =
+  | { readonly kind: 'forward' }
+  /** Answer the error of this code; of `/cdn-cgi/error/{code}` where it is `asked`. */
+  | {
+      readonly kind: 'error';
+      readonly code: number;
+      readonly asked: boolean;
+      /** Seconds to the end of the client's window; only of a real 1015. */
+      readonly waitSeconds?: number;
+    }
+  | { readonly kind: 'not-found' }
+  | { readonly kind: 'not-allowed'; readonly allow: string };
+
+/** What the edge has room for. */
+export interface Room {
+  /** Octets of a header section, and of a target. */
+  readonly maxHeaderBytes: number;
+  /** Whether there are as many requests under way as the process takes. */
+  readonly isFull: () => boolean;
+}
+
+const readingMethods = 'GET, HEAD';
+const tunnelMethods: ReadonlySet<string> = new Set(['CONNECT', 'TRACE']);
+
+function error(code: number): Verdict & { readonly kind: 'error' } {
+  return { kind: 'error', code, asked: false };
+}
+
+/**
+ * Judges a request to a zone; counts it where the zone has a limit. Lists and limits hold for everything but /cdn-cgi/,
+ * which never reaches an origin (D60).
+ * @param hasError whether the catalogue has a code
+ */
+export function judgeRequest(
+  { zone, isBlocked, isAllowed, rateLimit }: GuardedZone,
+  request: JudgedRequest,
+  { room, hasError }: { readonly room: Room; readonly hasError: (code: number) => boolean },
+): Verdict {
+  const { method, target, clientAddress } = request;
+  const path = readEdgePath(request.path);
+  const isError = path.kind === 'error' && hasError(path.code);
+  if (tunnelMethods.has(method)) return { kind: 'not-allowed', allow: isError ? readingMethods : tunnelFreeMethods };
+  if (path.kind === 'error' && isError) {
+    if (method !== 'GET' && method !== 'HEAD') return { kind: 'not-allowed', allow: readingMethods };
+    return { kind: 'error', code: path.code, asked: true };
+  }
+  if (path.kind !== 'origin') return { kind: 'not-found' };
+  if (isBlocked(clientAddress)) return error(1006);
+  if (isAllowed && !isAllowed(clientAddress)) return error(1020);
+  const waitSeconds = rateLimit?.take(clientAddress) ?? 0;
+  if (waitSeconds > 0) return { ...error(1015), waitSeconds };
+  if (Math.max(headerSectionOctets(request.rawHeaders), target.length) > room.maxHeaderBytes) return error(1038);
+  if (room.isFull()) return error(1200);
+  return zone.origin === undefined ? error(1004) : { kind: 'forward' };
+}

@@ -1,0 +1,61 @@
+// How many HTTP connections there may be (D66): in all, and from one address. One limit for every listener of a process.
+
+import { countedAddress } from '../../base/counted-address.ts';
+import { addressTest } from '../../base/net/address-test.ts';
+
+/** How many connections are taken. */
+export interface ConnectionLimits {
+  /** In all, HTTP and HTTPS together. */
+  readonly connections: number;
+  /** From one IPv4 address or IPv6 /64. */
+  readonly connectionsPerAddress: number;
+}
+
+/** Why a connection is not taken. */
+export type ConnectionRefusal = 'all' | 'address';
+
+/** Counts connections. */
+export interface ConnectionLimit {
+  /** Counts a connection from this address, or says why it is not taken. Each one taken is given back by `closed`. */
+  take(address: string): ConnectionRefusal | undefined;
+  closed(address: string): void;
+  /** Connections open now. */
+  open(): number;
+  /** Connections refused since the start. */
+  refused(): Readonly<Record<ConnectionRefusal, number>>;
+}
+
+/**
+ * Makes the count.
+ * @param trusted networks whose addresses have no share of their own: a proxy brings the connections of many clients
+ */
+export function createConnectionLimit(limits: ConnectionLimits, trusted: readonly string[] = []): ConnectionLimit {
+  const isTrusted = addressTest(trusted);
+  const byAddress = new Map<string, number>();
+  const refused = { all: 0, address: 0 };
+  let open = 0;
+  return {
+    take(address) {
+      const key = countedAddress(address);
+      const count = byAddress.get(key) ?? 0;
+      const isOver = count >= limits.connectionsPerAddress && !isTrusted(address);
+      const refusal = isOver ? 'address' : open >= limits.connections ? 'all' : undefined;
+      if (refusal) {
+        refused[refusal] += 1;
+        return refusal;
+      }
+      open += 1;
+      byAddress.set(key, count + 1);
+      return undefined;
+    },
+    closed(address) {
+      const key = countedAddress(address);
+      const count = byAddress.get(key) ?? 0;
+      open -= 1;
+      if (count > 1) byAddress.set(key, count - 1);
+      else byAddress.delete(key);
+    },
+    open: () => open,
+    refused: () => ({ ...refused }),
+  };
+}

@@ -1,0 +1,266 @@
+// One bound HTTP or HTTPS listener of node:http: limits, timeouts, what is no HTTP, and an end that waits for answers under
+// way (D66, D67, D68, D97). Who answers is none of its business.
+
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { SecureContext } from 'node:tls';
+import { randomHex } from '../../base/ids.ts';
+import type { ConnectionLimit, ConnectionRefusal } from './connection-limit.ts';
+import { Connections, type OpenHttp } from './connections.ts';
+import { takeTurns } from './request-turns.ts';
+import { lingerMs, plainWhole, writeWhole } from './whole-response.ts';
+
+/** Where a listener is bound. */
+export interface BoundHttp {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** What answers. */
+export interface ListenerHandlers {
+  readonly request: (request: IncomingMessage, response: ServerResponse) => void;
+  /** Whether a request to upgrade is taken as one; if not it is an ordinary request (RFC 9110 §7.8). */
+  readonly takesUpgrade: (request: IncomingMessage) => boolean;
+  readonly upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
+  readonly connect: (request: IncomingMessage, socket: Duplex) => void;
+}
+
+/** Certificates of an HTTPS listener. */
+export interface ListenerTls {
+  /** PEM; shown to a client that asks for no name, or for one without a certificate. */
+  readonly cert: string;
+  readonly key: string;
+  /** The context of a name, in lower case. */
+  readonly contextOf: (serverName: string) => SecureContext | undefined;
+}
+
+/** What was refused before there was a request to answer. */
+export interface RefusedOctets {
+  readonly rayId: string;
+  /** Absent where the connection was closed without a word. */
+  readonly status?: number | undefined;
+  readonly client?: string | undefined;
+  /** What the parser says, or which limit was reached. */
+  readonly cause?: string | undefined;
+}
+
+/** What a listener is made from. */
+export interface ListenerParts {
+  readonly handlers: ListenerHandlers;
+  /** Absent: plain HTTP. */
+  readonly tls?: ListenerTls | undefined;
+  /** Shared with other listeners; absent: as many connections as come. */
+  readonly limit?: ConnectionLimit | undefined;
+  /** Milliseconds after which a client that takes nothing of an answer is cut; absent: 300,000. */
+  readonly clientStallMs?: number | undefined;
+  /** Told of each. */
+  readonly onRefused?: ((refused: RefusedOctets) => void) | undefined;
+}
+
+/** A listener. */
+export interface HttpListener {
+  listen(at: BoundHttp): Promise<BoundHttp>;
+  /** What is open now. */
+  open(): OpenHttp;
+  /**
+   * Stops accepting, lets requests in flight finish with `Connection: close`, and cuts what is left after so many
+   * milliseconds.
+   */
+  close(withinMs: number): Promise<void>;
+}
+
+/** Octets of a request's head that the parser takes (D66); above it, a bare 431. */
+export const maxParsedHeadBytes = 262_144;
+/** How long a connection that has asked nothing, or half a question, has once the listener closes. */
+const silentGraceMs = 500;
+const handshakeTimeoutMs = 20_000;
+const defaultClientStallMs = 300_000;
+/** Connections over the limit that are told so at a time; further ones are closed at once. */
+const maxToldRefusals = 64;
+
+const serverOptions = {
+  maxHeaderSize: maxParsedHeadBytes,
+  requireHostHeader: false,
+  // Who takes a body sets its time: an upload to an origin may be long.
+  requestTimeout: 0,
+  headersTimeout: 20_000,
+  keepAliveTimeout: 30_000,
+} as const;
+
+const clientErrors: Readonly<Record<string, readonly [number, string]>> = {
+  HPE_HEADER_OVERFLOW: [431, 'Request Header Fields Too Large'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout'],
+};
+
+/** A body nobody wants is thrown away for a while, so that the client can read why, and then cut off. */
+function linger(request: IncomingMessage): void {
+  if (request.complete) return;
+  const cut = setTimeout(() => {
+    if (!request.complete) request.socket.destroy();
+  }, lingerMs);
+  cut.unref();
+  request.once('close', () => clearTimeout(cut));
+}
+
+/** Octets that are no HTTP: answered by hand, there is no request to answer. */
+function onClientError(
+  error: NodeJS.ErrnoException,
+  socket: Socket,
+  { connections, onRefused }: { readonly connections: Connections; readonly onRefused: ListenerParts['onRefused'] },
+): void {
+  const state = connections.broke(socket);
+  // A word between two parts of an answer would be taken for the answer's.
+  if (!socket.writable || error.code === 'ECONNRESET' || state === 'between') {
+    socket.destroy();
+    return;
+  }
+  if (state === 'whole') {
+    socket.destroySoon();
+    return;
+  }
+  const [status, reason] = clientErrors[error.code ?? ''] ?? [400, 'Bad Request'];
+  const rayId = randomHex(8);
+  writeWhole(socket, plainWhole(status, reason, { rayId }));
+  onRefused?.({ rayId, status, client: socket.remoteAddress, cause: error.code });
+}
+
+/** RFC 9110 §15.6.4: above the limit a connection has one answer, or none where there are many such or TLS comes first. */
+class Refusals {
+  readonly #parts: ListenerParts;
+  #open = 0;
+
+  constructor(parts: ListenerParts) {
+    this.#parts = parts;
+  }
+
+  refuse(socket: Socket, refusal: ConnectionRefusal): void {
+    const { tls, onRefused } = this.#parts;
+    const rayId = randomHex(8);
+    const isTold = !tls && this.#open < maxToldRefusals;
+    onRefused?.({
+      rayId,
+      status: isTold ? 503 : undefined,
+      client: socket.remoteAddress,
+      cause: refusal === 'all' ? 'too many connections' : 'too many connections from this address',
+    });
+    if (!isTold) {
+      socket.destroy();
+      return;
+    }
+    this.#open += 1;
+    socket.once('close', () => (this.#open -= 1));
+    socket.on('error', () => socket.destroy());
+    takeTurns(socket).stop();
+    writeWhole(socket, plainWhole(503, 'Too many connections', { rayId, headers: { 'Retry-After': '30' } }));
+  }
+}
+
+function makeServer({ handlers, tls, clientStallMs }: ListenerParts): Server {
+  const options = { ...serverOptions, shouldUpgradeCallback: handlers.takesUpgrade };
+  const server = tls
+    ? createTlsServer({
+        ...options,
+        // A client that has ended its side still gets its answer, as without TLS.
+        allowHalfOpen: true,
+        cert: tls.cert,
+        key: tls.key,
+        minVersion: 'TLSv1.2',
+        ALPNProtocols: ['http/1.1'],
+        handshakeTimeout: handshakeTimeoutMs,
+        SNICallback: (name, done) => done(null, tls.contextOf(name.toLowerCase())),
+      })
+    : createServer(options);
+  // Every field counts: what the parser dropped would be neither judged nor sent on.
+  server.maxHeadersCount = 0;
+  server.timeout = clientStallMs ?? defaultClientStallMs;
+  return server;
+}
+
+/** Makes a listener; with `tls` it speaks HTTPS, TLS 1.2 or newer. */
+export function createListener(parts: ListenerParts): HttpListener {
+  const { handlers, tls, limit } = parts;
+  const server = makeServer(parts);
+  const connections = new Connections();
+  const refusals = new Refusals(parts);
+  const accept = (socket: Socket): void => {
+    // Asked once, Node remembers it when the client has gone. Who had gone before is never served: its octets, which the
+    // kernel may still hand out, came from nobody whom a limit, a block list or the log could name.
+    const address = socket.remoteAddress;
+    if (address === undefined) {
+      socket.destroy();
+      return;
+    }
+    const refusal = limit?.take(address);
+    if (refusal) {
+      refusals.refuse(socket, refusal);
+      return;
+    }
+    if (limit) socket.once('close', () => limit.closed(address));
+    connections.accepted(socket);
+    if (!tls) connections.speaks(socket);
+  };
+  const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
+    if (!connections.asked(request, response)) return;
+    response.on('finish', () => linger(request));
+    handlers.request(request, response);
+  };
+  server.on('connection', accept);
+  if (tls) {
+    server.on('secureConnection', (socket: Socket) => {
+      if (socket.remoteAddress === undefined) socket.destroy();
+      else connections.speaks(socket);
+    });
+  }
+  server.on('request', onRequest);
+  // RFC 9110 §10.1.1: a body is asked for only once it is wanted, by who takes it.
+  server.on('checkContinue', onRequest);
+  server.on('checkExpectation', onRequest);
+  // Node gives the socket away with these two, its own error handler removed.
+  server.on('upgrade', (request, socket: Socket, head) => {
+    const behind = connections.upgraded(socket);
+    socket.on('error', () => socket.destroy());
+    // Node before 24.9 knows no shouldUpgradeCallback and brings every upgrade here, h2c too, which must reach no origin.
+    if (handlers.takesUpgrade(request)) handlers.upgrade(request, socket, Buffer.concat([head, behind]));
+    else {
+      const rayId = randomHex(8);
+      writeWhole(socket, plainWhole(501, 'This upgrade is not taken', { rayId }));
+      parts.onRefused?.({ rayId, status: 501, client: socket.remoteAddress, cause: 'an upgrade that is not taken' });
+    }
+  });
+  server.on('connect', (request, socket: Socket) => {
+    connections.upgraded(socket);
+    socket.on('error', () => socket.destroy());
+    handlers.connect(request, socket);
+  });
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    onClientError(error, socket, { connections, onRefused: parts.onRefused });
+  });
+  server.on('timeout', (socket: Socket) => connections.timedOut(socket));
+  return {
+    async listen({ host, port }) {
+      await new Promise<void>((resolve, reject) => {
+        server.once('error', reject);
+        server.listen({ host, port }, () => {
+          server.off('error', reject);
+          resolve();
+        });
+      });
+      const address = server.address();
+      if (!address || typeof address === 'string') throw new Error('The HTTP listener has no address');
+      return { host: address.address, port: address.port };
+    },
+    open: () => connections.open(),
+    async close(withinMs) {
+      connections.close();
+      const cut = setTimeout(() => connections.cutAll(), withinMs);
+      const cutSilent = setTimeout(() => connections.cutSilent(), Math.min(withinMs, silentGraceMs));
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+      clearTimeout(cut);
+      clearTimeout(cutSilent);
+      // The server is closed before its sockets are: who counts them hears of each.
+      await connections.whenEmpty();
+    },
+  };
+}

@@ -1,0 +1,306 @@
+// The MIME tree over a body's octets, nothing decoded or copied: where each part's header section and content lie
+// (RFC 2046 §5.1, RFC 2045 §5, §6). Linear: each octet is searched once, whatever the boundaries are. Depth, parts and
+// the header section of each are bounded, and the walk stops often enough to let others work.
+
+import { type ContentType, embeddedMessage, parseContentType, plainText } from '../header/content-type.ts';
+import type { YieldNow } from './body-scan.ts';
+import { type Boundaries, createBoundaries, type Delimiter } from './mime-delimiter.ts';
+import { readPartHeader } from './mime-header.ts';
+
+/**
+ * Why a part was not gone into: a multipart whose boundary is missing or never stands in it; a multipart or message
+ * nested too deep; a message that is encoded, or nobody knows whether it is; a header section over the limits of a
+ * message's own, whose part is then a leaf of unknown type, header section and all.
+ */
+export type Closed = 'boundary' | 'depth' | 'encoded' | 'header';
+
+/** One node of the tree. The root is the message's body; its header section stands elsewhere. */
+export interface MimePart {
+  /** Numbers as IMAP counts them (RFC 9051 §6.4.5), `1.2`; '' is the root. */
+  readonly path: string;
+  /** `multipart` and `message` have children; everything else is a leaf. */
+  readonly kind: 'leaf' | 'multipart' | 'message';
+  readonly contentType: ContentType;
+  /** There is a Content-Type field. */
+  readonly typeDeclared: boolean;
+  /** Lower case, without comments; '' where no field is. `7-bit` and the like are the names they are meant for. */
+  readonly transferEncoding: string;
+  /** Somewhere inside a multipart/signed, or one itself (RFC 1847 §2.1): not an octet of it may change. */
+  readonly signed: boolean;
+  /** Why it was not gone into; absent where it was, and of what has nothing inside. */
+  readonly closed?: Closed;
+  /** The header section; `start` equals `end` for the root. The empty line is not in it. */
+  readonly header: { readonly start: number; readonly end: number };
+  /** There is an empty line between header section and content. */
+  readonly separated: boolean;
+  /** The content: for a multipart from preamble to epilogue. The line end before a delimiter belongs to the delimiter. */
+  readonly start: number;
+  readonly end: number;
+  readonly children: readonly MimePart[];
+  /** What stands before the first, and behind the last delimiter line of a multipart; no part of the mail. */
+  readonly padding: readonly { readonly start: number; readonly end: number }[];
+}
+
+/** A walked body. */
+export interface MimeTree {
+  readonly root: MimePart;
+  /** More parts than are walked: the octets from here on were not looked at. */
+  readonly unwalkedFrom?: number;
+}
+
+/** What the header section outside the body says about it. */
+export interface TopLevel {
+  /** The field's body (folds may be in it), one character an octet; absent where the field is. */
+  readonly contentType?: string;
+  readonly transferEncoding?: string;
+}
+
+/** Levels of multipart and message that are gone into. */
+export const maximumDepth = 50;
+/** Parts that are looked at. */
+export const maximumParts = 10_000;
+/** RFC 2046 §5.1.1 allows 70 octets; more are let pass as long as a line can hold them. */
+const longestBoundary = 990;
+/** Octets of header sections read before others get a turn; a part counts as a hundred more. */
+const headerOctetsInTurn = 65_536;
+
+const CR = 13;
+const LF = 10;
+
+interface Walk {
+  readonly body: Buffer;
+  readonly boundaries: Boundaries;
+  parts: number;
+  headerOctets: number;
+  unwalkedFrom: number | undefined;
+}
+
+interface Entity {
+  readonly part: MimePart;
+  /** What ended it. */
+  readonly delimiter: Delimiter;
+}
+
+/** The walk stops at each `yield`, so that others may work; it takes nothing in. */
+type Walking<T> = Generator<undefined, T>;
+
+interface Description {
+  readonly contentType: ContentType;
+  readonly typeDeclared: boolean;
+  readonly transferEncoding: string;
+}
+
+interface Place {
+  readonly path: string;
+  readonly depth: number;
+  readonly signed: boolean;
+  readonly header: { readonly start: number; readonly end: number };
+  readonly separated: boolean;
+  readonly start: number;
+  readonly described: Description;
+}
+
+/**
+ * Walks a body step by step.
+ * @param body CRLF line ends (a bare LF ends a line too)
+ * @param top the message's own Content-Type and Content-Transfer-Encoding
+ * @returns stops where others should get a turn: after some milliseconds at most, whatever the body holds
+ */
+export function* walkSteps(body: Buffer, top: TopLevel): Walking<MimeTree> {
+  const walk: Walk = {
+    body,
+    boundaries: createBoundaries(body),
+    parts: 0,
+    headerOctets: 0,
+    unwalkedFrom: undefined,
+  };
+  const { part } = yield* walkContent(walk, {
+    path: '',
+    depth: 0,
+    signed: false,
+    header: { start: 0, end: 0 },
+    separated: true,
+    start: 0,
+    described: describe(top.contentType, top.transferEncoding, plainText),
+  });
+  return { root: part, ...(walk.unwalkedFrom === undefined ? {} : { unwalkedFrom: walk.unwalkedFrom }) };
+}
+
+/**
+ * Walks a body.
+ * @param body as for `walkSteps`
+ * @param yieldNow called between two steps
+ */
+export async function walkMime(body: Buffer, top: TopLevel, yieldNow?: YieldNow): Promise<MimeTree> {
+  const walking = walkSteps(body, top);
+  for (;;) {
+    const { done, value } = walking.next();
+    if (done) return value;
+    await yieldNow?.();
+  }
+}
+
+/** Names of the identity encodings as some mailers spell them; nothing else can be meant. */
+const spellings: ReadonlyMap<string, string> = new Map([
+  ['7-bit', '7bit'],
+  ['7bits', '7bit'],
+  ['8-bit', '8bit'],
+  ['8bits', '8bit'],
+]);
+
+const identities: ReadonlySet<string> = new Set(['', '7bit', '8bit', 'binary']);
+
+/** Tells whether a Content-Transfer-Encoding leaves the octets as they are (RFC 2045 §6.2); an unknown one may not. */
+export function isIdentity(transferEncoding: string): boolean {
+  return identities.has(transferEncoding);
+}
+
+function describe(type: string | undefined, encoding: string | undefined, fallback: ContentType): Description {
+  const token = encoding === undefined ? '' : tokenOf(encoding);
+  return {
+    // RFC 5322 §2.2.3: folds are no part of a value, least of all of a boundary.
+    contentType: type === undefined ? fallback : parseContentType(type.replace(/[\r\n]/g, '')),
+    typeDeclared: type !== undefined,
+    transferEncoding: spellings.get(token) ?? token,
+  };
+}
+
+/** The first token of a Content-Transfer-Encoding, comments taken out (RFC 2045 §6.1). */
+function tokenOf(value: string): string {
+  const bare = value.includes('(') ? value.replace(/\([^()]*\)/g, ' ') : value;
+  return (/[^\s;]+/.exec(bare)?.[0] ?? '').toLowerCase();
+}
+
+function* walkContent(walk: Walk, place: Place): Walking<Entity> {
+  const { contentType, transferEncoding } = place.described;
+  const container = contentType.type === 'multipart' || isEmbedded(contentType);
+  if (!container) return yield* walkLeaf(walk, place);
+  const signed = place.signed || (contentType.type === 'multipart' && contentType.subtype === 'signed');
+  if (place.depth >= maximumDepth) return yield* walkLeaf(walk, { ...place, signed }, 'depth');
+  if (contentType.type === 'message') {
+    return yield* isIdentity(transferEncoding) ? walkEmbedded(walk, place) : walkLeaf(walk, place, 'encoded');
+  }
+  const boundary = contentType.parameters.get('boundary')?.replace(/[ \t]+$/, '') ?? '';
+  if (boundary === '' || boundary.length > longestBoundary) {
+    return yield* walkLeaf(walk, { ...place, signed }, 'boundary');
+  }
+  return yield* walkMultipart(walk, { ...place, signed }, boundary);
+}
+
+function isEmbedded(type: ContentType): boolean {
+  return type.type === 'message' && (type.subtype === 'rfc822' || type.subtype === 'global');
+}
+
+function* walkLeaf(walk: Walk, place: Place, closed?: Closed): Walking<Entity> {
+  const delimiter = yield* walk.boundaries.next(place.start);
+  const leaf = { kind: 'leaf', children: [], padding: [], delimiter } as const;
+  return entity(walk, place, closed === undefined ? leaf : { ...leaf, closed });
+}
+
+function* walkEmbedded(walk: Walk, place: Place): Walking<Entity> {
+  const child = yield* walkEntity(walk, {
+    start: place.start,
+    path: place.path === '' ? '1' : `${place.path}.1`,
+    depth: place.depth + 1,
+    signed: place.signed,
+    fallback: plainText,
+  });
+  return entity(walk, place, { kind: 'message', children: [child.part], padding: [], delimiter: child.delimiter });
+}
+
+function* walkMultipart(walk: Walk, place: Place, boundary: string): Walking<Entity> {
+  const { boundaries } = walk;
+  const level = boundaries.open(boundary);
+  const children: MimePart[] = [];
+  const fallback = place.described.contentType.subtype === 'digest' ? embeddedMessage : plainText;
+  let delimiter = yield* boundaries.next(place.start);
+  const padding = [{ start: place.start, end: contentEnd(walk.body, place.start, delimiter) }];
+  const found = delimiter.level === level;
+  while (delimiter.level === level && !delimiter.close) {
+    if (walk.parts >= maximumParts) {
+      walk.unwalkedFrom ??= delimiter.lineStart;
+      delimiter = { level: -1, close: false, lineStart: walk.body.length, next: walk.body.length };
+      break;
+    }
+    const child = yield* walkEntity(walk, {
+      start: delimiter.next,
+      path: place.path === '' ? `${children.length + 1}` : `${place.path}.${children.length + 1}`,
+      depth: place.depth + 1,
+      signed: place.signed,
+      fallback,
+    });
+    children.push(child.part);
+    delimiter = child.delimiter;
+  }
+  boundaries.close();
+  if (delimiter.level === level) {
+    const start = delimiter.next;
+    delimiter = yield* boundaries.next(start);
+    padding.push({ start, end: contentEnd(walk.body, start, delimiter) });
+  }
+  if (!found) return entity(walk, place, { kind: 'leaf', closed: 'boundary', children: [], padding: [], delimiter });
+  return entity(walk, place, { kind: 'multipart', children, padding, delimiter });
+}
+
+function entity(
+  walk: Walk,
+  place: Place,
+  found: Pick<MimePart, 'kind' | 'closed' | 'children' | 'padding'> & { readonly delimiter: Delimiter },
+): Entity {
+  const { delimiter, ...rest } = found;
+  const part: MimePart = {
+    path: place.path,
+    ...place.described,
+    signed: place.signed,
+    header: place.header,
+    separated: place.separated,
+    start: place.start,
+    // An empty last part may begin where the delimiter that ends it does: then the line end before that is no longer free.
+    end: Math.max(
+      contentEnd(walk.body, place.start, delimiter),
+      rest.children.at(-1)?.end ?? 0,
+      rest.padding.at(-1)?.end ?? 0,
+    ),
+    ...rest,
+  };
+  return { part, delimiter };
+}
+
+/** RFC 2046 §5.1.1: the line end before a delimiter line belongs to the delimiter. */
+function contentEnd(body: Buffer, start: number, delimiter: Delimiter): number {
+  if (delimiter.level < 0) return Math.max(start, delimiter.lineStart);
+  let end = delimiter.lineStart;
+  if (end > start && body[end - 1] === LF) end -= 1;
+  if (end > start && body[end] === LF && body[end - 1] === CR) end -= 1;
+  return Math.max(start, end);
+}
+
+interface EntityStart {
+  readonly start: number;
+  readonly path: string;
+  readonly depth: number;
+  readonly signed: boolean;
+  readonly fallback: ContentType;
+}
+
+function* walkEntity(walk: Walk, at: EntityStart): Walking<Entity> {
+  walk.parts += 1;
+  const { start, path, depth, signed } = at;
+  const header = readPartHeader(walk.body, start, (offset) => walk.boundaries.at(offset) !== undefined);
+  walk.headerOctets += 100 + (header ? header.end - start : headerOctetsInTurn);
+  if (walk.headerOctets >= headerOctetsInTurn) {
+    walk.headerOctets = 0;
+    yield;
+  }
+  const place = { path, depth, signed, header: { start, end: header?.end ?? start } };
+  if (!header) {
+    const described = describe(undefined, undefined, plainText);
+    return yield* walkLeaf(walk, { ...place, separated: true, start, described }, 'header');
+  }
+  return yield* walkContent(walk, {
+    ...place,
+    separated: header.separated,
+    start: header.contentStart,
+    described: describe(header.contentType, header.transferEncoding, at.fallback),
+  });
+}

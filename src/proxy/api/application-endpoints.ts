@@ -1,0 +1,326 @@
+// /zones/{zone_id}/proxy: the proxy-application API (D80, D81, D85).
+
+import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { randomHex } from '../../base/ids.ts';
+import type { Logger } from '../../base/log.ts';
+import { submitterOf, type V4App, type V4Plugin } from '../../http/app.ts';
+import { Refusal, succeed } from '../../http/envelope.ts';
+import type { ApplicationStatus, StoredApplication } from '../application/application.ts';
+import { parseProtocol } from '../application/protocol.ts';
+import { got } from '../application/quote.ts';
+import type { ProxyAccount, ProxyZone } from '../application/zone.ts';
+import type { DataPlane } from '../plane/data-plane-interface.ts';
+import type { AskedWrite } from '../rules/judge-write.ts';
+import { zoneProtocols } from '../rules/zone-protocols.ts';
+import type { ApplicationQuery } from '../store/store.ts';
+import { showApplication, showTraffic } from './application-answer.ts';
+import * as schema from './application-schema.ts';
+import { pageInfo, readPage } from './page.ts';
+import { createTurns } from './turns.ts';
+import { type WriteParts, writeApplication } from './write-application.ts';
+
+/** What the endpoints work on. */
+export interface ApplicationEndpointsParts extends WriteParts {
+  readonly zones: readonly ProxyZone[];
+  readonly accounts: readonly ProxyAccount[];
+  readonly dataPlane: Pick<DataPlane, 'reconcile' | 'status' | 'traffic'>;
+  /** Edge ports that the gateway itself has, the offset taken away (D84). */
+  readonly ownPorts: () => readonly number[];
+  /** Codes and statuses that a write may be refused with, for the OpenAPI document. */
+  readonly codes: readonly { readonly number: number; readonly status: number }[];
+  readonly log: Logger;
+  /** Makes the id of a new application, 32 hex. */
+  readonly newId?: () => string;
+}
+
+/** A body holds one application: 64 KiB. */
+const bodyBytes = 65_536;
+/** How long an answer waits for the listeners, so that its status is true. */
+const settleMs = 5000;
+
+const path = '/zones/:zone_id/proxy';
+const tags = ['Proxy applications'];
+
+interface Place {
+  readonly zone: ProxyZone;
+  readonly account: ProxyAccount;
+}
+
+/** Waits for the listeners to follow, but not for ever: a status may still say `pending`. */
+async function settle(dataPlane: Pick<DataPlane, 'reconcile'>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, settleMs);
+  });
+  await Promise.race([dataPlane.reconcile(), late]);
+  clearTimeout(timer);
+}
+
+/** An id as the store has it; undefined for what is none. */
+function applicationId(text: string): string | undefined {
+  return /^[0-9a-f]{32}$/i.test(text) ? text.toLowerCase() : undefined;
+}
+
+function unknownApplication(): Refusal {
+  return new Refusal([{ token: 'E_NOT_FOUND', message: 'There is no such application in this zone' }]);
+}
+
+/** Finds the zone of a path; authorization has seen to it that it is the caller's. */
+function createPlaces({ zones, accounts }: Pick<ApplicationEndpointsParts, 'zones' | 'accounts'>) {
+  const accountById = new Map(accounts.map((account) => [account.id, account]));
+  const places = new Map<string, Place>();
+  for (const zone of zones) {
+    const account = accountById.get(zone.account);
+    if (account) places.set(zone.id, { zone, account });
+  }
+  return (request: FastifyRequest): Place => {
+    const { params } = request;
+    const id = typeof params === 'object' && params !== null && 'zone_id' in params ? String(params.zone_id) : '';
+    const place = places.get(id.toLowerCase());
+    if (!place) throw new Error(`Zone ${id} was authorized and is not there`);
+    return place;
+  };
+}
+
+/** Keeps accounts out whose plan has no proxy applications, before a body is read (D99). */
+function hasPlan(placeOf: (request: FastifyRequest) => Place): (request: FastifyRequest) => Promise<void> {
+  return async (request) => {
+    const { account } = placeOf(request);
+    if (account.plan !== 'free') return;
+    throw new Refusal([{ token: 'E_FORBIDDEN', message: 'Plan free has no proxy applications' }]);
+  };
+}
+
+/** Which applications a list is to have. */
+function filterOf(
+  query: { readonly dns?: string; readonly protocol?: string; readonly status?: ApplicationStatus['state'] },
+  dataPlane: Pick<DataPlane, 'status'>,
+): Pick<ApplicationQuery, 'hostname' | 'protocol' | 'accepts'> {
+  const { dns, protocol: text, status } = query;
+  const protocol = text === undefined ? undefined : parseProtocol(text);
+  if (text !== undefined && !protocol) {
+    const message = `"protocol" must be like "tcp/22", "udp/53", "tcp/1000-2000" or "ftp"; got ${got(text)}`;
+    throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
+  }
+  return {
+    ...(dns === undefined ? {} : { hostname: dns }),
+    ...(protocol ? { protocol } : {}),
+    ...(status === undefined ? {} : { accepts: (id: string) => dataPlane.status(id).state === status }),
+  };
+}
+
+type Shared = ReturnType<typeof share>;
+
+function share(parts: ApplicationEndpointsParts) {
+  const placeOf = createPlaces(parts);
+  const { store, dataPlane, log } = parts;
+  const turns = createTurns();
+  const show = (application: StoredApplication, { account }: Place) =>
+    showApplication(application, account, dataPlane.status(application.id));
+  const logged = (request: FastifyRequest, { zone, account }: Place, application: string, what: string): void =>
+    log.info({ session: request.id, account: account.name, zone: zone.name, application }, what);
+
+  async function write(request: FastifyRequest, kind: AskedWrite['kind'], known?: string): Promise<unknown> {
+    const place = placeOf(request);
+    const { zone } = place;
+    const valid = known === undefined ? undefined : applicationId(known);
+    const id = valid ?? parts.newId?.() ?? randomHex(16);
+    const asked: AskedWrite = {
+      kind,
+      body: request.body,
+      ...place,
+      rights: { readsPrefixes: submitterOf(request).credential.scopes.has('ip_prefixes:read') },
+      id,
+      rayId: request.id,
+      find: async () => (valid === undefined ? undefined : store.get(zone.id, valid)),
+    };
+    // In one process changes of an application wait for one another; those of other processes show in its date.
+    const end = await turns(id, () => writeApplication(asked, parts));
+    if (!end.ok) throw 'faults' in end ? new Refusal(end.faults) : unknownApplication();
+    logged(request, place, id, kind === 'create' ? 'proxy application created' : 'proxy application changed');
+    await settle(dataPlane);
+    return show(end.application, place);
+  }
+
+  async function find(request: FastifyRequest, known: string): Promise<StoredApplication> {
+    const id = applicationId(known);
+    const application = id === undefined ? undefined : await store.get(placeOf(request).zone.id, id);
+    if (!application) throw unknownApplication();
+    return application;
+  }
+
+  return { parts, placeOf, onRequest: hasPlan(placeOf), show, logged, write, find };
+}
+
+const reads = { scope: 'proxy:read' } as const;
+const edits = { scope: 'proxy:edit', bodyBytes } as const;
+/** The rules judge bodies; the schema of a body only shows what it may be (D82). */
+const takesAll = () => (): true => true;
+
+function readingRoutes(app: V4App, { parts, placeOf, onRequest, show, find }: Shared): void {
+  app.get(
+    `${path}/apps`,
+    {
+      onRequest,
+      config: reads,
+      schema: {
+        summary: 'List the applications of a zone',
+        description: '`result_info` has page, per_page, count, total_count and total_pages.',
+        tags,
+        params: schema.zonePath,
+        querystring: schema.listQuery,
+        response: { 200: Type.Array(schema.shownApplication) },
+      },
+    },
+    async (request, reply) => {
+      const place = placeOf(request);
+      const page = readPage(request.query);
+      const { order = 'dns', direction = 'asc' } = request.query;
+      const filter = filterOf(request.query, parts.dataPlane);
+      const { applications, total } = await parts.store.list(place.zone.id, { ...page, order, direction, ...filter });
+      const shown = applications.map((application) => show(application, place));
+      return succeed(reply, shown, { result_info: pageInfo(page, shown.length, total) });
+    },
+  );
+
+  app.get(
+    `${path}/apps/:app_id`,
+    {
+      onRequest,
+      config: reads,
+      schema: {
+        summary: 'Show an application',
+        tags,
+        params: schema.applicationPath,
+        response: { 200: schema.shownApplication },
+      },
+    },
+    async (request, reply) => succeed(reply, show(await find(request, request.params.app_id), placeOf(request))),
+  );
+
+  app.get(
+    `${path}/apps/:app_id/traffic`,
+    {
+      onRequest,
+      config: reads,
+      schema: {
+        summary: 'Show what an application has carried since the process began',
+        description: 'Counters, the state of its origins, and the latest events of its connections.',
+        tags,
+        params: schema.applicationPath,
+        response: { 200: schema.shownTraffic },
+      },
+    },
+    async (request, reply) => {
+      const { id } = await find(request, request.params.app_id);
+      return succeed(reply, showTraffic(parts.dataPlane.traffic(id)));
+    },
+  );
+
+  app.get(
+    `${path}/protocols`,
+    {
+      onRequest,
+      config: reads,
+      schema: {
+        summary: 'List the protocols that applications of a zone may have',
+        tags,
+        params: schema.zonePath,
+        response: { 200: Type.Array(schema.shownProtocol) },
+      },
+    },
+    async (request, reply) => {
+      const { zone, account } = placeOf(request);
+      return succeed(reply, zoneProtocols(zone, account, parts.ownPorts()));
+    },
+  );
+}
+
+function writingRoutes(app: V4App, { parts, placeOf, onRequest, write, logged }: Shared): void {
+  const { codes } = parts;
+  const body = { tags, codes, response: { 200: schema.shownApplication } };
+  app.post(
+    `${path}/apps`,
+    {
+      onRequest,
+      config: edits,
+      validatorCompiler: takesAll,
+      schema: {
+        summary: 'Create an application',
+        description: 'It listens when the answer comes; `status` says so, or why not.',
+        ...body,
+        params: schema.zonePath,
+        body: schema.newApplication,
+      },
+    },
+    async (request, reply) => succeed(reply, await write(request, 'create')),
+  );
+
+  app.put(
+    `${path}/apps/:app_id`,
+    {
+      onRequest,
+      config: edits,
+      validatorCompiler: takesAll,
+      schema: {
+        summary: 'Replace an application',
+        description: 'What is not sent is gone. `dns.type` cannot be changed.',
+        ...body,
+        params: schema.applicationPath,
+        body: schema.newApplication,
+      },
+    },
+    async (request, reply) => succeed(reply, await write(request, 'replace', request.params.app_id)),
+  );
+
+  app.patch(
+    `${path}/apps/:app_id`,
+    {
+      onRequest,
+      config: edits,
+      validatorCompiler: takesAll,
+      schema: {
+        summary: 'Change fields of an application',
+        description: 'The merged application is judged. Open connections go on for the drain time.',
+        ...body,
+        bodyTypes: ['application/json', 'application/merge-patch+json'],
+        params: schema.applicationPath,
+        body: schema.applicationPatch,
+      },
+    },
+    async (request, reply) => succeed(reply, await write(request, 'patch', request.params.app_id)),
+  );
+
+  app.delete(
+    `${path}/apps/:app_id`,
+    {
+      onRequest,
+      config: edits,
+      schema: {
+        summary: 'Remove an application',
+        description: 'It takes no new connections; open ones go on for the drain time.',
+        tags,
+        params: schema.applicationPath,
+        response: { 200: schema.removedApplication },
+      },
+    },
+    async (request, reply) => {
+      const place = placeOf(request);
+      const id = applicationId(request.params.app_id);
+      if (id === undefined || !(await parts.store.remove(place.zone.id, id))) throw unknownApplication();
+      logged(request, place, id, 'proxy application removed');
+      await settle(parts.dataPlane);
+      return succeed(reply, { id });
+    },
+  );
+}
+
+/** The endpoints of the proxy applications of all zones. */
+export function applicationEndpoints(parts: ApplicationEndpointsParts): V4Plugin {
+  return (app) => {
+    const shared = share(parts);
+    readingRoutes(app, shared);
+    writingRoutes(app, shared);
+  };
+}

@@ -1,0 +1,159 @@
+// /accounts/{account_id}/networks: the virtual networks that origins may be in, and their routes (D88). The errors
+// 11044 and 11045 refer to these listings.
+
+import { createHash } from 'node:crypto';
+import ipaddr from 'ipaddr.js';
+import { Type } from 'typebox';
+import { submitterOf, type V4Plugin } from '../../http/app.ts';
+import { Refusal, succeed } from '../../http/envelope.ts';
+import type { ProxyAccount, VirtualNetwork } from '../application/zone.ts';
+import { pageQuery } from './application-schema.ts';
+import { pageInfo, pageOf, readPage } from './page.ts';
+
+const { Optional } = Type;
+
+const network = Type.Object(
+  {
+    id: Type.String({ format: 'uuid', description: 'For `virtual_network_id` of an application' }),
+    name: Type.String(),
+  },
+  { title: 'VirtualNetwork' },
+);
+
+const route = Type.Object(
+  {
+    id: Type.String({ format: 'uuid' }),
+    network: Type.String({ description: 'CIDR', example: '10.0.0.0/24' }),
+    virtual_network_id: Type.String({ format: 'uuid' }),
+    virtual_network_name: Type.String(),
+  },
+  { title: 'NetworkRoute' },
+);
+
+const accountPath = Type.Object({ account_id: Type.String({ description: 'Id or name of the account' }) });
+
+const networkQuery = Type.Object(
+  { ...pageQuery, name: Optional(Type.String({ want: 'a name', description: 'Only the network of this name' })) },
+  { additionalProperties: false },
+);
+
+const cidr = (description: string) =>
+  Optional(
+    Type.String({
+      pattern: '^[0-9A-Fa-f:.]{2,45}(?:/[0-9]{1,3})?$',
+      want: 'an IP address or a network, such as 10.0.0.0/24',
+      description,
+    }),
+  );
+
+const routeQuery = Type.Object(
+  {
+    ...pageQuery,
+    virtual_network_id: Optional(Type.String({ want: 'an id', description: 'Only routes of this network' })),
+    network_subset: cidr('Only routes within this network'),
+    network_superset: cidr('Only routes that hold this address or network'),
+  },
+  { additionalProperties: false },
+);
+
+/** A UUIDv8 (RFC 9562 §5.8) of a text: the same text has the same one. */
+function uuidOf(text: string): string {
+  const octets = createHash('sha256').update(text).digest().subarray(0, 16);
+  octets[6] = 0x80 | ((octets[6] ?? 0) & 0x0f);
+  octets[8] = 0x80 | ((octets[8] ?? 0) & 0x3f);
+  const hex = octets.toString('hex');
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
+}
+
+type Network = readonly [ipaddr.IPv4 | ipaddr.IPv6, number];
+
+function readNetwork(text: string): Network | undefined {
+  const [address = '', prefix] = text.split('/');
+  if (!ipaddr.IPv4.isValidFourPartDecimal(address) && !ipaddr.IPv6.isValid(address)) return undefined;
+  const parsed = ipaddr.parse(address);
+  const widest = parsed.kind() === 'ipv4' ? 32 : 128;
+  const bits = Number(prefix ?? widest);
+  return bits <= widest ? [parsed, bits] : undefined;
+}
+
+function holds([outer, outerBits]: Network, [inner, innerBits]: Network): boolean {
+  return outer.kind() === inner.kind() && outerBits <= innerBits && inner.match(outer, outerBits);
+}
+
+function queried(text: string | undefined, name: string): Network | undefined {
+  if (text === undefined) return undefined;
+  const read = readNetwork(text);
+  if (read) return read;
+  const message = `Query parameter ${name} must be an IP address or a network, such as 10.0.0.0/24`;
+  throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
+}
+
+function routesOf({ id, name, routes }: VirtualNetwork) {
+  return routes.map((cidr) => ({
+    id: uuidOf(`${id} ${cidr}`),
+    network: cidr,
+    virtual_network_id: id,
+    virtual_network_name: name,
+  }));
+}
+
+/** The endpoints of the virtual networks of all accounts. */
+export function networkEndpoints({ accounts }: { readonly accounts: readonly ProxyAccount[] }): V4Plugin {
+  const networks = new Map(accounts.map(({ id, virtualNetworks }) => [id, virtualNetworks]));
+  const tags = ['Virtual networks'];
+  const config = { scope: 'proxy:read' } as const;
+  return (app) => {
+    app.get(
+      '/accounts/:account_id/networks/virtual_networks',
+      {
+        config,
+        schema: {
+          summary: 'List the virtual networks of an account',
+          tags,
+          params: accountPath,
+          querystring: networkQuery,
+          response: { 200: Type.Array(network) },
+        },
+      },
+      async (request, reply) => {
+        const page = readPage(request.query);
+        const { name: wanted } = request.query;
+        const all = (networks.get(submitterOf(request).account.id) ?? [])
+          .filter(({ name }) => wanted === undefined || name === wanted)
+          .map(({ id, name }) => ({ id, name }));
+        const shown = pageOf(all, page);
+        return succeed(reply, shown, { result_info: pageInfo(page, shown.length, all.length) });
+      },
+    );
+
+    app.get(
+      '/accounts/:account_id/networks/routes',
+      {
+        config,
+        schema: {
+          summary: 'List the routes of an account’s virtual networks',
+          tags,
+          params: accountPath,
+          querystring: routeQuery,
+          response: { 200: Type.Array(route) },
+        },
+      },
+      async (request, reply) => {
+        const page = readPage(request.query);
+        const { virtual_network_id: id, network_subset: subset, network_superset: superset } = request.query;
+        const within = queried(subset, 'network_subset');
+        const holding = queried(superset, 'network_superset');
+        const all = (networks.get(submitterOf(request).account.id) ?? [])
+          .filter((network) => id === undefined || network.id.toLowerCase() === id.toLowerCase())
+          .flatMap(routesOf)
+          .filter(({ network }) => {
+            const read = readNetwork(network);
+            if (!read) return !within && !holding;
+            return (!within || holds(within, read)) && (!holding || holds(read, holding));
+          });
+        const shown = pageOf(all, page);
+        return succeed(reply, shown, { result_info: pageInfo(page, shown.length, all.length) });
+      },
+    );
+  };
+}

@@ -1,0 +1,173 @@
+// Finds the records of origins: those of configured zones in the configuration, all others in DNS (D84, D99).
+
+import { Resolver as DnsResolver } from 'node:dns/promises';
+import { isIPv4, isIPv6 } from 'node:net';
+import { errorCode, errorMessage } from '../../base/errors.ts';
+import type { ProxyZone, RecordSet } from '../application/zone.ts';
+
+/** One SRV record (RFC 2782). */
+export interface ServiceRecord {
+  readonly priority: number;
+  readonly weight: number;
+  readonly port: number;
+  /** Lower case, without a dot at the end; `.` where the service is decidedly not offered. */
+  readonly target: string;
+}
+
+/** What a name has: perhaps nothing (`ok`, no record), or it could not be found out. */
+export type Answer<R> =
+  | { readonly ok: true; readonly records: readonly R[] }
+  | { readonly ok: false; readonly why: string };
+
+/** Finds records. Never throws. */
+export interface Resolver {
+  /** Addresses of a name, CNAMEs followed. `name` is an A-label in lower case. */
+  addresses(name: string, type: 'A' | 'AAAA'): Promise<Answer<string>>;
+  /** SRV records of a name, CNAMEs followed. */
+  services(name: string): Promise<Answer<ServiceRecord>>;
+}
+
+/** How DNS is asked. */
+export interface ResolverDns {
+  /** `address` or `address:port`; absent: the machine's own name servers. */
+  readonly servers?: readonly string[];
+  /** For one look-up, retries and all. */
+  readonly withinMs: number;
+}
+
+type RecordType = keyof RecordSet;
+
+/** A name of the configuration may stand for another so many times. */
+const longestChain = 8;
+/** Records of one answer that are looked at. */
+const mostRecords = 64;
+
+/** RFC 8020, RFC 2308: the name does not exist, or has no record of the type. */
+const nothingThere: ReadonlySet<string> = new Set(['ENOTFOUND', 'ENODATA']);
+
+const details: Readonly<Record<string, string>> = {
+  ETIMEOUT: 'the name server did not answer in time',
+  ECANCELLED: 'the name server did not answer in time',
+  ESERVFAIL: 'the name server answered SERVFAIL',
+  EREFUSED: 'the name server refused the query',
+  ECONNREFUSED: 'no name server is reachable',
+};
+
+const quoted = (text: string): string => JSON.stringify(text.slice(0, 255));
+
+function normalName(name: string): string {
+  return name === '.' || name === '' ? '.' : name.toLowerCase().replace(/\.$/, '');
+}
+
+/** The name without its first label; '' for a single one. */
+function parentOf(name: string): string {
+  const dot = name.indexOf('.');
+  return dot < 0 ? '' : name.slice(dot + 1);
+}
+
+/** Reads `priority weight port target`; undefined where it is not that. */
+function readService(text: string): ServiceRecord | undefined {
+  const [priority, weight, port, target, ...more] = text.trim().split(/\s+/);
+  const numbers = [priority, weight, port].map((word) => (/^\d{1,5}$/.test(word ?? '') ? Number(word) : Number.NaN));
+  if (target === undefined || more.length > 0 || !numbers.every((number) => number <= 65_535)) return undefined;
+  return { priority: numbers[0] ?? 0, weight: numbers[1] ?? 0, port: numbers[2] ?? 0, target: normalName(target) };
+}
+
+/** Records of the configuration by name and type, and the zones that are answered from them alone. */
+function readZones(zones: readonly Pick<ProxyZone, 'name' | 'records'>[]) {
+  const served = new Set<string>();
+  const records = new Map<string, RecordSet>();
+  for (const zone of zones) {
+    if (!zone.records) continue;
+    const origin = normalName(zone.name);
+    served.add(origin);
+    for (const [name, set] of Object.entries(zone.records)) {
+      records.set(name === '@' ? origin : `${normalName(name)}.${origin}`, set);
+    }
+  }
+  // Names with something below them exist too (RFC 4592 §2.2.2): a wildcard does not stand in for them.
+  const existing = new Set<string>();
+  for (const name of records.keys()) {
+    for (let rest = name; rest !== '' && !existing.has(rest); rest = parentOf(rest)) existing.add(rest);
+  }
+  const all = new Set(zones.map((zone) => normalName(zone.name)));
+  const isServed = (name: string): boolean => {
+    // The longest configured zone that the name is in decides.
+    for (let rest = name; rest !== ''; rest = parentOf(rest)) if (all.has(rest)) return served.has(rest);
+    return false;
+  };
+  const find = (name: string): RecordSet | undefined => {
+    if (existing.has(name)) return records.get(name);
+    // RFC 4592 §3.3.1: the wildcard right below the closest name that exists.
+    let closest = parentOf(name);
+    while (closest !== '' && !existing.has(closest) && !served.has(closest)) closest = parentOf(closest);
+    return records.get(`*.${closest}`);
+  };
+  return { isServed, find };
+}
+
+async function askDns(name: string, type: Exclude<RecordType, 'CNAME'>, dns: ResolverDns): Promise<Answer<string>> {
+  const tryMs = Math.max(1, Math.min(2000, Math.ceil(dns.withinMs / 2)));
+  const resolver = new DnsResolver({ timeout: tryMs, tries: 2 });
+  const timer = setTimeout(() => resolver.cancel(), dns.withinMs);
+  try {
+    if (dns.servers) resolver.setServers(dns.servers);
+    if (type === 'A') return { ok: true, records: await resolver.resolve4(name) };
+    if (type === 'AAAA') return { ok: true, records: await resolver.resolve6(name) };
+    const services = await resolver.resolveSrv(name);
+    return {
+      ok: true,
+      records: services.map(({ priority, weight, port, name }) => `${priority} ${weight} ${port} ${name || '.'}`),
+    };
+  } catch (error) {
+    const code = errorCode(error) ?? '';
+    if (nothingThere.has(code)) return { ok: true, records: [] };
+    return { ok: false, why: `${type} of ${quoted(name)}: ${details[code] ?? errorMessage(error)}` };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * Makes a resolver. A name under a configured zone that has `records` is answered from them, and has none but these;
+ * wildcards count; a CNAME there is followed, out into DNS too, at most 8 times. Every other name is asked of DNS. An answer has at most
+ * 64 records; the rest is left out.
+ * @throws TypeError where a server is no address
+ */
+export function createResolver(parts: {
+  readonly zones: readonly Pick<ProxyZone, 'name' | 'records'>[];
+  readonly dns?: ResolverDns;
+}): Resolver {
+  const configured = readZones(parts.zones);
+  const dns = parts.dns ?? { withinMs: 5000 };
+  if (dns.servers) new DnsResolver().setServers(dns.servers);
+
+  async function find(asked: string, type: Exclude<RecordType, 'CNAME'>): Promise<Answer<string>> {
+    let name = normalName(asked);
+    for (let steps = 0; steps <= longestChain; steps += 1) {
+      if (!configured.isServed(name)) return await askDns(name, type, dns);
+      const set = configured.find(name);
+      const own = set?.[type];
+      if (own && own.length > 0) return { ok: true, records: own };
+      const [alias] = set?.CNAME ?? [];
+      if (alias === undefined) return { ok: true, records: [] };
+      name = normalName(alias);
+    }
+    return { ok: false, why: `${type} of ${quoted(asked)}: more than ${longestChain} CNAMEs in a row` };
+  }
+
+  return {
+    async addresses(name, type) {
+      const answer = await find(name, type);
+      if (!answer.ok) return answer;
+      const isRight = type === 'A' ? isIPv4 : isIPv6;
+      return { ok: true, records: [...new Set(answer.records.filter(isRight))].slice(0, mostRecords) };
+    },
+    async services(name) {
+      const answer = await find(name, 'SRV');
+      if (!answer.ok) return answer;
+      const read = answer.records.map(readService).filter((record) => record !== undefined);
+      return { ok: true, records: read.slice(0, mostRecords) };
+    },
+  };
+}

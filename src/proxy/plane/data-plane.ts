@@ -1,0 +1,401 @@
+// The data plane of proxy applications: a reconciler that keeps the listeners equal to the stored plans (D84).
+
+import { networkInterfaces } from 'node:os';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from '../../base/clock.ts';
+import { errorMessage } from '../../base/errors.ts';
+import type { Logger } from '../../base/log.ts';
+import { normalAddress } from '../../base/net/socket-address.ts';
+import type { ApplicationStatus, ForwardingPlan, Transport } from '../application/application.ts';
+import { wildcardIp } from '../application/edge-address.ts';
+import { isLocalAddress, type OwnDoor } from '../application/own-doors.ts';
+import { joinReasons } from '../application/quote.ts';
+import type { Origins } from '../origins/origin.ts';
+import { createOriginGuard } from '../origins/origin-guard.ts';
+import { type CertificatePair, createCertificates, expiryOf } from '../traffic/certificates.ts';
+import type {
+  DataPlaneLimits,
+  ListenerParts,
+  OpenListener,
+  PortListener,
+  RunningApplication,
+} from '../traffic/listener.ts';
+import {
+  type BudgetBounds,
+  descriptorsAllowed,
+  descriptorsOf,
+  OpenBudget,
+  openFilesLimit,
+} from '../traffic/open-budget.ts';
+import { openTcpListener } from '../traffic/tcp-listener.ts';
+import { explainFailures } from './bind-failures.ts';
+import type { ApplicationReport, DataPlane } from './data-plane-interface.ts';
+import { createListenPlanner, listenerKey, type WantedListener } from './listen-plan.ts';
+import { OpenSockets } from './open-sockets.ts';
+import { type ApplicationState, createApplicationState } from './running-applications.ts';
+
+/** What the data plane is made from. */
+export interface DataPlaneParts {
+  /** The plans of all stored applications, the oldest first: where sockets run short, the first are served. */
+  readonly plans: () => Promise<readonly ForwardingPlan[]>;
+  /** Added to every edge port; 0-65535. */
+  readonly portOffset: number;
+  /** CIDRs that no connection may go to. */
+  readonly originDeny: readonly string[];
+  /** The certificate that holds for a name in certs/tls, undefined where there is none. Asked until there is one, then now and then. */
+  readonly certificate: (name: string) => CertificatePair | undefined;
+  readonly openUdp: OpenListener;
+  readonly createOrigins: (plan: ForwardingPlan) => Origins;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly limits?: Partial<DataPlaneLimits>;
+  /** Those of one application, over `limits`. */
+  readonly limitsOf?: (plan: ForwardingPlan) => Partial<DataPlaneLimits>;
+  /** Files that the process may open (`RLIMIT_NOFILE`). Absent: what the system says. */
+  readonly openFiles?: number;
+  /** TCP connections and UDP sessions of one account; absent: three quarters of what there is. */
+  readonly accountBounds?: Partial<Pick<BudgetBounds, 'accountConnections' | 'accountSessions'>>;
+  /** What of the gateway's own listeners connections may go to all the same. Absent: nothing. */
+  readonly originAllow?: readonly string[];
+  /** The listeners of the gateway itself, asked whenever plans are applied and connections opened. Absent: none. */
+  readonly ownDoors?: () => readonly OwnDoor[];
+  /** How long open connections go on after an update or removal, milliseconds. Absent: 30,000. */
+  readonly drainMs?: number;
+  /** After how many milliseconds what failed is tried again: first, then doubled up to the longest. Absent: 1,000, 30,000. */
+  readonly retry?: { readonly firstMs: number; readonly longestMs: number };
+  /** The IPv6 addresses of this machine that clients reach it at. Absent: those of its interfaces, link-local ones aside. */
+  readonly ipv6Addresses?: () => readonly string[];
+  /** How often certificates in use and the machine's addresses are looked at for changes, milliseconds. Absent: 60,000. */
+  readonly renewMs?: number;
+  /** Listening sockets in all. Absent: half of the files that the process may open, at most 16,384. */
+  readonly maxListeners?: number;
+  /** Listening sockets of one account. Absent: half of those in all. */
+  readonly maxListenersPerAccount?: number;
+}
+
+/** The limits where nothing else is given. */
+export const defaultDataPlaneLimits: DataPlaneLimits = {
+  connectTimeoutMs: 10_000,
+  tcpIdleMs: 3_600_000,
+  udpIdleMs: 60_000,
+  openPerApplication: 10_000,
+  openPerClient: 1000,
+};
+
+const defaultDrainMs = 30_000;
+const defaultRenewMs = 60_000;
+const defaultRetry = { firstMs: 1000, longestMs: 30_000 };
+const mostListeners = 16_384;
+/** How long a listener may take to close after all of its connections were cut. */
+const cutGraceMs = 1000;
+/** Sockets of an application, neighbouring ports together, that one line of the log tells. */
+const mostTold = 8;
+/** The IPv6 addresses of this machine; without link-local ones, which are only meant together with an interface. */
+function interfaceAddresses(): readonly string[] {
+  const entries = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  const found = entries.flatMap(({ family, address, scopeid }) => (family === 'IPv6' && !scopeid ? [address] : []));
+  return [...new Set(found.map((address) => normalAddress(address) ?? address))].sort();
+}
+
+/** What one account may have where nothing is configured: the others find a quarter, whatever it does. */
+function accountShares(descriptors: number): Pick<BudgetBounds, 'accountConnections' | 'accountSessions'> {
+  const share = Math.floor((descriptors * 3) / 4);
+  return { accountConnections: Math.floor(share / descriptorsOf.tcp), accountSessions: share };
+}
+
+/** Makes the data plane; it listens nowhere before the first reconcile(). */
+export function createDataPlane(parts: DataPlaneParts): DataPlane {
+  return new Reconciler(parts);
+}
+
+class Reconciler implements DataPlane {
+  readonly #parts: DataPlaneParts;
+  readonly #listenerParts: ListenerParts;
+  #ipv6Addresses: readonly string[];
+  readonly #maxListeners: number;
+  readonly #maxListenersPerAccount: number;
+  readonly #budget: OpenBudget;
+  readonly #drainMs: number;
+  readonly #certificates;
+  readonly #planListeners = createListenPlanner();
+  readonly #applications = new Map<string, ApplicationState>();
+  readonly #statuses = new Map<string, ApplicationStatus>();
+  readonly #sockets: OpenSockets;
+  /** What was opened under plans that are no more, until it ends or its drain time is over. */
+  readonly #retired = new Map<RunningApplication, NodeJS.Timeout>();
+  #running: Promise<void> | undefined;
+  #next: Promise<void> | undefined;
+  #retryTimer: NodeJS.Timeout | undefined;
+  readonly #renewTimer: NodeJS.Timeout;
+  #renewalFaults: ReadonlyMap<string, string> = new Map();
+  #failuresInRow = 0;
+  #drained: Promise<void> | undefined;
+
+  constructor(parts: DataPlaneParts) {
+    this.#parts = parts;
+    this.#ipv6Addresses = this.#lookAtAddresses();
+    const openFiles = parts.openFiles ?? openFilesLimit();
+    const descriptors = descriptorsAllowed(openFiles);
+    this.#budget = new OpenBudget({ descriptors, ...accountShares(descriptors), ...parts.accountBounds });
+    // Half of what the process may open, so that connections find descriptors too.
+    this.#maxListeners = parts.maxListeners ?? Math.min(mostListeners, Math.floor(openFiles / 2), descriptors);
+    this.#maxListenersPerAccount = parts.maxListenersPerAccount ?? Math.ceil(this.#maxListeners / 2);
+    this.#drainMs = parts.drainMs ?? defaultDrainMs;
+    this.#certificates = createCertificates(parts.certificate);
+    this.#sockets = new OpenSockets((wanted) => this.#open(wanted), parts.log);
+    this.#renewTimer = setInterval(() => this.#lookAround(), parts.renewMs ?? defaultRenewMs);
+    this.#renewTimer.unref();
+    this.#listenerParts = {
+      limits: (plan) => ({ ...defaultDataPlaneLimits, ...parts.limits, ...parts.limitsOf?.(plan) }),
+      budget: this.#budget,
+      clock: parts.clock,
+      log: parts.log,
+      refuseOrigin: createOriginGuard({
+        ...parts,
+        ownDoors: () => parts.ownDoors?.() ?? [],
+        listenerAt: (transport, address, port) => this.#listenerAt(transport, address, port),
+      }),
+      certificate: this.#certificates.get,
+    };
+  }
+
+  reconcile(): Promise<void> {
+    // Whoever comes while one runs may have written after it read the plans: all of them share the one after it.
+    if (this.#running) {
+      this.#next ??= this.#running.then(() => {
+        this.#next = undefined;
+        return this.reconcile();
+      });
+      return this.#next;
+    }
+    this.#running = this.#once().finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  status(application: string): ApplicationStatus {
+    const status = this.#statuses.get(application);
+    if (!status) return { state: 'pending', reason: 'its listeners are not open yet' };
+    const at = this.#certificateEnd(application);
+    return at === undefined ? status : { ...status, certificateExpiresAt: at };
+  }
+
+  reports(): readonly ApplicationReport[] {
+    return [...this.#applications].map(([id, state]) => {
+      const { plan, traffic, origins } = state.current();
+      const health = origins.health();
+      const failing = health.filter(({ healthy }) => !healthy).length;
+      const { datagramsDropped } = traffic;
+      return { plan, status: this.status(id), origins: { known: health.length, failing }, datagramsDropped };
+    });
+  }
+
+  #certificateEnd(application: string): number | undefined {
+    const plan = this.#applications.get(application)?.current().plan;
+    if (!plan || plan.tls === 'off' || plan.transport !== 'tcp') return undefined;
+    const certificate = this.#certificates.get(plan.name);
+    return certificate && expiryOf(certificate);
+  }
+
+  traffic(application: string) {
+    const state = this.#applications.get(application);
+    if (!state) return undefined;
+    const { traffic, origins } = state.current();
+    return {
+      counters: { ...traffic },
+      events: state.events(),
+      listening: this.#sockets.of(application),
+      origins: origins.health(),
+    };
+  }
+
+  totals() {
+    return new Map([...this.#applications].map(([id, state]) => [id, { ...state.current().traffic }]));
+  }
+
+  open() {
+    return { ...this.#budget.counts(), listeners: this.#sockets.count(), maxListeners: this.#maxListeners };
+  }
+
+  drain(withinMs: number): Promise<void> {
+    this.#drained ??= this.#drain(withinMs);
+    return this.#drained;
+  }
+
+  async #once(): Promise<void> {
+    clearTimeout(this.#retryTimer);
+    if (this.#drained) return;
+    let isComplete = false;
+    try {
+      isComplete = await this.#apply(await this.#parts.plans());
+    } catch (error) {
+      this.#parts.log.error({ error: errorMessage(error) }, 'the proxy applications could not be applied');
+    }
+    if (isComplete) this.#failuresInRow = 0;
+    else this.#retryLater();
+  }
+
+  /** Makes the listeners those of the plans. @returns whether nothing is left that may succeed later */
+  async #apply(plans: readonly ForwardingPlan[]): Promise<boolean> {
+    const secured = plans.filter(({ transport, tls }) => transport === 'tcp' && tls !== 'off');
+    const reasonByName = this.#certificates.follow(new Set(secured.map(({ name }) => name)));
+    const uncertified = new Map<string, string>();
+    for (const { id, name } of reasonByName.size === 0 ? [] : secured) {
+      const reason = reasonByName.get(name);
+      if (reason !== undefined) uncertified.set(id, reason);
+    }
+    const { wanted, problems } = this.#planListeners(
+      plans.filter(({ id }) => !uncertified.has(id)),
+      {
+        portOffset: this.#parts.portOffset,
+        maxListeners: this.#maxListeners,
+        maxPerAccount: this.#maxListenersPerAccount,
+        ipv6Addresses: this.#ipv6Addresses,
+        ownPorts: new Set(this.#parts.ownDoors?.().map(({ port }) => port)),
+      },
+    );
+    // Close before open: a port may go from one application to another in one step.
+    this.#sockets.closeUnwanted(wanted, this.#drainMs);
+    this.#followPlans(plans);
+    await setImmediate();
+    const { failures, opened } = await this.#sockets.openMissing(wanted, () => this.#drained !== undefined);
+    const told = plans.filter(({ id }) => {
+      const unread = uncertified.get(id);
+      const reasons = unread === undefined ? (problems.get(id) ?? []) : [unread];
+      const isChanged = this.#setStatus(id, [...reasons, ...explainFailures(failures.get(id) ?? [])]);
+      return isChanged || opened.has(id);
+    });
+    if (told.length > 0) this.#tellStatuses(told);
+    return failures.size === 0 && uncertified.size === 0;
+  }
+
+  /** The application that takes what comes to an address of this machine. */
+  #listenerAt(transport: Transport, address: string, port: number): string | undefined {
+    const own = this.#sockets.at(listenerKey(transport, address, port));
+    if (own !== undefined || !address.includes(':')) return own;
+    const ofAll = this.#sockets.at(listenerKey(transport, wildcardIp, port));
+    return ofAll !== undefined && isLocalAddress(address) ? ofAll : undefined;
+  }
+
+  #lookAtAddresses(): readonly string[] {
+    return (this.#parts.ipv6Addresses ?? interfaceAddresses)();
+  }
+
+  /** What nobody tells: certificates are renewed, and addresses come and go. */
+  #lookAround(): void {
+    this.#renewCertificates();
+    const addresses = this.#lookAtAddresses();
+    if (addresses.join(' ') === this.#ipv6Addresses.join(' ')) return;
+    this.#ipv6Addresses = addresses;
+    // reconcile() never rejects.
+    void this.reconcile();
+  }
+
+  /** New connections get a renewed certificate; one that cannot be used is told once. */
+  #renewCertificates(): void {
+    const faults = this.#certificates.renew();
+    for (const [name, reason] of faults) {
+      if (this.#renewalFaults.get(name) === reason) continue;
+      this.#parts.log.warn({ name, reason }, 'the certificate before is used on');
+    }
+    this.#renewalFaults = faults;
+  }
+
+  #followPlans(plans: readonly ForwardingPlan[]): void {
+    const ids = new Set(plans.map(({ id }) => id));
+    for (const [id, state] of this.#applications) {
+      if (ids.has(id)) continue;
+      state.close();
+      this.#retire(state.current());
+      this.#applications.delete(id);
+      this.#statuses.delete(id);
+    }
+    for (const plan of plans) {
+      const known = this.#applications.get(plan.id);
+      if (known) known.follow(plan, (before) => this.#retire(before));
+      else this.#applications.set(plan.id, createApplicationState(plan, this.#parts));
+    }
+  }
+
+  /** Gives what was opened under a plan the drain time, then cuts it (D84). */
+  #retire(before: RunningApplication): void {
+    if (before.connections.size === 0) return;
+    const timer = setTimeout(() => this.#cut(before), this.#drainMs);
+    timer.unref();
+    this.#retired.set(before, timer);
+  }
+
+  #cut(retired: RunningApplication): void {
+    clearTimeout(this.#retired.get(retired));
+    this.#retired.delete(retired);
+    for (const connection of retired.connections) connection.cut('the application was changed or removed');
+  }
+
+  async #open({ transport, at, application }: WantedListener): Promise<PortListener | undefined> {
+    const state = this.#applications.get(application);
+    if (!state) return undefined;
+    while (!this.#budget.hasRoom(1) && this.#budget.evict('all'));
+    if (!this.#budget.hasRoom(1)) throw Object.assign(new Error('no descriptor is left'), { code: 'EMFILE' });
+    const giveBack = this.#budget.take(1);
+    const openListener = transport === 'tcp' ? openTcpListener : this.#parts.openUdp;
+    try {
+      const listener = await openListener(at, state.current, this.#listenerParts);
+      return {
+        at,
+        close(drainMs) {
+          giveBack();
+          return listener.close(drainMs);
+        },
+      };
+    } catch (error) {
+      giveBack();
+      throw error;
+    }
+  }
+
+  /** @returns whether it is another one: retries that end the same way are not told again */
+  #setStatus(application: string, reasons: readonly string[]): boolean {
+    const before = this.#statuses.get(application);
+    const reason = reasons.join('; ');
+    const state = reason === '' ? 'active' : 'failed';
+    this.#statuses.set(application, { state, reason });
+    return before?.state !== state || before.reason !== reason;
+  }
+
+  #tellStatuses(plans: readonly ForwardingPlan[]): void {
+    const boundOf = this.#sockets.ofAll();
+    for (const { id: application } of plans) {
+      const { state, reason } = this.status(application);
+      const listening = joinReasons(boundOf(application), mostTold, ', ');
+      if (state === 'active') this.#parts.log.info({ application, listening }, 'proxy application is active');
+      else this.#parts.log.warn({ application, reason, listening }, 'proxy application has failed');
+    }
+  }
+
+  #retryLater(): void {
+    const { firstMs, longestMs } = this.#parts.retry ?? defaultRetry;
+    const waitMs = Math.min(longestMs, firstMs * 2 ** Math.min(this.#failuresInRow, 20));
+    this.#failuresInRow += 1;
+    // reconcile() never rejects.
+    this.#retryTimer = setTimeout(() => void this.reconcile(), waitMs);
+    this.#retryTimer.unref();
+  }
+
+  async #drain(withinMs: number): Promise<void> {
+    const until = performance.now() + withinMs;
+    clearInterval(this.#renewTimer);
+    clearTimeout(this.#retryTimer);
+    await this.#running;
+    clearTimeout(this.#retryTimer);
+    const leftMs = Math.max(0, until - performance.now());
+    this.#sockets.closeUnwanted(new Map(), leftMs);
+    const timer = setTimeout(() => {
+      for (const before of this.#retired.keys()) this.#cut(before);
+      for (const state of this.#applications.values()) this.#cut(state.current());
+    }, leftMs);
+    await Promise.race([this.#sockets.closed(), sleep(leftMs + cutGraceMs, undefined, { ref: false })]);
+    clearTimeout(timer);
+    for (const state of this.#applications.values()) state.close();
+  }
+}

@@ -1,0 +1,135 @@
+// The listening sockets that are open: made equal to those that are wanted, a batch at a time (D84).
+
+import { setImmediate } from 'node:timers/promises';
+import { errorMessage } from '../../base/errors.ts';
+import type { Logger } from '../../base/log.ts';
+import type { Transport } from '../application/application.ts';
+import { writeSockets } from '../application/written-ports.ts';
+import type { PortListener } from '../traffic/listener.ts';
+import { type BindFailure, bindFailure, hopelessCodes } from './bind-failures.ts';
+import type { WantedListener } from './listen-plan.ts';
+
+/** Ports bound in one go; the event loop is let on after each. */
+const bindBatch = 64;
+
+/** A listener that is up, and for whom. */
+interface OpenSocket {
+  readonly application: string;
+  readonly listener: PortListener;
+}
+
+/** What could not be bound, by application. */
+export type BindFailures = ReadonlyMap<string, readonly BindFailure[]>;
+
+/** Opens one. @returns undefined where its application is gone @throws the system's error where it cannot */
+export type OpenWanted = (wanted: WantedListener) => Promise<PortListener | undefined>;
+
+function whereBound(sockets: readonly OpenSocket[]): readonly string[] {
+  return writeSockets(sockets.map(({ listener }) => listener.at));
+}
+
+function addressOf({ transport, at }: { readonly transport: Transport; readonly at: { readonly address: string } }) {
+  return `${transport} ${at.address}`;
+}
+
+/** All listening sockets of the data plane. */
+export class OpenSockets {
+  readonly #open: OpenWanted;
+  readonly #log: Logger;
+  readonly #sockets = new Map<string, OpenSocket>();
+  readonly #closing = new Set<Promise<void>>();
+
+  constructor(open: OpenWanted, log: Logger) {
+    this.#open = open;
+    this.#log = log;
+  }
+
+  /** Where the sockets of an application are bound: `127.0.0.1:20022`, `[::1]:21000-22000`. */
+  of(application: string): readonly string[] {
+    return whereBound([...this.#sockets.values()].filter((socket) => socket.application === application));
+  }
+
+  /** Id of the application that has the socket of this key ({@link listenerKey}); undefined: none has. */
+  at(key: string): string | undefined {
+    return this.#sockets.get(key)?.application;
+  }
+
+  /** How many are open. */
+  count(): number {
+    return this.#sockets.size;
+  }
+
+  /** The same of all applications at once. @returns of one that has none, nothing */
+  ofAll(): (application: string) => readonly string[] {
+    const byApplication = Map.groupBy(this.#sockets.values(), ({ application }) => application);
+    return (application) => whereBound(byApplication.get(application) ?? []);
+  }
+
+  /** Closes what is not wanted; its ports are free at once, its connections go on for so many milliseconds. */
+  closeUnwanted(wanted: ReadonlyMap<string, WantedListener>, drainMs: number): void {
+    for (const [key, { application, listener }] of this.#sockets) {
+      if (wanted.get(key)?.application === application) continue;
+      this.#sockets.delete(key);
+      this.#close(listener, drainMs);
+    }
+  }
+
+  /** Resolves when everything that was closed has no connection any more. */
+  async closed(): Promise<void> {
+    await Promise.all(this.#closing);
+  }
+
+  #close(listener: PortListener, drainMs: number): void {
+    const closing = listener
+      .close(drainMs)
+      .catch((error: unknown) =>
+        this.#log.error({ at: listener.at, error: errorMessage(error) }, 'a proxy listener did not close'),
+      )
+      .finally(() => this.#closing.delete(closing));
+    this.#closing.add(closing);
+  }
+
+  /**
+   * Opens what is wanted and not open.
+   * @param isStopped asked before each batch: nothing more is opened then
+   * @returns what could not be bound, and the applications for which something was opened
+   */
+  async openMissing(
+    wanted: ReadonlyMap<string, WantedListener>,
+    isStopped: () => boolean,
+  ): Promise<{ readonly failures: BindFailures; readonly opened: ReadonlySet<string> }> {
+    const missing = [...wanted].filter(([key]) => !this.#sockets.has(key));
+    const failures = new Map<string, BindFailure[]>();
+    const opened = new Set<string>();
+    // Thousands of ports of an address that is not there: one attempt tells it for all.
+    const hopeless = new Map<string, string>();
+    const openOne = async ([key, one]: readonly [string, WantedListener]): Promise<void> => {
+      const { application, at } = one;
+      const known = hopeless.get(addressOf(one));
+      const failure = known === undefined ? await this.#tryOpen(key, one) : { at, code: known };
+      if (failure === undefined) {
+        opened.add(application);
+        return;
+      }
+      if (hopelessCodes.has(failure.code)) hopeless.set(addressOf(one), failure.code);
+      const others = failures.get(application);
+      if (others) others.push(failure);
+      else failures.set(application, [failure]);
+    };
+    for (let begin = 0; begin < missing.length && !isStopped(); begin += bindBatch) {
+      await Promise.all(missing.slice(begin, begin + bindBatch).map(openOne));
+      await setImmediate();
+    }
+    return { failures, opened };
+  }
+
+  async #tryOpen(key: string, wanted: WantedListener): Promise<BindFailure | undefined> {
+    try {
+      const listener = await this.#open(wanted);
+      if (listener) this.#sockets.set(key, { application: wanted.application, listener });
+      return undefined;
+    } catch (error) {
+      return bindFailure(wanted.at, error);
+    }
+  }
+}

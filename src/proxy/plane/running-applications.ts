@@ -1,0 +1,95 @@
+// The applications at run time: counters, latest events, and the plan that new connections are opened under (D84).
+
+import { isDeepStrictEqual } from 'node:util';
+import type { Clock } from '../../base/clock.ts';
+import type { Logger } from '../../base/log.ts';
+import type { ConnectionEvent, ForwardingPlan } from '../application/application.ts';
+import type { Origins } from '../origins/origin.ts';
+import type { MutableTraffic, RunningApplication } from '../traffic/listener.ts';
+import { createNoteLimit } from '../traffic/note-limit.ts';
+
+/** Events that are kept of each application. */
+export const eventsKept = 100;
+
+/** One application; what belongs to the plan is replaced with it, the counters stay. */
+export interface ApplicationState {
+  /** What a new connection takes. */
+  readonly current: () => RunningApplication;
+  /** The newest first. */
+  readonly events: () => readonly ConnectionEvent[];
+  /**
+   * Lets new connections follow another plan; nothing happens where it is the same.
+   * @param retire is given what was opened under the plan before
+   */
+  readonly follow: (plan: ForwardingPlan, retire: (before: RunningApplication) => void) => void;
+  /** Gives up the origins. */
+  readonly close: () => void;
+}
+
+/** What an application is made from. */
+export interface ApplicationParts {
+  readonly createOrigins: (plan: ForwardingPlan) => Origins;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+function noTraffic(): MutableTraffic {
+  return {
+    open: 0,
+    connections: 0,
+    refused: 0,
+    failed: 0,
+    bytesFromClients: 0,
+    bytesFromOrigins: 0,
+    datagramsDropped: 0,
+  };
+}
+
+/** Logs an event: the end of a connection for everybody, what a flood could repeat without end only for debugging. */
+function logEvent(log: Logger, application: string, event: ConnectionEvent): void {
+  const { at: _, kind, ...fields } = event;
+  const line = { application, ...fields };
+  if (kind === 'disconnect') log.info(line, 'proxy connection ended');
+  else if (kind === 'error') log.info(line, 'proxy connection failed');
+  else log.debug(line, kind === 'connect' ? 'proxy connection opened' : 'proxy connection refused');
+}
+
+/** Whether connections are the same under both plans: all matters but the addresses, which only say where to listen. */
+function isSame(plan: ForwardingPlan, before: ForwardingPlan): boolean {
+  if (plan === before) return true;
+  return isDeepStrictEqual({ ...plan, addresses: [] }, { ...before, addresses: [] });
+}
+
+/** Begins an application under its first plan. */
+export function createApplicationState(first: ForwardingPlan, parts: ApplicationParts): ApplicationState {
+  const events: ConnectionEvent[] = [];
+  // A flood of refusals or failures would push everything else out of the events.
+  const limit = createNoteLimit(parts.clock);
+  const keep = (event: ConnectionEvent): void => {
+    if (events.push(event) > eventsKept) events.shift();
+    logEvent(parts.log, first.id, event);
+  };
+  let current: RunningApplication = {
+    plan: first,
+    origins: parts.createOrigins(first),
+    traffic: noTraffic(),
+    note: (event) => limit(event, keep),
+    openByClient: new Map(),
+    connections: new Set(),
+  };
+  return {
+    current: () => current,
+    events: () => events.toReversed(),
+    follow(plan, retire) {
+      const before = current;
+      if (isSame(plan, before.plan)) return;
+      const { origin, ports } = before.plan;
+      const sameOrigin = isDeepStrictEqual([plan.origin, plan.ports], [origin, ports]);
+      const origins = sameOrigin ? before.origins : parts.createOrigins(plan);
+      current = { ...before, plan, origins, connections: new Set() };
+      if (!sameOrigin) before.origins.close();
+      retire(before);
+    },
+    close: () => current.origins.close(),
+  };
+}

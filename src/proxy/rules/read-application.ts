@@ -1,0 +1,196 @@
+// Reads the body of a proxy application: what is well formed as values, what is not as faults, each with the code of the
+// row that owns it (D81, D82). Knows no zone, account or store.
+
+import type { ApplicationFields, PortRange } from '../application/application.ts';
+import { parseDomainName } from '../application/domain-name.ts';
+import { formatPorts } from '../application/port-ranges.ts';
+import { type Protocol, parseProtocol } from '../application/protocol.ts';
+import { got, quote } from '../application/quote.ts';
+import type { Claims } from '../store/store.ts';
+import { isJsonObject, type JsonObject, member } from './merge-patch.ts';
+import { readEdgeIps } from './read-edge-ips.ts';
+import { type ReadOrigin, readOriginDirect, readOriginDns, readOriginPort } from './read-origins.ts';
+import { type FieldName, fieldNames, type ReadFault, type Reading } from './reading.ts';
+
+type Fields = { readonly [Name in FieldName]: ApplicationFields[Name] | undefined };
+
+/** A body that was read. What is undefined is absent, or has its fault in `faults`. */
+export interface ReadApplication {
+  /** A PATCH read without the application it is for (the drills of D83): what is absent is not known. */
+  readonly isPartial: boolean;
+  /** Names of the fields that are there, well formed or not. */
+  readonly given: ReadonlySet<FieldName>;
+  /** As they are stored and answered: unknown members gone, domain names in lower case. */
+  readonly fields: Fields;
+  readonly protocol: Protocol | undefined;
+  readonly dnsType: 'CNAME' | 'ADDRESS' | undefined;
+  /** A-label, lower case. */
+  readonly hostname: string | undefined;
+  /** The entries of `origin_direct` that could be read, with their place. */
+  readonly origins: readonly ReadOrigin[];
+  /** Entries of `origin_direct`, readable or not. */
+  readonly originCount: number;
+  readonly originName: string | undefined;
+  readonly originType: '' | 'A' | 'AAAA' | 'SRV' | undefined;
+  readonly originPorts: PortRange | undefined;
+  readonly edge: Claims['edge'] | undefined;
+  readonly faults: readonly ReadFault[];
+}
+
+function readProtocol(value: unknown, { isPartial, report }: Reading): Protocol | undefined {
+  if (value === undefined) return isPartial ? undefined : report(10001, '/protocol', '"protocol" is missing');
+  const protocol = typeof value === 'string' ? parseProtocol(value) : undefined;
+  const want = '"protocol" must be like "tcp/22", "udp/53" or "tcp/1000-2000" (ports 1-65535, ascending), or "ftp"';
+  return protocol ?? report(10001, '/protocol', `${want}; got ${got(value)}`);
+}
+
+type DnsType = ApplicationFields['dns']['type'];
+
+function readDns(value: unknown, reading: Reading): { readonly type?: DnsType; readonly name?: string } {
+  const { isPartial, report } = reading;
+  if (value === undefined) {
+    if (!isPartial) report(10001, '/dns', '"dns" is missing');
+    return {};
+  }
+  if (!isJsonObject(value)) {
+    report(10001, '/dns', `"dns" must be an object with "type" and "name"; got ${got(value)}`);
+    return {};
+  }
+  const type = member(value, 'type');
+  const name = member(value, 'name');
+  const isTypeKnown = type === 'CNAME' || type === 'ADDRESS';
+  if (!isTypeKnown && !(isPartial && type === undefined)) {
+    report(
+      11004,
+      '/dns/type',
+      type === undefined ? '"dns.type" is missing' : `"dns.type" must be CNAME or ADDRESS; got ${got(type)}`,
+    );
+  }
+  const hostname = typeof name === 'string' ? parseDomainName(name) : undefined;
+  if (hostname === undefined && !(isPartial && name === undefined)) {
+    const want = name === undefined ? '"dns.name" is missing' : `"dns.name" must be a domain name; got ${got(name)}`;
+    report(10001, '/dns/name', want);
+  }
+  return { ...(isTypeKnown ? { type } : {}), ...(hostname === undefined ? {} : { name: hostname }) };
+}
+
+function readBoolean(name: FieldName, value: unknown, { report }: Reading): boolean | undefined {
+  if (value === undefined || typeof value === 'boolean') return value;
+  return report(10001, `/${name}`, `"${name}" must be true or false; got ${got(value)}`);
+}
+
+function readChoice<const Choice extends string>(
+  name: FieldName,
+  { value, choices }: { readonly value: unknown; readonly choices: readonly Choice[] },
+  { report }: Reading,
+): Choice | undefined {
+  const choice = choices.find((one) => one === value);
+  if (choice !== undefined || value === undefined) return choice;
+  return report(10001, `/${name}`, `"${name}" must be one of ${choices.join(', ')}; got ${got(value)}`);
+}
+
+// RFC 9562 §4: the text form, of any version; neither braces nor a urn: prefix.
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+function readUuid(value: unknown, { report }: Reading): string | undefined {
+  if (value === undefined || (typeof value === 'string' && uuid.test(value))) return value;
+  return report(11045, '/virtual_network_id', `"virtual_network_id" must be a UUID; got ${got(value)}`);
+}
+
+/**
+ * What D81 leaves open about fields that contradict the transport. Refused, because the data plane could only ignore
+ * them: TLS, HTTP and FTP are spoken over TCP, PROXY protocol v1 knows no UDP, and `simple` is made for UDP alone.
+ */
+function reportTransport(
+  fields: Pick<Fields, 'proxy_protocol' | 'tls' | 'traffic_type'>,
+  read: Reading & { readonly transport: Protocol['transport'] },
+): void {
+  const { report, transport } = read;
+  const { proxy_protocol: proxyProtocol, tls = 'off', traffic_type: traffic = 'direct' } = fields;
+  const needs = (name: FieldName, value: string, wanted: string): undefined =>
+    report(10001, `/${name}`, `"${name}" ${quote(value)} needs a ${wanted} protocol`);
+  if (transport === 'tcp') {
+    if (proxyProtocol === 'simple') needs('proxy_protocol', proxyProtocol, 'UDP');
+    return;
+  }
+  if (proxyProtocol === 'v1') needs('proxy_protocol', proxyProtocol, 'TCP');
+  if (tls !== 'off') needs('tls', tls, 'TCP');
+  if (traffic !== 'direct') needs('traffic_type', traffic, 'TCP');
+}
+
+/**
+ * Reads the body of an application, or a stored one merged with a patch. Unknown members are passed over; null is absent.
+ * @param isPartial true: what is absent is not missing
+ */
+export function readApplication(body: JsonObject, isPartial = false): ReadApplication {
+  const faults: ReadFault[] = [];
+  const reading: Reading = { isPartial, report: (code, pointer, text) => void faults.push({ code, pointer, text }) };
+  const value = (name: FieldName): unknown => member(body, name);
+  const choice = <const Choice extends string>(name: FieldName, ...choices: readonly Choice[]) =>
+    readChoice(name, { value: value(name), choices }, reading);
+
+  const protocol = readProtocol(value('protocol'), reading);
+  const dns = readDns(value('dns'), reading);
+  const { origins, originCount, texts } = readOriginDirect(value('origin_direct'), reading);
+  const { isTypeKnown, ...originDns } = readOriginDns(value('origin_dns'), reading);
+  const originPorts = readOriginPort(value('origin_port'), reading);
+  const givenEdge = value('edge_ips');
+  const edgeRead = givenEdge === undefined ? undefined : readEdgeIps(givenEdge, reading);
+  const isEdgeDefault = givenEdge === undefined && !isPartial;
+  const later = {
+    smart_routing: readBoolean('smart_routing', value('smart_routing'), reading),
+    virtual_network_id: readUuid(value('virtual_network_id'), reading),
+    ip_firewall: readBoolean('ip_firewall', value('ip_firewall'), reading),
+    proxy_protocol: choice('proxy_protocol', 'off', 'v1', 'v2', 'simple'),
+    tls: choice('tls', 'off', 'flexible', 'full', 'strict'),
+    traffic_type: choice('traffic_type', 'direct', 'http', 'https', 'ftp'),
+  };
+  if (protocol) reportTransport(later, { ...reading, transport: protocol.transport });
+  const protocolText = value('protocol');
+  return {
+    isPartial,
+    given: new Set(fieldNames.filter((name) => value(name) !== undefined)),
+    fields: {
+      protocol: protocol && typeof protocolText === 'string' ? protocolText : undefined,
+      dns: dns.type && dns.name !== undefined ? { type: dns.type, name: dns.name } : undefined,
+      origin_direct: texts,
+      origin_dns: originDns.name === undefined ? undefined : { ...originDns, name: originDns.name },
+      origin_port:
+        originPorts && (originPorts.first === originPorts.last ? originPorts.first : formatPorts(originPorts)),
+      edge_ips: edgeRead?.form,
+      ...later,
+    },
+    protocol,
+    dnsType: dns.type,
+    hostname: dns.name,
+    origins,
+    originCount,
+    originName: originDns.name,
+    originType: isTypeKnown ? (originDns.type ?? '') : undefined,
+    originPorts,
+    edge: edgeRead?.edge ?? (isEdgeDefault ? { kind: 'ipv4' } : undefined),
+    faults,
+  };
+}
+
+/** The fields of an application that has no faults, without those that are absent; undefined where one is missing. */
+export function completeFields({ fields }: ReadApplication): ApplicationFields | undefined {
+  const { protocol, dns } = fields;
+  if (protocol === undefined || dns === undefined) return undefined;
+  const { origin_direct, origin_dns, origin_port, edge_ips, smart_routing, virtual_network_id } = fields;
+  const { ip_firewall, proxy_protocol, tls, traffic_type } = fields;
+  return {
+    protocol,
+    dns,
+    ...(origin_direct === undefined ? {} : { origin_direct }),
+    ...(origin_dns === undefined ? {} : { origin_dns }),
+    ...(origin_port === undefined ? {} : { origin_port }),
+    ...(edge_ips === undefined ? {} : { edge_ips }),
+    ...(smart_routing === undefined ? {} : { smart_routing }),
+    ...(virtual_network_id === undefined ? {} : { virtual_network_id }),
+    ...(ip_firewall === undefined ? {} : { ip_firewall }),
+    ...(proxy_protocol === undefined ? {} : { proxy_protocol }),
+    ...(tls === undefined ? {} : { tls }),
+    ...(traffic_type === undefined ? {} : { traffic_type }),
+  };
+}

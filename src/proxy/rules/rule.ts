@@ -1,0 +1,36 @@
+// What a rule of the proxy-application API is: a predicate over (application, facts) that tells why it is broken (D83).
+
+import type { StoredApplication } from '../application/application.ts';
+import type { CallerRights, ProxyAccount, ProxyZone } from '../application/zone.ts';
+import type { Facts } from './facts.ts';
+import type { ReadApplication } from './read-application.ts';
+import type { Reason } from './reading.ts';
+
+/** What is judged. */
+export interface Judged {
+  readonly application: ReadApplication;
+  /** Names of the members of the body as it was sent, null ones left out (10012). */
+  readonly sentNames: readonly string[];
+  readonly zone: ProxyZone;
+  /** The zone's; its plan and entitlements are no facts of a source. */
+  readonly account: ProxyAccount;
+  readonly rights: CallerRights;
+  /** The application before an update. */
+  readonly stored: StoredApplication | undefined;
+}
+
+/** Tells why a rule is broken; nothing where it is kept. Without facts it tells only what needs none (D83). */
+export type Judge = (judged: Judged, facts: Facts | undefined) => readonly Reason[];
+
+/** One row of the table. */
+export interface Rule {
+  /** For people. */
+  readonly name: string;
+  /** HTTP status where it is the first of the answer. */
+  readonly status: number;
+  /** When it is broken; a sentence for the documentation. */
+  readonly when: string;
+  /** What to do; a sentence at the end of the message, and in the documentation. */
+  readonly resolution: string;
+  readonly judge: Judge;
+}

@@ -1,0 +1,264 @@
+// The rules of proxy applications: one table over (application, facts), everything else is read from it (D82, D83).
+
+import type { Fault } from '../../http/envelope.ts';
+import type { ApplicationFields } from '../application/application.ts';
+import { parseProtocol } from '../application/protocol.ts';
+import { joinReasons } from '../application/quote.ts';
+import type { ProxyAccount, ProxyZone } from '../application/zone.ts';
+import type { StoreConflict } from '../store/store.ts';
+import * as edge from './edge-rules.ts';
+import type { Facts } from './facts.ts';
+import * as origin from './origin-rules.ts';
+import type { Reason } from './reading.ts';
+import type { Judge, Judged, Rule } from './rule.ts';
+
+/** The codes of the table. */
+export type RuleCode =
+  | 10002
+  | 10012
+  | 11000
+  | 11001
+  | 11002
+  | 11004
+  | 11014
+  | 11018
+  | 11019
+  | 11026
+  | 11033
+  | 11034
+  | 11041
+  | 11042
+  | 11043
+  | 11044
+  | 11045
+  | 11050
+  | 12005
+  | 13002
+  | 16001;
+
+// 10002 is no rule that an application can break: it answers alone, when facts cannot be had (D83).
+const never: Judge = () => [];
+
+/** The rules by code. Integer keys are in ascending order in any object: that is the order of answers, too (D82). */
+export const rules = {
+  10002: {
+    name: 'Unexpected internal server error',
+    status: 500,
+    when: 'Something failed that is not the request. 503 where the facts of DNS or of address management cannot be had, 500 otherwise; always alone. Reasons that need no such facts are told instead of a 503.',
+    resolution: 'Give the Ray ID to support; after a 503 try again later.',
+    judge: never,
+  },
+  10012: {
+    name: 'Unknown field in request JSON',
+    status: 400,
+    when: 'The account is pay-as-you-go, and the body has another field than protocol, dns and origin_direct. Other plans may send any field; unknown ones are passed over.',
+    resolution: 'Send only protocol, dns and origin_direct, or have the paid add-on enabled.',
+    judge: edge.unknownFields,
+  },
+  11000: {
+    name: 'Invalid origin configuration',
+    status: 400,
+    when: 'Both or neither of origin_direct and origin_dns are given; origin_direct is empty, or an entry’s transport is not the protocol’s; origin_port is no port or ascending range; the origin’s ports are not as many as the protocol’s; http or https traffic or PROXY protocol is asked of a virtual network.',
+    resolution: 'Give exactly one of origin_direct and origin_dns, with the protocol’s transport and number of ports.',
+    judge: origin.originForm,
+  },
+  11001: {
+    name: 'Invalid origin DNS configuration',
+    status: 400,
+    when: 'origin_dns.name is no domain name; origin_dns.type is not "", A, AAAA or SRV; origin_port is missing though the type is not SRV; origin_dns.ttl is not 600 to 86400.',
+    resolution: 'Correct the field.',
+    judge: origin.originDns,
+  },
+  11002: {
+    name: 'Invalid origin address',
+    status: 400,
+    when: 'An entry of origin_direct cannot be read, has an IPv6 address without brackets, is in a network that origins may not be in, or is a listener of Postern itself that proxy.originAllow does not name.',
+    resolution: 'Write tcp://192.0.2.1:22 or tcp://[2001:db8::1]:22, with an address that is allowed.',
+    judge: origin.originAddress,
+  },
+  11004: {
+    name: 'Invalid DNS configuration',
+    status: 400,
+    when: 'dns.type is not CNAME for dynamic or ADDRESS for static edge IPs; it is changed by an update; dns.name is under no zone.',
+    resolution:
+      'Use CNAME with dynamic and ADDRESS with static edge IPs, a name in the zone, and do not change the type.',
+    judge: edge.dnsType,
+  },
+  11014: {
+    name: 'FTP not enabled',
+    status: 403,
+    when: 'protocol or traffic_type is ftp, and the account is not entitled to it.',
+    resolution: 'Ask the account team to enable FTP.',
+    judge: edge.ftp,
+  },
+  11018: {
+    name: 'edge_ips not enabled',
+    status: 403,
+    when: 'edge_ips is static, and the account is not entitled to it.',
+    resolution: 'Ask the account team to enable static edge IPs.',
+    judge: edge.edgeIps,
+  },
+  11019: {
+    name: 'edge_ips not authorized',
+    status: 400,
+    when: 'The token may not read IP prefixes, or an edge IP is in no prefix of the account.',
+    resolution:
+      'Use the global key or a token with the scope ip_prefixes:read, and IPs of a prefix allocated to the account.',
+    judge: edge.edgeIpsAuthorized,
+  },
+  11026: {
+    name: 'Smart routing not enabled',
+    status: 403,
+    when: 'smart_routing is true, and the account is not entitled to it.',
+    resolution: 'Ask the account team to enable smart routing.',
+    judge: edge.smartRouting,
+  },
+  11033: {
+    name: 'edge_ips in use',
+    status: 400,
+    when: 'An edge IP is used by an application of another zone.',
+    resolution: 'Use other edge IPs, or contact support.',
+    judge: edge.edgeIpsFree,
+  },
+  11034: {
+    name: 'Cannot create more applications for protocol',
+    status: 400,
+    when: 'The account is pay-as-you-go, and one of its zones has an application of the same protocol.',
+    resolution: 'Change or delete that application, or have the paid add-on enabled.',
+    judge: edge.soleProtocol,
+  },
+  11041: {
+    name: 'Virtual network requires origin direct',
+    status: 400,
+    when: 'virtual_network_id is given with origin_dns.',
+    resolution: 'Use origin_direct with the private IP and a single port.',
+    judge: origin.virtualNetworkForm,
+  },
+  11042: {
+    name: 'Virtual network requires single origin',
+    status: 400,
+    when: 'virtual_network_id is given, and origin_direct has more than one entry.',
+    resolution: 'Use one entry in origin_direct.',
+    judge: origin.virtualNetworkOrigin,
+  },
+  11043: {
+    name: 'Virtual network no port range',
+    status: 400,
+    when: 'virtual_network_id is given, and origin_port or the entry of origin_direct has a range of ports.',
+    resolution: 'Use a single port, and one application for each port.',
+    judge: origin.virtualNetworkPort,
+  },
+  11044: {
+    name: 'Virtual network route not found',
+    status: 400,
+    when: 'The account has no virtual network of this id, or it has no route to the origin’s IP.',
+    resolution: 'Check the id and the routes of the virtual network, or add a route.',
+    judge: origin.virtualNetworkRoute,
+  },
+  11045: {
+    name: 'Virtual network invalid UUID',
+    status: 400,
+    when: 'virtual_network_id is no UUID.',
+    resolution: 'Use the id that the listing of virtual networks shows.',
+    judge: origin.virtualNetworkId,
+  },
+  11050: {
+    name: 'Invalid cross-zone origin DNS configuration',
+    status: 400,
+    when: 'origin_dns.name is the name of a record or load balancer outside the zone and the zones that it permits.',
+    resolution: 'Use a name in the same zone, or origin_direct with an IP.',
+    judge: origin.originZone,
+  },
+  12005: {
+    name: 'IPv4 quota limit',
+    status: 400,
+    when: 'The hostname needs an IPv4 address, and the zone has used up its quota.',
+    resolution: 'Let applications share a hostname on different ports, buy more IPs, or use prefixes of your own.',
+    judge: edge.ipv4Quota,
+  },
+  13002: {
+    name: 'Protocol not available',
+    status: 400,
+    when: 'Ports of the protocol are not available in the zone, or another application has them on the same address. The message names each.',
+    resolution: 'Use another protocol or port.',
+    judge: edge.portsAllowed,
+  },
+  16001: {
+    name: 'Zone mismatch',
+    status: 409,
+    when: 'dns.name is under another zone, or an application of another zone has it.',
+    resolution:
+      'Check the zone id in the URL, use another name, delete the other zone’s application, or contact support.',
+    judge: edge.hostnameZone,
+  },
+} as const satisfies Record<RuleCode, Rule>;
+
+/** The rows in the order of the table. */
+export const ruleRows: readonly { readonly code: number; readonly rule: Rule }[] = Object.entries<Rule>(rules).map(
+  ([code, rule]) => ({ code: Number(code), rule }),
+);
+
+/** Reasons told in one message at most; of the others, the number. */
+const maxReasons = 8;
+
+function faultOf(code: number, { name, status, resolution }: Rule, reasons: readonly Reason[]): Fault {
+  const text = joinReasons(
+    reasons.map((reason) => reason.text),
+    maxReasons,
+  );
+  const pointer = reasons[0]?.pointer;
+  return {
+    number: code,
+    status,
+    message: `${name}: ${text}. ${resolution}`,
+    ...(pointer === undefined ? {} : { pointer }),
+  };
+}
+
+/** What is in no row: 10001, one fault for each reason (D82). */
+export function malformed(reason: Reason): Fault {
+  return { number: 10001, status: 400, message: reason.text, pointer: reason.pointer ?? '' };
+}
+
+/**
+ * Judges an application.
+ * @param facts absent: only what needs none is told (D83)
+ * @returns what is malformed first, then one fault for each broken rule, in table order; empty where nothing is wrong
+ */
+export function faultsOf(judged: Judged, facts: Facts | undefined): readonly Fault[] {
+  const broken = ruleRows.flatMap(({ code, rule }) => {
+    const reasons = rule.judge(judged, facts);
+    return reasons.length === 0 ? [] : [faultOf(code, rule, reasons)];
+  });
+  return [...judged.application.faults.filter(({ code }) => code === 10001).map(malformed), ...broken];
+}
+
+/**
+ * 10002: names the Ray ID and nothing else.
+ * @param status 503 where a source of facts failed, otherwise 500
+ */
+export function internalFault(status: 500 | 503, rayId: string): Fault {
+  return { number: 10002, status, message: `${rules[10002].name}. Ray ID: ${rayId}` };
+}
+
+/** The application that lost a race. */
+export interface ConflictSubject {
+  readonly fields: ApplicationFields;
+  readonly zone: ProxyZone;
+  readonly account: ProxyAccount;
+}
+
+function lost(code: RuleCode, reason: Reason): readonly Fault[] {
+  return [faultOf(code, rules[code], [reason])];
+}
+
+/** The faults of a write that lost a race (D87), in the words of the rule that would have told it before. */
+export function conflictFaults(conflict: StoreConflict, { fields, zone, account }: ConflictSubject): readonly Fault[] {
+  const protocol = parseProtocol(fields.protocol);
+  if (conflict.kind === 'edge-ips') return lost(11033, edge.edgeIpsInUse(conflict.ips));
+  if (conflict.kind === 'ports') return lost(13002, edge.portsTaken(protocol?.transport ?? 'tcp', conflict.ports));
+  if (conflict.kind === 'protocol')
+    return lost(11034, edge.protocolUsed(protocol?.canonical ?? fields.protocol, account));
+  if (conflict.kind === 'hostname') return lost(16001, edge.hostnameElsewhere(fields.dns.name));
+  return lost(12005, conflict.kind === 'pool' ? edge.poolUsedUp() : edge.quotaUsedUp(zone));
+}

@@ -1,0 +1,114 @@
+// The tables of proxy applications. Whatever two writers can race for is a constraint here, so that it holds whoever
+// writes: requests at once, other processes, programs of another version (D87).
+
+import type { Migrations } from '../../base/database/database.ts';
+
+/** What the exclusion triggers raise. */
+export const portsTaken = 'proxy: ports are taken';
+
+/**
+ * The tables:
+ * - `proxy_hostnames`: a hostname is one zone's while an application has it;
+ * - `proxy_applications`: an account that may have a protocol once has its canonical form in `sole_protocol`;
+ * - `proxy_addresses`: an address, static or of the pool, is one zone's; `ipv4` is its number, for finding gaps;
+ * - `proxy_allocations`: the address of the pool that a hostname has, in one of its zone's slots, 1 to the quota;
+ * - `proxy_bindings`: what an application listens on. Ranges of ports on an address are disjoint, so the last one that
+ *   begins at or below a port is the only one that can hold it: the trigger looks at one row, however many there are.
+ *   The wildcard `::` holds the ports of every IPv6 address, and is no zone's (`held_by` null);
+ * - `proxy_pools`: where the search for a free address goes on;
+ * - `proxy_revision`: counts changes, so that other processes notice them (D94).
+ */
+export const applicationMigrations: Migrations = {
+  owner: 'proxy',
+  steps: [
+    `CREATE TABLE proxy_hostnames (
+       name TEXT NOT NULL PRIMARY KEY,
+       zone TEXT NOT NULL,
+       UNIQUE (name, zone)
+     ) STRICT, WITHOUT ROWID;
+
+     CREATE TABLE proxy_applications (
+       id TEXT NOT NULL PRIMARY KEY,
+       zone TEXT NOT NULL,
+       account TEXT NOT NULL,
+       hostname TEXT NOT NULL,
+       sole_protocol TEXT,
+       transport TEXT NOT NULL CHECK (transport IN ('tcp', 'udp')),
+       first_port INTEGER NOT NULL CHECK (first_port BETWEEN 1 AND 65535),
+       last_port INTEGER NOT NULL CHECK (last_port BETWEEN first_port AND 65535),
+       edge TEXT NOT NULL CHECK (edge IN ('static', 'ipv4', 'ipv6')),
+       fields TEXT NOT NULL,
+       created_at INTEGER NOT NULL,
+       modified_at INTEGER NOT NULL,
+       FOREIGN KEY (hostname, zone) REFERENCES proxy_hostnames (name, zone)
+     ) STRICT;
+     CREATE UNIQUE INDEX proxy_sole_protocols ON proxy_applications (account, sole_protocol)
+       WHERE sole_protocol IS NOT NULL;
+     CREATE INDEX proxy_ports_of_account ON proxy_applications (account, transport, first_port, last_port);
+     CREATE INDEX proxy_applications_of_hostname ON proxy_applications (hostname, zone);
+     CREATE INDEX proxy_by_hostname ON proxy_applications (zone, hostname, id);
+     CREATE INDEX proxy_by_protocol ON proxy_applications (zone, transport, first_port, last_port, id);
+     CREATE INDEX proxy_by_creation ON proxy_applications (zone, created_at, id);
+     CREATE INDEX proxy_by_change ON proxy_applications (zone, modified_at, id);
+
+     CREATE TABLE proxy_addresses (
+       address TEXT NOT NULL PRIMARY KEY,
+       zone TEXT NOT NULL,
+       ipv4 INTEGER,
+       UNIQUE (address, zone)
+     ) STRICT, WITHOUT ROWID;
+     CREATE UNIQUE INDEX proxy_address_numbers ON proxy_addresses (ipv4) WHERE ipv4 IS NOT NULL;
+
+     CREATE TABLE proxy_allocations (
+       zone TEXT NOT NULL,
+       slot INTEGER NOT NULL,
+       quota INTEGER NOT NULL,
+       hostname TEXT NOT NULL UNIQUE,
+       address TEXT NOT NULL UNIQUE,
+       PRIMARY KEY (zone, slot),
+       CHECK (slot BETWEEN 1 AND quota),
+       FOREIGN KEY (hostname, zone) REFERENCES proxy_hostnames (name, zone),
+       FOREIGN KEY (address, zone) REFERENCES proxy_addresses (address, zone)
+     ) STRICT, WITHOUT ROWID;
+
+     CREATE TABLE proxy_bindings (
+       address TEXT NOT NULL,
+       transport TEXT NOT NULL,
+       first_port INTEGER NOT NULL,
+       last_port INTEGER NOT NULL CHECK (last_port >= first_port),
+       application TEXT NOT NULL REFERENCES proxy_applications (id),
+       position INTEGER NOT NULL,
+       held_by TEXT,
+       is_ipv6 INTEGER NOT NULL,
+       PRIMARY KEY (address, transport, first_port),
+       CHECK ((held_by IS NULL) = (address = '::')),
+       FOREIGN KEY (address, held_by) REFERENCES proxy_addresses (address, zone)
+     ) STRICT, WITHOUT ROWID;
+     CREATE UNIQUE INDEX proxy_bindings_of_application ON proxy_bindings (application, position);
+     CREATE INDEX proxy_ipv6_bindings ON proxy_bindings (transport, first_port, last_port, address) WHERE is_ipv6 = 1;
+
+     CREATE TRIGGER proxy_ports_excluded BEFORE INSERT ON proxy_bindings
+     WHEN (SELECT last_port FROM proxy_bindings
+           WHERE address = NEW.address AND transport = NEW.transport AND first_port <= NEW.last_port
+           ORDER BY first_port DESC LIMIT 1) >= NEW.first_port
+     BEGIN SELECT RAISE(ABORT, '${portsTaken}'); END;
+
+     CREATE TRIGGER proxy_ports_excluded_by_wildcard BEFORE INSERT ON proxy_bindings
+     WHEN NEW.is_ipv6 = 1 AND EXISTS (
+       SELECT 1 FROM proxy_bindings
+       WHERE is_ipv6 = 1 AND transport = NEW.transport AND first_port <= NEW.last_port AND last_port >= NEW.first_port
+         AND (address = '::' OR NEW.address = '::'))
+     BEGIN SELECT RAISE(ABORT, '${portsTaken}'); END;
+
+     CREATE TABLE proxy_pools (pool TEXT NOT NULL PRIMARY KEY, next INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+
+     CREATE TABLE proxy_revision (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), revision INTEGER NOT NULL) STRICT;
+     INSERT INTO proxy_revision VALUES (1, 0);
+     CREATE TRIGGER proxy_created AFTER INSERT ON proxy_applications
+     BEGIN UPDATE proxy_revision SET revision = revision + 1; END;
+     CREATE TRIGGER proxy_changed AFTER UPDATE ON proxy_applications
+     BEGIN UPDATE proxy_revision SET revision = revision + 1; END;
+     CREATE TRIGGER proxy_removed AFTER DELETE ON proxy_applications
+     BEGIN UPDATE proxy_revision SET revision = revision + 1; END;`,
+  ],
+};

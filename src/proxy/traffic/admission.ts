@@ -1,0 +1,128 @@
+// Who may open a connection or session at all: the zone's lists first, then the limits (D81, D84).
+
+import { type AddressLists, createAddressLists } from '../application/address-lists.ts';
+import type { ForwardingPlan } from '../application/application.ts';
+import type { ListenerParts, RunningApplication } from './listener.ts';
+import { descriptorsOf, type OpenBudget } from './open-budget.ts';
+
+type Firewall = ForwardingPlan['firewall'];
+
+// The lists are read once for each plan, not for each connection.
+const known = new WeakMap<Firewall, AddressLists>();
+
+function listsOf(firewall: Firewall): AddressLists {
+  const before = known.get(firewall);
+  if (before) return before;
+  const read = createAddressLists(firewall);
+  known.set(firewall, read);
+  return read;
+}
+
+const refusals = {
+  blocked: 'blocked by the zone',
+  'not allowed': "not on the zone's allow list",
+} as const;
+
+/** One bound that a newcomer may be over. */
+interface Bound {
+  readonly name: 'application' | 'client' | 'account' | 'descriptors';
+  /** Where unanswered sessions are looked for that may make room. */
+  readonly scope: string;
+  readonly isReached: () => boolean;
+  readonly reason: string;
+}
+
+/** The scopes in which a session takes room, the names that {@link OpenBudget} keeps it under. */
+export function scopesOf({ plan }: RunningApplication, client: string) {
+  return {
+    all: 'all',
+    account: `account ${plan.account}`,
+    application: `application ${plan.id}`,
+    client: `client ${plan.id} ${client}`,
+  } as const;
+}
+
+function boundsOf(
+  application: RunningApplication,
+  client: string,
+  { limits, budget }: Pick<ListenerParts, 'limits' | 'budget'>,
+): readonly Bound[] {
+  const { plan, traffic, openByClient } = application;
+  const { openPerApplication, openPerClient } = limits(plan);
+  const scopes = scopesOf(application, client);
+  const account = budget.ofAccount(plan.account, plan.transport);
+  return [
+    {
+      name: 'application',
+      scope: scopes.application,
+      isReached: () => traffic.open >= openPerApplication,
+      reason: `the application has ${openPerApplication} open, its limit`,
+    },
+    {
+      name: 'client',
+      scope: scopes.client,
+      isReached: () => (openByClient.get(client) ?? 0) >= openPerClient,
+      reason: `the client has ${openPerClient} open, its limit`,
+    },
+    {
+      name: 'account',
+      scope: scopes.account,
+      isReached: () => budget.ofAccount(plan.account, plan.transport).open >= account.most,
+      reason: `the account has ${account.most} open, its limit`,
+    },
+    {
+      name: 'descriptors',
+      scope: scopes.all,
+      isReached: () => !budget.hasRoom(descriptorsOf[plan.transport]),
+      reason: 'all applications together have as many files open as they may',
+    },
+  ];
+}
+
+/**
+ * Judges a new connection or session. The block list wins over the allow list; an empty allow list allows all. Where a
+ * limit is reached, UDP sessions that no origin has ever answered make room first, the oldest before the others: who
+ * makes up sender addresses takes no place from those that are served.
+ * @param client the client's address in its normal form
+ * @returns why it is refused, undefined where it may come in
+ */
+export function refusalOf(
+  application: RunningApplication,
+  client: string,
+  parts: Pick<ListenerParts, 'limits' | 'budget'>,
+): string | undefined {
+  const refused = listsOf(application.plan.firewall).refuses(client);
+  if (refused !== undefined) return refusals[refused];
+  for (const { name, scope, isReached, reason } of boundsOf(application, client, parts)) {
+    while (isReached() && parts.budget.evict(scope));
+    if (!isReached()) continue;
+    parts.budget.refuse(name);
+    return reason;
+  }
+  return undefined;
+}
+
+/**
+ * Counts a connection or session as open.
+ * @returns what counts it as closed; only the first call does
+ */
+export function countOpen(
+  { plan, traffic, openByClient }: RunningApplication,
+  client: string,
+  budget: OpenBudget,
+): () => void {
+  traffic.open += 1;
+  traffic.connections += 1;
+  openByClient.set(client, (openByClient.get(client) ?? 0) + 1);
+  const close = budget.open(plan.account, plan.transport);
+  let isOpen = true;
+  return () => {
+    if (!isOpen) return;
+    isOpen = false;
+    close();
+    traffic.open -= 1;
+    const left = (openByClient.get(client) ?? 1) - 1;
+    if (left > 0) openByClient.set(client, left);
+    else openByClient.delete(client);
+  };
+}

@@ -1,0 +1,160 @@
+// Connects to the first origin that takes the connection: address check, PROXY header, then TLS (D84).
+
+import { connect } from 'node:net';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
+import { errorCode, errorMessage } from '../../base/errors.ts';
+import { type Connection, resetConnection } from '../../base/net/reset-connection.ts';
+import { hostPort } from '../../base/net/socket-address.ts';
+import type { ForwardingPlan } from '../application/application.ts';
+import type { OriginAddress } from '../origins/origin.ts';
+import { isOriginsFault, unreachableReason } from '../origins/origin-failures.ts';
+import type { ListenerParts, RunningApplication } from './listener.ts';
+import { type Endpoint, proxyHeaderV1, proxyHeaderV2 } from './proxy-header.ts';
+import { keepAliveMs } from './tcp-keep-alive.ts';
+import { TlsCarrier } from './tls-carrier.ts';
+
+/** What a connection to an origin is for. */
+export interface OriginRequest {
+  readonly edgePort: number;
+  readonly client: Endpoint;
+  /** Where the client connected to. */
+  readonly edge: Endpoint;
+  /** Gives up; its reason is a text. */
+  readonly signal: AbortSignal;
+}
+
+/** A connection to an origin, or why there is none. */
+export type OriginConnection =
+  | { readonly ok: true; readonly end: Connection; readonly origin: OriginAddress }
+  | {
+      readonly ok: false;
+      readonly reason: string;
+      /** Given up from outside, which is nobody's failure. */
+      readonly wasCut: boolean;
+      /** The one tried last. */
+      readonly origin?: OriginAddress;
+    };
+
+/** No attempt begins after so many connect timeouts, however many origins there are. */
+const timeoutsInAll = 2;
+
+/** What goes before the first octet of the client; `simple` is for datagrams only. */
+function headerOf(plan: ForwardingPlan, { client, edge }: OriginRequest): Buffer | undefined {
+  if (plan.proxyProtocol === 'v1') return proxyHeaderV1({ transport: 'tcp', client, edge });
+  if (plan.proxyProtocol === 'v2') return proxyHeaderV2({ transport: 'tcp', client, edge });
+  return undefined;
+}
+
+interface Attempt {
+  readonly plan: ForwardingPlan;
+  readonly header: Buffer | undefined;
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+function secure(carrier: TlsCarrier, origin: OriginAddress, plan: ForwardingPlan): TLSSocket {
+  return connectTls({
+    socket: carrier,
+    servername: origin.name ?? plan.name,
+    // `full` is encryption without a check, by the operator's choice (D84).
+    rejectUnauthorized: plan.tls === 'strict',
+  });
+}
+
+/** @throws the error of the socket or of TLS, or that it took too long */
+function attempt(origin: OriginAddress, { plan, header, timeoutMs, signal }: Attempt): Promise<Connection> {
+  return new Promise((resolve, reject) => {
+    const raw = connect({
+      host: origin.address,
+      port: origin.port,
+      ...(plan.sourceAddress === undefined ? {} : { localAddress: plan.sourceAddress }),
+      allowHalfOpen: true,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: keepAliveMs,
+      autoSelectFamily: false,
+    });
+    let end: Connection = { stream: raw, raw };
+    let isSettled = false;
+    const settle = (outcome: Error | Connection): void => {
+      if (isSettled) return;
+      isSettled = true;
+      clearTimeout(timer);
+      signal.removeEventListener('abort', abort);
+      if (!(outcome instanceof Error)) return resolve(outcome);
+      resetConnection(end);
+      return reject(outcome);
+    };
+    const abort = (): void => settle(new Error(String(signal.reason)));
+    const timer = setTimeout(() => settle(new Error(`no connection within ${timeoutMs} ms`)), timeoutMs);
+    signal.addEventListener('abort', abort, { once: true });
+    // These stay: an error between here and the splice must find a listener.
+    raw.on('error', settle);
+    raw.once('close', () => settle(new Error('closed before TLS was agreed on')));
+    raw.once('connect', () => {
+      if (header) raw.write(header);
+      if (plan.tls === 'off' || plan.tls === 'flexible') return settle(end);
+      const carrier = new TlsCarrier(raw);
+      const stream = secure(carrier, origin, plan);
+      end = { stream, raw, carrier };
+      stream.on('error', settle);
+      stream.once('secureConnect', () => {
+        // Half an answer would be taken for the whole where the origin was cut off.
+        carrier.mindEndOf(stream);
+        settle(end);
+      });
+    });
+  });
+}
+
+function whenAborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined);
+    else signal.addEventListener('abort', () => resolve(undefined), { once: true });
+  });
+}
+
+/**
+ * Tries the origins in the order they are given in, each once and for at most the connect timeout.
+ * @returns never rejects for a failure of an origin
+ */
+export async function connectOrigin(
+  application: RunningApplication,
+  request: OriginRequest,
+  { limits, refuseOrigin }: ListenerParts,
+): Promise<OriginConnection> {
+  const { plan } = application;
+  const { signal, edgePort } = request;
+  const { connectTimeoutMs } = limits(plan);
+  // Names that take long to resolve hold up no drain.
+  const found = await Promise.race([application.origins.candidates(edgePort), whenAborted(signal)]);
+  const { origins, why } = found ?? { origins: [] };
+  const lastBegin = performance.now() + timeoutsInAll * connectTimeoutMs;
+  const header = headerOf(plan, request);
+  const failures: string[] = [];
+  let last: OriginAddress | undefined;
+  for (const origin of origins) {
+    if (signal.aborted || performance.now() > lastBegin) break;
+    last = origin;
+    const name = hostPort(origin.address, origin.port);
+    // D84: checked on the address itself, whatever a name resolved to since the application was judged.
+    const refused = refuseOrigin(origin, plan);
+    if (refused !== undefined) {
+      failures.push(`${name}: ${refused}`);
+      continue;
+    }
+    try {
+      const end = await attempt(origin, { plan, header, timeoutMs: connectTimeoutMs, signal });
+      application.origins.succeeded(origin);
+      return { ok: true, end, origin };
+    } catch (error) {
+      if (signal.aborted) break;
+      const code = errorCode(error);
+      failures.push(`${name}: ${code ?? errorMessage(error)}`);
+      if (isOriginsFault(code)) application.origins.failed(origin);
+    }
+  }
+  const tried = last && { origin: last };
+  if (signal.aborted) return { ok: false, wasCut: true, reason: String(signal.reason), ...tried };
+  return { ok: false, wasCut: false, reason: unreachableReason(failures, why), ...tried };
+}

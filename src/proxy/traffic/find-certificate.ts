@@ -1,0 +1,101 @@
+// Finds the certificate of a hostname among the folders of certs/tls: the folder of its name, else one whose certificate
+// holds for it, by a wildcard or one of several names (RFC 9525 §6.3, D84).
+
+import { X509Certificate } from 'node:crypto';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { performance } from 'node:perf_hooks';
+import { errorCode } from '../../base/errors.ts';
+import type { CertificatePair } from './certificates.ts';
+
+/** A certificate, and the folder that it was read from. */
+export interface FoundCertificate extends CertificatePair {
+  readonly folder: string;
+}
+
+/** Folders that are looked through; beyond it only those that have the name of the host are found. */
+export const mostFolders = 1000;
+/** The folders are not listed again before so many milliseconds: many names are asked for at once. */
+const listAgainMs = 1000;
+
+interface Seen {
+  readonly mtimeMs: number;
+  readonly size: number;
+  /** Absent where the file is no certificate. */
+  readonly leaf?: X509Certificate;
+}
+
+/** Reads a folder; undefined where it has no certificate or no key. */
+function readFolder(folder: string): FoundCertificate | undefined {
+  try {
+    const [cert = '', key = ''] = ['fullchain.pem', 'privkey.pem'].map((file) =>
+      readFileSync(join(folder, file), 'utf8'),
+    );
+    return { cert, key, folder };
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return undefined;
+    throw error;
+  }
+}
+
+function look(file: string, before: Seen | undefined): Seen | undefined {
+  try {
+    const { mtimeMs, size } = statSync(file);
+    if (before && before.mtimeMs === mtimeMs && before.size === size) return before;
+    try {
+      return { mtimeMs, size, leaf: new X509Certificate(readFileSync(file)) };
+    } catch {
+      // No certificate: it is not looked at again before it changes.
+      return { mtimeMs, size };
+    }
+  } catch {
+    return undefined;
+  }
+}
+
+function foldersOf(tlsFolder: string): readonly string[] {
+  try {
+    return readdirSync(tlsFolder).sort().slice(0, mostFolders);
+  } catch {
+    return [];
+  }
+}
+
+/** When a certificate ends, milliseconds since 1970. */
+function endOf(leaf: X509Certificate): number {
+  return Date.parse(leaf.validTo);
+}
+
+/**
+ * Makes the search.
+ * @param tlsFolder has a folder for each certificate, with `fullchain.pem` and `privkey.pem`
+ * @returns what gives the certificate of a name: of several that hold for it, the one that is valid longest. It throws the
+ *   system's error where the files of the name's own folder cannot be read
+ */
+export function createCertificateFinder(tlsFolder: string): (name: string) => FoundCertificate | undefined {
+  let seen = new Map<string, Seen>();
+  let listedAt = Number.NEGATIVE_INFINITY;
+  const list = (): void => {
+    if (performance.now() - listedAt < listAgainMs) return;
+    const now = new Map<string, Seen>();
+    for (const folder of foldersOf(tlsFolder)) {
+      const one = look(join(tlsFolder, folder, 'fullchain.pem'), seen.get(folder));
+      if (one) now.set(folder, one);
+    }
+    seen = now;
+    listedAt = performance.now();
+  };
+  return (name) => {
+    const own = readFolder(join(tlsFolder, name));
+    if (own) return own;
+    list();
+    const fitting = [...seen].flatMap(([folder, { leaf }]) =>
+      leaf?.checkHost(name, { subject: 'never', partialWildcards: false }) === undefined ? [] : [{ folder, leaf }],
+    );
+    for (const { folder } of fitting.sort((one, other) => endOf(other.leaf) - endOf(one.leaf))) {
+      const found = readFolder(join(tlsFolder, folder));
+      if (found) return found;
+    }
+    return undefined;
+  };
+}

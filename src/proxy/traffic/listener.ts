@@ -1,0 +1,82 @@
+// The seam between the reconciler, which decides what listens where, and the two transports that carry the octets (D84).
+
+import type { Clock } from '../../base/clock.ts';
+import type { Logger } from '../../base/log.ts';
+import type { ConnectionEvent, ForwardingPlan, Traffic } from '../application/application.ts';
+import type { Origins } from '../origins/origin.ts';
+import type { RefuseOrigin } from '../origins/origin-guard.ts';
+import type { OpenBudget, OpenConnection } from './open-budget.ts';
+
+/** Where one listener is bound. */
+export interface ListenAt {
+  readonly address: string;
+  /** The bound port: the edge port and the offset. */
+  readonly port: number;
+  /** The edge port, as the application names it. */
+  readonly edgePort: number;
+}
+
+/** Limits and times of the data plane. */
+export interface DataPlaneLimits {
+  /** Until an origin must have accepted, and agreed on TLS. */
+  readonly connectTimeoutMs: number;
+  /** A TCP connection without an octet in either direction is closed after it. */
+  readonly tcpIdleMs: number;
+  /** A UDP session without a datagram in either direction ends after it. */
+  readonly udpIdleMs: number;
+  /** Open connections or sessions of one application; beyond it new ones are refused. */
+  readonly openPerApplication: number;
+  /** Open connections or sessions of one client address and application. */
+  readonly openPerClient: number;
+}
+
+/** The counters of one application; every listener of it adds to the same. */
+export type MutableTraffic = { -readonly [Key in keyof Traffic]: Traffic[Key] };
+
+/** One application at run time: what its listeners share. */
+export interface RunningApplication {
+  /** The plan now; a listener reads it anew for each new connection, so that a change needs no new listener. */
+  readonly plan: ForwardingPlan;
+  readonly origins: Origins;
+  readonly traffic: MutableTraffic;
+  /** Keeps an event, and logs it. */
+  readonly note: (event: ConnectionEvent) => void;
+  /** Open connections or sessions of each client address. */
+  readonly openByClient: Map<string, number>;
+  /**
+   * What was opened under this plan and is still open; a listener adds and removes. When a changed plan takes over it
+   * is given an empty set, and what is left in the old one is cut after the drain time (D84).
+   */
+  readonly connections: Set<OpenConnection>;
+}
+
+/** What every listener is given. */
+export interface ListenerParts {
+  /** Those of an application. */
+  readonly limits: (plan: ForwardingPlan) => DataPlaneLimits;
+  /** What all applications together have open. */
+  readonly budget: OpenBudget;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Why a connection may not go to an origin (D84): asked when the address is known, whatever a name has come to mean. */
+  readonly refuseOrigin: RefuseOrigin;
+  /** The certificate for a plan with `tls` not off; undefined: there is none. PEM. */
+  readonly certificate: (name: string) => { readonly cert: string; readonly key: string } | undefined;
+}
+
+/** A listener that is bound. */
+export interface PortListener {
+  readonly at: ListenAt;
+  /** Stops taking new connections at once, and frees the port; open ones go on for so long and are then cut. */
+  close(drainMs: number): Promise<void>;
+}
+
+/**
+ * Binds one port of an application.
+ * @throws the system's error where it cannot (EACCES, EADDRINUSE, EADDRNOTAVAIL, EMFILE)
+ */
+export type OpenListener = (
+  at: ListenAt,
+  running: () => RunningApplication,
+  parts: ListenerParts,
+) => Promise<PortListener>;

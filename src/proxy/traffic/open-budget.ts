@@ -1,0 +1,158 @@
+// What all proxy applications together may have open: descriptors, a share for each account, and what gives way when it
+// is used up (D84). The rest of the process (mail, HTTP, the database) always finds the reserve.
+
+import { readFileSync } from 'node:fs';
+import type { Transport } from '../application/application.ts';
+
+/** The least that is left to the rest of the process, however few files it may open. */
+const leastReserve = 64;
+/** Where nobody tells the limit (no Linux). */
+const unknownLimit = 8192;
+
+/** Files that this process may open, sockets among them. */
+export function openFilesLimit(): number {
+  try {
+    const line = readFileSync('/proc/self/limits', 'utf8').match(/^Max open files\s+(\d+)/m);
+    return line ? Number(line[1]) : unknownLimit;
+  } catch {
+    return unknownLimit;
+  }
+}
+
+/** Of so many files, what the data plane may have: all but a fifth, and all but 64. Never below 0. */
+export function descriptorsAllowed(limit: number): number {
+  return Math.max(0, limit - Math.max(leastReserve, Math.ceil(limit / 5)));
+}
+
+/** Descriptors of one connection or session: a TCP connection has a client's and an origin's. */
+export const descriptorsOf = { tcp: 2, udp: 1 } as const satisfies Record<Transport, number>;
+
+/** A connection or session that can be ended from outside. */
+export interface OpenConnection {
+  /** Ends it at once; the reason is for its last event. */
+  readonly cut: (reason: string) => void;
+}
+
+/** What may be open. */
+export interface BudgetBounds {
+  /** Of listeners, connections and sessions together. */
+  readonly descriptors: number;
+  /** TCP connections of one account; absent: as many as there are descriptors. */
+  readonly accountConnections?: number;
+  /** UDP sessions of one account; absent: as many as there are descriptors. */
+  readonly accountSessions?: number;
+}
+
+/** What is open, for the metrics. */
+export interface BudgetCounts {
+  readonly descriptors: number;
+  readonly allowed: number;
+  /** Sessions that were never answered and had to make room. */
+  readonly evicted: number;
+  /** Refusals by the bound that was reached. */
+  readonly refused: ReadonlyMap<string, number>;
+  /** Connections and sessions of each account. */
+  readonly byAccount: ReadonlyMap<string, number>;
+}
+
+/** Keeps count of all that is open, and of the UDP sessions that no origin has answered yet, the oldest first. */
+export class OpenBudget {
+  readonly #bounds: Required<BudgetBounds>;
+  readonly #open = new Map<string, number>();
+  /** By scope. */
+  readonly #unanswered = new Map<string, Set<OpenConnection>>();
+  readonly #refused = new Map<string, number>();
+  #descriptors = 0;
+  #evicted = 0;
+
+  constructor(bounds: BudgetBounds) {
+    const most = bounds.descriptors;
+    this.#bounds = { accountConnections: most, accountSessions: most, ...bounds };
+  }
+
+  /** Whether so many descriptors more may be taken. */
+  hasRoom(descriptors: number): boolean {
+    return this.#descriptors + descriptors <= this.#bounds.descriptors;
+  }
+
+  /** Takes them. @returns what gives them back; only the first call does */
+  take(descriptors: number): () => void {
+    this.#descriptors += descriptors;
+    let isTaken = true;
+    return () => {
+      if (isTaken) this.#descriptors -= descriptors;
+      isTaken = false;
+    };
+  }
+
+  /** What an account may have open of this kind, and what it has. */
+  ofAccount(account: string, transport: Transport): { readonly open: number; readonly most: number } {
+    const { accountConnections, accountSessions } = this.#bounds;
+    const most = transport === 'tcp' ? accountConnections : accountSessions;
+    return { open: this.#open.get(`${transport} ${account}`) ?? 0, most };
+  }
+
+  /** Counts a connection or session of an account, with its descriptors. @returns what takes it back, once */
+  open(account: string, transport: Transport): () => void {
+    const key = `${transport} ${account}`;
+    const give = this.take(descriptorsOf[transport]);
+    this.#open.set(key, (this.#open.get(key) ?? 0) + 1);
+    let isOpen = true;
+    return () => {
+      if (!isOpen) return;
+      isOpen = false;
+      give();
+      const left = (this.#open.get(key) ?? 1) - 1;
+      if (left > 0) this.#open.set(key, left);
+      else this.#open.delete(key);
+    };
+  }
+
+  /**
+   * Remembers a session as one that gives way. @param scopes where it takes room
+   * @returns call it when the session is answered or over
+   */
+  awaitAnswer(session: OpenConnection, scopes: readonly string[]): () => void {
+    for (const scope of scopes) {
+      const waiting = this.#unanswered.get(scope);
+      if (waiting) waiting.add(session);
+      else this.#unanswered.set(scope, new Set([session]));
+    }
+    return () => {
+      for (const scope of scopes) {
+        const waiting = this.#unanswered.get(scope);
+        waiting?.delete(session);
+        if (waiting?.size === 0) this.#unanswered.delete(scope);
+      }
+    };
+  }
+
+  /** Ends the session of a scope that has waited longest for an answer. @returns false where there is none */
+  evict(scope: string): boolean {
+    const [oldest] = this.#unanswered.get(scope) ?? [];
+    if (!oldest) return false;
+    this.#evicted += 1;
+    oldest.cut('it was never answered, and others needed its place');
+    return true;
+  }
+
+  /** Counts a refusal. */
+  refuse(bound: string): void {
+    this.#refused.set(bound, (this.#refused.get(bound) ?? 0) + 1);
+  }
+
+  counts(): BudgetCounts {
+    const byAccount = new Map<string, number>();
+    for (const [key, open] of this.#open) {
+      const account = key.slice(4);
+      byAccount.set(account, (byAccount.get(account) ?? 0) + open);
+    }
+    return {
+      descriptors: this.#descriptors,
+      allowed: this.#bounds.descriptors,
+      evicted: this.#evicted,
+      refused: this.#refused,
+      byAccount,
+    };
+  }
+}

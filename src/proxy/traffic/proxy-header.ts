@@ -1,0 +1,118 @@
+// What tells an origin the client's address: the PROXY protocol, versions 1 and 2 (proxy-protocol.txt of HAProxy, §2.1
+// and §2.2), and the simple proxy protocol for UDP, a fixed header of 38 octets before a datagram (D84).
+
+import { addressOctets, addressText, mappedOctets } from '../../base/net/address-octets.ts';
+import type { Transport } from '../application/application.ts';
+
+/** An address and a port. */
+export interface Endpoint {
+  /** IPv4, or IPv6 without brackets. */
+  readonly address: string;
+  readonly port: number;
+}
+
+/** Whose octets a header announces. */
+export interface ProxiedConnection {
+  readonly transport: Transport;
+  /** Where the client connects from. */
+  readonly client: Endpoint;
+  /** What the client connected to. */
+  readonly edge: Endpoint;
+}
+
+interface Addresses {
+  readonly client: Uint8Array;
+  readonly edge: Uint8Array;
+}
+
+/** Both addresses in one family, that of IPv6 where they differ; undefined where one is no IP address. */
+function inOneFamily({ client, edge }: Pick<ProxiedConnection, 'client' | 'edge'>): Addresses | undefined {
+  const from = addressOctets(client.address);
+  const to = addressOctets(edge.address);
+  if (!from || !to) return undefined;
+  if (from.length === to.length) return { client: from, edge: to };
+  return { client: mappedOctets(from), edge: mappedOctets(to) };
+}
+
+/** `inet_ntop` spelling, which keeps the dots of a mapped address. */
+function textOf(octets: Uint8Array, family: 4 | 16): string {
+  const isMapped = family === 16 && octets.subarray(0, 10).every((octet) => octet === 0) && octets[10] === 0xff;
+  return isMapped && octets[11] === 0xff ? `::ffff:${octets.subarray(12).join('.')}` : addressText(octets);
+}
+
+/**
+ * The header of version 1, one line of text of at most 107 octets. Where one address is IPv4 and the other IPv6, both
+ * are written as IPv6 (`::ffff:192.0.2.1`). Version 1 knows TCP only: for UDP it is `PROXY UNKNOWN`.
+ */
+export function proxyHeaderV1(connection: ProxiedConnection): Buffer {
+  const addresses = connection.transport === 'tcp' ? inOneFamily(connection) : undefined;
+  if (!addresses) return Buffer.from('PROXY UNKNOWN\r\n', 'latin1');
+  const family = addresses.client.length === 4 ? 4 : 16;
+  const [from, to] = [textOf(addresses.client, family), textOf(addresses.edge, family)];
+  const name = family === 4 ? 'TCP4' : 'TCP6';
+  return Buffer.from(`PROXY ${name} ${from} ${to} ${connection.client.port} ${connection.edge.port}\r\n`, 'latin1');
+}
+
+const signature = Buffer.from('\r\n\r\n\0\r\nQUIT\n', 'latin1');
+const versionAndCommand = 0x21;
+const transportBits = { tcp: 0x01, udp: 0x02 } as const satisfies Record<Transport, number>;
+
+/**
+ * The header of version 2: 28 octets for IPv4, 52 for IPv6, STREAM or DGRAM by the transport. Where one address is IPv4
+ * and the other IPv6, both are written as IPv6 (`::ffff:192.0.2.1`). 16 octets that name no address where one is none.
+ */
+export function proxyHeaderV2(connection: ProxiedConnection): Buffer {
+  const addresses = inOneFamily(connection);
+  const length = addresses ? addresses.client.length * 2 + 4 : 0;
+  const header = Buffer.alloc(16 + length);
+  signature.copy(header);
+  header[12] = versionAndCommand;
+  header.writeUInt16BE(length, 14);
+  if (!addresses) return header;
+  const family = addresses.client.length === 4 ? 0x10 : 0x20;
+  header[13] = family | transportBits[connection.transport];
+  header.set(addresses.client, 16);
+  header.set(addresses.edge, 16 + addresses.client.length);
+  header.writeUInt16BE(connection.client.port, header.length - 4);
+  header.writeUInt16BE(connection.edge.port, header.length - 2);
+  return header;
+}
+
+/** Octets of a simple header. */
+export const simpleHeaderLength = 38;
+const simpleMagic = 0x56ec;
+
+/**
+ * The simple header for a datagram: 0x56EC, client address and proxy address in 16 octets each (IPv4 as
+ * `::ffff:a.b.c.d`), client port and proxy port; all in network order. An address that is none is `::`.
+ */
+export function simpleHeader({ client, edge }: Pick<ProxiedConnection, 'client' | 'edge'>): Buffer {
+  const header = Buffer.alloc(simpleHeaderLength);
+  header.writeUInt16BE(simpleMagic, 0);
+  header.set(mappedOctets(addressOctets(client.address) ?? new Uint8Array(16)), 2);
+  header.set(mappedOctets(addressOctets(edge.address) ?? new Uint8Array(16)), 18);
+  header.writeUInt16BE(client.port, 34);
+  header.writeUInt16BE(edge.port, 36);
+  return header;
+}
+
+/** A datagram taken apart. */
+export interface SimpleDatagram extends Pick<ProxiedConnection, 'client' | 'edge'> {
+  /** What stands behind the header; a view, not a copy. */
+  readonly payload: Buffer;
+}
+
+/** Reads a datagram that begins with a simple header; undefined where it is shorter or begins otherwise. */
+export function readSimpleHeader(datagram: Buffer): SimpleDatagram | undefined {
+  if (datagram.length < simpleHeaderLength || datagram.readUInt16BE(0) !== simpleMagic) return undefined;
+  const addressAt = (start: number): string => {
+    const text = addressText(datagram.subarray(start, start + 16));
+    const octets = addressOctets(text);
+    return octets?.length === 4 ? octets.join('.') : text;
+  };
+  return {
+    client: { address: addressAt(2), port: datagram.readUInt16BE(34) },
+    edge: { address: addressAt(18), port: datagram.readUInt16BE(36) },
+    payload: datagram.subarray(simpleHeaderLength),
+  };
+}

@@ -1,0 +1,136 @@
+// Listens on one TCP port of an application and hands every connection that may come in on (D84).
+
+import { createServer, type Server, type Socket } from 'node:net';
+import { errorMessage } from '../../base/errors.ts';
+import { randomHex } from '../../base/ids.ts';
+import { resetConnection } from '../../base/net/reset-connection.ts';
+import { hostPort, normalAddress } from '../../base/net/socket-address.ts';
+import { countOpen, refusalOf } from './admission.ts';
+import type { ListenAt, ListenerParts, OpenListener, RunningApplication } from './listener.ts';
+import type { OpenConnection } from './open-budget.ts';
+import { type ServedConnection, serveConnection } from './tcp-connection.ts';
+import { keepAliveMs } from './tcp-keep-alive.ts';
+
+/** Connections that wait to be accepted; the system may allow fewer. */
+const backlog = 1024;
+/** Errors of accepting (EMFILE) are told once in so many milliseconds. */
+const errorLogMs = 10_000;
+
+/** Binds. @throws the system's error where it cannot */
+function bind(server: Server, at: ListenAt): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    // `::` is IPv6 only: another application may have the same port on an IPv4 address.
+    server.listen({ host: at.address, port: at.port, ipv6Only: true, backlog }, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+/** Opens one TCP port; see {@link OpenListener}. */
+export const openTcpListener: OpenListener = async (at, running, parts) => {
+  const open = new Set<OpenConnection>();
+  let whenEmpty: (() => void) | undefined;
+  const server = createServer({
+    allowHalfOpen: true,
+    pauseOnConnect: true,
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: keepAliveMs,
+  });
+  server.on('connection', (socket) => {
+    const connection = acceptOrDrop(socket, running(), { at, parts });
+    if (!connection) return;
+    open.add(connection);
+    void connection.ended.then(() => {
+      open.delete(connection);
+      if (open.size === 0) whenEmpty?.();
+    });
+  });
+  await bind(server, at);
+  logAcceptErrors(server, at, parts);
+  return {
+    at,
+    async close(drainMs) {
+      server.close();
+      if (open.size === 0) return;
+      const empty = new Promise<void>((resolve) => {
+        whenEmpty = resolve;
+      });
+      const timer = setTimeout(() => {
+        for (const connection of open) connection.cut('the listener was closed and the drain time is over');
+      }, drainMs);
+      await empty;
+      clearTimeout(timer);
+    },
+  };
+};
+
+// A listener outlives them: the system has run out of something and takes connections again later.
+function logAcceptErrors(server: Server, at: ListenAt, { clock, log }: ListenerParts): void {
+  let toldAt = Number.NEGATIVE_INFINITY;
+  server.on('error', (error) => {
+    if (clock.monotonic() - toldAt < errorLogMs) return;
+    toldAt = clock.monotonic();
+    log.warn({ listener: hostPort(at.address, at.port), error: errorMessage(error) }, 'cannot accept connections');
+  });
+}
+
+interface AcceptParts {
+  readonly at: ListenAt;
+  readonly parts: ListenerParts;
+}
+
+/** An exception in an event handler would end the process: here it costs one connection. */
+function acceptOrDrop(
+  socket: Socket,
+  application: RunningApplication,
+  { at, parts }: AcceptParts,
+): ServedConnection | undefined {
+  try {
+    return accept(socket, application, { at, parts });
+  } catch (error) {
+    parts.log.error({ application: application.plan.id, error: errorMessage(error) }, 'cannot judge a connection');
+    socket.destroy();
+    return undefined;
+  }
+}
+
+/** Takes a connection in. @returns undefined where it is refused, which the client sees as a reset */
+function accept(
+  socket: Socket,
+  application: RunningApplication,
+  { at, parts }: AcceptParts,
+): ServedConnection | undefined {
+  const address = normalAddress(socket.remoteAddress ?? '');
+  if (address === undefined) {
+    // It is gone already.
+    socket.destroy();
+    return undefined;
+  }
+  const client = { address, port: socket.remotePort ?? 0 };
+  const id = randomHex(8);
+  const refused = refusalOf(application, address, parts);
+  if (refused !== undefined) {
+    application.traffic.refused += 1;
+    application.note({
+      at: parts.clock.now(),
+      kind: 'refused',
+      connection: id,
+      client: hostPort(client.address, client.port),
+      port: at.edgePort,
+      reason: refused,
+    });
+    resetConnection({ stream: socket, raw: socket });
+    return undefined;
+  }
+  const countClosed = countOpen(application, address, parts.budget);
+  const connection = serveConnection(socket, { id, client, application, edgePort: at.edgePort, parts });
+  application.connections.add(connection);
+  const ended = connection.ended.finally(() => {
+    application.connections.delete(connection);
+    countClosed();
+  });
+  return { cut: connection.cut, ended };
+}

@@ -1,0 +1,60 @@
+// Tells whether another process works on the same spool. A process that adds or claims holds a shared lock for its
+// life; the operating system takes it away however the process ends, so that a claim whose holder is gone is known.
+
+import { DatabaseSync } from 'node:sqlite';
+import { makePrivate } from '../../base/database/database.ts';
+import { isBusy } from '../../base/database/sqlite-errors.ts';
+
+/** A lock beside the database. SQLite's own locks on an empty file are used: Node has no others. */
+export class SpoolLock {
+  readonly #database: DatabaseSync;
+  #held = false;
+
+  /** @param file path of the lock file, made if absent */
+  constructor(file: string) {
+    makePrivate(file);
+    this.#database = new DatabaseSync(file, { timeout: 5000 });
+  }
+
+  /** Whether this process works on the spool: it adds or claims, and does not only look or change single messages. */
+  get isHeld(): boolean {
+    return this.#held;
+  }
+
+  /** Holds the shared lock from now on. Waits up to 5 s while another process recovers. */
+  hold(): void {
+    if (this.#held) return;
+    this.#database.exec('BEGIN');
+    // A read takes the shared lock, and the open transaction keeps it.
+    this.#database.prepare('SELECT count(*) FROM sqlite_schema').get();
+    this.#held = true;
+  }
+
+  /**
+   * Runs `work` while no other process works on the spool, and holds the shared lock afterwards.
+   * @returns false, without running it, when another process holds the lock
+   */
+  whileAlone(work: () => void): boolean {
+    if (this.#held) this.#database.exec('COMMIT');
+    this.#held = false;
+    try {
+      this.#database.exec('PRAGMA busy_timeout = 0; BEGIN EXCLUSIVE');
+    } catch (thrown) {
+      if (!isBusy(thrown)) throw thrown;
+      this.#database.exec('PRAGMA busy_timeout = 5000');
+      this.hold();
+      return false;
+    }
+    try {
+      work();
+    } finally {
+      this.#database.exec('ROLLBACK; PRAGMA busy_timeout = 5000');
+      this.hold();
+    }
+    return true;
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+}

@@ -1,0 +1,101 @@
+// Rows of the spool's tables as values, and back.
+
+import type { SmtpReply } from '../../mail/smtp-reply.ts';
+import type { Outcome, RecipientState, SpooledRecipient } from '../spool.ts';
+import type { EntryMeta, Stray } from './sqlite-protocol.ts';
+
+/** A row as node:sqlite gives it. */
+export type Row = Readonly<Record<string, unknown>>;
+
+/** The numbers that stand for states in the table. */
+export const stateNumbers = { queued: 0, delivered: 1, failed: 2 } as const satisfies Record<RecipientState, number>;
+
+const states = ['queued', 'delivered', 'failed'] as const;
+
+/** The columns that `entryOf` reads. */
+export const entryColumns = `seq, id, account, credential, session_id, message_id, client_message_id, reverse_path,
+  sender_path, smtputf8, require_tls, accepted_at, expires_at, signature_start, signature_end, size, body_in_file`;
+
+/** The column as text; '' for NULL. */
+export function text(row: Row, column: string): string {
+  const value = row[column];
+  return typeof value === 'string' ? value : '';
+}
+
+/** The column as a number; 0 for NULL. */
+export function integer(row: Row, column: string): number {
+  return Number(row[column] ?? 0);
+}
+
+/** The column's octets; none for NULL. */
+export function octets(row: Row, column: string): Uint8Array {
+  const value = row[column];
+  return value instanceof Uint8Array ? value : new Uint8Array(0);
+}
+
+/** The message of a row of spool_messages; its recipients are handed in. */
+export function entryOf(row: Row, recipients: readonly string[]): EntryMeta {
+  const clientMessageId = row['client_message_id'];
+  return {
+    id: text(row, 'id'),
+    account: text(row, 'account'),
+    credential: text(row, 'credential'),
+    sessionId: text(row, 'session_id'),
+    messageId: text(row, 'message_id'),
+    ...(typeof clientMessageId === 'string' ? { clientMessageId } : {}),
+    reversePath: text(row, 'reverse_path'),
+    senderPath: text(row, 'sender_path'),
+    recipients,
+    smtputf8: integer(row, 'smtputf8') === 1,
+    requireTls: integer(row, 'require_tls') === 1,
+    acceptedAt: integer(row, 'accepted_at'),
+    expiresAt: integer(row, 'expires_at'),
+    ...(row['signature_start'] === null
+      ? {}
+      : { platformSignature: { start: integer(row, 'signature_start'), end: integer(row, 'signature_end') } }),
+  };
+}
+
+/** The state of a row of spool_recipients. */
+export function stateOf(row: Row): RecipientState {
+  return states[integer(row, 'state')] ?? 'queued';
+}
+
+/** The recipient of a row of spool_recipients. */
+export function recipientOf(row: Row): SpooledRecipient {
+  const reply = replyOf(row);
+  const host = row['host'];
+  return {
+    address: text(row, 'address'),
+    state: stateOf(row),
+    attempts: integer(row, 'attempts'),
+    nextAttemptAt: integer(row, 'next_attempt_at'),
+    ...(reply ? { lastReply: reply } : {}),
+    ...(typeof host === 'string' ? { lastHost: host } : {}),
+  };
+}
+
+function replyOf(row: Row): SmtpReply | undefined {
+  if (row['reply_code'] === null) return undefined;
+  const enhanced = row['reply_enhanced'];
+  return {
+    code: integer(row, 'reply_code'),
+    ...(typeof enhanced === 'string' ? { enhanced } : {}),
+    text: text(row, 'reply_text'),
+  };
+}
+
+/** A recipient without a lane of a row of spool_recipients with its message's account. */
+export function strayOf(row: Row): Stray {
+  return {
+    message: integer(row, 'message'),
+    position: integer(row, 'position'),
+    account: text(row, 'account'),
+    address: text(row, 'address'),
+  };
+}
+
+/** The state that an outcome leads to. */
+export function stateAfter(kind: Outcome['kind']): RecipientState {
+  return kind === 'deferred' ? 'queued' : kind;
+}

@@ -1,0 +1,99 @@
+// The spool's tables in SQLite (D89, D90). A message is written once; an attempt changes only small recipient rows.
+
+import type { Migrations } from '../../base/database/database.ts';
+import { rebuildLedger } from './sqlite-ledger.ts';
+
+/** Migrations of the spool. Times are milliseconds since 1970. */
+export const spoolMigrations: Migrations = {
+  owner: 'spool',
+  steps: [
+    `
+    CREATE TABLE spool_messages (
+      seq INTEGER PRIMARY KEY,
+      id TEXT NOT NULL UNIQUE,
+      account TEXT NOT NULL,
+      credential TEXT NOT NULL,
+      session_id TEXT NOT NULL,
+      message_id TEXT NOT NULL,
+      client_message_id TEXT,
+      reverse_path TEXT NOT NULL,
+      sender_path TEXT NOT NULL,
+      smtputf8 INTEGER NOT NULL,
+      require_tls INTEGER NOT NULL,
+      accepted_at INTEGER NOT NULL,
+      expires_at INTEGER NOT NULL,
+      signature_start INTEGER,
+      signature_end INTEGER,
+      size INTEGER NOT NULL,
+      body_in_file INTEGER NOT NULL,
+      head BLOB NOT NULL,
+      body BLOB
+    ) STRICT;
+
+    -- state: 0 queued, 1 delivered, 2 failed. claimed_until: 0 when nobody holds it.
+    CREATE TABLE spool_recipients (
+      message INTEGER NOT NULL REFERENCES spool_messages (seq),
+      position INTEGER NOT NULL,
+      address TEXT NOT NULL,
+      state INTEGER NOT NULL,
+      attempts INTEGER NOT NULL,
+      next_attempt_at INTEGER NOT NULL,
+      claimed_until INTEGER NOT NULL,
+      ended_at INTEGER,
+      reply_code INTEGER,
+      reply_enhanced TEXT,
+      reply_text TEXT,
+      host TEXT,
+      PRIMARY KEY (message, position)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE INDEX spool_due ON spool_recipients (max(next_attempt_at, claimed_until)) WHERE state = 0;
+    CREATE INDEX spool_failed ON spool_recipients (ended_at) WHERE state = 2;
+    `,
+    `
+    -- lane: who waits for the same next hop. '' has none yet. Whoever claims looks at one lane alone.
+    ALTER TABLE spool_recipients ADD COLUMN lane TEXT NOT NULL DEFAULT '';
+    DROP INDEX spool_due;
+    CREATE INDEX spool_due ON spool_recipients (lane, max(next_attempt_at, claimed_until)) WHERE state = 0;
+    `,
+    `
+    -- One row. offset: what is taken from a wall time before it is stored, in every column but accepted_at. skew: wall time
+    -- less monotonic time when the offset was moved last (sqlite-clock.ts).
+    CREATE TABLE spool_clock (
+      one INTEGER PRIMARY KEY CHECK (one = 1),
+      offset INTEGER NOT NULL,
+      skew INTEGER NOT NULL
+    ) STRICT;
+    `,
+    `
+    -- What each account has in the spool; a row only where it has something. Kept in the transactions that change it.
+    CREATE TABLE spool_counts (
+      account TEXT PRIMARY KEY,
+      queued_messages INTEGER NOT NULL,
+      failed_messages INTEGER NOT NULL,
+      queued_octets INTEGER NOT NULL,
+      failed_octets INTEGER NOT NULL,
+      queued_recipients INTEGER NOT NULL,
+      delivered_recipients INTEGER NOT NULL,
+      failed_recipients INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+
+    -- Messages without a queued recipient, kept because one failed: found by age without a look at those that wait.
+    CREATE TABLE spool_failures (
+      message INTEGER PRIMARY KEY REFERENCES spool_messages (seq),
+      account TEXT NOT NULL,
+      ended_at INTEGER NOT NULL,
+      size INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX spool_failures_by_age ON spool_failures (ended_at);
+    CREATE INDEX spool_failures_by_account ON spool_failures (account, ended_at);
+
+    -- Written to find out whether anything can be.
+    CREATE TABLE spool_probe (id INTEGER PRIMARY KEY CHECK (id = 1), written_at INTEGER NOT NULL) STRICT;
+
+    DROP INDEX spool_failed;
+    CREATE INDEX spool_failed ON spool_recipients (message) WHERE state = 2;
+    ${rebuildLedger}
+    `,
+  ],
+};

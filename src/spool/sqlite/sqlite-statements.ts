@@ -1,0 +1,79 @@
+// The spool's SQL, prepared once a connection. `state` is 0 queued, 1 delivered, 2 failed.
+
+import type { DatabaseSync } from '../../base/database/database.ts';
+import { prepareAddKey } from '../idempotency-keys.ts';
+import { entryColumns } from './sqlite-rows.ts';
+
+/** Prepares the statements on a connection whose tables are up to date. */
+export function prepareStatements(database: DatabaseSync) {
+  return {
+    addMessage:
+      database.prepare(`INSERT INTO spool_messages (id, account, credential, session_id, message_id, client_message_id,
+        reverse_path, sender_path, smtputf8, require_tls, accepted_at, expires_at, signature_start, signature_end, size,
+        body_in_file, head, body)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+    addRecipient:
+      database.prepare(`INSERT INTO spool_recipients (message, position, address, state, attempts, next_attempt_at, claimed_until, lane)
+      VALUES (?, ?, ?, 0, 0, ?, ?, ?)`),
+    addKey: prepareAddKey(database),
+    states: database.prepare(`SELECT m.seq, m.account, m.size, m.body_in_file, r.position, r.address, r.state
+      FROM spool_messages m JOIN spool_recipients r ON r.message = m.seq WHERE m.id = ?`),
+    record:
+      database.prepare(`UPDATE spool_recipients SET state = ?, attempts = attempts + 1, next_attempt_at = ?, claimed_until = 0,
+        ended_at = ?, reply_code = ?, reply_enhanced = ?, reply_text = ?, host = ?
+      WHERE message = ? AND position = ?`),
+    forgetRecipients: database.prepare('DELETE FROM spool_recipients WHERE message = ?'),
+    forgetMessage: database.prepare('DELETE FROM spool_messages WHERE seq = ?'),
+    due: database.prepare(`SELECT message FROM spool_recipients
+      WHERE state = 0 AND lane = ? AND max(next_attempt_at, claimed_until) <= ?
+      ORDER BY max(next_attempt_at, claimed_until)`),
+    // The plus keeps SQLite to the message's own rows: the index of the lane would be as long as its queue.
+    dueOf: database.prepare(`SELECT address, attempts FROM spool_recipients
+      WHERE message = ? AND state = 0 AND +lane = ? AND max(next_attempt_at, claimed_until) <= ? ORDER BY position`),
+    claim: database.prepare(`UPDATE spool_recipients SET claimed_until = ?
+      WHERE message = ? AND state = 0 AND +lane = ? AND max(next_attempt_at, claimed_until) <= ?`),
+    // A step from lane to lane in the index, over whatever waits in each.
+    nextLane: database.prepare('SELECT min(lane) AS lane FROM spool_recipients WHERE state = 0 AND lane > ?'),
+    dueInLane: database.prepare(`SELECT r.message, r.position, r.address, m.account
+      FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message
+      WHERE r.state = 0 AND r.lane = ? AND max(r.next_attempt_at, r.claimed_until) <= ?
+      ORDER BY max(r.next_attempt_at, r.claimed_until) LIMIT ?`),
+    giveLane: database.prepare('UPDATE spool_recipients SET lane = ? WHERE message = ? AND position = ? AND state = 0'),
+    release: database.prepare(`UPDATE spool_recipients SET claimed_until = 0
+      WHERE message = ? AND position = ? AND state = 0`),
+    releaseAll: database.prepare('UPDATE spool_recipients SET claimed_until = 0 WHERE state = 0 AND claimed_until > 0'),
+    // `retry` leaves a claim alone: its holder may be speaking to the next hop right now.
+    makeOneDue: database.prepare(
+      'UPDATE spool_recipients SET next_attempt_at = ? WHERE message = ? AND position = ? AND state = 0',
+    ),
+    requeueOne:
+      database.prepare(`UPDATE spool_recipients SET state = 0, next_attempt_at = ?, claimed_until = 0, ended_at = NULL
+      WHERE message = ? AND position = ? AND state = 2`),
+    extend: database.prepare('UPDATE spool_messages SET expires_at = ? WHERE seq = ?'),
+    stateCounts: database.prepare(
+      'SELECT state, count(*) AS recipients FROM spool_recipients WHERE message = ? GROUP BY state',
+    ),
+    keepFailure: database.prepare('INSERT OR REPLACE INTO spool_failures VALUES (?, ?, ?, ?)'),
+    forgetFailure: database.prepare('DELETE FROM spool_failures WHERE message = ?'),
+    prunable: database.prepare(`SELECT m.id, m.seq, m.account, m.size, m.body_in_file
+      FROM spool_failures f JOIN spool_messages m ON m.seq = f.message WHERE f.ended_at < ? ORDER BY f.ended_at LIMIT ?`),
+    oldestFailures: database.prepare(`SELECT m.id, m.seq, m.account, m.size, m.body_in_file
+      FROM spool_failures f JOIN spool_messages m ON m.seq = f.message
+      WHERE f.account = ? ORDER BY f.ended_at, f.message LIMIT ?`),
+    entry: database.prepare(`SELECT ${entryColumns} FROM spool_messages WHERE id = ?`),
+    entryBySeq: database.prepare(`SELECT ${entryColumns} FROM spool_messages WHERE seq = ?`),
+    octets: database.prepare('SELECT body_in_file, head, body FROM spool_messages WHERE id = ?'),
+    recipients: database.prepare('SELECT * FROM spool_recipients WHERE message = ? ORDER BY position'),
+    probe: database.prepare('INSERT OR REPLACE INTO spool_probe VALUES (1, ?)'),
+    endOfSlice: database.prepare('SELECT id FROM spool_messages WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?'),
+    list: database.prepare(`SELECT ${entryColumns} FROM spool_messages m WHERE id > ?1 AND id <= ?5
+      AND (?2 < 0 OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.state = ?2))
+      AND (?3 = '%' OR id LIKE ?3 ESCAPE '\\' OR message_id LIKE ?3 ESCAPE '\\' OR client_message_id LIKE ?3 ESCAPE '\\'
+        OR sender_path LIKE ?3 ESCAPE '\\' OR reverse_path LIKE ?3 ESCAPE '\\'
+        OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.address LIKE ?3 ESCAPE '\\'))
+      ORDER BY id LIMIT ?4`),
+  };
+}
+
+/** Every statement of the spool, ready to run. */
+export type Statements = ReturnType<typeof prepareStatements>;

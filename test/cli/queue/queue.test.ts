@@ -1,0 +1,166 @@
+// The queue commands on a database as a server leaves it.
+
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect, test } from 'vitest';
+import { runCommandLine } from '../../../src/cli/run.ts';
+import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
+import { scratchFolder } from '../../support/scratch.ts';
+import { someTime, spoolEntry } from '../../support/spool-entry.ts';
+
+const lease = someTime + 3_600_000;
+const reply = { code: 550, text: 'no such user' };
+const failed = { kind: 'failed', reply, host: 'default' } as const;
+
+/** A data folder with a spool that the test fills, and the commands on it. */
+async function queue(fill: (spool: SqliteSpool) => Promise<void>, prepare: (file: string) => void = () => undefined) {
+  const folder = scratchFolder();
+  const file = join(folder, 'postern.db');
+  prepare(file);
+  const spool = await SqliteSpool.open({ file });
+  await fill(spool);
+  await spool.close();
+  const env = { POSTERN_DATA_DIR: folder, POSTERN_CERTS_DIR: join(folder, 'certs') };
+  return {
+    file,
+    open: () => SqliteSpool.open({ file }),
+    run: async (...args: readonly string[]) => {
+      const pieces: string[] = [];
+      const errors: string[] = [];
+      const io = {
+        stdout: { write: (text: string) => pieces.push(text) },
+        stderr: { write: (text: string) => errors.push(text) },
+        env,
+        cwd: process.cwd(),
+      };
+      const exitCode = await runCommandLine(['queue', ...args], io);
+      return { exitCode, stdout: pieces.join(''), stderr: errors.join(''), pieces };
+    },
+  };
+}
+
+test('a message that failed in part shows in the totals of list and summary', async () => {
+  const { run } = await queue(async (spool) => {
+    const mixed = spoolEntry({ recipients: ['a@example.org', 'b@example.org'] });
+    const other = spoolEntry({ account: 'other' });
+    await spool.add(mixed, lease);
+    await spool.add(other, lease);
+    await spool.record([{ id: mixed.id, recipient: 'a@example.org', outcome: failed }]);
+  });
+  const total = '2 messages queued, 0 failed; recipients: 2 queued, 0 delivered, 1 failed';
+  const listed = await run('list', '--state', 'failed');
+  expect(listed.stdout).toContain('  a@example.org: failed');
+  expect(listed.stdout.split('\n').at(-2)).toBe(`1 shown. In all: ${total}`);
+
+  const told = (await run('summary')).stdout.split('\n');
+  expect(told[0]).toMatch(/^account +queued +failed/);
+  expect(told.slice(1, 3).map((line) => line.split(/ +/))).toEqual([
+    ['dev', '1', '0', expect.any(String), '0', '1', '0', '1'],
+    ['other', '1', '0', expect.any(String), '0', '1', '0', '0'],
+  ]);
+  expect(told[3]).toBe(`In all: ${total}`);
+  const json = (await run('summary', '--json')).stdout.trim().split('\n');
+  expect(json.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+    { account: 'dev', messages: { queued: 1, failed: 0 }, recipients: { queued: 1, delivered: 0, failed: 1 } },
+    { account: 'other' },
+  ]);
+});
+
+const deferred = { kind: 'deferred', reply: { code: 451, text: 'busy' }, host: 'default' } as const;
+const tomorrow = Date.now() + 86_400_000;
+
+/** 270 messages in three accounts, each deferred until tomorrow, one in nine failed. */
+async function many(spool: SqliteSpool): Promise<void> {
+  const entries = Array.from({ length: 270 }, (_, index) =>
+    spoolEntry({
+      account: ['dev', 'payg', 'gone'][index % 3] ?? '',
+      acceptedAt: someTime + index,
+      recipients: [`b@${index % 2 ? 'example.org' : 'example.net'}`, 'c@sub.example.net'],
+    }),
+  );
+  await Promise.all(entries.map((entry) => spool.add(entry, lease)));
+  await spool.record(
+    entries.flatMap(({ id, recipients }, index) =>
+      recipients.map((recipient) => ({
+        id,
+        recipient,
+        ...(index % 9 === 0 ? { outcome: failed } : { outcome: deferred, nextAttemptAt: tomorrow }),
+      })),
+    ),
+  );
+}
+
+test('a long queue is listed in pages, oldest first, and the limit ends it', async () => {
+  const { run } = await queue(many);
+  const all = await run('list', '--limit', '1000', '--json');
+  const ids = all.pieces.map((line) => (JSON.parse(line) as { readonly id: string }).id);
+  expect(ids).toHaveLength(270);
+  expect(ids).toEqual(ids.toSorted());
+  const some = await run('list', '--limit', '241');
+  expect(some.pieces).toHaveLength(242);
+  expect(some.pieces.at(-1)).toMatch(/^241 shown\. In all: 240 messages queued, 30 failed/);
+  expect((await run('list', '--state', 'failed')).pieces).toHaveLength(31);
+});
+
+test.each([
+  [['--all'], '270 messages with 540 recipients, 60 of them had failed'],
+  [['--state', 'failed'], '30 messages with 60 recipients, 60 of them had failed'],
+  [['--account', 'payg'], '90 messages with 180 recipients'],
+  [['--account', 'gone', '--state', 'queued'], '90 messages with 180 recipients'],
+  [['--domain', 'Example.NET'], '135 messages with 135 recipients, 15 of them had failed'],
+  [['--route', 'default', '--domain', 'sub.example.net', '--account', 'dev'], '90 messages with 90 recipients, 30 of'],
+  [['--account', 'nobody'], '0 messages with 0 recipients'],
+])('retry %j', async (selection, wanted) => {
+  const { run, open } = await queue(many);
+  const { exitCode, stdout } = await run('retry', ...selection);
+  expect({ exitCode, stdout }).toEqual({
+    exitCode: 0,
+    stdout: expect.stringContaining(`Due now: ${wanted}`) as unknown,
+  });
+  const spool = await open();
+  const claimed = await spool.claimDue({ now: Date.now(), limit: 1000, claimUntil: tomorrow });
+  const due = claimed.reduce((sum, message) => sum + message.due.length, 0);
+  expect(due).toBe(Number(/with (\d+) recipient/.exec(stdout)?.[1]));
+  await spool.close();
+});
+
+test.each([
+  [['retry'], 'want ID..., --all'],
+  [['retry', '--all', 'an-id'], 'not both'],
+  [['retry', '--all', '--account', 'dev'], '--all is everything'],
+  [['retry', '--route', 'nowhere'], '--route wants one of default, got "nowhere"'],
+  [['retry', '--domain', 'not a domain'], '--domain wants a domain'],
+  [['retry', '--state', 'delivered'], '--state wants queued or failed'],
+])('%j is a fault of usage', async (args, wanted) => {
+  const { run } = await queue(async () => undefined);
+  const { exitCode, stderr } = await run(...args);
+  expect({ exitCode, stderr }).toEqual({ exitCode: 64, stderr: expect.stringContaining(wanted) as unknown });
+});
+
+test('compact converts a database of before, not under a server, and gives its room back', async () => {
+  const bodies = Array.from({ length: 40 }, () => spoolEntry({ body: Buffer.alloc(200_000, 'x') }));
+  const { file, open, run } = await queue(
+    async (spool) => {
+      await Promise.all(bodies.map((entry) => spool.add(entry, lease)));
+      await Promise.all(bodies.map((entry) => spool.drop(entry.id)));
+    },
+    (path) => {
+      const old = new DatabaseSync(path);
+      old.exec('PRAGMA auto_vacuum = NONE; PRAGMA journal_mode = WAL; CREATE TABLE old (n)');
+      old.close();
+    },
+  );
+  const server = await open();
+  await server.recover();
+  const refused = await run('compact');
+  expect(refused).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('stop that first') as unknown });
+  await server.close();
+  const before = statSync(file).size;
+  expect(before).toBeGreaterThan(8_000_000);
+  expect(await run('compact')).toMatchObject({ exitCode: 0, stderr: '' });
+  expect(statSync(file).size).toBeLessThan(1_000_000);
+  const converted = new DatabaseSync(file);
+  expect(converted.prepare('PRAGMA auto_vacuum').get()).toEqual({ auto_vacuum: 2 });
+  converted.close();
+});

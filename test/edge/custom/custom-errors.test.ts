@@ -1,0 +1,510 @@
+// Custom errors on a real database (D65): the order, what an answer says, pages, limits, files, other processes.
+
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { openDatabase } from '../../../src/base/database/database.ts';
+import { ConfigurationError } from '../../../src/base/errors.ts';
+import { silentLog } from '../../../src/base/log.ts';
+import type { CustomErrorOwner } from '../../../src/edge/custom/custom-error-store.ts';
+import { type CustomErrors, createCustomErrors } from '../../../src/edge/custom/custom-errors.ts';
+import { compilePage, pageFault } from '../../../src/edge/custom/error-page.ts';
+import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../../../src/edge/errors/edge-error.ts';
+import { negotiate } from '../../../src/edge/errors/negotiate.ts';
+import type { CustomErrorRule, CustomErrorSettings, EdgeAccountSlice, EdgeZone } from '../../../src/edge/zone/zone.ts';
+import { errorRequest, occurrenceOf, sampleErrors } from '../../support/error-occurrence.ts';
+import { logLines } from '../../support/log-lines.ts';
+import { scratchFolder } from '../../support/scratch.ts';
+import { manualClock } from '../../support/smtp-peers.ts';
+
+const zoneId = '11'.repeat(16);
+const accountId = 'a1'.repeat(16);
+const ofZone: CustomErrorOwner = { level: 'zone', id: zoneId };
+const ofAccount: CustomErrorOwner = { level: 'account', id: accountId };
+
+interface Setup {
+  readonly zone?: CustomErrorSettings;
+  readonly account?: CustomErrorSettings;
+  readonly plan?: EdgeAccountSlice['plan'];
+  readonly file?: string;
+}
+
+function zoneOf(customErrors?: CustomErrorSettings): EdgeZone {
+  return {
+    id: zoneId,
+    name: 'example.com',
+    account: accountId,
+    hostnames: ['example.com', 'www.example.com'],
+    ...(customErrors ? { customErrors } : {}),
+  };
+}
+
+/** Custom errors of one zone of one account; `open` makes a second process' on the same database. */
+function start({ zone, account, plan = 'enterprise', file = join(scratchFolder(), 'postern.db') }: Setup = {}) {
+  const clock = manualClock();
+  const { log, lines } = logLines();
+  const edgeZone = zoneOf(zone);
+  const accounts: EdgeAccountSlice[] = [{ id: accountId, plan, ...(account ? { customErrors: account } : {}) }];
+  const open = (): { readonly customErrors: CustomErrors; readonly database: ReturnType<typeof openDatabase> } => {
+    const database = openDatabase(file);
+    onTestFinished(() => {
+      if (database.isOpen) database.close();
+    });
+    return { database, customErrors: createCustomErrors({ database, zones: [edgeZone], accounts, clock, log }) };
+  };
+  const { customErrors, database } = open();
+  const choose = (
+    occurrence: EdgeOccurrence = occurrenceOf(sampleErrors.timeout),
+    request: ErrorRequest = errorRequest(),
+    from = customErrors,
+  ): ErrorAnswer | undefined => from.choose(edgeZone, occurrence, request);
+  return { customErrors, database, choose, open, clock, lines, file };
+}
+
+const rule = (content: string, more: Partial<CustomErrorRule> = {}): CustomErrorRule => ({
+  expression: 'error_code gt 0',
+  content,
+  contentType: 'text/plain',
+  ...more,
+});
+
+const page = (html: string): CustomErrorSettings => ({ errorPage: { html } });
+const textOf = (answer: ErrorAnswer | undefined): string | undefined => answer?.body.toString();
+
+describe('the specification’s table of configurations', () => {
+  const jsonRule = rule('{"rule":true}', {
+    expression: 'header["accept"] contains "json"',
+    contentType: 'application/json',
+  });
+  const html = '<p>page</p>';
+  const rows: readonly (readonly [string, CustomErrorSettings, readonly string[]])[] = [
+    ['nothing configured', {}, ['json', 'markdown', 'html', 'html']],
+    ['Error Page only', page(html), [html, html, html, html]],
+    ['a rule that matches one', { rules: [jsonRule] }, ['{"rule":true}', 'markdown', 'html', 'html']],
+    ['that rule and a page', { rules: [jsonRule], ...page(html) }, ['{"rule":true}', html, html, html]],
+    ['a rule that matches all', { rules: [rule('all')], ...page(html) }, ['all', 'all', 'all', 'all']],
+  ];
+  const accepts = ['application/json', 'text/markdown', 'text/html', undefined];
+  test.each(rows)('%s', (_, zone, wanted) => {
+    const { choose } = start({ zone });
+    const got = accepts.map((accept) => {
+      const request = errorRequest(accept === undefined ? {} : { headers: { accept: [accept] } });
+      return textOf(choose(occurrenceOf(sampleErrors.timeout), request)) ?? negotiate(accept);
+    });
+    expect(got).toEqual(wanted);
+  });
+});
+
+describe('the order', () => {
+  const layers = ['zone rules', 'account rules', 'zone page', 'account page'] as const;
+  const subsets = Array.from({ length: 16 }, (_, bits) => layers.filter((_, index) => (bits & (1 << index)) !== 0));
+  const named = subsets.map((present) => [present.join(', ') || 'none', present] as const);
+
+  function settingsOf(level: 'zone' | 'account', present: readonly string[]): CustomErrorSettings {
+    return {
+      ...(present.includes(`${level} rules`) ? { rules: [rule(`${level} rules`)] } : {}),
+      ...(present.includes(`${level} page`) ? page(`${level} page`) : {}),
+    };
+  }
+
+  test.each(named)('in the file: %s', (_, present) => {
+    const { choose } = start({ zone: settingsOf('zone', present), account: settingsOf('account', present) });
+    expect(textOf(choose())).toBe(present[0]);
+  });
+
+  test.each(named)('put by the API: %s', (_, present) => {
+    const { choose, customErrors } = start();
+    for (const owner of [ofAccount, ofZone]) {
+      const { rules, errorPage } = settingsOf(owner.level, present);
+      if (rules) customErrors.putRules(owner, rules);
+      if (errorPage) customErrors.putPage(owner, errorPage.html);
+    }
+    expect(textOf(choose())).toBe(present[0]);
+  });
+
+  test.each(named)('on plan free, without the rules: %s', (_, present) => {
+    const { choose } = start({
+      plan: 'free',
+      zone: settingsOf('zone', present),
+      account: settingsOf('account', present),
+    });
+    expect(textOf(choose())).toBe(present.find((layer) => layer.endsWith('page')));
+  });
+
+  test('a zone rule that does not match leaves it to the account’s, then to the pages', () => {
+    const only522 = (content: string) => rule(content, { expression: 'error_code eq 522' });
+    const { choose } = start({
+      zone: { rules: [rule('zone', { expression: 'error_code eq 1' })], ...page('zone page') },
+      account: { rules: [only522('account')], ...page('account page') },
+    });
+    expect(textOf(choose())).toBe('account');
+    expect(textOf(choose(occurrenceOf(sampleErrors.limited)))).toBe('zone page');
+  });
+
+  test('the first rule that is enabled and matches', () => {
+    const { choose } = start({
+      zone: {
+        rules: [
+          rule('off', { enabled: false }),
+          rule('other', { expression: 'error_code eq 1015' }),
+          rule('on', { enabled: true }),
+          rule('late'),
+        ],
+      },
+    });
+    expect(textOf(choose())).toBe('on');
+    expect(textOf(choose(occurrenceOf(sampleErrors.limited)))).toBe('other');
+  });
+
+  test('another zone of the account has the account’s, a zone nobody knows has none', () => {
+    const { customErrors } = start({ zone: { rules: [rule('zone')] }, account: { rules: [rule('account')] } });
+    const other = { ...zoneOf(), id: '22'.repeat(16) };
+    expect(textOf(customErrors.choose(other, occurrenceOf(sampleErrors.timeout), errorRequest()))).toBe('account');
+    const foreign = { ...other, account: 'b2'.repeat(16) };
+    expect(customErrors.choose(foreign, occurrenceOf(sampleErrors.timeout), errorRequest())).toBeUndefined();
+  });
+});
+
+describe('what an answer says', () => {
+  test.each([
+    ['text/html', 'text/html; charset=utf-8'],
+    ['text/plain', 'text/plain; charset=utf-8'],
+    ['application/json', 'application/json; charset=utf-8'],
+    ['text/xml', 'text/xml; charset=utf-8'],
+  ] as const)('a rule of %s', (contentType, wanted) => {
+    const { choose } = start({ zone: { rules: [rule('\u00e4 ::RAY_ID::', { contentType })] } });
+    expect(choose()).toEqual({
+      status: 522,
+      headers: { 'Content-Type': wanted, 'Cache-Control': 'private, no-store', 'Retry-After': '120' },
+      body: Buffer.from('\u00e4 ::RAY_ID::'),
+    });
+  });
+
+  test.each([400, 503, 599])('a rule’s status %i', (statusCode) => {
+    const { choose } = start({ zone: { rules: [rule('x', { statusCode })] } });
+    const answer = choose();
+    expect([answer?.status, answer?.headers['Retry-After']]).toEqual([statusCode, '120']);
+  });
+
+  test('a rate limiter’s own Retry-After, and none for an error that is not retryable', () => {
+    for (const zone of [{ rules: [rule('x')] }, page('x')]) {
+      const { choose } = start({ zone });
+      const limited = choose(occurrenceOf(sampleErrors.limited, { retryAfterSeconds: 17 }));
+      expect([limited?.status, limited?.headers['Retry-After']]).toEqual([429, '17']);
+      expect(choose(occurrenceOf(sampleErrors.limited, { retryAfterSeconds: 0 }))?.headers['Retry-After']).toBe('0');
+      const blocked = choose(occurrenceOf(sampleErrors.blocked));
+      expect(blocked?.status).toBe(403);
+      expect(Object.keys(blocked?.headers ?? {}).sort()).toEqual(['Cache-Control', 'Content-Type']);
+    }
+  });
+
+  test('a page is HTML with the error’s status whatever is asked for', () => {
+    const { choose } = start({ account: page('<p>\u00e4</p>') });
+    expect(choose(undefined, errorRequest({ headers: { accept: ['application/json'] } }))).toEqual({
+      status: 522,
+      headers: {
+        'Content-Type': 'text/html; charset=utf-8',
+        'Cache-Control': 'private, no-store',
+        'Retry-After': '120',
+      },
+      body: Buffer.from('<p>\u00e4</p>'),
+    });
+  });
+});
+
+describe('the tokens of a page', () => {
+  const served = (html: string, occurrence = occurrenceOf(sampleErrors.timeout), request = errorRequest()) =>
+    compilePage(html).answer(occurrence, request).body.toString();
+
+  test('each as often as it stands there', () => {
+    expect(served('::RAY_ID::|::CLIENT_IP::|::RAY_ID::')).toBe('0123456789abcdef|192.0.2.1|0123456789abcdef');
+    expect(served('::RAY_ID::::CLIENT_IP::')).toBe('0123456789abcdef192.0.2.1');
+    expect(served('::RAY_ID::CLIENT_IP::')).toBe('0123456789abcdefCLIENT_IP::');
+  });
+
+  test('the error box', () => {
+    const box = served('<body>::ERROR_BOX::</body>', occurrenceOf(sampleErrors.blocked));
+    expect(box).toBe(
+      '<body><div class="error-box" role="alert" style="border:1px solid;border-radius:.5em;padding:1em">' +
+        '<p><strong>Error 1006: Access &quot;denied&quot; &lt;here&gt; &amp; there</strong></p>' +
+        '<p>The owner said &quot;no&quot; &amp; &lt;b&gt;means&lt;/b&gt; it; it\u2019s final.</p>' +
+        '<p>Ray ID: <code>0123456789abcdef</code></p></div></body>',
+    );
+  });
+
+  test.each(['::ray_id::', '::RAY_ID:', ':RAY_ID::', '::RAY ID::', '::OTHER::', '$&', '$1', '%s', '::toString::'])(
+    '%s is none',
+    (text) => {
+      expect(served(text)).toBe(text);
+    },
+  );
+
+  test('a hostile host, ray and client are text, and never looked through for tokens', () => {
+    const hostile = `"><script>alert('x')</script>&::ERROR_BOX::::CLIENT_IP::$&`;
+    const written = '&quot;&gt;&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&amp;::ERROR_BOX::::CLIENT_IP::$&amp;';
+    const occurrence = occurrenceOf(sampleErrors.timeout, { rayId: hostile, zone: hostile });
+    const request = errorRequest({ clientAddress: hostile, host: hostile, path: hostile });
+    expect(served('<i title="::CLIENT_IP::">::RAY_ID::</i>', occurrence, request)).toBe(
+      `<i title="${written}">${written}</i>`,
+    );
+    const box = served('::ERROR_BOX::', occurrence, request);
+    expect(box).toContain(`<code>${written}</code>`);
+    expect(box).not.toContain('<script>');
+  });
+
+  test('any page and any values: one pass, and the document is given back', () => {
+    const pieces = fc.constantFrom('::RAY_ID::', '::CLIENT_IP::', '::', 'RAY_ID', ':', '<', '&', '\u00e4', '\u{1f600}');
+    fc.assert(
+      fc.property(fc.array(pieces, { maxLength: 12 }), fc.array(pieces, { maxLength: 3 }), (parts, value) => {
+        const html = parts.join('');
+        const text = value.join('');
+        const compiled = compilePage(html);
+        expect(compiled.html()).toBe(html);
+        const wanted = html
+          .split(/(::RAY_ID::|::CLIENT_IP::)/)
+          .map((part) =>
+            /^::(?:RAY_ID|CLIENT_IP)::$/.test(part) ? text.replaceAll('&', '&amp;').replaceAll('<', '&lt;') : part,
+          )
+          .join('');
+        const occurrence = occurrenceOf(sampleErrors.timeout, { rayId: text });
+        expect(compiled.answer(occurrence, errorRequest({ clientAddress: text })).body.toString()).toBe(wanted);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  test.each([
+    [1, undefined],
+    [1_499_999, undefined],
+    [1_500_000, undefined],
+    [1_500_001, 'is 1500001 octets, want at most 1500000'],
+  ])('a page of %i octets', (octets, fault) => {
+    expect(pageFault('x'.repeat(octets))).toBe(fault);
+  });
+
+  test('octets are counted, not characters', () => {
+    expect(pageFault('\u00e4'.repeat(750_000))).toBeUndefined();
+    expect(pageFault(`${'\u00e4'.repeat(750_000)}x`)).toBe('is 1500001 octets, want at most 1500000');
+  });
+
+  test.each([
+    [999, undefined],
+    [1000, undefined],
+    [1001, 'has 1001 tokens such as ::RAY_ID::, want at most 1000'],
+  ])('%i tokens', (count, fault) => {
+    expect(pageFault('::ERROR_BOX::'.repeat(count))).toBe(fault);
+  });
+
+  test('an empty page is refused', () => {
+    expect(pageFault('')).toBe('is empty, want an HTML document');
+  });
+});
+
+describe('file and API', () => {
+  const zone = { rules: [rule('file rules')], ...page('file page') };
+
+  test('what the API puts wins for its kind alone, and what is taken back leaves the file’s', () => {
+    const { choose, customErrors, clock } = start({ zone });
+    expect(customErrors.rules(ofZone)).toEqual({ source: 'file', version: 0, value: zone.rules });
+    expect(customErrors.page(ofZone)).toEqual({ source: 'file', version: 0, value: 'file page' });
+    customErrors.putRules(ofZone, [rule('put', { statusCode: 503 })]);
+    const updatedAt = clock.now();
+    expect(textOf(choose())).toBe('put');
+    expect(customErrors.rules(ofZone)).toEqual({
+      source: 'api',
+      version: 1,
+      updatedAt,
+      value: [rule('put', { statusCode: 503 })],
+    });
+    expect(customErrors.page(ofZone).source).toBe('file');
+    clock.pass(60);
+    customErrors.putRules(ofZone, []);
+    expect(textOf(choose())).toBe('file page');
+    expect(customErrors.rules(ofZone)).toEqual({ source: 'api', version: 2, updatedAt: clock.now(), value: [] });
+    customErrors.putPage(ofZone, 'put page');
+    expect(textOf(choose())).toBe('put page');
+    customErrors.putRules(ofZone, undefined);
+    expect(textOf(choose())).toBe('file rules');
+    expect(customErrors.rules(ofZone)).toEqual({
+      source: 'file',
+      version: 3,
+      updatedAt: clock.now(),
+      value: zone.rules,
+    });
+    customErrors.putPage(ofZone, undefined);
+    expect(customErrors.page(ofZone)).toMatchObject({ source: 'file', version: 2, value: 'file page' });
+  });
+
+  test('taking back what was never put changes nothing', () => {
+    const { customErrors } = start();
+    customErrors.putRules(ofAccount, undefined);
+    customErrors.putPage(ofAccount, undefined);
+    expect(customErrors.rules(ofAccount)).toEqual({ source: 'none', version: 0, value: [] });
+    expect(customErrors.page(ofAccount)).toEqual({ source: 'none', version: 0, value: undefined });
+    customErrors.putPage(ofAccount, 'x');
+    customErrors.putPage(ofAccount, undefined);
+    customErrors.putPage(ofAccount, undefined);
+    expect(customErrors.page(ofAccount)).toMatchObject({ source: 'none', version: 2 });
+  });
+
+  test('after a restart it is still there', () => {
+    const first = start({ zone });
+    first.customErrors.putRules(ofZone, [rule('put')]);
+    first.customErrors.putPage(ofAccount, 'account page');
+    first.customErrors.putPage(ofAccount, undefined);
+    first.database.close();
+    const second = start({ zone, file: first.file });
+    expect(textOf(second.choose())).toBe('put');
+    expect(second.customErrors.rules(ofZone)).toMatchObject({ source: 'api', version: 1 });
+    expect(second.customErrors.page(ofAccount)).toMatchObject({ source: 'none', version: 2 });
+  });
+
+  test('what another process puts counts within a second, and at once where it is shown', () => {
+    const { choose, customErrors, open, clock } = start({ zone });
+    const other = open();
+    expect(textOf(choose())).toBe('file rules');
+    other.customErrors.putRules(ofZone, [rule('theirs')]);
+    expect(customErrors.rules(ofZone)).toMatchObject({ source: 'api', version: 1 });
+    expect(textOf(choose())).toBe('theirs');
+    other.customErrors.putRules(ofZone, undefined);
+    other.customErrors.putPage(ofAccount, 'their page');
+    clock.pass(0.5);
+    expect(textOf(choose())).toBe('file rules');
+    // Each continues from what the other put.
+    other.customErrors.putRules(ofZone, [rule('theirs again')]);
+    customErrors.putRules(ofZone, undefined);
+    expect(customErrors.rules(ofZone)).toMatchObject({ source: 'file', version: 4 });
+    clock.pass(0.5);
+    expect(textOf(choose(undefined, undefined, other.customErrors))).toBe('file rules');
+    expect(other.customErrors.page(ofAccount)).toMatchObject({ source: 'api', version: 1, value: 'their page' });
+  });
+
+  test('between two looks at the database a change is not seen; a clock set back or forward does not matter', () => {
+    const { choose, open, clock } = start();
+    const other = open();
+    choose();
+    other.customErrors.putPage(ofZone, 'theirs');
+    clock.pass(0.499);
+    expect(choose()).toBeUndefined();
+    clock.jump(3600);
+    expect(choose()).toBeUndefined();
+    clock.jump(-7200);
+    clock.pass(0.001);
+    expect(textOf(choose())).toBe('theirs');
+  });
+
+  test('an owner that is configured no more is passed over; its rows stay', () => {
+    const { customErrors, file } = start();
+    customErrors.putPage(ofZone, 'kept');
+    const database = openDatabase(file);
+    onTestFinished(() => database.close());
+    const without = createCustomErrors({
+      database,
+      zones: [],
+      accounts: [],
+      clock: manualClock(),
+      log: silentLog,
+    });
+    expect(() => without.page(ofZone)).toThrow(/There is no zone/);
+    expect(customErrors.page(ofZone).value).toBe('kept');
+  });
+
+  test('without its database it goes on with what it knows, and says so', () => {
+    const { choose, customErrors, database, clock, lines } = start({ zone });
+    customErrors.putRules(ofZone, [rule('put')]);
+    database.close();
+    clock.pass(1);
+    expect(textOf(choose())).toBe('put');
+    expect(lines.map(({ msg }) => msg)).toEqual([expect.stringContaining('custom errors cannot be read')]);
+  });
+
+  test('stored rules that another hand has written are left out and told', () => {
+    const { choose, customErrors, database, lines, clock } = start({ zone });
+    customErrors.putRules(ofZone, [rule('put')]);
+    const write = (body: string) => {
+      database
+        .prepare('UPDATE edge_custom_errors SET body = ?, revision = revision + 1, version = version + 1')
+        .run(body);
+      clock.pass(1);
+    };
+    const odd = [null, 5, {}, { ...rule('x'), contentType: 'image/png' }, rule('bad', { expression: 'what' })];
+    write(JSON.stringify([...odd, rule('good')]));
+    expect(textOf(choose())).toBe('good');
+    expect(lines.map(({ text }) => text)).toEqual([
+      'entry 0 of the stored rules is no rule',
+      'entry 1 of the stored rules is no rule',
+      'entry 2 of the stored rules is no rule',
+      'entry 3 of the stored rules is no rule',
+      expect.stringContaining('unknown field "what"'),
+    ]);
+    for (const body of ['{', '{}', 'null']) {
+      write(body);
+      expect(textOf(choose())).toBe('file page');
+      expect(lines.at(-1)).toMatchObject({ text: 'the stored rules are no list', zone: zoneId });
+    }
+  });
+
+  test('rules put before a downgrade to plan free count no more, and are not shown', () => {
+    const first = start({ account: page('account page') });
+    first.customErrors.putRules(ofZone, [rule('put')]);
+    const second = start({ account: page('account page'), plan: 'free', file: first.file });
+    expect(textOf(second.choose())).toBe('account page');
+    expect(second.customErrors.rules(ofZone)).toMatchObject({ source: 'none', value: [], version: 1 });
+    expect(second.customErrors.rules(ofAccount)).toMatchObject({ source: 'none', value: [], version: 0 });
+  });
+});
+
+describe('a page’s file', () => {
+  function written(name: string, octets: string | Buffer): string {
+    const file = join(scratchFolder(), name);
+    writeFileSync(file, octets);
+    return file;
+  }
+  const started = (file: string) => start({ zone: { errorPage: { file } } });
+
+  test('is served as it is', () => {
+    const { choose, customErrors } = started(written('error.html', '<p>\u00e4 ::CLIENT_IP::</p>'));
+    expect(textOf(choose())).toBe('<p>\u00e4 192.0.2.1</p>');
+    expect(customErrors.page(ofZone)).toEqual({ source: 'file', version: 0, value: '<p>\u00e4 ::CLIENT_IP::</p>' });
+  });
+
+  test.each([1_499_999, 1_500_000])('of %i octets is taken', (octets) => {
+    expect(started(written('error.html', 'x'.repeat(octets))).choose()?.body).toHaveLength(octets);
+  });
+
+  test.each<[string, () => string, RegExp]>([
+    ['too large', () => written('e.html', 'x'.repeat(1_500_001)), /e\.html" is 1500001 octets, want at most 1500000$/],
+    ['empty', () => written('e.html', ''), /e\.html" is empty, want an HTML document$/],
+    ['no UTF-8', () => written('e.html', Buffer.from([0x3c, 0xe4, 0x3e])), /e\.html" is not UTF-8$/],
+    [
+      'missing',
+      () => join(scratchFolder(), 'none.html'),
+      /^zone example\.com: customErrors\.errorPage\.file: cannot read "[^"]*none\.html": there is no such file$/,
+    ],
+    [
+      'a folder',
+      () => {
+        const folder = join(scratchFolder(), 'folder');
+        mkdirSync(folder);
+        return folder;
+      },
+      /folder" is no file$/,
+    ],
+    ['a device without an end', () => '/dev/zero', /"\/dev\/zero" is no file$/],
+    ['full of tokens', () => written('e.html', '::RAY_ID::'.repeat(1001)), /has 1001 tokens/],
+  ])('that is %s is a configuration error', (_, make, message) => {
+    const file = make();
+    expect(() => started(file)).toThrow(ConfigurationError);
+    expect(() => started(file)).toThrow(message);
+  });
+
+  test('every file that is wrong is told', () => {
+    const file = join(scratchFolder(), 'none.html');
+    const both = { errorPage: { file } };
+    expect(() => start({ zone: both, account: both })).toThrow(
+      `zone example.com: customErrors.errorPage.file: cannot read "${file}": there is no such file\n` +
+        `account ${accountId}: customErrors.errorPage.file: cannot read "${file}": there is no such file`,
+    );
+  });
+});

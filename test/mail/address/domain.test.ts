@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest';
+import { asciiDomain, isWithinDomain, splitMailbox } from '../../../src/mail/address/domain.ts';
+
+test.each([
+  ['Example.COM', 'example.com'],
+  ['bücher.example', 'xn--bcher-kva.example'],
+  ['_dmarc.example.com', '_dmarc.example.com'],
+  [`${'a'.repeat(63)}.example`, `${'a'.repeat(63)}.example`],
+])('%s is the domain %s', (given, wanted) => {
+  expect(asciiDomain(given)).toBe(wanted);
+});
+
+test.each([
+  '',
+  '.',
+  'a..b',
+  'example.com.',
+  '-a.example',
+  'a-.example',
+  `${'a'.repeat(64)}.example`,
+  '192.0.2.1',
+  'a b.example',
+  'a_b.example',
+  'K‮.example',
+  `${'a.'.repeat(127)}ab`,
+])('%j is no domain', (given) => {
+  expect(asciiDomain(given)).toBeUndefined();
+});
+
+test('a name is within its parent at a dot only', () => {
+  expect(isWithinDomain('mail.example.com', 'example.com')).toBe(true);
+  expect(isWithinDomain('example.com', 'example.com')).toBe(true);
+  expect(isWithinDomain('badexample.com', 'example.com')).toBe(false);
+  expect(isWithinDomain('com', 'example.com')).toBe(false);
+});
+
+test('a mailbox splits at its last @', () => {
+  expect(splitMailbox('"a@b"@example.com')).toEqual({ localPart: '"a@b"', domain: 'example.com' });
+  expect(splitMailbox('root')).toEqual({ localPart: 'root', domain: undefined });
+});

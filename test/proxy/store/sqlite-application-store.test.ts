@@ -1,0 +1,94 @@
+// The store of proxy applications in SQLite under the contract, in a file and in memory; and what only a file has.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { type DatabaseSync, openDatabase } from '../../../src/base/database/database.ts';
+import { openApplicationStore } from '../../../src/proxy/store/sqlite-application-store.ts';
+import { applicationsContract } from '../../contract/applications.ts';
+import { applicationWrite, zones } from '../../support/applications.ts';
+import { scratchFolder } from '../../support/scratch.ts';
+
+const opened: DatabaseSync[] = [];
+let folder = '';
+
+function open(file: string) {
+  const database = openDatabase(file);
+  opened.push(database);
+  return openApplicationStore(database);
+}
+
+async function close(): Promise<void> {
+  for (const database of opened.splice(0)) database.close();
+  if (folder !== '') rmSync(folder, { recursive: true, force: true });
+  folder = '';
+}
+
+applicationsContract('SQLite application store in memory', { open: async () => open(':memory:'), clean: close });
+
+applicationsContract('SQLite application store in a file', {
+  open: async () => open(join((folder = mkdtempSync(join(tmpdir(), 'postern-applications-'))), 'postern.db')),
+  another: async () => open(join(folder, 'postern.db')),
+  clean: close,
+});
+
+async function inProcess(file: string, name: string): Promise<Readonly<Record<string, number>>> {
+  const program = join(import.meta.dirname, '../../support/application-process.ts');
+  const child = spawn(process.execPath, [program, file, name], { stdio: ['pipe', 'pipe', 'inherit'] });
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    // Both begin once both are there.
+    if (output === '' && text.startsWith('ready')) ready.push(() => child.stdin.end('go\n'));
+    output += text;
+    if (ready.length === 2) for (const go of ready.splice(0)) go();
+  });
+  const [code] = await once(child, 'close');
+  expect(code).toBe(0);
+  return JSON.parse(output.split('\n')[1] ?? '') as Record<string, number>;
+}
+const ready: (() => void)[] = [];
+
+test('of writes by two processes at once as many come through as one process would let through', async () => {
+  const file = join(scratchFolder(), 'postern.db');
+  const store = open(file);
+  const [one, two] = await Promise.all([inProcess(file, 'one'), inProcess(file, 'two')]);
+  const sum = (kind: string): number => (one[kind] ?? 0) + (two[kind] ?? 0);
+  expect([sum('protocol'), sum('quota'), sum('hostname'), sum('edge-ips'), sum('ports')]).toEqual([1, 5, 1, 1, 1]);
+  expect(await store.all()).toHaveLength(9);
+  await close();
+}, 60_000);
+
+test('thousands of applications stay fast to write, list and look up', async () => {
+  const database = openDatabase(':memory:');
+  const store = openApplicationStore(database);
+  const pool = '10.0.0.0/16';
+  for (let at = 0; at < 5000; at += 1) {
+    const write = applicationWrite({ hostname: `h${at}.one.example`, quota: 100_000, pool, protocol: 'tcp/1-1000' });
+    expect((await store.create(write)).ok).toBe(true);
+  }
+  const plans = [
+    [
+      'SELECT last_port FROM proxy_bindings WHERE address = ? AND transport = ? AND first_port <= ? ORDER BY first_port DESC LIMIT 1',
+      'PRIMARY KEY',
+    ],
+    ['SELECT 1 FROM proxy_applications WHERE account = ? AND sole_protocol = ? AND id <> ?', 'INDEX'],
+    ['SELECT 1 FROM proxy_applications WHERE hostname = ?', 'INDEX'],
+    ['SELECT * FROM proxy_applications WHERE zone = ? ORDER BY zone, hostname, id LIMIT 20', 'INDEX proxy_by_hostname'],
+  ] as const;
+  for (const [sql, uses] of plans) {
+    const plan = database
+      .prepare(`EXPLAIN QUERY PLAN ${sql}`)
+      .all()
+      .map(({ detail }) => String(detail))
+      .join('; ');
+    expect(plan).toContain('SEARCH');
+    expect(plan).toContain(uses);
+    expect(plan).not.toContain('SCAN');
+  }
+  const page = await store.list(zones.one, { page: 250, perPage: 20, order: 'dns', direction: 'asc' });
+  expect([page.applications.length, page.total]).toEqual([20, 5000]);
+  database.close();
+}, 60_000);

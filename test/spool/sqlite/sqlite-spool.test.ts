@@ -1,0 +1,284 @@
+// The spool in SQLite under the contract, and what only it has: durability, other processes, files, failures.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { DatabaseSync } from 'node:sqlite';
+import type { Worker } from 'node:worker_threads';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
+import { spoolContract } from '../../contract/spool.ts';
+import { someTime, spoolEntry } from '../../support/spool-entry.ts';
+
+let folder = '';
+const lease = someTime + 3_600_000;
+const large = Buffer.alloc(300 * 1024, 'large\r\n');
+
+function newFolder(): string {
+  folder = mkdtempSync(join(tmpdir(), 'postern-spool-'));
+  return folder;
+}
+
+function removeFolder(): void {
+  rmSync(folder, { recursive: true, force: true });
+}
+
+function openHere(): Promise<SqliteSpool> {
+  return SqliteSpool.open({ file: join(folder, 'postern.db') });
+}
+
+const byText = (left: string, right: string): number => (left < right ? -1 : 1);
+const bodies = (): string[] => readdirSync(join(folder, 'bodies')).toSorted(byText);
+
+spoolContract('SQLite spool', {
+  open: (clock) => SqliteSpool.open({ file: join(newFolder(), 'postern.db'), clock }),
+  another: (clock) => SqliteSpool.open({ file: join(folder, 'postern.db'), clock }),
+  clean: async () => removeFolder(),
+});
+
+describe('SQLite spool on disk', () => {
+  beforeEach(() => void newFolder());
+  afterEach(removeFolder);
+
+  test('has everything again after it was opened anew', async () => {
+    const [small, big] = [spoolEntry(), spoolEntry({ body: large })];
+    const first = await openHere();
+    await first.add(small, lease);
+    await first.add(big, lease);
+    await first.close();
+    const second = await openHere();
+    expect(await second.recover()).toBe(2);
+    expect((await second.load(small.id))?.body.equals(small.body)).toBe(true);
+    expect((await second.load(big.id))?.body.equals(large)).toBe(true);
+    expect(await second.claimDue({ now: someTime, limit: 10, claimUntil: lease })).toHaveLength(2);
+    await second.close();
+  });
+
+  test('keeps large bodies in files and deletes them with their message', async () => {
+    const spool = await openHere();
+    const entries = [spoolEntry({ body: large }), spoolEntry({ body: large }), spoolEntry()];
+    for (const entry of entries) await spool.add(entry, lease);
+    const [delivered, dropped] = entries;
+    expect(bodies()).toEqual([delivered?.id ?? '', dropped?.id ?? ''].toSorted(byText));
+    const outcome = { kind: 'delivered', reply: { code: 250, text: 'ok' }, host: 'default' } as const;
+    await spool.record([{ id: delivered?.id ?? '', recipient: 'bob@example.org', outcome }]);
+    await spool.drop(dropped?.id ?? '');
+    await spool.close();
+    expect(bodies()).toEqual([]);
+  });
+
+  test('gives the many recipients of a message back in one look at them', async () => {
+    const spool = await openHere();
+    const entry = spoolEntry({ recipients: Array.from({ length: 50_000 }, (_, index) => `user-${index}@example.org`) });
+    await spool.add(entry, lease);
+    // A look for each would be 2,500,000,000 rows: more than the test's time.
+    await spool.release(entry.id, entry.recipients);
+    const [claimed] = await spool.claimDue({ now: someTime, limit: 1, claimUntil: lease });
+    expect(claimed?.due).toHaveLength(50_000);
+    await spool.close();
+  });
+
+  test('removes orphaned bodies at start, and no other', async () => {
+    const spool = await openHere();
+    const entry = spoolEntry({ body: large });
+    await spool.add(entry, lease);
+    writeFileSync(join(folder, 'bodies', 'left-over'), 'half a bod');
+    mkdirSync(join(folder, 'bodies', 'lost+found'));
+    await spool.recover();
+    expect(bodies()).toEqual([entry.id, 'lost+found']);
+    await spool.close();
+  });
+
+  test('does not take a large body that is being added for an orphan', async () => {
+    const spool = await openHere();
+    const entries = Array.from({ length: 8 }, () => spoolEntry({ body: large }));
+    const work = entries.flatMap((entry) => [spool.add(entry, lease), spool.recover()]);
+    await Promise.all(work);
+    for (const entry of entries) expect((await spool.load(entry.id))?.body.length).toBe(large.length);
+    await spool.close();
+  });
+
+  test('says so when a body is missing that should be there', async () => {
+    const spool = await openHere();
+    const entry = spoolEntry({ body: large });
+    await spool.add(entry, lease);
+    rmSync(join(folder, 'bodies', entry.id));
+    await expect(spool.load(entry.id)).rejects.toThrow(`body of message ${entry.id} is missing`);
+    await spool.close();
+  });
+
+  test('refuses the same large message twice and keeps the first', async () => {
+    const spool = await openHere();
+    const entry = spoolEntry({ body: large });
+    await spool.add(entry, lease);
+    await expect(spool.add(entry, lease)).rejects.toThrow('EEXIST');
+    expect((await spool.load(entry.id))?.body.length).toBe(large.length);
+    await spool.close();
+  });
+
+  test('leaves no file behind when the row cannot be written', async () => {
+    const spool = await openHere();
+    const entry = spoolEntry();
+    await spool.add(entry, lease);
+    await expect(spool.add({ ...entry, body: large }, lease)).rejects.toThrow('UNIQUE');
+    await spool.close();
+    expect(bodies()).toEqual([]);
+  });
+
+  test('rejects, and goes on, when a body cannot be written', async () => {
+    const spool = await openHere();
+    writeFileSync(join(folder, 'bodies'), 'a file where the folder should be');
+    await expect(spool.add(spoolEntry({ body: large }), lease)).rejects.toThrow(/EEXIST|ENOTDIR/);
+    rmSync(join(folder, 'bodies'));
+    await spool.add(spoolEntry({ body: large }), lease);
+    await spool.close();
+  });
+
+  test('gives the room of messages that are gone back to the file system by itself', async () => {
+    const spool = await openHere();
+    const entries = Array.from({ length: 40 }, () => spoolEntry({ body: Buffer.alloc(200_000, 'x') }));
+    await Promise.all(entries.map((entry) => spool.add(entry, lease)));
+    await Promise.all(entries.map((entry) => spool.drop(entry.id)));
+    const pages = (): number => {
+      const database = new DatabaseSync(join(folder, 'postern.db'));
+      const count = Number(database.prepare('PRAGMA page_count').get()?.['page_count']);
+      database.close();
+      return count;
+    };
+    expect(pages()).toBeGreaterThan(1900);
+    await expect.poll(pages, { timeout: 15_000 }).toBeLessThan(350);
+    await spool.close();
+  });
+
+  test('never makes a path of an id that is none', async () => {
+    const spool = await openHere();
+    await expect(spool.add(spoolEntry({ id: '../outside', body: large }), lease)).rejects.toThrow('no message id');
+    await spool.close();
+  });
+
+  test('notices what a command does to the same file', async () => {
+    const [server, command] = [await openHere(), await openHere()];
+    const [waiting, dropped] = [spoolEntry({ acceptedAt: lease }), spoolEntry()];
+    await server.add(waiting, 0);
+    await server.add(dropped, 0);
+    expect(await command.retry(waiting.id, { now: someTime, expiresAt: lease })).toBe(true);
+    expect(await command.drop(dropped.id)).toBe(true);
+    expect(await server.counts()).toEqual({ queued: 1, failed: 0 });
+    const claimed = await server.claimDue({ now: someTime, limit: 10, claimUntil: lease });
+    expect(claimed.map((message) => message.entry.id)).toEqual([waiting.id]);
+    await command.close();
+    await server.close();
+  });
+
+  test('fails with the path when the database cannot be opened', async () => {
+    mkdirSync(join(folder, 'postern.db'));
+    await expect(openHere()).rejects.toThrow(`Cannot open database "${join(folder, 'postern.db')}"`);
+  });
+
+  test('rejects what is under way and all that follows when its thread dies', async () => {
+    const workers: Worker[] = [];
+    process.once('worker', (worker) => workers.push(worker));
+    const lost: string[] = [];
+    const onLost = ({ message }: Error): unknown => lost.push(message);
+    const spool = await SqliteSpool.open({ file: join(folder, 'postern.db'), onLost });
+    const pending = spool.add(spoolEntry(), lease);
+    await workers[0]?.terminate();
+    // Its commit may have been told before the thread ended.
+    await Promise.allSettled([pending]);
+    await expect(spool.add(spoolEntry(), lease)).rejects.toThrow("The spool's thread ended unexpectedly");
+    await expect(spool.add(spoolEntry({ body: large }), lease)).rejects.toThrow("The spool's thread ended");
+    await expect(spool.claimDue({ now: 0, limit: 1, claimUntil: 1 })).rejects.toThrow("The spool's thread ended");
+    await spool.close();
+    expect(lost).toEqual(["The spool's thread ended unexpectedly"]);
+  });
+
+  test('is not lost when it is closed', async () => {
+    const lost: unknown[] = [];
+    const spool = await SqliteSpool.open({ file: join(folder, 'postern.db'), onLost: (error) => lost.push(error) });
+    await spool.close();
+    expect(lost).toEqual([]);
+  });
+
+  test('is readable by its owner alone, whatever the folder lets others', async () => {
+    chmodSync(folder, 0o755);
+    const spool = await openHere();
+    await spool.add(spoolEntry({ body: large }), lease);
+    const files = readdirSync(folder).filter((name) => name.startsWith('postern.db'));
+    expect(files.map((name) => [name, statSync(join(folder, name)).mode & 0o077])).toEqual(
+      files.map((name) => [name, 0]),
+    );
+    expect(files).toContain('postern.db-wal');
+    expect(statSync(join(folder, 'bodies')).mode & 0o077).toBe(0);
+    await spool.close();
+  });
+});
+
+describe('SQLite spool and other processes', () => {
+  let child: ChildProcess | undefined;
+  beforeEach(() => void newFolder());
+  afterEach(async () => {
+    if (child && child.exitCode === null && child.signalCode === null) {
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+    }
+    removeFolder();
+  });
+
+  function start(mode: 'add' | 'hold'): {
+    readonly process: ChildProcess;
+    readonly lines: string[];
+    next(): Promise<unknown>;
+  } {
+    const script = join(import.meta.dirname, '../../support/spool-process.ts');
+    const spawned = spawn(process.execPath, [script, mode, join(folder, 'postern.db')], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    child = spawned;
+    const lines: string[] = [];
+    const reader = createInterface({ input: spawned.stdout });
+    reader.on('line', (line) => lines.push(line));
+    return { process: spawned, lines, next: () => once(reader, 'line') };
+  }
+
+  test('has every message that it said it has after a kill -9', async () => {
+    const other = start('add');
+    for (let count = 0; count < 60; count += 1) await other.next();
+    other.process.kill('SIGKILL');
+    await once(other.process, 'close');
+    const spool = await openHere();
+    const kept = await spool.counts();
+    const queued = await spool.recover();
+    expect(kept).toEqual({ queued, failed: 0 });
+    // A line cut short by the kill names no message.
+    const promised = other.lines.filter((line) => /^\S{36} \d+$/.test(line)).map((line) => line.split(' '));
+    expect(promised.length).toBeGreaterThanOrEqual(60);
+    expect(queued).toBeGreaterThanOrEqual(promised.length);
+    for (const [id = '', length] of promised) {
+      expect((await spool.load(id))?.body.length).toBe(Number(length));
+    }
+    const claimed = await spool.claimDue({ now: Date.now(), limit: 100_000, claimUntil: lease });
+    expect(claimed).toHaveLength(queued);
+    expect(bodies()).toHaveLength(claimed.filter((message) => message.size > 256 * 1024).length);
+    await spool.close();
+  });
+
+  test('leaves what a living process holds alone, and takes it over when that has ended', async () => {
+    const other = start('hold');
+    await other.next();
+    const spool = await openHere();
+    mkdirSync(join(folder, 'bodies'));
+    writeFileSync(join(folder, 'bodies', 'being-written'), 'half a bod');
+    expect(await spool.recover()).toBe(1);
+    expect(await spool.claimDue({ now: Date.now(), limit: 10, claimUntil: lease })).toEqual([]);
+    expect(bodies()).toEqual(['being-written']);
+    other.process.kill('SIGKILL');
+    await once(other.process, 'exit');
+    expect(await spool.recover()).toBe(1);
+    expect(await spool.claimDue({ now: Date.now(), limit: 10, claimUntil: lease })).toHaveLength(1);
+    expect(bodies()).toEqual([]);
+    await spool.close();
+  });
+});
