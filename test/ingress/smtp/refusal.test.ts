@@ -89,8 +89,8 @@ const documents = new Set(['errors-page.ts', 'explain.ts', 'header-catalogue.ts'
 test('no text that a reply could quote has a character that it would have to escape, such as a section sign', () => {
   const source = resolve(import.meta.dirname, '../../../src');
   const files = ['accounts', 'compose', 'ingress/smtp', 'mail', 'policy', 'sign'].flatMap((room) =>
-    readdirSync(join(source, room))
-      .filter((name) => !documents.has(name))
+    readdirSync(join(source, room), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ts') && !documents.has(name))
       .map((name) => join(source, room, name)),
   );
   const withoutComments = (code: string): string => code.replace(/^\s*(?:\/\/|\/?\*).*$| \/\/ .*$/gm, '');
