@@ -4,7 +4,7 @@
 
 import { join } from 'node:path';
 import type { DevelopmentToken } from '../bootstrap.ts';
-import type { Listening } from '../gateway.ts';
+import type { Listening } from '../wiring/addresses.ts';
 
 /** What the banner is about. */
 export interface BannerFacts {

@@ -12,13 +12,13 @@ import { errorMessage, UsageError } from '../base/errors.ts';
 import { randomHex } from '../base/ids.ts';
 import { loadKeys } from '../bootstrap.ts';
 import type { Config } from '../config.ts';
-import { buildParts } from '../gateway.ts';
 import type { Envelope } from '../mail/envelope.ts';
 import { readMessage } from '../mail/header/header-reader.ts';
 import type { Explanation, HeaderExplanation } from '../policy/explain.ts';
 import type { Submission } from '../policy/submission.ts';
 import type { Violation } from '../policy/violation.ts';
 import { build, examine } from '../submit.ts';
+import { buildParts } from '../wiring/build-parts.ts';
 import { type CommandIo, configOption, defineCommand, table } from './command/command.ts';
 import { configFor } from './command/load-config.ts';
 

@@ -5,6 +5,8 @@ import { createPaced } from './paced.ts';
 
 /** What is measured, and the text that /metrics serves. */
 export interface Metrics {
+  /** Adds what is read when /metrics is asked for. */
+  readonly add: (sources: MetricSources) => void;
   readonly accepted: (count: { readonly recipients: number; readonly bytes: number }) => void;
   /** Counts a refused message under its first token. */
   readonly refused: (token: string) => void;
@@ -43,6 +45,12 @@ export interface MetricFamily {
    * none is where it rejects: what cannot be told does not take the other metrics with it.
    */
   readonly read: () => Labelled | Promise<Labelled>;
+}
+
+/** What is read when /metrics is asked for. */
+export interface MetricSources {
+  readonly gauges?: readonly GaugeSource[];
+  readonly families?: readonly MetricFamily[];
 }
 
 type Labelled = Iterable<readonly [string | readonly string[], number]>;
@@ -135,13 +143,30 @@ async function numberOf(read: GaugeSource['read']): Promise<number> {
   }
 }
 
+function addGauge({ name, help, kind, read }: GaugeSource, registers: Registry[]): void {
+  if (kind === 'counter') {
+    const counter: Counter = new Counter({
+      name,
+      help,
+      registers,
+      collect: async () => {
+        const value = await numberOf(read);
+        counter.reset();
+        counter.inc(value);
+      },
+    });
+    return;
+  }
+  const gauge: Gauge = new Gauge({ name, help, registers, collect: async () => gauge.set(await numberOf(read)) });
+}
+
 /** Milliseconds from the beginning of one reading to the beginning of the next, however many ask. */
 const readingPaceMs = 100;
 /** Readers that wait for the next reading at most. */
 const maxWaitingReaders = 256;
 
-/** Makes the registry; the names begin with `postern_`. */
-export function createMetrics(gauges: readonly GaugeSource[], families: readonly MetricFamily[] = []): Metrics {
+/** Makes the registry; the names begin with `postern_`. @param sources what is read at /metrics; `add` adds more */
+export function createMetrics(sources: MetricSources = {}): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
@@ -173,28 +198,17 @@ export function createMetrics(gauges: readonly GaugeSource[], families: readonly
     registers,
   });
   const edge = countEdge(registers);
-  for (const { name, help, kind, read } of gauges) {
-    if (kind === 'counter') {
-      const counter: Counter = new Counter({
-        name,
-        help,
-        registers,
-        collect: async () => {
-          const value = await numberOf(read);
-          counter.reset();
-          counter.inc(value);
-        },
-      });
-      continue;
-    }
-    const gauge: Gauge = new Gauge({ name, help, registers, collect: async () => gauge.set(await numberOf(read)) });
-  }
-  for (const family of families) addFamily(family, registers);
   const read = createPaced(async () => ({ contentType: registry.contentType, text: await registry.metrics() }), {
     paceMs: readingPaceMs,
     maxWaiting: maxWaitingReaders,
   });
+  const add = ({ gauges = [], families = [] }: MetricSources): void => {
+    for (const gauge of gauges) addGauge(gauge, registers);
+    for (const family of families) addFamily(family, registers);
+  };
+  add(sources);
   return {
+    add,
     accepted: (count) => {
       accepted.inc();
       recipients.inc(count.recipients);

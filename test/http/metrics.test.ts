@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { createMetrics } from '../../src/http/metrics.ts';
 
 async function edgeLines(counts: readonly Parameters<ReturnType<typeof createMetrics>['edgeRequest']>[0][]) {
-  const metrics = createMetrics([]);
+  const metrics = createMetrics();
   for (const count of counts) metrics.edgeRequest(count);
   await metrics.render();
   const { text = '' } = (await metrics.render()) ?? {}; // what is read twice is counted once

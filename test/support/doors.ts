@@ -22,7 +22,6 @@ import { createEmailBinding, EmailError, type EmailHeaders } from '../../src/bin
 import { bootstrap, loadKeys } from '../../src/bootstrap.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
 import { configuredTokens, loadConfig } from '../../src/config.ts';
-import { buildParts } from '../../src/gateway.ts';
 import { createHttpApp } from '../../src/http/app.ts';
 import { createOutcomeWatch } from '../../src/ingress/rest/outcome-watch.ts';
 import { restDoor } from '../../src/ingress/rest/rest-door.ts';
@@ -31,6 +30,7 @@ import { openIdempotencyKeys } from '../../src/spool/idempotency-keys.ts';
 import { MemorySpool } from '../../src/spool/memory-spool.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
 import { build, createSubmit, examine, restAnswers } from '../../src/submit.ts';
+import { buildParts } from '../../src/wiring/build-parts.ts';
 import { type HeaderSet, isTakenOutOverSmtp } from './header-sets.ts';
 import { RawClient } from './smtp-peers.ts';
 

@@ -160,7 +160,7 @@ export async function startProxyApi(options: ProxyApiOptions = {}): Promise<Prox
     sha256: hashToken(`global-key-of-${name}`),
   }));
   if (options.unseeded !== true) await proxy.seed();
-  const metrics = createMetrics([], proxy.metrics);
+  const metrics = createMetrics({ families: proxy.metrics });
   const { base } = await startHttpApp(proxy.plugins, {
     accounts: createAccounts({ accounts, tokens, globalKeys, database, clock }),
     accountOfZone: (zone) => zoneAccounts.get(zone),

@@ -2,8 +2,8 @@
 
 import { UsageError } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
-import { openSpool } from '../../gateway.ts';
 import type { ListQuery, QueueItem, Spool } from '../../spool/spool.ts';
+import { openSpool } from '../../wiring/open-spool.ts';
 import type { CommandIo } from '../command/command.ts';
 import { configFor } from '../command/load-config.ts';
 

@@ -1,0 +1,55 @@
+// Where the gateway listens: what the configuration names, and what is bound once it is known.
+
+import { formatHostPort } from '../config/addresses.ts';
+import type { Config } from '../config.ts';
+import type { OwnDoor } from '../proxy/application/own-doors.ts';
+
+/** A bound address. */
+export interface Listening {
+  readonly name: string;
+  readonly host: string;
+  readonly port: number;
+}
+
+/** What listeners are to be bound to; a port 0 is known only once it is bound (D84). */
+export function configuredDoors({ smtp, http }: Config): readonly OwnDoor[] {
+  return [...smtp.listeners, http.listen, ...(http.tlsListen ? [http.tlsListen] : [])]
+    .map(({ host, port }) => ({ host, port }))
+    .filter(({ port }) => port !== 0);
+}
+
+/** The listeners of mail and HTTP: at first those of the configuration, then what has been bound. */
+export class GatewayAddresses {
+  readonly #config: Config;
+  readonly #listening: Listening[] = [];
+
+  constructor(config: Config) {
+    this.#config = config;
+  }
+
+  /** Keeps the bound listeners of HTTP. */
+  addHttp(bound: readonly Listening[]): void {
+    this.#listening.push(...bound);
+  }
+
+  /** Keeps the bound listeners of mail, which are told before those of HTTP. */
+  addMail(bound: readonly Listening[]): void {
+    this.#listening.unshift(...bound);
+  }
+
+  /** Every listener that is up. */
+  get listening(): readonly Listening[] {
+    return this.#listening;
+  }
+
+  /** What no proxy application may have for its origin (D84). */
+  ownDoors(): readonly OwnDoor[] {
+    return [...configuredDoors(this.#config), ...this.#listening];
+  }
+
+  /** The start of the documentation's URLs (D62): the configured one, or where plain HTTP listens. */
+  docsBaseUrl(): string {
+    const { docsBaseUrl, listen } = this.#config.http;
+    return docsBaseUrl ?? `http://${formatHostPort(this.#listening.find(({ name }) => name === 'http') ?? listen)}`;
+  }
+}

@@ -1,0 +1,33 @@
+// What building a message and naming its DNS records need of a configuration.
+
+import type { Accounts } from '../accounts/accounts.ts';
+import { type RecordFacts, spfSenders } from '../admin/domain-records.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Keys } from '../bootstrap.ts';
+import type { Config } from '../config.ts';
+import { routeFor } from '../deliver/router.ts';
+import type { BuildParts } from '../submit.ts';
+
+/** What building a message needs, from configuration, keys and accounts; `postern check` builds with the same. */
+export function buildParts(config: Config, keys: Keys, accounts: Accounts, clock: Clock): BuildParts {
+  const { routes } = config.delivery;
+  return {
+    clock,
+    hostname: config.smtp.hostname,
+    platform: { domain: config.platform.domain, bounceDomain: config.platform.bounceDomain, hmacKey: keys.hmacKey },
+    sendingDomain: (account, domain) => accounts.sendingDomain(account, domain),
+    domainKeys: (domain) => keys.signing.get(domain) ?? [],
+    platformKeys: keys.platform,
+    wantsPlatformSignature: (account, recipients) =>
+      recipients.some((recipient) => routeFor(routes, { account, recipient }).platformSignature),
+  };
+}
+
+/** What the DNS records of a configuration's sending domains are made of. */
+export function recordFacts({ platform, smtp, delivery }: Config): RecordFacts {
+  return {
+    bounceDomain: platform.bounceDomain,
+    mailHost: smtp.hostname,
+    senders: spfSenders(delivery.routes, smtp.hostname),
+  };
+}

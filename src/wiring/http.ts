@@ -1,0 +1,156 @@
+// Joins what is served over HTTP: the API of mail, the edge and the proxy applications, on one listener (D67).
+
+import type { Accounts } from '../accounts/accounts.ts';
+import type { Guessing } from '../accounts/guessing.ts';
+import { systemDns } from '../admin/check-records.ts';
+import { domainEndpoints } from '../admin/domain-endpoints.ts';
+import { suppressionEndpoints } from '../admin/suppression-endpoints.ts';
+import { tokenEndpoints } from '../admin/token-endpoints.ts';
+import type { BodyBudget } from '../base/body-budget.ts';
+import type { Clock } from '../base/clock.ts';
+import type { DatabaseSync } from '../base/database/database.ts';
+import type { Logger } from '../base/log.ts';
+import { defaultTlsHost, type Keys } from '../bootstrap.ts';
+import type { Config } from '../config.ts';
+import type { OpenEdge } from '../edge/open-edge.ts';
+import { createHttpApp, type HttpApp, type V4Plugin } from '../http/app.ts';
+import { serverCertificates } from '../http/listener/server-certificates.ts';
+import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
+import { restDoor } from '../ingress/rest/rest-door.ts';
+import type { Proxy } from '../proxy/proxy.ts';
+import { openIdempotencyKeys } from '../spool/idempotency-keys.ts';
+import { build, examine, restAnswers } from '../submit.ts';
+import type { Listening } from './addresses.ts';
+import { recordFacts } from './build-parts.ts';
+import type { Mail } from './mail.ts';
+
+/** What the HTTP side is made from. */
+export interface HttpParts {
+  readonly config: Config;
+  readonly keys: Keys;
+  readonly accounts: Accounts;
+  readonly database: DatabaseSync;
+  readonly bodies: BodyBudget;
+  readonly guessing: Guessing;
+  readonly metrics: Metrics;
+  readonly mail: Mail;
+  readonly edge: OpenEdge;
+  readonly proxy: Proxy;
+  /** Whether everything is up and nothing drains. */
+  readonly isServing: () => boolean;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+function sendingEndpoints({ config, database, metrics, mail, clock, log }: HttpParts): V4Plugin {
+  const { submit, building, outcomes, suppressed } = mail;
+  return restDoor({
+    limits: config.rest.limits,
+    submit,
+    examine: (submission) => examine(submission, building),
+    preview: async (submission) => {
+      const built = await build(submission, building);
+      return built.ok ? { ok: true, head: built.signed.head, bodyOctets: built.signed.body.length } : built;
+    },
+    keys: openIdempotencyKeys(database, clock),
+    outcomes,
+    log,
+    suppressed,
+    onRefused: (token) => metrics.refused(token),
+  });
+}
+
+/** Makes the HTTP side; nothing listens before `listenHttp`. */
+export function createHttp(parts: HttpParts): HttpApp {
+  const { config, keys, accounts, database, bodies, guessing, metrics, mail, edge, proxy, isServing, clock, log } =
+    parts;
+  const accountOfZone = new Map(config.zones.map(({ id, account }) => [id, account]));
+  return createHttpApp({
+    answers: restAnswers,
+    accounts,
+    accountOfZone: (zone) => accountOfZone.get(zone),
+    bodies,
+    guessing,
+    clock,
+    log,
+    ready: () => isServing() && !mail.spool.unavailable,
+    takesRequests: isServing,
+    metrics: () => metrics.render(),
+    trustedProxies: config.edge.trustedProxies,
+    plugins: [
+      sendingEndpoints(parts),
+      suppressionEndpoints({ suppressions: mail.suppressions, clock, log }),
+      tokenEndpoints({ database, clock, log }),
+      ...edge.plugins,
+      domainEndpoints({
+        domainKeys: (domain) => keys.signing.get(domain) ?? [],
+        facts: recordFacts(config),
+        dns: systemDns(),
+      }),
+      ...proxy.plugins,
+    ],
+    front: edge.front,
+    limits: config.http.limits,
+  });
+}
+
+/** Binds HTTP, and HTTPS where it is configured. @throws ConfigurationError naming what cannot be bound */
+export async function listenHttp(
+  http: HttpApp,
+  { config, keys }: Pick<HttpParts, 'config' | 'keys'>,
+): Promise<Listening[]> {
+  const { listen, tlsListen } = config.http;
+  const plain = { name: 'http', ...(await http.listen(listen)) };
+  if (!tlsListen) return [plain];
+  return [
+    plain,
+    { name: 'https', ...(await http.listen(tlsListen, serverCertificates(keys.tls, defaultTlsHost(config)))) },
+  ];
+}
+
+/** What HTTP and the edge tell /metrics. */
+export function httpMetrics(
+  http: HttpApp,
+  edge: Pick<OpenEdge, 'open' | 'requests'>,
+): { readonly gauges: readonly GaugeSource[]; readonly families: readonly MetricFamily[] } {
+  return {
+    gauges: [
+      {
+        name: 'postern_http_connections',
+        help: 'HTTP and HTTPS connections open now',
+        read: () => http.open().connections,
+      },
+      { name: 'postern_http_requests', help: 'HTTP answers under way now', read: () => http.open().answers },
+      {
+        name: 'postern_http_waiting_octets',
+        help: 'Octets that clients sent behind requests whose answers are under way',
+        read: () => http.open().waitingOctets,
+      },
+      {
+        name: 'postern_edge_requests_open',
+        help: 'Requests to the edge and upgraded connections open now',
+        read: () => edge.requests(),
+      },
+      {
+        name: 'postern_edge_origin_requests',
+        help: 'Requests and upgraded connections that origins have open now',
+        read: () => edge.open(),
+      },
+      {
+        kind: 'counter',
+        name: 'postern_http_auth_failures_total',
+        help: 'Requests with a wrong token or key',
+        read: () => http.authFailures(),
+      },
+    ],
+    families: [
+      {
+        kind: 'counter',
+        name: 'postern_http_connections_refused_total',
+        help: 'HTTP and HTTPS connections over a limit: of all, or of one address',
+        label: 'limit',
+        read: () => Object.entries(http.refusedConnections()),
+      },
+    ],
+  };
+}

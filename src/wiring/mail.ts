@@ -1,0 +1,222 @@
+// Joins the mail path: doors hand submissions to the pipeline, which keeps them in the spool, which delivery empties.
+
+import type { Account } from '../accounts/account.ts';
+import type { Accounts } from '../accounts/accounts.ts';
+import type { Guessing } from '../accounts/guessing.ts';
+import { createLimits, type Limits, type LimitVerdict } from '../accounts/limits.ts';
+import type { BodyBudget } from '../base/body-budget.ts';
+import type { Clock } from '../base/clock.ts';
+import type { DatabaseSync } from '../base/database/database.ts';
+import { ConfigurationError } from '../base/errors.ts';
+import type { Logger } from '../base/log.ts';
+import type { Keys } from '../bootstrap.ts';
+import type { Config } from '../config.ts';
+import { createDelivery, type Delivery } from '../deliver/delivery.ts';
+import { laneOf } from '../deliver/router.ts';
+import { createSuppressionStore, type SuppressionStore } from '../feedback/suppression-store.ts';
+import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
+import { createOutcomeWatch, type OutcomeWatch } from '../ingress/rest/outcome-watch.ts';
+import { createSmtpDoor, type SmtpDoor } from '../ingress/smtp/smtp-door.ts';
+import type { Spool } from '../spool/spool.ts';
+import { spoolMetrics } from '../spool/spool-metrics.ts';
+import { type Accepted, type BuildParts, createSubmit, type Submit, type Violation } from '../submit.ts';
+import { buildParts } from './build-parts.ts';
+import { openSpool } from './open-spool.ts';
+import type { Running } from './running.ts';
+
+/** What the mail path is made from. */
+export interface MailParts {
+  readonly config: Config;
+  readonly keys: Keys;
+  readonly accounts: Accounts;
+  readonly database: DatabaseSync;
+  readonly bodies: BodyBudget;
+  readonly guessing: Guessing;
+  readonly metrics: Pick<Metrics, 'accepted' | 'refused' | 'outcome'>;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The mail path; nothing listens and nothing is delivered before `door.listen` and `delivery.start`. */
+export interface Mail {
+  readonly spool: Spool;
+  readonly delivery: Delivery;
+  readonly door: SmtpDoor;
+  readonly submit: Submit;
+  readonly building: BuildParts;
+  readonly outcomes: OutcomeWatch;
+  readonly suppressions: SuppressionStore;
+  /** Whether an account does not send to a recipient (D51). */
+  readonly suppressed: (account: Account, recipient: string) => boolean;
+  readonly gauges: readonly GaugeSource[];
+  readonly families: readonly MetricFamily[];
+}
+
+/** @throws Unavailable while the spool takes no mail */
+function checkSpool({ unavailable }: Spool): void {
+  if (unavailable) throw unavailable;
+}
+
+/** A gateway without its spool refuses everything and says that it is ready: the process ends, to be started again. */
+function endProcess(error: Error): void {
+  setImmediate(() => {
+    throw error;
+  });
+}
+
+function acceptedFacts({ entry, submission, stripped }: Accepted): Readonly<Record<string, unknown>> {
+  return {
+    session: entry.sessionId,
+    id: entry.id,
+    messageId: entry.messageId,
+    clientMessageId: entry.clientMessageId,
+    account: entry.account,
+    credential: entry.credential,
+    via: submission.via.kind,
+    client: submission.via.remoteAddress,
+    helo: submission.via.helo,
+    from: entry.senderPath,
+    recipients: entry.recipients.length,
+    size: submission.size,
+    ...(stripped.length > 0 ? { stripped } : {}),
+  };
+}
+
+/** A limit that is reached as a reason (D42a). */
+function rateViolation(account: Account, verdict: LimitVerdict): Violation | undefined {
+  if (verdict.allowed) return undefined;
+  const limit =
+    verdict.code === 'E_RATE_LIMIT_EXCEEDED'
+      ? `${account.limits.messagesPerMinute} messages a minute`
+      : `${account.limits.recipientsPerDay} recipients a day`;
+  return {
+    code: verdict.code,
+    message: `Account ${account.name} is limited to ${limit}; try again in ${verdict.retryAfterSeconds} s`,
+    retryAfterSeconds: verdict.retryAfterSeconds,
+  };
+}
+
+/** The pipeline, with the rates of accounts before it, and log, metrics and delivery behind it. */
+function createPipeline(
+  { config, metrics, log }: MailParts,
+  { spool, delivery, building, limits }: Pick<Mail, 'spool' | 'delivery' | 'building'> & { readonly limits: Limits },
+): Submit {
+  const pipeline = createSubmit({
+    ...building,
+    spool,
+    charge: ({ submitter: { account }, envelope }) =>
+      rateViolation(account, limits.take(account, envelope.recipients.length)),
+    refund: ({ submitter, envelope }) => limits.giveBack(submitter.account, envelope.recipients.length),
+    laneOf: laneOf(config.delivery.routes),
+    expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
+    onAccepted: (accepted) => {
+      const { entry } = accepted;
+      metrics.accepted({ recipients: entry.recipients.length, bytes: entry.head.length + entry.body.length });
+      log.info(acceptedFacts(accepted), 'accepted');
+      delivery.deliverNow(entry);
+    },
+    onRefused: (violations) => metrics.refused(violations[0]?.code ?? 'E_INTERNAL_SERVER_ERROR'),
+  });
+  // Asked before a message is built and signed, too.
+  return async (submission) => {
+    checkSpool(spool);
+    return await pipeline(submission);
+  };
+}
+
+/** The certificate of a name. @throws ConfigurationError where there is none */
+function certificateOf({ tls }: Keys, host: string): { readonly cert: string; readonly key: string } {
+  const found = tls.get(host);
+  if (!found) throw new ConfigurationError(`No certificate for ${host}`);
+  return { cert: found.certificate, key: found.privateKey };
+}
+
+function mailGauges({ delivery, door }: Pick<Mail, 'delivery' | 'door'>): readonly GaugeSource[] {
+  return [
+    {
+      name: 'postern_delivery_in_hand',
+      help: 'Messages in hand, each once for every route that it goes by',
+      read: () => delivery.metrics().inHand,
+    },
+    {
+      name: 'postern_delivery_connections',
+      help: 'Connections to next hops open now',
+      read: () => delivery.metrics().connections,
+    },
+    {
+      name: 'postern_delivery_left_to_spool',
+      help: 'Accepted messages since the start that wait in the spool because their route had its share in hand',
+      read: () => delivery.metrics().leftToSpool,
+    },
+    { name: 'postern_smtp_connections', help: 'SMTP connections open now', read: () => door.counts().connections },
+    {
+      kind: 'counter',
+      name: 'postern_smtp_auth_failures_total',
+      help: 'Failed AUTH commands',
+      read: () => door.counts().authFailures,
+    },
+  ];
+}
+
+/**
+ * Opens the mail path.
+ * @param running is given each part as soon as it is there, so that a start that fails can end it
+ */
+export async function openMail(parts: MailParts, running: Running): Promise<Mail> {
+  const { config, keys, accounts, database, bodies, guessing, metrics, clock, log } = parts;
+  const limits = createLimits(database, clock);
+  running.stores.push(() => limits.close());
+  const suppressions = createSuppressionStore(database, clock);
+  const suppressed: Mail['suppressed'] = (account, recipient) => suppressions.isSuppressed(account.id, recipient);
+  let removedFailures = 0;
+  const spool = await openSpool(config, {
+    log,
+    onLost: endProcess,
+    onRemoved: ({ messages }) => (removedFailures += messages),
+  });
+  running.stores.push(() => spool.close());
+  const outcomes = createOutcomeWatch();
+  const delivery = createDelivery({
+    spool,
+    settings: config.delivery,
+    clock,
+    log,
+    onOutcome: ({ entry, recipient, route, outcome }) => {
+      metrics.outcome({ kind: outcome.kind, route });
+      outcomes.tell(entry.sessionId, recipient, outcome.kind);
+    },
+  });
+  running.delivery = delivery;
+  const building = buildParts(config, keys, accounts, clock);
+  const submit = createPipeline(parts, { spool, delivery, building, limits });
+  const door = createSmtpDoor({
+    settings: config.smtp,
+    accounts,
+    submit,
+    log,
+    clock,
+    tls: (host) => certificateOf(keys, host),
+    bodies,
+    guessing,
+    suppressed,
+    rateLimit: (account, recipients) => {
+      checkSpool(spool);
+      return rateViolation(account, limits.ask(account, recipients));
+    },
+    onRefused: (code) => metrics.refused(code),
+  });
+  running.door = door;
+  const ofSpool = spoolMetrics(spool, () => removedFailures);
+  return {
+    spool,
+    delivery,
+    door,
+    submit,
+    building,
+    outcomes,
+    suppressions,
+    suppressed,
+    gauges: [...ofSpool.gauges, ...mailGauges({ delivery, door })],
+    families: ofSpool.families,
+  };
+}
