@@ -11,6 +11,7 @@ import { createFile, createFolder } from './bootstrap/key-files.ts';
 import {
   type DkimKeyPlace,
   platformKeyPlaces,
+  sendsMail,
   signingKeyPlaces,
   type TlsPlace,
   tlsPlaces,
@@ -133,7 +134,7 @@ export async function bootstrap(config: Config, parts: BootstrapParts): Promise<
     return { made: [], missing };
   }
   const keys = [...platformKeyPlaces(config), ...signingKeyPlaces(config)];
-  const hmacKey = makeHmacKey(config.platform.hmacKeyFile);
+  const hmacKey = sendsMail(config) ? makeHmacKey(config.platform.hmacKeyFile) : [];
   const made = await Promise.all([
     ...tlsPlaces(config).map((place) => makeTls(place, parts.clock.now())),
     ...keys.map(makeDkimKey),

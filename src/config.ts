@@ -125,6 +125,9 @@ function build(
   const development = accountParts.resolveDevelopment(contents);
   const { delivery, routeSecrets } = mailParts.resolveDelivery({ contents, folders, env }, relay);
   const smtp = mailParts.resolveSmtp(contents);
+  const platform = mailParts.resolvePlatform(contents, folders);
+  const http = mailParts.resolveHttp(contents);
+  const accounts = contents.accounts.map(accountParts.resolveAccount);
   const edgeAccounts = contents.accounts.map((entry) => accountParts.resolveEdgeAccount(entry, folders));
   return {
     file,
@@ -134,14 +137,14 @@ function build(
     log: { level: contents.log.level ?? 'info' },
     drainSeconds: contents.drainSeconds,
     ...(development ? { development } : {}),
-    platform: mailParts.resolvePlatform(contents, folders),
+    platform,
     limits: contents.limits,
     smtp,
     rest: { limits: { ...restLimits, ...contents.rest.limits } },
     spool: mailParts.resolveSpool(contents),
-    http: mailParts.resolveHttp(contents),
+    http,
     delivery,
-    accounts: contents.accounts.map(accountParts.resolveAccount),
+    accounts,
     tokens: accountParts.resolveTokens(contents, folders),
     routeSecrets,
     edge: { ...edge, trustedProxies: [], ...contents.edge, limits: { ...edge.limits, ...contents.edge.limits } },
@@ -155,7 +158,10 @@ function build(
     },
     edgeAccounts,
     zones: contents.zones.map((zone) => accountParts.resolveZone(contents, zone, folders)),
-    warnings: warningsOf({ smtp, delivery, edgeAccounts }, env),
+    warnings: warningsOf(
+      { smtp, delivery, edgeAccounts, accounts, platform, http, ...(development ? { development } : {}) },
+      env,
+    ),
   };
 }
 

@@ -13,6 +13,11 @@ export interface DkimKeyPlace extends DkimKeyName {
   readonly file: string;
 }
 
+/** Whether anybody may send mail. Without a sending domain nothing is signed, and nobody writes back. */
+export function sendsMail({ accounts }: Pick<Config, 'accounts'>): boolean {
+  return accounts.some(({ sendingDomains }) => sendingDomains.length > 0);
+}
+
 /** certs/dkim/<domain>/<selector>.pem */
 export function dkimKeyFile(certsDir: string, domain: string, selector: string): string {
   return join(certsDir, 'dkim', domain, `${selector}.pem`);
@@ -29,9 +34,10 @@ export function signingKeyPlaces(config: Config): DkimKeyPlace[] {
   );
 }
 
-/** The platform's own keys; none where no route sends its signature (D27). */
-export function platformKeyPlaces({ certsDir, platform, delivery }: Config): DkimKeyPlace[] {
-  const isUsed = delivery.routes.some((route) => route.platformSignature);
+/** The platform's own keys; none where no route sends its signature (D27), or nobody sends mail. */
+export function platformKeyPlaces(config: Config): DkimKeyPlace[] {
+  const { certsDir, platform, delivery } = config;
+  const isUsed = sendsMail(config) && delivery.routes.some((route) => route.platformSignature);
   return isUsed ? placesOf(certsDir, platform.domain, platform.dkim) : [];
 }
 

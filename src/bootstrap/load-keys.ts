@@ -1,6 +1,6 @@
 // Reads every key that the configuration uses, once; a missing or wrong one is told with the command that makes it.
 
-import { createPrivateKey, createSecretKey, type KeyObject, X509Certificate } from 'node:crypto';
+import { createPrivateKey, createSecretKey, type KeyObject, randomBytes, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { ConfigurationError, errorCode, errorMessage } from '../base/errors.ts';
@@ -11,6 +11,7 @@ import {
   type DkimKeyPlace,
   optionalTlsPlaces,
   platformKeyPlaces,
+  sendsMail,
   signingKeyPlaces,
   type TlsPlace,
   tlsPlaces,
@@ -40,16 +41,31 @@ export interface Keys {
 /** Octets of the shortest HMAC key that is taken. */
 const shortestHmacKey = 32;
 
+/** What is wrong with a file. */
+export interface KeyProblem {
+  readonly text: string;
+  /** It is not there; in development it would be made. */
+  readonly isMissing: boolean;
+}
+
 /** Collects what is wrong, so that one start tells all of it. */
-type Problems = string[];
+type Problems = KeyProblem[];
+
+/** What could be read, and what was wrong. */
+export interface KeysRead {
+  /** Without what has a problem. */
+  readonly keys: Omit<Keys, 'hmacKey'>;
+  readonly hmacKey?: KeyObject;
+  readonly problems: readonly KeyProblem[];
+}
 
 function read(file: string, problems: Problems, remedy: string): string | undefined {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    const reason =
-      errorCode(error) === 'ENOENT' ? `is missing; make it: ${remedy}` : `cannot be read: ${errorMessage(error)}`;
-    problems.push(`${file} ${reason}`);
+    const isMissing = errorCode(error) === 'ENOENT';
+    const reason = isMissing ? `is missing; make it: ${remedy}` : `cannot be read: ${errorMessage(error)}`;
+    problems.push({ text: `${file} ${reason}`, isMissing });
     return undefined;
   }
 }
@@ -61,7 +77,7 @@ function loadDkimKey(place: DkimKeyPlace, problems: Problems): SigningKey[] {
   try {
     return [parseSigningKey({ domain, selector, algorithm, pem })];
   } catch (error) {
-    problems.push(`${file}: ${errorMessage(error)}`);
+    problems.push({ text: `${file}: ${errorMessage(error)}`, isMissing: false });
     return [];
   }
 }
@@ -81,22 +97,41 @@ function loadTls(place: TlsPlace, problems: Problems): TlsKeys[] {
     if (!leaf.checkPrivateKey(createPrivateKey(privateKey))) throw new Error('the key is of another certificate');
     return [{ host, certificate, privateKey, notAfter: leaf.validToDate.getTime() }];
   } catch (error) {
-    problems.push(
-      `${certificateFile} and privkey.pem beside it are no certificate and its key: ${errorMessage(error)}`,
-    );
+    const text = `${certificateFile} and privkey.pem beside it are no certificate and its key: ${errorMessage(error)}`;
+    problems.push({ text, isMissing: false });
     return [];
   }
 }
 
 function loadHmacKey(file: string, problems: Problems): KeyObject | undefined {
-  const text = read(file, problems, `openssl rand -base64 32 > ${file}`);
-  if (text === undefined) return undefined;
-  const octets = Buffer.from(text.trim());
+  const remedy = `openssl rand -base64 32 > ${file}`;
+  const secret = read(file, problems, remedy);
+  if (secret === undefined) return undefined;
+  const octets = Buffer.from(secret.trim());
   if (octets.length >= shortestHmacKey) return createSecretKey(octets);
-  problems.push(
-    `${file} has ${octets.length} octets, want at least ${shortestHmacKey}; make it: openssl rand -base64 32 > ${file}`,
-  );
+  const text = `${file} has ${octets.length} octets, want at least ${shortestHmacKey}; make it: ${remedy}`;
+  problems.push({ text, isMissing: false });
   return undefined;
+}
+
+/** Reads all keys that the configuration uses; what is missing or wrong is told. */
+export function readKeys(config: Config): KeysRead {
+  const problems: Problems = [];
+  const signing = Map.groupBy(
+    signingKeyPlaces(config).flatMap((place) => loadDkimKey(place, problems)),
+    ({ domain }) => domain,
+  );
+  const platform = platformKeyPlaces(config).flatMap((place) => loadDkimKey(place, problems));
+  // Without mail no address is ever authenticated by it.
+  const hmacKey = sendsMail(config)
+    ? loadHmacKey(config.platform.hmacKeyFile, problems)
+    : createSecretKey(randomBytes(shortestHmacKey));
+  const tls = new Map(
+    [...tlsPlaces(config), ...optionalTlsPlaces(config)]
+      .flatMap((place) => loadTls(place, problems))
+      .map((keys) => [keys.host, keys]),
+  );
+  return { keys: { signing, platform, tls }, ...(hmacKey ? { hmacKey } : {}), problems };
 }
 
 /**
@@ -104,18 +139,7 @@ function loadHmacKey(file: string, problems: Problems): KeyObject | undefined {
  * @throws ConfigurationError with a line for each file that is missing or wrong
  */
 export function loadKeys(config: Config): Keys {
-  const problems: Problems = [];
-  const signing = Map.groupBy(
-    signingKeyPlaces(config).flatMap((place) => loadDkimKey(place, problems)),
-    ({ domain }) => domain,
-  );
-  const platform = platformKeyPlaces(config).flatMap((place) => loadDkimKey(place, problems));
-  const hmacKey = loadHmacKey(config.platform.hmacKeyFile, problems);
-  const tls = new Map(
-    [...tlsPlaces(config), ...optionalTlsPlaces(config)]
-      .flatMap((place) => loadTls(place, problems))
-      .map((keys) => [keys.host, keys]),
-  );
-  if (problems.length > 0 || !hmacKey) throw new ConfigurationError(problems.join('\n'));
-  return { signing, platform, hmacKey, tls };
+  const { keys, hmacKey, problems } = readKeys(config);
+  if (problems.length > 0 || !hmacKey) throw new ConfigurationError(problems.map(({ text }) => text).join('\n'));
+  return { ...keys, hmacKey };
 }

@@ -2,7 +2,9 @@
 
 import { stringify } from 'yaml';
 import { systemClock } from '../base/clock.ts';
+import { ConfigurationError } from '../base/errors.ts';
 import { silentLog } from '../base/log.ts';
+import { checkFiles } from '../bootstrap/check-files.ts';
 import { formatHostPort } from '../config/addresses.ts';
 import { type Config, missingSecrets } from '../config.ts';
 import { errorPageFaults } from '../edge/custom/error-page-file.ts';
@@ -47,9 +49,12 @@ const check = defineCommand({
   arguments: { min: 0, max: 1 },
   details:
     'Reads FILE (or what --config, POSTERN_CONFIG or config/postern.yaml name) and prints "ok" with a summary, or\n' +
-    'every fault on standard error. Warnings name what is allowed but hardly meant, secrets that are not there, and\n' +
-    'files of Error Pages that cannot be served.',
-  options: configOption,
+    'every fault on standard error. What "serve" would need is looked at, too: keys and certificates (there, readable,\n' +
+    'fitting one another, not expired), passwords and tokens in variables and files. In development what is missing is\n' +
+    'made at the start and no fault. Warnings name what is allowed but hardly meant, certificates that expire within 14\n' +
+    'days, and files of Error Pages that cannot be served. --no-files leaves keys, certificates and secrets out, for a\n' +
+    'check where they are not, such as CI.',
+  options: { ...configOption, 'no-files': { summary: 'do not look at keys, certificates and secrets' } },
   examples: [
     'postern config check',
     'postern config check /etc/postern.yaml',
@@ -67,9 +72,13 @@ const check = defineCommand({
       clock: systemClock,
       log: silentLog,
     });
+    const secrets = options['no-files'] ? [] : missingSecrets(config, io.env);
+    const files = options['no-files'] ? { faults: [], warnings: [] } : checkFiles(config, systemClock.now());
+    const faults = [...files.faults, ...(config.development ? [] : secrets)];
+    if (faults.length > 0) throw new ConfigurationError(faults.join('\n'));
     io.stdout.write(`ok ${config.file}\n${summary(config).join('\n')}\n`);
     const pages = errorPageFaults({ zones: config.zones, accounts: config.edgeAccounts });
-    for (const warning of [...config.warnings, ...missingSecrets(config, io.env), ...pages])
+    for (const warning of [...config.warnings, ...secrets, ...files.warnings, ...pages])
       io.stdout.write(`warning: ${warning}\n`);
     return 0;
   },

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { systemClock } from '../base/clock.ts';
 import { openServingDatabase } from '../base/database/database.ts';
 import { type Logger, type OpenLog, openLog } from '../base/log.ts';
+import { fileWarnings } from '../bootstrap/check-files.ts';
 import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, loadKeys } from '../bootstrap.ts';
 import { type Config, configuredGlobalKeys, configuredTokens } from '../config.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
@@ -80,13 +81,15 @@ async function serve(config: Config, io: CommandIo, openedLog: OpenLog): Promise
   let token: DevelopmentToken | undefined;
   try {
     const made = await bootstrap(config, parts);
-    for (const line of [...config.warnings, ...made.missing]) log.warn(line);
+    const keys = loadKeys(config);
+    const warnings = [...config.warnings, ...made.missing, ...fileWarnings(config, keys, parts.clock.now())];
+    for (const line of warnings) log.warn(line);
     for (const file of made.made) log.info({ file }, 'made for development');
     const tokens = configuredTokens(config, io.env);
     const globalKeys = configuredGlobalKeys(config, io.env);
     gateway = await openGateway({
       config,
-      keys: loadKeys(config),
+      keys,
       tokens,
       globalKeys,
       database,

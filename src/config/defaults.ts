@@ -116,6 +116,8 @@ function defaultCredentials(
 
 /** Fills in what the file leaves out as far as the shape goes; the numbers inside are filled in slice by slice. */
 export function complete(given: FileContents): CompleteContents {
+  // Accounts that are listed, and may send from no domain, need no door for mail: the edge and proxy applications alone.
+  const sendsMail = given.accounts?.some(({ sendingDomains = [] }) => sendingDomains.length > 0) ?? true;
   return {
     dataDir: './data',
     certsDir: './certs',
@@ -133,7 +135,7 @@ export function complete(given: FileContents): CompleteContents {
     routes: [{ name: 'default', type: 'capture' }],
     ...given,
     platform: { ...platform, dkim: [...platform.dkim], ...given.platform },
-    smtp: { hostname: 'mx.platform.example', listeners: [...listeners], ...given.smtp },
+    smtp: { hostname: 'mx.platform.example', listeners: sendsMail ? [...listeners] : [], ...given.smtp },
     accounts: (given.accounts ?? accounts).map((account) => ({
       ...account,
       credentials: account.credentials ?? defaultCredentials(account, given.development),

@@ -3,17 +3,51 @@
 import { isIP } from 'node:net';
 import type { DeliverySettings } from '../deliver/settings.ts';
 import type { SmtpSettings } from '../ingress/smtp/settings.ts';
+import { formatHostPort } from './addresses.ts';
 import { type Environment, globalKeyOf } from './secrets.ts';
 import type { Config } from './settings.ts';
 
 const shortestToken = 16;
 
-/** One line each. */
-export function warningsOf(
-  { smtp, delivery, edgeAccounts }: Pick<Config, 'edgeAccounts'> & { smtp: SmtpSettings; delivery: DeliverySettings },
-  env: Environment,
-): string[] {
+/** What the warnings are read from. */
+type Warned = Pick<Config, 'edgeAccounts' | 'accounts' | 'platform' | 'http' | 'development'> & {
+  readonly smtp: SmtpSettings;
+  readonly delivery: DeliverySettings;
+};
+
+/** Names that stand for nobody (RFC 2606): what the shipped configuration calls itself. */
+const placeholder = /(?:^|\.)example$/;
+
+/** What is right for trying Postern out and hardly meant in production. */
+function productionWarnings({ accounts, platform, http, smtp, delivery, development }: Warned): string[] {
+  if (development) return [];
   const warnings: string[] = [];
+  const anyAddress = ['0.0.0.0', '::'].includes(http.listen.host);
+  if (http.docsBaseUrl === undefined && anyAddress) {
+    warnings.push(
+      `http.docsBaseUrl is not set: links to error descriptions would begin with http://${formatHostPort(http.listen)}`,
+    );
+  }
+  if (!accounts.some(({ sendingDomains }) => sendingDomains.length > 0)) return warnings;
+  if (delivery.routes.every(({ type }) => type === 'capture'))
+    warnings.push('no mail leaves: every route captures it in a folder; want one of type smarthost');
+  const names = { 'platform.domain': platform.domain, 'smtp.hostname': smtp.hostname };
+  for (const [key, name] of Object.entries(names)) {
+    if (placeholder.test(name)) warnings.push(`${key} is ${name}, which stands for nobody; want a name of your own`);
+  }
+  if (!smtp.listeners.some(({ role }) => role === 'bounce')) {
+    warnings.push(
+      `bounces to ${platform.bounceDomain} reach nobody: the MX that "postern domain records" proposes names ` +
+        `${smtp.hostname}, where no listener takes them`,
+    );
+  }
+  return warnings;
+}
+
+/** One line each. */
+export function warningsOf(config: Warned, env: Environment): string[] {
+  const { smtp, delivery, edgeAccounts } = config;
+  const warnings = productionWarnings(config);
   for (const { name, role, tls, allowInsecureAuth, credential } of smtp.listeners) {
     if (role === 'submission' && tls === 'none' && !credential && !allowInsecureAuth) {
       warnings.push(`smtp listener "${name}" takes no mail: it has neither TLS for AUTH nor a credential of its own`);

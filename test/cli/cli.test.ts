@@ -220,7 +220,11 @@ describe('config', { timeout }, () => {
     );
     const args = ['--config', join(folder, 'postern.yaml')];
     const check = await runCli(['config', 'check', ...args]);
-    expect(check.stdout).toContain('warning: routes[0].auth: the environment variable P is not set\n');
+    expect(check).toMatchObject({ exitCode: 78, stdout: '' });
+    expect(check.stderr).toContain('routes[0].auth: the environment variable P is not set\n');
+    const withoutFiles = await runCli(['config', 'check', '--no-files', ...args]);
+    expect(withoutFiles).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(withoutFiles.stdout).not.toContain('environment variable P');
     const env = { P: 'hunter2', POSTERN_TOKEN: 'hunter2' };
     const show = await runCli(['config', 'show', ...args], { env });
     expect(show.exitCode).toBe(0);
@@ -236,7 +240,7 @@ describe('config', { timeout }, () => {
     const page = { errorPage: { file: 'pages/none.html' } };
     const zones = [{ name: 'a.example', id: '11'.repeat(16), account: 'dev', customErrors: page }];
     writeFileSync(join(folder, 'postern.yaml'), JSON.stringify({ zones }));
-    const { exitCode, stdout } = await runCli(['config', 'check', 'postern.yaml'], { cwd: folder });
+    const { exitCode, stdout } = await runCli(['config', 'check', '--no-files', 'postern.yaml'], { cwd: folder });
     expect(exitCode).toBe(0);
     expect(stdout).toContain(
       `warning: zone a.example: customErrors.errorPage.file: cannot read "${folder}/pages/none.html": there is no such file\n`,
