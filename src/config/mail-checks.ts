@@ -128,6 +128,16 @@ const keysOfType = {
 
 const typedKeys = [...keysOfType.smarthost, ...keysOfType.capture];
 
+/** What a route says of TLS, in one form; `tlsVerify` beside it is another spelling of `tls.verify`. */
+export function routeTls({ tls, tlsVerify }: Pick<RouteEntry, 'tls' | 'tlsVerify'>): {
+  readonly mode?: 'none' | 'opportunistic' | 'required' | 'implicit';
+  readonly verify?: boolean;
+  readonly ca?: string;
+} {
+  const given = typeof tls === 'object' ? tls : tls === undefined ? {} : { mode: tls };
+  return tlsVerify === undefined ? given : { verify: tlsVerify, ...given };
+}
+
 function smarthostFaults(route: RouteEntry, path: ConfigPath): Fault[] {
   if (route.url === undefined)
     return [{ path: [...path, 'url'], text: 'missing, want smtp://host:port or smtps://host:port' }];
@@ -143,10 +153,17 @@ function smarthostFaults(route: RouteEntry, path: ConfigPath): Fault[] {
       path: [...path, 'url'],
       text: 'holds a user; want it under auth (user, and passwordEnv or passwordFile)',
     });
-  if (url?.implicitTls && route.tls !== undefined && route.tls !== 'implicit') {
-    faults.push({ path: [...path, 'tls'], text: `got "${route.tls}", want implicit with a URL of smtps://` });
+  const { mode, ca } = routeTls(route);
+  if (url?.implicitTls && mode !== undefined && mode !== 'implicit') {
+    faults.push({ path: [...path, 'tls'], text: `got "${mode}", want implicit with a URL of smtps://` });
   }
-  if (route.auth && route.tls === 'none') {
+  if (typeof route.tls === 'object' && route.tls.verify !== undefined && route.tlsVerify !== undefined) {
+    faults.push({ path: [...path, 'tlsVerify'], text: 'stands beside tls.verify, which says the same; want one' });
+  }
+  if (ca !== undefined && (mode === 'none' || routeTls(route).verify === false)) {
+    faults.push({ path: [...path, 'tls', 'ca'], text: 'is never asked: the route looks at no certificate' });
+  }
+  if (route.auth && mode === 'none') {
     faults.push({ path: [...path, 'auth'], text: 'can never be used: AUTH is sent only over TLS, and tls is none' });
   }
   const sources = [route.auth?.passwordEnv, route.auth?.passwordFile].filter((source) => source !== undefined);

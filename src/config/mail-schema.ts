@@ -65,6 +65,14 @@ export const rest = value.object({
   ),
 });
 
+const tlsMode = value.choice('none', 'opportunistic', 'required', 'implicit');
+
+/** How a route uses TLS: a word, or a mapping where there is more to say. */
+const routeTls = Type.Union(
+  [tlsMode, value.object({ mode: Optional(tlsMode), verify: Optional(value.boolean), ca: Optional(value.filePath) })],
+  { want: 'one of none, opportunistic, required, implicit, or a mapping of mode, verify and ca' },
+);
+
 /** One entry of `routes`; which keys go with which type is checked afterwards, so that an error can say so. */
 export const route = value.object({
   name: value.entryName,
@@ -77,7 +85,7 @@ export const route = value.object({
   ),
   platformSignature: Optional(value.boolean),
   url: Optional(value.url('smtp', 'smtps')),
-  tls: Optional(value.choice('none', 'opportunistic', 'required', 'implicit')),
+  tls: Optional(routeTls),
   tlsVerify: Optional(value.boolean),
   auth: Optional(
     value.object(

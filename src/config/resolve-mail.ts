@@ -8,7 +8,7 @@ import { asciiDomain } from '../mail/address/domain.ts';
 import type { SpoolLimits } from '../spool/spool-limits.ts';
 import { type HostPort, parseListen, parseNetwork } from './addresses.ts';
 import * as defaults from './defaults.ts';
-import { findAccount } from './mail-checks.ts';
+import { findAccount, routeTls } from './mail-checks.ts';
 import { parseRelayUrl, type RelayUrl } from './relay-url.ts';
 import type { ListenerEntry, RouteEntry } from './schema.ts';
 import { type Environment, readSecret } from './secrets.ts';
@@ -127,15 +127,22 @@ function defaultVerify(tls: SmarthostRoute['tls'], hasAuth: boolean): boolean {
   return hasAuth || tls === 'required' || tls === 'implicit';
 }
 
-function smarthostOf(url: RelayUrl, entry: Pick<RouteEntry, 'tls' | 'tlsVerify' | 'connections' | 'auth'>) {
+function smarthostOf(
+  url: RelayUrl,
+  entry: Pick<RouteEntry, 'tls' | 'tlsVerify' | 'connections' | 'auth'>,
+  folders: Folders,
+) {
   const hasAuth = (entry.auth ?? url.auth) !== undefined;
-  const tls = entry.tls ?? (url.implicitTls ? 'implicit' : 'opportunistic');
+  const { mode, verify, ca } = routeTls(entry);
+  const tls = mode ?? (url.implicitTls ? 'implicit' : 'opportunistic');
   return {
     type: 'smarthost',
     host: url.host,
     port: url.port,
     tls,
-    tlsVerify: entry.tlsVerify ?? defaultVerify(tls, hasAuth),
+    // Whoever names an issuer wants it asked.
+    tlsVerify: verify ?? (ca !== undefined || defaultVerify(tls, hasAuth)),
+    ...(ca === undefined ? {} : { caFile: resolve(folders.cwd, ca) }),
     connections: entry.connections ?? 10,
   } as const;
 }
@@ -172,7 +179,7 @@ function resolveRoute({ contents, folders, env }: Resolving, entry: RouteEntry, 
   const path = `routes[${index}].auth`;
   return {
     ...base,
-    ...smarthostOf(url, entry),
+    ...smarthostOf(url, entry, folders),
     ...(source && entry.auth ? { auth: lazyAuth(entry.auth.user, source, { env, path }) } : {}),
   };
 }
@@ -182,7 +189,7 @@ function relayRoute(relay: string, folders: Folders): Route {
   const base = { name: 'relay', platformSignature: true };
   const url = parseRelayUrl(relay);
   if (!url) return { ...base, ...captureOf(folders, {}) };
-  return { ...base, ...smarthostOf(url, {}), ...(url.auth ? { auth: url.auth } : {}) };
+  return { ...base, ...smarthostOf(url, {}, folders), ...(url.auth ? { auth: url.auth } : {}) };
 }
 
 /** The slice of delivery, and where its passwords come from. */
@@ -203,7 +210,13 @@ export function resolveDelivery(
     },
     routeSecrets: entries.flatMap((entry, index) => {
       const source = passwordSource(entry, folders);
-      return source ? [{ path: `routes[${index}].auth`, source }] : [];
+      const { ca } = routeTls(entry);
+      return [
+        ...(source ? [{ path: `routes[${index}].auth`, source }] : []),
+        ...(ca === undefined
+          ? []
+          : [{ path: `routes[${index}].tls.ca`, source: { kind: 'file', file: resolve(folders.cwd, ca) } as const }]),
+      ];
     }),
   };
 }

@@ -95,7 +95,7 @@ export interface Config {
   readonly delivery: DeliverySettings;
   readonly accounts: readonly Account[];
   readonly tokens: readonly ConfiguredToken[];
-  /** Passwords of routes, for telling before they are needed which are missing. */
+  /** Passwords of routes and the files of issuers that they trust, for telling before they are needed which are missing. */
   readonly routeSecrets: readonly { readonly path: string; readonly source: SecretSource }[];
   readonly edge: EdgeSettings;
   readonly proxy: Required<NonNullable<FileContents['proxy']>>;

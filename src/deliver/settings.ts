@@ -17,6 +17,8 @@ export interface SmarthostRoute extends RouteBase {
   readonly tls: 'none' | 'opportunistic' | 'required' | 'implicit';
   /** Check the certificate and its name. With `auth` it is false only where the configuration says so in so many words. */
   readonly tlsVerify: boolean;
+  /** Certificates to trust in place of the system's: absolute path of a PEM file, read at each handshake. */
+  readonly caFile?: string;
   readonly auth?: { readonly user: string; readonly password: string };
   /** Connections at once. */
   readonly connections: number;

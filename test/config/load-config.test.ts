@@ -265,6 +265,15 @@ zones:
     ['url: "smtp://h.example:465", tls: implicit', { port: 465, tls: 'implicit', tlsVerify: true }],
     ['url: "smtps://h.example"', { port: 465, tls: 'implicit', tlsVerify: true }],
     [
+      'url: "smtp://h.example", tls: { mode: required, ca: /etc/ca.pem }',
+      { tls: 'required', tlsVerify: true, caFile: '/etc/ca.pem' },
+    ],
+    [
+      'url: "smtp://h.example", tls: { ca: /etc/ca.pem }',
+      { tls: 'opportunistic', tlsVerify: true, caFile: '/etc/ca.pem' },
+    ],
+    ['url: "smtp://h.example", tls: { mode: required, verify: false }', { tls: 'required', tlsVerify: false }],
+    [
       'url: "smtp://127.0.0.1:25", tls: none, connections: 3, platformSignature: false',
       { tls: 'none', tlsVerify: false, connections: 3, platformSignature: false },
     ],

@@ -32,8 +32,8 @@ beforeAll(async () => {
   sink = await startSmtpSink();
   postfix = await startPostfix({ mainCf: (folder) => postfixSettings(folder, certificate) });
   postern = await startPostern({
-    config: configuration(postfix.port),
-    env: { NODE_EXTRA_CA_CERTS: join(postfix.folder, 'cert.pem'), NEXT_HOP_PASSWORD: password },
+    config: configuration(postfix.port, join(postfix.folder, 'cert.pem')),
+    env: { NEXT_HOP_PASSWORD: password },
   });
   verifier = openDkim(dkimRecords(postern.certsDir));
 });
@@ -79,7 +79,7 @@ function postfixSettings(folder: string, certificate: { readonly cert: string; r
   ];
 }
 
-function configuration(port: number): object {
+function configuration(port: number, ca: string): object {
   const auth = { user: 'postern', passwordEnv: 'NEXT_HOP_PASSWORD' };
   const smarthost = (name: string, host: string, settings: object) => {
     return { name, type: 'smarthost', url: `smtp://${host}:${port}`, ...settings };
@@ -104,10 +104,9 @@ function configuration(port: number): object {
       // The certificate is for localhost only.
       smarthost('misnamed', '127.0.0.1', {
         match: { recipientDomains: ['misnamed.test'] },
-        tls: 'required',
-        tlsVerify: true,
+        tls: { mode: 'required', ca },
       }),
-      smarthost('verified', 'localhost', { tls: 'required', tlsVerify: true, auth }),
+      smarthost('verified', 'localhost', { tls: { mode: 'required', ca }, auth }),
     ],
     delivery: { retry: { firstDelaySeconds: 1, factor: 1, maxDelaySeconds: 1, jitter: 0, expireAfterSeconds: 3600 } },
     accounts: [

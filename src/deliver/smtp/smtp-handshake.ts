@@ -1,5 +1,6 @@
 // From a bare socket to a session that is ready for MAIL: greeting, EHLO or HELO, STARTTLS (RFC 3207), AUTH (RFC 4954).
 
+import { readFileSync } from 'node:fs';
 import { isIP, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { errorMessage } from '../../base/errors.ts';
@@ -19,6 +20,8 @@ export interface SmtpClientOptions {
   readonly tlsVerify: boolean;
   /** Certificates to trust in place of the system's, PEM. */
   readonly ca?: string;
+  /** The same as a file, read at each handshake, so that a renewed one counts at once. */
+  readonly caFile?: string;
   readonly auth?: { readonly user: string; readonly password: string };
   /** What we call ourselves in EHLO. */
   readonly hostname: string;
@@ -108,12 +111,22 @@ class Dialogue {
   }
 }
 
+/** @throws HandshakeFailure where the file of trusted certificates cannot be read */
+function trusted({ ca, caFile }: SmtpClientOptions): Pick<ConnectionOptions, 'ca'> {
+  if (caFile === undefined) return ca === undefined ? {} : { ca };
+  try {
+    return { ca: readFileSync(caFile) };
+  } catch (error) {
+    throw failure('4.3.5', `The certificates that the route trusts cannot be read: ${errorMessage(error)}`, error);
+  }
+}
+
 function tlsOptions(options: SmtpClientOptions): ConnectionOptions {
   return {
     host: options.host,
     // RFC 6066 §3: an address is no server name.
     ...(isIP(options.host) ? {} : { servername: options.host }),
-    ...(options.ca === undefined ? {} : { ca: options.ca }),
+    ...trusted(options),
     rejectUnauthorized: options.tlsVerify,
     minVersion: 'TLSv1.2',
   };
@@ -152,7 +165,7 @@ async function secured(socket: Socket, options: SmtpClientOptions): Promise<TLSS
 /** What an operator can do about a certificate that is refused. */
 function remedyFor({ host, auth }: SmtpClientOptions): string {
   const what = auth ? `the password goes only to a next hop` : `the route asks for one`;
-  return `${what} whose certificate is trusted here and names ${host}: trust its issuer (NODE_EXTRA_CA_CERTS), or say tlsVerify: false in the route`;
+  return `${what} whose certificate is trusted here and names ${host}: trust its issuer (tls: { ca: FILE } in the route), or say tlsVerify: false there`;
 }
 
 async function greet(dialogue: Dialogue, options: SmtpClientOptions): Promise<Capabilities> {

@@ -1,6 +1,9 @@
 // The client's connection against a real next hop that fails on demand: every stage, every option.
 
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import {
   connectSmtp,
@@ -390,6 +393,19 @@ describe('TLS', () => {
     expect(await failureOf(wrong.port, { ...verify, tlsVerify: false })).toBe('connected');
   });
 
+  test('the issuer may be in a file, which is read anew at each handshake', async () => {
+    const sink = await startSink(starttls());
+    const caFile = join(mkdtempSync(join(tmpdir(), 'postern-ca-')), 'ca.pem');
+    const verify = { tls: 'required', tlsVerify: true, caFile } as const;
+    expect(await failureOf(sink.port, verify)).toMatch(
+      /^4\.3\.5 The certificates that the route trusts cannot be read: ENOENT/,
+    );
+    writeFileSync(caFile, otherName.cert);
+    expect(await failureOf(sink.port, verify)).toMatch(/^4\.7\.5 The TLS handshake failed/);
+    writeFileSync(caFile, certificate.cert);
+    expect(await failureOf(sink.port, verify)).toBe('connected');
+  });
+
   test('an unverified certificate does not do for REQUIRETLS', async () => {
     const sink = await startSink({ ...starttls(), requiretls: true });
     const connection = await connectTo(sink.port, { tls: 'required' });
@@ -475,7 +491,7 @@ describe('TLS', () => {
       const verify = { tls, tlsVerify: true, auth } as const;
       const remedy =
         'the password goes only to a next hop whose certificate is trusted here and names 127.0.0.1: ' +
-        'trust its issuer (NODE_EXTRA_CA_CERTS), or say tlsVerify: false in the route';
+        'trust its issuer (tls: { ca: FILE } in the route), or say tlsVerify: false there';
       const failed = await failureOf(unknown.port, verify);
       expect(failed).toMatch(/^4\.7\.5 The TLS handshake failed: self-signed certificate/);
       expect(failed).toContain(`; ${remedy}`);
