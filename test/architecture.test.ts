@@ -172,6 +172,17 @@ test('connections are reset in one place, which knows when that is safe', () => 
   expect(resets.map((file) => relative(root, file))).toEqual(['base/net/reset-connection.ts']);
 });
 
+test('one file imports smtp-server, and in its room no other names an underscore member', () => {
+  const adapter = 'ingress/smtp/smtp-library.ts';
+  const imports = /(?:\bfrom|\bimport)\s*\(?\s*'smtp-server(?:\/[^']*)?'/;
+  const privateMember = /\._[a-z]|\['_[a-z]|\b(?:override|get|set) _[a-z]/i;
+  const source = (file: string): string => readFileSync(file, 'utf8');
+  const importers = sourceFiles(root).filter((file) => imports.test(source(file)));
+  expect(importers.map((file) => relative(root, file))).toEqual([adapter]);
+  const reaching = sourceFiles(join(root, 'ingress/smtp')).filter((file) => privateMember.test(source(file)));
+  expect(reaching.map((file) => relative(root, file))).toEqual([adapter]);
+});
+
 test('pure rooms have no sockets, files or timers', () => {
   const impure =
     /from 'node:(net|tls|fs|fs\/promises|timers|timers\/promises|http|https|child_process|worker_threads|sqlite)'|\bsetTimeout\(|\bDate\.now\(/;

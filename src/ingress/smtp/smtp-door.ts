@@ -13,10 +13,11 @@ import type { RejectionCode, Submit, Violation } from '../../submit.ts';
 import { createConnectionCounter } from './connection-counter.ts';
 import { createMessageIntake } from './message-intake.ts';
 import type { SmtpListener, SmtpSettings } from './settings.ts';
-import { SmtpListenerServer, type TlsCredentials } from './smtp-listener.ts';
+import type { TlsCredentials } from './smtp-library.ts';
+import { SmtpListenerServer } from './smtp-listener.ts';
 import type { SmtpSession } from './smtp-session.ts';
 
-export type { TlsCredentials } from './smtp-listener.ts';
+export type { TlsCredentials } from './smtp-library.ts';
 
 /** What the door is built from. */
 export interface SmtpDoorParts {

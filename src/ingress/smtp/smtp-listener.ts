@@ -1,10 +1,7 @@
-// One listening socket: admits connections, reads PROXY headers, and starts sessions (D40, D40c, D42). Of smtp-server's
-// SMTPServer the listening socket and the implicit TLS handshake are used; whom to admit is decided here, before TLS.
-
-/* oxlint-disable no-underscore-dangle -- the library names what a subclass may override so */
+// One listening socket: admits connections, reads PROXY headers, and starts sessions (D40, D40c, D42). Whom to
+// admit is decided here, before TLS.
 
 import type { AddressInfo, Socket } from 'node:net';
-import { SMTPServer } from 'smtp-server';
 import type { Submitter } from '../../accounts/account.ts';
 import { ConfigurationError, errorMessage } from '../../base/errors.ts';
 import { randomHex } from '../../base/ids.ts';
@@ -13,13 +10,8 @@ import { normalAddress } from '../../base/net/socket-address.ts';
 import type { ConnectionCounter, ConnectionPlace } from './connection-counter.ts';
 import { type ProxyHeader, readProxyHeader } from './proxy-protocol.ts';
 import { type Answer, formatReply, replies } from './replies.ts';
+import { type Admission, LibraryServer, type TlsCredentials } from './smtp-library.ts';
 import { type SessionContext, SmtpSession } from './smtp-session.ts';
-
-/** Certificate and key of a listener, PEM. */
-export interface TlsCredentials {
-  readonly cert: string | Buffer;
-  readonly key: string | Buffer;
-}
 
 /** Everything a listener is made of. */
 export interface ListenerParts {
@@ -39,15 +31,13 @@ interface Arrival {
   address: string | undefined;
 }
 
-/** What `_handleProxy` hands to `connect`, through the library. */
-interface SocketOptions {
-  readonly id: string;
-  readonly remoteAddress: string;
+/** A client that may begin its session. */
+interface Admitted extends Admission {
   readonly place: ConnectionPlace;
 }
 
 /** Listens, and hands admitted connections to sessions. */
-export class SmtpListenerServer extends SMTPServer {
+export class SmtpListenerServer extends LibraryServer<Admitted> {
   readonly #parts: ListenerParts;
   readonly #arrivals = new Map<Socket, Arrival>();
   readonly #proxied: (address: string) => boolean;
@@ -55,29 +45,10 @@ export class SmtpListenerServer extends SMTPServer {
 
   constructor(parts: ListenerParts) {
     const { listener, limits } = parts.context;
-    super({
-      // Its own logger would write bodies of replies and more; everything is logged by our own.
-      logger: false,
-      secure: listener.tls === 'implicit',
-      hideSTARTTLS: listener.tls !== 'starttls',
-      disabledCommands: [],
-      disableReverseLookup: true,
-      // A client that closes its side behind its last command still gets the replies.
-      allowHalfOpen: true,
-      // The library's default lets TLS 1.0 in.
-      minVersion: 'TLSv1.2',
-      socketTimeout: limits.authSeconds * 1000,
-      ...(parts.tls ? { cert: parts.tls.cert, key: parts.tls.key } : {}),
-    });
+    super({ tls: listener.tls, credentials: parts.tls, handshakeMs: limits.authSeconds * 1000 });
     this.#parts = parts;
     this.#proxied = addressTest(listener.proxyProtocolFrom);
     this.#allowed = addressTest(listener.allowFrom);
-    this.on('error', (error: Error) => {
-      const { log } = parts.context;
-      // The library notes what it knows of a failed TLS handshake; without it the listening socket itself has failed.
-      if ('meta' in error) log.debug({ listener: listener.name, error: error.message }, 'TLS handshake failed');
-      else if (this.server.listening) log.error({ listener: listener.name, err: error }, 'listener failed');
-    });
   }
 
   /**
@@ -86,31 +57,14 @@ export class SmtpListenerServer extends SMTPServer {
    */
   async open(): Promise<AddressInfo> {
     const { listener } = this.#parts.context;
-    await new Promise<void>((resolve, reject) => {
-      const fail = (cause: Error): void =>
-        reject(
-          new ConfigurationError(
-            `Cannot listen on ${listener.host}:${listener.port} for SMTP listener "${listener.name}": ${errorMessage(cause)}`,
-            { cause },
-          ),
-        );
-      this.server.once('error', fail);
-      this.server.listen({ host: listener.host, port: listener.port, backlog: 511 }, () => {
-        this.server.removeListener('error', fail);
-        resolve();
-      });
-    });
-    const address = this.server.address();
-    if (address === null || typeof address === 'string') throw new Error('The SMTP listener has no address');
-    return address;
-  }
-
-  /** Stops accepting and drops connections without a session; resolves when the last connection has gone. */
-  shut(): Promise<void> {
-    for (const top of this._pendingSockets.values()) top.destroy();
-    return new Promise((resolve) => {
-      this.server.close(() => resolve());
-    });
+    try {
+      return await this.bind(listener);
+    } catch (cause) {
+      throw new ConfigurationError(
+        `Cannot listen on ${listener.host}:${listener.port} for SMTP listener "${listener.name}": ${errorMessage(cause)}`,
+        { cause },
+      );
+    }
   }
 
   /** Drops connections that have not become sessions in time. */
@@ -118,77 +72,67 @@ export class SmtpListenerServer extends SMTPServer {
     for (const [socket, arrival] of this.#arrivals) {
       if (now < arrival.deadline) continue;
       this.#logRefusal(arrival.address ?? socket.remoteAddress, 'no session in time');
-      // The topmost socket: a TLS handshake is not torn down from below.
-      (this._pendingSockets.get(socket) ?? socket).destroy();
+      this.drop(socket);
     }
   }
 
-  // Called by the library for each accepted socket; what it gives back is called when the session begins or never will.
-  override _acceptSocket(socket: Socket, _handshake: boolean): (() => void) | false {
+  protected override handshakeFailed(error: Error): void {
+    const { log, listener } = this.#parts.context;
+    log.debug({ listener: listener.name, error: error.message }, 'TLS handshake failed');
+  }
+
+  protected override listenerFailed(error: Error): void {
+    const { log, listener } = this.#parts.context;
+    log.error({ listener: listener.name, err: error }, 'listener failed');
+  }
+
+  protected override arrived(socket: Socket): (() => void) | undefined {
     const { context, counter } = this.#parts;
     socket.on('error', ignoreError);
     const place = counter.enter();
     if (!place) {
       this.#refuse(socket, { address: socket.remoteAddress, answer: replies.tooManyConnections });
-      return false;
+      return undefined;
     }
     const deadline = context.clock.monotonic() + context.limits.authSeconds * 1000;
     this.#arrivals.set(socket, { place, deadline, address: undefined });
-    // The library notes the TLS socket here once there is one.
-    this._pendingSockets.set(socket, socket);
-    const arrived = (): void => {
-      this.#arrivals.delete(socket);
-      this._pendingSockets.delete(socket);
-    };
     // STARTTLS takes this listener away with all others; the session leaves the place then.
-    socket.once('close', () => {
-      arrived();
-      place.leave();
-    });
-    return arrived;
+    socket.once('close', () => place.leave());
+    return () => {
+      this.#arrivals.delete(socket);
+    };
   }
 
-  // Called by the library before the TLS handshake.
-  override _handleProxy(socket: Socket, callback: (error: Error | null, options?: SocketOptions) => void): void {
+  protected override identify(socket: Socket, done: (known: Admitted | Error) => void): void {
     const peer = normalAddress(socket.remoteAddress ?? '');
     if (peer === undefined) {
       socket.destroy();
-      callback(new Error('The connection is already gone'));
+      done(new Error('The connection is already gone'));
       return;
     }
-    const admit = (address: string): void => {
-      const arrival = this.#arrivals.get(socket);
-      const refusal = arrival ? this.#refusal(arrival, address) : replies.shuttingDown;
-      if (!arrival || refusal) {
-        this.#refuse(socket, { address, answer: refusal ?? replies.shuttingDown });
-        callback(new Error('The connection is refused'));
-        return;
-      }
-      const options: SocketOptions = { id: randomHex(8), remoteAddress: address, place: arrival.place };
-      callback(null, options);
-    };
     if (!this.#proxied(peer)) {
-      admit(peer);
+      done(this.#admit(socket, peer));
       return;
     }
     readHeader(socket, (header) => {
       if (header.kind === 'header') {
-        admit(header.source?.address ?? peer);
+        done(this.#admit(socket, header.source?.address ?? peer));
         return;
       }
       const reason = header.kind === 'invalid' ? header.reason : 'closed before it was complete';
       this.#logRefusal(peer, `PROXY header: ${reason}`);
       this.#parts.onRefused();
       socket.destroy();
-      callback(new Error(reason));
+      done(new Error(reason));
     });
   }
 
-  // Called by the library for implicit TLS. A client that closes its side inside the handshake would leave the
-  // connection open for ever; the session allows it again.
-  override _upgrade(socket: Socket, callback: Parameters<SMTPServer['_upgrade']>[1]): void {
-    socket.allowHalfOpen = false;
-    super._upgrade(socket, callback);
+  #admit(socket: Socket, address: string): Admitted | Error {
+    const arrival = this.#arrivals.get(socket);
+    const refusal = arrival ? this.#refusal(arrival, address) : replies.shuttingDown;
+    if (arrival && !refusal) return { id: randomHex(8), remoteAddress: address, place: arrival.place };
+    this.#refuse(socket, { address, answer: refusal ?? replies.shuttingDown });
+    return new Error('The connection is refused');
   }
 
   /** Says why a client is not admitted, once its address is known. */
@@ -199,14 +143,11 @@ export class SmtpListenerServer extends SMTPServer {
     return arrival.place.claim(address) ? undefined : replies.tooManyConnections;
   }
 
-  // Called by the library when PROXY header and TLS handshake are done.
-  override connect(socket: Socket, options: SocketOptions): void {
+  protected override begin(socket: Socket, { id, remoteAddress, place }: Admitted): SmtpSession {
     const { context } = this.#parts;
-    const client = { sessionId: options.id, address: options.remoteAddress, submitter: this.#submitter() };
-    const session = new SmtpSession(this, { socket, client, context, place: options.place });
-    this.connections.add(session);
-    context.log.debug({ session: options.id, listener: context.listener.name, client: client.address }, 'connected');
-    session.init();
+    const client = { sessionId: id, address: remoteAddress, submitter: this.#submitter() };
+    context.log.debug({ session: id, listener: context.listener.name, client: client.address }, 'connected');
+    return new SmtpSession(this, { socket, client, context, place });
   }
 
   #refuse(

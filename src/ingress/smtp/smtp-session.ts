@@ -1,11 +1,6 @@
-// One SMTP connection: the library's socket handling and TLS upgrade under our own reader, dialogue, replies and
-// deadlines. Of smtp-server's SMTPConnection only the life of the socket, STARTTLS and the orderly close are used.
-
-/* oxlint-disable no-underscore-dangle -- the library names what a subclass may override so */
+// One SMTP connection: reader, dialogue, replies and deadlines, on top of a connection of the library's.
 
 import type { Socket } from 'node:net';
-import { SMTPConnection } from 'smtp-server/lib/smtp-connection.js';
-import type { SMTPServer } from 'smtp-server/lib/smtp-server.js';
 import type { BodyHold } from '../../base/body-budget.ts';
 import { BodyPace } from '../../base/body-pace.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -14,6 +9,8 @@ import type { ConnectionPlace } from './connection-counter.ts';
 import { DataReader } from './data-reader.ts';
 import { type Client, Dialogue, type DialogueContext } from './dialogue.ts';
 import { type Answer, formatReply, replies, unavailableReply } from './replies.ts';
+import { LibraryConnection } from './smtp-library.ts';
+import type { SmtpListenerServer } from './smtp-listener.ts';
 import { type WireListener, WireReader } from './wire-reader.ts';
 
 /**
@@ -49,13 +46,11 @@ interface SessionOptions {
 }
 
 /** A session from its greeting to its end. */
-export class SmtpSession extends SMTPConnection implements WireListener {
+export class SmtpSession extends LibraryConnection implements WireListener {
   readonly #context: SessionContext;
   readonly #client: Client;
   readonly #dialogue: Dialogue;
   readonly #place: ConnectionPlace;
-  /** The topmost socket: a TLS handshake must not be torn down from below. */
-  #top: Socket;
   #out = '';
   /** Milliseconds since 1970; 0: nothing is waited for from the client. */
   #deadline: number;
@@ -68,76 +63,56 @@ export class SmtpSession extends SMTPConnection implements WireListener {
   #incoming: { readonly data: DataReader; readonly pace: BodyPace } | undefined;
   #draining = false;
 
-  constructor(server: SMTPServer, { socket, client, context, place }: SessionOptions) {
+  constructor(server: SmtpListenerServer, { socket, client, context, place }: SessionOptions) {
     super(server, socket, { id: client.sessionId, remoteAddress: client.address });
     this.#context = context;
     this.#client = client;
     this.#place = place;
-    this.#top = socket;
-    this.#dialogue = new Dialogue(context, { client, secure: this.secure });
+    this.#dialogue = new Dialogue(context, { client, secure: context.listener.tls === 'implicit' });
     const now = context.clock.monotonic();
     this.#deadline = now + context.limits.idleSeconds * 1000;
     this.#authDeadline = now + context.limits.authSeconds * 1000;
     context.onOpen(this);
   }
 
-  /** Starts reading, and greets two turns later. Whatever has come by then came too early (RFC 5321 §4.3.1). */
-  override init(): void {
-    this.#top.allowHalfOpen = true;
-    this._setListeners(() => setImmediate(() => setImmediate(() => this.#greet())));
+  // Greets two turns later. Whatever has come by then came too early (RFC 5321 §4.3.1).
+  protected override begun(): void {
+    setImmediate(() => setImmediate(() => this.#greet()));
   }
 
   #greet(): void {
-    if (this._closing || this._closed || this.#draining || !this.#reader) return;
+    if (this.over || this.#draining || !this.#reader) return;
     this.#reader.ready = true;
-    this._ready = true;
     // RFC 2034 §3: no enhanced code in the greeting.
     this.#say({ code: 220, text: `${this.#context.hostname} ESMTP Postern` });
     void this.#flush();
   }
 
   get #reader(): WireReader | undefined {
-    return this._parser instanceof WireReader ? this._parser : undefined;
+    const reader = this.readerInCharge;
+    return reader instanceof WireReader ? reader : undefined;
   }
 
-  // The library calls this in its constructor and again for TLS after STARTTLS. The old reader is closed then, so that
-  // commands sent in plaintext behind STARTTLS never run (RFC 3207 §4.2, command injection).
-  override _createParser(): WireReader {
-    const reader = new WireReader(this);
-    reader.ready = this._ready;
-    return reader;
+  protected override createReader(): WireReader {
+    return new WireReader(this);
   }
 
-  // The library calls this when TLS is up.
-  override _resetSession(): void {
-    this.#top.allowHalfOpen = true;
+  protected override secured(): void {
     this.#dialogue.secured();
     this.#awaitInput();
   }
 
-  // Deadlines are kept by `checkDeadline`; the library's timer would answer in its own words. It calls this with the TLS
-  // socket as soon as there is one.
-  override _armTimeout(socket: Socket = this._socket): void {
-    this.#top = socket;
-  }
-
-  // The library's own words, should it ever have some to say.
-  override send(code: number, data?: string | string[] | null): void {
-    this.#say({ code, text: Array.isArray(data) ? data.join('\n') : (data ?? '') });
+  protected override say(code: number, text: string): void {
+    this.#say({ code, text });
     void this.#flush();
-    if (code === 421) this.close();
   }
 
-  override _onError(error: Error): void {
-    this.#context.log.debug(
-      { session: this.id, listener: this.#context.listener.name, client: this.#client.address, error: error.message },
-      'connection failed',
-    );
+  protected override failed(error: Error): void {
+    this.#context.log.debug({ ...this.#facts, error: error.message }, 'connection failed');
     this.close();
   }
 
-  override _onCloseEvent(): void {
-    super._onClose();
+  protected override gone(): void {
     this.#place.leave();
     // A message that is being judged is in memory though its client has gone.
     if (!this.#busy) this.#hold?.release();
@@ -151,40 +126,27 @@ export class SmtpSession extends SMTPConnection implements WireListener {
 
   /** Answers and ends a session whose client let a deadline pass. */
   checkDeadline(now: number): void {
-    if (this._closing || this._closed || this.#busy) return;
+    if (this.over || this.#busy) return;
     const unknown = this.#dialogue.submitter === undefined && now >= this.#authDeadline;
     const tooSlow = this.#incoming?.pace.isTooSlow(now) === true;
     if (!unknown && !tooSlow && now < this.#deadline) return;
     const answer = unknown ? replies.authTimeout : tooSlow ? replies.tooSlow : replies.timeout;
-    const { log, listener } = this.#context;
-    log.info(
-      { session: this.id, listener: listener.name, client: this.#client.address, reason: answer.text },
-      'session ended',
-    );
+    this.#context.log.info({ ...this.#facts, reason: answer.text }, 'session ended');
     // Nothing may be written into a TLS handshake.
-    if (this._upgrading) this.destroy();
+    if (this.inHandshake) this.destroy();
     else this.#finishWith(answer);
   }
 
   /** Ends the session with 421 once a message in flight is done with (D97). */
   drain(): void {
     this.#draining = true;
-    if (this._closing || this._closed || this.#busy || this.#reader?.inData) return;
-    if (this._upgrading) this.destroy();
+    if (this.over || this.#busy || this.#reader?.inData) return;
+    if (this.inHandshake) this.destroy();
     else this.#finishWith(replies.shuttingDown);
   }
 
-  /** Cuts the connection. */
-  destroy(): void {
-    this.#top.destroy();
-  }
-
   onEarlyOctets(): void {
-    const { log, listener } = this.#context;
-    log.info(
-      { session: this.id, listener: listener.name, client: this.#client.address, reason: 'spoke before the greeting' },
-      'connection refused',
-    );
+    this.#context.log.info({ ...this.#facts, reason: 'spoke before the greeting' }, 'connection refused');
     this.#finishWith(replies.earlyTalker);
   }
 
@@ -235,14 +197,13 @@ export class SmtpSession extends SMTPConnection implements WireListener {
     try {
       return this.#dialogue.answer(line);
     } catch (error) {
-      const { log, listener } = this.#context;
-      const facts = { session: this.id, listener: listener.name, client: this.#client.address };
+      const { log } = this.#context;
       if (error instanceof Unavailable) {
-        log.warn({ ...facts, reason: error.message }, 'put off');
+        log.warn({ ...this.#facts, reason: error.message }, 'put off');
         return unavailableReply(error);
       }
-      log.error({ ...facts, err: error }, 'command failed');
-      return { ...replies.internalError, text: `Internal error, id ${this.id}` };
+      log.error({ ...this.#facts, err: error }, 'command failed');
+      return { ...replies.internalError, text: `Internal error, id ${this.#client.sessionId}` };
     }
   }
 
@@ -253,7 +214,7 @@ export class SmtpSession extends SMTPConnection implements WireListener {
   }
 
   #act(answer: Answer): void {
-    if (this._closing || this._closed) return;
+    if (this.over) return;
     this.#say(answer);
     if (answer.also) this.#say(answer.also);
     switch (answer.next) {
@@ -264,9 +225,9 @@ export class SmtpSession extends SMTPConnection implements WireListener {
         void this.#flush();
         // Octets of the handshake are not seen here, so they extend nothing.
         this.#deadline = this.#context.clock.monotonic() + this.#context.limits.authSeconds * 1000;
-        // A client that closes its side inside the handshake would leave the connection open for ever.
-        this._socket.allowHalfOpen = false;
-        this.upgrade(() => undefined);
+        this.startTls();
+        // The reader for TLS is new, and no greeting comes before what it reads.
+        if (this.#reader) this.#reader.ready = true;
         return;
       case 'close':
         this.close();
@@ -286,7 +247,7 @@ export class SmtpSession extends SMTPConnection implements WireListener {
   }
 
   #finishWith(answer: Answer): void {
-    if (this._closing || this._closed) return;
+    if (this.over) return;
     this.#say(answer);
     this.close();
   }
@@ -317,13 +278,14 @@ export class SmtpSession extends SMTPConnection implements WireListener {
   #flush(): Promise<void> | undefined {
     const text = this.#out;
     this.#out = '';
-    const socket = this._socket;
-    if (text === '' || this._upgrading || socket.destroyed || !socket.writable) return undefined;
-    socket.write(text, 'latin1');
-    if (!socket.writableNeedDrain) return undefined;
-    this.#deadline = this.#context.clock.monotonic() + this.#context.limits.idleSeconds * 1000;
-    return new Promise((resolve) => {
-      socket.once('drain', resolve);
-    });
+    const read = text === '' ? undefined : this.write(text);
+    if (read) this.#deadline = this.#context.clock.monotonic() + this.#context.limits.idleSeconds * 1000;
+    return read;
+  }
+
+  /** What a line of the log says of the session. */
+  get #facts(): { readonly session: string; readonly listener: string; readonly client: string } {
+    const { sessionId, address } = this.#client;
+    return { session: sessionId, listener: this.#context.listener.name, client: address };
   }
 }

@@ -1,8 +1,8 @@
 // Cuts the client's octets into command lines and message octets (RFC 5321 §2.3.8). Any split of the octets gives the
 // same lines: what a reader answers to depends on positions in the stream, never on chunks.
 
-import { SMTPStream } from 'smtp-server/lib/smtp-stream.js';
 import type { DataReader } from './data-reader.ts';
+import { LibraryReader } from './smtp-library.ts';
 
 /** RFC 4954 §4: an AUTH line has at most 12,288 octets with its CRLF. Other commands are held to less by the dialogue. */
 export const maxLineOctets = 12_286;
@@ -33,8 +33,8 @@ const carriageReturn = 0x0d;
 const lineFeed = 0x0a;
 const linesPerTurn = 100;
 
-/** The parser that takes the place of the library's; the library pipes the socket into it and sets `isClosed`. */
-export class WireReader extends SMTPStream {
+/** The reader of a connection, from its start or from STARTTLS on. */
+export class WireReader extends LibraryReader {
   /** Set once the greeting is out. */
   ready = false;
   readonly #listener: WireListener;
@@ -49,9 +49,6 @@ export class WireReader extends SMTPStream {
   constructor(listener: WireListener) {
     super();
     this.#listener = listener;
-    this.on('finish', () => {
-      if (!this.isClosed) listener.onEnd();
-    });
   }
 
   /** The octets that follow are message octets, until the reader has found the end of data. */
@@ -64,11 +61,7 @@ export class WireReader extends SMTPStream {
     return this.#data !== undefined;
   }
 
-  override _write(chunk: Buffer, _encoding: string, release: (error?: Error | null) => void): void {
-    if (this.isClosed) {
-      release();
-      return;
-    }
+  protected override take(chunk: Buffer, release: () => void): void {
     if (!this.ready) {
       this.#listener.onEarlyOctets();
       release();
@@ -80,14 +73,13 @@ export class WireReader extends SMTPStream {
     this.#run(release);
   }
 
-  // RFC 5321 §4.1.1: a command ends with CRLF. The library would run an unended last line as a command.
-  override _flushData(): void {
-    this.#partial = undefined;
+  protected override ended(): void {
+    this.#listener.onEnd();
   }
 
   #run(release: () => void): void {
     let lines = 0;
-    while (!this.isClosed && this.#at < this.#chunk.length) {
+    while (!this.retired && this.#at < this.#chunk.length) {
       const wait = this.#data ? this.#takeData(this.#data) : this.#takeLine();
       if (wait) {
         void wait.then(() => this.#run(release));
@@ -101,7 +93,7 @@ export class WireReader extends SMTPStream {
       }
     }
     this.#chunk = Buffer.alloc(0);
-    const wait = this.isClosed ? undefined : this.#listener.onDrained(this.#partial !== undefined || this.#skipping);
+    const wait = this.retired ? undefined : this.#listener.onDrained(this.#partial !== undefined || this.#skipping);
     if (wait) void wait.then(() => release());
     else release();
   }

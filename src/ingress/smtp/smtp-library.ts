@@ -1,0 +1,323 @@
+// The library smtp-server as the door knows it: the only file that imports it, and the only one that names its private
+// members. Of the library are used the listening socket, the TLS handshakes (implicit and STARTTLS) and the orderly close
+// of a connection. Reading, answering, deadlines and admission are the door's own, put in where the library would call
+// its own. Its version is pinned exactly, and a test looks for each member of `libraryMembers` in what is installed.
+
+/* oxlint-disable no-underscore-dangle -- the library names what a subclass may override so */
+
+import type { AddressInfo, Socket } from 'node:net';
+import { SMTPServer } from 'smtp-server';
+import { SMTPConnection } from 'smtp-server/lib/smtp-connection.js';
+import { SMTPStream } from 'smtp-server/lib/smtp-stream.js';
+
+/** A class of the library and the members of it that this file relies on. */
+export interface LibraryMembers {
+  readonly owner: { readonly name: string; readonly prototype: object; toString(): string };
+  /** Methods that are called here, or overridden here because the library calls them. */
+  readonly methods: readonly string[];
+  /** Fields that are read or written here; the constructor of the class makes them. */
+  readonly fields: readonly string[];
+}
+
+/** Names members of a class; a name that the library's own declarations lack does not compile. */
+function membersOf<Instance extends object>(
+  owner: { readonly name: string; readonly prototype: Instance },
+  names: {
+    readonly methods: readonly (keyof Instance & string)[];
+    readonly fields: readonly (keyof Instance & string)[];
+  },
+): LibraryMembers {
+  return { owner, ...names };
+}
+
+/** Every member that this file relies on, by class. */
+export const libraryMembers: readonly LibraryMembers[] = [
+  membersOf(SMTPStream, { methods: ['_write', '_flushData'], fields: ['isClosed'] }),
+  membersOf(SMTPConnection, {
+    methods: [
+      'init',
+      'send',
+      'close',
+      'upgrade',
+      '_armTimeout',
+      '_createParser',
+      '_onClose',
+      '_onCloseEvent',
+      '_onError',
+      '_resetSession',
+      '_setListeners',
+    ],
+    fields: ['_closed', '_closing', '_parser', '_socket', '_upgrading'],
+  }),
+  membersOf(SMTPServer, {
+    methods: ['connect', '_acceptSocket', '_handleProxy', '_upgrade'],
+    fields: ['_pendingSockets', 'server'],
+  }),
+];
+
+/** Takes the place of the library's parser: the octets of a connection go through `take`, one chunk after another. */
+export abstract class LibraryReader extends SMTPStream {
+  constructor() {
+    super();
+    this.on('finish', () => {
+      if (!this.isClosed) this.ended();
+    });
+  }
+
+  /** The connection is being closed, or has gone over to TLS: nothing that comes or is still held may be acted on. */
+  protected get retired(): boolean {
+    return this.isClosed;
+  }
+
+  /**
+   * Takes octets, never after the reader is closed.
+   * @param release to be called once they are used up; no more come before
+   */
+  protected abstract take(chunk: Buffer, release: () => void): void;
+
+  /** The client has closed its side, and all octets are used up. */
+  protected abstract ended(): void;
+
+  override _write(chunk: Buffer, _encoding: string, release: (error?: Error | null) => void): void {
+    if (this.isClosed) release();
+    else this.take(chunk, release);
+  }
+
+  // RFC 5321 §4.1.1: a command ends with CRLF. The library would run an unended last line as a command.
+  override _flushData(): void {
+    // Nothing is run.
+  }
+}
+
+/** A connection of the library with a reader and answers of its own. */
+export abstract class LibraryConnection extends SMTPConnection {
+  /** The topmost socket: a TLS handshake must not be torn down from below. */
+  #top: Socket;
+
+  /**
+   * @param server the listener it came in by
+   * @param socket the TLS socket where TLS is implicit
+   * @param admission id and address of the client
+   */
+  constructor(server: SMTPServer, socket: Socket, admission: Admission) {
+    super(server, socket, admission);
+    this.#top = socket;
+  }
+
+  /** Makes the reader of a connection. Called by the constructor, before any field of a subclass is there, and for TLS. */
+  protected abstract createReader(): LibraryReader;
+  /** The connection is being read; the greeting is due. */
+  protected abstract begun(): void;
+  /** The handshake behind STARTTLS is over. */
+  protected abstract secured(): void;
+  /** The library wants to say something; the door leaves it no occasion. */
+  protected abstract say(code: number, text: string): void;
+  /** The socket or the handshake failed. */
+  protected abstract failed(error: Error): void;
+  /** The socket has closed; called once. */
+  protected abstract gone(): void;
+
+  /** The session has ended or is ending: nothing more may be said. */
+  protected get over(): boolean {
+    return this._closing || this._closed;
+  }
+
+  /** A handshake behind STARTTLS is under way: nothing may be written into it. */
+  protected get inHandshake(): boolean {
+    return this._upgrading;
+  }
+
+  /** The reader in charge; undefined once the connection has gone. */
+  protected get readerInCharge(): SMTPStream | undefined {
+    return this._parser || undefined;
+  }
+
+  /** The client has not yet read what was written to it. */
+  protected get writeBlocked(): boolean {
+    return this._socket.writableNeedDrain;
+  }
+
+  /** Starts reading. */
+  override init(): void {
+    this.#top.allowHalfOpen = true;
+    this._setListeners(() => this.begun());
+  }
+
+  /**
+   * Writes to the client; nothing is written into a handshake or to a client that has gone.
+   * @param text one character an octet
+   * @returns a promise where the client does not read fast enough; it resolves when it has, and never if it goes away
+   */
+  protected write(text: string): Promise<void> | undefined {
+    const socket = this._socket;
+    if (this._upgrading || socket.destroyed || !socket.writable) return undefined;
+    socket.write(text, 'latin1');
+    if (!socket.writableNeedDrain) return undefined;
+    return new Promise((resolve) => {
+      socket.once('drain', resolve);
+    });
+  }
+
+  /**
+   * Begins the handshake behind STARTTLS. The reader in charge is closed, so that commands sent in plaintext behind
+   * STARTTLS never run (RFC 3207 §4.2, command injection), and `createReader` makes the one for TLS.
+   */
+  protected startTls(): void {
+    // A client that closes its side inside the handshake would leave the connection open for ever.
+    this._socket.allowHalfOpen = false;
+    this.upgrade(() => undefined);
+  }
+
+  /** Cuts the connection. */
+  destroy(): void {
+    this.#top.destroy();
+  }
+
+  override _createParser(): LibraryReader {
+    return this.createReader();
+  }
+
+  // The library calls this when TLS is up.
+  override _resetSession(): void {
+    this.#top.allowHalfOpen = true;
+    this.secured();
+  }
+
+  // The library's timer would answer in its own words, so it is never armed: the door keeps its deadlines itself. The
+  // library calls this with the TLS socket as soon as there is one.
+  override _armTimeout(socket: Socket = this._socket): void {
+    this.#top = socket;
+  }
+
+  override send(code: number, data?: string | string[] | null): void {
+    this.say(code, Array.isArray(data) ? data.join('\n') : (data ?? ''));
+    if (code === 421) this.close();
+  }
+
+  override _onError(error: Error): void {
+    this.failed(error);
+  }
+
+  override _onCloseEvent(): void {
+    super._onClose();
+    this.gone();
+  }
+}
+
+/** Certificate and key of a listener, PEM. */
+export interface TlsCredentials {
+  readonly cert: string | Buffer;
+  readonly key: string | Buffer;
+}
+
+/** What the library is told of a listener. */
+export interface LibrarySettings {
+  readonly tls: 'starttls' | 'implicit' | 'none';
+  /** Undefined where the listener has no TLS. */
+  readonly credentials: TlsCredentials | undefined;
+  /** What a handshake of implicit TLS may last, in milliseconds. */
+  readonly handshakeMs: number;
+}
+
+/** What is known of a client when its session begins; the library hands it through. */
+export interface Admission {
+  /** The session's id. */
+  readonly id: string;
+  readonly remoteAddress: string;
+}
+
+/** A listening socket of the library that decides itself whom it admits, before TLS. */
+export abstract class LibraryServer<Known extends Admission> extends SMTPServer {
+  constructor({ tls, credentials, handshakeMs }: LibrarySettings) {
+    super({
+      // Its own logger would write bodies of replies and more; everything is logged by our own.
+      logger: false,
+      secure: tls === 'implicit',
+      hideSTARTTLS: tls !== 'starttls',
+      disabledCommands: [],
+      disableReverseLookup: true,
+      // A client that closes its side behind its last command still gets the replies.
+      allowHalfOpen: true,
+      // The library's default lets TLS 1.0 in.
+      minVersion: 'TLSv1.2',
+      socketTimeout: handshakeMs,
+      ...(credentials ? { cert: credentials.cert, key: credentials.key } : {}),
+    });
+    this.on('error', (error: Error) => {
+      // The library notes what it knows of a failed TLS handshake; without it the listening socket itself has failed.
+      if ('meta' in error) this.handshakeFailed(error);
+      else if (this.server.listening) this.listenerFailed(error);
+    });
+  }
+
+  /**
+   * A connection was accepted.
+   * @returns what is called when its session begins or never will, maybe twice; undefined: the connection is refused
+   */
+  protected abstract arrived(socket: Socket): (() => void) | undefined;
+  /** Finds out who a client is, before TLS; to be answered with an error once the socket is closed or being closed. */
+  protected abstract identify(socket: Socket, done: (known: Known | Error) => void): void;
+  /** Makes the session of a client that was identified, its TLS handshake done where TLS is implicit. */
+  protected abstract begin(socket: Socket, known: Known): LibraryConnection;
+  protected abstract handshakeFailed(error: Error): void;
+  protected abstract listenerFailed(error: Error): void;
+
+  /** Binds the listening socket; rejects with the socket's error when it cannot be bound. */
+  protected async bind({ host, port }: { readonly host: string; readonly port: number }): Promise<AddressInfo> {
+    await new Promise<void>((resolve, reject) => {
+      this.server.once('error', reject);
+      this.server.listen({ host, port, backlog: 511 }, () => {
+        this.server.removeListener('error', reject);
+        resolve();
+      });
+    });
+    const address = this.server.address();
+    if (address === null || typeof address === 'string') throw new Error('The SMTP listener has no address');
+    return address;
+  }
+
+  /** Stops accepting and drops connections without a session; resolves when the last connection has gone. */
+  shut(): Promise<void> {
+    for (const top of this._pendingSockets.values()) top.destroy();
+    return new Promise((resolve) => {
+      this.server.close(() => resolve());
+    });
+  }
+
+  /** Cuts a connection that has no session yet: by its topmost socket, since a handshake is not torn down from below. */
+  protected drop(socket: Socket): void {
+    (this._pendingSockets.get(socket) ?? socket).destroy();
+  }
+
+  override _acceptSocket(socket: Socket, _handshake: boolean): (() => void) | false {
+    const left = this.arrived(socket);
+    if (!left) return false;
+    // The library notes the TLS socket here once there is one.
+    this._pendingSockets.set(socket, socket);
+    const release = (): void => {
+      this._pendingSockets.delete(socket);
+      left();
+    };
+    socket.once('close', release);
+    return release;
+  }
+
+  // Called by the library before the TLS handshake.
+  override _handleProxy(socket: Socket, callback: (error: Error | null, known?: Known) => void): void {
+    this.identify(socket, (known) => {
+      if (known instanceof Error) callback(known);
+      else callback(null, known);
+    });
+  }
+
+  // Called by the library for implicit TLS. A client that closes its side inside the handshake would leave the
+  // connection open for ever; the session allows it again.
+  override _upgrade(socket: Socket, callback: Parameters<SMTPServer['_upgrade']>[1]): void {
+    socket.allowHalfOpen = false;
+    super._upgrade(socket, callback);
+  }
+
+  override connect(socket: Socket, known: Known): void {
+    this.begin(socket, known).init();
+  }
+}
