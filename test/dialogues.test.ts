@@ -1,11 +1,12 @@
-// Plays every test/dialogues/*.smtp against a real door on loopback, and holds that any split of the client's octets
+// Plays every test/dialogues/*.smtp against a real door on loopback, whether its stores answer at once or late, and holds that any split of the client's octets
 // gives the same transcript.
 
 import * as fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Submission } from '../src/submit.ts';
 import { choicesFor, type DialogueFile, readDialogues } from './support/dialogue-file.ts';
-import { RawClient, startDoor } from './support/smtp-peers.ts';
+import { answeringLate } from './support/late-answers.ts';
+import { type DoorChoices, RawClient, startDoor } from './support/smtp-peers.ts';
 
 const dialogues = readDialogues();
 
@@ -52,17 +53,24 @@ test('there are dialogues', () => {
   expect(dialogues.length).toBeGreaterThanOrEqual(60);
 });
 
-test.each(dialogues.map((dialogue) => [dialogue.name, dialogue] as const))('%s', async (_name, dialogue) => {
-  const submissions: Submission[] = [];
-  const running = await startDoor(choicesFor(dialogue, submissions));
-  const client = RawClient.open(running.port(dialogue.listener.name));
-  try {
-    await play(client, dialogue);
-    expect(submissions.map(bodyOf)).toEqual(dialogue.bodies);
-  } finally {
-    client.destroy();
-    await running.door.drain(0);
-  }
+const stores: readonly [string, (choices: DoorChoices) => DoorChoices][] = [
+  ['stores that answer at once', (choices) => choices],
+  ['stores that answer late', (choices) => answeringLate(choices, () => 1)],
+];
+
+describe.each(stores)('%s', (_stores, choose) => {
+  test.each(dialogues.map((dialogue) => [dialogue.name, dialogue] as const))('%s', async (_name, dialogue) => {
+    const submissions: Submission[] = [];
+    const running = await startDoor(choose(choicesFor(dialogue, submissions)));
+    const client = RawClient.open(running.port(dialogue.listener.name));
+    try {
+      await play(client, dialogue);
+      expect(submissions.map(bodyOf)).toEqual(dialogue.bodies);
+    } finally {
+      client.destroy();
+      await running.door.drain(0);
+    }
+  });
 });
 
 /** All that the client sends behind the greeting. */

@@ -217,6 +217,11 @@ export class RawClient {
     this.#socket.end();
   }
 
+  /** Reads nothing more. */
+  pause(): void {
+    this.#socket.pause();
+  }
+
   destroy(): void {
     this.#socket.destroy();
   }

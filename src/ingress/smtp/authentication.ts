@@ -2,7 +2,8 @@
 
 import type { Submitter } from '../../accounts/account.ts';
 import { hashToken } from '../../accounts/tokens.ts';
-import type { Client, DialogueContext } from './dialogue.ts';
+import type { Client, DialogueContext } from './dialogue-context.ts';
+import { type MaybePromise, whenKnown } from './maybe-promise.ts';
 import { type Answer, replies } from './replies.ts';
 import { decodeResponse, type Login, readPlain } from './sasl.ts';
 
@@ -20,7 +21,7 @@ export class Authentication {
   #submitter: Submitter | undefined;
   /** Of the token that it was, to ask for it again. */
   #tokenHash = '';
-  #exchange: ((response: string) => Answer) | undefined;
+  #exchange: ((response: string) => MaybePromise<Answer>) | undefined;
   #failures = 0;
 
   constructor(context: DialogueContext, client: Client) {
@@ -42,27 +43,25 @@ export class Authentication {
    * Reads the token's row again, so that one revoked or expired since the login opens nothing more (D94).
    * @returns who it is; undefined, and nobody from now on, where the token counts no more or may no longer send
    */
-  renew(): Submitter | undefined {
-    if (!this.#submitter) return undefined;
-    const found = this.#context.accounts.authenticateHash(this.#tokenHash);
-    if (found?.credential.scopes.has('email:send')) {
-      this.#submitter = found;
-      return found;
-    }
+  renew(): MaybePromise<Submitter | undefined> {
+    const submitter = this.#submitter;
+    if (!submitter) return undefined;
+    return whenKnown(this.#context.accounts.authenticateHash(this.#tokenHash), (found) => {
+      if (found?.credential.scopes.has('email:send')) {
+        this.#submitter = found;
+        return found;
+      }
+      this.#lost(submitter);
+      return undefined;
+    });
+  }
+
+  #lost({ account, credential }: Submitter): void {
     const { log, listener } = this.#context;
-    const { account, credential } = this.#submitter;
-    log.info(
-      {
-        session: this.#client.sessionId,
-        listener: listener.name,
-        client: this.#client.address,
-        account: account.name,
-        credential: credential.name,
-      },
-      'token no longer valid',
-    );
+    const { sessionId: session, address: client } = this.#client;
+    const facts = { session, listener: listener.name, client, account: account.name, credential: credential.name };
+    log.info(facts, 'token no longer valid');
     this.forget();
-    return undefined;
   }
 
   /** Forgets who it was (RFC 3207 §4.2); failures stay counted. */
@@ -77,7 +76,7 @@ export class Authentication {
   }
 
   /** Answers what stands behind `AUTH `. */
-  begin(argument: string, helo: string | undefined): Answer {
+  begin(argument: string, helo: string | undefined): MaybePromise<Answer> {
     this.#helo = helo;
     const [mechanism = '', initial, ...rest] = argument.split(/ +/);
     if (mechanism === '' || rest.length > 0) return replies.authSyntax;
@@ -94,14 +93,18 @@ export class Authentication {
   }
 
   /** Answers the client's response to a challenge. */
-  respond(response: string): Answer {
+  respond(response: string): MaybePromise<Answer> {
     const exchange = this.#exchange;
     this.#exchange = undefined;
     return exchange ? exchange(response) : replies.unknownCommand;
   }
 
   /** Hands a response on decoded: the one given, or the answer to a challenge. */
-  #take(given: string | undefined, challenge: Answer, next: (message: string) => Answer): Answer {
+  #take(
+    given: string | undefined,
+    challenge: Answer,
+    next: (message: string) => MaybePromise<Answer>,
+  ): MaybePromise<Answer> {
     if (given === undefined) {
       this.#exchange = (response) =>
         // RFC 4954 §4: a lone `*` cancels the exchange.
@@ -112,34 +115,34 @@ export class Authentication {
     return message === undefined ? replies.badBase64 : next(message);
   }
 
-  #plain(message: string): Answer {
+  #plain(message: string): MaybePromise<Answer> {
     const login = readPlain(message);
     return login ? this.#login('PLAIN', login) : replies.badPlain;
   }
 
-  #login(mechanism: string, login: Login): Answer {
+  #login(mechanism: string, login: Login): MaybePromise<Answer> {
     const pause = this.#context.guessing.pause(this.#client.address);
-    if (!pause) return this.#judge(mechanism, login);
-    return { ...replies.badCredentials, after: pause.then(() => this.#judge(mechanism, login)) };
+    return pause ? pause.then(() => this.#judge(mechanism, login)) : this.#judge(mechanism, login);
   }
 
   /** D93: the password alone selects the token. It is looked up whatever the user name, so that timing tells nothing. */
-  #judge(mechanism: string, { userName, password }: Login): Answer {
+  #judge(mechanism: string, { userName, password }: Login): MaybePromise<Answer> {
     const tokenHash = hashToken(password);
-    const found = this.#context.accounts.authenticateHash(tokenHash);
-    const named =
-      found && (userName === 'api_token' || userName === found.account.id || userName === found.account.name);
-    if (!found || !named) return this.#guessed({ mechanism, userName, answer: replies.badCredentials });
-    if (!found.credential.scopes.has('email:send')) {
-      return this.#failed({ mechanism, userName, answer: replies.scopeMissing });
-    }
-    this.#submitter = found;
-    this.#tokenHash = tokenHash;
-    return replies.authenticated;
+    return whenKnown(this.#context.accounts.authenticateHash(tokenHash), (found) => {
+      const named =
+        found && (userName === 'api_token' || userName === found.account.id || userName === found.account.name);
+      if (!found || !named) return this.#guessed({ mechanism, userName, answer: replies.badCredentials });
+      if (!found.credential.scopes.has('email:send')) {
+        return this.#failed({ mechanism, userName, answer: replies.scopeMissing });
+      }
+      this.#submitter = found;
+      this.#tokenHash = tokenHash;
+      return replies.authenticated;
+    });
   }
 
   /** A wrong token: its answer waits the longer, the more wrong ones the address has sent to any door (D92). */
-  #guessed(attempt: Attempt): Answer {
+  #guessed(attempt: Attempt): MaybePromise<Answer> {
     const penalty = this.#context.guessing.failed(this.#client.address);
     if (penalty.kind === 'turnedAway') {
       // A flood of guesses is counted, not written down one by one.
@@ -147,7 +150,7 @@ export class Authentication {
       return replies.tooManyAuthFailures;
     }
     const answer = this.#failed(attempt);
-    return penalty.over ? { ...answer, after: penalty.over.then(() => answer) } : answer;
+    return penalty.over ? penalty.over.then(() => answer) : answer;
   }
 
   #failed(attempt: Attempt): Answer {

@@ -4,7 +4,7 @@ import { Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';
 import type { Submission, Submit } from '../../submit.ts';
-import type { DialogueContext } from './dialogue.ts';
+import type { DialogueContext } from './dialogue-context.ts';
 import { refusalReply } from './refusal.ts';
 import { type Answer, replies, unavailableReply } from './replies.ts';
 import type { Delivery } from './smtp-session.ts';

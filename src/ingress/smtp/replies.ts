@@ -13,11 +13,6 @@ export interface Answer extends SmtpReply {
   readonly next?: 'close' | 'starttls' | 'data';
   /** Another reply that goes out behind this one. */
   readonly also?: SmtpReply;
-  /**
-   * Nothing is written and nothing further is read before this has resolved; what it resolves to is written in place of
-   * this answer.
-   */
-  readonly after?: Promise<Answer>;
 }
 
 /** The replies whose words never change. */

@@ -2,7 +2,6 @@
 // D97). It makes Submissions and prints answers; it knows no header rule, no key and no spool.
 
 import type { Account } from '../../accounts/account.ts';
-import type { Accounts } from '../../accounts/accounts.ts';
 import { createGuessing, type Guessing } from '../../accounts/guessing.ts';
 import { type BodyBudget, createBodyBudget, defaultBodyLimit } from '../../base/body-budget.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -11,6 +10,8 @@ import type { Logger } from '../../base/log.ts';
 import { MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 import type { RejectionCode, Submit, Violation } from '../../submit.ts';
 import { createConnectionCounter } from './connection-counter.ts';
+import type { DoorAccounts } from './dialogue-context.ts';
+import type { MaybePromise } from './maybe-promise.ts';
 import { createMessageIntake } from './message-intake.ts';
 import type { SmtpListener, SmtpSettings } from './settings.ts';
 import type { TlsCredentials } from './smtp-library.ts';
@@ -22,7 +23,7 @@ export type { TlsCredentials } from './smtp-library.ts';
 /** What the door is built from. */
 export interface SmtpDoorParts {
   readonly settings: SmtpSettings;
-  readonly accounts: Accounts;
+  readonly accounts: DoorAccounts;
   readonly submit: Submit;
   /** The room in memory for messages under way, of all doors; absent: one of its own. */
   readonly bodies?: BodyBudget;
@@ -33,9 +34,9 @@ export interface SmtpDoorParts {
   /** Certificate and key for a name; asked once, for `settings.hostname`, if a listener has TLS. */
   readonly tls: (hostname: string) => TlsCredentials;
   /** Tells whether the account's suppression list holds a recipient (D51); nobody is suppressed without it. */
-  readonly suppressed?: (account: Account, recipient: string) => boolean;
+  readonly suppressed?: (account: Account, recipient: string) => MaybePromise<boolean>;
   /** Asked at DATA: a violation when the account is over its rates already. The pipeline charges a message (D41). */
-  readonly rateLimit?: (account: Account, recipients: number) => Violation | undefined;
+  readonly rateLimit?: (account: Account, recipients: number) => MaybePromise<Violation | undefined>;
   /** Is told of each message refused before the pipeline has seen it: for its size, or for a rate. */
   readonly onRefused?: (code: RejectionCode) => void;
 }
@@ -181,7 +182,7 @@ export function createSmtpDoor(parts: SmtpDoorParts): SmtpDoor {
   };
 }
 
-function checkListener(listener: SmtpListener, accounts: Accounts): void {
+function checkListener(listener: SmtpListener, accounts: DoorAccounts): void {
   const where = `SMTP listener "${listener.name}"`;
   if (listener.role === 'bounce') {
     throw new ConfigurationError(`${where}: role "bounce" is not available yet, set enabled: false`);

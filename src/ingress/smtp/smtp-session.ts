@@ -7,7 +7,9 @@ import type { Clock } from '../../base/clock.ts';
 import { Unavailable } from '../../base/errors.ts';
 import type { ConnectionPlace } from './connection-counter.ts';
 import { DataReader } from './data-reader.ts';
-import { type Client, Dialogue, type DialogueContext } from './dialogue.ts';
+import { Dialogue } from './dialogue.ts';
+import type { Client, DialogueContext } from './dialogue-context.ts';
+import type { MaybePromise } from './maybe-promise.ts';
 import { type Answer, formatReply, replies, unavailableReply } from './replies.ts';
 import { LibraryConnection } from './smtp-library.ts';
 import type { SmtpListenerServer } from './smtp-listener.ts';
@@ -126,7 +128,10 @@ export class SmtpSession extends LibraryConnection implements WireListener {
 
   /** Answers and ends a session whose client let a deadline pass. */
   checkDeadline(now: number): void {
-    if (this.over || this.#busy) return;
+    if (this.over) return;
+    // Answers that were known before one that is late, or before a message that is being judged, are not held back by it.
+    if (!this.writeBlocked) void this.#flush();
+    if (this.#busy) return;
     const unknown = this.#dialogue.submitter === undefined && now >= this.#authDeadline;
     const tooSlow = this.#incoming?.pace.isTooSlow(now) === true;
     if (!unknown && !tooSlow && now < this.#deadline) return;
@@ -153,9 +158,9 @@ export class SmtpSession extends LibraryConnection implements WireListener {
   onLine(line: Buffer): Promise<void> | undefined {
     this.#lineSince = 0;
     const answer = this.#answer(line);
-    if (answer.after) return this.#actLater(answer.after);
+    if (answer instanceof Promise) return this.#actLater(answer);
     this.#act(answer);
-    return this.#out.length < maxWaitingOctets ? undefined : this.#flush();
+    return this.#flushMuch();
   }
 
   onOverlongLine(): Promise<void> | undefined {
@@ -193,24 +198,34 @@ export class SmtpSession extends LibraryConnection implements WireListener {
     this.close();
   }
 
-  #answer(line: Buffer): Answer {
+  #answer(line: Buffer): MaybePromise<Answer> {
     try {
-      return this.#dialogue.answer(line);
+      const answer = this.#dialogue.answer(line);
+      return answer instanceof Promise ? answer.catch((error: unknown) => this.#failure(error)) : answer;
     } catch (error) {
-      const { log } = this.#context;
-      if (error instanceof Unavailable) {
-        log.warn({ ...this.#facts, reason: error.message }, 'put off');
-        return unavailableReply(error);
-      }
-      log.error({ ...this.#facts, err: error }, 'command failed');
-      return { ...replies.internalError, text: `Internal error, id ${this.#client.sessionId}` };
+      return this.#failure(error);
     }
   }
 
-  async #actLater(after: Promise<Answer>): Promise<void> {
-    let answer = await after;
-    while (answer.after) answer = await answer.after;
+  /** The answer to a command that could not be answered. */
+  #failure(error: unknown): Answer {
+    const { log } = this.#context;
+    if (error instanceof Unavailable) {
+      log.warn({ ...this.#facts, reason: error.message }, 'put off');
+      return unavailableReply(error);
+    }
+    log.error({ ...this.#facts, err: error }, 'command failed');
+    return { ...replies.internalError, text: `Internal error, id ${this.#client.sessionId}` };
+  }
+
+  /** Waits for an answer, and acts on it unless the session has ended meanwhile. Nothing is read before. */
+  async #actLater(late: Promise<Answer>): Promise<void> {
+    const answer = await late;
+    if (this.over) return;
+    // The client could not go on meanwhile.
+    this.#awaitInput();
     this.#act(answer);
+    await this.#flushMuch();
   }
 
   #act(answer: Answer): void {
@@ -272,6 +287,11 @@ export class SmtpSession extends LibraryConnection implements WireListener {
 
   #say(answer: Answer): void {
     this.#out += formatReply(answer);
+  }
+
+  /** Writes the replies when enough of them wait. */
+  #flushMuch(): Promise<void> | undefined {
+    return this.#out.length < maxWaitingOctets ? undefined : this.#flush();
   }
 
   /** Writes the replies of all commands at hand at once (RFC 2920 §3.2); waits for a client that does not read them. */

@@ -45,6 +45,8 @@ export class WireReader extends LibraryReader {
   #skipping = false;
   /** Octets of the line that were dropped so far. */
   #skipped = 0;
+  /** Lines and messages taken since other sessions had their turn. A promise that is waited for need not give them one. */
+  #taken = 0;
 
   constructor(listener: WireListener) {
     super();
@@ -78,17 +80,16 @@ export class WireReader extends LibraryReader {
   }
 
   #run(release: () => void): void {
-    let lines = 0;
     while (!this.retired && this.#at < this.#chunk.length) {
       const wait = this.#data ? this.#takeData(this.#data) : this.#takeLine();
-      if (wait) {
-        void wait.then(() => this.#run(release));
+      this.#taken += 1;
+      if (this.#taken === linesPerTurn) {
+        // A chunk full of commands must not keep other sessions waiting.
+        void this.#nextTurn(wait).then(() => this.#run(release));
         return;
       }
-      lines += 1;
-      if (lines === linesPerTurn) {
-        // A chunk full of commands must not keep other sessions waiting.
-        setImmediate(() => this.#run(release));
+      if (wait) {
+        void wait.then(() => this.#run(release));
         return;
       }
     }
@@ -96,6 +97,14 @@ export class WireReader extends LibraryReader {
     const wait = this.retired ? undefined : this.#listener.onDrained(this.#partial !== undefined || this.#skipping);
     if (wait) void wait.then(() => release());
     else release();
+  }
+
+  async #nextTurn(wait: Promise<void> | undefined): Promise<void> {
+    await wait;
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
+    this.#taken = 0;
   }
 
   #takeData(data: DataReader): Promise<void> | undefined {

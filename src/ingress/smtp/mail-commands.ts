@@ -1,0 +1,229 @@
+// MAIL, RCPT and DATA, and the mail transaction that they build (RFC 5321 §3.3; D4b, D40b, D41, D50, D51).
+
+import type { Submitter } from '../../accounts/account.ts';
+import type { BodyOwner } from '../../base/body-budget.ts';
+import type { Envelope } from '../../mail/envelope.ts';
+import type { Violation } from '../../submit.ts';
+import { readAddressCommand } from './address-command.ts';
+import type { Client, DialogueContext } from './dialogue-context.ts';
+import { type MaybePromise, whenKnown } from './maybe-promise.ts';
+import { printableAscii } from './printable-ascii.ts';
+import { refusalReply } from './refusal.ts';
+import { type Answer, replies } from './replies.ts';
+
+/** What the mail commands ask of the session that they come in by. */
+export interface MailSession {
+  /** TLS is up. */
+  readonly secure: boolean;
+  /** The name of HELO or EHLO; undefined before. */
+  readonly helo: string | undefined;
+  /** Who has authenticated, or whom the listener names. */
+  readonly submitter: Submitter | undefined;
+  /** Whose the octets of a message are. */
+  readonly bodyOwner: BodyOwner;
+  /** Reads the submitter's token again; undefined where it no longer counts (D94). */
+  renew(): MaybePromise<Submitter | undefined>;
+}
+
+interface Transaction {
+  readonly reversePath: string;
+  readonly recipients: Set<string>;
+  readonly smtputf8: boolean;
+  readonly requireTls: boolean;
+  /** Octets, as declared (RFC 1870); 0 where nothing was. */
+  readonly size: number;
+}
+
+/** The mail commands of one session. Each is to be handed over when the one before is answered. */
+export class MailCommands {
+  readonly #context: DialogueContext;
+  readonly #client: Client;
+  readonly #session: MailSession;
+  #transaction: Transaction | undefined;
+
+  constructor(
+    context: DialogueContext,
+    { client, session }: { readonly client: Client; readonly session: MailSession },
+  ) {
+    this.#context = context;
+    this.#client = client;
+    this.#session = session;
+  }
+
+  /** A transaction is open. */
+  get open(): boolean {
+    return this.#transaction !== undefined;
+  }
+
+  /** The open transaction has SMTPUTF8 (RFC 6531). */
+  get smtputf8(): boolean {
+    return this.#transaction?.smtputf8 === true;
+  }
+
+  /** The envelope of the open transaction. */
+  get envelope(): Envelope | undefined {
+    const transaction = this.#transaction;
+    if (!transaction) return undefined;
+    const { size: _, ...envelope } = transaction;
+    return { ...envelope, recipients: [...transaction.recipients] };
+  }
+
+  /** Forgets the transaction. */
+  reset(): void {
+    this.#transaction = undefined;
+  }
+
+  /** What stands before every mail command: TLS, then the submitter (D40). Nothing else is relied on. */
+  #barred(): Answer | undefined {
+    const { listener } = this.#context;
+    if (!this.#session.secure && listener.tls === 'starttls' && !listener.allowInsecureAuth)
+      return replies.mustStartTls;
+    return this.#session.submitter ? undefined : replies.authRequired;
+  }
+
+  /** Answers MAIL. */
+  mail(line: Buffer): MaybePromise<Answer> {
+    const barred = this.#barred();
+    if (barred) return barred;
+    if (this.#session.helo === undefined) return replies.sayHelloFirst;
+    if (this.#transaction) return replies.nestedMail;
+    // RFC 4954 §6: 530 to any command that needs an authentication which is not, or no longer, in force.
+    return whenKnown(this.#session.renew(), (submitter) => (submitter ? this.#open(line) : replies.tokenGone));
+  }
+
+  #open(line: Buffer): Answer {
+    const command = readAddressCommand('MAIL', { line, smtputf8: false });
+    if ('code' in command) return command;
+    const { path, parameters } = command;
+    const wrong = this.#wrongMailParameter(parameters);
+    if (wrong) return wrong;
+    const size = Number(parameters.get('SIZE') ?? 0);
+    if (size > this.#context.limits.messageBytes) return this.#tooLarge(path.mailbox, size);
+    if (size > 0 && !this.#hasRoom(size)) return this.#noRoom(path.mailbox, size);
+    const sender = this.#completed(path.mailbox, path.domain);
+    if (sender === undefined) return replies.senderWithoutDomain;
+    const refused = this.#senderRefused(sender);
+    if (refused) return refused;
+    this.#transaction = {
+      reversePath: sender.mailbox,
+      recipients: new Set(),
+      smtputf8: parameters.has('SMTPUTF8'),
+      requireTls: parameters.has('REQUIRETLS'),
+      size,
+    };
+    return replies.senderOk;
+  }
+
+  #wrongMailParameter(parameters: ReadonlyMap<string, string>): Answer | undefined {
+    if (parameters.size === 0) return undefined;
+    const size = parameters.get('SIZE');
+    const body = parameters.get('BODY')?.toUpperCase();
+    if (size !== undefined && !/^\d{1,20}$/.test(size)) return replies.badSize;
+    if (body !== undefined && body !== '7BIT' && body !== '8BITMIME') return replies.badBody;
+    if (parameters.has('REQUIRETLS') && !this.#session.secure) return replies.requireTlsWithoutTls;
+    return undefined;
+  }
+
+  /** RFC 1870 §6.1: a message that is declared too large is refused here, and its octets never come. */
+  #tooLarge(from: string, size: number): Answer {
+    this.#context.onRefused('E_CONTENT_TOO_LARGE');
+    this.#logRefusal({ from, size, codes: ['E_CONTENT_TOO_LARGE'] }, 'refused');
+    return replies.tooLarge;
+  }
+
+  #hasRoom(size: number): boolean {
+    return this.#context.bodies.admits(this.#session.bodyOwner, size);
+  }
+
+  #noRoom(from: string, size: number): Answer {
+    this.#logRefusal({ from, size, reason: replies.noRoom.text }, 'refused');
+    return replies.noRoom;
+  }
+
+  /** D4b: an address without a domain gets the credential's, where it has one. */
+  #completed(
+    mailbox: string,
+    domain: string | undefined,
+  ): { readonly mailbox: string; readonly domain: string } | undefined {
+    if (domain !== undefined || mailbox === '') return { mailbox, domain: domain ?? '' };
+    const defaultDomain = this.#session.submitter?.credential.defaultDomain;
+    return defaultDomain === undefined ? undefined : { mailbox: `${mailbox}@${defaultDomain}`, domain: defaultDomain };
+  }
+
+  /** D50: the domain must be the account's; the null reverse-path is anybody's. */
+  #senderRefused({ mailbox, domain }: { readonly mailbox: string; readonly domain: string }): Answer | undefined {
+    const { accounts } = this.#context;
+    const account = this.#session.submitter?.account;
+    if (!account) return replies.authRequired;
+    if (mailbox === '' || accounts.sendingDomain(account, domain)) return undefined;
+    this.#logRefusal({ from: mailbox, reason: 'sender domain' }, 'sender refused');
+    return { code: 550, enhanced: '5.7.1', text: `${domain} is no sending domain of account ${account.name}` };
+  }
+
+  /** Answers RCPT. */
+  rcpt(line: Buffer): MaybePromise<Answer> {
+    const barred = this.#barred();
+    if (barred) return barred;
+    const transaction = this.#transaction;
+    const account = this.#session.submitter?.account;
+    if (!transaction || !account) return replies.mailFirst;
+    const command = readAddressCommand('RCPT', { line, smtputf8: transaction.smtputf8 });
+    if ('code' in command) return command;
+    const { mailbox, domain } = command.path;
+    if (mailbox === '') return replies.badRecipient;
+    const recipient = this.#completed(mailbox, domain)?.mailbox;
+    if (recipient === undefined) return replies.recipientWithoutDomain;
+    const { recipients } = transaction;
+    if (recipients.has(recipient)) return replies.recipientOk;
+    if (recipients.size >= this.#context.limits.recipients) return replies.tooManyRecipients;
+    return whenKnown(this.#context.suppressed(account, recipient), (suppressed) => {
+      if (suppressed) return this.#suppressed(recipient);
+      recipients.add(recipient);
+      return replies.recipientOk;
+    });
+  }
+
+  #suppressed(recipient: string): Answer {
+    this.#logRefusal({ to: recipient, reason: 'suppressed' }, 'recipient refused');
+    const shown = printableAscii(recipient, 300);
+    return { code: 550, enhanced: '5.7.1', text: `E_RECIPIENT_SUPPRESSED: ${shown} is on the suppression list` };
+  }
+
+  /** Answers DATA; `next` of the answer tells whether the octets of a message follow. */
+  data(): MaybePromise<Answer> {
+    const barred = this.#barred();
+    if (barred) return barred;
+    const transaction = this.#transaction;
+    const account = this.#session.submitter?.account;
+    if (!transaction || !account) return replies.mailFirst;
+    if (transaction.recipients.size === 0) return replies.noRecipients;
+    if (!this.#hasRoom(transaction.size)) return this.#noRoom(transaction.reversePath, transaction.size);
+    return whenKnown(this.#context.rateLimit(account, transaction.recipients.size), (violation) =>
+      violation ? this.#overRate(transaction, violation) : replies.startData,
+    );
+  }
+
+  #overRate({ reversePath: from, recipients }: Transaction, violation: Violation): Answer {
+    this.#context.onRefused(violation.code);
+    this.#logRefusal({ from, recipients: recipients.size, codes: [violation.code] }, 'refused');
+    return refusalReply([violation]);
+  }
+
+  #logRefusal(facts: Readonly<Record<string, unknown>>, message: string): void {
+    const { log, listener } = this.#context;
+    const { sessionId: session, address: client } = this.#client;
+    const submitter = this.#session.submitter;
+    log.info(
+      {
+        session,
+        listener: listener.name,
+        client,
+        helo: this.#session.helo,
+        account: submitter?.account.name,
+        credential: submitter?.credential.name,
+        ...facts,
+      },
+      message,
+    );
+  }
+}
