@@ -221,7 +221,6 @@ export class SmtpSession extends LibraryConnection implements WireListener {
   /** Waits for an answer, and acts on it unless the session has ended meanwhile. Nothing is read before. */
   async #actLater(late: Promise<Answer>): Promise<void> {
     const answer = await late;
-    if (this.over) return;
     // The client could not go on meanwhile.
     this.#awaitInput();
     this.#act(answer);
