@@ -163,9 +163,17 @@ export abstract class LibraryConnection extends SMTPConnection {
    * STARTTLS never run (RFC 3207 §4.2, command injection), and `createReader` makes the one for TLS.
    */
   protected startTls(): void {
+    const socket = this._socket;
+    // The end of what a client sends, once it is read, is not seen again by the TLS socket: there would be no end.
+    if (socket.readableEnded) {
+      this.close();
+      return;
+    }
     // A client that closes its side inside the handshake would leave the connection open for ever.
-    this._socket.allowHalfOpen = false;
+    socket.allowHalfOpen = false;
     this.upgrade(() => undefined);
+    // `upgrade` has removed all listeners; the end may have been read and not yet been told.
+    socket.once('end', () => this.destroy());
   }
 
   /** Cuts the connection. */

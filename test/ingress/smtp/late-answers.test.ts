@@ -183,6 +183,22 @@ test('STARTTLS behind a recipient that waits: what stands behind it in plaintext
   expect(await client.ask('MAIL FROM:<a@example.com>')).toBe(senderOk);
 });
 
+test.each(['halfClose', 'destroy'] as const)(
+  'a client that ends (%s) behind STARTTLS while an answer is due begins no handshake',
+  async (end) => {
+    const listener: SmtpListener = { ...deviceListener, tls: 'starttls', allowInsecureAuth: true };
+    const { door, client, suppression } = await withGate({ listeners: [listener] });
+    client.send('RCPT TO:<b@example.net>\r\nSTARTTLS\r\n');
+    client[end]();
+    await expect.poll(() => suppression.asked).toHaveLength(1);
+    await barrier(door);
+    suppression.give(false);
+    await expect.poll(() => door.door.counts().connections).toBe(0);
+    const said = `${recipientOk}220 2.0.0 Ready to start TLS\r\n`;
+    expect(await client.untilEnd()).toBe(end === 'halfClose' ? said : '');
+  },
+);
+
 /** Each question that may be under way, and the octets that lead to it. */
 const questions: readonly [string, string, string][] = [
   ['token of AUTH', 'plain', `AUTH PLAIN ${plainResponse('api_token', tokens.full)}\r\n`],
