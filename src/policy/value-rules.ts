@@ -2,7 +2,7 @@
 // List-Unsubscribe (D9). Nothing beyond the specification is refused (D14).
 
 import { trimBlanks } from '../mail/header/header-text.ts';
-import type { HeaderRow } from './header-catalogue.ts';
+import type { HeaderRow, ValueRule } from './header-catalogue.ts';
 
 /** Limits of the specification; a value exactly at one is accepted (D6). Bytes are bytes of UTF-8. */
 export const headerLimits = {
@@ -196,33 +196,45 @@ function skipToBracket(text: string, from: number): number {
   return -1;
 }
 
+type OneOf = Extract<ValueRule, { readonly kind: 'one-of' }>;
+
+function judgeOneOf({ values, comments }: OneOf, decoded: string, given: string): ValueVerdict {
+  const canonical = findValue(values, decoded);
+  if (canonical !== undefined) return { canonical };
+  // RFC 3834 §5: comments are allowed, and leave as they were given. The value is one in the given text too: nobody
+  // decodes words in a structured field.
+  if (comments && findValue(values, withoutComments(decoded)) && findValue(values, withoutComments(given))) return {};
+  return { reason: `must be one of ${values.join(', ')}; got "${shown(decoded)}"` };
+}
+
+function judgeExactly(value: string, decoded: string): ValueVerdict {
+  if (decoded === value) return { canonical: value };
+  return { reason: `must be exactly "${value}"; got "${shown(decoded)}"` };
+}
+
+function judgeUnsubscribe(decoded: string, given: string): ValueVerdict {
+  const reason = parseUnsubscribe(decoded).reason ?? (given === decoded ? undefined : hiddenUri(given));
+  return reason === undefined ? {} : { reason };
+}
+
 /**
- * Judges a value by the rule of its header.
+ * Judges a value by the rule of its header. A kind of rule without a case here does not compile.
  * @param row the header's row
  * @param decoded the decoded form (D13), trimmed
  * @param given the text before decoding
  */
 export function judgeValue(row: HeaderRow, decoded: string, given = decoded): ValueVerdict {
   const rule = row.value;
-  if (rule.kind === 'free') return {};
-  if (rule.kind === 'exactly') {
-    if (decoded === rule.value) return { canonical: rule.value };
-    return { reason: `must be exactly "${rule.value}"; got "${shown(decoded)}"` };
-  }
-  if (rule.kind === 'one-of') {
-    const canonical = findValue(rule.values, decoded);
-    if (canonical !== undefined) return { canonical };
-    // RFC 3834 §5: comments are allowed, and leave as they were given. The value is one in the given text too: nobody
-    // decodes words in a structured field.
-    if (
-      rule.comments &&
-      findValue(rule.values, withoutComments(decoded)) &&
-      findValue(rule.values, withoutComments(given))
-    ) {
+  switch (rule.kind) {
+    case 'free':
       return {};
-    }
-    return { reason: `must be one of ${rule.values.join(', ')}; got "${shown(decoded)}"` };
+    case 'exactly':
+      return judgeExactly(rule.value, decoded);
+    case 'one-of':
+      return judgeOneOf(rule, decoded, given);
+    case 'unsubscribe-uris':
+      return judgeUnsubscribe(decoded, given);
+    default:
+      return rule satisfies never;
   }
-  const reason = parseUnsubscribe(decoded).reason ?? (given === decoded ? undefined : hiddenUri(given));
-  return reason === undefined ? {} : { reason };
 }
