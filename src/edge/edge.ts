@@ -9,6 +9,8 @@ import { addressTest } from '../base/net/address-test.ts';
 import type { Arrival, HttpFront } from '../http/app.ts';
 import { type AnswerSink, plainAnswer, responseSink, socketSink } from './answer-sink.ts';
 import { createErrorAnswers, type ErrorAnswerParts, lastResort } from './error-answers.ts';
+import { isEdgeCode } from './errors/catalogue.ts';
+import type { EdgeCode } from './errors/edge-code.ts';
 import type { ErrorAnswer, ErrorRequest } from './errors/edge-error.ts';
 import type { Forwarded, OriginProxy } from './origin/origin.ts';
 import type { ZoneWithOrigin } from './origin/origin-target.ts';
@@ -24,12 +26,11 @@ export interface EdgeCount {
   /** Absent where the client had gone before an answer, or the connection was upgraded. */
   readonly status?: number | undefined;
   /** Code of the error that was answered; absent where it was asked for at /cdn-cgi/error. */
-  readonly code?: number | undefined;
+  readonly code?: EdgeCode | undefined;
 }
 
 /** What the edge is made from. */
-export interface EdgeParts
-  extends Pick<ErrorAnswerParts, 'findError' | 'negotiate' | 'defaultAnswer' | 'customAnswer'> {
+export interface EdgeParts extends Pick<ErrorAnswerParts, 'negotiate' | 'defaultAnswer' | 'customAnswer'> {
   readonly zones: readonly EdgeZone[];
   readonly settings: Pick<EdgeSettings, 'maxHeaderBytes' | 'trustedProxies' | 'limits'>;
   /** Names and addresses of the API, lower case (D67). */
@@ -55,7 +56,7 @@ interface Exchange {
   /** Its place among those that are open. */
   readonly place: OpenRequest;
   /** Code of the error answered, for log and count. */
-  code?: number;
+  code?: EdgeCode;
   /** Whether the error was asked for at /cdn-cgi/error. */
   asked?: boolean;
 }
@@ -101,7 +102,7 @@ export interface Edge extends HttpFront {
 
 /** Makes the edge. */
 export function createEdge(parts: EdgeParts): Edge {
-  const { log, clock, settings, origins, findError } = parts;
+  const { log, clock, settings, origins } = parts;
   const answerTo = createErrorAnswers(parts);
   const isTrusted = addressTest(settings.trustedProxies);
   const zones = new Map<string, GuardedZone>();
@@ -111,7 +112,7 @@ export function createEdge(parts: EdgeParts): Edge {
   }
   const requests = createOpenRequests(settings.limits);
 
-  const fail = (exchange: Exchange, code: number, waitSeconds?: number): void => {
+  const fail = (exchange: Exchange, code: EdgeCode, waitSeconds?: number): void => {
     const { request, arrival, zone, client, sink } = exchange;
     exchange.code = code;
     const answer = answerTo({
@@ -127,7 +128,7 @@ export function createEdge(parts: EdgeParts): Edge {
         clientAddress: client.address,
       },
     });
-    sink.send(answer ?? lastResort);
+    sink.send(answer);
   };
 
   /** Gives the zone and what goes with the request to its origin; undefined where the edge has answered. */
@@ -143,7 +144,7 @@ export function createEdge(parts: EdgeParts): Edge {
     else {
       const judged = { method, path: route.path, target: route.target, rawHeaders, clientAddress: client.address };
       const room = { maxHeaderBytes: settings.maxHeaderBytes, isFull: () => exchange.place.isOver() };
-      const verdict = judgeRequest(guarded, judged, { room, hasError: (code) => findError(code) !== undefined });
+      const verdict = judgeRequest(guarded, judged, { room, hasError: isEdgeCode });
       if (verdict.kind === 'not-found') sink.send(plainAnswer(404, 'Not found'));
       else if (verdict.kind === 'not-allowed') {
         sink.send(plainAnswer(405, 'Method not allowed', { Allow: verdict.allow }));

@@ -2,13 +2,13 @@
 
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
+import { edgeErrors } from './errors/catalogue.ts';
+import type { EdgeCode } from './errors/edge-code.ts';
 import type { EdgeError, EdgeFormat, EdgeOccurrence, ErrorAnswer, ErrorRequest } from './errors/edge-error.ts';
 import type { EdgeZone } from './zone/zone.ts';
 
 /** What answers are made of. */
 export interface ErrorAnswerParts {
-  /** The catalogue. */
-  readonly findError: (code: number) => EdgeError | undefined;
   readonly negotiate: (accept: string | undefined) => EdgeFormat;
   readonly defaultAnswer: (occurrence: EdgeOccurrence, format: EdgeFormat) => ErrorAnswer;
   /** Custom Error Rules and Error Pages (D65); undefined where none fits. */
@@ -21,7 +21,7 @@ export interface ErrorAnswerParts {
 
 /** A failure. */
 export interface Failure {
-  readonly code: number;
+  readonly code: EdgeCode;
   readonly rayId: string;
   readonly request: ErrorRequest;
   /** Absent where the request is for none: then nothing is custom. */
@@ -56,11 +56,8 @@ function retryAfterOf({ code, retryAfterSeconds }: EdgeError, { zone, waitSecond
   return zone?.rateLimit?.retryAfterSeconds ?? waitSeconds ?? retryAfterSeconds;
 }
 
-/**
- * Makes answers to failures.
- * @returns undefined where the catalogue has no such code
- */
-export function createErrorAnswers(parts: ErrorAnswerParts): (failure: Failure) => FailureAnswer | undefined {
+/** Makes answers to failures, from the catalogue. */
+export function createErrorAnswers(parts: ErrorAnswerParts): (failure: Failure) => FailureAnswer {
   const custom = (zone: EdgeZone, occurrence: EdgeOccurrence, request: ErrorRequest): ErrorAnswer | undefined => {
     try {
       return parts.customAnswer(zone, occurrence, request);
@@ -72,8 +69,7 @@ export function createErrorAnswers(parts: ErrorAnswerParts): (failure: Failure) 
   };
   return (failure) => {
     const { code, rayId, request, zone } = failure;
-    const error = parts.findError(code);
-    if (!error) return undefined;
+    const error = edgeErrors[code];
     const occurrence: EdgeOccurrence = {
       error,
       rayId,

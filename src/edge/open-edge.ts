@@ -7,7 +7,6 @@ import type { HttpFront, V4Plugin } from '../http/app.ts';
 import { customErrorEndpoints } from './custom/custom-error-endpoints.ts';
 import { createCustomErrors } from './custom/custom-errors.ts';
 import { createEdge, type EdgeParts } from './edge.ts';
-import { findEdgeError } from './errors/catalogue.ts';
 import { defaultAnswer } from './errors/default-answer.ts';
 import { errorReferenceIndex, errorReferencePage } from './errors/error-reference.ts';
 import { negotiate } from './errors/negotiate.ts';
@@ -59,7 +58,6 @@ export function openEdge(parts: OpenEdgeParts): OpenEdge {
   const origins = createOriginProxy({ settings, log, clock });
   const front = createEdge({
     ...parts,
-    findError: findEdgeError,
     negotiate,
     defaultAnswer,
     customAnswer: (zone, occurrence, request) => customErrors.choose(zone, occurrence, request),

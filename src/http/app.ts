@@ -54,6 +54,7 @@ import { answerPlainly, plainRoutes } from './plain-routes.ts';
 import { renderReference } from './reference-page.ts';
 import type { BodyOptions } from './request-body.ts';
 import { schemaCompiler } from './schema-compiler.ts';
+import type { V4Number, V4Token } from './v4-code.ts';
 import { v4Routes } from './v4-routes.ts';
 
 export type { Arrival, HttpFront } from './front.ts';
@@ -97,9 +98,9 @@ declare module 'fastify' {
     description?: string;
     tags?: readonly string[];
     /** Codes a caller may meet here besides those of every endpoint, for the OpenAPI document. */
-    tokens?: readonly string[];
+    tokens?: readonly V4Token[];
     /** Numbers without a token that a caller may meet here, and their statuses, for the OpenAPI document. */
-    codes?: readonly { readonly number: number; readonly status: number }[];
+    codes?: readonly { readonly number: V4Number; readonly status: number }[];
     /** Media types of the body, all of them JSON; any other is 415. Absent: application/json. */
     bodyTypes?: readonly string[];
   }

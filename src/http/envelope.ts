@@ -2,28 +2,16 @@
 
 import type { FastifyReply } from 'fastify';
 import { cutText } from './json/cut-text.ts';
+import type { TokenNumber, V4Number, V4Token } from './v4-code.ts';
 
 /** What a token is answered with; the gateway hands the table in (`restAnswers` of the policy). */
-export interface Answer {
+export interface TokenAnswer {
   readonly httpStatus: number;
-  readonly number: number;
+  readonly number: TokenNumber;
 }
 
-/** The tokens that the HTTP app itself answers with; the table has more. */
-export type HttpToken =
-  | 'E_VALIDATION_ERROR'
-  | 'E_FIELD_MISSING'
-  | 'E_UNAUTHORIZED'
-  | 'E_FORBIDDEN'
-  | 'E_NOT_FOUND'
-  | 'E_METHOD_NOT_ALLOWED'
-  | 'E_CONTENT_TOO_LARGE'
-  | 'E_UNSUPPORTED_MEDIA_TYPE'
-  | 'E_RATE_LIMIT_EXCEEDED'
-  | 'E_INTERNAL_SERVER_ERROR';
-
 /** Every token with its answer (D45). */
-export type AnswerTable = Readonly<Record<HttpToken, Answer>> & Readonly<Record<string, Answer>>;
+export type AnswerTable = Readonly<Record<V4Token, TokenAnswer>>;
 
 /** One reason against a request: by its token, or by a number and status of its own (the proxy-application API). */
 export type Fault = {
@@ -32,13 +20,13 @@ export type Fault = {
   /** JSON pointer of what in the body it is about. */
   readonly pointer?: string;
 } & (
-  | { readonly token: string /** Where it differs from the table's. */; readonly status?: number }
-  | { readonly number: number; readonly status: number }
+  | { readonly token: V4Token /** Where it differs from the table's. */; readonly status?: number }
+  | { readonly number: V4Number; readonly status: number }
 );
 
 /** One item of `errors`. */
 export interface EnvelopeError {
-  readonly code: number;
+  readonly code: V4Number;
   readonly message: string;
   readonly source?: { readonly pointer: string };
 }
@@ -59,9 +47,9 @@ export const maxFaultOctets = 65_536;
 const maxMessageCharacters = 8192;
 const maxPointerCharacters = 2048;
 
-function answerOf(answers: AnswerTable, fault: Fault): { readonly status: number; readonly code: number } {
+function answerOf(answers: AnswerTable, fault: Fault): { readonly status: number; readonly code: V4Number } {
   if (!('token' in fault)) return { status: fault.status, code: fault.number };
-  const answer = answers[fault.token] ?? answers.E_INTERNAL_SERVER_ERROR;
+  const answer = answers[fault.token];
   return { status: fault.status ?? answer.httpStatus, code: answer.number };
 }
 

@@ -2,6 +2,7 @@
 
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { createPaced } from './paced.ts';
+import type { V4Token } from './v4-code.ts';
 
 /** What is measured, and the text that /metrics serves. */
 export interface Metrics {
@@ -9,7 +10,7 @@ export interface Metrics {
   readonly add: (sources: MetricSources) => void;
   readonly accepted: (count: { readonly recipients: number; readonly bytes: number }) => void;
   /** Counts a refused message under its first token. */
-  readonly refused: (token: string) => void;
+  readonly refused: (token: V4Token) => void;
   readonly outcome: (outcome: { readonly kind: 'delivered' | 'deferred' | 'failed'; readonly route: string }) => void;
   /** Counts a request to the edge by zone and status class, and the error it was answered with. */
   readonly edgeRequest: (request: {

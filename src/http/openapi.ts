@@ -1,7 +1,8 @@
 // The OpenAPI 3.1 document, made of the schemas that judge the requests (https://spec.openapis.org/oas/v3.1.0).
 
 import type { FastifySchema, RouteOptions } from 'fastify';
-import { type Answer, maxFaults } from './envelope.ts';
+import { type AnswerTable, maxFaults } from './envelope.ts';
+import type { V4Token } from './v4-code.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -138,17 +139,20 @@ const everywhere = [
 ] as const;
 const ofBodies = ['E_FIELD_MISSING', 'E_CONTENT_TOO_LARGE', 'E_UNSUPPORTED_MEDIA_TYPE'] as const;
 /** Statuses that differ from the token's own (D45). */
-const moreStatuses: Readonly<Record<string, readonly number[]>> = {
+const moreStatuses: Readonly<Partial<Record<V4Token, readonly number[]>>> = {
   E_CONTENT_TOO_LARGE: [413],
   E_IDEMPOTENCY_CONFLICT: [422],
 };
 
-function failures(route: DocumentedRoute, answers: Readonly<Record<string, Answer>>): Record<string, Json> {
-  const tokens = new Set([...everywhere, ...(route.schema.body ? ofBodies : []), ...(route.schema.tokens ?? [])]);
+function failures(route: DocumentedRoute, answers: AnswerTable): Record<string, Json> {
+  const tokens = new Set<V4Token>([
+    ...everywhere,
+    ...(route.schema.body ? ofBodies : []),
+    ...(route.schema.tokens ?? []),
+  ]);
   const byStatus = new Map<number, string[]>();
   for (const token of tokens) {
     const answer = answers[token];
-    if (!answer) throw new Error(`${route.url} documents the unknown token ${token}`);
     for (const status of [answer.httpStatus, ...(moreStatuses[token] ?? [])]) {
       byStatus.set(status, [...(byStatus.get(status) ?? []), `${token} (${answer.number})`]);
     }
@@ -177,7 +181,7 @@ function bodyContent(schema: FastifySchema, components: Components): Json {
   return Object.fromEntries((schema.bodyTypes ?? ['application/json']).map((type) => [type, { schema: body }]));
 }
 
-function operationOf(route: DocumentedRoute, components: Components, answers: Readonly<Record<string, Answer>>): Json {
+function operationOf(route: DocumentedRoute, components: Components, answers: AnswerTable): Json {
   const { schema, scope } = route;
   const response: unknown = isRecord(schema.response) ? schema.response[200] : undefined;
   const result = components.refer(response ?? {});
@@ -207,7 +211,7 @@ function operationOf(route: DocumentedRoute, components: Components, answers: Re
  * @param routes in the order they are shown
  * @param answers the tokens with their answers; the statuses of each endpoint come from there
  */
-export function openApiDocument(routes: readonly DocumentedRoute[], answers: Readonly<Record<string, Answer>>): Json {
+export function openApiDocument(routes: readonly DocumentedRoute[], answers: AnswerTable): Json {
   const components = new Components();
   const paths: Record<string, Record<string, unknown>> = {};
   for (const route of routes) {

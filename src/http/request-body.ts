@@ -120,19 +120,15 @@ async function digestOf(octets: Buffer): Promise<string> {
   return hash.digest('hex');
 }
 
+function faultAt(pointer: string, message: string): Fault {
+  return { token: 'E_VALIDATION_ERROR', message, pointer };
+}
+
 /** Why a document that could be read cannot stand as it is, apart from any schema. */
-export function documentFaults(document: JsonDocument): Fault[] {
+export function documentFaults({ repeated, illFormed }: JsonDocument): Fault[] {
   return [
-    ...document.repeated.map((pointer) => ({
-      token: 'E_VALIDATION_ERROR',
-      message: 'This name stands twice in its object',
-      pointer,
-    })),
-    ...document.illFormed.map((pointer) => ({
-      token: 'E_VALIDATION_ERROR',
-      message: 'This text has a lone surrogate, which is no character',
-      pointer,
-    })),
+    ...repeated.map((pointer) => faultAt(pointer, 'This name stands twice in its object')),
+    ...illFormed.map((pointer) => faultAt(pointer, 'This text has a lone surrogate, which is no character')),
   ];
 }
 

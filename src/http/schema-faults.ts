@@ -36,7 +36,7 @@ function hintOf(error: ErrorObject, name: string): string {
   return near ? `; did you mean "${near}"?` : `; there are ${known.join(', ')}`;
 }
 
-function unknownName(error: ErrorObject, at: Judged): Omit<Extract<Fault, { token: string }>, 'token'> {
+function unknownName(error: ErrorObject, at: Judged): Omit<Extract<Fault, { token: unknown }>, 'token'> {
   const name = String(param(error, 'additionalProperty'));
   return {
     message: `${quoted(name)} is no ${partNames[at.part]}${at.isTold ? hintOf(error, name) : ''}`,

@@ -197,4 +197,4 @@ export const httpRejections = {
 export type RestCode = RejectionCode | keyof typeof httpRejections;
 
 /** Every token with its answer by REST: what the HTTP app reads. */
-export const restAnswers: Readonly<Record<RestCode, HttpRejection>> = { ...rejections, ...httpRejections };
+export const restAnswers = { ...rejections, ...httpRejections } as const satisfies Record<RestCode, HttpRejection>;

@@ -9,7 +9,6 @@ import { expect, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { createEdge, type EdgeParts } from '../../src/edge/edge.ts';
-import { findEdgeError } from '../../src/edge/errors/catalogue.ts';
 import { defaultAnswer } from '../../src/edge/errors/default-answer.ts';
 import { errorReferenceIndex, errorReferencePage } from '../../src/edge/errors/error-reference.ts';
 import { negotiate } from '../../src/edge/errors/negotiate.ts';
@@ -18,6 +17,7 @@ import type { EdgeZone } from '../../src/edge/zone/zone.ts';
 import type { HttpAppParts, V4Plugin } from '../../src/http/app.ts';
 import { serverCertificates } from '../../src/http/listener/server-certificates.ts';
 import { testCertificate } from './certificate.ts';
+import { edgeError } from './edge-occurrence.ts';
 import { startHttpApp } from './http-app.ts';
 
 /** What reached the origin. */
@@ -56,7 +56,7 @@ export function tellingOrigin(): OriginProxy & { readonly seen: Reached[] } {
         return;
       }
       const code = /^\/fail\/(\d+)$/.exec(told.target)?.[1];
-      if (code !== undefined) forwarded.fail(Number(code));
+      if (code !== undefined) forwarded.fail(edgeError(Number(code)).code);
       else response.setHeader('Ray-ID', forwarded.rayId).end(JSON.stringify(told));
     },
     upgrade(request, socket, head, forwarded) {
@@ -65,7 +65,7 @@ export function tellingOrigin(): OriginProxy & { readonly seen: Reached[] } {
       if (told.target === '/crash') throw new Error('secret detail');
       const code = /^\/fail\/(\d+)$/.exec(told.target)?.[1];
       if (code !== undefined) {
-        forwarded.fail(Number(code));
+        forwarded.fail(edgeError(Number(code)).code);
         return;
       }
       socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
@@ -107,7 +107,6 @@ export async function startEdge(
     zones: [exampleZone],
     settings,
     apiHosts: ['127.0.0.1', 'localhost'],
-    findError: findEdgeError,
     negotiate,
     defaultAnswer,
     customAnswer: () => undefined,

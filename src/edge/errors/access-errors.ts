@@ -1,24 +1,7 @@
 // The access_denied rows of the catalogue: whom the rules of a site turn away (D63).
 
 import type { CatalogueRows } from './catalogue-error.ts';
-
-/** Codes of access_denied. */
-export type AccessCode =
-  | 1003
-  | 1005
-  | 1006
-  | 1007
-  | 1008
-  | 1009
-  | 1010
-  | 1011
-  | 1012
-  | 1020
-  | 1034
-  | 1106
-  | 1107
-  | 1108
-  | 1109;
+import type { AccessCode } from './edge-code.ts';
 
 const denied = { status: 403, category: 'access_denied', ownerAction: true } as const;
 

@@ -1,5 +1,6 @@
 // What a row of the edge error catalogue says: an edge error, and what its reference page adds.
 
+import type { EdgeCode } from './edge-code.ts';
 import type { EdgeError } from './edge-error.ts';
 
 /** One row. */
@@ -9,4 +10,4 @@ export interface CatalogueError extends EdgeError {
 }
 
 /** A table of rows: none missing, each under its own code. */
-export type CatalogueRows<Code extends number> = { readonly [C in Code]: CatalogueError & { readonly code: C } };
+export type CatalogueRows<Code extends EdgeCode> = { readonly [C in Code]: CatalogueError & { readonly code: C } };

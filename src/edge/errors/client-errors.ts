@@ -1,9 +1,7 @@
 // The rows of the catalogue that turn a client away for request limits, TLS, law, or what is not supported (D63).
 
 import type { CatalogueRows } from './catalogue-error.ts';
-
-/** Codes of rate_limit, tls, legal and unsupported. */
-export type ClientCode = 1015 | 1025 | 1027 | 1200 | 1017 | 1028 | 1029 | 1044 | 1026 | 1039 | 1045;
+import type { ClientCode } from './edge-code.ts';
 
 const badTls = { status: 403, category: 'tls', ownerAction: false } as const;
 const unlawful = { status: 451, category: 'legal', ownerAction: true } as const;

@@ -1,12 +1,7 @@
 // The rows of the catalogue about how a site is set up: its DNS records and its configuration at the edge (D63).
 
 import type { CatalogueRows } from './catalogue-error.ts';
-
-/** Codes of config. */
-type ConfigCode = 1000 | 1002 | 1004 | 1013 | 1014 | 1018 | 1023 | 1033 | 1038 | 1043 | 1047 | 1049;
-
-/** Codes of dns and config. */
-export type ConfigurationCode = 1001 | 1016 | ConfigCode;
+import type { ConfigurationCode } from './edge-code.ts';
 
 const misconfigured = { status: 409, category: 'config', ownerAction: true } as const;
 

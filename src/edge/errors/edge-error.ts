@@ -1,5 +1,7 @@
 // What an edge error is (RFC 9457 and its extension members): the row of the catalogue, and one occurrence of it (D60-D64).
 
+import type { EdgeCode } from './edge-code.ts';
+
 /** Which party an error is laid to; the members `error_category` may have. */
 export type EdgeCategory =
   | 'origin'
@@ -19,7 +21,7 @@ export type EdgeCategory =
 /** One row of the catalogue. */
 export interface EdgeError {
   /** 5xx or 1xxx. */
-  readonly code: number;
+  readonly code: EdgeCode;
   /** HTTP status of the response (D63). */
   readonly status: number;
   /** `error_name`: snake_case, unique, stable. */

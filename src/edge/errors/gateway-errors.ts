@@ -1,9 +1,7 @@
 // The 5xx rows of the catalogue: what goes wrong between the edge and an origin, and in the edge itself (D63, D66).
 
 import type { CatalogueRows } from './catalogue-error.ts';
-
-/** 500, 502, 504 and 520 to 526. */
-export type GatewayCode = 500 | 502 | 504 | 520 | 521 | 522 | 523 | 524 | 525 | 526;
+import type { GatewayCode } from './edge-code.ts';
 
 /** The rows, by code. */
 export const gatewayErrors = {

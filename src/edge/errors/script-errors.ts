@@ -1,12 +1,7 @@
 // The rows of the catalogue about what a site runs at the edge: scripts, rewrite rules and snippets (D63).
 
 import type { CatalogueRows } from './catalogue-error.ts';
-
-/** Codes of worker, rewrite and snippet. */
-export type ScriptCode =
-  | (1019 | 1042 | 1100 | 1101 | 1102 | 1103 | 1104 | 1105)
-  | (1035 | 1036 | 1037 | 1040 | 1041)
-  | (1201 | 1202 | 1203 | 1204 | 1205 | 1206);
+import type { ScriptCode } from './edge-code.ts';
 
 const script = { status: 500, category: 'worker', ownerAction: true } as const;
 const rewrite = { status: 500, category: 'rewrite', ownerAction: true } as const;

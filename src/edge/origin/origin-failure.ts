@@ -1,14 +1,16 @@
 // What can go wrong on the way to an origin, and the code each gets (D66).
 
+import type { EdgeCode } from '../errors/edge-code.ts';
+
 /** A failure: the code for the client, the cause for the log. */
 export interface OriginFailure {
-  readonly code: number;
+  readonly code: EdgeCode;
   /** Plain text; never a body, a field or a secret. */
   readonly cause: string;
 }
 
 /** What the system says of a connection that did not come about. */
-const codeOfErrno: Readonly<Record<string, number>> = {
+const codeOfErrno: Readonly<Record<string, EdgeCode>> = {
   ECONNREFUSED: 521,
   ECONNRESET: 521,
   ETIMEDOUT: 522,
@@ -24,9 +26,9 @@ const codeOfErrno: Readonly<Record<string, number>> = {
 };
 
 /** Of several addresses tried, the one that says most: a refusal is nearer to an origin than silence. */
-const tellingOrder: readonly number[] = [521, 522, 523];
+const tellingOrder: readonly EdgeCode[] = [521, 522, 523];
 
-function codeOf(error: unknown): number {
+function codeOf(error: unknown): EdgeCode {
   const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
   // Anything else (no descriptor left, no memory) is ours, not the origin's.
   return (code === undefined ? undefined : codeOfErrno[code]) ?? 500;

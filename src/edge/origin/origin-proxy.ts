@@ -11,6 +11,7 @@ import { createSecureContext } from 'node:tls';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
+import type { EdgeCode } from '../errors/edge-code.ts';
 import type { EdgeSettings } from '../zone/zone.ts';
 import type { Forwarded, OriginProxy } from './origin.ts';
 import { type ExchangeParts, OriginExchange } from './origin-exchange.ts';
@@ -168,7 +169,7 @@ class RunningProxy implements OriginProxy {
       client.setTimeout(0);
       if (response.socket) response.detachSocket(client);
     };
-    const fail = (code: number): void => {
+    const fail = (code: EdgeCode): void => {
       release();
       forwarded.fail(code);
     };

@@ -2,6 +2,7 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import type { EdgeCode } from '../errors/edge-code.ts';
 import type { ZoneWithOrigin } from './origin-target.ts';
 
 /** A request for an origin, with what the edge knows of it. */
@@ -22,7 +23,7 @@ export interface Forwarded {
    * Answers an edge error in place of the origin. Called at most once, and only while nothing of an answer has been
    * written; after that a failure closes the connection (D66).
    */
-  readonly fail: (code: number) => void;
+  readonly fail: (code: EdgeCode) => void;
 }
 
 /** The reverse proxy. */

@@ -4,6 +4,7 @@ import type { Clock } from '../../base/clock.ts';
 import { type AddressTest, addressTest } from '../../base/net/address-test.ts';
 import { tunnelFreeMethods } from '../../http/front.ts';
 import { headerSectionOctets } from '../../http/head-octets.ts';
+import type { EdgeCode } from '../errors/edge-code.ts';
 import { readEdgePath } from './edge-path.ts';
 import { createRateLimit, type RateLimit } from './rate-limit.ts';
 import type { EdgeZone } from './zone.ts';
@@ -45,7 +46,7 @@ export type Verdict =
   /** Answer the error of this code; of `/cdn-cgi/error/{code}` where it is `asked`. */
   | {
       readonly kind: 'error';
-      readonly code: number;
+      readonly code: EdgeCode;
       readonly asked: boolean;
       /** Seconds to the end of the client's window; only of a real 1015. */
       readonly waitSeconds?: number;
@@ -64,7 +65,7 @@ export interface Room {
 const readingMethods = 'GET, HEAD';
 const tunnelMethods: ReadonlySet<string> = new Set(['CONNECT', 'TRACE']);
 
-function error(code: number): Verdict & { readonly kind: 'error' } {
+function error(code: EdgeCode): Verdict & { readonly kind: 'error' } {
   return { kind: 'error', code, asked: false };
 }
 
@@ -76,15 +77,16 @@ function error(code: number): Verdict & { readonly kind: 'error' } {
 export function judgeRequest(
   { zone, isBlocked, isAllowed, rateLimit }: GuardedZone,
   request: JudgedRequest,
-  { room, hasError }: { readonly room: Room; readonly hasError: (code: number) => boolean },
+  { room, hasError }: { readonly room: Room; readonly hasError: (code: number) => code is EdgeCode },
 ): Verdict {
   const { method, target, clientAddress } = request;
   const path = readEdgePath(request.path);
-  const isError = path.kind === 'error' && hasError(path.code);
-  if (tunnelMethods.has(method)) return { kind: 'not-allowed', allow: isError ? readingMethods : tunnelFreeMethods };
-  if (path.kind === 'error' && isError) {
+  const code = path.kind === 'error' && hasError(path.code) ? path.code : undefined;
+  if (tunnelMethods.has(method))
+    return { kind: 'not-allowed', allow: code !== undefined ? readingMethods : tunnelFreeMethods };
+  if (code !== undefined) {
     if (method !== 'GET' && method !== 'HEAD') return { kind: 'not-allowed', allow: readingMethods };
-    return { kind: 'error', code: path.code, asked: true };
+    return { kind: 'error', code, asked: true };
   }
   if (path.kind !== 'origin') return { kind: 'not-found' };
   if (isBlocked(clientAddress)) return error(1006);

@@ -8,6 +8,7 @@ import type { Logger } from '../../base/log.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../../http/app.ts';
 import { type Fault, failureOf, Refusal, succeed } from '../../http/envelope.ts';
 import { anyIndex, type JsonDocument } from '../../http/json/json-reader.ts';
+import type { V4Token } from '../../http/v4-code.ts';
 import type { Idempotency, Submission, Submit, Violation } from '../../submit.ts';
 import { createIdempotent, type Idempotent, type KeyStore, readKey, type UsedKey } from './idempotency.ts';
 import { mergeFaults } from './merge-faults.ts';
@@ -32,7 +33,7 @@ export interface RestDoorParts {
   readonly outcomes: OutcomeWatch;
   readonly log: Logger;
   /** Is told of what the door itself refused; the pipeline tells of what it refuses. */
-  readonly onRefused: (token: string) => void;
+  readonly onRefused: (token: V4Token) => void;
   /** Whether the account's suppression list holds a recipient (D51); nobody is suppressed without it. */
   readonly suppressed?: (account: Account, recipient: string) => boolean;
 }

@@ -1,5 +1,6 @@
 // The part of docs/errors.md about the proxy-application API, written from its rules.
 
+import type { RuleCode } from '../../http/v4-code.ts';
 import type { Rule } from './rule.ts';
 import { ruleRows, rules } from './rules.ts';
 
@@ -7,7 +8,7 @@ function cell(text: string): string {
   return text.replaceAll('|', '\\|').replaceAll('<', '&lt;');
 }
 
-function row(code: number, { name, status, when, resolution }: Rule): string {
+function row(code: RuleCode, { name, status, when, resolution }: Rule): string {
   // D83: the one code with two statuses.
   const statuses = code === 10002 ? `${status} or 503` : String(status);
   return `| ${[String(code), name, statuses, when, resolution].map(cell).join(' | ')} |`;

@@ -4,11 +4,11 @@ import { isInNetworks } from '../application/ip-address.ts';
 import { formatPorts, portCount } from '../application/port-ranges.ts';
 import { quote } from '../application/quote.ts';
 import { reachedAddresses } from '../application/reached-addresses.ts';
-import type { Reason } from './reading.ts';
+import type { ReadFault, Reason } from './reading.ts';
 import type { Judge, Judged } from './rule.ts';
 
 /** What reading has found against the fields of a row. */
-function foundIn({ application }: Judged, code: number): readonly Reason[] {
+function foundIn({ application }: Judged, code: ReadFault['code']): readonly Reason[] {
   return application.faults.filter((fault) => fault.code === code).map(({ text, pointer = '' }) => ({ text, pointer }));
 }
 

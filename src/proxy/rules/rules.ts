@@ -1,6 +1,7 @@
 // The rules of proxy applications: one table over (application, facts), everything else is read from it (D82, D83).
 
 import type { Fault } from '../../http/envelope.ts';
+import type { RuleCode } from '../../http/v4-code.ts';
 import type { ApplicationFields } from '../application/application.ts';
 import { parseProtocol } from '../application/protocol.ts';
 import { joinReasons } from '../application/quote.ts';
@@ -11,30 +12,6 @@ import type { Facts } from './facts.ts';
 import * as origin from './origin-rules.ts';
 import type { Reason } from './reading.ts';
 import type { Judge, Judged, Rule } from './rule.ts';
-
-/** The codes of the table. */
-export type RuleCode =
-  | 10002
-  | 10012
-  | 11000
-  | 11001
-  | 11002
-  | 11004
-  | 11014
-  | 11018
-  | 11019
-  | 11026
-  | 11033
-  | 11034
-  | 11041
-  | 11042
-  | 11043
-  | 11044
-  | 11045
-  | 11050
-  | 12005
-  | 13002
-  | 16001;
 
 // 10002 is no rule that an application can break: it answers alone, when facts cannot be had (D83).
 const never: Judge = () => [];
@@ -193,15 +170,20 @@ export const rules = {
   },
 } as const satisfies Record<RuleCode, Rule>;
 
+function isRuleCode(code: number): code is RuleCode {
+  return Object.hasOwn(rules, code);
+}
+
 /** The rows in the order of the table. */
-export const ruleRows: readonly { readonly code: number; readonly rule: Rule }[] = Object.entries<Rule>(rules).map(
-  ([code, rule]) => ({ code: Number(code), rule }),
-);
+export const ruleRows: readonly { readonly code: RuleCode; readonly rule: Rule }[] = Object.keys(rules)
+  .map(Number)
+  .filter(isRuleCode)
+  .map((code) => ({ code, rule: rules[code] }));
 
 /** Reasons told in one message at most; of the others, the number. */
 const maxReasons = 8;
 
-function faultOf(code: number, { name, status, resolution }: Rule, reasons: readonly Reason[]): Fault {
+function faultOf(code: RuleCode, { name, status, resolution }: Rule, reasons: readonly Reason[]): Fault {
   const text = joinReasons(
     reasons.map((reason) => reason.text),
     maxReasons,

@@ -8,10 +8,11 @@ import { describe, expect, test } from 'vitest';
 import { type ErrorCondition, parseExpression } from '../../../src/edge/custom/expression.ts';
 import type { Syntax } from '../../../src/edge/custom/expression-fields.ts';
 import { readSyntax } from '../../../src/edge/custom/expression-syntax.ts';
+import type { EdgeCode } from '../../../src/edge/errors/edge-code.ts';
 import type { EdgeCategory } from '../../../src/edge/errors/edge-error.ts';
 
 interface Asked {
-  readonly code?: number;
+  readonly code?: EdgeCode;
   readonly status?: number;
   readonly category?: EdgeCategory;
   readonly method?: string;

@@ -129,7 +129,7 @@ describe.each(allEdgeErrors)('$code', (error) => {
 
   test('is found by its code', () => {
     expect(findEdgeError(code)).toBe(error);
-    expect(edgeErrors[code as keyof typeof edgeErrors]).toBe(error);
+    expect(edgeErrors[code]).toBe(error);
   });
 
   test('has the status of D63', () => {

@@ -1,6 +1,7 @@
 // What a zone lets through: lists, limits, sizes, and the order in which they are asked.
 
 import { describe, expect, test } from 'vitest';
+import { isEdgeCode } from '../../../src/edge/errors/catalogue.ts';
 import { guardZone, type JudgedRequest, judgeRequest, type Verdict } from '../../../src/edge/zone/judge-request.ts';
 import { createRateLimit } from '../../../src/edge/zone/rate-limit.ts';
 import type { EdgeZone } from '../../../src/edge/zone/zone.ts';
@@ -54,7 +55,7 @@ describe('/cdn-cgi/', () => {
       judgeRequest(
         guarded,
         { method: 'GET', path, target: path, rawHeaders: [], clientAddress: '192.0.2.1' },
-        { room, hasError: () => true },
+        { room, hasError: isEdgeCode },
       ),
     );
     expect(verdicts.map((verdict) => ('code' in verdict ? verdict.code : verdict.kind))).toEqual([
@@ -85,7 +86,7 @@ test('a zone without an origin is 1004, after everything else', () => {
     judgeRequest(
       guardZone(bare, clockAt()),
       { method: 'GET', path: '/', target: '/', rawHeaders: [], clientAddress: '192.0.2.1' },
-      { room: { maxHeaderBytes: 1000, isFull: () => isFull }, hasError: () => true },
+      { room: { maxHeaderBytes: 1000, isFull: () => isFull }, hasError: isEdgeCode },
     );
   expect(act(false)).toEqual(error(1004));
   expect(act(true)).toEqual(error(1200));

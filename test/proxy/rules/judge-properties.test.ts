@@ -143,7 +143,7 @@ const target = {
   'bare.example': '33330000000000000000000000000001',
 };
 
-const codes = new Set([10001, ...ruleRows.map(({ code }) => code)]);
+const codes = new Set<number>([10001, ...ruleRows.map(({ code }) => code)]);
 
 function checkFaults(faults: readonly object[]): void {
   const found = faults as readonly { number: number; status: number; message: string; pointer?: string }[];
@@ -235,7 +235,7 @@ test('of nearly valid bodies enough are accepted for the properties to mean some
   const sample = fc.sample(nearlyValid, { numRuns: 3000, seed: 7 });
   const verdicts = await Promise.all(sample.map((body) => judgeCase({ body }, store)));
   expect(verdicts.filter(({ ok }) => ok).length).toBeGreaterThan(10);
-  const found = new Set(
+  const found = new Set<number>(
     verdicts.flatMap((verdict) =>
       'faults' in verdict ? verdict.faults.map((fault) => ('number' in fault ? fault.number : 0)) : [],
     ),
