@@ -3,8 +3,8 @@
 
 import { Type } from 'typebox';
 import type { Account, SendingDomain } from '../accounts/account.ts';
-import { submitterOf, type V4Plugin } from '../http/app.ts';
 import { succeed } from '../http/envelope.ts';
+import { submitterOf, type V4Plugin } from '../http/v4-app.ts';
 import type { SigningKey } from '../sign/signed.ts';
 import { checkRecords, type DnsSettings } from './check-records.ts';
 import { type DnsRecord, domainRecords, type RecordFacts } from './domain-records.ts';

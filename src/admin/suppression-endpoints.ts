@@ -4,8 +4,8 @@ import { Type } from 'typebox';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import { type Suppression, type SuppressionStore, suppressionReasons } from '../feedback/suppression-store.ts';
-import { submitterOf, type V4Plugin } from '../http/app.ts';
 import { type Fault, Refusal, succeed } from '../http/envelope.ts';
+import { submitterOf, type V4Plugin } from '../http/v4-app.ts';
 import { readComparable } from '../mail/address/comparable-mailbox.ts';
 import { accountPath, entryPath, expiry, isoTime, readExpiry, removed, time, timeOrNull, words } from './schemas.ts';
 

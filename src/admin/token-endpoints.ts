@@ -7,8 +7,8 @@ import type { Clock } from '../base/clock.ts';
 import { closest } from '../base/closest.ts';
 import type { DatabaseSync } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
-import { submitterOf, type V4Plugin } from '../http/app.ts';
 import { type Fault, Refusal, succeed } from '../http/envelope.ts';
+import { submitterOf, type V4Plugin } from '../http/v4-app.ts';
 import {
   accountPath,
   entryPath,

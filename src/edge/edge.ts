@@ -6,7 +6,7 @@ import type { Duplex } from 'node:stream';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import { addressTest } from '../base/net/address-test.ts';
-import type { Arrival, HttpFront } from '../http/app.ts';
+import type { Arrival, HttpFront } from '../http/front.ts';
 import { type AnswerSink, plainAnswer, responseSink, socketSink } from './answer-sink.ts';
 import { createErrorAnswers, type ErrorAnswerParts, lastResort } from './error-answers.ts';
 import { isEdgeCode } from './errors/catalogue.ts';

@@ -3,7 +3,8 @@
 import type { Clock } from '../base/clock.ts';
 import type { DatabaseSync } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
-import type { HttpFront, V4Plugin } from '../http/app.ts';
+import type { HttpFront } from '../http/front.ts';
+import type { V4Plugin } from '../http/v4-app.ts';
 import { customErrorEndpoints } from './custom/custom-error-endpoints.ts';
 import { createCustomErrors } from './custom/custom-errors.ts';
 import { createEdge, type EdgeParts } from './edge.ts';

@@ -2,9 +2,10 @@
 
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply } from 'fastify';
+import type { Logger } from '../base/log.ts';
 import type { AllowedMethods } from './allowed-methods.ts';
-import type { HttpAppParts, V4App } from './app.ts';
 import { isHeadTooLarge } from './head-octets.ts';
+import type { V4App } from './v4-app.ts';
 
 /** Answers one line of text; `Ray-ID` is set already. */
 export function answerPlainly(response: ServerResponse, status: number, text: string): void {
@@ -21,12 +22,24 @@ function plain(reply: FastifyReply, status: number, text: string): FastifyReply 
   return reply.code(status).header('Cache-Control', 'no-store').type('text/plain; charset=utf-8').send(`${text}\n`);
 }
 
+/** What these routes tell of. */
+export interface PlainParts {
+  readonly log: Logger;
+  /** True once every listener is up and until draining begins. */
+  readonly ready: () => boolean;
+  /** The Prometheus text and its content type. */
+  readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string } | undefined>;
+}
+
+/** What the app keeps of the routes there are. */
+export interface KnownRoutes {
+  readonly methods: AllowedMethods;
+  /** The OpenAPI document as JSON, and as a page. */
+  readonly openApi: () => { readonly json: Buffer; readonly page: Buffer };
+}
+
 /** The routes outside /client/v4. */
-export function plainRoutes(
-  app: V4App,
-  parts: HttpAppParts & { readonly openApi: () => { readonly json: Buffer; readonly page: Buffer } },
-  methods: AllowedMethods,
-): void {
+export function plainRoutes(app: V4App, parts: PlainParts, { methods, openApi }: KnownRoutes): void {
   app.addHook('onRoute', ({ url, method }) => methods.add(url, [method].flat()));
   app.get('/livez', async (_request, reply) => plain(reply, 200, 'live'));
   app.get('/readyz', async (_request, reply) =>
@@ -38,13 +51,13 @@ export function plainRoutes(
     return reply.header('Cache-Control', 'no-store').type(metrics.contentType).send(metrics.text);
   });
   app.get('/openapi.json', async (_request, reply) => {
-    return reply.type('application/json; charset=utf-8').send(parts.openApi().json);
+    return reply.type('application/json; charset=utf-8').send(openApi().json);
   });
   app.get('/docs', async (_request, reply) =>
     reply
       .header('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'")
       .type('text/html; charset=utf-8')
-      .send(parts.openApi().page),
+      .send(openApi().page),
   );
   // Before a body is looked at: what has no route takes none.
   app.addHook('onRequest', async (request, reply) => {

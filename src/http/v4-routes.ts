@@ -2,26 +2,41 @@
 
 import type { ErrorObject } from 'ajv';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import type { Accounts } from '../accounts/accounts.ts';
 import type { Guessing, Penalty } from '../accounts/guessing.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
 import { errorCode, Unavailable } from '../base/errors.ts';
+import type { Logger } from '../base/log.ts';
 import type { AllowedMethods } from './allowed-methods.ts';
-import type { HttpAppParts, V4App } from './app.ts';
 import { authorize } from './authorization.ts';
 import { type Fault, Refusal, refuse } from './envelope.ts';
 import { isHeadTooLarge, maxApiHeadOctets } from './head-octets.ts';
 import { type DocumentedRoute, documentedRoutes } from './openapi.ts';
 import { bodyLimit, describedBadly, documentFaults, holdBody, readBodies } from './request-body.ts';
 import { type JudgedPart, schemaFaults } from './schema-faults.ts';
+import type { V4App, V4Plugin } from './v4-app.ts';
 
 /** What these routes are made from. */
-export interface V4Parts extends HttpAppParts {
-  readonly methods: AllowedMethods;
-  readonly guessing: Guessing;
+export interface V4Parts {
+  readonly accounts: Pick<Accounts, 'authenticate' | 'authenticateGlobalKey' | 'find'>;
+  /** Id of the account that a zone belongs to (32 hex, lower case); absent: there are no zones. */
+  readonly accountOfZone?: (zone: string) => string | undefined;
+  /** The room in memory for bodies, of all doors. */
   readonly bodies: BodyBudget;
-  readonly onAuthFailure: () => void;
+  /** The count of wrong tokens of all doors. */
+  readonly guessing: Guessing;
+  readonly log: Logger;
+  /** False while the process starts or ends: endpoints answer 503 with Retry-After then (D97). Absent: always true. */
+  readonly takesRequests?: () => boolean;
+  readonly plugins: readonly V4Plugin[];
+}
+
+/** What the app keeps of these routes. */
+export interface V4Record {
+  readonly methods: AllowedMethods;
   /** Takes every route for the OpenAPI document. */
   readonly routes: DocumentedRoute[];
+  readonly onAuthFailure: () => void;
 }
 
 /** What a client is told to wait while the process starts or stops. */
@@ -90,14 +105,14 @@ function onError(parts: V4Parts, error: unknown, request: FastifyRequest, reply:
 }
 
 /** Registers what the plugins bring. */
-export function v4Routes(root: V4App, parts: V4Parts): void {
-  const { log, methods, guessing, accounts } = parts;
+export function v4Routes(root: V4App, parts: V4Parts, { methods, routes, onAuthFailure }: V4Record): void {
+  const { log, guessing, accounts } = parts;
   const authorization = {
     accounts,
     guessing,
     ...(parts.accountOfZone ? { accountOfZone: parts.accountOfZone } : {}),
     onFailure: (request: FastifyRequest, penalty: Penalty) => {
-      parts.onAuthFailure();
+      onAuthFailure();
       // A flood of guesses is counted, not written down one by one.
       if (penalty.kind === 'turnedAway') return;
       log.warn({ session: request.id, client: request.ip, path: pathOf(request) }, 'authentication failed');
@@ -108,7 +123,7 @@ export function v4Routes(root: V4App, parts: V4Parts): void {
       app.addHook('onRoute', (route) => {
         const { url, config, method } = route;
         if (config?.scope === undefined) throw new Error(`Route ${String(method)} ${url} names no scope`);
-        for (const documented of documentedRoutes(route)) parts.routes.push(documented);
+        for (const documented of documentedRoutes(route)) routes.push(documented);
       });
       app.addHook('onRequest', async (request, reply) => {
         reply.header('Cache-Control', 'no-store');

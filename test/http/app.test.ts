@@ -4,8 +4,8 @@ import { connect } from 'node:net';
 import { Type } from 'typebox';
 import { expect, test } from 'vitest';
 import { createGuessing } from '../../src/accounts/guessing.ts';
-import { submitterOf, type V4Plugin } from '../../src/http/app.ts';
 import { Refusal, succeed } from '../../src/http/envelope.ts';
+import { submitterOf, type V4Plugin } from '../../src/http/v4-app.ts';
 import { ask, startHttpApp } from '../support/http-app.ts';
 
 const Thing = Type.Object(

@@ -4,8 +4,8 @@ import { connect } from 'node:net';
 import { Type } from 'typebox';
 import { afterEach, expect, test } from 'vitest';
 import { type BodyBudget, createBodyBudget } from '../../src/base/body-budget.ts';
-import type { V4Plugin } from '../../src/http/app.ts';
 import { succeed } from '../../src/http/envelope.ts';
+import type { V4Plugin } from '../../src/http/v4-app.ts';
 import { ask, startHttpApp } from '../support/http-app.ts';
 
 const mebibyte = 1_048_576;

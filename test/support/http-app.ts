@@ -8,7 +8,8 @@ import { hashToken } from '../../src/accounts/tokens.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/base/database/database.ts';
 import { silentLog } from '../../src/base/log.ts';
-import { createHttpApp, type HttpApp, type HttpAppParts, type V4Plugin } from '../../src/http/app.ts';
+import { createHttpApp, type HttpApp, type HttpAppParts } from '../../src/http/app.ts';
+import type { V4Plugin } from '../../src/http/v4-app.ts';
 import { restAnswers } from '../../src/submit.ts';
 
 function credential(name: string, scopes: readonly Scope[]): [string, Credential] {

@@ -3,10 +3,10 @@
 import type { FastifyRequest } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import type { Logger } from '../../base/log.ts';
-import { submitterOf, type V4App, type V4Plugin } from '../../http/app.ts';
 import { type Fault, Refusal, succeed } from '../../http/envelope.ts';
 import { documentFaults } from '../../http/request-body.ts';
 import { schemaFaults } from '../../http/schema-faults.ts';
+import { submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
 import { contentFault, expressionFault, maxRules, spellingFaults } from './custom-error-rules.ts';
 import {
   newPage,

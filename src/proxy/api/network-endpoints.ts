@@ -4,8 +4,8 @@
 import { createHash } from 'node:crypto';
 import ipaddr from 'ipaddr.js';
 import { Type } from 'typebox';
-import { submitterOf, type V4Plugin } from '../../http/app.ts';
 import { Refusal, succeed } from '../../http/envelope.ts';
+import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
 import type { ProxyAccount, VirtualNetwork } from '../application/zone.ts';
 import { pageQuery } from './application-schema.ts';
 import { pageInfo, pageOf, readPage } from './page.ts';
