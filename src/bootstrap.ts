@@ -20,7 +20,7 @@ import { type Config, type DevelopmentSettings, developmentToken, type Environme
 import { generateDkimKey } from './sign/dkim-key.ts';
 
 export { defaultTlsHost } from './bootstrap/key-paths.ts';
-export { type Keys, loadKeys, type TlsKeys } from './bootstrap/load-keys.ts';
+export { type Keys, loadKeys } from './bootstrap/load-keys.ts';
 
 /** What there is of a token for the development credential. */
 export type DevelopmentToken =

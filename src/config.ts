@@ -24,7 +24,6 @@ export {
   developmentToken,
   type Environment,
   missingSecrets,
-  readSecret,
 } from './config/secrets.ts';
 export type * from './config/settings.ts';
 

@@ -19,11 +19,9 @@ import { leaseMilliseconds } from './spool/lease.ts';
 import type { LaneOf, Spool, SpoolEntry } from './spool/spool.ts';
 import { createFieldWriter } from './submit/field-writer.ts';
 
-export type { Explanation, HeaderExplanation } from './policy/explain.ts';
+export type { Explanation } from './policy/explain.ts';
 export {
-  type Rejection,
   type RejectionCode,
-  type RestCode,
   rejections,
   restAnswers,
 } from './policy/rejections.ts';

@@ -2,9 +2,9 @@
 // (Violation, Outcome), never errors.
 
 /** sysexits.h: bad command line. */
-export const EXIT_USAGE = 64;
+const EXIT_USAGE = 64;
 /** sysexits.h: the configuration is wrong. */
-export const EXIT_CONFIG = 78;
+const EXIT_CONFIG = 78;
 
 /** Something in the configuration is wrong; the process ends with 78. The message names file, path, value and want. */
 export class ConfigurationError extends Error {

@@ -37,7 +37,7 @@ export interface ComposeContext {
 }
 
 /** RFC 5322 §3.3, in UTC (D24). */
-export function mailDate(ms: number): string {
+function mailDate(ms: number): string {
   return `${new Date(ms).toUTCString().slice(0, -3)}+0000`;
 }
 

@@ -16,7 +16,7 @@ export function parsePort(text: string): number | undefined {
 }
 
 /** Splits `host:port` or `[IPv6]:port` at the port; the host has no brackets. Undefined where there is no port. */
-export function splitHostPort(text: string): HostPort | undefined {
+function splitHostPort(text: string): HostPort | undefined {
   const colon = text.lastIndexOf(':');
   const port = colon < 0 ? undefined : parsePort(text.slice(colon + 1));
   if (port === undefined) return undefined;

@@ -113,7 +113,7 @@ function matchOf(contents: Contents, match: RouteEntry['match']): Pick<Route, 'm
 }
 
 /** The password's source of a route, if it logs in. */
-export function passwordSource({ auth }: RouteEntry, folders: Folders): SecretSource | undefined {
+function passwordSource({ auth }: RouteEntry, folders: Folders): SecretSource | undefined {
   if (auth?.passwordEnv !== undefined) return { kind: 'variable', name: auth.passwordEnv };
   if (auth?.passwordFile !== undefined) return { kind: 'file', file: resolve(folders.cwd, auth.passwordFile) };
   return undefined;

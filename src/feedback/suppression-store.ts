@@ -8,7 +8,7 @@ import { comparableMailbox } from '../mail/address/comparable-mailbox.ts';
 import { asciiDomain, splitMailbox } from '../mail/address/domain.ts';
 
 /** The table of the list. */
-export const suppressionMigrations: Migrations = {
+const suppressionMigrations: Migrations = {
   owner: 'suppressions',
   steps: [
     `CREATE TABLE suppressions (

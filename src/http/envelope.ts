@@ -42,7 +42,7 @@ export interface Envelope {
 /** Faults that one answer tells; of the others it tells how many they are. */
 export const maxFaults = 100;
 /** Octets of all faults of one answer; what does not fit is counted with the others. */
-export const maxFaultOctets = 65_536;
+const maxFaultOctets = 65_536;
 /** Characters of one message, and of one pointer. */
 const maxMessageCharacters = 8192;
 const maxPointerCharacters = 2048;

@@ -7,9 +7,7 @@ import type { Submission } from './submission.ts';
 import type { Violation } from './violation.ts';
 
 export type { CheckContext } from './judge.ts';
-export type { FindSendingDomain } from './judge-sender.ts';
 export { mayStrip } from './strip.ts';
-export { headerLimits } from './value-rules.ts';
 
 /** Admitted, or every reason against it in the order of D42b. */
 export type CheckResult =

@@ -92,7 +92,10 @@ function rejectionTable(): string {
   return table(['Token', 'When', 'What to do', 'SMTP', 'REST (status, code)'], [...lines, ...ofRequests]);
 }
 
-/** Renders the section: every token with its answers, every limit, every header of the catalogue. Markdown. */
+/**
+ * Renders the section: every token with its answers, every limit, every header of the catalogue. Markdown.
+ * @public for the test that writes docs/errors.md
+ */
 export function renderRejections(): string {
   const classes = Object.keys(classTitles).filter((key): key is HeaderClass => key in classTitles);
   return `## Why a message is refused

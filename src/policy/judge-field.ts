@@ -32,7 +32,7 @@ export interface FieldViolation {
 }
 
 /** Who a field is: its name looked up. */
-export interface FieldIdentity {
+interface FieldIdentity {
   /** In lower case; a name that breaks the syntax has only its ASCII letters lowered. */
   readonly key: string;
   /** Undefined where no table has the name. */
@@ -73,7 +73,7 @@ for (const [key, row] of Object.entries(headerCatalogue)) {
 }
 
 /** Looks a field's name up and judges its syntax (D10). */
-export function identify(field: HeaderField): FieldIdentity {
+function identify(field: HeaderField): FieldIdentity {
   const describe = field.fault && lineFaults[field.fault];
   if (describe) {
     const fault = byteOrderMarkFault(field.name) ?? describe(field.name);

@@ -75,7 +75,7 @@ export function completeAddresses(field: CheckedField, defaultDomain: string): C
  * The longest From that is read, octets of its value as it came in: it is one mailbox, whose address has at most 254
  * octets; the rest is a display name and comments. Every word of it is written anew, on the one thread that serves all.
  */
-export const MAX_FROM_BYTES = 8192;
+const MAX_FROM_BYTES = 8192;
 
 type FromMailbox = { readonly mailbox: Mailbox } | { readonly violation: Omit<Violation, 'name' | 'pointer'> };
 

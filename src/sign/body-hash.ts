@@ -45,18 +45,6 @@ export async function relaxedBodyHash(body: Buffer, yieldNow?: YieldNow): Promis
   return digest.update(lineEnd).digest('base64');
 }
 
-/** Gives a body in relaxed canonical form (for tests and tools; signing never holds it whole). */
-export function relaxedBody(body: Buffer): Buffer {
-  const end = contentEnd(body, body.length, 0);
-  if (end === 0) return Buffer.alloc(0);
-  const canonical = createCanonicaliser();
-  const blocks: Buffer[] = [];
-  for (let start = 0; start < end; start += blockSize) {
-    blocks.push(Buffer.from(canonical(body.subarray(start, Math.min(start + blockSize, end)))));
-  }
-  return Buffer.concat([...blocks, lineEnd]);
-}
-
 /**
  * Where the last line that is not empty ends, its trailing white space left out: empty lines at the end do not count.
  * @param before offset behind the last octet that may be content

@@ -20,7 +20,7 @@ export interface SignatureBasis {
 const whiteSpace = /[ \t\r\n]+/g;
 
 /** Canonicalises a field: relaxed (RFC 6376 §3.4.2), without line end. `line` has its own line end. */
-export function relaxedField(name: string, line: string): string {
+function relaxedField(name: string, line: string): string {
   const value = line.slice(name.length + 1, -2).replace(whiteSpace, ' ');
   const start = value.startsWith(' ') ? 1 : 0;
   const end = value.length > start && value.endsWith(' ') ? value.length - 1 : value.length;

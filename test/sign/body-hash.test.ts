@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { relaxedBody, relaxedBodyHash } from '../../src/sign/body-hash.ts';
+import { relaxedBodyHash } from '../../src/sign/body-hash.ts';
 
 /** RFC 6376 §3.4.4 to the letter, slowly. */
 function reference(body: string): string {
@@ -15,23 +15,20 @@ const body = fc
   .array(piece, { maxLength: 80 })
   .chain((pieces) => fc.constantFrom(1, 1, 1, 700).map((times) => pieces.join('').repeat(times)));
 
-test('the canonical form and its hash are those of the reference', async () => {
+test('the hash is that of the reference', async () => {
   await fc.assert(
     fc.asyncProperty(body, async (text) => {
       const wanted = reference(text);
-      const octets = Buffer.from(text);
-      expect(relaxedBody(octets).equals(Buffer.from(wanted))).toBe(true);
-      expect(await relaxedBodyHash(octets)).toBe(createHash('sha256').update(wanted).digest('base64'));
+      expect(await relaxedBodyHash(Buffer.from(text))).toBe(createHash('sha256').update(wanted).digest('base64'));
     }),
     { numRuns: 400 },
   );
 });
 
-test('canonicalising twice is canonicalising once', () => {
-  fc.assert(
-    fc.property(body, (text) => {
-      const once = relaxedBody(Buffer.from(text));
-      expect(relaxedBody(once).equals(once)).toBe(true);
+test('canonicalising twice is canonicalising once', async () => {
+  await fc.assert(
+    fc.asyncProperty(body, async (text) => {
+      expect(await relaxedBodyHash(Buffer.from(reference(text)))).toBe(await relaxedBodyHash(Buffer.from(text)));
     }),
     { numRuns: 200 },
   );

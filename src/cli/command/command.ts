@@ -14,7 +14,7 @@ export interface CommandIo {
 }
 
 /** One option of a command: `--name VALUE`, or `--name` where `value` is absent. */
-export interface OptionSpec {
+interface OptionSpec {
   /** What stands for the value in the help (`FILE`); absent for a switch. */
   readonly value?: string;
   readonly short?: string;

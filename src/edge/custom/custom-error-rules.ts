@@ -16,12 +16,6 @@ export const ruleContentTypes = [
   'text/xml',
 ] as const satisfies readonly CustomErrorRule['contentType'][];
 
-/** What is wrong with a member of a rule; `text` reads behind the member's name. */
-export interface RuleFault {
-  readonly member: 'expression' | 'content';
-  readonly text: string;
-}
-
 const longestShown = 60;
 
 /** What is wrong with an expression, with the place counted from 1; undefined where nothing is. */

@@ -6,7 +6,7 @@ import { customHeaders } from './custom-error-rules.ts';
 /** Octets of a page, as UTF-8. */
 export const maxPageBytes = 1_500_000;
 /** Tokens in one page. Without a bound a page of error boxes would grow to a hundred times its size with each answer. */
-export const maxPageTokens = 1000;
+const maxPageTokens = 1000;
 
 const tokenForm = /::(?:RAY_ID|CLIENT_IP|ERROR_BOX)::/g;
 

@@ -24,7 +24,7 @@ import {
 import { ExpressionFault, quoted, readTokens, type Token } from './expression-tokens.ts';
 
 /** `(` and `not` inside one another. */
-export const maxExpressionDepth = 32;
+const maxExpressionDepth = 32;
 
 const fields: readonly string[] = [...integerFields, ...stringFields];
 const keywords: readonly string[] = ['and', 'or', 'not', ...operators];

@@ -1,7 +1,7 @@
 // The words, numbers, strings and marks of a Custom Error Rule's expression (D65).
 
 /** Characters of an expression. */
-export const maxExpressionLength = 4096;
+const maxExpressionLength = 4096;
 
 /** One part of an expression; `at` is where it begins, counted in characters from 0. */
 export type Token = { readonly at: number /** As it is written. */; readonly text: string } & (

@@ -30,7 +30,10 @@ function table(category: string, title: string): string {
 ${rows.join('\n')}`;
 }
 
-/** Renders the section. Markdown, beginning with a second-level heading. */
+/**
+ * Renders the section. Markdown, beginning with a second-level heading.
+ * @public for the test that writes docs/errors.md
+ */
 export function renderEdgeErrors(): string {
   return `## Edge errors
 

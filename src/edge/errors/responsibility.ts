@@ -3,7 +3,7 @@
 import type { EdgeCategory, EdgeError } from './edge-error.ts';
 
 /** What an error of a category is laid to. */
-export const responsibleParties = {
+const responsibleParties = {
   origin: 'The origin server of the site',
   platform: 'The platform',
   ssl: 'The TLS settings of the origin server',

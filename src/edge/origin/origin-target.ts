@@ -21,7 +21,7 @@ export interface OriginTarget {
 }
 
 /** Host of a request in lower case without port and trailing dot. */
-export function hostName(host: string | undefined): string {
+function hostName(host: string | undefined): string {
   if (host === undefined) return '';
   const colon = host.indexOf(':');
   const name = host.startsWith('[') ? host.slice(1, host.indexOf(']')) : colon < 0 ? host : host.slice(0, colon);

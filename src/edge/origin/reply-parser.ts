@@ -17,7 +17,7 @@ export interface ReplySink {
 }
 
 /** Octets of a head with its empty line, and of all the trailers of a body. */
-export const maxReplyHeadOctets = 65_536;
+const maxReplyHeadOctets = 65_536;
 const maxTrailerOctets = 16_384;
 /** A line with a chunk's size and its extensions. */
 const maxChunkLine = 4096;

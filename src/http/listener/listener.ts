@@ -72,7 +72,7 @@ export interface HttpListener {
 }
 
 /** Octets of a request's head that the parser takes (D66); above it, a bare 431. */
-export const maxParsedHeadBytes = 262_144;
+const maxParsedHeadBytes = 262_144;
 /** How long a connection that has asked nothing, or half a question, has once the listener closes. */
 const silentGraceMs = 500;
 const handshakeTimeoutMs = 20_000;

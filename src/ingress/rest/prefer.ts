@@ -1,7 +1,7 @@
 // `Prefer: wait=N` (RFC 7240 §4.3): how long the sender would wait to hear what became of the message (D44).
 
 /** The longest wait, seconds. */
-export const longestWaitSeconds = 30;
+const longestWaitSeconds = 30;
 
 /**
  * Reads the header. What is malformed is ignored (RFC 7240 §2); of several the first counts.

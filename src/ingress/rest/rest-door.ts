@@ -39,7 +39,7 @@ export interface RestDoorParts {
 }
 
 /** `/accounts/{account_id}`. */
-export const accountPath = Type.Object(
+const accountPath = Type.Object(
   { account_id: Type.String({ description: 'The id or the name of the account.', example: 'dev' }) },
   { additionalProperties: false },
 );

@@ -193,7 +193,7 @@ const attributeCharacter = /^[A-Za-z0-9!#$&+\-.^_`{|}~]$/;
  * sections of at most 60 characters (§3) when it is long.
  * @returns the parameters, to be joined with `;` and white space
  */
-export function extendedParameter(name: string, value: string): readonly string[] {
+function extendedParameter(name: string, value: string): readonly string[] {
   const units: string[] = [];
   for (const octet of Buffer.from(value.toWellFormed(), 'utf8')) {
     const character = String.fromCharCode(octet);

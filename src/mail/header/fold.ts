@@ -4,9 +4,9 @@
 import { hasNonAscii, holdsEncodedWord } from './encoded-word.ts';
 
 /** RFC 5322 §2.1.1: lines SHOULD have no more than this many octets. */
-export const preferredLineLength = 78;
+const preferredLineLength = 78;
 /** RFC 2047 §2: lines with an encoded-word. */
-export const encodedWordLineLength = 76;
+const encodedWordLineLength = 76;
 /** RFC 5322 §2.1.1: lines MUST have no more than this many octets. */
 export const maximumLineLength = 998;
 

@@ -1,7 +1,7 @@
 // `proxy.limits` of the configuration: what it says for all applications, for one, and for an account (D84).
 
 /** Limits of an application; absent ones are those of all applications, or the defaults. */
-export interface ApplicationLimits {
+interface ApplicationLimits {
   /** Open TCP connections. */
   readonly connections?: number;
   /** Open UDP sessions. */

@@ -3,7 +3,7 @@
 import type { CheckedPlan } from './exported.ts';
 
 /** A range of more ports is left out: the file would be larger than anybody reads. */
-export const mostPorts = 256;
+const mostPorts = 256;
 
 /** The bound ports of a plan and how far each is from the first; undefined where they are too many. */
 export function eachPort({

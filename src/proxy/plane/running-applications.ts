@@ -9,7 +9,7 @@ import type { MutableTraffic, RunningApplication } from '../traffic/listener.ts'
 import { createNoteLimit } from '../traffic/note-limit.ts';
 
 /** Events that are kept of each application. */
-export const eventsKept = 100;
+const eventsKept = 100;
 
 /** One application; what belongs to the plan is replaced with it, the counters stay. */
 export interface ApplicationState {

@@ -11,7 +11,7 @@ import type { Reason } from './reading.ts';
 import type { Judge, Judged } from './rule.ts';
 
 /** The fields that a pay-as-you-go account may send (10012). */
-export const payAsYouGoFields: readonly string[] = ['protocol', 'dns', 'origin_direct'];
+const payAsYouGoFields: readonly string[] = ['protocol', 'dns', 'origin_direct'];
 
 /** 10012: judges the body sent (D80). Members of members are passed over, as for every account. */
 export const unknownFields: Judge = ({ sentNames, account }) => {

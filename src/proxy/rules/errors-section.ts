@@ -14,7 +14,10 @@ function row(code: RuleCode, { name, status, when, resolution }: Rule): string {
   return `| ${[String(code), name, statuses, when, resolution].map(cell).join(' | ')} |`;
 }
 
-/** Renders the section. Markdown, beginning with a second-level heading. */
+/**
+ * Renders the section. Markdown, beginning with a second-level heading.
+ * @public for the test that writes docs/errors.md
+ */
 export function renderProxyErrors(): string {
   return `## Why a proxy application is refused
 

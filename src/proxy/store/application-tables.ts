@@ -4,7 +4,7 @@
 import type { Migrations } from '../../base/database/database.ts';
 
 /** What the exclusion triggers raise. */
-export const portsTaken = 'proxy: ports are taken';
+const portsTaken = 'proxy: ports are taken';
 
 /**
  * The tables:

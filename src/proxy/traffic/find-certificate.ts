@@ -14,7 +14,7 @@ export interface FoundCertificate extends CertificatePair {
 }
 
 /** Folders that are looked through; beyond it only those that have the name of the host are found. */
-export const mostFolders = 1000;
+const mostFolders = 1000;
 /** The folders are not listed again before so many milliseconds: many names are asked for at once. */
 const listAgainMs = 1000;
 

@@ -79,7 +79,7 @@ export function proxyHeaderV2(connection: ProxiedConnection): Buffer {
 }
 
 /** Octets of a simple header. */
-export const simpleHeaderLength = 38;
+const simpleHeaderLength = 38;
 const simpleMagic = 0x56ec;
 
 /**
@@ -94,25 +94,4 @@ export function simpleHeader({ client, edge }: Pick<ProxiedConnection, 'client' 
   header.writeUInt16BE(client.port, 34);
   header.writeUInt16BE(edge.port, 36);
   return header;
-}
-
-/** A datagram taken apart. */
-export interface SimpleDatagram extends Pick<ProxiedConnection, 'client' | 'edge'> {
-  /** What stands behind the header; a view, not a copy. */
-  readonly payload: Buffer;
-}
-
-/** Reads a datagram that begins with a simple header; undefined where it is shorter or begins otherwise. */
-export function readSimpleHeader(datagram: Buffer): SimpleDatagram | undefined {
-  if (datagram.length < simpleHeaderLength || datagram.readUInt16BE(0) !== simpleMagic) return undefined;
-  const addressAt = (start: number): string => {
-    const text = addressText(datagram.subarray(start, start + 16));
-    const octets = addressOctets(text);
-    return octets?.length === 4 ? octets.join('.') : text;
-  };
-  return {
-    client: { address: addressAt(2), port: datagram.readUInt16BE(34) },
-    edge: { address: addressAt(18), port: datagram.readUInt16BE(36) },
-    payload: datagram.subarray(simpleHeaderLength),
-  };
 }

@@ -9,7 +9,7 @@ import type { TLSSocket } from 'node:tls';
 type Done = (error?: Error | null) => void;
 
 /** The code of the error of a TLS connection whose peer was cut off: it closed without saying so by close_notify. */
-export const cutOffCode = 'ERR_TLS_NO_CLOSE_NOTIFY';
+const cutOffCode = 'ERR_TLS_NO_CLOSE_NOTIFY';
 
 /**
  * Carries the records of one TLS connection. TLS that is laid on a socket directly writes to the socket's handle past

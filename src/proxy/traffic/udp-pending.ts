@@ -13,7 +13,7 @@ export interface PendingDatagrams {
 /** Datagrams of one session. */
 export const mostPendingDatagrams = 32;
 /** Octets of one session: two of the largest datagrams, with what they cost besides. */
-export const mostPendingOctets = 132_096;
+const mostPendingOctets = 132_096;
 /** Octets of all sessions of an application: sources that are made up cannot fill the memory while DNS is slow. */
 export const mostPendingOfApplication = 8 * 1024 * 1024;
 /** What keeping a datagram costs beside its octets. */

@@ -7,9 +7,9 @@ import {
   type ProxiedConnection,
   proxyHeaderV1,
   proxyHeaderV2,
-  readSimpleHeader,
   simpleHeader,
 } from '../../../src/proxy/traffic/proxy-header.ts';
+import { readSimpleHeader } from '../../support/simple-header.ts';
 
 const v4: ProxiedConnection = {
   transport: 'tcp',

@@ -10,11 +10,12 @@ import { createResolver } from '../../../src/proxy/origins/resolver.ts';
 import type { DataPlaneLimits, ListenerParts, RunningApplication } from '../../../src/proxy/traffic/listener.ts';
 import { createNoteLimit, toldPerSecond } from '../../../src/proxy/traffic/note-limit.ts';
 import { OpenBudget } from '../../../src/proxy/traffic/open-budget.ts';
-import { proxyHeaderV2, readSimpleHeader, simpleHeader } from '../../../src/proxy/traffic/proxy-header.ts';
+import { proxyHeaderV2, simpleHeader } from '../../../src/proxy/traffic/proxy-header.ts';
 import { openUdpListener } from '../../../src/proxy/traffic/udp-listener.ts';
 import { mostPendingDatagrams } from '../../../src/proxy/traffic/udp-pending.ts';
 import { startDnsServer } from '../../support/dns-server.ts';
 import { directTo, loopbackAddress, planOf, startPlane, testOffset, until } from '../../support/proxy-plane.ts';
+import { readSimpleHeader } from '../../support/simple-header.ts';
 import { udpEcho, udpPeer } from '../../support/udp-peers.ts';
 
 const edgePort = 53;
