@@ -8,13 +8,12 @@ import { once } from 'node:events';
 import { request as askHttp, type IncomingMessage } from 'node:http';
 import { request as askHttps, type RequestOptions } from 'node:https';
 import { connect } from 'node:net';
-import { text as textOf } from 'node:stream/consumers';
+import { buffer as octetsOf, text as textOf } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import type { HostileEdge } from './hostile-clients.ts';
 import { testToken } from './postern-process.ts';
 import type { EdgeOf } from './proxy-gateway.ts';
-import { readToEnd } from './proxy-plane.ts';
 import { connectSmtp } from './raw-smtp-client.ts';
 
 const honestAddress = '127.0.0.2';
@@ -22,6 +21,9 @@ const pauseMs = 40;
 /** A datagram may be lost: a client of UDP asks again, so often and after so long. */
 const datagramTries = 4;
 const datagramWaitMs = 2000;
+
+/** No client waits longer for its end: a busy machine may be slow, but what hangs is a fault. */
+const patienceMs = 60_000;
 
 /** Where the honest clients go. */
 export interface HonestTargets {
@@ -35,10 +37,17 @@ export interface HonestTargets {
   readonly datagrams: EdgeOf;
 }
 
+/** What one kind of client was served. */
+export interface Served {
+  count: number;
+  /** Milliseconds that the slowest took. */
+  slowestMs: number;
+}
+
 /** What the honest clients were served, and what was refused to them. */
 export interface HonestReport {
-  readonly served: Readonly<Record<string, number>>;
-  /** Each with its kind of client. */
+  readonly served: Readonly<Record<string, Readonly<Served>>>;
+  /** Each with its kind of client, when it was (UTC), and how long it had taken. */
   readonly refused: readonly string[];
   /** Subjects of the messages that were accepted: these are to arrive. */
   readonly mail: readonly string[];
@@ -47,7 +56,8 @@ export interface HonestReport {
 /** One request over a connection of its own; a status other than 200 is a fault. */
 async function ask(port: number, options: RequestOptions & { readonly secure?: boolean; readonly body?: string }) {
   const { secure = false, body, ...rest } = options;
-  const all = { host: '127.0.0.1', localAddress: honestAddress, port, agent: false, ...rest };
+  const signal = AbortSignal.timeout(patienceMs);
+  const all = { host: '127.0.0.1', localAddress: honestAddress, port, agent: false, signal, ...rest };
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
     const asked = secure ? askHttps({ ...all, rejectUnauthorized: false }, resolve) : askHttp(all, resolve);
     asked.on('error', reject).end(body);
@@ -60,9 +70,15 @@ async function ask(port: number, options: RequestOptions & { readonly secure?: b
 export async function echoStream({ address, port, tls }: HostileEdge): Promise<void> {
   const raw = connect({ host: address, port, localAddress: honestAddress, allowHalfOpen: true });
   const stream = tls === 'off' ? raw : connectTls({ socket: raw, rejectUnauthorized: false });
+  const tooLate = setTimeout(() => stream.destroy(new Error(`no end within ${patienceMs} ms`)), patienceMs);
   stream.end(Buffer.alloc(100_000, 'h'));
-  const { length } = await readToEnd(stream);
-  if (length !== 100_000) throw new Error(`${length} of 100,000 octets came back`);
+  try {
+    const { length } = await octetsOf(stream);
+    if (length !== 100_000) throw new Error(`${length} of 100,000 octets came back`);
+  } finally {
+    clearTimeout(tooLate);
+    raw.destroy();
+  }
 }
 
 /** Sends a datagram through an application and wants it back. */
@@ -85,6 +101,7 @@ async function echoDatagram({ address, port }: EdgeOf): Promise<void> {
 /** One message by SMTP in a session of its own. */
 async function sendBySmtp(port: number, subject: string): Promise<void> {
   const client = await connectSmtp(port);
+  const tooLate = setTimeout(() => client.close(), patienceMs);
   const wants = async (code: number, line?: string): Promise<void> => {
     const reply = line === undefined ? await client.reply() : await client.command(line);
     if (reply.code !== code) throw new Error(reply.lines.join(' '));
@@ -98,6 +115,7 @@ async function sendBySmtp(port: number, subject: string): Promise<void> {
     await wants(250, `From: a@example.com\r\nTo: b@partner.test\r\nSubject: ${subject}\r\n\r\nHonest.\r\n.`);
     await wants(221, 'QUIT');
   } finally {
+    clearTimeout(tooLate);
     client.close();
   }
 }
@@ -116,7 +134,7 @@ function sendByRest(port: number, subject: string): Promise<void> {
  * @param over ends them once each has had the answer it waits for
  */
 export async function serveHonestly(at: HonestTargets, over: AbortSignal): Promise<HonestReport> {
-  const served: Record<string, number> = {};
+  const served: Record<string, Served> = {};
   const refused: string[] = [];
   const mail: string[] = [];
   const byMail = (send: (port: number, subject: string) => Promise<void>, port: number) => async () => {
@@ -135,13 +153,17 @@ export async function serveHonestly(at: HonestTargets, over: AbortSignal): Promi
     ...Object.fromEntries(at.streams.map((edge) => [`tcp, TLS ${edge.tls}`, () => echoStream(edge)])),
   };
   const work = async ([kind, act]: readonly [string, () => Promise<void>]): Promise<void> => {
-    served[kind] = 0;
+    const mine: Served = { count: 0, slowestMs: 0 };
+    served[kind] = mine;
     while (!over.aborted) {
+      const begun = performance.now();
+      const tookMs = (): number => Math.round(performance.now() - begun);
       try {
         await act();
-        served[kind] += 1;
+        mine.count += 1;
+        mine.slowestMs = Math.max(mine.slowestMs, tookMs());
       } catch (error) {
-        refused.push(`${kind}: ${String(error)}`);
+        refused.push(`${kind}, ${new Date().toISOString()}, after ${tookMs()} ms: ${String(error)}`);
       }
       await sleep(pauseMs);
     }

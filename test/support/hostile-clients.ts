@@ -7,6 +7,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls, createServer as createTlsServer, TLSSocket } from 'node:tls';
 import { resetConnection } from '../../src/base/net/reset-connection.ts';
+import { type BoundedSockets, boundedSockets } from './bounded-sockets.ts';
 import type { TestCertificate } from './certificate.ts';
 import type { EdgeOf } from './proxy-gateway.ts';
 
@@ -14,6 +15,10 @@ import type { EdgeOf } from './proxy-gateway.ts';
 export interface HostileEdge extends EdgeOf {
   readonly tls: 'off' | 'flexible' | 'full';
 }
+
+/** Connections that the clients have open at a time, those that stall among them, and the origins. */
+const maxOpenClients = 600;
+const maxOpenOrigins = 800;
 
 function below(limit: number): number {
   return Math.floor(Math.random() * limit);
@@ -46,28 +51,23 @@ function misbehave(stream: Socket, raw: Socket): void {
   }
 }
 
-/** Origins on loopback that misbehave, and one place of each kind that nobody answers at. */
+/** Ports of origins on loopback that misbehave. */
 export interface HostileOrigins {
   readonly plain: number;
   readonly secure: number;
   readonly udp: number;
-  stop(): Promise<void>;
 }
 
-async function listening(server: Server, sockets: Set<Socket>): Promise<number> {
-  server.on('connection', (raw: Socket) => {
-    sockets.add(raw);
-    raw.on('error', () => undefined);
-    raw.once('close', () => sockets.delete(raw));
-  });
+async function listening(server: Server, sockets: BoundedSockets): Promise<number> {
+  server.on('connection', (raw: Socket) => sockets.add(raw));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   return (server.address() as AddressInfo).port;
 }
 
-/** Starts them. */
+/** Starts them. They end with their process. */
 export async function startHostileOrigins(certificate: TestCertificate): Promise<HostileOrigins> {
-  const sockets = new Set<Socket>();
+  const sockets = boundedSockets(maxOpenOrigins);
   const plainServer = createServer({ allowHalfOpen: true }, (raw) => {
     if (below(4) === 0) raw.pipe(raw);
     else misbehave(raw, raw);
@@ -92,21 +92,14 @@ export async function startHostileOrigins(certificate: TestCertificate): Promise
     plain: await listening(plainServer, sockets),
     secure: await listening(secureServer, sockets),
     udp: udp.address().port,
-    async stop() {
-      for (const socket of sockets) socket.destroy();
-      udp.close();
-      await Promise.all([plainServer, secureServer].map((server) => new Promise((done) => server.close(done))));
-    },
   };
 }
 
 /** One client from its beginning to an end that it does not announce. */
-async function sufferOne({ address, port, tls }: HostileEdge, open: Set<Socket>): Promise<void> {
+async function sufferOne({ address, port, tls }: HostileEdge, open: BoundedSockets): Promise<void> {
   const raw = connect({ host: address, port, allowHalfOpen: true });
   open.add(raw);
-  raw.on('error', () => undefined);
   const closed = new Promise<void>((done) => raw.once('close', () => done()));
-  void closed.then(() => open.delete(raw));
   // The moment may come before the connection, and in the middle of the handshake.
   if (below(6) === 0) setTimeout(() => raw.destroy(), below(8)).unref();
   if (tls === 'off' || below(10) === 0) {
@@ -148,18 +141,16 @@ export async function attackApplications(
   { seconds, atOnce }: { readonly seconds: number; readonly atOnce: number },
 ): Promise<HostileReport> {
   const until = performance.now() + seconds * 1000;
-  const open = new Set<Socket>();
+  const open = boundedSockets(maxOpenClients);
   let connections = 0;
   const client = async (edge: HostileEdge): Promise<void> => {
     while (performance.now() < until) {
       connections += 1;
       await sufferOne(edge, open);
-      // Those that stall on are bounded too.
-      if (open.size > 800) for (const socket of [...open].slice(0, 400)) socket.destroy();
     }
   };
   const clients = edges.flatMap((edge) => Array.from({ length: atOnce }, () => client(edge)));
   await Promise.all([...clients, ...udp.map((edge) => flood(edge, until))]);
-  for (const socket of open) socket.destroy();
+  open.destroyAll();
   return { connections };
 }

@@ -4,7 +4,8 @@
 
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { type FaultOrigin, faultOrigin, type OriginSide } from './fault-origin.ts';
+import { type BoundedSockets, boundedSockets } from './bounded-sockets.ts';
+import { faultOrigin, type OriginSide } from './fault-origin.ts';
 
 /** Where the attack goes. */
 export interface Attacked {
@@ -20,6 +21,10 @@ export interface AttackReport {
   readonly octetsSent: number;
   readonly octetsRead: number;
 }
+
+/** Connections that the clients have open at a time, those that linger among them, and the origin. */
+const maxOpenClients = 300;
+const maxOpenOrigins = 400;
 
 function pick<T>(values: readonly [T, ...T[]]): T {
   return values[Math.floor(Math.random() * values.length)] ?? values[0];
@@ -67,9 +72,23 @@ async function misbehave(side: OriginSide): Promise<void> {
   }
 }
 
-/** An origin that hangs, stalls, resets, and answers as it should, by the target asked for. */
-export function hostileOrigin(): Promise<FaultOrigin> {
-  return faultOrigin(misbehave);
+/**
+ * Starts an origin that hangs, stalls, resets, and answers as it should, by the target asked for. It ends with its process.
+ * @returns its port
+ */
+export async function startHostileHttpOrigin(): Promise<number> {
+  const sockets = boundedSockets(maxOpenOrigins);
+  const behave = async (side: OriginSide): Promise<void> => {
+    sockets.add(side.socket);
+    try {
+      await misbehave(side);
+    } finally {
+      // The gateway has ended its half or is gone: nothing else would close ours.
+      side.socket.destroy();
+    }
+  };
+  const { port } = await faultOrigin(behave, { keepsReceived: false });
+  return port;
 }
 
 /** A request as an honest client would send it, or nearly. */
@@ -149,8 +168,9 @@ function end(socket: Socket): void {
 async function worker(
   at: Attacked,
   until: number,
-  report: { connections: number; sent: number; read: number },
+  kept: { readonly open: BoundedSockets; readonly report: { connections: number; sent: number; read: number } },
 ): Promise<void> {
+  const { open, report } = kept;
   while (performance.now() < until) {
     const secure = Math.random() < 0.4;
     const where = { host: '127.0.0.1', allowHalfOpen: true };
@@ -160,7 +180,7 @@ async function worker(
       ? connectTls({ ...where, port: at.tlsPort, servername: host, rejectUnauthorized: false })
       : connect({ ...where, port: secure ? at.tlsPort : at.port });
     report.connections += 1;
-    socket.on('error', () => undefined);
+    open.add(socket);
     socket.on('data', (piece: Buffer) => (report.read += piece.length));
     if (Math.random() < 0.3) socket.pause();
     await write(socket, octetsFor(host));
@@ -171,7 +191,7 @@ async function worker(
 }
 
 /**
- * Attacks for so many seconds. When it resolves, every connection of its own is closed or about to be.
+ * Attacks for so many seconds. When it resolves, every connection of its own is closed.
  * @param options `clients`: connections at a time, but for those that linger in their end
  */
 export async function attackHttp(
@@ -180,6 +200,8 @@ export async function attackHttp(
 ): Promise<AttackReport> {
   const report = { connections: 0, sent: 0, read: 0 };
   const until = performance.now() + options.seconds * 1000;
-  await Promise.all(Array.from({ length: options.clients }, () => worker(at, until, report)));
+  const open = boundedSockets(maxOpenClients);
+  await Promise.all(Array.from({ length: options.clients }, () => worker(at, until, { open, report })));
+  open.destroyAll();
   return { connections: report.connections, octetsSent: report.sent, octetsRead: report.read };
 }

@@ -3,25 +3,21 @@
 // and vanish at every moment. It lives, no honest client is refused, every honest message arrives once, and in the end
 // everything it has open is what it had before (D66, D84). Then SIGTERM in the middle of it ends the process within its
 // drain time (D97). Fifteen seconds here; ten minutes by
-// `POSTERN_HOSTILE_SECONDS=600 npx vitest run --project system test/system/hostile.test.ts`.
+// `POSTERN_HOSTILE_SECONDS=600 npx vitest run --project system test/system/hostile.test.ts`; with `POSTERN_HOSTILE_LOG=FILE`
+// what the gateway wrote is kept there, to find a fault by its time.
 
-import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createServer as createTlsServer } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
 import { type TestCertificate, testCertificate } from '../support/certificate.ts';
-import { always, faultOrigin } from '../support/fault-origin.ts';
-import { echoStream, type HonestTargets, serveHonestly } from '../support/honest-clients.ts';
-import { attackApplications, type HostileEdge, startHostileOrigins } from '../support/hostile-clients.ts';
-import { attackHttp, hostileOrigin } from '../support/hostile-http.ts';
+import { echoStream, type HonestTargets } from '../support/honest-clients.ts';
+import type { HonestOrigins } from '../support/honest-origins.ts';
+import type { HostileEdge, HostileOrigins } from '../support/hostile-clients.ts';
 import { moreThan, openThings, residentMib } from '../support/open-things.ts';
+import { type PeerProcess, startPeerProcess } from '../support/peer-process.ts';
 import { type ProxyGateway, startProxyGateway, tcpApplication } from '../support/proxy-gateway.ts';
-import { echoServer } from '../support/proxy-plane.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
-import { udpEcho } from '../support/udp-peers.ts';
 
 const seconds = Number(process.env['POSTERN_HOSTILE_SECONDS'] ?? 15);
 const drainSeconds = 5;
@@ -29,13 +25,33 @@ const drainSeconds = 5;
 const settleMs = 90_000;
 const modes = ['off', 'flexible', 'full'] as const;
 
-async function startGateway(sink: SmtpSink): Promise<ProxyGateway> {
-  const [good, bad] = [
-    await faultOrigin(always('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')),
-    await hostileOrigin(),
-  ];
-  onTestFinished(() => good.close());
-  onTestFinished(() => bad.close());
+/** Clients and origins, honest and hostile, each in a process of its own; those of the origins are started. */
+interface Peers {
+  readonly clients: PeerProcess;
+  readonly attackers: PeerProcess;
+  readonly good: HonestOrigins;
+  readonly bad: HostileOrigins & { readonly http: number };
+}
+
+async function startPeers(certificate: TestCertificate): Promise<Peers> {
+  const start = (): PeerProcess => {
+    const peer = startPeerProcess();
+    onTestFinished(() => peer.end());
+    return peer;
+  };
+  const badOrigins = start();
+  return {
+    clients: start(),
+    attackers: start(),
+    good: await start().run('startHonestOrigins', certificate),
+    bad: {
+      ...(await badOrigins.run('startHostileOrigins', certificate)),
+      http: await badOrigins.run('startHostileHttpOrigin'),
+    },
+  };
+}
+
+async function startGateway(sink: SmtpSink, { good, bad }: Peers): Promise<ProxyGateway> {
   const zone = (name: string, digit: string, port: number) => ({
     name,
     id: digit.repeat(32),
@@ -43,11 +59,10 @@ async function startGateway(sink: SmtpSink): Promise<ProxyGateway> {
     origin: `http://127.0.0.1:${port}`,
   });
   const gateway = await startProxyGateway({
-    // Honest origins share this busy process with the hostile clients: they are given time.
     limits: { udpIdleSeconds: 3, tcpIdleSeconds: 30, connectSeconds: 20 },
     listener: { allowFrom: ['127.0.0.0/8'] },
     env: { POSTERN_HTTPS_PORT: '0' },
-    zones: [zone('good.example', '2', good.port), zone('bad.example', '3', bad.port)],
+    zones: [zone('good.example', '2', good.http), zone('bad.example', '3', bad.http)],
     more: {
       drainSeconds,
       http: { listen: '127.0.0.1:0', limits: { connections: 500, connectionsPerAddress: 150 } },
@@ -59,50 +74,36 @@ async function startGateway(sink: SmtpSink): Promise<ProxyGateway> {
   return gateway;
 }
 
-async function secureEchoPort(certificate: TestCertificate): Promise<number> {
-  const server = createTlsServer({ ...certificate, allowHalfOpen: true }, (stream) => {
-    stream.on('error', () => undefined);
-    stream.pipe(stream);
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => void server.close());
-  return (server.address() as AddressInfo).port;
-}
+const applicationNames = modes.flatMap((tls) => [`bad-${tls}`, `good-${tls}`]);
 
 /** Two TCP applications for each way of TLS and two for UDP, one of each before an honest origin. */
-async function createApplications(gateway: ProxyGateway) {
-  const names = modes.flatMap((tls) => [`bad-${tls}`, `good-${tls}`]);
-  const certificate = await testCertificate(names.map((name) => `${name}.example.com`));
-  for (const name of names) {
+async function createApplications(gateway: ProxyGateway, peers: Peers, certificate: TestCertificate) {
+  for (const name of applicationNames) {
     const folder = join(gateway.postern.certsDir, 'tls', `${name}.example.com`);
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, 'fullchain.pem'), certificate.cert);
     writeFileSync(join(folder, 'privkey.pem'), certificate.key);
   }
-  const origins = await startHostileOrigins(certificate);
-  onTestFinished(() => origins.stop());
-  const echo = { plain: (await echoServer()).port, secure: await secureEchoPort(certificate) };
-  const streams = async (kind: 'bad' | 'good', firstPort: number, ports: { plain: number; secure: number }) => {
+  const streams = async (kind: 'bad' | 'good', firstPort: number) => {
     const edges: HostileEdge[] = [];
     for (const [index, tls] of modes.entries()) {
-      const originPort = tls === 'full' ? ports.secure : ports.plain;
+      const originPort = tls === 'full' ? peers[kind].secure : peers[kind].plain;
       const body = { ...tcpApplication(`${kind}-${tls}`, firstPort + index, originPort), tls };
       edges.push({ ...(await gateway.create(body)), tls });
     }
     return edges;
   };
-  const datagrams = (name: string, edgePort: number, originPort: number) =>
+  const datagrams = (kind: 'bad' | 'good', edgePort: number) =>
     gateway.create({
       protocol: `udp/${edgePort}`,
-      dns: { type: 'CNAME', name: `${name}.example.com` },
-      origin_direct: [`udp://127.0.0.1:${originPort}`],
+      dns: { type: 'CNAME', name: `${kind}-udp.example.com` },
+      origin_direct: [`udp://127.0.0.1:${peers[kind].udp}`],
     });
   return {
-    bad: await streams('bad', 100, origins),
-    good: await streams('good', 200, echo),
-    badDatagrams: await datagrams('bad-udp', 300, origins.udp),
-    goodDatagrams: await datagrams('good-udp', 301, (await udpEcho()).port),
+    bad: await streams('bad', 100),
+    good: await streams('good', 200),
+    badDatagrams: await datagrams('bad', 300),
+    goodDatagrams: await datagrams('good', 301),
   };
 }
 
@@ -131,16 +132,15 @@ test(
   async () => {
     const sink = await startSmtpSink();
     onTestFinished(() => sink.stop());
-    const gateway = await startGateway(sink);
+    const certificate = await testCertificate(applicationNames.map((name) => `${name}.example.com`));
+    const peers = await startPeers(certificate);
+    const gateway = await startGateway(sink, peers);
     const { postern } = gateway;
-    const { bad, good, badDatagrams, goodDatagrams } = await createApplications(gateway);
+    const { bad, good, badDatagrams, goodDatagrams } = await createApplications(gateway, peers, certificate);
     const ports = { port: postern.ports['http'] ?? 0, tlsPort: postern.ports['https'] ?? 0 };
     const attacked = { ...ports, hosts: ['bad.example', 'good.example', 'localhost', 'nobody.example'] };
     const attackAll = (forSeconds: number) =>
-      Promise.all([
-        attackHttp(attacked, { seconds: forSeconds, clients: 60 }),
-        attackApplications(bad, [badDatagrams], { seconds: forSeconds, atOnce: 12 }),
-      ]);
+      peers.attackers.run('attack', attacked, { edges: bad, udp: [badDatagrams] }, forSeconds);
     const honest: HonestTargets = {
       httpPort: ports.port,
       httpsPort: ports.tlsPort,
@@ -151,7 +151,7 @@ test(
     };
 
     // What is loaded with the first client of each kind stays.
-    const first = await serveHonestly(honest, AbortSignal.timeout(500));
+    const first = await peers.clients.run('serveFor', honest, 500);
     expect(first.refused).toEqual([]);
     let before = await openThings(postern);
     await expect
@@ -165,12 +165,12 @@ test(
       )
       .toEqual([]);
 
-    const over = new AbortController();
-    const serving = serveHonestly(honest, over.signal);
-    const [[http, applications], memoryMib] = await Promise.all([attackAll(seconds), watchMemory(postern.pid)]);
-    over.abort();
-    const { served, refused, mail } = await serving;
+    await peers.clients.run('beginServing', honest);
+    const [{ http, applications }, memoryMib] = await Promise.all([attackAll(seconds), watchMemory(postern.pid)]);
+    const { served, refused, mail } = await peers.clients.run('endServing');
     console.log(JSON.stringify({ seconds, http, applications, served, refused: refused.slice(0, 10), memoryMib }));
+    const logFile = process.env['POSTERN_HOSTILE_LOG'];
+    if (logFile) writeFileSync(logFile, postern.output());
     // What follows is to be known too.
     expect.soft(refused).toEqual([]);
     expect(http.connections).toBeGreaterThan(seconds);
