@@ -7,16 +7,11 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContext } from 'node:tls';
 import { randomHex } from '../../base/ids.ts';
+import { type Accepting, type BoundHttp, listenBySeveral } from './accepting.ts';
 import type { ConnectionLimit, ConnectionRefusal } from './connection-limit.ts';
 import { Connections, type OpenHttp } from './connections.ts';
 import { takeTurns } from './request-turns.ts';
 import { lingerMs, plainWhole, writeWhole } from './whole-response.ts';
-
-/** Where a listener is bound. */
-export interface BoundHttp {
-  readonly host: string;
-  readonly port: number;
-}
 
 /** What answers. */
 export interface ListenerHandlers {
@@ -206,6 +201,7 @@ export function createListener(parts: ListenerParts): HttpListener {
     response.on('finish', () => linger(request));
     handlers.request(request, response);
   };
+  let accepting: Accepting | undefined;
   server.on('connection', accept);
   if (tls) {
     server.on('secureConnection', (socket: Socket) => {
@@ -239,28 +235,20 @@ export function createListener(parts: ListenerParts): HttpListener {
   });
   server.on('timeout', (socket: Socket) => connections.timedOut(socket));
   return {
-    async listen({ host, port }) {
-      await new Promise<void>((resolve, reject) => {
-        server.once('error', reject);
-        server.listen({ host, port }, () => {
-          server.off('error', reject);
-          resolve();
-        });
-      });
-      const address = server.address();
-      if (!address || typeof address === 'string') throw new Error('The HTTP listener has no address');
-      return { host: address.address, port: address.port };
+    async listen(at) {
+      accepting = await listenBySeveral(server, at);
+      return accepting.at;
     },
     open: () => connections.open(),
     async close(withinMs) {
       connections.close();
       const cut = setTimeout(() => connections.cutAll(), withinMs);
       const cutSilent = setTimeout(() => connections.cutSilent(), Math.min(withinMs, silentGraceMs));
-      await new Promise<void>((resolve) => server.close(() => resolve()));
+      await accepting?.stop();
+      // The servers are closed before their sockets are: who counts them hears of each.
+      await connections.whenEmpty();
       clearTimeout(cut);
       clearTimeout(cutSilent);
-      // The server is closed before its sockets are: who counts them hears of each.
-      await connections.whenEmpty();
     },
   };
 }
