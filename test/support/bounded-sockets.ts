@@ -6,8 +6,6 @@ import type { Socket } from 'node:net';
 export interface BoundedSockets {
   /** Takes a socket, whose errors are ignored from here on; above the limit the oldest one is destroyed. */
   add(socket: Socket): void;
-  /** How many are open now. */
-  size(): number;
   destroyAll(): void;
 }
 
@@ -25,7 +23,6 @@ export function boundedSockets(limit: number): BoundedSockets {
         oldest.destroy();
       }
     },
-    size: () => open.size,
     destroyAll() {
       for (const socket of open) socket.destroy();
     },
