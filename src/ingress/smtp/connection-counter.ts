@@ -18,56 +18,71 @@ export interface ConnectionCounter {
   empty(): Promise<void>;
 }
 
-/** Makes a counter that admits so many connections at a time. */
-export function createConnectionCounter(limits: {
+interface CounterLimits {
   readonly connections: number;
   readonly connectionsPerAddress: number;
-}): ConnectionCounter {
-  let open = 0;
-  const perAddress = new Map<string, number>();
-  let waiting: (() => void)[] = [];
+}
 
-  function place(): ConnectionPlace {
+/** Makes a counter that admits so many connections at a time. */
+export function createConnectionCounter(limits: CounterLimits): ConnectionCounter {
+  return new Counter(limits);
+}
+
+class Counter implements ConnectionCounter {
+  readonly #limits: CounterLimits;
+  readonly #perAddress = new Map<string, number>();
+  #open = 0;
+  #waiting: (() => void)[] = [];
+
+  constructor(limits: CounterLimits) {
+    this.#limits = limits;
+  }
+
+  get open(): number {
+    return this.#open;
+  }
+
+  enter(): ConnectionPlace | undefined {
+    if (this.#open >= this.#limits.connections) return undefined;
+    this.#open += 1;
     let owner: string | undefined;
     let left = false;
     return {
-      claim(address) {
-        const others = perAddress.get(address) ?? 0;
-        if (others >= limits.connectionsPerAddress) return false;
+      claim: (address) => {
+        if (!this.#claim(address)) return false;
         owner = address;
-        perAddress.set(address, others + 1);
         return true;
       },
-      leave() {
-        if (left) return;
+      leave: () => {
+        if (!left) this.#leave(owner);
         left = true;
-        open -= 1;
-        if (open === 0) {
-          for (const wake of waiting) wake();
-          waiting = [];
-        }
-        if (owner === undefined) return;
-        const others = (perAddress.get(owner) ?? 1) - 1;
-        if (others > 0) perAddress.set(owner, others);
-        else perAddress.delete(owner);
       },
     };
   }
 
-  return {
-    enter() {
-      if (open >= limits.connections) return undefined;
-      open += 1;
-      return place();
-    },
-    get open() {
-      return open;
-    },
-    empty: () =>
-      open === 0
-        ? Promise.resolve()
-        : new Promise((resolve) => {
-            waiting.push(resolve);
-          }),
-  };
+  empty(): Promise<void> {
+    if (this.#open === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+    });
+  }
+
+  #claim(address: string): boolean {
+    const others = this.#perAddress.get(address) ?? 0;
+    if (others >= this.#limits.connectionsPerAddress) return false;
+    this.#perAddress.set(address, others + 1);
+    return true;
+  }
+
+  #leave(owner: string | undefined): void {
+    this.#open -= 1;
+    if (this.#open === 0) {
+      for (const wake of this.#waiting) wake();
+      this.#waiting = [];
+    }
+    if (owner === undefined) return;
+    const others = (this.#perAddress.get(owner) ?? 1) - 1;
+    if (others > 0) this.#perAddress.set(owner, others);
+    else this.#perAddress.delete(owner);
+  }
 }

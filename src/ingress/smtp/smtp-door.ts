@@ -9,14 +9,14 @@ import { ConfigurationError } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import { MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 import type { RejectionCode, Submit, Violation } from '../../submit.ts';
-import { createConnectionCounter } from './connection-counter.ts';
+import { type ConnectionCounter, createConnectionCounter } from './connection-counter.ts';
 import type { DoorAccounts } from './dialogue-context.ts';
 import type { MaybePromise } from './maybe-promise.ts';
 import { createMessageIntake } from './message-intake.ts';
 import type { SmtpListener, SmtpSettings } from './settings.ts';
 import type { TlsCredentials } from './smtp-library.ts';
 import { SmtpListenerServer } from './smtp-listener.ts';
-import type { SmtpSession } from './smtp-session.ts';
+import type { SessionContext, SmtpSession } from './smtp-session.ts';
 
 export type { TlsCredentials } from './smtp-library.ts';
 
@@ -85,101 +85,117 @@ const headerBytes = MAX_HEADER_SECTION_BYTES + 4;
  * @throws ConfigurationError for a listener that cannot work
  */
 export function createSmtpDoor(parts: SmtpDoorParts): SmtpDoor {
-  const { settings, accounts, log, clock } = parts;
-  const { limits } = settings;
-  for (const listener of settings.listeners) checkListener(listener, accounts);
-  const counter = createConnectionCounter(limits);
-  const sessions = new Set<SmtpSession>();
-  const messages = { accepted: 0, refused: 0, failed: 0 };
-  const seen = { sessions: 0, connectionsRefused: 0, authFailures: 0 };
-  const tls = settings.listeners.some((listener) => listener.tls !== 'none') ? parts.tls(settings.hostname) : undefined;
-  const bodies = parts.bodies ?? createBodyBudget(defaultBodyLimit());
-  const guessing = parts.guessing ?? createGuessing();
-  let sweep: NodeJS.Timeout | undefined;
+  for (const listener of parts.settings.listeners) checkListener(listener, parts.accounts);
+  return new Door(parts);
+}
 
-  function build(listener: SmtpListener): SmtpListenerServer {
-    const context = {
-      hostname: settings.hostname,
-      listener,
-      limits,
-      accounts,
-      log,
-      clock,
-      headerBytes,
-      suppressed: parts.suppressed ?? (() => false),
-      rateLimit: parts.rateLimit ?? (() => undefined),
-      bodies,
-      guessing,
-      onAuthFailure: () => {
-        seen.authFailures += 1;
-      },
-      onRefused: (code: RejectionCode) => {
-        messages.refused += 1;
-        parts.onRefused?.(code);
-      },
-      onOpen: (session: SmtpSession) => {
-        seen.sessions += 1;
-        sessions.add(session);
-      },
-      onGone: (session: SmtpSession) => {
-        sessions.delete(session);
-      },
-    };
-    const take = createMessageIntake({ context, submit: parts.submit, counts: messages });
+class Door implements SmtpDoor {
+  readonly #parts: SmtpDoorParts;
+  readonly #counter: ConnectionCounter;
+  readonly #bodies: BodyBudget;
+  readonly #guessing: Guessing;
+  readonly #servers: readonly { readonly name: string; readonly server: SmtpListenerServer }[];
+  readonly #sessions = new Set<SmtpSession>();
+  readonly #messages = { accepted: 0, refused: 0, failed: 0 };
+  readonly #seen = { sessions: 0, connectionsRefused: 0, authFailures: 0 };
+  #sweep: NodeJS.Timeout | undefined;
+
+  constructor(parts: SmtpDoorParts) {
+    const { hostname, limits, listeners } = parts.settings;
+    this.#parts = parts;
+    this.#counter = createConnectionCounter(limits);
+    this.#bodies = parts.bodies ?? createBodyBudget(defaultBodyLimit());
+    this.#guessing = parts.guessing ?? createGuessing();
+    const tls = listeners.some((listener) => listener.tls !== 'none') ? parts.tls(hostname) : undefined;
+    this.#servers = listeners.map((listener) => ({ name: listener.name, server: this.#build(listener, tls) }));
+  }
+
+  #build(listener: SmtpListener, tls: TlsCredentials | undefined): SmtpListenerServer {
+    const context = this.#context(listener);
+    const take = createMessageIntake({ context, submit: this.#parts.submit, counts: this.#messages });
     return new SmtpListenerServer({
       context: { ...context, take },
       tls: listener.tls === 'none' ? undefined : tls,
-      counter,
+      counter: this.#counter,
       onRefused: () => {
-        seen.connectionsRefused += 1;
+        this.#seen.connectionsRefused += 1;
       },
     });
   }
 
-  const servers = settings.listeners.map((listener) => ({ listener, server: build(listener) }));
-
-  function checkDeadlines(): void {
-    const now = clock.monotonic();
-    for (const session of sessions) session.checkDeadline(now);
-    for (const { server } of servers) server.checkDeadlines(now);
+  #context(listener: SmtpListener): Omit<SessionContext, 'take'> {
+    const { settings, accounts, log, clock, suppressed, rateLimit, onRefused } = this.#parts;
+    return {
+      hostname: settings.hostname,
+      listener,
+      limits: settings.limits,
+      accounts,
+      log,
+      clock,
+      headerBytes,
+      suppressed: suppressed ?? (() => false),
+      rateLimit: rateLimit ?? (() => undefined),
+      bodies: this.#bodies,
+      guessing: this.#guessing,
+      onAuthFailure: () => {
+        this.#seen.authFailures += 1;
+      },
+      onRefused: (code) => {
+        this.#messages.refused += 1;
+        onRefused?.(code);
+      },
+      onOpen: (session) => {
+        this.#seen.sessions += 1;
+        this.#sessions.add(session);
+      },
+      onGone: (session) => {
+        this.#sessions.delete(session);
+      },
+    };
   }
 
-  async function drain(withinMs: number): Promise<void> {
-    const gone = servers.map(({ server }) => server.shut());
-    for (const session of sessions) session.drain();
+  async listen(): Promise<readonly BoundListener[]> {
+    const bound: BoundListener[] = [];
+    try {
+      for (const { name, server } of this.#servers) {
+        const { address, port } = await server.open();
+        bound.push({ name, host: address, port });
+      }
+    } catch (error) {
+      await this.drain(0);
+      throw error;
+    }
+    this.#sweep = setInterval(() => this.#checkDeadlines(), sweepMs);
+    return bound;
+  }
+
+  #checkDeadlines(): void {
+    const now = this.#parts.clock.monotonic();
+    for (const session of this.#sessions) session.checkDeadline(now);
+    for (const { server } of this.#servers) server.checkDeadlines(now);
+  }
+
+  async drain(withinMs: number): Promise<void> {
+    const gone = this.#servers.map(({ server }) => server.shut());
+    for (const session of this.#sessions) session.drain();
     const cut = setTimeout(() => {
-      for (const session of sessions) session.destroy();
+      for (const session of this.#sessions) session.destroy();
     }, withinMs);
     await Promise.all(gone);
-    await counter.empty();
+    await this.#counter.empty();
     clearTimeout(cut);
-    clearInterval(sweep);
+    clearInterval(this.#sweep);
   }
 
-  return {
-    async listen() {
-      const bound: BoundListener[] = [];
-      try {
-        for (const { listener, server } of servers) {
-          const { address, port } = await server.open();
-          bound.push({ name: listener.name, host: address, port });
-        }
-      } catch (error) {
-        await drain(0);
-        throw error;
-      }
-      sweep = setInterval(checkDeadlines, sweepMs);
-      return bound;
-    },
-    drain,
-    counts: () => ({
-      connections: counter.open,
-      ...seen,
-      messagesAccepted: messages.accepted,
-      messagesRefused: messages.refused,
-      messagesFailed: messages.failed,
-    }),
-  };
+  counts(): SmtpDoorCounts {
+    return {
+      connections: this.#counter.open,
+      ...this.#seen,
+      messagesAccepted: this.#messages.accepted,
+      messagesRefused: this.#messages.refused,
+      messagesFailed: this.#messages.failed,
+    };
+  }
 }
 
 function checkListener(listener: SmtpListener, accounts: DoorAccounts): void {
