@@ -5,9 +5,10 @@ ARG NODE_IMAGE=docker.io/library/node:24-bookworm-slim
 FROM ${NODE_IMAGE} AS packages
 WORKDIR /app
 COPY package.json package-lock.json ./
-# --omit=optional: the optional packages are Node binaries for machines without one. The last line drops what only
-# editors and people read; licence texts stay.
-RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund \
+# --omit=optional: the optional packages are Node binaries for machines without one. --workspaces=false: the client is a
+# package of its own, which the gateway does not use. The last line drops what only editors and people read; licence
+# texts stay.
+RUN npm ci --workspaces=false --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund \
   && find node_modules -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.mts' -o -name '*.d.cts' \
        -o -iname 'readme*' -o -iname 'changelog*' -o -iname 'history.md' \) -delete
 

@@ -5,6 +5,8 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 
 const root = resolve(import.meta.dirname, '../src');
+/** The client, a package of its own. */
+const client = resolve(import.meta.dirname, '../packages/binding/src');
 
 /**
  * A room and the rooms it may import. A room is a folder under src/; files right under src/ are rooms of their own.
@@ -86,8 +88,6 @@ const mayImport: Record<string, readonly string[]> = {
   'config.ts': ['config', 'base/*'],
   bootstrap: ['config.ts', 'config', 'sign', 'accounts', 'base/*'],
   'bootstrap.ts': ['bootstrap', 'config.ts', 'config', 'sign', 'accounts', 'base/*'],
-  binding: [],
-  'binding.ts': ['binding'],
   wiring: ['*'],
   'gateway.ts': ['wiring', '*'],
   'cli/command': ['config.ts', 'base/*'],
@@ -167,6 +167,19 @@ test('no room has more files than a newcomer can hold, and every room of the ran
   expect(Object.keys(mayImport).filter((room) => !count.has(room))).toEqual([]);
 });
 
+// D49: it runs where there is no Node, and is installed without the gateway.
+test('the client imports nothing but its own files, and nothing of the gateway imports the client', () => {
+  const specifiers = (file: string) =>
+    [...readFileSync(file, 'utf8').matchAll(/(?:\bfrom|\bimport)\s*\(?\s*'([^',]+)'/g)].map((match) => match[1] ?? '');
+  const files = sourceFiles(client);
+  expect(files.flatMap(specifiers).length).toBeGreaterThan(10);
+  expect(files.flatMap(specifiers).filter((name) => !/^\.\/[a-z-]+\.ts$/.test(name))).toEqual([]);
+  const users = sourceFiles(root).filter((file) =>
+    specifiers(file).some((name) => /packages\/|postern-client/.test(name)),
+  );
+  expect(users.map((file) => relative(root, file))).toEqual([]);
+});
+
 test('connections are reset in one place, which knows when that is safe', () => {
   const resets = sourceFiles(root).filter((file) => /resetAndDestroy/.test(readFileSync(file, 'utf8')));
   expect(resets.map((file) => relative(root, file))).toEqual(['base/net/reset-connection.ts']);
@@ -195,7 +208,7 @@ test('pure rooms have no sockets, files or timers', () => {
 
 // An array of a request's own length as the arguments of a call is an exhausted stack (RangeError) at some 120,000 of them.
 test('no call takes an array apart as its arguments where requests or messages, and what is stored of them, are worked on', () => {
-  const web = ['http', 'ingress/rest', 'admin', 'binding', 'edge', 'proxy'];
+  const web = ['http', 'ingress/rest', 'admin', 'edge', 'proxy'];
   const mail = ['ingress/smtp', 'submit', 'mail', 'compose', 'sign', 'spool'];
   const rooms = [...web, ...mail].map((room) => join(root, room));
   const spread =
@@ -203,7 +216,7 @@ test('no call takes an array apart as its arguments where requests or messages, 
   expect(
     ['a.push(...b)', 'a.push(b,\n  ...c)', 'Math.max(0, ...b.map((c) => c))'].every((text) => spread.test(text)),
   ).toBe(true);
-  const files = [...rooms.flatMap(sourceFiles), join(root, 'binding.ts')];
+  const files = [...rooms, client].flatMap(sourceFiles);
   const offenders = files.filter((file) => spread.test(readFileSync(file, 'utf8')));
   expect(offenders.map((file) => relative(root, file))).toEqual([]);
 });

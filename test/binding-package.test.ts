@@ -1,73 +1,186 @@
-// The package's export from the tarball that `npm pack` makes: what is in it, that it runs where Node refuses
-// TypeScript, that its types hold, and that the example in docs/ works with it (D49).
+// The client as consumers have it, from the tarball that `npm pack` makes: what is in it and what its install brings, its
+// types in a strict program, and a real gateway that it sends through, under the machine's own Node and in a runtime that
+// has nothing of Node (D49).
 
-import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  accessSync,
+  constants,
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { createContext, runInContext } from 'node:vm';
+import { simpleParser } from 'mailparser';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { makePackedProject, type PackedProject } from './support/packed-package.ts';
-import { projectRoot } from './support/postern-process.ts';
+import { bundleProgram } from './support/client-bundle.ts';
+import { clientName, makePackedProject, type PackedProject } from './support/packed-package.ts';
+import { type PosternProcess, projectRoot, startPostern, testToken } from './support/postern-process.ts';
 import { accepted, refused, startScriptedApi } from './support/scripted-api.ts';
 import { runProgram } from './system/programs.ts';
 
 let project: PackedProject;
-beforeAll(() => {
+let postern: PosternProcess;
+let endpoint: string;
+beforeAll(async () => {
   project = makePackedProject();
+  mkdirSync(join(project.folder, 'types'));
+  for (const name of ['@types/node', 'undici-types']) {
+    mkdirSync(join(project.folder, 'types/node_modules', name, '..'), { recursive: true });
+    symlinkSync(join(projectRoot, 'node_modules', name), join(project.folder, 'types/node_modules', name));
+  }
+  postern = await startPostern();
+  endpoint = `http://127.0.0.1:${postern.ports['http']}`;
 }, 120_000);
-afterAll(() => project?.remove());
+afterAll(async () => {
+  project?.remove();
+  await postern?.cleanUp();
+});
+
+const environment = () => ({ POSTERN_ENDPOINT: endpoint, POSTERN_TOKEN: testToken, POSTERN_ACCOUNT: 'dev' });
+
+/** The first `node` of PATH that is not a package's own; the one that runs the tests where there is no other. */
+function machineNode(): string {
+  const folders = (process.env['PATH'] ?? '').split(delimiter).filter((folder) => !folder.includes('node_modules'));
+  const found = folders.find((folder) => {
+    try {
+      accessSync(join(folder, 'node'), constants.X_OK);
+      return true;
+    } catch {
+      return false; // not in this folder
+    }
+  });
+  return found === undefined ? process.execPath : join(found, 'node');
+}
+
+function capturedWith(text: string): Promise<Buffer> {
+  return postern.until(() => postern.captured().find((message) => message.includes(text)));
+}
 
 test('the tarball has the built client and no sources', () => {
-  expect(project.files).toContain('dist/binding.js');
-  expect(project.files).toContain('dist/binding.d.ts');
-  const others = project.files.filter((path) => !/^dist\/binding(\/[a-z-]+)?\.(js|d\.ts)$/.test(path));
-  expect(others.sort()).toEqual(['LICENSE', 'README.md', 'package.json']);
+  const sources = readdirSync(join(projectRoot, 'packages/binding/src')).map((name) => name.replace(/\.ts$/, ''));
+  const built = sources.flatMap((name) => [`dist/${name}.d.ts`, `dist/${name}.js`]);
+  expect(built).toContain('dist/index.js');
+  expect([...project.files].sort()).toEqual([...built, 'LICENSE', 'README.md', 'package.json'].sort());
+  const licence = (folder: string) => readFileSync(join(folder, 'LICENSE'), 'utf8');
+  expect(licence(project.installed)).toBe(licence(projectRoot));
 });
 
-test('the client imports nothing but Node’s own', () => {
-  const imports = project.files
-    .filter((path) => path.endsWith('.js'))
-    .flatMap((path) => [
-      ...readFileSync(join(project.folder, 'node_modules/postern', path), 'utf8').matchAll(/from '([^']+)'/g),
-    ])
-    .map((match) => match[1] ?? '');
-  expect(imports.length).toBeGreaterThan(2);
-  expect(imports.filter((name) => !/^(node:|\.\/)/.test(name))).toEqual([]);
-});
-
-test('the types hold for a strict program', async () => {
-  mkdirSync(join(project.folder, 'node_modules/@types'), { recursive: true });
-  for (const name of ['@types/node', 'undici-types'])
-    symlinkSync(join(projectRoot, 'node_modules', name), join(project.folder, 'node_modules', name));
-  writeFileSync(
-    join(project.folder, 'tsconfig.json'),
-    JSON.stringify({
-      compilerOptions: {
-        strict: true,
-        exactOptionalPropertyTypes: true,
-        module: 'nodenext',
-        target: 'es2023',
-        types: ['node'],
-        noEmit: true,
-      },
-      files: ['use.ts'],
-    }),
-  );
-  const use = (line: string) => `import { createEmailBinding, EmailError, type EmailMessage } from 'postern/binding';
-const email = createEmailBinding({ endpoint: 'http://127.0.0.1:8080', token: 't', account: 'dev' });
-const to: EmailMessage['to'] = [{ email: 'a@example.net', name: undefined }, 'b@example.net'];
-${line}
-export const code = (error: unknown): string => (error instanceof EmailError ? error.code : '');
-`;
-  const check = async (line: string) => {
-    writeFileSync(join(project.folder, 'use.ts'), use(line));
-    return await runProgram(process.execPath, [join(projectRoot, 'node_modules/@typescript/native/bin/tsc')], {
-      cwd: project.folder,
-    });
+test('its install brings one package, and no command', () => {
+  const lock = JSON.parse(readFileSync(join(project.folder, 'package-lock.json'), 'utf8')) as {
+    readonly packages: Readonly<Record<string, unknown>>;
   };
-  const good = `const { messageId } = await email.send({ to, from: 'c@example.com', subject: 's', text: 't' });
-export const id: string = messageId;`;
-  expect(await check(good)).toEqual({ code: 0, output: '' });
-  const bad = await check(`await email.send({ to, from: 'c@example.com', subject: 5, text: 't' });`);
-  expect(bad.output).toMatch(/use\.ts.*TS2322.*string/);
+  expect(Object.keys(lock.packages)).toEqual(['', `node_modules/${clientName}`]);
+  const installed = readdirSync(join(project.folder, 'node_modules')).filter((name) => name !== '.package-lock.json');
+  expect(installed).toEqual([clientName]);
+});
+
+test('it imports nothing but its own files', () => {
+  const imports = project.files
+    .filter((path) => /\.(js|d\.ts)$/.test(path))
+    .flatMap((path) => [...readFileSync(join(project.installed, path), 'utf8').matchAll(/^(?:im|ex)port .*'(.+)';$/gm)])
+    .map((match) => match[1] ?? '');
+  expect(imports.length).toBeGreaterThan(10);
+  // TypeScript reads x.d.ts where a declaration names x.ts.
+  const files = imports.map((name) => name.replace(/^\.\//, 'dist/').replace(/\.ts$/, '.d.ts'));
+  expect(files.filter((path) => !project.files.includes(path))).toEqual([]);
+});
+
+/** A compiler takes seconds while other tests have the processor. */
+const timeout = 60_000;
+
+const typescript = join(projectRoot, 'node_modules/@typescript/native/bin/tsc');
+
+/** What the compiler says of a program in a strict project, which it leaves beside it as JavaScript. */
+async function compile(program: string, options: object) {
+  const settings = {
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    noUncheckedIndexedAccess: true,
+    module: 'nodenext',
+  };
+  const compilerOptions = { ...settings, target: 'es2022', ...options };
+  writeFileSync(join(project.folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['use.ts'] }));
+  writeFileSync(join(project.folder, 'use.ts'), program);
+  return await runProgram(process.execPath, [typescript], { cwd: project.folder });
+}
+
+const program = `import { bindEmail, createEmailBinding, EmailError, EmailMessage, type MessageFields } from '${clientName}';
+const to: MessageFields['to'] = [{ email: 'a@example.net', name: undefined }, 'b@example.net'];
+const attachments = [{ content: new Uint8Array([0, 255]), filename: 'a.bin', type: 'application/x-bin' }];
+const raw = 'From: c@example.com\\r\\nSubject: Of a MIME message\\r\\n\\r\\nHello\\r\\n';
+export async function sendAll(env: Record<string, string | undefined>): Promise<readonly string[]> {
+  const { POSTERN_ENDPOINT: endpoint = '', POSTERN_TOKEN: token = '', POSTERN_ACCOUNT: account = '' } = env;
+  const email = createEmailBinding({ endpoint, token, account });
+  const signal = AbortSignal.timeout(20_000);
+  const first = await email.send({ to, from: 'c@example.com', subject: 'Of fields', text: 't', attachments }, { signal });
+  const second = await bindEmail(env).EMAIL.send(new EmailMessage('c@example.com', 'd@example.net', raw));
+  const why = await email.send({ to, from: 'c@elsewhere.example', subject: 's', text: 't' }).catch(codeOf);
+  return [first.messageId, second.messageId, typeof why === 'string' ? why : ''];
+}
+const codeOf = (error: unknown): string => (error instanceof EmailError ? error.code : String(error));
+`;
+const browserLike = { lib: ['es2022', 'dom'], types: [], module: 'esnext', moduleResolution: 'bundler' };
+const nodeLike = () => ({
+  lib: ['es2022'],
+  types: ['node'],
+  typeRoots: [join(project.folder, 'types/node_modules/@types')],
+});
+
+test.each([
+  ['Node', nodeLike],
+  ['a browser', () => browserLike],
+])('the types hold for a strict program with the types of %s', { timeout }, async (_, options) => {
+  expect(await compile(program, { ...options(), noEmit: true })).toEqual({ code: 0, output: '' });
+  const wrong = program.replace("subject: 'Of fields'", 'subject: 5');
+  expect((await compile(wrong, { ...options(), noEmit: true })).output).toMatch(/use\.ts.*TS2322.*string/);
+});
+
+test('a TypeScript program sends with it through a gateway, under the machine’s own Node', { timeout }, async () => {
+  const main = `${program}
+console.log(JSON.stringify(await sendAll(process.env)));
+`;
+  expect(await compile(main, nodeLike())).toEqual({ code: 0, output: '' });
+  const { code, output } = await runProgram(machineNode(), ['use.js'], { cwd: project.folder, env: environment() });
+  expect([code, output]).toEqual([0, expect.stringMatching(/^\[.*\]\n$/)]);
+  const [first = '', second = '', refusal] = JSON.parse(output) as readonly string[];
+  expect(refusal).toBe('E_SENDER_NOT_VERIFIED');
+  const fields = await simpleParser(await capturedWith(`Message-ID: <${first}>`));
+  expect([fields.subject, [...(fields.attachments[0]?.content ?? [])]]).toEqual(['Of fields', [0, 255]]);
+  const mime = await capturedWith(`Message-ID: <${second}>`);
+  expect((await simpleParser(mime)).subject).toBe('Of a MIME message');
+  expect(mime.toString('latin1')).toMatch(/\r\n\r\nHello\r\n$/);
+});
+
+test('a bundle for no platform in particular sends where nothing of Node is', async () => {
+  const { code, imports } = await bundleProgram(
+    project,
+    `import { bindEmail, EmailMessage } from '${clientName}';
+globalThis.sendAll = async (variables) => {
+  const { EMAIL } = bindEmail(variables);
+  const attachments = [{ content: new Uint8Array([0, 254, 255]), filename: 'b.bin' }];
+  const message = { from: 'c@example.com', to: 'a@example.net', subject: 'From a worker', text: 't', attachments };
+  const raw = new TextEncoder().encode('From: c@example.com\\nSubject: From a worker too\\n\\nHello\\n');
+  const results = [await EMAIL.send(message), await EMAIL.send(new EmailMessage('c@example.com', ['d@example.net'], raw))];
+  return results.map(({ messageId }) => messageId).join(' ');
+};`,
+  );
+  expect(imports).toEqual([]);
+  expect(code).not.toMatch(/\bnode:|\brequire\(/);
+  // What workers of every maker have; no process, Buffer, require or global.
+  const web = { fetch, URL, AbortSignal, TextEncoder, TextDecoder, btoa, setTimeout, clearTimeout };
+  const context = createContext({ ...web });
+  runInContext(code, context);
+  const sendAll = runInContext('sendAll', context) as (env: object) => Promise<string>;
+  const [first, second] = (await sendAll(environment())).split(' ');
+  const mail = await simpleParser(await capturedWith(`Message-ID: <${first}>`));
+  expect([mail.subject, [...(mail.attachments[0]?.content ?? [])]]).toEqual(['From a worker', [0, 254, 255]]);
+  expect((await capturedWith(`Message-ID: <${second}>`)).toString('latin1')).toMatch(
+    /\r\nSubject: From a worker too\r\n/,
+  );
 });
 
 test('the example sends with it, and tells why a message is refused', async () => {

@@ -1,8 +1,9 @@
 // The binding against a peer that plays answers: what it sends, what it makes of each answer, when it tries again.
 
 import { inspect } from 'node:util';
+import { runInNewContext } from 'node:vm';
 import { afterEach, expect, test } from 'vitest';
-import { createEmailBinding, EmailError, type EmailMessage, type SendOptions } from '../src/binding.ts';
+import { createEmailBinding, EmailError, type MessageFields, type SendOptions } from '../packages/binding/src/index.ts';
 import {
   accepted,
   hangUp,
@@ -16,7 +17,7 @@ import {
 
 const token = 'secret-token-0123456789';
 const account = 'dev';
-const message: EmailMessage = { from: 'me@example.com', to: 'you@example.net', subject: 'Hi', text: 'Hello' };
+const message: MessageFields = { from: 'me@example.com', to: 'you@example.net', subject: 'Hi', text: 'Hello' };
 const notAllowed = {
   code: 10202,
   message: 'E_HEADER_NOT_ALLOWED: Date is set by the platform',
@@ -34,7 +35,7 @@ async function start(...plays: [Play, ...Play[]]): Promise<ScriptedApi> {
   return api;
 }
 
-async function send(given: EmailMessage, options?: SendOptions, more: { timeoutMs?: number } = {}) {
+async function send(given: MessageFields, options?: SendOptions, more: { timeoutMs?: number } = {}) {
   if (!api) throw new Error('No peer is running');
   return await createEmailBinding({ endpoint: api.endpoint, token, account, ...more }).send(given, options);
 }
@@ -48,7 +49,7 @@ async function failure(sending: Promise<unknown>): Promise<EmailError> {
   return error;
 }
 
-async function bodyOf(given: EmailMessage): Promise<string> {
+async function bodyOf(given: MessageFields): Promise<string> {
   const { seen } = await start(accepted);
   await send(given);
   return seen[0]?.body.toString() ?? '';
@@ -120,7 +121,7 @@ test('null in an optional field is the same as leaving it out, also beside the o
       { content: 'aGk=', filename: null, contentId: null, content_id: 'a' },
       { content: 'aGk=', contentId: 'b', content_id: null },
     ],
-  } as EmailMessage);
+  } as MessageFields);
   expect(JSON.parse(body)).toEqual({
     ...message,
     from: { address: 'me@example.com', name: null },
@@ -133,7 +134,7 @@ test('null in an optional field is the same as leaving it out, also beside the o
   expect(await bodyOf({ ...message, from: { email: null, address: 'me@example.com' } as never })).toContain(
     '"from":{"address":"me@example.com"}',
   );
-  const without = { ...message, subject: null, attachments: null } as unknown as EmailMessage;
+  const without = { ...message, subject: null, attachments: null } as unknown as MessageFields;
   expect(await bodyOf(without)).toContain('"subject":null');
 });
 
@@ -156,10 +157,21 @@ test.each([
   ['an ArrayBuffer', new Uint8Array([0, 1, 254, 255]).buffer],
   ['a DataView', new DataView(new Uint8Array([9, 0, 1, 254, 255]).buffer, 1)],
   ['a Buffer', Buffer.from([0, 1, 254, 255])],
+  ['an ArrayBuffer of another realm', runInNewContext('new Uint8Array([0, 1, 254, 255]).buffer') as ArrayBuffer],
   ['base64', 'AAH+/w=='],
 ])('an attachment is %s', async (_, content) => {
   const body = await bodyOf({ ...message, attachments: [{ content, filename: 'f' }] });
   expect(JSON.parse(body)).toMatchObject({ attachments: [{ content: 'AAH+/w==', filename: 'f' }] });
+});
+
+test('base64 has no seam, whatever the length', async () => {
+  const lengths = [0, 1, 2, 3, 12_287, 12_288, 12_289, 24_577, 100_000];
+  const contents = lengths.map((length) => Uint8Array.from({ length }, (_, index) => (index * 7) % 256));
+  const body = await bodyOf({ ...message, attachments: contents.map((content) => ({ content })) });
+  const { attachments } = JSON.parse(body) as { readonly attachments: readonly { readonly content: string }[] };
+  expect(attachments.map(({ content }) => content)).toEqual(
+    contents.map((content) => Buffer.from(content).toString('base64')),
+  );
 });
 
 test('an attachment that JSON would turn into nothing is refused before anything is sent', async () => {
@@ -343,40 +355,6 @@ test('fetch may be another', async () => {
   };
   await createEmailBinding({ endpoint, token, account, fetch }).send(message);
   expect(urls).toEqual([`${endpoint}/client/v4/accounts/dev/email/sending/send`]);
-});
-
-test.each([
-  ['endpoint', { endpoint: 'mail.example' }],
-  ['endpoint', { endpoint: 'smtp://mail.example' }],
-  ['endpoint', { endpoint: 'http://user:hunter2@mail.example' }],
-  ['token', { token: '' }],
-  ['token', { token: 'hunter2\n' }],
-  ['token', { token: 'hunter2 €' }],
-  ['account', { account: '..' }],
-  ['account', { account: 'a/b' }],
-  ['account', { account: '' }],
-  ['timeoutMs', { timeoutMs: 0 }],
-  ['timeoutMs', { timeoutMs: 0.5 }],
-  ['timeoutMs', { timeoutMs: Number.NaN }],
-  ['timeoutMs', { timeoutMs: Number.POSITIVE_INFINITY }],
-  ['timeoutMs', { timeoutMs: 2_147_483_648 }],
-])('%s that cannot work is refused at once, without quoting secrets', (name, options) => {
-  const make = () => createEmailBinding({ endpoint: 'http://127.0.0.1:1', token, account, ...options });
-  expect(make).toThrow(TypeError);
-  expect(make).toThrow(new RegExp(`^(?!.*hunter2)${name} must`));
-});
-
-test.each([
-  [{ idempotencyKey: '' }],
-  [{ idempotencyKey: 'a b' }],
-  [{ idempotencyKey: 'k'.repeat(256) }],
-  [{ wait: 31 }],
-  [{ wait: -1 }],
-  [{ wait: 1.5 }],
-])('%o is refused before anything is sent', async (options) => {
-  const { seen } = await start(accepted);
-  await expect(send(message, options)).rejects.toThrow(TypeError);
-  expect(seen).toEqual([]);
 });
 
 test('the token shows in no error and in no view of the binding', async () => {

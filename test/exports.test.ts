@@ -97,11 +97,11 @@ function importersOf(modules: readonly Module[], source: readonly Module[]): (pa
   return isAsked;
 }
 
-/** Whose names are the package's own exports. */
-const doors = ['src/main.ts', 'src/binding.ts'];
+/** Whose names are the packages' own exports. */
+const doors = ['src/main.ts', 'packages/binding/src/index.ts'];
 
 /**
- * The exports of src that are for nobody. A name needs an importer among the other source files, with two exceptions.
+ * The exports of the sources that are for nobody. A name needs an importer among the other source files, with two exceptions.
  * A type may stand in something else that its file exports: it is what its readers see of that. A name that only tests
  * and benches import must be used within its own file, such as a limit that a test wants to reach, or its docstring says
  * `@public` and for whom: otherwise a test would keep code that nothing else needs.
@@ -127,7 +127,7 @@ const beingRebuilt = ['src/accounts/', 'src/base/database/', 'src/deliver/', 'sr
 
 test('every exported name is imported by another file', () => {
   const outside = ['test', 'bench'].flatMap(modulesIn);
-  const dead = deadExports(modulesIn('src'), outside);
+  const dead = deadExports(['src', 'packages/binding/src'].flatMap(modulesIn), outside);
   expect(dead.filter((name) => !beingRebuilt.some((room) => name.startsWith(room)))).toEqual([]);
 });
 

@@ -1,7 +1,7 @@
 // Sends one message through Postern: POSTERN_TOKEN=... node send.mjs you@example.net
-// In a checkout run `npm run build` first; elsewhere install the package that `npm pack` makes.
+// It needs the client: docs/binding.md tells how to get it.
 
-import { createEmailBinding } from 'postern/binding';
+import { createEmailBinding } from 'postern-client';
 
 const email = createEmailBinding({
   endpoint: process.env.POSTERN_ENDPOINT ?? 'http://127.0.0.1:8080',

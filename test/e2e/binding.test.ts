@@ -2,7 +2,13 @@
 
 import { simpleParser } from 'mailparser';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createEmailBinding, type EmailBinding, EmailError, type EmailMessage } from '../../src/binding.ts';
+import {
+  createEmailBinding,
+  type EmailBinding,
+  EmailError,
+  EmailMessage,
+  type MessageFields,
+} from '../../packages/binding/src/index.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
 
 let postern: PosternProcess;
@@ -15,7 +21,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => postern?.cleanUp());
 
-const message: EmailMessage = { from: 'app@example.com', to: 'a@example.net', subject: 'Hi', text: 'Hello' };
+const message: MessageFields = { from: 'app@example.com', to: 'a@example.net', subject: 'Hi', text: 'Hello' };
 
 async function failure(sending: Promise<unknown>): Promise<EmailError> {
   const error: unknown = await sending.then(
@@ -80,6 +86,32 @@ test('under one key a message is sent once, however many ask at once', async () 
   expect(found.length).toBe(1);
   const other = await failure(binding.send({ ...message, subject: 'Another' }, once));
   expect([other.code, other.status]).toEqual(['E_IDEMPOTENCY_CONFLICT', 422]);
+});
+
+test('a finished message arrives at the recipients of its envelope, and is judged like any other', async () => {
+  const raw =
+    'From: app@example.com\nTo: list@example.net\nSubject: Finished\nX-Campaign-ID: spring\n\nGr\u00fc\u00dfe\n';
+  const to = [{ email: 'a@example.net', name: 'Ann' }, 'b@example.net'];
+  const once = { idempotencyKey: 'mime-1', wait: 30 };
+  const { messageId, delivered } = await binding.send({ from: 'app@example.com', to, raw }, once);
+  expect([...(delivered ?? [])].sort()).toEqual(['a@example.net', 'b@example.net']);
+  const [captured = Buffer.alloc(0)] = copies(messageId);
+  const mail = await simpleParser(captured);
+  expect([mail.subject, mail.text?.trim(), mail.headers.get('x-campaign-id')]).toEqual([
+    'Finished',
+    'Gr\u00fc\u00dfe',
+    'spring',
+  ]);
+  expect(
+    (await binding.send({ from: 'app@example.com', to, raw: new TextEncoder().encode(raw) }, once)).messageId,
+  ).toBe(messageId);
+  const refused = `User-Agent: mailer\n${raw}`;
+  const error = await failure(binding.send(new EmailMessage('app@elsewhere.example', ['nobody'], refused)));
+  expect(error.violations.map(({ code, pointer, name }) => [code, pointer, name])).toEqual([
+    ['E_VALIDATION_ERROR', '/recipients/0', undefined],
+    ['E_SENDER_NOT_VERIFIED', '/from', undefined],
+    ['E_HEADER_NOT_ALLOWED', '/mime_message', undefined],
+  ]);
 });
 
 test('refusals come with every reason in its place', async () => {

@@ -4,7 +4,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createEmailBinding } from '../../src/binding.ts';
+import { createEmailBinding } from '../../packages/binding/src/index.ts';
 import { runPostern } from '../support/client-gateway.ts';
 import { ask } from '../support/http-app.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';

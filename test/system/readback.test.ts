@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { type AddressObject, type ParsedMail, simpleParser } from 'mailparser';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createEmailBinding, type EmailAttachment, type EmailBinding } from '../../src/binding.ts';
+import { createEmailBinding, type EmailAttachment, type EmailBinding } from '../../packages/binding/src/index.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
 import { requirePrograms } from './programs.ts';
 

@@ -32,7 +32,7 @@ export class EmailError extends Error {
   readonly code: string;
   /** Every reason, in the server's order; at least one. */
   readonly violations: readonly EmailViolation[];
-  /** HTTP status; undefined where there was no answer. */
+  /** HTTP status; undefined where there was no answer, 0 for a redirect in a browser, which hides the status. */
   readonly status: number | undefined;
   readonly retryAfterSeconds: number | undefined;
 
@@ -90,7 +90,10 @@ export function errorOfAnswer(response: Pick<Response, 'status' | 'headers'>, an
   const [first, ...more] = (Array.isArray(errors) ? errors : []).flatMap((item: unknown) => violationOf(item) ?? []);
   const unexpected: EmailViolation = {
     code: 'E_UNEXPECTED_RESPONSE',
-    message: `The server answered ${response.status} with something else than this API’s JSON`,
+    message:
+      response.status === 0
+        ? 'The server answered with a redirect, and redirects are not followed'
+        : `The server answered ${response.status} with something else than this API’s JSON`,
   };
   return new EmailError(first ? [first, ...more] : [unexpected], {
     status: response.status,

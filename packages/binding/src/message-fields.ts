@@ -1,7 +1,7 @@
-// The message as a program gives it to the binding, and the request body it becomes: names translated, bytes in base64,
+// A message as a program tells it by its fields, and the request body of `send` it becomes: names translated, bytes in base64,
 // nothing judged (D43, D49). The server judges, so that a message gets one verdict through every door (D1).
 
-import { Buffer } from 'node:buffer';
+import { type Bytes, base64, isBytes } from './bytes.ts';
 import { EmailError, type EmailViolation } from './email-error.ts';
 
 /** One address: `a@example.com`, `Name <a@example.com>`, or its parts. */
@@ -16,7 +16,7 @@ export type EmailAddresses = EmailAddress | readonly EmailAddress[];
 /** A file that goes along. */
 export interface EmailAttachment {
   /** The file's bytes; a string is taken as base64 and sent as it is. */
-  readonly content: string | ArrayBuffer | ArrayBufferView;
+  readonly content: string | Bytes;
   readonly filename?: string | null | undefined;
   /** Media type, such as `application/pdf`. */
   readonly type?: string | null | undefined;
@@ -34,8 +34,8 @@ export interface EmailAttachment {
  */
 export type EmailHeaders = Readonly<Record<string, string>> | Iterable<readonly [string, string]>;
 
-/** A message to send. At least `text` or `html` is needed. */
-export interface EmailMessage {
+/** A message to send, told by its fields; Postern composes it. At least `text` or `html` is needed. */
+export interface MessageFields {
   readonly from: EmailAddress;
   readonly to: EmailAddresses;
   readonly cc?: EmailAddresses | null | undefined;
@@ -75,17 +75,6 @@ function writeAddress(value: unknown): unknown {
 
 function writeAddresses(value: unknown): unknown {
   return Array.isArray(value) ? value.map(writeAddress) : writeAddress(value);
-}
-
-function base64(content: ArrayBuffer | ArrayBufferView): string {
-  const bytes = ArrayBuffer.isView(content)
-    ? Buffer.from(content.buffer, content.byteOffset, content.byteLength)
-    : Buffer.from(content);
-  return bytes.toString('base64');
-}
-
-function isBytes(content: unknown): content is ArrayBuffer | ArrayBufferView {
-  return content instanceof ArrayBuffer || ArrayBuffer.isView(content);
 }
 
 function writeAttachment(value: unknown): unknown {
@@ -131,11 +120,11 @@ const writers: Readonly<Record<string, (value: unknown) => string | undefined>> 
 const optional: ReadonlySet<string> = new Set(['cc', 'bcc', 'reply_to', 'html', 'text', 'headers', 'attachments']);
 
 /**
- * Writes the request body: JSON in UTF-8, members in the order of the object. Members that are undefined are left out,
+ * Writes the request body: JSON, members in the order of the object. Members that are undefined are left out,
  * and optional ones that are null; members that no one knows go along, so that the server names them.
  * @throws EmailError when an attachment's content is nothing that can be sent
  */
-export function writeMessage(message: EmailMessage): Uint8Array<ArrayBuffer> {
+export function writeMessageFields(message: MessageFields): string {
   const [fault, ...more] = attachmentFaults(message.attachments);
   if (fault) throw new EmailError([fault, ...more]);
   const members: string[] = [];
@@ -146,5 +135,5 @@ export function writeMessage(message: EmailMessage): Uint8Array<ArrayBuffer> {
     const json = writer ? writer(value) : JSON.stringify(value);
     if (json !== undefined) members.push(`${JSON.stringify(name)}:${json}`);
   }
-  return new TextEncoder().encode(`{${members.join(',')}}`);
+  return `{${members.join(',')}}`;
 }

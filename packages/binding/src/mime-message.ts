@@ -1,0 +1,77 @@
+// A finished MIME message with its envelope, and the request body of `send_raw` it becomes (D46, D49).
+
+import { type Bytes, isBytes, octetsOf } from './bytes.ts';
+import { EmailError } from './email-error.ts';
+import type { EmailAddress, EmailAddresses } from './message-fields.ts';
+
+/** A finished message. `from` and `to` are the envelope, as of MAIL FROM and RCPT TO; header fields add no recipient. */
+export interface MimeMessage {
+  /** The reverse-path. Of an object only its address is taken; the empty string is the null reverse-path. */
+  readonly from: EmailAddress;
+  /** One recipient or several. Of an object only its address is taken. */
+  readonly to: EmailAddresses;
+  /** Header section and body, lines ending with CRLF; a message without any CRLF may end them with LF. Bytes are UTF-8. */
+  readonly raw: string | Bytes;
+}
+
+/** A finished message as an object of a class, for programs that are written so; `send` takes it like any other. */
+export class EmailMessage implements MimeMessage {
+  readonly from: EmailAddress;
+  readonly to: EmailAddresses;
+  readonly raw: string | Bytes;
+
+  /**
+   * @param from the reverse-path
+   * @param to one recipient or several
+   * @param raw header section and body
+   */
+  constructor(from: EmailAddress, to: EmailAddresses, raw: string | Bytes) {
+    this.from = from;
+    this.to = to;
+    this.raw = raw;
+  }
+}
+
+/** Tells a finished message from one that is told by its fields: it has `raw`. */
+export function isMimeMessage(message: object): message is MimeMessage {
+  return 'raw' in message && message.raw !== undefined && message.raw !== null;
+}
+
+function invalidRaw(message: string, cause?: unknown): EmailError {
+  return new EmailError([{ code: 'E_VALIDATION_ERROR', message, pointer: '/raw' }], { cause });
+}
+
+/** JSON carries text, so bytes must be the UTF-8 of one; a byte order mark is kept. */
+function textOf(raw: unknown): string {
+  if (typeof raw === 'string') return raw;
+  if (!isBytes(raw)) throw invalidRaw('raw must be a string, a Uint8Array or an ArrayBuffer');
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(octetsOf(raw));
+  } catch (cause) {
+    throw invalidRaw('raw must be UTF-8: write what is not in quoted-printable or base64', cause);
+  }
+}
+
+function addressOf(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if ('address' in value && value.address !== undefined && value.address !== null) return value.address;
+  return 'email' in value ? value.email : value;
+}
+
+const own: ReadonlySet<string> = new Set(['from', 'to', 'raw']);
+
+/**
+ * Writes the request body. Members that a finished message does not have go along, so that the server names them; those
+ * that are undefined or null are left out.
+ * @throws EmailError when `raw` is neither a string nor UTF-8
+ */
+export function writeMimeMessage(message: MimeMessage): string {
+  const { from, to, raw } = message;
+  const others = Object.entries(message).filter(([name, value]) => !own.has(name) && value !== null);
+  return JSON.stringify({
+    from: addressOf(from),
+    recipients: to === undefined ? undefined : [to].flat().map(addressOf),
+    mime_message: textOf(raw),
+    ...Object.fromEntries(others),
+  });
+}
