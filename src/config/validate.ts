@@ -1,9 +1,7 @@
 // Holds a value against the schema: typebox judges, this turns its verdicts into faults that say what is wanted.
 
-import { Compile } from 'typebox/compile';
-import type { TLocalizedValidationError } from 'typebox/error';
-import { Settings } from 'typebox/system';
 import { closest } from '../base/closest.ts';
+import { compileSchema, type SchemaError } from '../base/schema-judge.ts';
 import { type ConfigPath, type Fault, kindOf, quote } from './fault.ts';
 import { type FileContents, schema } from './schema.ts';
 
@@ -69,21 +67,17 @@ function placeOf(top: Place, instancePath: string): Place | undefined {
   return place;
 }
 
-function unknownKeys(place: Place, keys: readonly string[]): Fault[] {
+function unknownKey(place: Place, key: string): Fault {
   const known = Object.keys(place.node.properties ?? {});
-  return keys.map((key) => {
-    const near = closest(key, known);
-    const others = known.length > 0 ? `want one of ${known.join(', ')}` : `want ${place.node.keyWant ?? 'a name'}`;
-    const hint = near ? `did you mean "${near}"?` : others;
-    return { path: [...place.path, key], text: `unknown key; ${hint}`, atKey: true };
-  });
+  const near = closest(key, known);
+  const others = known.length > 0 ? `want one of ${known.join(', ')}` : `want ${place.node.keyWant ?? 'a name'}`;
+  const hint = near ? `did you mean "${near}"?` : others;
+  return { path: [...place.path, key], text: `unknown key; ${hint}`, atKey: true };
 }
 
-function missingKeys(place: Place, keys: readonly string[]): Fault[] {
-  return keys.map((key) => {
-    const want = place.node.properties?.[key]?.want;
-    return { path: [...place.path, key], text: `missing${want ? `, want ${want}` : ''}` };
-  });
+function missingKey(place: Place, key: string): Fault {
+  const want = place.node.properties?.[key]?.want;
+  return { path: [...place.path, key], text: `missing${want ? `, want ${want}` : ''}` };
 }
 
 function wrongValue(place: Place): Fault {
@@ -102,38 +96,29 @@ function hintFor(node: Node, value: unknown): string {
   return '';
 }
 
-function faultsOf(error: TLocalizedValidationError, top: Place): Fault[] {
+function faultsOf(error: SchemaError, top: Place): Fault[] {
   const at = placeOf(top, error.instancePath);
-  if (!at || error.keyword === 'boolean') return [];
+  if (!at) return [];
   const place = chooseBranch(at);
   // A branch that the value was not meant for has nothing to say.
   if (error.schemaPath !== place.schemaPath && error.schemaPath !== at.schemaPath) return [];
-  if (error.keyword === 'additionalProperties') return unknownKeys(place, error.params.additionalProperties);
-  if (error.keyword === 'required') return missingKeys(place, error.params.requiredProperties);
+  const { name = '' } = error.params;
+  if (error.keyword === 'additionalProperties') return [unknownKey(place, name)];
+  if (error.keyword === 'required') return [missingKey(place, name)];
   return [wrongValue(at)];
 }
 
-const validator = Compile(schema);
+const judge = compileSchema(schema);
 
 /** Whether the value is what the schema says. */
 export function isFileContents(value: unknown): value is FileContents {
-  return validator.Check(value);
+  return judge.fits(value);
 }
 
-/**
- * Everything in which a value differs from the schema, in the order of the schema. Nothing is coerced and nothing is
- * filled in.
- */
+/** Everything in which a value differs from the schema, in the order of the schema. */
 export function schemaFaults(value: unknown): Fault[] {
-  const before = Settings.Get().maxErrors;
-  Settings.Set({ maxErrors: 10_000 });
-  try {
-    const top: Place = { node: schema, value, schemaPath: '#', path: [] };
-    const faults = validator.Errors(value).flatMap((error) => faultsOf(error, top));
-    return keepOneEach(faults);
-  } finally {
-    Settings.Set({ maxErrors: before });
-  }
+  const top: Place = { node: schema, value, schemaPath: '#', path: [] };
+  return keepOneEach(judge.errors(value).flatMap((error) => faultsOf(error, top)));
 }
 
 /** One fault a path; none for a value whose parts have faults of their own (a union reports itself too). */

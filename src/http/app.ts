@@ -97,7 +97,7 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
   app.decorateRequest('bodyHold', undefined);
   app.decorateRequest('bodyOctets', 0);
   app.decorateRequest('bodyDigest', undefined);
-  app.setValidatorCompiler(schemaCompiler());
+  app.setValidatorCompiler(schemaCompiler);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   const routes: DocumentedRoute[] = [];
   // As octets: answers that wait to be read share them, however many there are.

@@ -1,13 +1,14 @@
-// Compiles the schemas of routes with ajv: all errors at once, nothing coerced or filled in. One thing is taken away before:
-// null in an optional field, which is the same as leaving the field out (D5).
+// Compiles the schemas of routes: all errors at once. One thing is taken away from a value before it is judged: null in an
+// optional field, which is the same as leaving the field out (D5).
 
-import { Ajv, type ErrorObject } from 'ajv';
 import type { FastifySchemaCompiler } from 'fastify';
+import type { TSchema } from 'typebox';
+import { compileSchema, type SchemaError } from '../base/schema-judge.ts';
 
 /** Judges a value; what is wrong with it stands in `errors` until the next call. */
-export interface SchemaJudge {
+export interface RequestJudge {
   (value: unknown): boolean;
-  errors?: ErrorObject[] | null;
+  errors?: SchemaError[] | null;
 }
 
 type Json = Record<string, unknown>;
@@ -36,33 +37,17 @@ function removeNulls(schema: unknown, value: unknown): void {
   }
 }
 
-/** Makes a function that compiles JSON Schema as typebox writes it, with the annotations `want` and `example`. */
-export function createCompiler(): (schema: object) => SchemaJudge {
-  const ajv = new Ajv({
-    allErrors: true,
-    coerceTypes: false,
-    useDefaults: false,
-    removeAdditional: false,
-    verbose: true,
-    strict: true,
-    strictTypes: false,
-    strictRequired: false,
-  });
-  for (const annotation of ['want', 'example']) ajv.addKeyword(annotation);
-  return (schema) => {
-    const validate = ajv.compile(schema);
-    const judge: SchemaJudge = (value) => {
-      removeNulls(schema, value);
-      const fits = validate(value);
-      judge.errors = validate.errors ?? null;
-      return fits;
-    };
-    return judge;
+/** Compiles the schema of a route. */
+export function compileJudge(schema: TSchema): RequestJudge {
+  const compiled = compileSchema(schema);
+  const judge: RequestJudge = (value) => {
+    removeNulls(schema, value);
+    const fits = compiled.fits(value);
+    judge.errors = fits ? null : compiled.errors(value);
+    return fits;
   };
+  return judge;
 }
 
-/** Makes the compiler of an app's routes. */
-export function schemaCompiler(): FastifySchemaCompiler<object> {
-  const compile = createCompiler();
-  return ({ schema }) => compile(schema);
-}
+/** The compiler of an app's routes. */
+export const schemaCompiler: FastifySchemaCompiler<TSchema> = ({ schema }) => compileJudge(schema);

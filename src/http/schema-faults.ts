@@ -1,7 +1,7 @@
-// What ajv finds against a schema, as faults of the envelope: each with its pointer, in words that tell what is wanted.
+// What a schema has against a value, as faults of the envelope: each with its pointer, in words that tell what is wanted.
 
-import type { ErrorObject } from 'ajv';
 import { closest } from '../base/closest.ts';
+import type { SchemaError } from '../base/schema-judge.ts';
 import { type Fault, maxFaults } from './envelope.ts';
 import { quoted } from './json/cut-text.ts';
 import { pointerStep } from './json/json-pointer.ts';
@@ -16,40 +16,33 @@ const partNames = {
   headers: 'header',
 } as const satisfies Record<JudgedPart, string>;
 
-function place(error: ErrorObject): string {
+function place(error: SchemaError): string {
   return error.instancePath === '' ? 'The body' : error.instancePath.slice(1).replaceAll('/', '.');
 }
 
-function param(error: ErrorObject, name: string): unknown {
-  const params: Readonly<Record<string, unknown>> = error.params;
-  return params[name];
+function member(node: unknown, name: string): unknown {
+  return typeof node === 'object' && node !== null ? Reflect.get(node, name) : undefined;
 }
 
-function knownNames(error: ErrorObject): string[] {
-  const schema: unknown = error.parentSchema?.['properties'];
-  return typeof schema === 'object' && schema !== null ? Object.keys(schema) : [];
-}
-
-function hintOf(error: ErrorObject, name: string): string {
-  const known = knownNames(error);
+function hintOf(error: SchemaError, name: string): string {
+  const known = Object.keys(member(error.node, 'properties') ?? {});
   const near = closest(name, known);
   return near ? `; did you mean "${near}"?` : `; there are ${known.join(', ')}`;
 }
 
-function unknownName(error: ErrorObject, at: Judged): Omit<Extract<Fault, { token: unknown }>, 'token'> {
-  const name = String(param(error, 'additionalProperty'));
+function unknownName(error: SchemaError, at: Judged): Omit<Extract<Fault, { token: unknown }>, 'token'> {
+  const { name = '' } = error.params;
   return {
     message: `${quoted(name)} is no ${partNames[at.part]}${at.isTold ? hintOf(error, name) : ''}`,
     pointer: error.instancePath + pointerStep(name),
   };
 }
 
-function wanted(error: ErrorObject): string {
-  const want: unknown = error.parentSchema?.['want'];
+function wanted(error: SchemaError): string {
+  const want = member(error.node, 'want');
   if (typeof want === 'string') return `must be ${want}`;
-  const allowed = param(error, 'allowedValues');
-  if (Array.isArray(allowed)) return `must be one of ${allowed.join(', ')}`;
-  return error.message ?? 'is not as the schema wants it';
+  const { allowed } = error.params;
+  return allowed ? `must be one of ${allowed.join(', ')}` : error.message;
 }
 
 interface Judged {
@@ -58,9 +51,9 @@ interface Judged {
   readonly isTold: boolean;
 }
 
-function faultOf(error: ErrorObject, at: Judged): Fault {
+function faultOf(error: SchemaError, at: Judged): Fault {
   if (error.keyword === 'required') {
-    const name = String(param(error, 'missingProperty'));
+    const { name = '' } = error.params;
     const pointer = error.instancePath + pointerStep(name);
     return { token: 'E_FIELD_MISSING', message: `"${name}" is missing`, pointer };
   }
@@ -69,8 +62,8 @@ function faultOf(error: ErrorObject, at: Judged): Fault {
 }
 
 /** A branch of a union that did not fit says nothing of what was meant; the union itself does. */
-function isBranch({ schemaPath }: ErrorObject): boolean {
-  return schemaPath.includes('Of/') && /\/(?:anyOf|oneOf)\/[0-9]+\//.test(schemaPath);
+function isBranch({ schemaPath }: SchemaError): boolean {
+  return schemaPath.includes('Of/') && /\/(?:anyOf|oneOf)\/[0-9]/.test(schemaPath);
 }
 
 function withoutPointer(fault: Fault): Fault {
@@ -78,8 +71,8 @@ function withoutPointer(fault: Fault): Fault {
   return rest;
 }
 
-/** Turns what ajv found into faults, one a place, in ajv's order. Only faults of a body carry pointers. */
-export function schemaFaults(errors: readonly ErrorObject[], part: JudgedPart): Fault[] {
+/** Turns what was found into faults, one a place, in the same order. Only faults of a body carry pointers. */
+export function schemaFaults(errors: readonly SchemaError[], part: JudgedPart): Fault[] {
   const seen = new Set<string>();
   const faults: Fault[] = [];
   for (const error of errors) {

@@ -15,7 +15,7 @@
 // - Paths begin behind /client/v4. `config.scope` is required of every route (D85): before a body is read the token has
 //   been looked up, the scope found, and `:account_id` (id or name) or the account of `:zone_id` held against the token's
 //   account; then `submitterOf(request)` gives the account of the path and the token's credential.
-// - Schemas are typebox; `request.body`, `query` and `params` have their types. ajv judges with allErrors, without
+// - Schemas are typebox; `request.body`, `query` and `params` have their types. typebox tells all errors, without
 //   coercion, defaults or removal, so query parameters are strings. Objects that refuse unknown fields say
 //   `additionalProperties: false`. An annotation `want` reads behind "must be" in errors. A schema with a `title` of one
 //   PascalCase word becomes a component of that name in the OpenAPI document. `response` schemas only document.

@@ -1,12 +1,12 @@
 // Everything under /client/v4: authorization before a body is read, the envelope for every end, one line in the log.
 
-import type { ErrorObject } from 'ajv';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { Accounts } from '../accounts/accounts.ts';
 import type { Guessing, Penalty } from '../accounts/guessing.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
 import { errorCode, Unavailable } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
+import type { SchemaError } from '../base/schema-judge.ts';
 import type { AllowedMethods } from './allowed-methods.ts';
 import { authorize } from './authorization.ts';
 import { type Fault, Refusal, refuse } from './envelope.ts';
@@ -58,7 +58,7 @@ function notFound(request: FastifyRequest, reply: FastifyReply, methods: Allowed
   return refuse(reply.header('Allow', allowed.join(', ')), [{ token: 'E_METHOD_NOT_ALLOWED', message }]);
 }
 
-type Invalid = FastifyError & { readonly validation: ErrorObject[]; readonly validationContext: JudgedPart };
+type Invalid = FastifyError & { readonly validation: SchemaError[]; readonly validationContext: JudgedPart };
 
 function isInvalid(error: unknown): error is Invalid {
   return error instanceof Error && 'validation' in error && Array.isArray(error.validation);

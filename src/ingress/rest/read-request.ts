@@ -4,7 +4,7 @@ import type { Account, Submitter } from '../../accounts/account.ts';
 import { giveTurn } from '../../base/give-turn.ts';
 import type { Fault } from '../../http/envelope.ts';
 import type { JsonObject, JsonValue } from '../../http/json/json-reader.ts';
-import type { SchemaJudge } from '../../http/schema-compiler.ts';
+import type { RequestJudge } from '../../http/schema-compiler.ts';
 import { schemaFaults } from '../../http/schema-faults.ts';
 import type { HeaderField } from '../../mail/header/header-field.ts';
 import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
@@ -33,7 +33,7 @@ export interface ReadContext {
 }
 
 /** What the schema has against a body; null in its optional fields is taken out of it (D5). */
-export async function judge(validate: SchemaJudge, value: JsonValue): Promise<Fault[]> {
+export async function judge(validate: RequestJudge, value: JsonValue): Promise<Fault[]> {
   if (validate(value)) return [];
   const errors = validate.errors ?? [];
   await giveTurn();

@@ -3,7 +3,7 @@
 import { giveTurn } from '../../base/give-turn.ts';
 import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../http/json/json-reader.ts';
 import { documentFaults } from '../../http/request-body.ts';
-import { createCompiler } from '../../http/schema-compiler.ts';
+import { compileJudge } from '../../http/schema-compiler.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';
 import type { Violation } from '../../submit.ts';
 import { type ApiMailbox, readPathAddress } from './addresses.ts';
@@ -23,7 +23,7 @@ import { SendRawRequest } from './schemas.ts';
 
 const noOctets = Buffer.alloc(0);
 
-const judgeSendRaw = createCompiler()(SendRawRequest);
+const judgeSendRaw = compileJudge(SendRawRequest);
 
 /** Entries of `recipients` that are read at least, so that faults beyond the limit are told too. */
 const mostRecipientsRead = 2000;

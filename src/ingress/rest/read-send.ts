@@ -5,7 +5,7 @@ import { giveTurn } from '../../base/give-turn.ts';
 import type { Fault } from '../../http/envelope.ts';
 import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../http/json/json-reader.ts';
 import { documentFaults } from '../../http/request-body.ts';
-import { createCompiler } from '../../http/schema-compiler.ts';
+import { compileJudge } from '../../http/schema-compiler.ts';
 import type { HeaderField } from '../../mail/header/header-field.ts';
 import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 import type { Submission, Violation } from '../../submit.ts';
@@ -27,7 +27,7 @@ import {
 import { SendRequest } from './schemas.ts';
 import type { RestLimits } from './settings.ts';
 
-const judgeSend = createCompiler()(SendRequest);
+const judgeSend = compileJudge(SendRequest);
 
 const addressFields = ['from', 'to', 'cc', 'bcc', 'reply_to'] as const;
 type AddressField = (typeof addressFields)[number];

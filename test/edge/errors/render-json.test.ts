@@ -1,7 +1,7 @@
 // The JSON body: the members of RFC 9457 and the extension members, exactly and in their order.
 
-import { Ajv } from 'ajv';
 import fc from 'fast-check';
+import { Compile } from 'typebox/schema';
 import { describe, expect, test } from 'vitest';
 import { allEdgeErrors } from '../../../src/edge/errors/catalogue.ts';
 import { renderJson } from '../../../src/edge/errors/render-json.ts';
@@ -43,7 +43,8 @@ const schema = {
     { properties: { retryable: { const: false } }, required: ['retryable'], not: { required: ['retry_after'] } },
   ],
 };
-const validate = new Ajv({ allErrors: true, strict: true, strictRequired: false }).compile(schema);
+const validator = Compile(schema);
+const validate = (members: unknown): boolean => validator.Check(members);
 
 describe.each(allEdgeErrors)('$code', (error) => {
   const occurrence = edgeOccurrence(error.code);
@@ -51,8 +52,7 @@ describe.each(allEdgeErrors)('$code', (error) => {
   const members = JSON.parse(rendered) as Record<string, unknown>;
 
   test('keeps to the schema', () => {
-    validate(members);
-    expect(validate.errors ?? []).toEqual([]);
+    expect(validator.Errors(members)).toEqual([true, []]);
   });
 
   test('has its members in the order of the specification, compact', () => {

@@ -1,0 +1,68 @@
+// Judges values by JSON Schema as typebox writes it. The one validator of the house: for the configuration and for what
+// clients send. Nothing is coerced and nothing is filled in.
+
+import type { TSchema } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { TLocalizedValidationError } from 'typebox/error';
+import { Settings } from 'typebox/system';
+
+// All errors are wanted: those of the branches of a union, which nobody is told, come before the union's own. What is judged
+// is bounded before (D5: the values of a JSON text), and so are they.
+Settings.Set({ maxErrors: Number.MAX_SAFE_INTEGER });
+
+/** One thing that a schema has against a value. */
+export interface SchemaError {
+  /** The keyword of JSON Schema that the value breaks. */
+  readonly keyword: string;
+  /** JSON pointer of the value; of the object, where a member is missing or unknown. */
+  readonly instancePath: string;
+  /** The way from the schema, `#`, to the node that judged. */
+  readonly schemaPath: string;
+  readonly params: {
+    /** The member that is missing (`required`) or unknown (`additionalProperties`). */
+    readonly name?: string;
+    /** The values that `enum` allows. */
+    readonly allowed?: readonly unknown[];
+  };
+  /** In the validator's words. */
+  readonly message: string;
+  /** The node that judged, with its annotations. */
+  readonly node: unknown;
+}
+
+/** A compiled schema. */
+export interface SchemaJudge {
+  fits(value: unknown): boolean;
+  /** Everything that is wrong with a value, a missing or unknown member each by itself, in the order of the schema. */
+  errors(value: unknown): SchemaError[];
+}
+
+function nodeAt(schema: object, path: string): unknown {
+  let node: unknown = schema;
+  for (const step of path.split('/').slice(1)) {
+    node = typeof node === 'object' && node !== null ? Reflect.get(node, step) : undefined;
+  }
+  return node;
+}
+
+function errorsOf(schema: object, error: TLocalizedValidationError): SchemaError[] {
+  const { keyword, instancePath, schemaPath, message } = error;
+  const found = { keyword, instancePath, schemaPath, message, params: {}, node: nodeAt(schema, schemaPath) };
+  // Said of each unknown member beside `additionalProperties`.
+  if (error.keyword === 'boolean') return [];
+  if (error.keyword === 'required')
+    return error.params.requiredProperties.map((name) => ({ ...found, params: { name } }));
+  if (error.keyword === 'additionalProperties') {
+    return error.params.additionalProperties.map((name) => ({ ...found, params: { name } }));
+  }
+  return [error.keyword === 'enum' ? { ...found, params: { allowed: error.params.allowedValues } } : found];
+}
+
+/** Compiles a schema; annotations such as `want` are left alone. */
+export function compileSchema(schema: TSchema): SchemaJudge {
+  const validator = Compile(schema);
+  return {
+    fits: (value) => validator.Check(value),
+    errors: (value) => validator.Errors(value).flatMap((error) => errorsOf(schema, error)),
+  };
+}
