@@ -1,7 +1,8 @@
 // The MIME tree of a message handed over as parts (D21): text and HTML as alternatives, inline attachments related to the
 // HTML, attachments mixed. nodemailer composes the octets; the message's own header fields are ours.
 
-import MimeNode from 'nodemailer/lib/mime-node';
+import MailComposer from 'nodemailer/lib/mail-composer';
+import type MimeNode from 'nodemailer/lib/mime-node';
 import { parseMediaType } from '../mail/header/content-type.ts';
 import { readMessage } from '../mail/header/header-reader.ts';
 import type { YieldNow } from '../mail/mime/body-scan.ts';
@@ -62,13 +63,7 @@ function bareId(contentId: string): string {
  */
 export async function composeParts(parts: BodyParts, boundary: string, yieldNow?: YieldNow): Promise<ComposedParts> {
   const large = createLargeParts(boundary, yieldNow);
-  const root = treeOf(await piecesOf(parts, large), {
-    baseBoundary: boundary,
-    newline: 'win',
-    // The content is in memory, always: no content may make nodemailer open a file or a URL.
-    disableFileAccess: true,
-    disableUrlAccess: true,
-  });
+  const root = treeOf(await piecesOf(parts, large), boundary);
   const { fields, body } = readMessage(await large.fillIn(await root.build()));
   const value = (name: string): string => {
     const field = fields.find((field) => field.name.toLowerCase() === name);
@@ -109,60 +104,39 @@ function attachmentPiece({ content, contentType }: Attachment, large: LargeParts
   return isMessage ? { content } : { content, transferEncoding: 'base64' };
 }
 
-/** Adds a node to a parent, or makes it the root. */
-type Place = (contentType: string) => MimeNode;
-
-function treeOf(pieces: Pieces, options: NonNullable<ConstructorParameters<typeof MimeNode>[1]>): MimeNode {
-  const { text, html } = pieces;
-  const related = html === undefined ? [] : pieces.attachments.filter(({ disposition }) => disposition === 'inline');
-  const mixed = pieces.attachments.filter((attachment) => !related.includes(attachment));
-  const atRoot: Place = (contentType) => new MimeNode(contentType, options);
-  const alternatives = (place: Place): MimeNode => {
-    if (text === undefined || html === undefined) return contentOf(place);
-    const node = place('multipart/alternative');
-    addText(under(node), { type: 'plain', text });
-    addHtml(under(node), html, related);
-    return node;
-  };
-  const contentOf = (place: Place): MimeNode =>
-    html === undefined
-      ? addText(place, { type: 'plain', text: text ?? { content: '' } })
-      : addHtml(place, html, related);
-  if (mixed.length === 0) return alternatives(atRoot);
-  const root = atRoot('multipart/mixed');
-  alternatives(under(root));
-  for (const attachment of mixed) addAttachment(root, attachment);
-  return root;
-}
-
-function under(parent: MimeNode): Place {
-  return (contentType) => parent.createChild(contentType);
-}
-
-function addText(place: Place, content: { readonly type: 'plain' | 'html'; readonly text: StandIn }): MimeNode {
-  return fill(place(`text/${content.type}; charset=utf-8`), content.text);
-}
-
-function fill(node: MimeNode, { content, transferEncoding }: StandIn): MimeNode {
-  if (transferEncoding !== undefined) node.setHeader('Content-Transfer-Encoding', transferEncoding);
-  return node.setContent(content);
-}
-
-function addHtml(place: Place, html: StandIn, related: Pieces['attachments']): MimeNode {
-  if (related.length === 0) return addText(place, { type: 'html', text: html });
-  const node = place('multipart/related; type="text/html"');
-  addText(under(node), { type: 'html', text: html });
-  for (const attachment of related) addAttachment(node, attachment);
-  return node;
-}
-
 const control = /[\x00-\x1f\x7f]/g;
 
-function addAttachment(parent: MimeNode, attachment: Pieces['attachments'][number]): void {
-  const { contentType, disposition, contentId, standIn } = attachment;
-  const filename = attachment.filename?.toWellFormed().replace(control, ' ');
-  const node = parent.createChild(contentType, filename === undefined ? {} : { filename });
-  node.setHeader('Content-Disposition', disposition);
-  if (contentId !== undefined) node.setHeader('Content-ID', `<${bareId(contentId)}>`);
-  fill(node, standIn);
+function part({ content, transferEncoding }: StandIn) {
+  return { content, contentTransferEncoding: transferEncoding ?? (false as const) };
+}
+
+function alternative(subtype: 'plain' | 'html', standIn: StandIn | undefined) {
+  return standIn ? [{ ...part(standIn), contentType: `text/${subtype}; charset=utf-8` }] : [];
+}
+
+/** `boundary` makes the Content-ID of inline attachments without one of their own. */
+function treeOf({ text, html, attachments }: Pieces, boundary: string): MimeNode {
+  const composer = new MailComposer({
+    // Not as `text` and `html`, which may not be empty.
+    alternatives: [...alternative('plain', text), ...alternative('html', html)],
+    attachments: attachments.map(({ contentType, disposition, contentId, filename, standIn }, index) => {
+      const id = contentId ?? (disposition === 'inline' && html ? `${index}.${boundary}` : undefined);
+      // What has a `cid` is related to the HTML.
+      const idOf = (bare: string) =>
+        disposition === 'inline' ? { cid: bare } : { headers: { 'Content-ID': `<${bare}>` } };
+      return {
+        ...part(standIn),
+        contentType,
+        contentDisposition: disposition,
+        filename: filename?.toWellFormed().replace(control, ' ') || false,
+        ...(id === undefined ? {} : idOf(bareId(id))),
+      };
+    }),
+    baseBoundary: boundary,
+    newline: 'win',
+    // The content is in memory, always: no content may make nodemailer open a file or a URL.
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
+  return composer.compile();
 }

@@ -45,6 +45,12 @@ test.each<[string, Parts, string[]]>([
     ['multipart/mixed', 'text/plain', 'application/pdf'],
   ],
   ['html and an image', { html: '<p>', attachments: [logo] }, ['multipart/related', 'text/html', 'image/png']],
+  [
+    'html and an inline image without a Content-ID',
+    { html: '<p>', attachments: [attachment({ contentType: 'image/png', disposition: 'inline' })] },
+    ['multipart/related', 'text/html', 'image/png'],
+  ],
+  ['an empty text and an empty html', { text: '', html: '' }, ['multipart/alternative', 'text/plain', 'text/html']],
   ['text and an inline image', { text: 'Hi', attachments: [logo] }, ['multipart/mixed', 'text/plain', 'image/png']],
   [
     'everything',
