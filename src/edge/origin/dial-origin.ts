@@ -70,88 +70,88 @@ function open(target: OriginTarget, parts: DialParts, lookup: LookupFunction): S
 
 /** One attempt to connect. */
 export class Dial {
-  private readonly target: OriginTarget;
-  private readonly parts: DialParts;
-  private readonly waiting: Dialling;
-  private readonly socket: Socket | TLSSocket;
-  private readonly timer: NodeJS.Timeout;
-  private phase: 'lookup' | 'connect' | 'handshake' | 'done';
+  readonly #target: OriginTarget;
+  readonly #parts: DialParts;
+  readonly #waiting: Dialling;
+  readonly #socket: Socket | TLSSocket;
+  readonly #timer: NodeJS.Timeout;
+  #phase: 'lookup' | 'connect' | 'handshake' | 'done';
 
   /** Begins. `waiting` hears of the end later, never at once. */
   constructor(target: OriginTarget, parts: DialParts, waiting: Dialling) {
-    this.target = target;
-    this.parts = parts;
-    this.waiting = waiting;
-    this.phase = isIP(target.host) === 0 ? 'lookup' : 'connect';
-    this.socket = open(target, parts, this.lookup);
-    this.timer = setTimeout(this.onTimeout, parts.connectTimeoutMs);
-    this.socket.on('error', this.onError);
-    this.socket.once('close', this.onClose);
-    this.socket.once('connect', this.onConnect);
-    if (target.secure) this.socket.once('secureConnect', this.onSecureConnect);
+    this.#target = target;
+    this.#parts = parts;
+    this.#waiting = waiting;
+    this.#phase = isIP(target.host) === 0 ? 'lookup' : 'connect';
+    this.#socket = open(target, parts, this.#lookup);
+    this.#timer = setTimeout(this.#onTimeout, parts.connectTimeoutMs);
+    this.#socket.on('error', this.#onError);
+    this.#socket.once('close', this.#onClose);
+    this.#socket.once('connect', this.#onConnect);
+    if (target.secure) this.#socket.once('secureConnect', this.#onSecureConnect);
   }
 
   /** Gives up; nobody is told. */
   abort(): void {
-    if (this.phase === 'done') return;
-    this.leave();
-    this.socket.destroy();
+    if (this.#phase === 'done') return;
+    this.#leave();
+    this.#socket.destroy();
   }
 
   /** As the one given, and tells us when it is done; what it fails with comes as the socket's error. */
-  private readonly lookup: LookupFunction = (name, options, callback) => {
-    (this.parts.lookup ?? systemLookup)(name, options, (error, address, family) => {
-      if (!error && this.phase === 'lookup') this.phase = 'connect';
+  readonly #lookup: LookupFunction = (name, options, callback) => {
+    (this.#parts.lookup ?? systemLookup)(name, options, (error, address, family) => {
+      if (!error && this.#phase === 'lookup') this.#phase = 'connect';
       callback(error, address, family);
     });
   };
 
-  private readonly onConnect = (): void => {
-    if (this.target.secure) this.phase = 'handshake';
-    else this.succeed();
+  readonly #onConnect = (): void => {
+    if (this.#target.secure) this.#phase = 'handshake';
+    else this.#succeed();
   };
 
-  private readonly onSecureConnect = (): void => {
-    const { socket } = this;
+  readonly #onSecureConnect = (): void => {
+    const socket = this.#socket;
     if (!(socket instanceof TLSSocket)) return;
-    if (this.target.strict && !socket.authorized) {
-      this.fail(certificateFailure(socket.authorizationError));
+    if (this.#target.strict && !socket.authorized) {
+      this.#fail(certificateFailure(socket.authorizationError));
       return;
     }
     // Kept only from a handshake that was accepted: one that is resumed is not verified again.
-    socket.on('session', (session: Buffer) => this.parts.sessions.set(this.target.key, session));
-    this.succeed();
+    socket.on('session', (session: Buffer) => this.#parts.sessions.set(this.#target.key, session));
+    this.#succeed();
   };
 
-  private readonly onError = (error: Error): void => {
-    if (this.phase === 'lookup') this.fail(lookupFailure(error));
-    else this.fail(this.phase === 'handshake' ? handshakeFailure(error) : connectFailure(error));
+  readonly #onError = (error: Error): void => {
+    if (this.#phase === 'lookup') this.#fail(lookupFailure(error));
+    else this.#fail(this.#phase === 'handshake' ? handshakeFailure(error) : connectFailure(error));
   };
 
-  private readonly onClose = (): void => this.onError(new Error('closed'));
+  readonly #onClose = (): void => this.#onError(new Error('closed'));
 
-  private readonly onTimeout = (): void => {
+  readonly #onTimeout = (): void => {
     const error = Object.assign(new Error('timeout'), { code: 'ETIMEDOUT' });
-    this.onError(error);
+    this.#onError(error);
   };
 
-  private succeed(): void {
-    this.leave();
-    this.waiting.onConnected(this.socket);
+  #succeed(): void {
+    this.#leave();
+    this.#waiting.onConnected(this.#socket);
   }
 
-  private fail(failure: OriginFailure): void {
-    if (this.phase === 'done') return;
-    this.leave();
-    this.socket.destroy();
-    this.waiting.onDialFailed(failure);
+  #fail(failure: OriginFailure): void {
+    if (this.#phase === 'done') return;
+    this.#leave();
+    this.#socket.destroy();
+    this.#waiting.onDialFailed(failure);
   }
 
-  private leave(): void {
-    this.phase = 'done';
-    clearTimeout(this.timer);
-    this.socket.off('close', this.onClose);
-    this.socket.off('connect', this.onConnect);
+  #leave(): void {
+    this.#phase = 'done';
+    clearTimeout(this.#timer);
+    this.#socket.off('close', this.#onClose);
+    this.#socket.off('connect', this.#onConnect);
     // 'error' stays: what a socket says while it is destroyed goes nowhere (`fail` looks at the phase).
   }
 }

@@ -31,11 +31,11 @@ export class OriginConnection {
   idleUntil = 0;
   /** Whether a write failed: the origin takes no more, but what it has sent is still read. */
   writeFailed = false;
-  private readonly parser = new ReplyParser();
-  private readonly timer: NodeJS.Timeout;
-  private readonly onGone: (connection: OriginConnection) => void;
-  private user: ConnectionUser | undefined;
-  private error: Error | undefined;
+  readonly #parser = new ReplyParser();
+  readonly #timer: NodeJS.Timeout;
+  readonly #onGone: (connection: OriginConnection) => void;
+  #user: ConnectionUser | undefined;
+  #error: Error | undefined;
 
   constructor(parts: {
     readonly key: string;
@@ -48,23 +48,23 @@ export class OriginConnection {
     this.key = parts.key;
     this.socket = parts.socket;
     this.secure = parts.secure;
-    this.onGone = parts.onGone;
-    this.timer = setTimeout(this.onTimer, parts.timeoutMs).unref();
-    this.socket.on('data', this.onData);
-    this.socket.on('end', this.onEnd);
-    this.socket.on('error', this.onError);
-    this.socket.on('close', this.onClose);
-    this.socket.on('drain', this.onDrain);
+    this.#onGone = parts.onGone;
+    this.#timer = setTimeout(this.#onTimer, parts.timeoutMs).unref();
+    this.socket.on('data', this.#onData);
+    this.socket.on('end', this.#onEnd);
+    this.socket.on('error', this.#onError);
+    this.socket.on('close', this.#onClose);
+    this.socket.on('drain', this.#onDrain);
   }
 
   /** Whether it can take a request. */
   get usable(): boolean {
-    return !this.socket.destroyed && !this.socket.readableEnded && !this.writeFailed && this.user === undefined;
+    return !this.socket.destroyed && !this.socket.readableEnded && !this.writeFailed && this.#user === undefined;
   }
 
   /** Whether an octet of the reply has come. */
   get replyBegun(): boolean {
-    return this.parser.begun;
+    return this.#parser.begun;
   }
 
   /**
@@ -75,15 +75,15 @@ export class OriginConnection {
     user: ConnectionUser,
     head: { readonly text: string; readonly forHead: boolean; readonly body: boolean },
   ): void {
-    this.user = user;
+    this.#user = user;
     this.requests += 1;
-    this.parser.expect(user, head.forHead);
-    this.timer.refresh();
+    this.#parser.expect(user, head.forHead);
+    this.#timer.refresh();
     if (!head.body) {
       this.socket.write(head.text, 'latin1');
       return;
     }
-    this.surviveFailedWrites();
+    this.#surviveFailedWrites();
     this.socket.cork();
     this.socket.write(head.text, 'latin1');
     setImmediate(() => this.socket.uncork());
@@ -91,31 +91,31 @@ export class OriginConnection {
 
   /** Something went on: the response timeout begins anew. */
   touch(): void {
-    this.timer.refresh();
+    this.#timer.refresh();
   }
 
   /** Ends the use by the present user; nothing more is told to it. */
   leave(): void {
-    this.user = undefined;
-    this.parser.rest();
+    this.#user = undefined;
+    this.#parser.rest();
     if (this.socket.isPaused()) this.socket.resume();
   }
 
   /** Closes it at once. */
   destroy(): void {
-    this.user = undefined;
+    this.#user = undefined;
     this.socket.destroy();
   }
 
   /** Hands the bare socket out; from here on the connection does nothing. */
   detach(): Socket {
-    this.user = undefined;
-    clearTimeout(this.timer);
-    this.socket.off('data', this.onData);
-    this.socket.off('end', this.onEnd);
-    this.socket.off('close', this.onClose);
-    this.socket.off('drain', this.onDrain);
-    this.onGone(this);
+    this.#user = undefined;
+    clearTimeout(this.#timer);
+    this.socket.off('data', this.#onData);
+    this.socket.off('end', this.#onEnd);
+    this.socket.off('close', this.#onClose);
+    this.socket.off('drain', this.#onDrain);
+    this.#onGone(this);
     return this.socket;
   }
 
@@ -123,7 +123,7 @@ export class OriginConnection {
    * An origin that answers early (413) and closes makes our next write fail, and Node would throw away the answer that
    * waits to be read. So a failed write only says so; the reading side tells how the connection ends.
    */
-  private surviveFailedWrites(): void {
+  #surviveFailedWrites(): void {
     const { socket } = this;
     const survive =
       (callback: Written): Written =>
@@ -140,43 +140,43 @@ export class OriginConnection {
     });
   }
 
-  private readonly onData = (chunk: Buffer): void => {
-    const { user } = this;
+  readonly #onData = (chunk: Buffer): void => {
+    const user = this.#user;
     if (!user) {
       // Nobody has asked: a reply to come would be taken for the answer to another request.
       this.socket.destroy();
       return;
     }
-    this.parser.feed(chunk);
-    if (this.user !== user) return;
-    if (this.parser.atEnd) user.onWhole();
+    this.#parser.feed(chunk);
+    if (this.#user !== user) return;
+    if (this.#parser.atEnd) user.onWhole();
     else user.onPiece();
   };
 
-  private readonly onEnd = (): void => {
-    const { user } = this;
-    if (user && this.parser.close()) user.onWhole();
-    else user?.onBroken(this.error);
+  readonly #onEnd = (): void => {
+    const user = this.#user;
+    if (user && this.#parser.close()) user.onWhole();
+    else user?.onBroken(this.#error);
     this.destroy();
   };
 
-  private readonly onError = (error: Error): void => {
-    this.error ??= error;
+  readonly #onError = (error: Error): void => {
+    this.#error ??= error;
   };
 
-  private readonly onClose = (): void => {
-    clearTimeout(this.timer);
-    this.onGone(this);
-    const { user } = this;
-    this.user = undefined;
-    user?.onBroken(this.error);
+  readonly #onClose = (): void => {
+    clearTimeout(this.#timer);
+    this.#onGone(this);
+    const user = this.#user;
+    this.#user = undefined;
+    user?.onBroken(this.#error);
   };
 
-  private readonly onDrain = (): void => this.user?.onDrain();
+  readonly #onDrain = (): void => this.#user?.onDrain();
 
-  private readonly onTimer = (): void => {
-    if (!this.user) return;
-    this.timer.refresh();
-    this.user.onStalled();
+  readonly #onTimer = (): void => {
+    if (!this.#user) return;
+    this.#timer.refresh();
+    this.#user.onStalled();
   };
 }

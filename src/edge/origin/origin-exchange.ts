@@ -48,201 +48,203 @@ const lingerMs = 3000;
 
 /** One exchange. */
 export class OriginExchange implements ConnectionUser, Dialling {
-  private readonly parts: ExchangeParts;
-  private readonly asked: Asked;
-  private readonly target: OriginTarget;
-  private dial: Dial | undefined;
-  private connection: OriginConnection | undefined;
-  private upload: OriginUpload | undefined;
-  private reply: ReplyHead | undefined;
+  readonly #parts: ExchangeParts;
+  readonly #asked: Asked;
+  readonly #target: OriginTarget;
+  #dial: Dial | undefined;
+  #connection: OriginConnection | undefined;
+  #upload: OriginUpload | undefined;
+  #reply: ReplyHead | undefined;
   /** Whether the reply's head went to the client: until then a failure can still be told. */
-  private headSent = false;
-  private retried = false;
-  private continued = false;
+  #headSent = false;
+  #retried = false;
+  #continued = false;
   /** Whether the response waits for the client to read. */
-  private paused = false;
+  #paused = false;
   /** Whether there is nothing more to do: answered, failed or given up. */
-  private over = false;
+  #over = false;
 
   constructor(parts: ExchangeParts, asked: Asked) {
-    this.parts = parts;
-    this.asked = asked;
-    this.target = parts.targetOf(asked.forwarded.zone, asked.request.headers.host);
+    this.#parts = parts;
+    this.#asked = asked;
+    this.#target = parts.targetOf(asked.forwarded.zone, asked.request.headers.host);
   }
 
   /** Sends the request on. */
   begin(): void {
     // A connection that leaves HTTP is not one to be shared, so it need not be one that was.
-    const kept = this.asked.onSwitched ? undefined : this.parts.pool.take(this.target.key);
-    if (kept) this.use(kept);
-    else this.connect();
+    const kept = this.#asked.onSwitched ? undefined : this.#parts.pool.take(this.#target.key);
+    if (kept) this.#use(kept);
+    else this.#connect();
   }
 
   /** The client is gone, or has everything. */
   clientClosed(): void {
-    if (!this.over) {
-      this.over = true;
-      this.dial?.abort();
-      this.connection?.destroy();
-      this.upload?.stop();
+    if (!this.#over) {
+      this.#over = true;
+      this.#dial?.abort();
+      this.#connection?.destroy();
+      this.#upload?.stop();
     }
-    this.parts.onClosed(this);
+    this.#parts.onClosed(this);
   }
 
   /** Cuts what is still under way. */
   abort(): void {
-    this.asked.request.socket.destroy();
+    this.#asked.request.socket.destroy();
   }
 
   onConnected(socket: Socket): void {
-    this.dial = undefined;
-    this.use(this.parts.pool.add(socket, this.target));
+    this.#dial = undefined;
+    this.#use(this.#parts.pool.add(socket, this.#target));
   }
 
   onDialFailed(failure: OriginFailure): void {
-    this.dial = undefined;
-    this.fail(failure);
+    this.#dial = undefined;
+    this.#fail(failure);
   }
 
   onInterim(head: ReplyHead): void {
-    if (this.over) return;
+    if (this.#over) return;
     if (head.status === 101) {
-      this.switchProtocols(head);
+      this.#switchProtocols(head);
       return;
     }
-    const { request, response } = this.asked;
+    const { request, response } = this.#asked;
     if (request.httpVersionMinor === 0 || response.destroyed) return;
     if (head.status !== 100) {
       // RFC 9110 §15.2: passed on. Node before 24.18 has no way to.
       if (typeof response.writeInformation === 'function') response.writeInformation(head.status, head.fields);
-    } else if (this.asked.head.expectsContinue && !this.continued) {
-      this.continued = true;
+    } else if (this.#asked.head.expectsContinue && !this.#continued) {
+      this.#continued = true;
       response.writeContinue();
     }
   }
 
   onHead(head: ReplyHead): void {
-    this.reply = head;
-    head.fields.push('Ray-ID', this.asked.forwarded.rayId);
+    this.#reply = head;
+    head.fields.push('Ray-ID', this.#asked.forwarded.rayId);
   }
 
   onBody(piece: Buffer, last: boolean): void {
-    const { response, onEarly } = this.asked;
-    if (this.reply === undefined) {
+    const { response, onEarly } = this.#asked;
+    if (this.#reply === undefined) {
       onEarly?.(piece);
       return;
     }
-    this.sendHead(this.reply);
+    this.#sendHead(this.#reply);
     if (last) {
       response.end(piece);
       return;
     }
-    this.connection?.touch();
-    if (response.write(piece) || this.paused) return;
-    this.paused = true;
-    this.connection?.socket.pause();
+    this.#connection?.touch();
+    if (response.write(piece) || this.#paused) return;
+    this.#paused = true;
+    this.#connection?.socket.pause();
     // A client that takes nothing is cut by its listener, and `clientClosed` follows.
-    response.once('drain', this.onClientDrain);
+    response.once('drain', this.#onClientDrain);
   }
 
   onEnd(): void {
-    if (this.reply) this.sendHead(this.reply);
-    this.asked.response.end();
+    if (this.#reply) this.#sendHead(this.#reply);
+    this.#asked.response.end();
   }
 
   onPiece(): void {
     // The head leaves with the beginning of the body where that came in the same piece, and does not wait for it otherwise:
     // the head of an event stream may be all there is for a long time.
-    if (this.headSent || this.over || !this.reply) return;
-    this.sendHead(this.reply);
-    this.asked.response.flushHeaders();
+    if (this.#headSent || this.#over || !this.#reply) return;
+    this.#sendHead(this.#reply);
+    this.#asked.response.flushHeaders();
   }
 
   onWhole(): void {
-    const { connection, reply, upload } = this;
-    if (this.over || !connection || !reply) return;
-    this.over = true;
-    this.connection = undefined;
-    if (reply.persistent && (!upload || upload.done)) this.parts.pool.keep(connection, reply.idleSeconds);
+    const connection = this.#connection;
+    const reply = this.#reply;
+    const upload = this.#upload;
+    if (this.#over || !connection || !reply) return;
+    this.#over = true;
+    this.#connection = undefined;
+    if (reply.persistent && (!upload || upload.done)) this.#parts.pool.keep(connection, reply.idleSeconds);
     else connection.destroy();
-    if (upload && !upload.done) this.linger();
+    if (upload && !upload.done) this.#linger();
   }
 
   onBad(what: string): void {
     // Behind a whole reply it is the connection's affair: the client has its answer.
-    if (this.asked.response.writableEnded) this.leaveOrigin();
-    else this.fail(badReply(what));
+    if (this.#asked.response.writableEnded) this.#leaveOrigin();
+    else this.#fail(badReply(what));
   }
 
   onBroken(error: Error | undefined): void {
-    const { connection } = this;
-    if (this.over) return;
-    if (connection && this.mayRetry(connection)) {
-      this.retried = true;
-      this.connection = undefined;
+    const connection = this.#connection;
+    if (this.#over) return;
+    if (connection && this.#mayRetry(connection)) {
+      this.#retried = true;
+      this.#connection = undefined;
       connection.destroy();
-      this.connect();
+      this.#connect();
       return;
     }
     const handshake = connection?.secure === true && connection.requests === 1 && !connection.replyBegun;
-    this.fail(brokenConnection(error, { handshake }));
+    this.#fail(brokenConnection(error, { handshake }));
   }
 
   onDrain(): void {
-    this.upload?.resume();
+    this.#upload?.resume();
   }
 
   onStalled(): void {
     // A client that reads slowly is no idle origin (D66).
-    if (this.paused) return;
-    const { upload } = this;
-    const owesContinue = this.asked.head.expectsContinue && !this.continued && upload?.octets === 0;
+    if (this.#paused) return;
+    const upload = this.#upload;
+    const owesContinue = this.#asked.head.expectsContinue && !this.#continued && upload?.octets === 0;
     if (upload?.waitsForClient === true && !owesContinue) {
-      this.giveUpUpload();
+      this.#giveUpUpload();
       return;
     }
-    this.fail(replyTimeout(this.reply ? 'an idle body' : 'no head within the time'));
+    this.#fail(replyTimeout(this.#reply ? 'an idle body' : 'no head within the time'));
   }
 
-  private sendHead({ status, reason, fields }: ReplyHead): void {
-    const { response } = this.asked;
-    if (this.headSent || response.destroyed) return;
-    this.headSent = true;
+  #sendHead({ status, reason, fields }: ReplyHead): void {
+    const { response } = this.#asked;
+    if (this.#headSent || response.destroyed) return;
+    this.#headSent = true;
     response.writeHead(status, reason, fields);
   }
 
-  private switchProtocols(head: ReplyHead): void {
-    const { connection } = this;
-    const { onSwitched } = this.asked;
+  #switchProtocols(head: ReplyHead): void {
+    const connection = this.#connection;
+    const { onSwitched } = this.#asked;
     if (!connection || !onSwitched || head.upgrade.toLowerCase() !== 'websocket') {
-      this.fail(badReply('a change of protocol that was not asked for'));
+      this.#fail(badReply('a change of protocol that was not asked for'));
       return;
     }
-    this.over = true;
-    this.connection = undefined;
+    this.#over = true;
+    this.#connection = undefined;
     onSwitched(head, connection.detach());
   }
 
-  private connect(): void {
-    this.dial = new Dial(this.target, this.parts.dial, this);
+  #connect(): void {
+    this.#dial = new Dial(this.#target, this.#parts.dial, this);
   }
 
-  private use(connection: OriginConnection): void {
-    this.connection = connection;
-    const { request, head } = this.asked;
+  #use(connection: OriginConnection): void {
+    this.#connection = connection;
+    const { request, head } = this.#asked;
     const body = head.body !== 'none';
     connection.begin(this, { text: head.text, forHead: request.method === 'HEAD', body });
     if (!body) return;
-    const { clock } = this.parts;
+    const { clock } = this.#parts;
     const chunked = head.body === 'chunked';
-    this.upload = new OriginUpload({ request, connection, chunked, clock, onSlow: this.onSlowUpload });
+    this.#upload = new OriginUpload({ request, connection, chunked, clock, onSlow: this.#onSlowUpload });
   }
 
   /** D66: once, where the connection had served before and nothing of a reply has come. */
-  private mayRetry(connection: OriginConnection): boolean {
-    const { request, head } = this.asked;
+  #mayRetry(connection: OriginConnection): boolean {
+    const { request, head } = this.#asked;
     return (
-      !this.retried &&
+      !this.#retried &&
       !connection.replyBegun &&
       connection.requests > 1 &&
       head.body === 'none' &&
@@ -250,58 +252,58 @@ export class OriginExchange implements ConnectionUser, Dialling {
     );
   }
 
-  private readonly onClientDrain = (): void => {
-    this.paused = false;
-    const { connection } = this;
+  readonly #onClientDrain = (): void => {
+    this.#paused = false;
+    const connection = this.#connection;
     connection?.touch();
     connection?.socket.resume();
   };
 
-  private leaveOrigin(): void {
-    this.over = true;
-    this.dial?.abort();
-    this.connection?.destroy();
-    this.connection = undefined;
+  #leaveOrigin(): void {
+    this.#over = true;
+    this.#dial?.abort();
+    this.#connection?.destroy();
+    this.#connection = undefined;
   }
 
   /** Once its answer has begun, the two may talk to each other as slowly as they like. */
-  private readonly onSlowUpload = (): void => {
-    if (!this.over && !this.headSent) this.giveUpUpload();
+  readonly #onSlowUpload = (): void => {
+    if (!this.#over && !this.#headSent) this.#giveUpUpload();
   };
 
   /** D66, RFC 9110 §15.5.9: nothing of the body came within the time, or too little; the connection ends with the answer. */
-  private giveUpUpload(): void {
-    this.leaveOrigin();
-    const { forwarded, response } = this.asked;
-    const { log } = this.parts;
-    log.info({ ray: forwarded.rayId, zone: forwarded.zone.name, begun: this.headSent }, 'upload stalled');
-    if (this.headSent) this.cut();
+  #giveUpUpload(): void {
+    this.#leaveOrigin();
+    const { forwarded, response } = this.#asked;
+    const { log } = this.#parts;
+    log.info({ ray: forwarded.rayId, zone: forwarded.zone.name, begun: this.#headSent }, 'upload stalled');
+    if (this.#headSent) this.#cut();
     else if (!response.destroyed) {
       answerRefusal(response, 408, forwarded.rayId);
-      this.linger();
+      this.#linger();
     }
   }
 
-  private fail(failure: OriginFailure): void {
-    if (this.over) return;
-    this.leaveOrigin();
-    const { forwarded, response } = this.asked;
+  #fail(failure: OriginFailure): void {
+    if (this.#over) return;
+    this.#leaveOrigin();
+    const { forwarded, response } = this.#asked;
     const { code, cause } = failure;
-    const begun = this.headSent;
-    this.parts.log.info({ ray: forwarded.rayId, zone: forwarded.zone.name, code, cause, begun }, 'origin failed');
+    const begun = this.#headSent;
+    this.#parts.log.info({ ray: forwarded.rayId, zone: forwarded.zone.name, code, cause, begun }, 'origin failed');
     if (begun) {
-      this.cut();
+      this.#cut();
       return;
     }
     if (response.destroyed) return;
     forwarded.fail(code);
-    if (this.asked.head.body !== 'none') this.linger();
+    if (this.#asked.head.body !== 'none') this.#linger();
   }
 
   /** D66: the head is out, so the connection closes unfinished and nothing is appended. */
-  private cut(): void {
-    const { response, request, forwarded } = this.asked;
-    const delimitedByClose = !response.chunkedEncoding && this.reply?.framing !== 'length';
+  #cut(): void {
+    const { response, request, forwarded } = this.#asked;
+    const delimitedByClose = !response.chunkedEncoding && this.#reply?.framing !== 'length';
     // In the next tick: what came in one piece with the fault is still to leave.
     process.nextTick(() => {
       // Where the end of the connection is the end of the body, only a reset says that it is not whole.
@@ -313,9 +315,9 @@ export class OriginExchange implements ConnectionUser, Dialling {
   }
 
   /** A body that nobody wants is thrown away for a while, so that the client can read its answer, and then cut off. */
-  private linger(): void {
-    const { request, response } = this.asked;
-    this.upload?.stop();
+  #linger(): void {
+    const { request, response } = this.#asked;
+    this.#upload?.stop();
     request.resume();
     const cut = (): void => {
       if (request.complete) return;

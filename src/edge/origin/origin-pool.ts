@@ -13,37 +13,37 @@ const sweepMs = 1000;
 
 /** The pool. */
 export class OriginPool {
-  private readonly clock: MonotonicClock;
-  private readonly timeoutMs: number;
-  private readonly all = new Set<OriginConnection>();
-  private readonly idle = new Map<string, OriginConnection[]>();
-  private sweeper: NodeJS.Timeout | undefined;
-  private closing = false;
+  readonly #clock: MonotonicClock;
+  readonly #timeoutMs: number;
+  readonly #all = new Set<OriginConnection>();
+  readonly #idle = new Map<string, OriginConnection[]>();
+  #sweeper: NodeJS.Timeout | undefined;
+  #closing = false;
 
   /** `timeoutMs`: after how long without anything a connection's user is asked (`onStalled`). */
   constructor(parts: { readonly clock: MonotonicClock; readonly timeoutMs: number }) {
-    this.clock = parts.clock;
-    this.timeoutMs = parts.timeoutMs;
+    this.#clock = parts.clock;
+    this.#timeoutMs = parts.timeoutMs;
   }
 
   /** The connection used last to a target: the one most likely to be alive. */
   take(key: string): OriginConnection | undefined {
-    const idle = this.idle.get(key);
+    const idle = this.#idle.get(key);
     if (!idle) return undefined;
-    const now = this.clock.monotonic();
+    const now = this.#clock.monotonic();
     for (let connection = idle.pop(); connection; connection = idle.pop()) {
       if (connection.usable && connection.idleUntil > now) return connection;
       connection.destroy();
     }
-    this.idle.delete(key);
+    this.#idle.delete(key);
     return undefined;
   }
 
   /** Takes a socket that was just connected. */
   add(socket: Socket, target: OriginTarget): OriginConnection {
     const { key, secure } = target;
-    const connection = new OriginConnection({ key, socket, secure, timeoutMs: this.timeoutMs, onGone: this.onGone });
-    this.all.add(connection);
+    const connection = new OriginConnection({ key, socket, secure, timeoutMs: this.#timeoutMs, onGone: this.#onGone });
+    this.#all.add(connection);
     return connection;
   }
 
@@ -54,54 +54,54 @@ export class OriginPool {
   keep(connection: OriginConnection, hintSeconds: number | undefined): void {
     connection.leave();
     const seconds = hintSeconds === undefined ? idleSeconds : Math.min(idleSeconds, hintSeconds - 1);
-    let idle = this.idle.get(connection.key);
-    if (this.closing || seconds <= 0 || !connection.usable || (idle && idle.length >= idlePerTarget)) {
+    let idle = this.#idle.get(connection.key);
+    if (this.#closing || seconds <= 0 || !connection.usable || (idle && idle.length >= idlePerTarget)) {
       connection.destroy();
       return;
     }
     if (!idle) {
       idle = [];
-      this.idle.set(connection.key, idle);
+      this.#idle.set(connection.key, idle);
     }
-    connection.idleUntil = this.clock.monotonic() + seconds * 1000;
+    connection.idleUntil = this.#clock.monotonic() + seconds * 1000;
     idle.push(connection);
-    this.sweeper ??= setInterval(this.sweep, sweepMs).unref();
+    this.#sweeper ??= setInterval(this.#sweep, sweepMs).unref();
   }
 
   /** Closes what is idle, and what becomes so. */
   closeIdle(): void {
-    this.closing = true;
-    this.stopSweeping();
-    for (const idle of this.idle.values()) for (const connection of idle) connection.destroy();
-    this.idle.clear();
+    this.#closing = true;
+    this.#stopSweeping();
+    for (const idle of this.#idle.values()) for (const connection of idle) connection.destroy();
+    this.#idle.clear();
   }
 
   /** Closes everything. */
   closeAll(): void {
     this.closeIdle();
-    for (const connection of this.all) connection.socket.destroy();
+    for (const connection of this.#all) connection.socket.destroy();
   }
 
-  private stopSweeping(): void {
-    clearInterval(this.sweeper);
-    this.sweeper = undefined;
+  #stopSweeping(): void {
+    clearInterval(this.#sweeper);
+    this.#sweeper = undefined;
   }
 
-  private readonly sweep = (): void => {
-    const now = this.clock.monotonic();
-    for (const [key, idle] of this.idle) {
+  readonly #sweep = (): void => {
+    const now = this.#clock.monotonic();
+    for (const [key, idle] of this.#idle) {
       const kept = idle.filter((connection) => {
         if (connection.usable && connection.idleUntil > now) return true;
         connection.destroy();
         return false;
       });
-      if (kept.length > 0) this.idle.set(key, kept);
-      else this.idle.delete(key);
+      if (kept.length > 0) this.#idle.set(key, kept);
+      else this.#idle.delete(key);
     }
-    if (this.idle.size === 0) this.stopSweeping();
+    if (this.#idle.size === 0) this.#stopSweeping();
   };
 
-  private readonly onGone = (connection: OriginConnection): void => {
-    this.all.delete(connection);
+  readonly #onGone = (connection: OriginConnection): void => {
+    this.#all.delete(connection);
   };
 }

@@ -47,20 +47,20 @@ const loopCode = 1000;
 
 /** A proxy and everything it has open. */
 class RunningProxy implements OriginProxy {
-  private readonly parts: ExchangeParts;
-  private readonly log: Logger;
-  private readonly clientStallMs: number;
-  private readonly tunnelIdleMs: number;
-  private readonly exchanges = new Set<OriginExchange>();
-  private readonly tunnels = new Set<Duplex>();
-  private onEmpty: (() => void) | undefined;
+  readonly #parts: ExchangeParts;
+  readonly #log: Logger;
+  readonly #clientStallMs: number;
+  readonly #tunnelIdleMs: number;
+  readonly #exchanges = new Set<OriginExchange>();
+  readonly #tunnels = new Set<Duplex>();
+  #onEmpty: (() => void) | undefined;
 
   constructor(parts: OriginProxyParts) {
     const { settings, log, clock = systemClock, lookup, ca, tunnelIdleSeconds, clientStallMs } = parts;
-    this.log = log;
-    this.clientStallMs = clientStallMs ?? defaultClientStallMs;
-    this.tunnelIdleMs = (tunnelIdleSeconds ?? defaultTunnelIdleSeconds) * 1000;
-    this.parts = {
+    this.#log = log;
+    this.#clientStallMs = clientStallMs ?? defaultClientStallMs;
+    this.#tunnelIdleMs = (tunnelIdleSeconds ?? defaultTunnelIdleSeconds) * 1000;
+    this.#parts = {
       pool: new OriginPool({ clock, timeoutMs: settings.responseTimeoutSeconds * 1000 }),
       dial: {
         connectTimeoutMs: settings.connectTimeoutSeconds * 1000,
@@ -72,15 +72,15 @@ class RunningProxy implements OriginProxy {
       targetOf: originTargets(),
       log,
       onClosed: (exchange) => {
-        this.exchanges.delete(exchange);
-        this.settle();
+        this.#exchanges.delete(exchange);
+        this.#settle();
       },
     };
   }
 
   forward(request: IncomingMessage, response: ServerResponse, forwarded: Forwarded): void {
     try {
-      const { prefix } = this.parts.targetOf(forwarded.zone, request.headers.host);
+      const { prefix } = this.#parts.targetOf(forwarded.zone, request.headers.host);
       const head = requestHead(request, forwarded, { prefix });
       if ('refused' in head) {
         answerRefusal(response, head.refused, forwarded.rayId);
@@ -90,12 +90,12 @@ class RunningProxy implements OriginProxy {
         forwarded.fail(loopCode);
         return;
       }
-      const exchange = new OriginExchange(this.parts, { request, response, forwarded, head });
-      this.exchanges.add(exchange);
+      const exchange = new OriginExchange(this.#parts, { request, response, forwarded, head });
+      this.#exchanges.add(exchange);
       response.on('close', () => exchange.clientClosed());
       exchange.begin();
     } catch (error) {
-      this.log.error({ ray: forwarded.rayId, error: errorMessage(error) }, 'forwarding failed');
+      this.#log.error({ ray: forwarded.rayId, error: errorMessage(error) }, 'forwarding failed');
       if (response.headersSent) response.destroy();
       else forwarded.fail(500);
     }
@@ -107,30 +107,30 @@ class RunningProxy implements OriginProxy {
       socket.on('error', () => undefined);
       if (!(socket instanceof Socket)) throw new Error('An upgraded connection that is no socket');
       const upgrade = upgradeOf(request);
-      const { prefix } = this.parts.targetOf(forwarded.zone, request.headers.host);
+      const { prefix } = this.#parts.targetOf(forwarded.zone, request.headers.host);
       const written = requestHead(request, forwarded, { upgrade, prefix });
       if ('refused' in written || written.body !== 'none') {
         refuseSocket(socket, 'refused' in written ? written.refused : 501, forwarded.rayId);
       } else if (written.passes >= maxPasses) forwarded.fail(loopCode);
-      else this.beginUpgrade({ request, client: socket, early: head, forwarded, head: written, upgrade });
+      else this.#beginUpgrade({ request, client: socket, early: head, forwarded, head: written, upgrade });
     } catch (error) {
-      this.log.error({ ray: forwarded.rayId, error: errorMessage(error) }, 'forwarding failed');
+      this.#log.error({ ray: forwarded.rayId, error: errorMessage(error) }, 'forwarding failed');
       socket.destroy();
     }
   }
 
   open(): number {
-    return this.exchanges.size + this.tunnels.size;
+    return this.#exchanges.size + this.#tunnels.size;
   }
 
   async close(withinMs: number): Promise<void> {
-    const { pool } = this.parts;
+    const { pool } = this.#parts;
     pool.closeIdle();
     if (this.open() > 0) {
-      const empty = new Promise<void>((resolve) => (this.onEmpty = resolve));
+      const empty = new Promise<void>((resolve) => (this.#onEmpty = resolve));
       const cut = setTimeout(() => {
-        for (const tunnel of this.tunnels) tunnel.destroy();
-        for (const exchange of this.exchanges) exchange.abort();
+        for (const tunnel of this.#tunnels) tunnel.destroy();
+        for (const exchange of this.#exchanges) exchange.abort();
       }, withinMs);
       await empty;
       clearTimeout(cut);
@@ -138,11 +138,11 @@ class RunningProxy implements OriginProxy {
     pool.closeAll();
   }
 
-  private settle(): void {
-    if (this.open() === 0) this.onEmpty?.();
+  #settle(): void {
+    if (this.open() === 0) this.#onEmpty?.();
   }
 
-  private beginUpgrade(asked: {
+  #beginUpgrade(asked: {
     readonly request: IncomingMessage;
     readonly client: Socket;
     readonly early: Buffer;
@@ -160,7 +160,7 @@ class RunningProxy implements OriginProxy {
     const onTimeout = (): void => {
       if (client.writableLength > 0) client.destroy();
     };
-    client.setTimeout(this.clientStallMs);
+    client.setTimeout(this.#clientStallMs);
     client.on('timeout', onTimeout);
     response.once('finish', () => client.destroySoon());
     const release = (): void => {
@@ -173,7 +173,7 @@ class RunningProxy implements OriginProxy {
       release();
       forwarded.fail(code);
     };
-    const exchange = new OriginExchange(this.parts, {
+    const exchange = new OriginExchange(this.#parts, {
       request,
       response,
       forwarded: { ...forwarded, fail },
@@ -183,18 +183,18 @@ class RunningProxy implements OriginProxy {
         : {
             onSwitched: (reply: ReplyHead, origin: Socket) => {
               release();
-              this.exchanges.delete(exchange);
-              this.switchOver({ client, origin, early, reply, rayId: forwarded.rayId });
+              this.#exchanges.delete(exchange);
+              this.#switchOver({ client, origin, early, reply, rayId: forwarded.rayId });
             },
             onEarly: (piece: Buffer) => client.write(piece),
           }),
     });
-    this.exchanges.add(exchange);
+    this.#exchanges.add(exchange);
     client.once('close', () => exchange.clientClosed());
     exchange.begin();
   }
 
-  private switchOver(ends: {
+  #switchOver(ends: {
     readonly client: Socket;
     readonly origin: Socket;
     readonly early: Buffer;
@@ -202,16 +202,16 @@ class RunningProxy implements OriginProxy {
     readonly rayId: string;
   }): void {
     const { client, origin, early, reply, rayId } = ends;
-    this.tunnels.add(client);
+    this.#tunnels.add(client);
     client.write(switchedHead(reply, rayId), 'latin1');
     if (early.length > 0) origin.write(early);
     openTunnel(
       { client, origin },
       {
-        idleMs: this.tunnelIdleMs,
+        idleMs: this.#tunnelIdleMs,
         onClosed: () => {
-          this.tunnels.delete(client);
-          this.settle();
+          this.#tunnels.delete(client);
+          this.#settle();
         },
       },
     );

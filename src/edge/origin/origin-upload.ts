@@ -26,60 +26,60 @@ export class OriginUpload {
   done = false;
   /** Octets handed to the connection. */
   octets = 0;
-  private readonly parts: UploadParts;
-  private readonly pace = new BodyPace(leastOctetsPerSecond);
+  readonly #parts: UploadParts;
+  readonly #pace = new BodyPace(leastOctetsPerSecond);
 
   /** Begins. */
   constructor(parts: UploadParts) {
-    this.parts = parts;
+    this.#parts = parts;
     const { request } = parts;
-    request.on('data', this.onData);
-    request.once('end', this.onEnd);
+    request.on('data', this.#onData);
+    request.once('end', this.#onEnd);
   }
 
   /** Whether the client, not the origin, is the one that is waited for. */
   get waitsForClient(): boolean {
-    return !this.done && !this.parts.connection.socket.writableNeedDrain;
+    return !this.done && !this.#parts.connection.socket.writableNeedDrain;
   }
 
   /** The origin takes more. */
   resume(): void {
-    if (!this.done) this.parts.request.resume();
+    if (!this.done) this.#parts.request.resume();
   }
 
   /** Sends no more; what still comes from the client is thrown away. */
   stop(): void {
-    const { request } = this.parts;
-    request.off('data', this.onData);
-    request.off('end', this.onEnd);
+    const { request } = this.#parts;
+    request.off('data', this.#onData);
+    request.off('end', this.#onEnd);
     request.resume();
   }
 
-  private readonly onData = (piece: Buffer): void => {
-    const { connection, clock, request, onSlow } = this.parts;
+  readonly #onData = (piece: Buffer): void => {
+    const { connection, clock, request, onSlow } = this.#parts;
     const now = clock.monotonic();
-    const isTooSlow = this.pace.isTooSlow(now);
+    const isTooSlow = this.#pace.isTooSlow(now);
     this.octets += piece.length;
-    this.pace.came(this.octets, now);
+    this.#pace.came(this.octets, now);
     if (connection.writeFailed || connection.socket.destroyed) return;
     connection.touch();
-    if (!this.write(piece)) {
-      this.pace.forget();
+    if (!this.#write(piece)) {
+      this.#pace.forget();
       request.pause();
     }
     if (isTooSlow) onSlow();
   };
 
-  private readonly onEnd = (): void => {
+  readonly #onEnd = (): void => {
     this.done = true;
-    const { connection, chunked } = this.parts;
+    const { connection, chunked } = this.#parts;
     if (connection.writeFailed || connection.socket.destroyed) return;
     connection.touch();
     if (chunked) connection.socket.write('0\r\n\r\n', 'latin1');
   };
 
-  private write(piece: Buffer): boolean {
-    const { chunked, connection } = this.parts;
+  #write(piece: Buffer): boolean {
+    const { chunked, connection } = this.#parts;
     const { socket } = connection;
     if (!chunked) return socket.write(piece);
     socket.cork();

@@ -35,39 +35,39 @@ type State = 'idle' | 'head' | 'length' | 'size' | 'data' | 'data-end' | 'traile
 
 /** The parser of one connection. */
 export class ReplyParser {
-  private state: State = 'idle';
-  private sink: ReplySink | undefined;
-  private forHead = false;
-  private interims = 0;
+  #state: State = 'idle';
+  #sink: ReplySink | undefined;
+  #forHead = false;
+  #interims = 0;
   /** The part of a head that came before the rest; grows twofold, so that single octets cost no more than one copy. */
-  private held: Buffer = Buffer.alloc(0);
-  private heldOctets = 0;
+  #held: Buffer = Buffer.alloc(0);
+  #heldOctets = 0;
   /** Octets still to come of a body or a chunk. */
-  private remaining = 0;
+  #remaining = 0;
   /** The part of a chunk-size or trailer line that came before the rest. */
-  private line = '';
-  private trailerOctets = 0;
+  #line = '';
+  #trailerOctets = 0;
   /** Whether anything has come since `expect`. */
   begun = false;
 
   /** Makes ready for the reply to a request. */
   expect(sink: ReplySink, forHead: boolean): void {
-    this.sink = sink;
-    this.forHead = forHead;
-    this.state = 'head';
+    this.#sink = sink;
+    this.#forHead = forHead;
+    this.#state = 'head';
     this.begun = false;
-    this.interims = 0;
+    this.#interims = 0;
   }
 
   /** Forgets the sink: nothing is expected any more. */
   rest(): void {
-    this.sink = undefined;
-    this.state = 'idle';
+    this.#sink = undefined;
+    this.#state = 'idle';
   }
 
   /** Whether a whole reply was read and nothing behind it. */
   get atEnd(): boolean {
-    return this.state === 'done';
+    return this.#state === 'done';
   }
 
   /** Reads what arrived. */
@@ -75,7 +75,7 @@ export class ReplyParser {
     this.begun = true;
     let at = 0;
     while (at < chunk.length) {
-      const next = this.step(chunk, at);
+      const next = this.#step(chunk, at);
       if (next < 0) return;
       at = next;
     }
@@ -83,33 +83,33 @@ export class ReplyParser {
 
   /** The origin has closed its side: gives whether that ends the reply as it should. */
   close(): boolean {
-    if (this.state !== 'close') return this.state === 'done';
-    this.finish();
+    if (this.#state !== 'close') return this.#state === 'done';
+    this.#finish();
     return true;
   }
 
-  private step(chunk: Buffer, at: number): number {
-    switch (this.state) {
+  #step(chunk: Buffer, at: number): number {
+    switch (this.#state) {
       case 'head':
-        return this.readHead(chunk, at);
+        return this.#readHead(chunk, at);
       case 'length':
-        return this.readLength(chunk, at);
+        return this.#readLength(chunk, at);
       case 'size':
-        return this.readLine(chunk, at, maxChunkLine);
+        return this.#readLine(chunk, at, maxChunkLine);
       case 'data':
-        return this.readData(chunk, at);
+        return this.#readData(chunk, at);
       case 'data-end':
-        return this.readDataEnd(chunk, at);
+        return this.#readDataEnd(chunk, at);
       case 'trailers':
-        return this.readLine(chunk, at, maxTrailerOctets);
+        return this.#readLine(chunk, at, maxTrailerOctets);
       case 'close':
       case 'raw':
-        this.sink?.onBody(at === 0 ? chunk : chunk.subarray(at), false);
+        this.#sink?.onBody(at === 0 ? chunk : chunk.subarray(at), false);
         return chunk.length;
       // What nobody asked for: the connection is in step with nothing any more.
       case 'idle':
       case 'done':
-        return this.fail('octets after the end of a reply');
+        return this.#fail('octets after the end of a reply');
       case 'bad':
         return -1;
       default:
@@ -117,161 +117,161 @@ export class ReplyParser {
     }
   }
 
-  private fail(what: string): number {
-    const told = this.state === 'bad' ? undefined : this.sink;
-    this.state = 'bad';
+  #fail(what: string): number {
+    const told = this.#state === 'bad' ? undefined : this.#sink;
+    this.#state = 'bad';
     told?.onBad(what);
     return -1;
   }
 
-  private finish(): void {
-    this.state = 'done';
-    this.sink?.onEnd();
+  #finish(): void {
+    this.#state = 'done';
+    this.#sink?.onEnd();
   }
 
-  private readHead(chunk: Buffer, at: number): number {
-    if (this.heldOctets === 0) {
+  #readHead(chunk: Buffer, at: number): number {
+    if (this.#heldOctets === 0) {
       const end = chunk.indexOf(headEnd, at);
       if (end >= 0 && end + 4 - at <= maxReplyHeadOctets) {
-        return this.takeHead(chunk.toString('latin1', at, end + 2), end + 4);
+        return this.#takeHead(chunk.toString('latin1', at, end + 2), end + 4);
       }
     }
-    return this.holdHead(chunk, at);
+    return this.#holdHead(chunk, at);
   }
 
   /** The head is not whole in one piece: keeps what there is, and refuses early what can become none. */
-  private holdHead(chunk: Buffer, at: number): number {
-    const before = this.heldOctets;
-    this.hold(chunk, at);
-    const seen = this.held.subarray(0, this.heldOctets);
+  #holdHead(chunk: Buffer, at: number): number {
+    const before = this.#heldOctets;
+    this.#hold(chunk, at);
+    const seen = this.#held.subarray(0, this.#heldOctets);
     const begins = Math.min(seen.length, protocol.length);
-    if (seen.compare(protocol, 0, begins, 0, begins) !== 0) return this.fail('no HTTP');
+    if (seen.compare(protocol, 0, begins, 0, begins) !== 0) return this.#fail('no HTTP');
     const end = seen.indexOf(headEnd, Math.max(0, before - 3));
     const stop = end < 0 ? seen.length : end + 4;
     // A line that ends in a bare LF would keep us waiting for an empty line that never comes.
     for (let lineEnd = seen.indexOf(lf, before); lineEnd >= 0 && lineEnd < stop; ) {
-      if (lineEnd === 0 || seen[lineEnd - 1] !== cr) return this.fail('a line that ends in a bare LF');
+      if (lineEnd === 0 || seen[lineEnd - 1] !== cr) return this.#fail('a line that ends in a bare LF');
       lineEnd = seen.indexOf(lf, lineEnd + 1);
     }
-    if (stop > maxReplyHeadOctets) return this.fail('a head that is too large');
+    if (stop > maxReplyHeadOctets) return this.#fail('a head that is too large');
     if (end < 0) return chunk.length;
-    this.heldOctets = 0;
-    return this.takeHead(seen.toString('latin1', 0, end + 2), at + end + 4 - before);
+    this.#heldOctets = 0;
+    return this.#takeHead(seen.toString('latin1', 0, end + 2), at + end + 4 - before);
   }
 
-  private hold(chunk: Buffer, at: number): void {
+  #hold(chunk: Buffer, at: number): void {
     // No more than the limit and what shows that it is passed: the rest of a head that is too large is not copied.
-    const room = maxReplyHeadOctets + 8 - this.heldOctets;
+    const room = maxReplyHeadOctets + 8 - this.#heldOctets;
     const length = Math.min(chunk.length - at, room);
-    if (this.heldOctets + length > this.held.length) {
-      const larger = Buffer.allocUnsafe(Math.max(1024, 2 * this.held.length, this.heldOctets + length));
-      this.held.copy(larger, 0, 0, this.heldOctets);
-      this.held = larger;
+    if (this.#heldOctets + length > this.#held.length) {
+      const larger = Buffer.allocUnsafe(Math.max(1024, 2 * this.#held.length, this.#heldOctets + length));
+      this.#held.copy(larger, 0, 0, this.#heldOctets);
+      this.#held = larger;
     }
-    chunk.copy(this.held, this.heldOctets, at, at + length);
-    this.heldOctets += length;
+    chunk.copy(this.#held, this.#heldOctets, at, at + length);
+    this.#heldOctets += length;
   }
 
-  private takeHead(text: string, next: number): number {
-    const head = readReplyHead(text, this.forHead);
-    if ('bad' in head) return this.fail(head.bad);
+  #takeHead(text: string, next: number): number {
+    const head = readReplyHead(text, this.#forHead);
+    if ('bad' in head) return this.#fail(head.bad);
     if (head.status === 101) {
-      this.state = 'raw';
-      this.sink?.onInterim(head);
+      this.#state = 'raw';
+      this.#sink?.onInterim(head);
       return next;
     }
     if (head.status < 200) {
-      this.interims += 1;
-      if (this.interims > maxInterims) return this.fail('too many informational replies');
-      this.sink?.onInterim(head);
+      this.#interims += 1;
+      if (this.#interims > maxInterims) return this.#fail('too many informational replies');
+      this.#sink?.onInterim(head);
       return next;
     }
-    this.beginBody(head);
+    this.#beginBody(head);
     return next;
   }
 
-  private beginBody(head: ReplyHead): void {
-    this.held = this.held.length > 4096 ? Buffer.alloc(0) : this.held;
-    this.remaining = head.length;
-    this.line = '';
-    this.trailerOctets = 0;
+  #beginBody(head: ReplyHead): void {
+    this.#held = this.#held.length > 4096 ? Buffer.alloc(0) : this.#held;
+    this.#remaining = head.length;
+    this.#line = '';
+    this.#trailerOctets = 0;
     switch (head.framing) {
       case 'none':
-        this.state = 'done';
-        this.sink?.onHead(head);
-        this.sink?.onEnd();
+        this.#state = 'done';
+        this.#sink?.onHead(head);
+        this.#sink?.onEnd();
         return;
       case 'length':
-        this.state = 'length';
+        this.#state = 'length';
         break;
       case 'chunked':
-        this.state = 'size';
+        this.#state = 'size';
         break;
       case 'close':
-        this.state = 'close';
+        this.#state = 'close';
         break;
     }
-    this.sink?.onHead(head);
+    this.#sink?.onHead(head);
   }
 
-  private readLength(chunk: Buffer, at: number): number {
-    const length = Math.min(this.remaining, chunk.length - at);
-    this.remaining -= length;
-    const last = this.remaining === 0;
-    if (last) this.state = 'done';
-    this.sink?.onBody(length === chunk.length ? chunk : chunk.subarray(at, at + length), last);
+  #readLength(chunk: Buffer, at: number): number {
+    const length = Math.min(this.#remaining, chunk.length - at);
+    this.#remaining -= length;
+    const last = this.#remaining === 0;
+    if (last) this.#state = 'done';
+    this.#sink?.onBody(length === chunk.length ? chunk : chunk.subarray(at, at + length), last);
     return at + length;
   }
 
-  private readData(chunk: Buffer, at: number): number {
-    const length = Math.min(this.remaining, chunk.length - at);
-    this.remaining -= length;
-    if (this.remaining === 0) this.state = 'data-end';
-    this.sink?.onBody(chunk.subarray(at, at + length), false);
+  #readData(chunk: Buffer, at: number): number {
+    const length = Math.min(this.#remaining, chunk.length - at);
+    this.#remaining -= length;
+    if (this.#remaining === 0) this.#state = 'data-end';
+    this.#sink?.onBody(chunk.subarray(at, at + length), false);
     return at + length;
   }
 
-  private readDataEnd(chunk: Buffer, at: number): number {
+  #readDataEnd(chunk: Buffer, at: number): number {
     const octet = chunk[at];
-    if (this.line === '' && octet === cr) this.line = '\r';
-    else if (this.line === '\r' && octet === lf) {
-      this.line = '';
-      this.state = 'size';
-    } else return this.fail('a chunk that does not end where it should');
+    if (this.#line === '' && octet === cr) this.#line = '\r';
+    else if (this.#line === '\r' && octet === lf) {
+      this.#line = '';
+      this.#state = 'size';
+    } else return this.#fail('a chunk that does not end where it should');
     return at + 1;
   }
 
-  private readLine(chunk: Buffer, at: number, limit: number): number {
+  #readLine(chunk: Buffer, at: number, limit: number): number {
     const end = chunk.indexOf(lf, at);
     const stop = end < 0 ? chunk.length : end;
-    if (this.line.length + stop - at > limit) return this.fail('a line in the body that is too long');
+    if (this.#line.length + stop - at > limit) return this.#fail('a line in the body that is too long');
     const piece = chunk.toString('latin1', at, stop);
     if (end < 0) {
-      this.line += piece;
+      this.#line += piece;
       return chunk.length;
     }
-    const line = this.line === '' ? piece : this.line + piece;
-    this.line = '';
-    const fault = this.state === 'size' ? this.takeSize(line) : this.takeTrailer(line);
-    return fault === undefined ? end + 1 : this.fail(fault);
+    const line = this.#line === '' ? piece : this.#line + piece;
+    this.#line = '';
+    const fault = this.#state === 'size' ? this.#takeSize(line) : this.#takeTrailer(line);
+    return fault === undefined ? end + 1 : this.#fail(fault);
   }
 
-  private takeSize(line: string): string | undefined {
+  #takeSize(line: string): string | undefined {
     const match = chunkSize.exec(line);
     if (!match) return 'a bad chunk size';
-    this.remaining = Number.parseInt(match[1] ?? '', 16);
-    this.state = this.remaining === 0 ? 'trailers' : 'data';
+    this.#remaining = Number.parseInt(match[1] ?? '', 16);
+    this.#state = this.#remaining === 0 ? 'trailers' : 'data';
     return undefined;
   }
 
   /** Trailers are dropped (RFC 9110 §6.5.1 allows it): what they say could belong in a head that has been sent. */
-  private takeTrailer(line: string): string | undefined {
+  #takeTrailer(line: string): string | undefined {
     if (line === '\r') {
-      this.finish();
+      this.#finish();
       return undefined;
     }
-    this.trailerOctets += line.length + 1;
-    if (this.trailerOctets > maxTrailerOctets) return 'trailers that are too large';
+    this.#trailerOctets += line.length + 1;
+    if (this.#trailerOctets > maxTrailerOctets) return 'trailers that are too large';
     return trailerLine.test(line) ? undefined : 'a bad trailer';
   }
 }
