@@ -4,10 +4,11 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { ConfigurationError, errorCode, errorMessage } from './base/errors.ts';
+import { isRecord } from './base/is-record.ts';
 import { accountsFaults, zonesFaults } from './config/account-checks.ts';
 import { type CompleteContents, complete, edge, proxy, restLimits } from './config/defaults.ts';
 import { applyEnvironment, type Overridden } from './config/environment.ts';
-import { type Fault, formatPath } from './config/fault.ts';
+import { type ConfigFault, formatPath } from './config/fault.ts';
 import * as mailChecks from './config/mail-checks.ts';
 import * as accountParts from './config/resolve-accounts.ts';
 import * as mailParts from './config/resolve-mail.ts';
@@ -38,7 +39,7 @@ export interface ConfigPlace {
 /** Checks of entries against one another; each runs where the sections that it reads are of the right shape. */
 const crossChecks: readonly {
   readonly reads: readonly Section[];
-  readonly check: (contents: CompleteContents) => Fault[];
+  readonly check: (contents: CompleteContents) => ConfigFault[];
 }[] = [
   { reads: ['development', 'accounts'], check: mailChecks.developmentFaults },
   { reads: ['database'], check: mailChecks.databaseFaults },
@@ -63,7 +64,7 @@ function readText(file: string, named: string): string {
 
 /** A section left empty is an absent one; `development:` alone means it with its defaults (D95). */
 function withoutEmptySections(contents: unknown): unknown {
-  if (typeof contents !== 'object' || contents === null || Array.isArray(contents)) return contents;
+  if (!isRecord(contents)) return contents;
   const entries = Object.entries(contents).map(([key, value]: [string, unknown]): [string, unknown] => [
     key,
     value === null && key === 'development' ? {} : value,
@@ -72,7 +73,7 @@ function withoutEmptySections(contents: unknown): unknown {
 }
 
 /** What is left of the contents without the sections that have faults. */
-function soundSections(contents: unknown, faults: readonly Fault[]): FileContents {
+function soundSections(contents: unknown, faults: readonly ConfigFault[]): FileContents {
   if (typeof contents !== 'object' || contents === null) return {};
   const faulty = new Set(faults.map(({ path }) => path[0]));
   const sound = Object.fromEntries(Object.entries(contents).filter(([key]) => !faulty.has(key)));
@@ -81,7 +82,7 @@ function soundSections(contents: unknown, faults: readonly Fault[]): FileContent
 
 /** Lines of faults in the order of the text, those of the environment's values behind them. */
 function faultLines(
-  faults: readonly Fault[],
+  faults: readonly ConfigFault[],
   at: { readonly file: string; readonly source: Source; readonly origins: Overridden['origins'] },
 ): string[] {
   const told = new Set<string>();

@@ -24,6 +24,7 @@ interface Module {
 const declaration =
   /^export (?:declare )?(?:abstract )?(?:async )?(?:function\*?|const|let|class|interface|type) ([A-Za-z_$][\w$]*)/gm;
 const typeDeclaration = /^export (?:declare )?(?:interface|type) (\w+)/gm;
+const classDeclaration = /^export (?:abstract )?class (\w+)/gm;
 const publicDeclaration = new RegExp(String.raw`@public\b(?:(?!\*/)[^])*\*/\n${declaration.source.slice(1)}`, 'gm');
 const list = /^(import|export) (?:type )?\{([^}]*)\}(?: from '(\.{1,2}\/[^']+)')?/gm;
 const namespace = /^import \* as (\w+) from '(\.{1,2}\/[^']+)'/gm;
@@ -173,4 +174,16 @@ test('a name that nobody imports, or only a test, is found', () => {
     'src/b.ts: tested',
     'src/c.ts: alone',
   ]);
+});
+
+test('the name of an exported type means one thing', () => {
+  const places = new Map<string, string[]>();
+  for (const { path, code, types } of modulesIn('src')) {
+    const classes = [...code.matchAll(classDeclaration)].map(([, name = '']) => name);
+    for (const name of [...types, ...classes]) places.set(name, [...(places.get(name) ?? []), relative(root, path)]);
+  }
+  const shared = [...places].filter(([, files]) => files.length > 1);
+  expect(
+    shared.filter(([, files]) => !files.some((file) => beingRebuilt.some((room) => file.startsWith(room)))),
+  ).toEqual([]);
 });

@@ -11,11 +11,11 @@ import { pageFault } from '../edge/custom/error-page.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 import { mayStrip } from '../policy/check.ts';
 import { type CompleteContents, http } from './defaults.ts';
-import { type ConfigPath, type Fault, quote } from './fault.ts';
+import { type ConfigFault, type ConfigPath, quote } from './fault.ts';
 import { findAccount, repeated, unknownAccount } from './mail-checks.ts';
 import type { AccountEntry, CredentialEntry, ZoneEntry } from './schema.ts';
 
-function credentialFaults(credential: CredentialEntry, path: ConfigPath): Fault[] {
+function credentialFaults(credential: CredentialEntry, path: ConfigPath): ConfigFault[] {
   const sources = (['tokenEnv', 'tokenFile', 'tokenSha256'] as const).filter((key) => credential[key] !== undefined);
   const strip = (['strip', 'keepFirst'] as const).flatMap((key) =>
     (credential[key] ?? []).flatMap((name, index) =>
@@ -43,8 +43,8 @@ function credentialFaults(credential: CredentialEntry, path: ConfigPath): Fault[
 type CustomErrors = AccountEntry['customErrors'];
 
 /** D65: what rules and pages may hold, and that plan `free` has no rules. */
-function customErrorFaults(customErrors: CustomErrors, plan: string, path: ConfigPath): Fault[] {
-  const faults: Fault[] = [];
+function customErrorFaults(customErrors: CustomErrors, plan: string, path: ConfigPath): ConfigFault[] {
+  const faults: ConfigFault[] = [];
   const { rules = [], errorPage } = customErrors ?? {};
   if (plan === 'free' && rules.length > 0) {
     faults.push({ path: [...path, 'rules'], text: 'plan free has no Custom Error Rules', atKey: true });
@@ -74,7 +74,7 @@ function customErrorFaults(customErrors: CustomErrors, plan: string, path: Confi
   return faults;
 }
 
-function accountFaults(account: AccountEntry, path: ConfigPath): Fault[] {
+function accountFaults(account: AccountEntry, path: ConfigPath): ConfigFault[] {
   const credentials = account.credentials ?? [];
   return [
     ...repeated(credentials.map(({ name }, index) => ({ key: name, path: [...path, 'credentials', index, 'name'] }))),
@@ -92,7 +92,7 @@ function accountFaults(account: AccountEntry, path: ConfigPath): Fault[] {
 }
 
 /** Accounts: names, ids and sending domains of their own (D50, D93). */
-export function accountsFaults(contents: CompleteContents): Fault[] {
+export function accountsFaults(contents: CompleteContents): ConfigFault[] {
   const accounts = contents.accounts.map((account, index) => ({ account, path: ['accounts', index] as const }));
   const domains = accounts.flatMap(({ account, path }) =>
     (account.sendingDomains ?? []).map(({ name }, index) => ({
@@ -109,7 +109,7 @@ export function accountsFaults(contents: CompleteContents): Fault[] {
 }
 
 /** What an origin's URL has that an origin cannot have (D66); user and password are not shown. */
-function originFaults(origin: ZoneEntry['origin'], at: ConfigPath): Fault[] {
+function originFaults(origin: ZoneEntry['origin'], at: ConfigPath): ConfigFault[] {
   if (origin === undefined) return [];
   const text = typeof origin === 'string' ? origin : origin.url;
   const path = typeof origin === 'string' ? at : [...at, 'url'];
@@ -126,7 +126,7 @@ function originFaults(origin: ZoneEntry['origin'], at: ConfigPath): Fault[] {
 }
 
 /** Zones: ids, names and hostnames of their own, an account that is there, no hostname of the API's (D67, D87). */
-export function zonesFaults(contents: CompleteContents): Fault[] {
+export function zonesFaults(contents: CompleteContents): ConfigFault[] {
   const zones = contents.zones.map((zone, index) => ({ zone, path: ['zones', index] as const }));
   const apiHosts = new Set((contents.http.apiHosts ?? http.apiHosts).map((host) => host.toLowerCase()));
   const hostnames = zones.flatMap(({ zone, path }) =>

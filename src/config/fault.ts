@@ -4,7 +4,7 @@
 export type ConfigPath = readonly (string | number)[];
 
 /** One thing that is wrong. */
-export interface Fault {
+export interface ConfigFault {
   readonly path: ConfigPath;
   /** Behind the path: `got "x", want ...`. Never holds a secret. */
   readonly text: string;

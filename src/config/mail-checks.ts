@@ -3,12 +3,12 @@
 import { closest } from '../base/closest.ts';
 import { asciiDomain, isWithinDomain } from '../mail/address/domain.ts';
 import type { CompleteContents } from './defaults.ts';
-import { type ConfigPath, type Fault, formatPath, quote } from './fault.ts';
+import { type ConfigFault, type ConfigPath, formatPath, quote } from './fault.ts';
 import { parseRelayUrl } from './relay-url.ts';
 import type { ListenerEntry, RouteEntry } from './schema.ts';
 
 /** Faults of entries whose key (a name, an id) an entry before them has already. */
-export function repeated(entries: readonly { readonly key: string; readonly path: ConfigPath }[]): Fault[] {
+export function repeated(entries: readonly { readonly key: string; readonly path: ConfigPath }[]): ConfigFault[] {
   const owners = new Map<string, ConfigPath>();
   return entries.flatMap(({ key, path }) => {
     const owner = owners.get(key);
@@ -26,7 +26,7 @@ export function findAccount(contents: CompleteContents, reference: string) {
 }
 
 /** The fault of a reference to an account that is not there. */
-export function unknownAccount(contents: CompleteContents, path: ConfigPath, reference: string): Fault {
+export function unknownAccount(contents: CompleteContents, path: ConfigPath, reference: string): ConfigFault {
   const names = contents.accounts.map((account) => account.name);
   const near = closest(reference, names);
   return {
@@ -40,7 +40,7 @@ function credentialFaults(
   contents: CompleteContents,
   path: ConfigPath,
   reference: { account: string; credential: string; shown: string },
-): Fault[] {
+): ConfigFault[] {
   const account = findAccount(contents, reference.account);
   if (!account) return [unknownAccount(contents, path, reference.account)];
   const names = (account.credentials ?? []).map((credential) => credential.name);
@@ -51,7 +51,7 @@ function credentialFaults(
 }
 
 /** `development` names a credential that is there. */
-export function developmentFaults(contents: CompleteContents): Fault[] {
+export function developmentFaults(contents: CompleteContents): ConfigFault[] {
   if (!contents.development) return [];
   const { account = 'dev', credential = 'default' } = contents.development;
   if (!findAccount(contents, account)) return [unknownAccount(contents, ['development', 'account'], account)];
@@ -59,7 +59,7 @@ export function developmentFaults(contents: CompleteContents): Fault[] {
 }
 
 /** D40a: bounces go to the platform's domain or below it. */
-export function platformFaults({ platform }: CompleteContents): Fault[] {
+export function platformFaults({ platform }: CompleteContents): ConfigFault[] {
   const domain = asciiDomain(platform.domain ?? '') ?? '';
   const bounceDomain = asciiDomain(platform.bounceDomain ?? '') ?? '';
   const twice = repeated(
@@ -78,7 +78,7 @@ export function platformFaults({ platform }: CompleteContents): Fault[] {
   ];
 }
 
-function listenerFaults(contents: CompleteContents, listener: ListenerEntry, path: ConfigPath): Fault[] {
+function listenerFaults(contents: CompleteContents, listener: ListenerEntry, path: ConfigPath): ConfigFault[] {
   const { credential, allowFrom } = listener;
   if (listener.role === 'bounce' && listener.enabled !== false) {
     const text = 'the bounce listener is not built yet (D40a); want enabled: false';
@@ -107,7 +107,7 @@ function listenerFaults(contents: CompleteContents, listener: ListenerEntry, pat
 }
 
 /** Listeners: names and addresses of their own, devices as D40c says. */
-export function smtpFaults(contents: CompleteContents): Fault[] {
+export function smtpFaults(contents: CompleteContents): ConfigFault[] {
   const listeners = (contents.smtp.listeners ?? []).map((listener, index) => ({
     listener,
     path: ['smtp', 'listeners', index] as const,
@@ -138,11 +138,11 @@ export function routeTls({ tls, tlsVerify }: Pick<RouteEntry, 'tls' | 'tlsVerify
   return tlsVerify === undefined ? given : { verify: tlsVerify, ...given };
 }
 
-function smarthostFaults(route: RouteEntry, path: ConfigPath): Fault[] {
+function smarthostFaults(route: RouteEntry, path: ConfigPath): ConfigFault[] {
   if (route.url === undefined)
     return [{ path: [...path, 'url'], text: 'missing, want smtp://host:port or smtps://host:port' }];
   const url = parseRelayUrl(route.url);
-  const faults: Fault[] = [];
+  const faults: ConfigFault[] = [];
   if (!url)
     faults.push({
       path: [...path, 'url'],
@@ -173,7 +173,7 @@ function smarthostFaults(route: RouteEntry, path: ConfigPath): Fault[] {
   return faults;
 }
 
-function routeFaults(contents: CompleteContents, route: RouteEntry, path: ConfigPath): Fault[] {
+function routeFaults(contents: CompleteContents, route: RouteEntry, path: ConfigPath): ConfigFault[] {
   const own: readonly string[] = keysOfType[route.type];
   const foreign = typedKeys.filter((key) => route[key] !== undefined && !own.includes(key));
   const isLast = path.at(-1) === contents.routes.length - 1;
@@ -203,7 +203,7 @@ function routeFaults(contents: CompleteContents, route: RouteEntry, path: Config
 }
 
 /** Routes: the last takes everything, the others not; each has the keys of its type. */
-export function routesFaults(contents: CompleteContents): Fault[] {
+export function routesFaults(contents: CompleteContents): ConfigFault[] {
   return [
     ...repeated(contents.routes.map(({ name }, index) => ({ key: name, path: ['routes', index, 'name'] }))),
     ...contents.routes.flatMap((route, index) => routeFaults(contents, route, ['routes', index])),
@@ -211,7 +211,7 @@ export function routesFaults(contents: CompleteContents): Fault[] {
 }
 
 /** D42a: delays that can be kept. */
-export function deliveryFaults({ delivery }: CompleteContents): Fault[] {
+export function deliveryFaults({ delivery }: CompleteContents): ConfigFault[] {
   const { firstDelaySeconds = 60, maxDelaySeconds = 14_400 } = delivery.retry ?? {};
   if (maxDelaySeconds >= firstDelaySeconds) return [];
   const path = ['delivery', 'retry', 'maxDelaySeconds'];
@@ -219,7 +219,7 @@ export function deliveryFaults({ delivery }: CompleteContents): Fault[] {
 }
 
 /** What the database's URL may be; PostgreSQL is not built yet (D91). */
-export function databaseFaults({ database }: CompleteContents): Fault[] {
+export function databaseFaults({ database }: CompleteContents): ConfigFault[] {
   const path = ['database', 'url'];
   if (/^postgres(?:ql)?:/.test(database.url)) {
     return [{ path, text: 'PostgreSQL is not built yet; want sqlite:FILE, such as sqlite:postern.db' }];

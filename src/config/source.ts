@@ -1,7 +1,7 @@
 // Reads the YAML text (1.2) of a configuration and tells where in it a path stands.
 
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseAllDocuments } from 'yaml';
-import type { Fault } from './fault.ts';
+import type { ConfigFault } from './fault.ts';
 
 /** A place in the text; both count from 1. */
 export interface Position {
@@ -15,7 +15,7 @@ export interface Source {
   /** What YAML itself cannot read; `contents` is undefined then. */
   readonly syntaxFaults: readonly { readonly position: Position; readonly text: string }[];
   /** Where a fault stands; the nearest thing above it that the text has, when it has not the thing itself. */
-  locate(fault: Pick<Fault, 'path' | 'atKey'>): Position;
+  locate(fault: Pick<ConfigFault, 'path' | 'atKey'>): Position;
 }
 
 type Part = Node | null | undefined;
@@ -30,7 +30,7 @@ function descend(part: Part, step: string | number): { readonly part: Part; read
   return { part: pair.value, ...(keyAt === undefined ? {} : { keyAt }) };
 }
 
-function offsetOf(document: Document, { path, atKey }: Pick<Fault, 'path' | 'atKey'>): number {
+function offsetOf(document: Document, { path, atKey }: Pick<ConfigFault, 'path' | 'atKey'>): number {
   let part: Part = document.contents;
   let offset = part?.range?.[0] ?? 0;
   for (const [index, step] of path.entries()) {

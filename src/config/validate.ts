@@ -2,7 +2,7 @@
 
 import { closest } from '../base/closest.ts';
 import { compileSchema, type SchemaError } from '../base/schema-judge.ts';
-import { type ConfigPath, type Fault, kindOf, quote } from './fault.ts';
+import { type ConfigFault, type ConfigPath, kindOf, quote } from './fault.ts';
 import { type FileContents, schema } from './schema.ts';
 
 /** What this file reads of a schema's node. */
@@ -67,7 +67,7 @@ function placeOf(top: Place, instancePath: string): Place | undefined {
   return place;
 }
 
-function unknownKey(place: Place, key: string): Fault {
+function unknownKey(place: Place, key: string): ConfigFault {
   const known = Object.keys(place.node.properties ?? {});
   const near = closest(key, known);
   const others = known.length > 0 ? `want one of ${known.join(', ')}` : `want ${place.node.keyWant ?? 'a name'}`;
@@ -75,12 +75,12 @@ function unknownKey(place: Place, key: string): Fault {
   return { path: [...place.path, key], text: `unknown key; ${hint}`, atKey: true };
 }
 
-function missingKey(place: Place, key: string): Fault {
+function missingKey(place: Place, key: string): ConfigFault {
   const want = place.node.properties?.[key]?.want;
   return { path: [...place.path, key], text: `missing${want ? `, want ${want}` : ''}` };
 }
 
-function wrongValue(place: Place): Fault {
+function wrongValue(place: Place): ConfigFault {
   const { node, value, path } = place;
   const secret = node.secret === true || (node.anyOf ?? []).some((branch) => branch.secret === true);
   return {
@@ -96,7 +96,7 @@ function hintFor(node: Node, value: unknown): string {
   return '';
 }
 
-function faultsOf(error: SchemaError, top: Place): Fault[] {
+function faultsOf(error: SchemaError, top: Place): ConfigFault[] {
   const at = placeOf(top, error.instancePath);
   if (!at) return [];
   const place = chooseBranch(at);
@@ -116,13 +116,13 @@ export function isFileContents(value: unknown): value is FileContents {
 }
 
 /** Everything in which a value differs from the schema, in the order of the schema. */
-export function schemaFaults(value: unknown): Fault[] {
+export function schemaFaults(value: unknown): ConfigFault[] {
   const top: Place = { node: schema, value, schemaPath: '#', path: [] };
   return keepOneEach(judge.errors(value).flatMap((error) => faultsOf(error, top)));
 }
 
 /** One fault a path; none for a value whose parts have faults of their own (a union reports itself too). */
-function keepOneEach(faults: readonly Fault[]): Fault[] {
+function keepOneEach(faults: readonly ConfigFault[]): ConfigFault[] {
   const byPath = new Map(faults.toReversed().map((fault) => [JSON.stringify(fault.path), fault]));
   const ways = [...byPath.keys()].map((key) => key.slice(0, -1));
   const hasInner = (key: string) => ways.some((way) => way.startsWith(key === '[]' ? '[' : `${key.slice(0, -1)},`));

@@ -14,7 +14,7 @@ import type { EdgeCode } from './errors/edge-code.ts';
 import type { ErrorAnswer, ErrorRequest } from './errors/edge-error.ts';
 import type { Forwarded, OriginProxy } from './origin/origin.ts';
 import type { ZoneWithOrigin } from './origin/origin-target.ts';
-import { type Client, clientOf } from './zone/client-address.ts';
+import { clientOf, type EdgeClient } from './zone/client-address.ts';
 import { type GuardedZone, guardZone, judgeRequest } from './zone/judge-request.ts';
 import { createOpenRequests, type OpenRequest } from './zone/open-requests.ts';
 import type { EdgeSettings, EdgeZone } from './zone/zone.ts';
@@ -51,7 +51,7 @@ interface Exchange {
   readonly request: IncomingMessage;
   readonly arrival: Arrival;
   readonly zone: GuardedZone | undefined;
-  readonly client: Client;
+  readonly client: EdgeClient;
   readonly sink: AnswerSink;
   /** Its place among those that are open. */
   readonly place: OpenRequest;

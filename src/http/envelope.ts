@@ -32,7 +32,7 @@ export interface EnvelopeError {
 }
 
 /** The envelope. */
-export interface Envelope {
+export interface V4Envelope {
   readonly success: boolean;
   readonly errors: readonly EnvelopeError[];
   readonly messages: readonly unknown[];
@@ -87,7 +87,7 @@ function errorsOf(answers: AnswerTable, faults: readonly Fault[]): readonly Enve
 export function failureOf(
   answers: AnswerTable,
   faults: readonly Fault[],
-): { readonly status: number; readonly body: Envelope } {
+): { readonly status: number; readonly body: V4Envelope } {
   const [first] = faults;
   const status = first ? answerOf(answers, first).status : 500;
   return { status, body: { success: false, errors: errorsOf(answers, faults), messages: [], result: null } };

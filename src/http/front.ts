@@ -9,14 +9,14 @@ import type { Logger } from '../base/log.ts';
 import type { ListenerHandlers } from './listener/listener.ts';
 import { plainWhole, writeWhole } from './listener/whole-response.ts';
 import { answerPlainly } from './plain-routes.ts';
-import { type HostTable, type Route, routeRequest } from './route.ts';
+import { type HostTable, type RequestRoute, routeRequest } from './route.ts';
 
 /** A request on its way to the front, which writes the Ray-ID with its answer. */
 export interface Arrival {
   /** One for each response of any kind (D62); whoever answers writes it there. */
   readonly rayId: string;
   readonly scheme: 'http' | 'https';
-  readonly route: Exclude<Route, { readonly destination: 'bad' }>;
+  readonly route: Exclude<RequestRoute, { readonly destination: 'bad' }>;
 }
 
 /** What stands before the API. */
@@ -121,7 +121,7 @@ export interface HandlerParts {
 export function createHandlers(parts: HandlerParts): ListenerHandlers {
   const { front, scheme, toFastify, log } = parts;
   const hosts = front?.hosts ?? noHosts;
-  const routeOf = (request: IncomingMessage): Route => {
+  const routeOf = (request: IncomingMessage): RequestRoute => {
     const { method = 'GET', url = '/', rawHeaders } = request;
     const serverName = serverNameOf(request);
     return routeRequest({ method, target: url, rawHeaders, serverName }, hosts);
@@ -190,7 +190,7 @@ function isUnknownExpectation({ headers }: IncomingMessage): boolean {
 /** What no request may have, whoever it is for; `ends` where nothing behind it may be read. */
 function refusalOf(
   request: IncomingMessage,
-  route: Route,
+  route: RequestRoute,
 ): { readonly status: number; readonly text: string; readonly ends: boolean } | undefined {
   // What the sender took for one request may be two.
   if (route.destination === 'bad') return { status: 400, text: route.text, ends: true };

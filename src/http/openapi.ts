@@ -1,10 +1,9 @@
 // The OpenAPI 3.1 document, made of the schemas that judge the requests (https://spec.openapis.org/oas/v3.1.0).
 
 import type { FastifySchema, RouteOptions } from 'fastify';
+import { isRecord, type UnknownRecord as Json } from '../base/is-record.ts';
 import { type AnswerTable, maxFaults } from './envelope.ts';
 import type { V4Token } from './v4-code.ts';
-
-type Json = Readonly<Record<string, unknown>>;
 
 /** A route as it was registered. */
 export interface DocumentedRoute {
@@ -21,10 +20,6 @@ export function documentedRoutes({ method, url, schema, config }: RouteOptions):
     .flat()
     .filter((name) => name !== 'HEAD')
     .map((name) => ({ method: name.toLowerCase(), url, schema: schema ?? {}, scope: config?.scope ?? '' }));
-}
-
-function isRecord(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Collects schemas with a title of one word and leaves references in their places. */

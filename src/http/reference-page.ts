@@ -1,10 +1,6 @@
 // The reference at /docs: the OpenAPI document as one readable page. Nothing is fetched, no script runs.
 
-type Json = Readonly<Record<string, unknown>>;
-
-function isRecord(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
+import { isRecord, type UnknownRecord as Json } from '../base/is-record.ts';
 
 function member(value: unknown, ...names: readonly string[]): unknown {
   return names.reduce<unknown>((at, name) => (isRecord(at) ? at[name] : undefined), value);

@@ -16,7 +16,7 @@ export interface RequestedResource {
 }
 
 /** The head of a request, as far as routing reads it. */
-export interface RequestHead {
+export interface RoutingHead {
   readonly method: string;
   /** As it was sent, in any form. */
   readonly target: string;
@@ -52,7 +52,7 @@ export type Destination =
   | 'misdirected';
 
 /** A routed request, or one line about why it is none. */
-export type Route =
+export type RequestRoute =
   | ({ readonly destination: Destination } & RequestedResource)
   | { readonly destination: 'bad'; readonly text: string };
 
@@ -108,7 +108,7 @@ interface ReadTarget {
 }
 
 /** RFC 9112 §3.2: origin-form, absolute-form, authority-form of CONNECT, asterisk-form of OPTIONS. */
-function readTarget({ method, target }: RequestHead): ReadTarget | undefined {
+function readTarget({ method, target }: RoutingHead): ReadTarget | undefined {
   if (method === 'CONNECT') return { target: '/' };
   if (target === '*') return method === 'OPTIONS' ? { target } : undefined;
   if (target.startsWith('/')) return originForm.test(target) ? { target } : undefined;
@@ -142,7 +142,7 @@ function isMisdirected(host: string, serverName: string | undefined): boolean {
  * Routes a request. RFC 9112 §3.2: one valid Host, always; where the target names an authority too, that one counts and
  * Host is replaced by it (§3.2.2), so that nobody behind this sees two.
  */
-export function routeRequest(head: RequestHead, hosts: HostTable): Route {
+export function routeRequest(head: RoutingHead, hosts: HostTable): RequestRoute {
   const line = hostLine(head.rawHeaders);
   const named = line === undefined ? undefined : readAuthority(line);
   if (line === undefined || named === undefined) return { destination: 'bad', text: 'Bad Host header' };

@@ -3,18 +3,13 @@
 
 import type { FastifySchemaCompiler } from 'fastify';
 import type { TSchema } from 'typebox';
+import { isRecord } from '../base/is-record.ts';
 import { compileSchema, type SchemaError } from '../base/schema-judge.ts';
 
 /** Judges a value; what is wrong with it stands in `errors` until the next call. */
 export interface RequestJudge {
   (value: unknown): boolean;
   errors?: SchemaError[] | null;
-}
-
-type Json = Record<string, unknown>;
-
-function isRecord(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /**
@@ -33,7 +28,7 @@ function removeNulls(schema: unknown, value: unknown): void {
   for (const [name, property] of Object.entries(properties)) {
     if (!Object.hasOwn(value, name)) continue;
     if (value[name] !== null) removeNulls(property, value[name]);
-    else if (!Array.isArray(required) || !required.includes(name)) delete value[name];
+    else if (!Array.isArray(required) || !required.includes(name)) Reflect.deleteProperty(value, name);
   }
 }
 

@@ -4,16 +4,16 @@ import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { base32 } from '../base/ids.ts';
 
 /** What a token is for; one made for the one is no token for the other. */
-export type TokenKind = 'bounce' | 'feedback';
+export type ReturnTokenKind = 'bounce' | 'feedback';
 
 /** The tokens of one message: 52 characters of lower-case base32 each, so that `b+TOKEN` has 54 octets (D26: at most 64). */
-export type MessageTokens = { readonly [Kind in TokenKind]: string };
+export type MessageTokens = { readonly [Kind in ReturnTokenKind]: string };
 
 const idOctets = 16;
 const macOctets = 16;
 
 /** HMAC-SHA256 of the id; its first half authenticates bounces, its second half feedback: two secrets for one hash. */
-function macOf(id: Buffer, kind: TokenKind, mac: Buffer): Buffer {
+function macOf(id: Buffer, kind: ReturnTokenKind, mac: Buffer): Buffer {
   const half = kind === 'bounce' ? mac.subarray(0, macOctets) : mac.subarray(macOctets);
   return Buffer.concat([id, half]);
 }
@@ -38,7 +38,7 @@ export function makeTokens(id: string, key: KeyObject): MessageTokens {
  * Reads a token, whatever its case.
  * @returns the message's UUID; undefined when it is no token of this kind made with this key
  */
-export function readToken(token: string, kind: TokenKind, key: KeyObject): string | undefined {
+export function readToken(token: string, kind: ReturnTokenKind, key: KeyObject): string | undefined {
   const octets = decodeBase32(token);
   if (octets?.length !== idOctets + macOctets) return undefined;
   const id = octets.subarray(0, idOctets);

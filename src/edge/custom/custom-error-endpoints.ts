@@ -2,6 +2,7 @@
 
 import type { FastifyRequest } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
+import { isRecord } from '../../base/is-record.ts';
 import type { Logger } from '../../base/log.ts';
 import { type Fault, Refusal, succeed } from '../../http/envelope.ts';
 import { documentFaults } from '../../http/request-body.ts';
@@ -58,7 +59,7 @@ function rulesFaults(body: unknown): Fault[] {
 
 /** D65: each member in one of its spellings. */
 function spellingFaultsOf(rule: unknown, pointer: string): Fault[] {
-  if (typeof rule !== 'object' || rule === null || Array.isArray(rule)) return [];
+  if (!isRecord(rule)) return [];
   return spellingFaults((name) => Object.hasOwn(rule, name)).map(({ member: name, kind, other }) =>
     kind === 'missing'
       ? { token: 'E_FIELD_MISSING', message: `"${name}" is missing`, pointer: `${pointer}/${name}` }

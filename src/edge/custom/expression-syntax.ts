@@ -21,7 +21,7 @@ import {
   stringFields,
   stringOperators,
 } from './expression-fields.ts';
-import { ExpressionFault, quoted, readTokens, type Token } from './expression-tokens.ts';
+import { ExpressionFault, type ExpressionToken, quoted, readTokens } from './expression-tokens.ts';
 
 /** `(` and `not` inside one another. */
 const maxExpressionDepth = 32;
@@ -30,7 +30,7 @@ const fields: readonly string[] = [...integerFields, ...stringFields];
 const keywords: readonly string[] = ['and', 'or', 'not', ...operators];
 
 /** A token as it is written, so that 5 and "5" are told apart; marks in quotation marks. */
-function shown({ kind, text }: Token): string {
+function shown({ kind, text }: ExpressionToken): string {
   if (kind === 'end') return 'the end';
   if (kind === 'mark') return quoted(text);
   return (text.length > 40 ? `${text.slice(0, 40)}...` : text).toWellFormed();
@@ -42,12 +42,12 @@ function known(text: string, names: readonly string[]): string {
   return near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`;
 }
 
-function integerOf(field: string, token: Token): number {
+function integerOf(field: string, token: ExpressionToken): number {
   if (token.kind === 'integer') return token.value;
   throw wrongType(token, `${field} is compared with a whole number`, 'without quotation marks');
 }
 
-function stringOf(token: Token, field: StringField, operator: StringOperator): string {
+function stringOf(token: ExpressionToken, field: StringField, operator: StringOperator): string {
   if (token.kind !== 'string') {
     throw wrongType(token, `${field} is compared with a string`, 'in double quotation marks');
   }
@@ -60,16 +60,16 @@ function stringOf(token: Token, field: StringField, operator: StringOperator): s
   return field === 'host' ? value.toLowerCase() : value;
 }
 
-function wrongType(token: Token, what: string, how: string): ExpressionFault {
+function wrongType(token: ExpressionToken, what: string, how: string): ExpressionFault {
   return new ExpressionFault(`${what} ${how}, got ${shown(token)}`, token.at);
 }
 
 class Parser {
-  readonly #tokens: readonly Token[];
+  readonly #tokens: readonly ExpressionToken[];
   #index = 0;
   #depth = 0;
 
-  constructor(tokens: readonly Token[]) {
+  constructor(tokens: readonly ExpressionToken[]) {
     this.#tokens = tokens;
   }
 
@@ -80,13 +80,13 @@ class Parser {
     throw new ExpressionFault(`got ${shown(token)}, want and, or, or the end`, token.at);
   }
 
-  #peek(): Token {
+  #peek(): ExpressionToken {
     const token = this.#tokens[this.#index] ?? this.#tokens.at(-1);
     if (!token) throw new Error('An expression without tokens was read');
     return token;
   }
 
-  #next(): Token {
+  #next(): ExpressionToken {
     const token = this.#peek();
     this.#index += 1;
     return token;
@@ -177,7 +177,7 @@ class Parser {
   }
 
   /** The tokens of the values: one, or those of the set behind `in`. */
-  #values(operator: string): readonly Token[] {
+  #values(operator: string): readonly ExpressionToken[] {
     const token = this.#peek();
     const hasBrace = this.#take('mark', '{');
     if (operator !== 'in') {
@@ -188,7 +188,7 @@ class Parser {
       const message = `got ${shown(token)}, want a set behind in, such as {522 1015} or {"a" "b"}`;
       throw new ExpressionFault(message, token.at);
     }
-    const members: Token[] = [];
+    const members: ExpressionToken[] = [];
     while (!this.#take('mark', '}')) {
       const member = this.#next();
       if (member.kind === 'end') throw new ExpressionFault('this set has no closing "}"', token.at);

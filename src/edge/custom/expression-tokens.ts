@@ -4,7 +4,7 @@
 const maxExpressionLength = 4096;
 
 /** One part of an expression; `at` is where it begins, counted in characters from 0. */
-export type Token = { readonly at: number /** As it is written. */; readonly text: string } & (
+export type ExpressionToken = { readonly at: number /** As it is written. */; readonly text: string } & (
   | { readonly kind: 'word' | 'mark' | 'end' }
   | { readonly kind: 'integer'; readonly value: number }
   | { readonly kind: 'string'; readonly value: string }
@@ -54,7 +54,7 @@ function isBlank(character: string): boolean {
 /** Digits of the largest integer; more could not be held against a code or a status with any sense. */
 const maxDigits = 9;
 
-function readInteger(text: string, at: number): Token {
+function readInteger(text: string, at: number): ExpressionToken {
   const [run = ''] = /^[A-Za-z0-9_]+/.exec(text.slice(at, at + 60)) ?? [];
   if (!/^[0-9]+$/.test(run)) {
     throw new ExpressionFault(`${quoted(run)} is no whole number; a string stands in double quotation marks`, at);
@@ -63,7 +63,7 @@ function readInteger(text: string, at: number): Token {
   return { kind: 'integer', at, text: run, value: Number(run) };
 }
 
-function readString(text: string, at: number): Token {
+function readString(text: string, at: number): ExpressionToken {
   let value = '';
   for (let end = at + 1; end < text.length; end += 1) {
     const character = text.charAt(end);
@@ -85,7 +85,7 @@ function readString(text: string, at: number): Token {
   throw new ExpressionFault('this string has no closing quotation mark', at);
 }
 
-function readToken(text: string, at: number): Token {
+function readToken(text: string, at: number): ExpressionToken {
   const character = text.charAt(at);
   if (marks.has(character)) return { kind: 'mark', at, text: character };
   if (character === '"') return readString(text, at);
@@ -104,12 +104,12 @@ function readToken(text: string, at: number): Token {
  * Takes an expression apart; the last token is the `end`.
  * @throws ExpressionFault
  */
-export function readTokens(text: string): readonly Token[] {
+export function readTokens(text: string): readonly ExpressionToken[] {
   if (text.length > maxExpressionLength) {
     const message = `the expression has ${text.length} characters, want at most ${maxExpressionLength}`;
     throw new ExpressionFault(message, maxExpressionLength);
   }
-  const tokens: Token[] = [];
+  const tokens: ExpressionToken[] = [];
   for (let at = 0; at < text.length; ) {
     if (isBlank(text.charAt(at))) {
       at += 1;

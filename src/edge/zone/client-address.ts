@@ -6,7 +6,7 @@ import { normalAddress } from '../../base/net/socket-address.ts';
 import { readAuthority } from '../../http/route.ts';
 
 /** The client, and the proxies in between. */
-export interface Client {
+export interface EdgeClient {
   readonly address: string;
   /** What X-Forwarded-For is believed of: the client and the trusted proxies behind it, without the peer. */
   readonly forwardedFor: readonly string[];
@@ -30,7 +30,7 @@ function firstTrusted(lines: readonly string[], hops: number): string | undefine
 }
 
 /** What the trusted peer says of the client's request beside its address; a value that cannot be is none. */
-function saidOf(lines: FieldLines, hops: number): Pick<Client, 'forwardedProto' | 'forwardedHost'> {
+function saidOf(lines: FieldLines, hops: number): Pick<EdgeClient, 'forwardedProto' | 'forwardedHost'> {
   const proto = firstTrusted(lines('x-forwarded-proto'), hops)?.toLowerCase();
   const host = firstTrusted(lines('x-forwarded-host'), hops);
   return {
@@ -56,7 +56,7 @@ function readEntry(entry: string): string | undefined {
  * wrote it is then all that is known.
  * @param fields the request's fields; only X-Forwarded-For, -Proto and -Host are looked at
  */
-export function clientOf(peer: string, fields: FieldLines, isTrusted: AddressTest): Client {
+export function clientOf(peer: string, fields: FieldLines, isTrusted: AddressTest): EdgeClient {
   const believed: string[] = [];
   let address = normalAddress(peer) ?? peer;
   if (!isTrusted(address)) return { address, forwardedFor: [] };

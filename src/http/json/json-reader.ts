@@ -4,6 +4,7 @@
 
 import { isUtf8 } from 'node:buffer';
 import { giveTurn as giveRealTurn } from '../../base/give-turn.ts';
+import { isRecord } from '../../base/is-record.ts';
 import { type DecodedText, decodeInPlace } from './json-base64.ts';
 import { pointerStep } from './json-pointer.ts';
 import { findString, type InSlices, type JsonStringPlace, jsonSliceOctets, readString } from './json-string.ts';
@@ -55,7 +56,7 @@ class JsonSyntaxError extends Error {}
 
 /** Tells an object from everything else. */
 export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isRecord(value);
 }
 
 /** Literals by their first octet. */

@@ -42,7 +42,7 @@ export interface RefusedOctets {
 }
 
 /** What a listener is made from. */
-export interface ListenerParts {
+export interface HttpListenerParts {
   readonly handlers: ListenerHandlers;
   /** Absent: plain HTTP. */
   readonly tls?: ListenerTls | undefined;
@@ -103,7 +103,7 @@ function linger(request: IncomingMessage): void {
 function onClientError(
   error: NodeJS.ErrnoException,
   socket: Socket,
-  { connections, onRefused }: { readonly connections: Connections; readonly onRefused: ListenerParts['onRefused'] },
+  { connections, onRefused }: { readonly connections: Connections; readonly onRefused: HttpListenerParts['onRefused'] },
 ): void {
   const state = connections.broke(socket);
   // A word between two parts of an answer would be taken for the answer's.
@@ -123,10 +123,10 @@ function onClientError(
 
 /** RFC 9110 §15.6.4: above the limit a connection has one answer, or none where there are many such or TLS comes first. */
 class Refusals {
-  readonly #parts: ListenerParts;
+  readonly #parts: HttpListenerParts;
   #open = 0;
 
-  constructor(parts: ListenerParts) {
+  constructor(parts: HttpListenerParts) {
     this.#parts = parts;
   }
 
@@ -152,7 +152,7 @@ class Refusals {
   }
 }
 
-function makeServer({ handlers, tls, clientStallMs }: ListenerParts): Server {
+function makeServer({ handlers, tls, clientStallMs }: HttpListenerParts): Server {
   const options = { ...serverOptions, shouldUpgradeCallback: handlers.takesUpgrade };
   const server = tls
     ? createTlsServer({
@@ -174,7 +174,7 @@ function makeServer({ handlers, tls, clientStallMs }: ListenerParts): Server {
 }
 
 /** Makes a listener; with `tls` it speaks HTTPS, TLS 1.2 or newer. */
-export function createListener(parts: ListenerParts): HttpListener {
+export function createListener(parts: HttpListenerParts): HttpListener {
   const { handlers, tls, limit } = parts;
   const server = makeServer(parts);
   const connections = new Connections();

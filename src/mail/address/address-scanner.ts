@@ -1,11 +1,11 @@
 // The words of an address list (RFC 5322 §3.2): atoms, quoted-strings, domain-literals, comments and specials, one by one.
 
 /** What a token is; `end` stands behind the last one. */
-export type TokenKind = 'atom' | 'quoted' | 'literal' | 'comment' | 'special' | 'end';
+export type AddressTokenKind = 'atom' | 'quoted' | 'literal' | 'comment' | 'special' | 'end';
 
 /** One token where it stands in the text: [start, end). */
-export interface Token {
-  readonly kind: TokenKind;
+export interface AddressToken {
+  readonly kind: AddressTokenKind;
   readonly start: number;
   readonly end: number;
   /** As written; the special's character; empty for the end. */
@@ -29,20 +29,20 @@ const backslash = 0x5c;
 export class Scanner {
   readonly #text: string;
   #at = 0;
-  #next: Token | undefined;
+  #next: AddressToken | undefined;
 
   constructor(text: string) {
     this.#text = text;
   }
 
   /** The next token, not taken. */
-  peek(): Token {
+  peek(): AddressToken {
     this.#next ??= this.#read();
     return this.#next;
   }
 
   /** Takes the next token. */
-  take(): Token {
+  take(): AddressToken {
     const token = this.peek();
     this.#next = undefined;
     return token;
@@ -53,13 +53,13 @@ export class Scanner {
     return pattern.test(this.#text) ? pattern.lastIndex : this.#at;
   }
 
-  #token(kind: TokenKind, end: number): Token {
+  #token(kind: AddressTokenKind, end: number): AddressToken {
     const start = this.#at;
     this.#at = end;
     return { kind, start, end, text: this.#text.slice(start, end) };
   }
 
-  #read(): Token {
+  #read(): AddressToken {
     this.#at = this.#match(blanks);
     const first = this.#text.charAt(this.#at);
     switch (first) {

@@ -1,7 +1,7 @@
 // Addresses of header fields: mailboxes and groups of RFC 5322 §3.4 with the obsolete forms of §4.4 that mailers send.
 
 import { decodeWords } from '../header/header-text.ts';
-import { AddressSyntaxError, Scanner, type Token } from './address-scanner.ts';
+import { AddressSyntaxError, type AddressToken, Scanner } from './address-scanner.ts';
 
 /** One mailbox of an address list. */
 export interface Mailbox {
@@ -35,23 +35,23 @@ export type AddressList =
   | { readonly ok: true; readonly addresses: readonly (Mailbox | Group)[] }
   | { readonly ok: false; readonly reason: string };
 
-function unquote(token: Token): string {
+function unquote(token: AddressToken): string {
   const isWrapped = token.kind === 'quoted' || token.kind === 'comment';
   return isWrapped ? token.text.slice(1, -1).replace(/\\([^])/g, '$1') : token.text;
 }
 
-function isSpecial(token: Token, character: string): boolean {
+function isSpecial(token: AddressToken, character: string): boolean {
   return token.kind === 'special' && token.text === character;
 }
 
-function unexpected(token: Token): AddressSyntaxError {
+function unexpected(token: AddressToken): AddressSyntaxError {
   if (token.kind === 'end') return new AddressSyntaxError('the address is cut off');
   const shown = token.text.length > 40 ? `${token.text.slice(0, 40)}...` : token.text;
   return new AddressSyntaxError(`unexpected ${JSON.stringify(shown)} at character ${token.start + 1}`);
 }
 
 /** The words of a phrase as text: a blank where one stood, encoded-words decoded. */
-function phraseText(words: readonly Token[]): string {
+function phraseText(words: readonly AddressToken[]): string {
   let text = '';
   let end = -1;
   for (const word of words) {
@@ -62,8 +62,8 @@ function phraseText(words: readonly Token[]): string {
 }
 
 /** Joins words that must hang together by dots (RFC 5322 §4.4, obs-local-part and obs-domain). */
-function joinDotted(words: readonly Token[]): string {
-  let before: Token | undefined;
+function joinDotted(words: readonly AddressToken[]): string {
+  let before: AddressToken | undefined;
   for (const word of words) {
     const joined = !before || before.text.endsWith('.') || word.text.startsWith('.');
     if (!joined || (word.kind !== 'atom' && word.kind !== 'quoted')) throw unexpected(word);
@@ -73,14 +73,14 @@ function joinDotted(words: readonly Token[]): string {
 }
 
 interface Parts {
-  readonly words: readonly Token[];
-  readonly comments: readonly Token[];
+  readonly words: readonly AddressToken[];
+  readonly comments: readonly AddressToken[];
 }
 
 /** Takes words up to the next special, comments apart. */
 function takeWords(scanner: Scanner): Parts {
-  const words: Token[] = [];
-  const comments: Token[] = [];
+  const words: AddressToken[] = [];
+  const comments: AddressToken[] = [];
   for (;;) {
     const token = scanner.peek();
     if (token.kind === 'comment') comments.push(token);
@@ -90,10 +90,12 @@ function takeWords(scanner: Scanner): Parts {
   }
 }
 
-type AddrSpec = Pick<Mailbox, 'localPart' | 'domain' | 'start' | 'end'> & { readonly comments: readonly Token[] };
+type AddrSpec = Pick<Mailbox, 'localPart' | 'domain' | 'start' | 'end'> & {
+  readonly comments: readonly AddressToken[];
+};
 
 /** Takes what follows the `@` of an addr-spec. */
-function takeDomain(scanner: Scanner, at: Token): Parts {
+function takeDomain(scanner: Scanner, at: AddressToken): Parts {
   const parts = takeWords(scanner);
   if (parts.words.length === 0) throw unexpected(scanner.peek().kind === 'end' ? at : scanner.peek());
   return parts;
@@ -138,7 +140,7 @@ function skipRoute(scanner: Scanner): void {
 }
 
 /** Makes a mailbox; `phrase` is absent where the address stands alone, without angle brackets. */
-function mailbox(spec: AddrSpec, phrase: readonly Token[] | undefined): Mailbox {
+function mailbox(spec: AddrSpec, phrase: readonly AddressToken[] | undefined): Mailbox {
   const { comments, ...address } = spec;
   const texts = comments.map(unquote);
   const name = phrase?.length ? phraseText(phrase) : decodeWords(texts.at(-1) ?? '');
@@ -156,14 +158,14 @@ function mailbox(spec: AddrSpec, phrase: readonly Token[] | undefined): Mailbox 
  * Tells whether a bracketed word of a display name may be one. Readers differ about `[...]` there: one that holds what
  * another reader takes for an address, or for the end of one, is no name.
  */
-function refuseLiterals(words: readonly Token[], isStrict: boolean): void {
+function refuseLiterals(words: readonly AddressToken[], isStrict: boolean): void {
   const literal = words.find(({ kind, text }) => kind === 'literal' && (isStrict || /[<>@,;:"()\\]/.test(text)));
   if (literal) throw new AddressSyntaxError('a display name with "[" in it must stand in quotation marks');
 }
 
 /** The words up to the next special, and every `@` with the words behind it: an address, or a display name with one. */
-function takeAroundAts(scanner: Scanner, first: Parts): { readonly at: Token; readonly parts: Parts }[] {
-  const more: { at: Token; parts: Parts }[] = [];
+function takeAroundAts(scanner: Scanner, first: Parts): { readonly at: AddressToken; readonly parts: Parts }[] {
+  const more: { at: AddressToken; parts: Parts }[] = [];
   while (isSpecial(scanner.peek(), '@')) {
     const at = scanner.take();
     more.push({ at, parts: takeWords(scanner) });

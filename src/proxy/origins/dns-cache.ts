@@ -2,7 +2,7 @@
 
 import type { MonotonicClock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
-import type { Answer, Resolver, ServiceRecord } from './resolver.ts';
+import type { DnsAnswer, Resolver, ServiceRecord } from './resolver.ts';
 
 /** Records, and what is wrong with them: they are old and DNS fails, or there are none and why. */
 export interface Kept<R> {
@@ -37,7 +37,7 @@ interface Entry<R> {
 const askAgainMs = 5000;
 
 function createTable<R>(
-  ask: (name: string) => Promise<Answer<R>>,
+  ask: (name: string) => Promise<DnsAnswer<R>>,
   what: string,
   parts: { readonly clock: MonotonicClock; readonly ttlMs: number },
 ) {

@@ -15,16 +15,16 @@ export interface ServiceRecord {
 }
 
 /** What a name has: perhaps nothing (`ok`, no record), or it could not be found out. */
-export type Answer<R> =
+export type DnsAnswer<R> =
   | { readonly ok: true; readonly records: readonly R[] }
   | { readonly ok: false; readonly why: string };
 
 /** Finds records. Never throws. */
 export interface Resolver {
   /** Addresses of a name, CNAMEs followed. `name` is an A-label in lower case. */
-  addresses(name: string, type: 'A' | 'AAAA'): Promise<Answer<string>>;
+  addresses(name: string, type: 'A' | 'AAAA'): Promise<DnsAnswer<string>>;
   /** SRV records of a name, CNAMEs followed. */
-  services(name: string): Promise<Answer<ServiceRecord>>;
+  services(name: string): Promise<DnsAnswer<ServiceRecord>>;
 }
 
 /** How DNS is asked. */
@@ -106,7 +106,7 @@ function readZones(zones: readonly Pick<ProxyZone, 'name' | 'records'>[]) {
   return { isServed, find };
 }
 
-async function askDns(name: string, type: Exclude<RecordType, 'CNAME'>, dns: ResolverDns): Promise<Answer<string>> {
+async function askDns(name: string, type: Exclude<RecordType, 'CNAME'>, dns: ResolverDns): Promise<DnsAnswer<string>> {
   const tryMs = Math.max(1, Math.min(2000, Math.ceil(dns.withinMs / 2)));
   const resolver = new DnsResolver({ timeout: tryMs, tries: 2 });
   const timer = setTimeout(() => resolver.cancel(), dns.withinMs);
@@ -142,7 +142,7 @@ export function createResolver(parts: {
   const dns = parts.dns ?? { withinMs: 5000 };
   if (dns.servers) new DnsResolver().setServers(dns.servers);
 
-  async function find(asked: string, type: Exclude<RecordType, 'CNAME'>): Promise<Answer<string>> {
+  async function find(asked: string, type: Exclude<RecordType, 'CNAME'>): Promise<DnsAnswer<string>> {
     let name = normalName(asked);
     for (let steps = 0; steps <= longestChain; steps += 1) {
       if (!configured.isServed(name)) return await askDns(name, type, dns);

@@ -2,6 +2,7 @@
 // facts, the rules, in this order (D80-D83).
 
 import { errorMessage } from '../../base/errors.ts';
+import { isRecord, type UnknownRecord } from '../../base/is-record.ts';
 import type { Logger } from '../../base/log.ts';
 import type { Fault } from '../../http/envelope.ts';
 import type { ApplicationFields, StoredApplication } from '../application/application.ts';
@@ -9,7 +10,7 @@ import { got } from '../application/quote.ts';
 import type { CallerRights, ProxyAccount, ProxyZone } from '../application/zone.ts';
 import type { Claims } from '../store/store.ts';
 import type { DnsSource, Facts, IpamSource } from './facts.ts';
-import { isJsonObject, type JsonObject, mergePatch } from './merge-patch.ts';
+import { mergePatch } from './merge-patch.ts';
 import { completeFields, type ReadApplication, readApplication } from './read-application.ts';
 import { fieldNames } from './reading.ts';
 import type { Judged } from './rule.ts';
@@ -56,7 +57,7 @@ class SourceFailure extends Error {
   override readonly name = 'SourceFailure';
 }
 
-async function askSource<Answer>(source: string, ask: () => Promise<Answer>): Promise<Answer> {
+async function askSource<Found>(source: string, ask: () => Promise<Found>): Promise<Found> {
   try {
     return await ask();
   } catch (cause) {
@@ -86,7 +87,7 @@ function claimsOf(application: ReadApplication, { account, zone }: Judged, ipv4P
   };
 }
 
-function sentNames(body: JsonObject): readonly string[] {
+function sentNames(body: UnknownRecord): readonly string[] {
   return Object.keys(body).filter((name) => body[name] !== null);
 }
 
@@ -102,14 +103,14 @@ function replacedFields(sent: ReadonlySet<string>, stored: ApplicationFields): r
 }
 
 /** The application that a write would lead to, as JSON (D80). */
-function resultOf({ kind }: AskedWrite, body: JsonObject, stored: StoredApplication | undefined): JsonObject {
+function resultOf({ kind }: AskedWrite, body: UnknownRecord, stored: StoredApplication | undefined): UnknownRecord {
   if (kind !== 'patch' || !stored) return body;
   const replaced = replacedFields(new Set(sentNames(body)), stored.fields);
   const kept = Object.entries(stored.fields).filter(([name]) => !replaced.includes(name));
   return mergePatch(Object.fromEntries(kept), body, fieldNames);
 }
 
-async function judgeStored(write: AskedWrite, body: JsonObject, sources: JudgeSources): Promise<JudgedWrite> {
+async function judgeStored(write: AskedWrite, body: UnknownRecord, sources: JudgeSources): Promise<JudgedWrite> {
   const { zone, account, rights, rayId } = write;
   const stored = write.kind === 'create' ? undefined : await write.find();
   if (write.kind !== 'create' && !stored) return { ok: false, notFound: true };
@@ -143,7 +144,7 @@ async function judge(write: AskedWrite, sources: JudgeSources): Promise<JudgedWr
   if (drill)
     sources.log.warn({ ray: rayId, zone: zone.id, drill }, 'drill: the write is answered as if a part had failed');
   if (drill === 'internal') return { ok: false, faults: [internalFault(500, rayId)] };
-  if (!isJsonObject(body)) {
+  if (!isRecord(body)) {
     const text = `The body must be a JSON object; got ${got(body)}`;
     return { ok: false, faults: [malformed({ text, pointer: '' })] };
   }

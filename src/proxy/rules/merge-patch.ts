@@ -1,19 +1,13 @@
 // JSON Merge Patch (RFC 7396) as applications need it: members of members, not deeper (D80).
 
-/** A JSON object. */
-export type JsonObject = Readonly<Record<string, unknown>>;
-
-/** Tells a JSON object from everything else. */
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
+import { isRecord, type UnknownRecord } from '../../base/is-record.ts';
 
 /** A member of an object's own; null is absent (D82). */
-export function member(object: JsonObject, name: string): unknown {
+export function member(object: UnknownRecord, name: string): unknown {
   return Object.hasOwn(object, name) ? (object[name] ?? undefined) : undefined;
 }
 
-function withoutNulls(object: JsonObject): JsonObject {
+function withoutNulls(object: UnknownRecord): UnknownRecord {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
 }
 
@@ -22,16 +16,16 @@ function withoutNulls(object: JsonObject): JsonObject {
  * an application is deeper than a member of a member, so this stops there, and no nesting can exhaust the stack.
  * @param fields names of the members that are taken over from the patch
  */
-export function mergePatch(target: JsonObject, patch: JsonObject, fields: readonly string[]): JsonObject {
+export function mergePatch(target: UnknownRecord, patch: UnknownRecord, fields: readonly string[]): UnknownRecord {
   const merged = new Map(Object.entries(target));
   for (const name of fields) {
     if (!Object.hasOwn(patch, name)) continue;
     const value = patch[name];
     const before = merged.get(name);
     if (value === null) merged.delete(name);
-    else if (!isJsonObject(value)) merged.set(name, value);
+    else if (!isRecord(value)) merged.set(name, value);
     // RFC 7396 §2: what is no object is replaced by an object before it is merged into.
-    else merged.set(name, withoutNulls({ ...(isJsonObject(before) ? before : {}), ...value }));
+    else merged.set(name, withoutNulls({ ...(isRecord(before) ? before : {}), ...value }));
   }
   return Object.fromEntries(merged);
 }

@@ -1,13 +1,14 @@
 // Reads the body of a proxy application: what is well formed as values, what is not as faults, each with the code of the
 // row that owns it (D81, D82). Knows no zone, account or store.
 
+import { isRecord, type UnknownRecord } from '../../base/is-record.ts';
 import type { ApplicationFields, PortRange } from '../application/application.ts';
 import { parseDomainName } from '../application/domain-name.ts';
 import { formatPorts } from '../application/port-ranges.ts';
 import { type Protocol, parseProtocol } from '../application/protocol.ts';
 import { got, quote } from '../application/quote.ts';
 import type { Claims } from '../store/store.ts';
-import { isJsonObject, type JsonObject, member } from './merge-patch.ts';
+import { member } from './merge-patch.ts';
 import { readEdgeIps } from './read-edge-ips.ts';
 import { type ReadOrigin, readOriginDirect, readOriginDns, readOriginPort } from './read-origins.ts';
 import { type FieldName, fieldNames, type ReadFault, type Reading } from './reading.ts';
@@ -52,7 +53,7 @@ function readDns(value: unknown, reading: Reading): { readonly type?: DnsType; r
     if (!isPartial) report(10001, '/dns', '"dns" is missing');
     return {};
   }
-  if (!isJsonObject(value)) {
+  if (!isRecord(value)) {
     report(10001, '/dns', `"dns" must be an object with "type" and "name"; got ${got(value)}`);
     return {};
   }
@@ -122,7 +123,7 @@ function reportTransport(
  * Reads the body of an application, or a stored one merged with a patch. Unknown members are passed over; null is absent.
  * @param isPartial true: what is absent is not missing
  */
-export function readApplication(body: JsonObject, isPartial = false): ReadApplication {
+export function readApplication(body: UnknownRecord, isPartial = false): ReadApplication {
   const faults: ReadFault[] = [];
   const reading: Reading = { isPartial, report: (code, pointer, text) => void faults.push({ code, pointer, text }) };
   const value = (name: FieldName): unknown => member(body, name);

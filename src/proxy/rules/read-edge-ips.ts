@@ -1,10 +1,11 @@
 // Reads the edge IPs that an application asks for: static ones of its own, or dynamic (D81).
 
+import { isRecord, type UnknownRecord } from '../../base/is-record.ts';
 import type { ApplicationFields } from '../application/application.ts';
 import { canonicalAddress } from '../application/ip-address.ts';
 import { got } from '../application/quote.ts';
 import type { Claims } from '../store/store.ts';
-import { isJsonObject, type JsonObject, member } from './merge-patch.ts';
+import { member } from './merge-patch.ts';
 import { maxAddresses, type Reading } from './reading.ts';
 
 /** `edge_ips` that were read. */
@@ -32,7 +33,7 @@ function staticEdge(ips: readonly string[]): Claims['edge'] {
 }
 
 /** The mapping form. A member of the other type (left over by a PATCH that changes the type) is like an unknown one. */
-function readEdgeObject(value: JsonObject, reading: Reading): ReadEdge | undefined {
+function readEdgeObject(value: UnknownRecord, reading: Reading): ReadEdge | undefined {
   const { isPartial, report } = reading;
   const type = member(value, 'type');
   if (type === 'static') {
@@ -61,7 +62,7 @@ function readEdgeObject(value: JsonObject, reading: Reading): ReadEdge | undefin
 
 /** Reads `edge_ips`. D81: an array or an object; an empty array is dynamic. */
 export function readEdgeIps(value: unknown, reading: Reading): ReadEdge | undefined {
-  if (isJsonObject(value)) return readEdgeObject(value, reading);
+  if (isRecord(value)) return readEdgeObject(value, reading);
   if (!Array.isArray(value)) {
     return reading.report(10001, '/edge_ips', `"edge_ips" must be an array or an object; got ${got(value)}`);
   }

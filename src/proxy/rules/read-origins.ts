@@ -1,11 +1,12 @@
 // Reads where an application's traffic goes: `origin_direct`, `origin_dns` and `origin_port` (D81, D82).
 
+import { isRecord } from '../../base/is-record.ts';
 import type { ApplicationFields, PortRange } from '../application/application.ts';
 import { parseDomainName } from '../application/domain-name.ts';
 import { type OriginFlaw, type OriginText, parseOrigin } from '../application/origin-text.ts';
 import { parsePorts } from '../application/port-ranges.ts';
 import { got, quote } from '../application/quote.ts';
-import { isJsonObject, member } from './merge-patch.ts';
+import { member } from './merge-patch.ts';
 import { maxAddresses, type Reading } from './reading.ts';
 
 const flawTexts = {
@@ -82,7 +83,7 @@ export function readOriginDns(
 ): Partial<OriginDns> & { readonly isTypeKnown: boolean } {
   const { report } = reading;
   if (value === undefined) return { isTypeKnown: false };
-  if (!isJsonObject(value)) {
+  if (!isRecord(value)) {
     report(10001, '/origin_dns', `"origin_dns" must be an object with "name"; got ${got(value)}`);
     return { isTypeKnown: false };
   }

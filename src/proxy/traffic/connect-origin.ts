@@ -24,7 +24,7 @@ export interface OriginRequest {
 }
 
 /** A connection to an origin, or why there is none. */
-export type OriginConnection =
+export type ConnectedOrigin =
   | { readonly ok: true; readonly end: Connection; readonly origin: OriginAddress }
   | {
       readonly ok: false;
@@ -122,7 +122,7 @@ export async function connectOrigin(
   application: RunningApplication,
   request: OriginRequest,
   { limits, refuseOrigin }: ListenerParts,
-): Promise<OriginConnection> {
+): Promise<ConnectedOrigin> {
   const { plan } = application;
   const { signal, edgePort } = request;
   const { connectTimeoutMs } = limits(plan);

@@ -7,7 +7,7 @@ import { type Connection, resetConnection } from '../../base/net/reset-connectio
 import { hostPort, normalAddress } from '../../base/net/socket-address.ts';
 import type { ConnectionEvent } from '../application/application.ts';
 import { contextOf } from './certificates.ts';
-import { connectOrigin, type OriginConnection } from './connect-origin.ts';
+import { type ConnectedOrigin, connectOrigin } from './connect-origin.ts';
 import type { ListenerParts, RunningApplication } from './listener.ts';
 import type { OpenConnection } from './open-budget.ts';
 import type { Endpoint } from './proxy-header.ts';
@@ -92,7 +92,7 @@ async function run(client: ClientConnection, context: ConnectionContext, abort: 
 type Told = Omit<ConnectionEvent, 'at' | 'connection' | 'client' | 'port' | 'origin'>;
 
 function noteFor({ id, client, application, edgePort, parts }: ConnectionContext) {
-  return (told: Told, { origin }: Pick<OriginConnection, 'origin'>): void =>
+  return (told: Told, { origin }: Pick<ConnectedOrigin, 'origin'>): void =>
     application.note({
       at: parts.clock.now(),
       connection: id,
@@ -108,7 +108,7 @@ async function open(
   connection: ClientConnection,
   context: ConnectionContext,
   signal: AbortSignal,
-): Promise<OriginConnection> {
+): Promise<ConnectedOrigin> {
   const { application, parts, client, edgePort } = context;
   const { plan } = application;
   const { raw } = connection;

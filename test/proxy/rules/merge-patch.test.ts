@@ -2,7 +2,8 @@
 
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type JsonObject, member, mergePatch } from '../../../src/proxy/rules/merge-patch.ts';
+import type { UnknownRecord } from '../../../src/base/is-record.ts';
+import { member, mergePatch } from '../../../src/proxy/rules/merge-patch.ts';
 
 // RFC 7396 Appendix A, the rows whose target and patch are objects; as deep as an application is.
 test.each([
@@ -17,7 +18,7 @@ test.each([
   [{ e: null }, { a: 1 }, { e: null, a: 1 }],
   [{ a: 'foo' }, { a: { b: 1, c: null } }, { a: { b: 1 } }],
   [{ a: ['x'] }, { a: { b: 1 } }, { a: { b: 1 } }],
-])('%j with %j is %j', (target: JsonObject, patch: JsonObject, wanted) => {
+])('%j with %j is %j', (target: UnknownRecord, patch: UnknownRecord, wanted) => {
   expect(mergePatch(target, patch, ['a', 'b', 'c'])).toEqual(wanted);
 });
 
@@ -28,7 +29,7 @@ test('members that are no fields are not taken over', () => {
 test('as RFC 7396 §2 says, on two levels', () => {
   const scalar = fc.oneof(fc.constant(null), fc.integer(), fc.array(fc.integer(), { maxLength: 2 }));
   const name = fc.constantFrom('a', 'b', 'c', '__proto__', 'constructor');
-  const entries = (value: fc.Arbitrary<unknown>): fc.Arbitrary<JsonObject> =>
+  const entries = (value: fc.Arbitrary<unknown>): fc.Arbitrary<UnknownRecord> =>
     fc.array(fc.tuple(name, value), { maxLength: 4 }).map((pairs) => Object.fromEntries(pairs));
   const withoutNull = scalar.filter((value) => value !== null);
   const reference = (target: unknown, patch: unknown): unknown => {
