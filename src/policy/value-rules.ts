@@ -2,6 +2,7 @@
 // List-Unsubscribe (D9). Nothing beyond the specification is refused (D14).
 
 import { trimBlanks } from '../mail/header/header-text.ts';
+import { skipComments } from '../mail/header/quoted-text.ts';
 import type { HeaderRow, ValueRule } from './header-catalogue.ts';
 
 /** Limits of the specification; a value exactly at one is accepted (D6). Bytes are bytes of UTF-8. */
@@ -103,20 +104,6 @@ function judgeUri(inBrackets: string): { readonly https: boolean; readonly reaso
   return isOneAddress(afterScheme)
     ? { https: false }
     : { https: false, reason: `needs one address with one "@" in <${shown(uri)}>` };
-}
-
-/** The offset behind comments and blanks (RFC 5322 §3.2.2: comments nest), or -1 where a comment is never closed. */
-function skipComments(text: string, from: number): number {
-  let depth = 0;
-  for (let at = from; at < text.length; at += 1) {
-    const character = text[at];
-    if (character === '(') depth += 1;
-    else if (depth === 0) {
-      if (character !== ' ' && character !== '\t') return at;
-    } else if (character === '\\') at += 1;
-    else if (character === ')') depth -= 1;
-  }
-  return depth === 0 ? text.length : -1;
 }
 
 /**

@@ -5,6 +5,7 @@ import { pointerStep } from '../../http/json/json-pointer.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../http/json/json-reader.ts';
 import { parseAddressList } from '../../mail/address/address.ts';
 import { readPath } from '../../mail/address/path.ts';
+import { quotedString } from '../../mail/header/quoted-text.ts';
 import type { Violation } from '../../submit.ts';
 
 /** A mailbox of a request. */
@@ -160,7 +161,7 @@ const phrase = /^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]+(?: [A-Za-z0-9!#$%&'*+\-/=?^_`{
 /** Writes a display name: as it is, or in quotation marks. Text that looks encoded (RFC 2047) is quoted too. */
 function writeName(name: string): string {
   if (phrase.test(name) && !name.includes('=?')) return name;
-  return `"${name.replace(/["\\]/g, '\\$&')}"`;
+  return quotedString(name);
 }
 
 /** Writes mailboxes as the text of From, To, Cc or Reply-To; what is not ASCII is encoded where fields are written. */

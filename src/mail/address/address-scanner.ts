@@ -1,5 +1,7 @@
 // The words of an address list (RFC 5322 §3.2): atoms, quoted-strings, domain-literals, comments and specials, one by one.
 
+import { closingEnd, commentEnd } from '../header/quoted-text.ts';
+
 /** What a token is; `end` stands behind the last one. */
 export type AddressTokenKind = 'atom' | 'quoted' | 'literal' | 'comment' | 'special' | 'end';
 
@@ -22,8 +24,6 @@ const atom = /[^\x00-\x20\x7f()<>[\]:;@\\,"]+/y;
 // are never taken in, so that nothing that a stricter reader takes for an address can hide (`=?utf-8?q?a@b.example,?=`).
 const looseWord = /=\?[^?\s<>"\\@]+\?[bq]\?[^?\s<>"\\@]*\?=/iy;
 const blanks = /[ \t\r\n]+/y;
-
-const backslash = 0x5c;
 
 /** Reads tokens in their order, one ahead. Linear; throws `AddressSyntaxError` where something is never closed. */
 export class Scanner {
@@ -66,11 +66,11 @@ export class Scanner {
       case '':
         return this.#token('end', this.#at);
       case '"':
-        return this.#token('quoted', this.#closing('"', 'quotation mark'));
+        return this.#token('quoted', this.#closed(closingEnd(this.#text, this.#at, '"'), 'quotation mark'));
       case '[':
-        return this.#token('literal', this.#closing(']', 'bracket'));
+        return this.#token('literal', this.#closed(closingEnd(this.#text, this.#at, ']'), 'bracket'));
       case '(':
-        return this.#token('comment', this.#commentEnd());
+        return this.#token('comment', this.#closed(commentEnd(this.#text, this.#at), 'comment'));
       case '=': {
         const end = this.#match(looseWord);
         return this.#token('atom', end > this.#at ? end : this.#match(atom));
@@ -82,26 +82,9 @@ export class Scanner {
     }
   }
 
-  #closing(mark: string, what: string): number {
-    const wanted = mark.charCodeAt(0);
-    for (let at = this.#at + 1; at < this.#text.length; at += 1) {
-      const code = this.#text.charCodeAt(at);
-      if (code === backslash) at += 1;
-      else if (code === wanted) return at + 1;
-    }
-    throw new AddressSyntaxError(`the ${what} at character ${this.#at + 1} is never closed`);
-  }
-
-  /** Comments nest (RFC 5322 §3.2.2): counted, not recursed into, so that depth costs nothing. */
-  #commentEnd(): number {
-    let depth = 0;
-    for (let at = this.#at; at < this.#text.length; at += 1) {
-      const code = this.#text.charCodeAt(at);
-      if (code === backslash) at += 1;
-      else if (code === 0x28) depth += 1;
-      else if (code === 0x29) depth -= 1;
-      if (depth === 0) return at + 1;
-    }
-    throw new AddressSyntaxError(`the comment at character ${this.#at + 1} is never closed`);
+  /** Takes the end that was found of a token; throws where it has none. */
+  #closed(end: number, what: string): number {
+    if (end < 0) throw new AddressSyntaxError(`the ${what} at character ${this.#at + 1} is never closed`);
+    return end;
   }
 }

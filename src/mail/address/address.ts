@@ -1,6 +1,7 @@
 // Addresses of header fields: mailboxes and groups of RFC 5322 §3.4 with the obsolete forms of §4.4 that mailers send.
 
 import { decodeWords } from '../header/header-text.ts';
+import { withoutQuotedPairs } from '../header/quoted-text.ts';
 import { AddressSyntaxError, type AddressToken, Scanner } from './address-scanner.ts';
 
 /** One mailbox of an address list. */
@@ -37,7 +38,7 @@ export type AddressList =
 
 function unquote(token: AddressToken): string {
   const isWrapped = token.kind === 'quoted' || token.kind === 'comment';
-  return isWrapped ? token.text.slice(1, -1).replace(/\\([^])/g, '$1') : token.text;
+  return isWrapped ? withoutQuotedPairs(token.text.slice(1, -1)) : token.text;
 }
 
 function isSpecial(token: AddressToken, character: string): boolean {

@@ -1,5 +1,6 @@
 // One spelling for all spellings of a mailbox, for lists that ask whether two addresses are the same (D51).
 
+import { quotedString, withoutQuotedPairs } from '../header/quoted-text.ts';
 import { asciiDomain, splitMailbox } from './domain.ts';
 import { readPath } from './path.ts';
 
@@ -9,9 +10,9 @@ const unquoted = /^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~.\u{a0}-\u{10ffff}]+$/u;
 /** RFC 5321 §4.1.2: the quotes are no part of the local part, so `"a"@b` is `a@b`. */
 function withoutNeedlessQuotes(localPart: string): string {
   if (localPart.length < 3 || !localPart.startsWith('"') || !localPart.endsWith('"')) return localPart;
-  const content = localPart.slice(1, -1).replace(/\\([^])/g, '$1');
+  const content = withoutQuotedPairs(localPart.slice(1, -1));
   if (unquoted.test(content)) return content;
-  return `"${content.replace(/["\\]/g, '\\$&')}"`;
+  return quotedString(content);
 }
 
 /**

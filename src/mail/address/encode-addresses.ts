@@ -3,6 +3,7 @@
 
 import { encodedWords, encodeRuns, encodeText, hasNonAscii, isEncodedWord, type Word } from '../header/encoded-word.ts';
 import { decodeWords } from '../header/header-text.ts';
+import { closingEnd, commentEnd } from '../header/quoted-text.ts';
 import { asciiDomain } from './domain.ts';
 
 type TokenKind = 'atom' | 'quoted' | 'comment' | 'angle' | 'separator';
@@ -159,8 +160,8 @@ function tokenize(text: string): readonly Token[] {
     const start = index;
     const first = text[index] ?? '';
     const kind = closers[first];
-    if (kind === 'quoted') index = quotedEnd(text, start);
-    else if (kind === 'comment') index = commentEnd(text, start);
+    if (kind === 'quoted') index = orAll(closingEnd(text, start, '"'), text);
+    else if (kind === 'comment') index = orAll(commentEnd(text, start), text);
     else if (kind === 'angle') index = angleEnd(text, start);
     else if (first === ',' || first === ';' || first === ':') index = start + 1;
     else index = atomEnd(text, start);
@@ -174,30 +175,14 @@ function isBlank(code: number): boolean {
   return code === 32 || code === 9;
 }
 
-function quotedEnd(text: string, start: number): number {
-  for (let index = start + 1; index < text.length; index += 1) {
-    if (text[index] === '\\') index += 1;
-    else if (text[index] === '"') return index + 1;
-  }
-  return text.length;
-}
-
-function commentEnd(text: string, start: number): number {
-  let depth = 0;
-  for (let index = start; index < text.length; index += 1) {
-    if (text[index] === '\\') index += 1;
-    else if (text[index] === '(') depth += 1;
-    else if (text[index] === ')') {
-      depth -= 1;
-      if (depth === 0) return index + 1;
-    }
-  }
-  return text.length;
+/** Where a quoted-string or comment ends; with the text where it is never closed. */
+function orAll(end: number, text: string): number {
+  return end < 0 ? text.length : end;
 }
 
 function angleEnd(text: string, start: number): number {
   for (let index = start + 1; index < text.length; index += 1) {
-    if (text[index] === '"') index = quotedEnd(text, index) - 1;
+    if (text[index] === '"') index = orAll(closingEnd(text, index, '"'), text) - 1;
     else if (text[index] === '>') return index + 1;
   }
   return text.length;

@@ -1,6 +1,7 @@
 // The paths of MAIL and RCPT: reverse-path and forward-path (RFC 5321 §4.1.2, RFC 6531 §3.3).
 
 import ipaddr from 'ipaddr.js';
+import { closingEnd } from '../header/quoted-text.ts';
 import { asciiDomain } from './domain.ts';
 
 /** One path as it stands in a command line. */
@@ -26,6 +27,9 @@ function isLocalChar(code: number): boolean {
   return code < 0x80 ? atext[code] === 1 : code > 0x9f;
 }
 
+// RFC 5321 §4.1.2: qtextSMTP and quoted-pairSMTP have none, and RFC 6531 §3.3 adds no C1 controls.
+const controls = /[\x00-\x1f\x7f-\x9f]/;
+
 /** Gives the index behind the local part that begins at `start`, or -1. */
 function localPartEnd(text: string, start: number): number {
   if (text[start] !== '"') {
@@ -33,16 +37,8 @@ function localPartEnd(text: string, start: number): number {
     while (index < text.length && isLocalChar(text.charCodeAt(index))) index += 1;
     return index > start ? index : -1;
   }
-  for (let index = start + 1; index < text.length; index += 1) {
-    let code = text.charCodeAt(index);
-    if (code === 0x22) return index + 1;
-    if (code === 0x5c) {
-      index += 1;
-      code = index < text.length ? text.charCodeAt(index) : 0;
-    }
-    if (code < 0x20 || (code >= 0x7f && code <= 0x9f)) return -1;
-  }
-  return -1;
+  const end = closingEnd(text, start, '"');
+  return end < 0 || controls.test(text.slice(start, end)) ? -1 : end;
 }
 
 function addressLiteral(inner: string): string | undefined {

@@ -3,6 +3,7 @@
 
 import { encodedWords, hasNonAscii } from '../header/encoded-word.ts';
 import { decodeWords } from '../header/header-text.ts';
+import { quotedString, withoutQuotedPairs } from '../header/quoted-text.ts';
 import type { Mailbox } from './address.ts';
 import { asciiDomain } from './domain.ts';
 
@@ -39,7 +40,7 @@ function isStrictWord(word: string): boolean {
 
 /** Takes quotes and backslashes off a quoted-string. */
 function unquote(word: string): string {
-  return word.startsWith('"') ? word.slice(1, -1).replace(/\\([^])/g, '$1') : word;
+  return word.startsWith('"') ? withoutQuotedPairs(word.slice(1, -1)) : word;
 }
 
 /** Tells whether a word means the same to those who decode encoded-words and to those who do not, or is one. */
@@ -56,7 +57,7 @@ function writePhrase(box: Mailbox, used: number): string {
   if (box.phrase.every(staysAtom)) return box.phrase.join(' ');
   const name = box.displayName ?? '';
   if (!isPlainAscii(name)) return encodedWords(name, { place: 'phrase', used });
-  return `"${name.replace(/["\\]/g, '\\$&')}"`;
+  return quotedString(name);
 }
 
 /** Atext and dots. */

@@ -2,6 +2,7 @@
 // mailers write them so; and the writing of a parameter that is not ASCII.
 
 import { hasNonAscii } from './encoded-word.ts';
+import { skipComments } from './quoted-text.ts';
 
 /** A parsed value. */
 export interface ContentType {
@@ -29,20 +30,10 @@ export interface RawParameter {
   readonly end: number;
 }
 
-const isBlank = (code: number): boolean => code === 32 || code === 9 || code === 13 || code === 10;
-
 /** Skips white space and comments (RFC 5322 §3.2.2). */
 function skipCfws(value: string, from: number): number {
-  let index = from;
-  let depth = 0;
-  for (; index < value.length; index += 1) {
-    const character = value[index];
-    if (character === '\\' && depth > 0) index += 1;
-    else if (character === '(') depth += 1;
-    else if (character === ')' && depth > 0) depth -= 1;
-    else if (depth === 0 && !isBlank(value.charCodeAt(index))) return index;
-  }
-  return value.length;
+  const end = skipComments(value, from);
+  return end < 0 ? value.length : end;
 }
 
 const tokenEnd = /[\s;=(),"]/g;

@@ -1,0 +1,57 @@
+// The parts of a structured field that quote: quoted-strings, quoted-pairs and comments (RFC 5322 §3.2). Whoever reads such
+// a field finds their ends here. Linear, however deep comments nest.
+
+const backslash = 0x5c;
+
+/**
+ * Finds the end of what stands between two marks, such as a quoted-string; a mark behind a backslash is no end.
+ * @param start where the first mark stands
+ * @param mark the closing one
+ * @returns the offset behind it, or -1 where there is none
+ */
+export function closingEnd(text: string, start: number, mark: '"' | ']'): number {
+  const wanted = mark.charCodeAt(0);
+  for (let at = start + 1; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === backslash) at += 1;
+    else if (code === wanted) return at + 1;
+  }
+  return -1;
+}
+
+/** The offset behind the comment that begins at `start`, or -1 where it is never closed. Comments nest (§3.2.2). */
+export function commentEnd(text: string, start: number): number {
+  let depth = 0;
+  for (let at = start; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === backslash) at += 1;
+    else if (code === 0x28) depth += 1;
+    else if (code === 0x29) depth -= 1;
+    if (depth === 0) return at + 1;
+  }
+  return -1;
+}
+
+function isBlank(code: number): boolean {
+  return code === 0x20 || code === 0x09 || code === 0x0d || code === 0x0a;
+}
+
+/** The offset behind comments and white space, folds among it, or -1 where a comment is never closed. */
+export function skipComments(text: string, from: number): number {
+  for (let at = from; ; ) {
+    while (at < text.length && isBlank(text.charCodeAt(at))) at += 1;
+    if (text[at] !== '(') return at;
+    at = commentEnd(text, at);
+    if (at < 0) return -1;
+  }
+}
+
+/** Takes the backslashes of quoted-pairs away (§3.2.1). */
+export function withoutQuotedPairs(text: string): string {
+  return text.replace(/\\([^])/g, '$1');
+}
+
+/** Writes a text as a quoted-string (§3.2.4). */
+export function quotedString(text: string): string {
+  return `"${text.replace(/["\\]/g, '\\$&')}"`;
+}
