@@ -2,7 +2,7 @@
 
 import { Resolver } from 'node:dns/promises';
 import { getDomain } from 'tldts';
-import { errorCode, errorMessage } from '../base/errors.ts';
+import { dnsFailure } from '../base/net/dns-failure.ts';
 import type { DnsRecord } from './domain-records.ts';
 import { judgeRecord, type RecordCheck } from './judge-record.ts';
 
@@ -38,17 +38,6 @@ type Answers =
   | { readonly ok: true; readonly values: readonly string[] }
   | { readonly ok: false; readonly detail: string };
 
-/** RFC 8020, RFC 2308: the name does not exist, or has no record of the type. */
-const nothingThere: ReadonlySet<string> = new Set(['ENOTFOUND', 'ENODATA']);
-
-const details: Readonly<Record<string, string>> = {
-  ETIMEOUT: 'the name server did not answer in time',
-  ECANCELLED: 'the name server did not answer in time',
-  ESERVFAIL: 'the name server answered SERVFAIL',
-  EREFUSED: 'the name server refused the query',
-  ECONNREFUSED: 'no name server is reachable',
-};
-
 async function ask(resolver: DnsResolver, type: DnsRecord['type'], name: string): Promise<Answers> {
   try {
     if (type === 'TXT') {
@@ -57,9 +46,8 @@ async function ask(resolver: DnsResolver, type: DnsRecord['type'], name: string)
     const hosts = (await resolver.resolveMx(name)).toSorted((left, right) => left.priority - right.priority);
     return { ok: true, values: hosts.map(({ priority, exchange }) => `${priority} ${exchange}`) };
   } catch (error) {
-    const code = errorCode(error) ?? '';
-    if (nothingThere.has(code)) return { ok: true, values: [] };
-    return { ok: false, detail: details[code] ?? errorMessage(error) };
+    const detail = dnsFailure(error);
+    return detail === undefined ? { ok: true, values: [] } : { ok: false, detail };
   }
 }
 

@@ -9,6 +9,7 @@ import { createAccounts } from '../accounts/create-accounts.ts';
 import { systemClock } from '../base/clock.ts';
 import { openDatabase } from '../base/database/database.ts';
 import { errorMessage, UsageError } from '../base/errors.ts';
+import { escapeCharacters } from '../base/escape-text.ts';
 import { randomHex } from '../base/ids.ts';
 import { loadKeys } from '../bootstrap.ts';
 import type { Config } from '../config.ts';
@@ -99,16 +100,12 @@ function headerLine({ name, verdict, rule, standard, violation }: HeaderExplanat
 
 /** Reasons quote the message too, perhaps in other scripts: only controls and marks that reorder text are escaped. */
 function reasonLine({ code, message }: Violation): string {
-  return `${code}: ${message.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, escaped)}`;
-}
-
-function escaped(character: string): string {
-  return `\\x${(character.codePointAt(0) ?? 0).toString(16).padStart(2, '0')}`;
+  return `${code}: ${escapeCharacters(message, /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu)}`;
 }
 
 /** Names come from the message: nothing in them may move a terminal's cursor. */
 function printable(text: string): string {
-  return text.replace(/[^\x20-\x7e]/g, escaped);
+  return escapeCharacters(text, /[^\x20-\x7e]/g);
 }
 
 function verdictText({ file, explanation, violations }: Verdict): string {

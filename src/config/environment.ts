@@ -1,7 +1,8 @@
 // The environment over the file (D96). An empty variable counts as unset, but for POSTERN_HTTPS_PORT (off).
 
 import { isIP } from 'node:net';
-import { asciiDomain, isWithinDomain } from '../mail/address/domain.ts';
+import { isWithinDomain } from '../base/net/domain-labels.ts';
+import { asciiDomain } from '../mail/address/domain.ts';
 import { formatHostPort, parseListen, parsePort } from './addresses.ts';
 import type { CompleteContents } from './defaults.ts';
 import { quote } from './fault.ts';

@@ -1,7 +1,8 @@
 // What the schema cannot say about the mail part: entries that must fit one another.
 
 import { closest } from '../base/closest.ts';
-import { asciiDomain, isWithinDomain } from '../mail/address/domain.ts';
+import { isWithinDomain } from '../base/net/domain-labels.ts';
+import { asciiDomain } from '../mail/address/domain.ts';
 import type { CompleteContents } from './defaults.ts';
 import { type ConfigFault, type ConfigPath, formatPath, quote } from './fault.ts';
 import { parseRelayUrl } from './relay-url.ts';

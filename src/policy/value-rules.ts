@@ -1,6 +1,7 @@
 // What a header's name and value may be: name syntax (D10), forbidden characters (D11), lengths (D6), enumerations (D8),
 // List-Unsubscribe (D9). Nothing beyond the specification is refused (D14).
 
+import { escapeCharacters } from '../base/escape-text.ts';
 import { trimBlanks } from '../mail/header/header-text.ts';
 import { skipComments } from '../mail/header/quoted-text.ts';
 import type { HeaderRow, ValueRule } from './header-catalogue.ts';
@@ -18,14 +19,10 @@ export const headerLimits = {
 const MAX_QUOTED_CHARACTERS = 60;
 const unprintable = /[\x00-\x1f\x7f-\x9f\u2028\u2029]/g;
 
-function escapeUnprintable(text: string): string {
-  return text.replace(unprintable, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`);
-}
-
 /** Shows a name or value inside a message: cut at 60 characters, control characters escaped. */
 export function shown(text: string): string {
   const cut = text.length > MAX_QUOTED_CHARACTERS ? `${text.slice(0, MAX_QUOTED_CHARACTERS)}...` : text;
-  return escapeUnprintable(cut.toWellFormed());
+  return escapeCharacters(cut.toWellFormed(), unprintable);
 }
 
 const plainName = /^[A-Za-z0-9-]+$/;

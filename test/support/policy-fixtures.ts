@@ -2,7 +2,7 @@
 
 import type { Account, Credential, SendingDomain } from '../../src/accounts/account.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
-import { isWithinDomain } from '../../src/mail/address/domain.ts';
+import { isWithinDomain } from '../../src/base/net/domain-labels.ts';
 import { readMessage } from '../../src/mail/header/header-reader.ts';
 import { type CheckContext, type CheckResult, check } from '../../src/policy/check.ts';
 import type { Submission, Via } from '../../src/policy/submission.ts';

@@ -5,6 +5,7 @@ import type { Socket } from 'node:net';
 import type { MonotonicClock } from '../../base/clock.ts';
 import type { Logger } from '../../base/log.ts';
 import { resetConnection } from '../../base/net/reset-connection.ts';
+import { lingerMs } from '../../http/listener/whole-response.ts';
 import { Dial, type Dialling, type DialParts } from './dial-origin.ts';
 import type { Forwarded } from './origin.ts';
 import type { ConnectionUser, OriginConnection } from './origin-connection.ts';
@@ -42,9 +43,6 @@ export interface Asked {
 
 // RFC 9110 §9.2.2.
 const idempotent: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE']);
-
-/** After an answer that came before the end of the request's body, the rest of it is thrown away for so long. */
-const lingerMs = 3000;
 
 /** One exchange. */
 export class OriginExchange implements ConnectionUser, Dialling {

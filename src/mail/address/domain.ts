@@ -23,14 +23,6 @@ export function asciiDomain(domain: string): string | undefined {
   return ascii.split('.').every((part) => label.test(part) && part.length <= 63) ? ascii : undefined;
 }
 
-/** Tells whether `name` is `parent` or stands below it; both A-labels in lower case. */
-export function isWithinDomain(name: string, parent: string): boolean {
-  return (
-    name === parent ||
-    (name.length > parent.length && name.endsWith(parent) && name[name.length - parent.length - 1] === '.')
-  );
-}
-
 /** Splits a mailbox at its last @; the domain is undefined where there is none (`root`). */
 export function splitMailbox(mailbox: string): { readonly localPart: string; readonly domain: string | undefined } {
   const at = mailbox.lastIndexOf('@');

@@ -18,12 +18,3 @@ export function parseDomainName(text: string): string | undefined {
   if (number.test(labels.at(-1) ?? '')) return undefined;
   return labels.every((part) => part.length <= 63 && label.test(part)) ? name : undefined;
 }
-
-/**
- * The names that a name is or stands under, the longest first: `a.b.c`, `b.c`, `c`. Looking each up finds the zone that a
- * name belongs to.
- */
-export function parentNames(name: string): readonly string[] {
-  const labels = name.split('.');
-  return labels.map((_, index) => labels.slice(index).join('.'));
-}

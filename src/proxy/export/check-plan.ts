@@ -1,6 +1,7 @@
 // The checks before a plan is written into another program's configuration: nothing in it can be read as a directive.
 
 import { isIP } from 'node:net';
+import { maskUnprintable } from '../../base/escape-text.ts';
 import { addressTest } from '../../base/net/address-test.ts';
 import type { ForwardingPlan, PortRange } from '../application/application.ts';
 import { formatPorts } from '../application/port-ranges.ts';
@@ -14,7 +15,7 @@ const pathForm = /^\/[A-Za-z0-9 _.,:=@%+~/-]{0,512}$/;
 
 /** A text of somebody else, for a comment or a message: printable ASCII, in quotes, of a sane length. */
 export function shown(text: string): string {
-  return JSON.stringify(text.slice(0, 200)).replace(/[^\x20-\x7e]/g, '?');
+  return maskUnprintable(JSON.stringify(text.slice(0, 200)));
 }
 
 function isPort(port: number): boolean {

@@ -1,5 +1,7 @@
 // Puts an export together: what every format does alike, with each gap as a comment where it belongs.
 
+import { maskUnprintable } from '../../base/escape-text.ts';
+import { isWithinDomain } from '../../base/net/domain-labels.ts';
 import type { ForwardingPlan } from '../application/application.ts';
 import { checkPlan, shown } from './check-plan.ts';
 import type { CheckedPlan, Exported, ExportGap, ExportSettings, Rendered } from './exported.ts';
@@ -46,7 +48,7 @@ function sharedNotes(plan: ForwardingPlan, { zonesWithRecords, portOffset }: Exp
   }
   if (transport === 'udp' && tls !== 'off') notes.push(`tls: ${tls} has no meaning for UDP`);
   if (origin.kind !== 'dns') return notes;
-  const zone = zonesWithRecords.find((name) => origin.name === name || origin.name.endsWith(`.${name}`));
+  const zone = zonesWithRecords.find((name) => isWithinDomain(origin.name, name));
   if (zone !== undefined) {
     notes.push(`Postern answers ${origin.name} from the records of ${zone} in its configuration; here DNS is asked`);
   }
@@ -100,7 +102,7 @@ export function headComments(format: string, gaps: readonly ExportGap[]): string
 
 /** Lines as comments of HAProxy, nginx and YAML alike. */
 export function commented(lines: readonly string[], indent = ''): string[] {
-  return lines.map((line) => `${indent}# ${line.replace(/[^\x20-\x7e]/g, '?')}`);
+  return lines.map((line) => `${indent}# ${maskUnprintable(line)}`);
 }
 
 /** The file: lines joined, with a line end. */

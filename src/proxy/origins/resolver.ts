@@ -2,7 +2,8 @@
 
 import { Resolver as DnsResolver } from 'node:dns/promises';
 import { isIPv4, isIPv6 } from 'node:net';
-import { errorCode, errorMessage } from '../../base/errors.ts';
+import { dnsFailure } from '../../base/net/dns-failure.ts';
+import { parentName, parentNames } from '../../base/net/domain-labels.ts';
 import type { ProxyZone, RecordSet } from '../application/zone.ts';
 
 /** One SRV record (RFC 2782). */
@@ -42,27 +43,10 @@ const longestChain = 8;
 /** Records of one answer that are looked at. */
 const mostRecords = 64;
 
-/** RFC 8020, RFC 2308: the name does not exist, or has no record of the type. */
-const nothingThere: ReadonlySet<string> = new Set(['ENOTFOUND', 'ENODATA']);
-
-const details: Readonly<Record<string, string>> = {
-  ETIMEOUT: 'the name server did not answer in time',
-  ECANCELLED: 'the name server did not answer in time',
-  ESERVFAIL: 'the name server answered SERVFAIL',
-  EREFUSED: 'the name server refused the query',
-  ECONNREFUSED: 'no name server is reachable',
-};
-
 const quoted = (text: string): string => JSON.stringify(text.slice(0, 255));
 
 function normalName(name: string): string {
   return name === '.' || name === '' ? '.' : name.toLowerCase().replace(/\.$/, '');
-}
-
-/** The name without its first label; '' for a single one. */
-function parentOf(name: string): string {
-  const dot = name.indexOf('.');
-  return dot < 0 ? '' : name.slice(dot + 1);
 }
 
 /** Reads `priority weight port target`; undefined where it is not that. */
@@ -88,20 +72,19 @@ function readZones(zones: readonly Pick<ProxyZone, 'name' | 'records'>[]) {
   // Names with something below them exist too (RFC 4592 §2.2.2): a wildcard does not stand in for them.
   const existing = new Set<string>();
   for (const name of records.keys()) {
-    for (let rest = name; rest !== '' && !existing.has(rest); rest = parentOf(rest)) existing.add(rest);
+    for (const each of parentNames(name)) existing.add(each);
   }
   const all = new Set(zones.map((zone) => normalName(zone.name)));
   const isServed = (name: string): boolean => {
     // The longest configured zone that the name is in decides.
-    for (let rest = name; rest !== ''; rest = parentOf(rest)) if (all.has(rest)) return served.has(rest);
-    return false;
+    const zone = parentNames(name).find((each) => all.has(each));
+    return zone !== undefined && served.has(zone);
   };
   const find = (name: string): RecordSet | undefined => {
     if (existing.has(name)) return records.get(name);
     // RFC 4592 §3.3.1: the wildcard right below the closest name that exists.
-    let closest = parentOf(name);
-    while (closest !== '' && !existing.has(closest) && !served.has(closest)) closest = parentOf(closest);
-    return records.get(`*.${closest}`);
+    const closest = parentNames(parentName(name)).find((each) => existing.has(each) || served.has(each));
+    return closest === undefined ? undefined : records.get(`*.${closest}`);
   };
   return { isServed, find };
 }
@@ -120,9 +103,8 @@ async function askDns(name: string, type: Exclude<RecordType, 'CNAME'>, dns: Res
       records: services.map(({ priority, weight, port, name }) => `${priority} ${weight} ${port} ${name || '.'}`),
     };
   } catch (error) {
-    const code = errorCode(error) ?? '';
-    if (nothingThere.has(code)) return { ok: true, records: [] };
-    return { ok: false, why: `${type} of ${quoted(name)}: ${details[code] ?? errorMessage(error)}` };
+    const why = dnsFailure(error);
+    return why === undefined ? { ok: true, records: [] } : { ok: false, why: `${type} of ${quoted(name)}: ${why}` };
   } finally {
     clearTimeout(timer);
   }

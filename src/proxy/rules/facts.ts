@@ -1,8 +1,8 @@
 // What the rules must know besides the application, from two sources (D83, D86): `dns` knows hostnames and zones, `ipam`
 // addresses, quotas, networks and ports. Both read the configuration and the store; nothing is looked up on the network.
 
+import { parentNames } from '../../base/net/domain-labels.ts';
 import type { DirectOrigin, PortRange, Transport } from '../application/application.ts';
-import { parentNames } from '../application/domain-name.ts';
 import { canonicalAddress } from '../application/ip-address.ts';
 import { isBoundTo, isLocalAddress, type OwnDoor, readOriginAllow } from '../application/own-doors.ts';
 import { configuredPorts, within, without } from '../application/port-ranges.ts';

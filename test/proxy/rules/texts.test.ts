@@ -3,7 +3,7 @@
 import { isIP } from 'node:net';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parentNames, parseDomainName } from '../../../src/proxy/application/domain-name.ts';
+import { parseDomainName } from '../../../src/proxy/application/domain-name.ts';
 import { canonicalAddress, isInNetworks } from '../../../src/proxy/application/ip-address.ts';
 import { parseOrigin } from '../../../src/proxy/application/origin-text.ts';
 import {
@@ -298,10 +298,6 @@ describe('domain names', () => {
 
   test('the lengths are at their bounds', () => {
     expect(of253).toHaveLength(253);
-  });
-
-  test('the names that a name is under, the longest first', () => {
-    expect(parentNames('a.b.c')).toEqual(['a.b.c', 'b.c', 'c']);
   });
 });
 

@@ -1,0 +1,14 @@
+// Text of somebody else on a terminal, in a message or in a file: what would steer its reader is shown, not done.
+
+/**
+ * Writes each character that a pattern finds as `\x` with at least two hex digits of its number.
+ * @param pattern with the flag g
+ */
+export function escapeCharacters(text: string, pattern: RegExp): string {
+  return text.replace(pattern, (character) => `\\x${(character.codePointAt(0) ?? 0).toString(16).padStart(2, '0')}`);
+}
+
+/** Writes `?` for everything but printable ASCII, for what has no escapes. */
+export function maskUnprintable(text: string): string {
+  return text.replace(/[^\x20-\x7e]/g, '?');
+}

@@ -1,0 +1,24 @@
+// What a look-up in DNS failed of, by the codes of node:dns.
+
+import { errorCode, errorMessage } from '../errors.ts';
+
+const nothingThere: ReadonlySet<string> = new Set(['ENOTFOUND', 'ENODATA']);
+
+const details: Readonly<Record<string, string>> = {
+  ETIMEOUT: 'the name server did not answer in time',
+  ECANCELLED: 'the name server did not answer in time',
+  ESERVFAIL: 'the name server answered SERVFAIL',
+  EREFUSED: 'the name server refused the query',
+  ECONNREFUSED: 'no name server is reachable',
+};
+
+/**
+ * Tells why a look-up failed.
+ * @param error what a resolver of node:dns rejected with
+ * @returns a clause for people; undefined where that is an answer: the name does not exist, or has no record of the type
+ *   (RFC 8020, RFC 2308)
+ */
+export function dnsFailure(error: unknown): string | undefined {
+  const code = errorCode(error) ?? '';
+  return nothingThere.has(code) ? undefined : (details[code] ?? errorMessage(error));
+}

@@ -1,0 +1,23 @@
+// Domain names by their labels, as text: A-labels in one case, without a dot at the end.
+
+/** The name without its first label; '' for a single one. */
+export function parentName(name: string): string {
+  const dot = name.indexOf('.');
+  return dot < 0 ? '' : name.slice(dot + 1);
+}
+
+/**
+ * The names that a name is or stands under, the longest first: `a.b.c`, `b.c`, `c`. Looking each up finds the zone or the
+ * domain that a name belongs to.
+ */
+export function* parentNames(name: string): Generator<string> {
+  for (let rest = name; rest !== ''; rest = parentName(rest)) yield rest;
+}
+
+/** Tells whether `name` is `parent` or stands below it. */
+export function isWithinDomain(name: string, parent: string): boolean {
+  return (
+    name === parent ||
+    (name.length > parent.length && name.endsWith(parent) && name[name.length - parent.length - 1] === '.')
+  );
+}
