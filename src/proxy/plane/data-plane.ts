@@ -15,9 +15,9 @@ import { createOriginGuard } from '../origins/origin-guard.ts';
 import { type CertificatePair, createCertificates, expiryOf } from '../traffic/certificates.ts';
 import type {
   DataPlaneLimits,
-  ListenerParts,
   OpenListener,
   PortListener,
+  ProxyListenerParts,
   RunningApplication,
 } from '../traffic/listener.ts';
 import {
@@ -110,7 +110,7 @@ export function createDataPlane(parts: DataPlaneParts): DataPlane {
 
 class Reconciler implements DataPlane {
   readonly #parts: DataPlaneParts;
-  readonly #listenerParts: ListenerParts;
+  readonly #listenerParts: ProxyListenerParts;
   #ipv6Addresses: readonly string[];
   readonly #maxListeners: number;
   readonly #maxListenersPerAccount: number;

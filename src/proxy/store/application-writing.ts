@@ -11,7 +11,7 @@ import {
   wildcardIp,
 } from '../application/edge-address.ts';
 import { within } from '../application/port-ranges.ts';
-import type { Statements } from './sqlite-statements.ts';
+import type { ApplicationStatements } from './sqlite-statements.ts';
 import type { ApplicationWrite, StoreConflict } from './store.ts';
 
 // Extended result codes (https://www.sqlite.org/rescode.html#extrc).
@@ -36,11 +36,11 @@ function conflict(kind: 'protocol' | 'hostname' | 'quota' | 'pool'): StoreConfli
 
 /** One write under way. */
 export class ApplicationWriting {
-  readonly #sql: Statements;
+  readonly #sql: ApplicationStatements;
   readonly #write: ApplicationWrite;
   readonly #hostname: string;
 
-  constructor(sql: Statements, write: ApplicationWrite) {
+  constructor(sql: ApplicationStatements, write: ApplicationWrite) {
     this.#sql = sql;
     this.#write = write;
     this.#hostname = comparableHostname(write.fields.dns.name);
@@ -147,7 +147,7 @@ export class ApplicationWriting {
 
 /** Ports that applications other than `except` have on some addresses. */
 export function takenOn(
-  sql: Statements,
+  sql: ApplicationStatements,
   where: {
     readonly addresses: readonly string[];
     readonly transport: Transport;
@@ -169,7 +169,7 @@ export function takenOn(
 }
 
 /** Gives back what an application held and no other one needs. Its bindings are gone, its row is gone or changed. */
-export function releaseUnused(sql: Statements, stored: StoredApplication): void {
+export function releaseUnused(sql: ApplicationStatements, stored: StoredApplication): void {
   const hostname = comparableHostname(stored.fields.dns.name);
   sql.releaseAllocation.run(hostname);
   for (const address of stored.addresses) sql.releaseAddress.run(address);

@@ -132,9 +132,9 @@ function writes(database: DatabaseSync) {
 }
 
 /** The statements of the store. */
-export type Statements = ReturnType<typeof reads> & ReturnType<typeof writes>;
+export type ApplicationStatements = ReturnType<typeof reads> & ReturnType<typeof writes>;
 
 /** Prepares them; the tables are there. */
-export function prepareStatements(database: DatabaseSync): Statements {
+export function prepareStatements(database: DatabaseSync): ApplicationStatements {
   return { ...reads(database), ...writes(database) };
 }

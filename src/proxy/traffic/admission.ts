@@ -2,7 +2,7 @@
 
 import { type AddressLists, createAddressLists } from '../application/address-lists.ts';
 import type { ForwardingPlan } from '../application/application.ts';
-import type { ListenerParts, RunningApplication } from './listener.ts';
+import type { ProxyListenerParts, RunningApplication } from './listener.ts';
 import { descriptorsOf, type OpenBudget } from './open-budget.ts';
 
 type Firewall = ForwardingPlan['firewall'];
@@ -45,7 +45,7 @@ export function scopesOf({ plan }: RunningApplication, client: string) {
 function boundsOf(
   application: RunningApplication,
   client: string,
-  { limits, budget }: Pick<ListenerParts, 'limits' | 'budget'>,
+  { limits, budget }: Pick<ProxyListenerParts, 'limits' | 'budget'>,
 ): readonly Bound[] {
   const { plan, traffic, openByClient } = application;
   const { openPerApplication, openPerClient } = limits(plan);
@@ -89,7 +89,7 @@ function boundsOf(
 export function refusalOf(
   application: RunningApplication,
   client: string,
-  parts: Pick<ListenerParts, 'limits' | 'budget'>,
+  parts: Pick<ProxyListenerParts, 'limits' | 'budget'>,
 ): string | undefined {
   const refused = listsOf(application.plan.firewall).refuses(client);
   if (refused !== undefined) return refusals[refused];

@@ -8,7 +8,7 @@ import { hostPort } from '../../base/net/socket-address.ts';
 import type { ForwardingPlan } from '../application/application.ts';
 import type { OriginAddress } from '../origins/origin.ts';
 import { isOriginsFault, unreachableReason } from '../origins/origin-failures.ts';
-import type { ListenerParts, RunningApplication } from './listener.ts';
+import type { ProxyListenerParts, RunningApplication } from './listener.ts';
 import { type Endpoint, proxyHeaderV1, proxyHeaderV2 } from './proxy-header.ts';
 import { keepAliveMs } from './tcp-keep-alive.ts';
 import { TlsCarrier } from './tls-carrier.ts';
@@ -121,7 +121,7 @@ function whenAborted(signal: AbortSignal): Promise<undefined> {
 export async function connectOrigin(
   application: RunningApplication,
   request: OriginRequest,
-  { limits, refuseOrigin }: ListenerParts,
+  { limits, refuseOrigin }: ProxyListenerParts,
 ): Promise<ConnectedOrigin> {
   const { plan } = application;
   const { signal, edgePort } = request;

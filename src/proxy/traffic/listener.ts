@@ -51,7 +51,7 @@ export interface RunningApplication {
 }
 
 /** What every listener is given. */
-export interface ListenerParts {
+export interface ProxyListenerParts {
   /** Those of an application. */
   readonly limits: (plan: ForwardingPlan) => DataPlaneLimits;
   /** What all applications together have open. */
@@ -78,5 +78,5 @@ export interface PortListener {
 export type OpenListener = (
   at: ListenAt,
   running: () => RunningApplication,
-  parts: ListenerParts,
+  parts: ProxyListenerParts,
 ) => Promise<PortListener>;

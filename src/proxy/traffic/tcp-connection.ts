@@ -8,7 +8,7 @@ import { hostPort, normalAddress } from '../../base/net/socket-address.ts';
 import type { ConnectionEvent } from '../application/application.ts';
 import { contextOf } from './certificates.ts';
 import { type ConnectedOrigin, connectOrigin } from './connect-origin.ts';
-import type { ListenerParts, RunningApplication } from './listener.ts';
+import type { ProxyListenerParts, RunningApplication } from './listener.ts';
 import type { OpenConnection } from './open-budget.ts';
 import type { Endpoint } from './proxy-header.ts';
 import { splice } from './splice.ts';
@@ -22,7 +22,7 @@ export interface ConnectionContext {
   /** As it was when the connection came: a later update does not touch it. */
   readonly application: RunningApplication;
   readonly edgePort: number;
-  readonly parts: ListenerParts;
+  readonly parts: ProxyListenerParts;
 }
 
 /** A connection that is being served. */

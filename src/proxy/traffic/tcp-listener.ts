@@ -6,7 +6,7 @@ import { randomHex } from '../../base/ids.ts';
 import { resetConnection } from '../../base/net/reset-connection.ts';
 import { hostPort, normalAddress } from '../../base/net/socket-address.ts';
 import { countOpen, refusalOf } from './admission.ts';
-import type { ListenAt, ListenerParts, OpenListener, RunningApplication } from './listener.ts';
+import type { ListenAt, OpenListener, ProxyListenerParts, RunningApplication } from './listener.ts';
 import type { OpenConnection } from './open-budget.ts';
 import { type ServedConnection, serveConnection } from './tcp-connection.ts';
 import { keepAliveMs } from './tcp-keep-alive.ts';
@@ -68,7 +68,7 @@ export const openTcpListener: OpenListener = async (at, running, parts) => {
 };
 
 // A listener outlives them: the system has run out of something and takes connections again later.
-function logAcceptErrors(server: Server, at: ListenAt, { clock, log }: ListenerParts): void {
+function logAcceptErrors(server: Server, at: ListenAt, { clock, log }: ProxyListenerParts): void {
   let toldAt = Number.NEGATIVE_INFINITY;
   server.on('error', (error) => {
     if (clock.monotonic() - toldAt < errorLogMs) return;
@@ -79,7 +79,7 @@ function logAcceptErrors(server: Server, at: ListenAt, { clock, log }: ListenerP
 
 interface AcceptParts {
   readonly at: ListenAt;
-  readonly parts: ListenerParts;
+  readonly parts: ProxyListenerParts;
 }
 
 /** An exception in an event handler would end the process: here it costs one connection. */

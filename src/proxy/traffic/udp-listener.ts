@@ -5,7 +5,7 @@ import { errorMessage } from '../../base/errors.ts';
 import { randomHex } from '../../base/ids.ts';
 import { hostPort, normalAddress } from '../../base/net/socket-address.ts';
 import { refusalOf } from './admission.ts';
-import type { ListenAt, ListenerParts, OpenListener, RunningApplication } from './listener.ts';
+import type { ListenAt, OpenListener, ProxyListenerParts, RunningApplication } from './listener.ts';
 import { mostQueuedOctets, UdpSession } from './udp-session.ts';
 import { bindUdp } from './udp-socket.ts';
 
@@ -34,7 +34,7 @@ export const openUdpListener: OpenListener = async (at, running, parts) => {
 };
 
 // A listener outlives them: one datagram was not received or not sent.
-function logErrors(socket: Socket, at: ListenAt, { clock, log }: ListenerParts): void {
+function logErrors(socket: Socket, at: ListenAt, { clock, log }: ProxyListenerParts): void {
   let toldAt = Number.NEGATIVE_INFINITY;
   socket.on('error', (error) => {
     if (clock.monotonic() - toldAt < errorLogMs) return;
@@ -48,7 +48,7 @@ class SessionTable {
   readonly #socket: Socket;
   readonly #at: ListenAt;
   readonly #running: () => RunningApplication;
-  readonly #parts: ListenerParts;
+  readonly #parts: ProxyListenerParts;
   readonly #sessions = new Map<string, UdpSession>();
   #isClosed = false;
   /** A client that has gone is no error of the listener (its system says so by ICMP, or not at all). */
@@ -57,7 +57,7 @@ class SessionTable {
   constructor(
     socket: Socket,
     at: ListenAt,
-    { running, parts }: { readonly running: () => RunningApplication; readonly parts: ListenerParts },
+    { running, parts }: { readonly running: () => RunningApplication; readonly parts: ProxyListenerParts },
   ) {
     this.#socket = socket;
     this.#at = at;

@@ -8,7 +8,7 @@ import type { ConnectionEvent } from '../application/application.ts';
 import type { OriginAddress } from '../origins/origin.ts';
 import { isOriginsFault, unreachableReason } from '../origins/origin-failures.ts';
 import { countOpen, scopesOf } from './admission.ts';
-import type { ListenAt, ListenerParts, RunningApplication } from './listener.ts';
+import type { ListenAt, ProxyListenerParts, RunningApplication } from './listener.ts';
 import type { OpenConnection } from './open-budget.ts';
 import type { Endpoint } from './proxy-header.ts';
 import { type UdpFraming, udpFraming } from './udp-framing.ts';
@@ -20,7 +20,7 @@ export interface UdpSessionContext {
   /** As it was when the first datagram came. */
   readonly application: RunningApplication;
   readonly at: ListenAt;
-  readonly parts: ListenerParts;
+  readonly parts: ProxyListenerParts;
   readonly client: Endpoint;
   /** Sends a datagram to the client. @returns false where it had to be dropped */
   readonly reply: (datagram: Buffer) => boolean;

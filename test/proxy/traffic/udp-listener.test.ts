@@ -7,7 +7,7 @@ import { silentLog } from '../../../src/base/log.ts';
 import type { ConnectionEvent, ForwardingPlan } from '../../../src/proxy/application/application.ts';
 import { createOrigins } from '../../../src/proxy/origins/origins.ts';
 import { createResolver } from '../../../src/proxy/origins/resolver.ts';
-import type { DataPlaneLimits, ListenerParts, RunningApplication } from '../../../src/proxy/traffic/listener.ts';
+import type { DataPlaneLimits, ProxyListenerParts, RunningApplication } from '../../../src/proxy/traffic/listener.ts';
 import { createNoteLimit, toldPerSecond } from '../../../src/proxy/traffic/note-limit.ts';
 import { OpenBudget } from '../../../src/proxy/traffic/open-budget.ts';
 import { proxyHeaderV2, simpleHeader } from '../../../src/proxy/traffic/proxy-header.ts';
@@ -24,7 +24,7 @@ interface Given {
   readonly plan?: Partial<ForwardingPlan>;
   readonly limits?: Partial<DataPlaneLimits>;
   readonly address?: string;
-  readonly refuseOrigin?: ListenerParts['refuseOrigin'];
+  readonly refuseOrigin?: ProxyListenerParts['refuseOrigin'];
   readonly dns?: string;
 }
 
@@ -338,7 +338,7 @@ test('an origin that goes and comes back is used again', async () => {
 test('an origin that is denied is passed over; where all are, the session fails', async () => {
   const denied = await udpEcho('wrong:', { address: '127.0.0.77' });
   const right = await udpEcho('right:');
-  const refuseOrigin: ListenerParts['refuseOrigin'] = ({ address }) =>
+  const refuseOrigin: ProxyListenerParts['refuseOrigin'] = ({ address }) =>
     address === '127.0.0.77' ? 'denied by proxy.originDeny' : undefined;
   const edge = await listen({ plan: { origin: directTo(denied, right) }, refuseOrigin });
   const client = await udpPeer();
