@@ -18,8 +18,6 @@ import type { TlsCredentials } from './smtp-library.ts';
 import { SmtpListenerServer } from './smtp-listener.ts';
 import type { SessionContext, SmtpSession } from './smtp-session.ts';
 
-export type { TlsCredentials } from './smtp-library.ts';
-
 /** What the door is built from. */
 export interface SmtpDoorParts {
   readonly settings: SmtpSettings;

@@ -30,7 +30,10 @@ function membersOf<Instance extends object>(
   return { owner, ...names };
 }
 
-/** Every member that this file relies on, by class. */
+/**
+ * Every member that this file relies on, by class.
+ * @public for the test that looks for each in the version that is installed
+ */
 export const libraryMembers: readonly LibraryMembers[] = [
   membersOf(SMTPStream, { methods: ['_write', '_flushData'], fields: ['isClosed'] }),
   membersOf(SMTPConnection, {

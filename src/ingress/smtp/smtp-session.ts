@@ -12,7 +12,6 @@ import type { Client, DialogueContext } from './dialogue-context.ts';
 import type { MaybePromise } from './maybe-promise.ts';
 import { type Answer, formatReply, replies, unavailableReply } from './replies.ts';
 import { LibraryConnection } from './smtp-library.ts';
-import type { SmtpListenerServer } from './smtp-listener.ts';
 import { type WireListener, WireReader } from './wire-reader.ts';
 
 /**
@@ -65,7 +64,10 @@ export class SmtpSession extends LibraryConnection implements WireListener {
   #incoming: { readonly data: DataReader; readonly pace: BodyPace } | undefined;
   #draining = false;
 
-  constructor(server: SmtpListenerServer, { socket, client, context, place }: SessionOptions) {
+  constructor(
+    server: ConstructorParameters<typeof LibraryConnection>[0],
+    { socket, client, context, place }: SessionOptions,
+  ) {
     super(server, socket, { id: client.sessionId, remoteAddress: client.address });
     this.#context = context;
     this.#client = client;

@@ -5,9 +5,9 @@ import type { DataReader } from './data-reader.ts';
 import { LibraryReader } from './smtp-library.ts';
 
 /** RFC 4954 §4: an AUTH line has at most 12,288 octets with its CRLF. Other commands are held to less by the dialogue. */
-export const maxLineOctets = 12_286;
+const maxLineOctets = 12_286;
 /** So much is read of a line, its CRLF not counted; a line that goes on is not waited for. */
-export const maxReadOctets = 65_536;
+const maxReadOctets = 65_536;
 
 /** Takes what the reader cuts out. A promise given back makes the reader wait; it must not reject. */
 export interface WireListener {
