@@ -17,7 +17,7 @@ import type { OpenHttp } from './listener/connections.ts';
 import { createListener, type HttpListener, type ListenerTls } from './listener/listener.ts';
 import { type DocumentedRoute, openApiDocument } from './openapi.ts';
 import { answerPlainly, type PlainParts, plainRoutes } from './plain-routes.ts';
-import { renderReference } from './reference-page.ts';
+import { renderReference } from './reference/reference-page.ts';
 import { schemaCompiler } from './schema-compiler.ts';
 import type { SchemaTypes } from './v4-app.ts';
 import { type V4Parts, v4Routes } from './v4-routes.ts';

@@ -1,13 +1,14 @@
 // The reference of edge errors: a page for every code, where the `type` of its answers points, and an index (D62).
 
+import { closePage, escapeHtml, openPage, pageStyle, sheetCss } from '../../http/page/html-page.ts';
 import { allEdgeErrors, findEdgeError } from './catalogue.ts';
 import type { CatalogueError } from './catalogue-error.ts';
 import type { EdgeCategory, ErrorAnswer } from './edge-error.ts';
-import { closePage, errorHeading, escapeHtml, openPage, pageStyle, sharedCss } from './html-page.ts';
+import { errorHeading } from './error-heading.ts';
 import { titleOf } from './occurrence.ts';
 import { responsiblePartyOf, whoActs } from './responsibility.ts';
 
-const style = pageStyle(`${sharedCss}nav{margin-bottom:1.5rem;font-size:.875rem}
+const style = pageStyle(`${sheetCss}nav{margin-bottom:1.5rem;font-size:.875rem}
 h1.wide{display:block}
 .intro{margin:-1rem 0 2rem}
 h2 code{display:block}

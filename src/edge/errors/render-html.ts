@@ -1,11 +1,12 @@
 // An edge error as a page for a person: what happened, what to do, who is responsible, and what to quote when asking.
 
+import { closePage, escapeForeignText, escapeHtml, openPage, pageStyle, sheetCss } from '../../http/page/html-page.ts';
 import type { EdgeError, EdgeOccurrence } from './edge-error.ts';
-import { closePage, errorHeading, escapeForeignText, escapeHtml, openPage, pageStyle, sharedCss } from './html-page.ts';
+import { errorHeading } from './error-heading.ts';
 import { attribution, oncePerError, referencePathOf, retrySecondsOf, timestampOf, titleOf } from './occurrence.ts';
 import { responsiblePartyOf, whoActs } from './responsibility.ts';
 
-const style = pageStyle(`${sharedCss}.lead{font-size:1.125rem}
+const style = pageStyle(`${sheetCss}.lead{font-size:1.125rem}
 strong{font-weight:600}
 @media print{body{padding:0}}
 `);

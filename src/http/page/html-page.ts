@@ -1,5 +1,5 @@
-// The frame of every HTML page of the edge: one small document that carries its own style, runs no script and loads
-// nothing, in light and dark.
+// The frame of every HTML page, of the edge and of the API: one small document that carries its own style, runs no script
+// and loads nothing, in light and dark.
 
 import { createHash } from 'node:crypto';
 
@@ -68,11 +68,20 @@ export const closePage = `</body>
 </html>
 `;
 
-/** CSS that all pages share: colours, type, the sheet and its parts. */
-export const sharedCss = `:root{color-scheme:light dark;--ground:#fafaf8;--ink:#1d2329;--soft:#5a636c;--line:#dcdfdf;--accent:#0f6073}
+const colours = `:root{color-scheme:light dark;--ground:#fafaf8;--ink:#1d2329;--soft:#5a636c;--line:#dcdfdf;--accent:#0f6073}
 @media(prefers-color-scheme:dark){:root{--ground:#14181b;--ink:#e6e8e9;--soft:#a2abb3;--line:#31393f;--accent:#7fc6d6}}
 *{box-sizing:border-box}
-body{margin:0 auto;max-width:52rem;padding:clamp(1.5rem,9vh,6rem) clamp(1.25rem,5vw,2.5rem) 2rem;background:var(--ground);color:var(--ink);font:1rem/1.6 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;overflow-wrap:anywhere;-webkit-text-size-adjust:100%}
+`;
+const ground =
+  'background:var(--ground);color:var(--ink);font:1rem/1.6 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;overflow-wrap:anywhere;-webkit-text-size-adjust:100%';
+const textCss = `p{text-wrap:pretty}
+code{font:.9375em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
+a{color:var(--accent);text-underline-offset:.2em}
+:focus-visible{outline:2px solid var(--accent);outline-offset:3px}
+`;
+
+/** CSS of a page that is one sheet: a title and short sections, their names in a column at the left where there is room. */
+export const sheetCss = `${colours}body{margin:0 auto;max-width:52rem;padding:clamp(1.5rem,9vh,6rem) clamp(1.25rem,5vw,2.5rem) 2rem;${ground}}
 h1,h2,p,dd{margin:0}
 h1,section,dl,footer{display:grid;grid-template-columns:9.5rem minmax(0,1fr);gap:.5rem 1.5rem}
 h1{align-items:baseline;margin-bottom:2rem;font-size:clamp(1.625rem,5vw,2.25rem);line-height:1.2;font-weight:600;letter-spacing:-.01em;text-wrap:balance}
@@ -81,15 +90,6 @@ h1 i{position:absolute;clip-path:inset(50%)}
 section,dl{align-items:baseline;margin:0;padding:1.25rem 0;border-top:1px solid var(--line)}
 section>:not(h2),footer>*{grid-column:2}
 h2,dt{font-size:1rem;font-weight:400;color:var(--soft)}
-p{text-wrap:pretty}
-code{font:.9375em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
-a{color:var(--accent);text-underline-offset:.2em}
-:focus-visible{outline:2px solid var(--accent);outline-offset:3px}
-footer{padding-top:1.25rem;border-top:1px solid var(--line);color:var(--soft);font-size:.875rem}
+${textCss}footer{padding-top:1.25rem;border-top:1px solid var(--line);color:var(--soft);font-size:.875rem}
 @media(max-width:36rem){h1,section,dl,footer{grid-template-columns:minmax(0,1fr);gap:.25rem}section>:not(h2),footer>*{grid-column:1}dt:not(:first-child){margin-top:.5rem}}
 `;
-
-/** The first-level heading of an error: its number above its name, read as one title. */
-export function errorHeading(code: number, shortName: string): string {
-  return `<h1><span>Error ${code}<i>: </i></span>${escapeHtml(shortName)}</h1>`;
-}
