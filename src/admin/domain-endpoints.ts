@@ -89,6 +89,7 @@ export function domainEndpoints({ domainKeys, facts, dns }: DomainEndpointsParts
       {
         config: { scope: 'email:send' },
         schema: {
+          operationId: 'listSendingDomains',
           summary: 'List sending domains with their DNS records',
           description: 'With `check=1` each record tells what DNS answers now; that takes up to some seconds.',
           tags: ['Sending domains'],

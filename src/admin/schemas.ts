@@ -5,11 +5,18 @@ import type { Fault } from '../http/envelope.ts';
 
 /** The account of the path. */
 export const accountPath = Type.Object({
-  account_id: Type.String({ want: 'the id or the name of an account', description: 'Id or name of the account' }),
+  account_id: Type.String({
+    want: 'the id or the name of an account',
+    description: 'Id or name of the account',
+    example: 'dev',
+  }),
 });
 
 /** An entry of an account. */
-export const entryPath = Type.Object({ ...accountPath.properties, id: Type.String({ want: 'an id' }) });
+export const entryPath = Type.Object({
+  ...accountPath.properties,
+  id: Type.String({ want: 'an id', example: '0123456789abcdef'.repeat(2) }),
+});
 
 /** A query parameter that is on or off. */
 export const flag = Type.Enum(['0', '1', 'false', 'true'], { want: '1 or 0' });

@@ -91,6 +91,7 @@ export function suppressionEndpoints({ suppressions, clock, log }: SuppressionEn
       {
         config: common.config,
         schema: {
+          operationId: 'listSuppressions',
           summary: 'List suppressed addresses, the newest first',
           description:
             '`result_info` has `count` and `per_page` of this page, and the `cursor` of the next one, null where there is none.',
@@ -118,6 +119,7 @@ export function suppressionEndpoints({ suppressions, clock, log }: SuppressionEn
       {
         config: common.config,
         schema: {
+          operationId: 'createSuppression',
           summary: 'Suppress an address',
           description:
             'Mail to it is refused from now on, by SMTP at RCPT and by REST the whole request. An address that is on the list already keeps its id and takes reason, note and expiry of the new entry.',
@@ -156,6 +158,7 @@ export function suppressionEndpoints({ suppressions, clock, log }: SuppressionEn
       {
         config: common.config,
         schema: {
+          operationId: 'deleteSuppression',
           summary: 'Take an address off the list',
           tags: common.tags,
           params: entryPath,

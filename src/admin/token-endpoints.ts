@@ -117,6 +117,7 @@ export function tokenEndpoints({ database, clock, log }: TokenEndpointsParts): V
       {
         config,
         schema: {
+          operationId: 'listTokens',
           summary: 'List tokens, the oldest first',
           description: 'Tokens that the configuration file names are not listed.',
           tags,
@@ -142,6 +143,7 @@ export function tokenEndpoints({ database, clock, log }: TokenEndpointsParts): V
       {
         config,
         schema: {
+          operationId: 'createToken',
           summary: 'Make a token',
           description: 'The answer shows it, this once. It counts at once, by HTTP and SMTP.',
           tags,
@@ -177,6 +179,7 @@ export function tokenEndpoints({ database, clock, log }: TokenEndpointsParts): V
       {
         config,
         schema: {
+          operationId: 'revokeToken',
           summary: 'Revoke a token',
           description: 'From now on it opens nothing; an SMTP session that it opened ends at its next MAIL.',
           tags,

@@ -181,6 +181,7 @@ function operationOf(route: DocumentedRoute, components: Components, answers: An
   const response: unknown = isRecord(schema.response) ? schema.response[200] : undefined;
   const result = components.refer(response ?? {});
   return {
+    ...(schema.operationId === undefined ? {} : { operationId: schema.operationId }),
     ...(schema.summary === undefined ? {} : { summary: schema.summary }),
     description: [schema.description, `Scope: \`${scope}\`.`].filter(Boolean).join('\n\n'),
     tags: schema.tags ?? [],
@@ -201,12 +202,24 @@ function operationOf(route: DocumentedRoute, components: Components, answers: An
   };
 }
 
+/** A generator of clients writes one of two operations with one name over the other. */
+function refuseRepeatedIds(routes: readonly DocumentedRoute[]): void {
+  const ids = new Set<string>();
+  for (const { operationId: id } of routes.map(({ schema }) => schema)) {
+    if (id === undefined) continue;
+    if (ids.has(id)) throw new Error(`Two operations have the operationId ${id}`);
+    ids.add(id);
+  }
+}
+
 /**
  * Makes the document.
  * @param routes in the order they are shown
  * @param answers the tokens with their answers; the statuses of each endpoint come from there
+ * @throws Error where two operations have one operationId, or two schemas that differ one title
  */
 export function openApiDocument(routes: readonly DocumentedRoute[], answers: AnswerTable): Json {
+  refuseRepeatedIds(routes);
   const components = new Components();
   const paths: Record<string, Record<string, unknown>> = {};
   for (const route of routes) {
@@ -224,6 +237,7 @@ export function openApiDocument(routes: readonly DocumentedRoute[], answers: Ans
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/' }],
+    tags: [...new Set(routes.flatMap(({ schema }) => schema.tags ?? []))].map((name) => ({ name })),
     paths,
     components: {
       securitySchemes: {

@@ -7,7 +7,10 @@
 //     return (app) => {
 //       app.get('/accounts/:account_id/email/sending/suppressions', {
 //         config: { scope: 'email:suppressions' },
-//         schema: { summary: 'List ...', tags: ['Suppressions'], params: accountPath, querystring: Page, response: { 200: List } },
+//         schema: {
+//           operationId: 'listSuppressions', summary: 'List ...', tags: ['Suppressions'],
+//           params: accountPath, querystring: Page, response: { 200: List },
+//         },
 //       }, async (request, reply) => succeed(reply, parts.list(submitterOf(request).account, request.query)));
 //     };
 //   }
@@ -74,6 +77,8 @@ declare module 'fastify' {
     bodyDigest: string | undefined;
   }
   interface FastifySchema {
+    /** The name that client generators give the operation: camelCase, and of no other one. */
+    operationId?: string;
     summary?: string;
     description?: string;
     tags?: readonly string[];

@@ -89,15 +89,23 @@ function judge(request: FastifyRequest, more: readonly Fault[]): void {
 const places = {
   zone: {
     path: '/zones/:zone_id',
-    params: Type.Object({ zone_id: Type.String({ want: 'the id of a zone', description: 'Id of the zone' }) }),
+    params: Type.Object({
+      zone_id: Type.String({ want: 'the id of a zone', description: 'Id of the zone', example: '1'.repeat(32) }),
+    }),
     of: 'a zone',
+    noun: 'Zone',
   },
   account: {
     path: '/accounts/:account_id',
     params: Type.Object({
-      account_id: Type.String({ want: 'the id or the name of an account', description: 'Id or name of the account' }),
+      account_id: Type.String({
+        want: 'the id or the name of an account',
+        description: 'Id or name of the account',
+        example: 'dev',
+      }),
     }),
     of: 'an account',
+    noun: 'Account',
   },
 } as const;
 
@@ -118,6 +126,8 @@ interface Routes {
   readonly path: string;
   /** What it is, in summaries. */
   readonly what: string;
+  /** What it is, in operationIds. */
+  readonly noun: 'ErrorRules' | 'ErrorPage';
   readonly result: TSchema;
   readonly body: TSchema;
   readonly describe: string;
@@ -132,7 +142,8 @@ interface Routes {
 
 function register(app: V4App, log: Logger, routes: Routes): void {
   const { level, what, result, body, describe, read, mayPut, put, remove } = routes;
-  const { path, params, of } = places[level];
+  const { path, params, of, noun } = places[level];
+  const thing = `${noun}${routes.noun}`;
   const url = path + routes.path;
   const common = { tags, params, response: { 200: result } };
   const told = (request: FastifyRequest, owner: CustomErrorOwner, done: string): void => {
@@ -145,6 +156,7 @@ function register(app: V4App, log: Logger, routes: Routes): void {
       config: scope,
       schema: {
         ...common,
+        operationId: `get${thing}`,
         summary: `Show ${what} of ${of}`,
         description: 'What is in effect, and where it comes from.',
       },
@@ -157,7 +169,7 @@ function register(app: V4App, log: Logger, routes: Routes): void {
       config: bodyConfig,
       attachValidation: true,
       onRequest: async (request) => mayPut?.(request),
-      schema: { ...common, body, summary: `Put ${what} of ${of}`, description: describe },
+      schema: { ...common, body, operationId: `put${thing}`, summary: `Put ${what} of ${of}`, description: describe },
     },
     async (request, reply) => {
       const owner = ownerOf(request, level);
@@ -172,6 +184,7 @@ function register(app: V4App, log: Logger, routes: Routes): void {
       config: scope,
       schema: {
         ...common,
+        operationId: `delete${thing}`,
         summary: `Take ${what} of ${of} back`,
         description: 'What the configuration file says counts again; the answer is what is then in effect.',
       },
@@ -205,6 +218,7 @@ export function customErrorEndpoints({ customErrors, log }: CustomErrorEndpoints
         level,
         path: '/rulesets/phases/http_custom_errors/entrypoint',
         what: 'the Custom Error Rules',
+        noun: 'ErrorRules',
         result: rulesInEffect,
         body: newRules,
         describe:
@@ -226,6 +240,7 @@ export function customErrorEndpoints({ customErrors, log }: CustomErrorEndpoints
         level,
         path: '/custom_pages/error_page',
         what: 'the Error Page',
+        noun: 'ErrorPage',
         result: pageInEffect,
         body: newPage,
         describe: 'It is served for every error that no rule answers, in place of the configuration file’s.',

@@ -41,7 +41,17 @@ const newErrorRule = Type.Object(
     content_type: Type.Optional({ ...contentType, description: 'The same as contentType; one of both is required' }),
     status_code: Type.Optional({ ...statusCode, description: 'The same as statusCode' }),
   },
-  { additionalProperties: false, title: 'NewErrorRule', want: 'an object with expression, content and contentType' },
+  {
+    additionalProperties: false,
+    title: 'NewErrorRule',
+    want: 'an object with expression, content and contentType',
+    example: {
+      expression: 'error_code eq 522',
+      content: 'Back in a moment.',
+      contentType: 'text/plain',
+      statusCode: 503,
+    },
+  },
 );
 
 /** The body that puts rules. */
@@ -62,6 +72,7 @@ export const newPage = Type.Object(
   {
     html: Type.String({
       want: 'an HTML document',
+      example: '<!doctype html><title>Not available</title><p>Quote this when you ask: ::RAY_ID::</p>',
       description: `At most ${maxPageBytes} octets of UTF-8. ::RAY_ID::, ::CLIENT_IP:: and ::ERROR_BOX:: stand for the values of each error.`,
     }),
   },

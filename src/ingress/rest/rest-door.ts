@@ -292,6 +292,7 @@ export function restDoor(doorParts: RestDoorParts): V4Plugin {
       {
         ...options,
         schema: {
+          operationId: 'sendMessage',
           summary: 'Send a message',
           description: 'Accepted means safe on disk; the recipients are then `queued`.',
           tags: ['Email'],
@@ -309,6 +310,7 @@ export function restDoor(doorParts: RestDoorParts): V4Plugin {
       {
         ...options,
         schema: {
+          operationId: 'sendRawMessage',
           summary: 'Send a finished MIME message',
           description: 'What SMTP does with the same octets: the same allowlist, the same rewriting.',
           tags: ['Email'],
@@ -326,6 +328,7 @@ export function restDoor(doorParts: RestDoorParts): V4Plugin {
       {
         ...options,
         schema: {
+          operationId: 'validateMessage',
           summary: 'Judge a message without sending it',
           description: 'Takes the body of `send` or of `send_raw`. Nothing is queued.',
           tags: ['Email'],

@@ -86,7 +86,19 @@ export const SendRequest = Type.Object(
     attachments: Optional(Type.Array(Attachment)),
     headers: Optional(Headers),
   },
-  { ...strict, title: 'SendRequest', description: 'A message in its parts.' },
+  {
+    ...strict,
+    title: 'SendRequest',
+    description: 'A message in its parts.',
+    example: {
+      from: 'Shop <shop@example.com>',
+      to: 'ana@example.net',
+      subject: 'Hello',
+      text: 'A first message.',
+      html: '<p>A first message.</p>',
+      headers: { 'X-Campaign-ID': 'spring' },
+    },
+  },
 );
 
 /** The body of `send_raw` (D46). */

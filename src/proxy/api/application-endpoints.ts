@@ -166,6 +166,7 @@ function readingRoutes(app: V4App, { parts, placeOf, onRequest, show, find }: Sh
       onRequest,
       config: reads,
       schema: {
+        operationId: 'listProxyApplications',
         summary: 'List the applications of a zone',
         description: '`result_info` has page, per_page, count, total_count and total_pages.',
         tags,
@@ -191,6 +192,7 @@ function readingRoutes(app: V4App, { parts, placeOf, onRequest, show, find }: Sh
       onRequest,
       config: reads,
       schema: {
+        operationId: 'getProxyApplication',
         summary: 'Show an application',
         tags,
         params: schema.applicationPath,
@@ -206,6 +208,7 @@ function readingRoutes(app: V4App, { parts, placeOf, onRequest, show, find }: Sh
       onRequest,
       config: reads,
       schema: {
+        operationId: 'getProxyApplicationTraffic',
         summary: 'Show what an application has carried since the process began',
         description: 'Counters, the state of its origins, and the latest events of its connections.',
         tags,
@@ -225,6 +228,7 @@ function readingRoutes(app: V4App, { parts, placeOf, onRequest, show, find }: Sh
       onRequest,
       config: reads,
       schema: {
+        operationId: 'listProxyProtocols',
         summary: 'List the protocols that applications of a zone may have',
         tags,
         params: schema.zonePath,
@@ -248,6 +252,7 @@ function writingRoutes(app: V4App, { parts, placeOf, onRequest, write, logged }:
       config: edits,
       validatorCompiler: takesAll,
       schema: {
+        operationId: 'createProxyApplication',
         summary: 'Create an application',
         description: 'It listens when the answer comes; `status` says so, or why not.',
         ...body,
@@ -265,6 +270,7 @@ function writingRoutes(app: V4App, { parts, placeOf, onRequest, write, logged }:
       config: edits,
       validatorCompiler: takesAll,
       schema: {
+        operationId: 'replaceProxyApplication',
         summary: 'Replace an application',
         description: 'What is not sent is gone. `dns.type` cannot be changed.',
         ...body,
@@ -282,6 +288,7 @@ function writingRoutes(app: V4App, { parts, placeOf, onRequest, write, logged }:
       config: edits,
       validatorCompiler: takesAll,
       schema: {
+        operationId: 'updateProxyApplication',
         summary: 'Change fields of an application',
         description: 'The merged application is judged. Open connections go on for the drain time.',
         ...body,
@@ -299,6 +306,7 @@ function writingRoutes(app: V4App, { parts, placeOf, onRequest, write, logged }:
       onRequest,
       config: edits,
       schema: {
+        operationId: 'deleteProxyApplication',
         summary: 'Remove an application',
         description: 'It takes no new connections; open ones go on for the drain time.',
         tags,

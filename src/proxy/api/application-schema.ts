@@ -77,6 +77,7 @@ export const applicationPatch = Type.Partial(newApplication, {
   title: 'ProxyApplicationPatch',
   description:
     'A JSON merge patch (RFC 7396): arrays are replaced, null removes. One form of origin replaces the other one.',
+  example: { origin_direct: ['tcp://192.0.2.2:22'], proxy_protocol: 'v1' },
 });
 
 /** What answers show. */
@@ -160,12 +161,14 @@ export const shownProtocol = Type.Object(
 );
 
 /** The zone of the path. */
-export const zonePath = Type.Object({ zone_id: Type.String({ description: 'Id of the zone' }) });
+export const zonePath = Type.Object({
+  zone_id: Type.String({ description: 'Id of the zone', example: '1'.repeat(32) }),
+});
 
 /** An application of the path. */
 export const applicationPath = Type.Object({
   ...zonePath.properties,
-  app_id: Type.String({ description: 'Id of the application' }),
+  app_id: Type.String({ description: 'Id of the application', example: '0123456789abcdef'.repeat(2) }),
 });
 
 /** A page of a list. */

@@ -30,7 +30,9 @@ const route = Type.Object(
   { title: 'NetworkRoute' },
 );
 
-const accountPath = Type.Object({ account_id: Type.String({ description: 'Id or name of the account' }) });
+const accountPath = Type.Object({
+  account_id: Type.String({ description: 'Id or name of the account', example: 'dev' }),
+});
 
 const networkQuery = Type.Object(
   { ...pageQuery, name: Optional(Type.String({ want: 'a name', description: 'Only the network of this name' })) },
@@ -108,6 +110,7 @@ export function networkEndpoints({ accounts }: { readonly accounts: readonly Pro
       {
         config,
         schema: {
+          operationId: 'listVirtualNetworks',
           summary: 'List the virtual networks of an account',
           tags,
           params: accountPath,
@@ -131,6 +134,7 @@ export function networkEndpoints({ accounts }: { readonly accounts: readonly Pro
       {
         config,
         schema: {
+          operationId: 'listVirtualNetworkRoutes',
           summary: 'List the routes of an account’s virtual networks',
           tags,
           params: accountPath,
