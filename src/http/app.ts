@@ -9,15 +9,15 @@ import { type BodyBudget, createBodyBudget, defaultBodyLimit } from '../base/bod
 import type { Clock } from '../base/clock.ts';
 import { ConfigurationError, errorMessage } from '../base/errors.ts';
 import { AllowedMethods } from './allowed-methods.ts';
+import { createDocuments } from './documents.ts';
 import { type AnswerTable, refuse } from './envelope.ts';
 import { type Answerer, createHandlers, type HttpFront, rayOf } from './front.ts';
 import type { BoundHttp } from './listener/accepting.ts';
 import { type ConnectionLimits, type ConnectionRefusal, createConnectionLimit } from './listener/connection-limit.ts';
 import type { OpenHttp } from './listener/connections.ts';
 import { createListener, type HttpListener, type ListenerTls } from './listener/listener.ts';
-import { type DocumentedRoute, openApiDocument } from './openapi.ts';
+import type { DocumentedRoute } from './openapi.ts';
 import { answerPlainly, type PlainParts, plainRoutes } from './plain-routes.ts';
-import { renderReference } from './reference/reference-page.ts';
 import { schemaCompiler } from './schema-compiler.ts';
 import type { SchemaTypes } from './v4-app.ts';
 import { type V4Parts, v4Routes } from './v4-routes.ts';
@@ -100,17 +100,7 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
   app.setValidatorCompiler(schemaCompiler);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   const routes: DocumentedRoute[] = [];
-  // As octets: answers that wait to be read share them, however many there are.
-  let documents: { readonly json: Buffer; readonly page: Buffer } | undefined;
-  const openApi = (): { readonly json: Buffer; readonly page: Buffer } => {
-    if (!documents) {
-      const document = openApiDocument(routes, parts.answers);
-      const json = Buffer.from(`${JSON.stringify(document, null, 2)}\n`);
-      documents = { json, page: Buffer.from(renderReference(document)) };
-    }
-    return documents;
-  };
-  plainRoutes(app, parts, { openApi, methods });
+  plainRoutes(app, parts, { documents: createDocuments(routes, parts.answers), methods });
   const { guessing = createGuessing(), bodies = createBodyBudget(defaultBodyLimit()) } = parts;
   const v4Parts = { ...parts, guessing, bodies };
   v4Routes(app, v4Parts, { routes, methods, onAuthFailure: () => (authFailures += 1) });

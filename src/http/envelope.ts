@@ -8,6 +8,10 @@ import type { TokenNumber, V4Number, V4Token } from './v4-code.ts';
 export interface TokenAnswer {
   readonly httpStatus: number;
   readonly number: TokenNumber;
+  /** When it is given, for the reference. */
+  readonly when: string;
+  /** What a caller does about it, for the reference. */
+  readonly remedy: string;
 }
 
 /** Every token with its answer (D45). */

@@ -139,6 +139,11 @@ const moreStatuses: Readonly<Partial<Record<V4Token, readonly number[]>>> = {
   E_IDEMPOTENCY_CONFLICT: [422],
 };
 
+/** Every HTTP status that a token is answered with: the table's, then those that differ from it (D45). */
+export function statusesOf(token: V4Token, answers: AnswerTable): readonly number[] {
+  return [answers[token].httpStatus, ...(moreStatuses[token] ?? [])];
+}
+
 function failures(route: DocumentedRoute, answers: AnswerTable): Record<string, Json> {
   const tokens = new Set<V4Token>([
     ...everywhere,
@@ -147,9 +152,8 @@ function failures(route: DocumentedRoute, answers: AnswerTable): Record<string, 
   ]);
   const byStatus = new Map<number, string[]>();
   for (const token of tokens) {
-    const answer = answers[token];
-    for (const status of [answer.httpStatus, ...(moreStatuses[token] ?? [])]) {
-      byStatus.set(status, [...(byStatus.get(status) ?? []), `${token} (${answer.number})`]);
+    for (const status of statusesOf(token, answers)) {
+      byStatus.set(status, [...(byStatus.get(status) ?? []), `${token} (${answers[token].number})`]);
     }
   }
   for (const { number, status } of route.schema.codes ?? []) {

@@ -1,10 +1,13 @@
-// What is answered outside /client/v4: health, metrics, and one line of text for everything else (D67, D97).
+// What is answered outside /client/v4: health, metrics, the documents about the API, and one line of text for everything
+// else (D67, D97).
 
 import type { ServerResponse } from 'node:http';
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from '../base/log.ts';
 import type { AllowedMethods } from './allowed-methods.ts';
+import type { Documents } from './documents.ts';
 import { isHeadTooLarge } from './head-octets.ts';
+import { type FixedDocument, isHeldBy } from './page/fixed-document.ts';
 import type { V4App } from './v4-app.ts';
 
 /** Answers one line of text; `Ray-ID` is set already. */
@@ -34,12 +37,16 @@ export interface PlainParts {
 /** What the app keeps of the routes there are. */
 export interface KnownRoutes {
   readonly methods: AllowedMethods;
-  /** The OpenAPI document as JSON, and as a page. */
-  readonly openApi: () => { readonly json: Buffer; readonly page: Buffer };
+  readonly documents: () => Documents;
+}
+
+function fixed({ headers }: FastifyRequest, reply: FastifyReply, document: FixedDocument): FastifyReply {
+  reply.headers(document.headers);
+  return isHeldBy(headers['if-none-match'], document) ? reply.code(304).send() : reply.send(document.body);
 }
 
 /** The routes outside /client/v4. */
-export function plainRoutes(app: V4App, parts: PlainParts, { methods, openApi }: KnownRoutes): void {
+export function plainRoutes(app: V4App, parts: PlainParts, { methods, documents }: KnownRoutes): void {
   app.addHook('onRoute', ({ url, method }) => methods.add(url, [method].flat()));
   app.get('/livez', async (_request, reply) => plain(reply, 200, 'live'));
   app.get('/readyz', async (_request, reply) =>
@@ -50,15 +57,8 @@ export function plainRoutes(app: V4App, parts: PlainParts, { methods, openApi }:
     if (!metrics) return plain(reply.header('Retry-After', '1'), 503, 'Too many readers at once');
     return reply.header('Cache-Control', 'no-store').type(metrics.contentType).send(metrics.text);
   });
-  app.get('/openapi.json', async (_request, reply) => {
-    return reply.type('application/json; charset=utf-8').send(openApi().json);
-  });
-  app.get('/docs', async (_request, reply) =>
-    reply
-      .header('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'")
-      .type('text/html; charset=utf-8')
-      .send(openApi().page),
-  );
+  app.get('/openapi.json', async (request, reply) => fixed(request, reply, documents().openApi));
+  app.get('/docs', async (request, reply) => fixed(request, reply, documents().reference));
   // Before a body is looked at: what has no route takes none.
   app.addHook('onRequest', async (request, reply) => {
     if (request.url.startsWith('/client/v4/')) return undefined;

@@ -55,6 +55,14 @@ export type V4App = FastifyInstance<RawServerDefault, IncomingMessage, ServerRes
 /** Registers endpoints. */
 export type V4Plugin = (app: V4App) => void;
 
+/** A number without a token that a caller may meet. */
+export interface DocumentedCode {
+  readonly number: V4Number;
+  readonly status: number;
+  /** For people; one of several with the same number is enough. */
+  readonly described?: { readonly title: string; readonly when: string; readonly remedy: string };
+}
+
 declare module 'fastify' {
   interface FastifyContextConfig extends BodyOptions {
     /** What the token must be allowed to do (D85). */
@@ -85,7 +93,7 @@ declare module 'fastify' {
     /** Codes a caller may meet here besides those of every endpoint, for the OpenAPI document. */
     tokens?: readonly V4Token[];
     /** Numbers without a token that a caller may meet here, and their statuses, for the OpenAPI document. */
-    codes?: readonly { readonly number: V4Number; readonly status: number }[];
+    codes?: readonly DocumentedCode[];
     /** Media types of the body, all of them JSON; any other is 415. Absent: application/json. */
     bodyTypes?: readonly string[];
   }

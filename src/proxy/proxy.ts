@@ -5,7 +5,7 @@ import type { Clock } from '../base/clock.ts';
 import { type DatabaseSync, openDatabase } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
 import type { MetricFamily } from '../http/metrics.ts';
-import type { V4Plugin } from '../http/v4-app.ts';
+import type { DocumentedCode, V4Plugin } from '../http/v4-app.ts';
 import { applicationEndpoints } from './api/application-endpoints.ts';
 import { networkEndpoints } from './api/network-endpoints.ts';
 import { seedApplications } from './api/seed-applications.ts';
@@ -91,6 +91,11 @@ function dataPlaneParts(parts: ProxyParts, plans: DataPlaneParts['plans']): Data
   };
 }
 
+function documentedRule({ code, rule }: (typeof ruleRows)[number]): DocumentedCode {
+  const { name, status, when, resolution } = rule;
+  return { number: code, status, described: { title: name, when, remedy: resolution } };
+}
+
 /** D83: the one code with two statuses. */
 const sourceFailed = { number: 10_002, status: 503 } as const;
 
@@ -126,7 +131,7 @@ export function createProxy(parts: ProxyParts): Proxy {
         accounts,
         dataPlane,
         ownPorts: () => ownDoors().map(({ port }) => port - settings.portOffset),
-        codes: [...ruleRows.map(({ code, rule }) => ({ number: code, status: rule.status })), sourceFailed],
+        codes: [...ruleRows.map(documentedRule), sourceFailed],
         log,
       }),
       networkEndpoints({ accounts }),

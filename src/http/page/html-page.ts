@@ -80,6 +80,12 @@ a{color:var(--accent);text-underline-offset:.2em}
 :focus-visible{outline:2px solid var(--accent);outline-offset:3px}
 `;
 
+/** CSS that all pages share: colours, type, links and what has the focus; `--well` is the ground of a program's text. */
+export const groundCss = `${colours}:root{--well:#f0f1ee}
+@media(prefers-color-scheme:dark){:root{--well:#1c2226}}
+body{margin:0;${ground}}
+${textCss}`;
+
 /** CSS of a page that is one sheet: a title and short sections, their names in a column at the left where there is room. */
 export const sheetCss = `${colours}body{margin:0 auto;max-width:52rem;padding:clamp(1.5rem,9vh,6rem) clamp(1.25rem,5vw,2.5rem) 2rem;${ground}}
 h1,h2,p,dd{margin:0}

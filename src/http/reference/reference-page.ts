@@ -1,181 +1,133 @@
-// The reference at /docs: the OpenAPI document as one readable page. Nothing is fetched, no script runs.
+// The reference at /docs: the OpenAPI document as one readable page, grouped by tag. Nothing is fetched, no script runs,
+// and without its style it is still a list of contents and the text behind it.
 
-import { isRecord, type UnknownRecord as Json } from '../base/is-record.ts';
+import type { UnknownRecord } from '../../base/is-record.ts';
+import { closePage, escapeHtml, openPage } from '../page/html-page.ts';
+import { entries, list, member, text } from './json.ts';
+import { anchorOf, operationSection, type ReferenceContext, titleOf } from './operation-section.ts';
+import { referenceStyle } from './reference-style.ts';
+import type { Operation } from './request-example.ts';
+import { anchors, code, type DescribedError, inline, linkTo, membersOf, paragraphs } from './words.ts';
 
-function member(value: unknown, ...names: readonly string[]): unknown {
-  return names.reduce<unknown>((at, name) => (isRecord(at) ? at[name] : undefined), value);
+interface Group {
+  readonly name: string;
+  readonly operations: readonly Operation[];
 }
 
-function text(value: unknown): string {
-  return typeof value === 'string' ? value : '';
-}
-
-function escape(value: string): string {
-  return value.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
-}
-
-/** Escapes, and sets `code` where a description has backquotes. */
-function prose(value: unknown): string {
-  return escape(text(value))
-    .replace(/`([^`]+)`/g, '<code>$1</code>')
-    .replaceAll('\n\n', '<br>');
-}
-
-function anchor(name: string): string {
-  return name.replace(/[^A-Za-z0-9]+/g, '-').replace(/^-|-$/g, '');
-}
-
-const scalars: Readonly<Record<string, string>> = {
-  integer: 'integer',
-  string: 'string',
-  boolean: 'boolean',
-  null: 'null',
-};
-
-/** A schema's type in few words, its components linked. */
-function typeOf(schema: unknown): string {
-  const ref = text(member(schema, '$ref'));
-  if (ref !== '') {
-    const name = ref.slice(ref.lastIndexOf('/') + 1);
-    return `<a href="#${anchor(name)}">${escape(name)}</a>`;
+/** The operations by their first tag, in the order of the document. */
+function groupsOf(document: UnknownRecord): readonly Group[] {
+  const groups = new Map<string, Operation[]>();
+  for (const [path, methods] of entries(member(document, 'paths'))) {
+    for (const [method, operation] of entries(methods)) {
+      const tag = text(list(member(operation, 'tags'))[0]) || 'Other operations';
+      groups.set(tag, [...(groups.get(tag) ?? []), { method, path, operation }]);
+    }
   }
-  const union = member(schema, 'anyOf');
-  if (Array.isArray(union)) return union.map(typeOf).join(' or ');
-  const values = member(schema, 'enum');
-  if (Array.isArray(values)) return values.map((value) => `<code>${escape(String(value))}</code>`).join(' or ');
-  const constant = member(schema, 'const');
-  if (constant !== undefined) return `<code>${escape(JSON.stringify(constant))}</code>`;
-  const type = member(schema, 'type');
-  if (type === 'array') {
-    const items = member(schema, 'items');
-    return items === undefined ? 'array' : `array of ${typeOf(items)}`;
-  }
-  if (Array.isArray(type)) return type.map((name) => escape(String(name))).join(' or ');
-  return scalars[text(type)] ?? (text(type) || 'any');
+  return [...groups].map(([name, operations]) => ({ name, operations }));
 }
 
-const bounds = {
-  maxLength: 'characters at most',
-  minLength: 'characters at least',
-  maximum: 'at most',
-  minimum: 'at least',
-  maxItems: 'items at most',
-  minItems: 'items at least',
-};
-
-function notes(schema: unknown): string {
-  const parts = [prose(member(schema, 'description'))];
-  for (const [name, words] of Object.entries(bounds)) {
-    const value = member(schema, name);
-    if (typeof value !== 'number') continue;
-    parts.push(words.startsWith('at') ? `${words} ${value}` : `${value} ${words}`);
-  }
-  const examples = member(schema, 'examples');
-  if (Array.isArray(examples)) parts.push(`for example <code>${escape(JSON.stringify(examples[0]))}</code>`);
-  return parts.filter((part) => part !== '').join('; ');
+function item(id: string, html: string): string {
+  return `<li>${linkTo(id, html)}</li>\n`;
 }
 
-function row(cells: readonly string[]): string {
-  return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join('')}</tr>`;
+function group(id: string, title: string, items: string): string {
+  return `<li>${linkTo(id, escapeHtml(title))}\n<ul>\n${items}</ul></li>\n`;
 }
 
-function table(head: readonly string[], rows: readonly string[]): string {
-  if (rows.length === 0) return '';
-  return `<div class="wide"><table><thead><tr>${head.map((cell) => `<th>${cell}</th>`).join('')}</tr></thead><tbody>${rows.join('')}</tbody></table></div>`;
-}
-
-function members(schema: unknown): string {
-  const properties = member(schema, 'properties');
-  if (!isRecord(properties)) return `<p>${typeOf(schema)}. ${notes(schema)}</p>`;
-  const required = member(schema, 'required');
-  const needed: readonly unknown[] = Array.isArray(required) ? required : [];
-  const rows = Object.entries(properties).map(([name, property]) => {
-    const nested = isRecord(member(property, 'properties')) ? members(property) : '';
-    return row([
-      `<code>${escape(name)}</code>${needed.includes(name) ? '<span class="need" title="required">*</span>' : ''}`,
-      typeOf(property),
-      notes(property) + nested,
-    ]);
+function contents(groups: readonly Group[], schemaNames: readonly string[]): string {
+  const operations = groups.map(({ name, operations: within }) => {
+    const items = within.map((shown) => {
+      const method = `<b>${escapeHtml(shown.method.toUpperCase())}</b>`;
+      return item(anchorOf(shown), `${method} <span>${inline(titleOf(shown))}</span>`);
+    });
+    return group(anchors.tag(name), name, items.join(''));
   });
-  return table(['Name', 'Type', ''], rows);
-}
-
-function parameters(operation: unknown): string {
-  const list = member(operation, 'parameters');
-  const rows = (Array.isArray(list) ? list : []).map((parameter: unknown) =>
-    row([
-      `<code>${escape(text(member(parameter, 'name')))}</code>${member(parameter, 'required') === true ? '<span class="need" title="required">*</span>' : ''}`,
-      escape(text(member(parameter, 'in'))),
-      [prose(member(parameter, 'description')), notes(member(parameter, 'schema'))]
-        .filter((part) => part !== '')
-        .join('; '),
-    ]),
-  );
-  return table(['Parameter', 'In', ''], rows);
-}
-
-function operationSection(method: string, path: string, operation: unknown): string {
-  const name = `${method.toUpperCase()} ${path}`;
-  const body = member(operation, 'requestBody', 'content', 'application/json', 'schema');
-  const responses = member(operation, 'responses');
-  const result = member(responses, '200', 'content', 'application/json', 'schema', 'properties', 'result');
-  const failures = Object.entries(isRecord(responses) ? responses : {}).filter(([status]) => status !== '200');
-  return `<section id="${anchor(name)}">
-<h2>${escape(text(member(operation, 'summary')) || name)}</h2>
-<p class="path"><b>${escape(method.toUpperCase())}</b> <code>${escape(path)}</code></p>
-<p>${prose(member(operation, 'description'))}</p>
-${parameters(operation)}
-${body === undefined ? '' : `<p>Body: ${typeOf(body)}</p>`}
-<p>Answer 200, in <code>result</code>: ${typeOf(result)}</p>
-${table(
-  ['Failure', 'Tokens'],
-  failures.map(([status, failure]) => row([escape(status), prose(member(failure, 'description'))])),
-)}
-</section>`;
-}
-
-const style = `:root{color-scheme:light dark;--line:color-mix(in srgb,currentColor 18%,transparent);--soft:color-mix(in srgb,currentColor 7%,transparent)}
-body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:1.5rem;overflow-wrap:anywhere}
-h1{margin:.2em 0}h2{margin:0 0 .3em}section{border-top:1px solid var(--line);padding:1.4rem 0}
-code{font:.9em ui-monospace,monospace;background:var(--soft);padding:.1em .3em;border-radius:.25em}
-table{border-collapse:collapse;width:100%;margin:.7rem 0}th,td{text-align:left;vertical-align:top;padding:.35rem .8rem .35rem 0;border-bottom:1px solid var(--line)}
-th{font-weight:600;font-size:.85em}td:first-child{white-space:nowrap}.wide{overflow-x:auto}
-.path b{margin-right:.4em}.need{color:#c0392b;margin-left:.15em}nav ul{columns:2;padding-left:1.2em}a{color:inherit}
-@media(max-width:40rem){nav ul{columns:1}td:first-child{white-space:normal}}`;
-
-/** Renders the page. */
-export function renderReference(document: Json): string {
-  const paths = member(document, 'paths');
-  const operations = Object.entries(isRecord(paths) ? paths : {}).flatMap(([path, methods]) =>
-    Object.entries(isRecord(methods) ? methods : {}).map(([method, operation]) => ({ path, method, operation })),
-  );
-  const schemas = member(document, 'components', 'schemas');
-  const named = Object.entries(isRecord(schemas) ? schemas : {});
-  const links = operations.map(
-    ({ path, method, operation }) =>
-      `<li><a href="#${anchor(`${method.toUpperCase()} ${path}`)}">${escape(text(member(operation, 'summary')) || path)}</a></li>`,
-  );
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Postern: HTTP reference</title>
-<style>${style}</style>
-</head>
-<body>
-<h1>Postern: HTTP reference</h1>
-<p>${prose(member(document, 'info', 'description'))} The same as <a href="/openapi.json">OpenAPI 3.1</a>.</p>
-<p>Every request carries <code>Authorization: Bearer TOKEN</code>. A field marked <span class="need">*</span> is required.</p>
-<nav><ul>${links.join('')}</ul></nav>
-${operations.map(({ method, path, operation }) => operationSection(method, path, operation)).join('\n')}
-${named
-  .map(
-    ([name, schema]) =>
-      `<section id="${anchor(name)}"><h2>${escape(name)}</h2><p>${prose(member(schema, 'description'))}</p>${members(schema)}</section>`,
-  )
-  .join('\n')}
-</body>
-</html>
+  const schemas = schemaNames.map((name) => item(anchors.schema(name), escapeHtml(name))).join('');
+  return `<nav aria-label="Contents">
+<details>
+<summary>Contents</summary>
+<ul>
+${item('start', 'How to call it')}${operations.join('')}${item('errors', 'Errors')}${group('schemas', 'Schemas', schemas)}</ul>
+</details>
+</nav>
 `;
+}
+
+function start(document: UnknownRecord): string {
+  const schemes = entries(member(document, 'components', 'securitySchemes')).map(
+    ([, scheme]) => `<li>${code(schemeHeader(scheme))}: ${inline(text(member(scheme, 'description')))}</li>\n`,
+  );
+  return `<section id="start">
+<h2>How to call it</h2>
+${paragraphs(member(document, 'info', 'description'))}<p>This page is made from the <a href="openapi.json">OpenAPI document</a>, which programs can read. Requests authenticate with the first of these headers, or with the other two together:</p>
+<ul>
+${schemes.join('')}</ul>
+<p>The examples read where the gateway is and the token from the environment. The names and ids in them are those of the configuration that Postern comes with: put your own.</p>
+<pre><code>export POSTERN_URL=http://127.0.0.1:8080
+export POSTERN_TOKEN=...</code></pre>
+</section>
+`;
+}
+
+function schemeHeader(scheme: unknown): string {
+  return text(member(scheme, 'scheme')) === 'bearer' ? 'Authorization: Bearer TOKEN' : text(member(scheme, 'name'));
+}
+
+function errorEntry({ key, number, statuses, title, when, remedy }: DescribedError): string {
+  const facts = key === String(number) ? '' : `, code ${number}`;
+  return `<dt id="${anchors.error(key)}">${code(key)} <span>${title === undefined ? '' : `${inline(title)}, `}status ${statuses.join(' or ')}${facts}</span></dt>
+<dd><p>${inline(when)} ${inline(remedy)}</p></dd>
+`;
+}
+
+function errorSection(errors: readonly DescribedError[]): string {
+  return `<section id="errors">
+<h2>Errors</h2>
+<p>A refused request names every fault at once, in ${code('errors')}; the HTTP status is the first one’s. Most messages begin with an E_ token, which programs should match on; rules of proxy applications have a number of their own. What the edge answers for sites that it serves has <a href="errors">pages of its own</a>, one a code, such as <a href="errors/522">522</a>.</p>
+<dl class="names">
+${errors.map(errorEntry).join('')}</dl>
+</section>
+`;
+}
+
+function schemaSection([name, schema]: readonly [string, unknown]): string {
+  return `<section class="operation" id="${anchors.schema(name)}">
+<h3>${escapeHtml(name)}</h3>
+${paragraphs(member(schema, 'description'))}${membersOf(schema)}</section>
+`;
+}
+
+/**
+ * Renders the page.
+ * @param document an OpenAPI 3.1 document; all of it is shown as text, whatever is in it
+ * @param errors what the tokens and numbers of its answers mean; only these are linked
+ * @returns HTML, to be served with the Content-Security-Policy of `referenceStyle`; its links are relative
+ */
+export function renderReference(document: UnknownRecord, errors: readonly DescribedError[]): string {
+  const schemas = member(document, 'components', 'schemas');
+  const groups = groupsOf(document);
+  const context: ReferenceContext = { schemas, errors: new Set(errors.map(({ key }) => key)) };
+  const named = entries(schemas);
+  const title = `${text(member(document, 'info', 'title'))}: HTTP reference`;
+  const sections = groups.map(
+    ({ name, operations }) => `<section id="${anchors.tag(name)}">
+<h2>${escapeHtml(name)}</h2>
+${operations.map((shown) => operationSection(shown, context)).join('')}</section>
+`,
+  );
+  return `${openPage(title, referenceStyle)}<a class="skip" href="#start">Skip the contents</a>
+<div class="page">
+<header>
+<h1>${escapeHtml(title)}</h1>
+</header>
+${contents(
+  groups,
+  named.map(([name]) => name),
+)}<main>
+${start(document)}${sections.join('')}${errorSection(errors)}<section id="schemas">
+<h2>Schemas</h2>
+${named.map(schemaSection).join('')}</section>
+</main>
+</div>
+${closePage}`;
 }

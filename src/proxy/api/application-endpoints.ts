@@ -5,8 +5,7 @@ import { Type } from 'typebox';
 import { randomHex } from '../../base/ids.ts';
 import type { Logger } from '../../base/log.ts';
 import { Refusal, succeed } from '../../http/envelope.ts';
-import { submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
-import type { V4Number } from '../../http/v4-code.ts';
+import { type DocumentedCode, submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
 import type { ApplicationStatus, StoredApplication } from '../application/application.ts';
 import { parseProtocol } from '../application/protocol.ts';
 import { got } from '../application/quote.ts';
@@ -29,7 +28,7 @@ export interface ApplicationEndpointsParts extends WriteParts {
   /** Edge ports that the gateway itself has, the offset taken away (D84). */
   readonly ownPorts: () => readonly number[];
   /** Codes and statuses that a write may be refused with, for the OpenAPI document. */
-  readonly codes: readonly { readonly number: V4Number; readonly status: number }[];
+  readonly codes: readonly DocumentedCode[];
   readonly log: Logger;
   /** Makes the id of a new application, 32 hex. */
   readonly newId?: () => string;

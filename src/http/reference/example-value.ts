@@ -1,0 +1,67 @@
+// A value that fits a schema, for the examples of requests: the schema's own example where it has one.
+
+import { entries, list, member, referredName } from './json.ts';
+
+/** Schemas within schemas are followed so deep, and so many of them for one example; others are null. */
+const deepest = 16;
+const mostSchemas = 1000;
+
+/** Where the making of an example stands. */
+interface Walk {
+  /** The components that `$ref` names. */
+  readonly schemas: unknown;
+  /** Schemas looked at so far: components that refer to one another could be followed without end. */
+  seen: number;
+}
+
+const ofFormat: ReadonlyMap<unknown, string> = new Map([
+  ['uuid', '00000000-0000-8000-8000-000000000000'],
+  ['date-time', '2030-01-31T12:00:00Z'],
+]);
+
+/** What a schema says in so many words, in this order: an example, its one value, what it is by default, one of a list. */
+function givenValue(schema: unknown): unknown {
+  const [example] = list(member(schema, 'examples'));
+  if (example !== undefined) return example;
+  const constant = member(schema, 'const') ?? member(schema, 'default');
+  return constant ?? list(member(schema, 'enum'))[0];
+}
+
+/**
+ * The members of an object that an example shows: the required ones, and those that have an example of their own. Others
+ * are left out, since a reader copies what stands there.
+ */
+function exampleMembers(schema: unknown, walk: Walk, depth: number): Readonly<Record<string, unknown>> {
+  const required = list(member(schema, 'required'));
+  const shown = entries(member(schema, 'properties')).filter(
+    ([name, property]) => required.includes(name) || list(member(property, 'examples')).length > 0,
+  );
+  return Object.fromEntries(shown.map(([name, property]) => [name, valueOf(property, walk, depth + 1)]));
+}
+
+function valueOf(schema: unknown, walk: Walk, depth: number): unknown {
+  walk.seen += 1;
+  if (depth > deepest || walk.seen > mostSchemas) return null;
+  const name = referredName(schema);
+  if (name !== '') return valueOf(member(walk.schemas, name), walk, depth + 1);
+  const given = givenValue(schema);
+  if (given !== undefined) return given;
+  const [first] = [...list(member(schema, 'anyOf')), ...list(member(schema, 'oneOf'))];
+  if (first !== undefined) return valueOf(first, walk, depth + 1);
+  const type = [member(schema, 'type')].flat()[0];
+  if (type === 'object') return exampleMembers(schema, walk, depth);
+  if (type === 'array') return [valueOf(member(schema, 'items'), walk, depth + 1)];
+  if (type === 'integer' || type === 'number') return member(schema, 'minimum') ?? 1;
+  if (type === 'boolean') return true;
+  if (type === 'null') return null;
+  return ofFormat.get(member(schema, 'format')) ?? 'text';
+}
+
+/**
+ * Makes an example of a schema of an OpenAPI 3.1 document (JSON Schema 2020-12).
+ * @param schemas the components that `$ref` names
+ * @returns JSON; deterministic
+ */
+export function exampleValue(schema: unknown, schemas: unknown): unknown {
+  return valueOf(schema, { schemas, seen: 0 }, 0);
+}
