@@ -1,9 +1,10 @@
-// The documents that the API serves about itself: the OpenAPI document and the reference. Each is made when it is first
-// asked for, and then once and for all: no client makes the process render anything twice.
+// The documents that the API serves about itself: the OpenAPI document, the reference, and the page at `/`. Each is made
+// when it is first asked for, and then once and for all: no client makes the process render anything twice.
 
 import type { AnswerTable } from './envelope.ts';
 import { type DocumentedRoute, openApiDocument, statusesOf } from './openapi.ts';
 import { type FixedDocument, fixedDocument } from './page/fixed-document.ts';
+import { homePageSecurityPolicy, renderHome } from './page/home-page.ts';
 import { renderReference } from './reference/reference-page.ts';
 import { referenceStyle } from './reference/reference-style.ts';
 import type { DescribedError } from './reference/words.ts';
@@ -13,6 +14,7 @@ import type { V4Token } from './v4-code.ts';
 export interface Documents {
   readonly openApi: FixedDocument;
   readonly reference: FixedDocument;
+  readonly home: FixedDocument;
 }
 
 /** The numbers without a token that routes name, each once with all its statuses, in ascending order. */
@@ -48,6 +50,10 @@ function makeDocuments(routes: readonly DocumentedRoute[], answers: AnswerTable)
     reference: fixedDocument(renderReference(document, describedErrors(routes, answers)), {
       contentType: 'text/html; charset=utf-8',
       contentSecurityPolicy: referenceStyle.contentSecurityPolicy,
+    }),
+    home: fixedDocument(renderHome(), {
+      contentType: 'text/html; charset=utf-8',
+      contentSecurityPolicy: homePageSecurityPolicy,
     }),
   };
 }

@@ -124,7 +124,8 @@ export function createHandlers(parts: HandlerParts): ListenerHandlers {
   const routeOf = (request: IncomingMessage): RequestRoute => {
     const { method = 'GET', url = '/', rawHeaders } = request;
     const serverName = serverNameOf(request);
-    return routeRequest({ method, target: url, rawHeaders, serverName }, hosts);
+    const localAddress = (): string | undefined => request.socket.localAddress;
+    return routeRequest({ method, target: url, rawHeaders, serverName, localAddress }, hosts);
   };
   return {
     request(request, response) {
@@ -132,7 +133,8 @@ export function createHandlers(parts: HandlerParts): ListenerHandlers {
       const route = routeOf(request);
       const refused = refusalOf(request, route);
       if (route.destination !== 'bad') settle(request, route);
-      if (front && !refused && route.destination !== 'bad' && route.destination !== 'api') {
+      const isOurs = route.destination === 'api' || route.destination === 'home';
+      if (front && !refused && route.destination !== 'bad' && !isOurs) {
         front.answer(request, response, { rayId, scheme, route });
         return;
       }
@@ -142,7 +144,7 @@ export function createHandlers(parts: HandlerParts): ListenerHandlers {
       if (refused) {
         if (refused.ends) response.shouldKeepAlive = false;
         answerPlainly(response, refused.status, refused.text);
-      } else if (route.destination === 'api') {
+      } else if (isOurs) {
         rays.set(request, rayId);
         cutSlowBody(request, response, parts);
         toFastify(request, response);

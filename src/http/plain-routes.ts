@@ -59,6 +59,7 @@ export function plainRoutes(app: V4App, parts: PlainParts, { methods, documents 
   });
   app.get('/openapi.json', async (request, reply) => fixed(request, reply, documents().openApi));
   app.get('/docs', async (request, reply) => fixed(request, reply, documents().reference));
+  app.get('/', async (request, reply) => fixed(request, reply, documents().home));
   // Before a body is looked at: what has no route takes none.
   app.addHook('onRequest', async (request, reply) => {
     if (request.url.startsWith('/client/v4/')) return undefined;

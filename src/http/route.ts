@@ -24,6 +24,8 @@ export interface RoutingHead {
   readonly rawHeaders: readonly string[];
   /** The name asked for in the TLS handshake; absent without TLS or without a name. */
   readonly serverName?: string | undefined;
+  /** The address that the connection was accepted at; asked for only where it counts. */
+  readonly localAddress?: (() => string | undefined) | undefined;
 }
 
 /** Which hosts there are. */
@@ -42,6 +44,8 @@ export type Destination =
   | 'api'
   /** The pages about error codes, on any other Host. */
   | 'reference'
+  /** The page at `/` that tells what lives here, on the API's own host. */
+  | 'home'
   /** The API's own host, but nothing of it. */
   | 'api-host'
   /** An IP address: 1003. */
@@ -122,10 +126,25 @@ function readTarget({ method, target }: RoutingHead): ReadTarget | undefined {
 
 const apiPaths: ReadonlySet<string> = new Set(['/livez', '/readyz', '/metrics', '/docs', '/openapi.json']);
 
-function destinationOf(host: string, path: string, hosts: HostTable): Destination {
+/** 127.0.0.0/8 and ::1 (RFC 1122 §3.2.1.3, RFC 4291 §2.5.3), as a Host has them. */
+const loopback = /^(?:127\.[0-9.]+|\[::1\])$/;
+
+/**
+ * Whether a request names the loopback address that it was accepted at: whoever tries Postern on their own machine, with
+ * whatever apiHosts, is told what lives here.
+ */
+function isOwnLoopback(host: string, localAddress: RoutingHead['localAddress']): boolean {
+  if (isIP(host) !== 4 && !host.startsWith('[')) return false;
+  // A listener for both families has IPv4 addresses mapped (RFC 4291 §2.5.5.2).
+  const own = localAddress?.()?.replace(/^::ffff:(?=\d+\.)/, '');
+  return loopback.test(host) && own !== undefined && (own === host || `[${own}]` === host);
+}
+
+function destinationOf(host: string, path: string, hosts: HostTable, head: RoutingHead): Destination {
   if (hosts.isZone(host)) return 'zone';
   if (path.startsWith('/client/v4/') || apiPaths.has(path)) return 'api';
   if (path === '/errors' || path.startsWith('/errors/')) return 'reference';
+  if (path === '/' && (hosts.apiHosts.has(host) || isOwnLoopback(host, head.localAddress))) return 'home';
   if (hosts.apiHosts.has(host)) return 'api-host';
   return isIP(host) !== 0 || host.startsWith('[') ? 'address' : 'unknown';
 }
@@ -153,7 +172,7 @@ export function routeRequest(head: RoutingHead, hosts: HostTable): RequestRoute 
   if (host === undefined) return { destination: 'bad', text: 'Bad request target' };
   const query = asked.target.indexOf('?');
   const path = query < 0 ? asked.target : asked.target.slice(0, query);
-  const destination = destinationOf(host, path, hosts);
+  const destination = destinationOf(host, path, hosts, head);
   const astray = !nameless.has(destination) && isMisdirected(host, head.serverName);
   return { destination: astray ? 'misdirected' : destination, host, authority, path, target: asked.target };
 }

@@ -86,7 +86,7 @@ describe('routing', () => {
     ['', '127.0.0.1:8443', '/livez', 200, undefined],
     ['example.com', 'localhost', '/livez', 200, undefined],
     ['example.com', 'nobody.example', '/client/v4/zones', 404, undefined],
-    ['', 'localhost', '/', 404, undefined],
+    ['', 'localhost', '/nothing', 404, undefined],
   ])('SNI %j, Host %s %s: %i', async (servername, host, target, status, code) => {
     const { tlsPort } = await startEdge({ https: true });
     const answer = await speakTls(tlsPort, get(host, target, ['Accept: application/json']), servername);

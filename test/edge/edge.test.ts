@@ -56,7 +56,7 @@ describe('who answers', () => {
     ['localhost', '/errors/9999', '404 Not found'],
     ['localhost', '/errors/0522', '404 Not found'],
     ['localhost', '/errors/', '404 Not found'],
-    ['localhost', '/', '404 Not found'],
+    ['localhost', '/nothing', '404 Not found'],
     ['127.0.0.1', '/cdn-cgi/error/522', '404 Not found'],
     ['127.0.0.2', '/', '403 error 1003'],
     ['[::1]', '/', '403 error 1003'],

@@ -268,7 +268,7 @@ test('readyz follows readiness, livez does not, metrics are served as given', as
 
 test('outside /client/v4 errors are one line of text', async () => {
   const { base } = await startHttpApp([], { metrics: () => Promise.reject(new Error('secret detail')) });
-  const none = await ask(`${base}/`);
+  const none = await ask(`${base}/nothing`);
   expect([none.status, none.text]).toEqual([404, 'Not found\n']);
   const post = await ask(`${base}/readyz`, { method: 'POST', body: 'x', headers: { 'Content-Type': 'a/b' } });
   expect([post.status, post.text, post.headers.get('allow')]).toEqual([405, 'Method not allowed\n', 'GET, HEAD']);

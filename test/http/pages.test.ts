@@ -1,4 +1,4 @@
-// What the API says of itself: the reference at /docs, the OpenAPI document. In a browser: test/system.
+// What the API says of itself: the reference at /docs, the page at `/`, the OpenAPI document. In a browser: test/system.
 
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
@@ -36,7 +36,7 @@ const things: V4Plugin = (app) => {
   );
 };
 
-describe.each(['/docs', '/openapi.json'])('%s', (path) => {
+describe.each(['/', '/docs', '/openapi.json'])('%s', (path) => {
   test('is the same octets each time, and none of them for who has them already or asks for the head alone', async () => {
     const { base } = await startHttpApp([things]);
     const first = await ask(base + path);
@@ -57,7 +57,7 @@ describe.each(['/docs', '/openapi.json'])('%s', (path) => {
   });
 });
 
-describe.each(['/docs'])('%s', (path) => {
+describe.each(['/', '/docs'])('%s', (path) => {
   test('may run nothing, load nothing and be framed by nobody; its own style alone is let in', async () => {
     const { base } = await startHttpApp([things]);
     const page = await ask(base + path);
@@ -71,6 +71,15 @@ describe.each(['/docs'])('%s', (path) => {
     expect(page.text).not.toMatch(/<(?:script|img|iframe|object|form)|\son\w+=|\sstyle=|@import|url\(/i);
     expect(page.text).not.toMatch(/(?:href|src)="(?:\w+:)?\/\//);
   });
+});
+
+test('the page at `/` names what lives here, by links that hold below any base URL, and no version', async () => {
+  const { base } = await startHttpApp([]);
+  const { text } = await ask(`${base}/`);
+  const links = [...text.matchAll(/<a href="([^"]+)"/g)].map(([, link]) => link);
+  expect(links).toEqual(['docs', 'openapi.json', 'errors', 'livez', 'readyz', 'metrics']);
+  expect(text).toContain('/client/v4/');
+  expect(text.slice(text.indexOf('<body>'))).not.toMatch(/\d+\.\d+\.\d+|[Nn]ode|127\.0\.0\.1/);
 });
 
 test('the reference links errors to what they mean, and tells every status of each', async () => {

@@ -40,8 +40,11 @@ describe('by Host and path', () => {
     ['nobody.example', '/errors/522', 'reference'],
     ['nobody.example', '/errors', 'reference'],
     ['nobody.example', '/errorsx', 'unknown'],
-    ['localhost', '/', 'api-host'],
-    ['127.0.0.1:8080', '/', 'api-host'],
+    ['localhost', '/', 'home'],
+    ['127.0.0.1:8080', '/', 'home'],
+    ['LocalHost.', '/?a=b', 'home'],
+    ['gateway.example', '/', 'home'],
+    ['gateway.example', '//', 'api-host'],
     ['gateway.example', '/x', 'api-host'],
     ['192.0.2.1', '/', 'address'],
     ['[::1]:8080', '/', 'address'],
@@ -50,6 +53,34 @@ describe('by Host and path', () => {
     ['nobody.example', '/', 'unknown'],
   ])('%s %s: %s', (host, target, wanted) => {
     expect(destination(host, target)).toBe(wanted);
+  });
+});
+
+describe('`/` at the loopback address that the connection was accepted at', () => {
+  const at = (host: string, address: string | undefined, target = '/'): string => {
+    const head = { method: 'GET', target, rawHeaders: ['Host', host], localAddress: () => address };
+    const route = routeRequest(head, { isZone: hosts.isZone, apiHosts: new Set() });
+    return route.destination;
+  };
+
+  test.each([
+    ['127.0.0.1:8080', '127.0.0.1', 'home'],
+    ['127.0.0.1', '::ffff:127.0.0.1', 'home'],
+    ['[::1]:8080', '::1', 'home'],
+    ['127.0.0.2', '127.0.0.1', 'address'],
+    ['127.0.0.1', '192.0.2.1', 'address'],
+    ['192.0.2.1', '192.0.2.1', 'address'],
+    ['[2001:db8::1]', '2001:db8::1', 'address'],
+    ['[::ffff:127.0.0.1]', '127.0.0.1', 'address'],
+    ['127.0.0.1', undefined, 'address'],
+    ['localhost', '127.0.0.1', 'unknown'],
+    ['example.com', '127.0.0.1', 'zone'],
+  ])('%s accepted at %s: %s', (host, address, wanted) => {
+    expect(at(host, address)).toBe(wanted);
+  });
+
+  test('no other path is there', () => {
+    expect(at('127.0.0.1', '127.0.0.1', '/x')).toBe('address');
   });
 });
 
@@ -191,6 +222,7 @@ describe('the name of the TLS handshake', () => {
     ['nobody.example', 'example.com', '/', 'misdirected'],
     ['192.0.2.1', 'example.com', '/', 'misdirected'],
     ['localhost', 'example.com', '/', 'misdirected'],
+    ['localhost', 'localhost', '/', 'home'],
     ['localhost', 'example.com', '/client/v4/zones', 'api'],
     ['gateway.example', 'localhost', '/errors/522', 'reference'],
     ['example.com', '', '/', 'zone'],
