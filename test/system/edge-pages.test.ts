@@ -1,19 +1,23 @@
 // The HTML pages of the edge in a real browser: served with their own headers, so that the Content-Security-Policy is in
 // force. UPDATE_SCREENSHOTS=1 writes docs/screenshots anew; then look at them.
 
-import { mkdirSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join, resolve } from 'node:path';
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { defaultAnswer } from '../../src/edge/errors/default-answer.ts';
 import type { ErrorAnswer } from '../../src/edge/errors/edge-error.ts';
 import { errorReferenceIndex, errorReferencePage } from '../../src/edge/errors/error-reference.ts';
+import {
+  contrasts,
+  type Heard,
+  launchBrowser,
+  screenshotSizes,
+  takeScreenshot,
+  visitPage,
+} from '../support/browser-pages.ts';
 import { edgeOccurrence } from '../support/edge-occurrence.ts';
 import { requirePrograms } from './programs.ts';
-
-const screenshots = resolve(import.meta.dirname, '../../docs/screenshots');
 
 /** Markup, an attribute's end, an entity, a bidirectional override, a zero-width space, and more than a line of it. */
 const hostileHost = `"><script>alert(1)</script><img src=//evil.example onerror='alert(2)'>&lt;\u202Emoc.live\u200B${'a'.repeat(300)}`;
@@ -43,10 +47,7 @@ beforeAll(async () => {
   });
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  browser = await chromium.launch({
-    executablePath: '/usr/bin/chromium',
-    args: ['--no-sandbox', '--disable-dev-shm-usage'],
-  });
+  browser = await launchBrowser();
 });
 
 afterAll(async () => {
@@ -55,65 +56,20 @@ afterAll(async () => {
   await new Promise((done) => server?.close(done));
 });
 
-/** Opens a page and hands it to `look` with what the browser complained of and asked for. */
-async function visit<Seen>(
+/** Opens a page of this server. */
+function visit<Seen>(
   name: string,
   options: BrowserContextOptions,
-  look: (page: Page, heard: { readonly complaints: string[]; readonly requests: string[] }) => Promise<Seen>,
+  look: (page: Page, heard: Heard) => Promise<Seen>,
   waitUntil: 'load' | 'networkidle' = 'load',
 ): Promise<Seen> {
-  const context = await browser.newContext(options);
-  try {
-    const page = await context.newPage();
-    const heard = { complaints: [] as string[], requests: [] as string[] };
-    page.on('pageerror', (error) => heard.complaints.push(error.message));
-    page.on('request', (request) => heard.requests.push(request.url()));
-    page.on('dialog', (dialog) => {
-      heard.complaints.push(`dialog: ${dialog.message()}`);
-      void dialog.dismiss();
-    });
-    page.on('console', (message) => {
-      // The browser remarks on the status of the page itself.
-      const ofItself =
-        message.location().url === `${origin}/${name}` && message.text().includes('responded with a status');
-      if (!ofItself) heard.complaints.push(message.text());
-    });
-    await page.goto(`${origin}/${name}`, { waitUntil });
-    return await look(page, heard);
-  } finally {
-    await context.close();
-  }
-}
-
-/** Every element with text of its own, with its contrast after WCAG 2.2 against the colour painted behind it. */
-function contrasts(page: Page): Promise<readonly { readonly text: string; readonly ratio: number }[]> {
-  return page.evaluate(`(() => {
-    const channels = (colour) => (colour.match(/[\\d.]+/g) ?? []).map(Number);
-    const luminance = (colour) => {
-      const [red, green, blue] = channels(colour).map((channel) => {
-        const part = channel / 255;
-        return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
-      });
-      return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-    };
-    const behind = (element) => {
-      if (!element) return 'rgb(255, 255, 255)';
-      const colour = getComputedStyle(element).backgroundColor;
-      return channels(colour)[3] === 0 ? behind(element.parentElement) : colour;
-    };
-    return [...document.body.querySelectorAll('*')]
-      .filter((element) => [...element.childNodes].some((node) => node.nodeType === 3 && node.nodeValue.trim() !== ''))
-      .map((element) => {
-        const pair = [luminance(getComputedStyle(element).color), luminance(behind(element))].sort((a, b) => b - a);
-        return { text: element.textContent.slice(0, 40), ratio: (pair[0] + 0.05) / (pair[1] + 0.05) };
-      });
-  })()`);
+  return visitPage(browser, `${origin}/${name}`, options, look, waitUntil);
 }
 
 describe.each(names)('/%s', (name) => {
   test('loads nothing, complains of nothing, and is one document with one title', async () => {
     asked.length = 0;
-    const look = async (page: Page, heard: { readonly complaints: string[]; readonly requests: string[] }) => {
+    const look = async (page: Page, heard: Heard) => {
       expect(heard).toEqual({ complaints: [], requests: [`${origin}/${name}`] });
       expect(asked).toEqual([`/${name}`]);
       expect(await page.locator('h1').count()).toBe(1);
@@ -186,8 +142,6 @@ test('the reference links from the index to a page and back', async () => {
   });
 });
 
-const sizes = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } } as const;
-
 test.each([
   { name: 'error-522', size: 'desktop', scheme: 'light' },
   { name: 'error-522', size: 'desktop', scheme: 'dark' },
@@ -196,13 +150,7 @@ test.each([
   { name: 'error-1020', size: 'phone', scheme: 'dark' },
   { name: 'error-1020', size: 'phone', scheme: 'light' },
 ] as const)('a picture of $name on a $size in $scheme', async ({ name, scheme, size }) => {
-  const viewport = sizes[size];
-  await visit(name, { colorScheme: scheme, viewport }, async (page) => {
-    const writes = process.env['UPDATE_SCREENSHOTS'] === '1';
-    if (writes) mkdirSync(screenshots, { recursive: true });
-    const picture = await page.screenshot(writes ? { path: join(screenshots, `${name}-${size}-${scheme}.png`) } : {});
-    // PNG, 3rd edition, §11.2.1: width and height stand behind the signature and the length and type of IHDR.
-    expect([picture.readUInt32BE(16), picture.readUInt32BE(20)]).toEqual([viewport.width, viewport.height]);
-    expect(picture.length).toBeGreaterThan(5000);
-  });
+  await visit(name, { colorScheme: scheme, viewport: screenshotSizes[size] }, (page) =>
+    takeScreenshot(page, `${name}-${size}-${scheme}`),
+  );
 });
