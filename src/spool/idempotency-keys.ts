@@ -1,4 +1,4 @@
-// Idempotency-Keys and the messages they made (D48). A key is written by the spool in the very commit of its message, so
+// Idempotency-Keys and the messages they made (D48). The spool owns them: a key is written in the very commit of its message, so
 // that no crash can part them: a key that is there has its message, and one that is not has sent nothing.
 
 import { type DatabaseSync, type Migrations, migrate, type StatementSync } from '../base/database/database.ts';
@@ -25,6 +25,12 @@ export const idempotencyMigrations: Migrations = {
   ],
 };
 
+/** A key, and the name of the account whose it is. */
+export interface AccountKey {
+  readonly account: string;
+  readonly key: string;
+}
+
 /** What a key was used for. */
 export interface UsedKey {
   /** SHA-256 of the endpoint and the body, hex. */
@@ -36,61 +42,57 @@ export interface UsedKey {
   readonly answer?: string;
 }
 
-/** Looks keys up. */
-export interface IdempotencyKeys {
-  /** What the account has used a key for within the last 24 hours. */
-  find(account: string, key: string): UsedKey | undefined;
+/** The keys on the spool's connection; every method runs in a transaction of the caller's or by itself. */
+export class SqliteKeys {
+  readonly #add: StatementSync;
+  readonly #find: StatementSync;
+  readonly #answered: StatementSync;
+  readonly #prune: StatementSync;
+
+  /** Brings the table up to date. */
+  constructor(database: DatabaseSync) {
+    migrate(database, idempotencyMigrations);
+    this.#add = database.prepare(`INSERT INTO idempotency_keys VALUES (?1, ?2, ?3, ?4, ?5, NULL, ?6)
+      ON CONFLICT (account, key) DO UPDATE SET digest = ?3, message_id = ?4, recipients = ?5, answer = NULL, created_at = ?6
+      WHERE created_at <= ?6 - ${idempotencyMilliseconds}`);
+    this.#find = database.prepare('SELECT * FROM idempotency_keys WHERE account = ? AND key = ? AND created_at > ?');
+    this.#answered = database.prepare('UPDATE idempotency_keys SET answer = ? WHERE account = ? AND key = ?');
+    this.#prune = database.prepare(`DELETE FROM idempotency_keys WHERE (account, key) IN
+      (SELECT account, key FROM idempotency_keys WHERE created_at <= ? ORDER BY created_at LIMIT ?)`);
+  }
+
+  /**
+   * Adds the key of a message, in the message's transaction.
+   * @throws Error where the account has used it already: the transaction is then undone, and nothing is sent twice
+   */
+  add(entry: Omit<SpoolEntry, 'head' | 'body'>): void {
+    if (!entry.idempotency) return;
+    const { key, digest } = entry.idempotency;
+    const recipients = JSON.stringify(entry.recipients);
+    const { changes } = this.#add.run(entry.account, key, digest, entry.messageId, recipients, entry.acceptedAt);
+    if (Number(changes) === 0) throw new Error(`Account ${entry.account} has used this Idempotency-Key already`);
+  }
+
+  /** What the account has used a key for within the last 24 hours. @param now milliseconds since 1970 */
+  find({ account, key }: AccountKey, now: number): UsedKey | undefined {
+    const row = this.#find.get(account, key, now - idempotencyMilliseconds);
+    if (!row) return undefined;
+    const recipients: unknown = JSON.parse(String(row['recipients']));
+    return {
+      digest: String(row['digest']),
+      messageId: String(row['message_id']),
+      recipients: Array.isArray(recipients) ? recipients.map(String) : [],
+      ...(typeof row['answer'] === 'string' ? { answer: row['answer'] } : {}),
+    };
+  }
+
   /** Keeps what the first request was answered, to be told again. */
-  answered(account: string, key: string, answer: string): void;
-}
+  answered({ account, key }: AccountKey, answer: string): void {
+    this.#answered.run(answer, account, key);
+  }
 
-/** Prepares the statement by which the spool adds a key; the table is brought up to date. */
-export function prepareAddKey(database: DatabaseSync): StatementSync {
-  migrate(database, idempotencyMigrations);
-  return database.prepare(`INSERT INTO idempotency_keys VALUES (?1, ?2, ?3, ?4, ?5, NULL, ?6)
-    ON CONFLICT (account, key) DO UPDATE SET digest = ?3, message_id = ?4, recipients = ?5, answer = NULL, created_at = ?6
-    WHERE created_at <= ?6 - ${idempotencyMilliseconds}`);
-}
-
-/**
- * Adds the key of a message, in the message's transaction.
- * @throws Error where the account has used it already: the transaction is then undone, and nothing is sent twice
- */
-export function addKey(statement: StatementSync, entry: Omit<SpoolEntry, 'head' | 'body'>): void {
-  if (!entry.idempotency) return;
-  const { key, digest } = entry.idempotency;
-  const recipients = JSON.stringify(entry.recipients);
-  const { changes } = statement.run(entry.account, key, digest, entry.messageId, recipients, entry.acceptedAt);
-  if (Number(changes) === 0) throw new Error(`Account ${entry.account} has used this Idempotency-Key already`);
-}
-
-/** Opens the keys on a connection of the caller's. Old ones are removed at most once an hour. */
-export function openIdempotencyKeys(database: DatabaseSync, clock: { now(): number }): IdempotencyKeys {
-  migrate(database, idempotencyMigrations);
-  const find = database.prepare('SELECT * FROM idempotency_keys WHERE account = ? AND key = ? AND created_at > ?');
-  const answered = database.prepare('UPDATE idempotency_keys SET answer = ? WHERE account = ? AND key = ?');
-  const prune = database.prepare('DELETE FROM idempotency_keys WHERE created_at <= ?');
-  const pruneEveryMilliseconds = 60 * 60 * 1000;
-  let prunedAt = Number.NEGATIVE_INFINITY;
-  return {
-    find(account, key) {
-      const oldest = clock.now() - idempotencyMilliseconds;
-      if (clock.now() - prunedAt > pruneEveryMilliseconds) {
-        prunedAt = clock.now();
-        prune.run(oldest);
-      }
-      const row = find.get(account, key, oldest);
-      if (!row) return undefined;
-      const recipients: unknown = JSON.parse(String(row['recipients']));
-      return {
-        digest: String(row['digest']),
-        messageId: String(row['message_id']),
-        recipients: Array.isArray(recipients) ? recipients.map(String) : [],
-        ...(typeof row['answer'] === 'string' ? { answer: row['answer'] } : {}),
-      };
-    },
-    answered(account, key, answer) {
-      answered.run(answer, account, key);
-    },
-  };
+  /** Removes up to `limit` keys older than 24 hours; true where there may be more. */
+  prune(now: number, limit: number): boolean {
+    return Number(this.#prune.run(now - idempotencyMilliseconds, limit).changes) === limit;
+  }
 }

@@ -1,7 +1,7 @@
 // The spool in memory, for tests and trials: the same behaviour as the durable stores, gone with the process.
 
 import { type Clock, type ClockReading, clockStep, readClock, systemClock } from '../base/clock.ts';
-import { idempotencyMilliseconds } from './idempotency-keys.ts';
+import { idempotencyMilliseconds, type UsedKey } from './idempotency-keys.ts';
 import { failedRetentionMilliseconds } from './lease.ts';
 import {
   type AttemptRecord,
@@ -76,8 +76,8 @@ function recorded(recipient: HeldRecipient, { outcome, nextAttemptAt }: AttemptR
 /** A spool that keeps everything in memory. */
 export class MemorySpool implements Spool {
   readonly #messages = new Map<string, Held>();
-  /** When each key was used. */
-  readonly #keys = new Map<string, number>();
+  /** What each key was used for, and when. */
+  readonly #keys = new Map<string, UsedKey & { readonly createdAt: number }>();
   readonly #clock: Clock;
   readonly unavailable = undefined;
   #seen: ClockReading;
@@ -93,11 +93,12 @@ export class MemorySpool implements Spool {
     if (this.#messages.has(entry.id)) throw new Error(`Message ${entry.id} is in the spool already`);
     if (entry.idempotency) {
       const key = `${entry.account} ${entry.idempotency.key}`;
-      const usedAt = this.#keys.get(key);
-      if (usedAt !== undefined && usedAt > entry.acceptedAt - idempotencyMilliseconds) {
+      const used = this.#keys.get(key);
+      if (used && used.createdAt > entry.acceptedAt - idempotencyMilliseconds) {
         throw new Error(`Account ${entry.account} has used this Idempotency-Key already`);
       }
-      this.#keys.set(key, entry.acceptedAt);
+      const { messageId, recipients, acceptedAt: createdAt } = entry;
+      this.#keys.set(key, { digest: entry.idempotency.digest, messageId, recipients, createdAt });
     }
     const recipients = distinctRecipients(entry).map(({ address, lane }) => ({
       address,
@@ -266,6 +267,20 @@ export class MemorySpool implements Spool {
       .toSorted((left, right) => (left.account < right.account ? -1 : 1));
   }
 
+  async usedKey(account: string, key: string): Promise<UsedKey | undefined> {
+    this.#checkOpen();
+    const used = this.#keys.get(`${account} ${key}`);
+    if (!used || used.createdAt <= this.#clock.now() - idempotencyMilliseconds) return undefined;
+    const { createdAt: _, ...told } = used;
+    return told;
+  }
+
+  async answered(account: string, key: string, answer: string): Promise<void> {
+    this.#checkOpen();
+    const used = this.#keys.get(`${account} ${key}`);
+    if (used) this.#keys.set(`${account} ${key}`, { ...used, answer });
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
   }
@@ -299,6 +314,9 @@ export class MemorySpool implements Spool {
     for (const [id, held] of this.#messages) {
       const kept = now - failedRetentionMilliseconds;
       if (held.recipients.every(({ endedAt }) => endedAt !== undefined && endedAt < kept)) this.#messages.delete(id);
+    }
+    for (const [key, { createdAt }] of this.#keys) {
+      if (createdAt <= now - idempotencyMilliseconds) this.#keys.delete(key);
     }
   }
 }

@@ -3,6 +3,7 @@
 
 import type { Unavailable } from '../base/errors.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
+import type { UsedKey } from './idempotency-keys.ts';
 import type { AccountTally } from './tally.ts';
 
 /** A message as it is put into the spool. */
@@ -199,6 +200,13 @@ export interface Spool {
    * kept, not counted: asking costs the same however many messages there are.
    */
   tallies(): Promise<readonly AccountTally[]>;
+  /** What an account, by its name, has used an Idempotency-Key for within the last 24 hours (D48); undefined if nothing. */
+  usedKey(account: string, key: string): Promise<UsedKey | undefined>;
+  /**
+   * Keeps what the first request with a key was answered, so that it can be told again word for word (D48). To be called
+   * only where that is another answer than that all recipients are queued. A key that is not there is passed over.
+   */
+  answered(account: string, key: string, answer: string): Promise<void>;
   close(): Promise<void>;
 }
 

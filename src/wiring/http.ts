@@ -19,7 +19,6 @@ import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
 import { restDoor } from '../ingress/rest/rest-door.ts';
 import type { Proxy } from '../proxy/proxy.ts';
-import { openIdempotencyKeys } from '../spool/idempotency-keys.ts';
 import { build, examine, restAnswers } from '../submit.ts';
 import type { Listening } from './addresses.ts';
 import { recordFacts } from './build-parts.ts';
@@ -43,7 +42,7 @@ export interface HttpParts {
   readonly log: Logger;
 }
 
-function sendingEndpoints({ config, database, metrics, mail, clock, log }: HttpParts): V4Plugin {
+function sendingEndpoints({ config, metrics, mail, log }: HttpParts): V4Plugin {
   const { submit, building, outcomes, suppressed } = mail;
   return restDoor({
     limits: config.rest.limits,
@@ -53,7 +52,7 @@ function sendingEndpoints({ config, database, metrics, mail, clock, log }: HttpP
       const built = await build(submission, building);
       return built.ok ? { ok: true, head: built.signed.head, bodyOctets: built.signed.body.length } : built;
     },
-    keys: openIdempotencyKeys(database, clock),
+    keys: mail.spool,
     outcomes,
     log,
     suppressed,

@@ -597,6 +597,31 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       expect(await spool.claimDue({ now: someTime, limit: 500, claimUntil: lease })).toHaveLength(200);
     });
 
+    test('tells for 24 hours what a key was used for, and what was answered', async () => {
+      const spool = await open();
+      const idempotency = { key: 'order-1', digest: 'ab12' };
+      const entry = spoolEntry({ idempotency, recipients: ['a@x.test', 'b@x.test'] });
+      expect(await spool.usedKey('dev', 'order-1')).toBeUndefined();
+      await spool.add(entry, lease);
+      const used = { digest: 'ab12', messageId: entry.messageId, recipients: ['a@x.test', 'b@x.test'] };
+      expect(await spool.usedKey('dev', 'order-1')).toEqual(used);
+      expect(await spool.usedKey('other', 'order-1')).toBeUndefined();
+      await spool.answered('dev', 'order-1', '{"delivered":[]}');
+      await spool.answered('dev', 'order-2', '{}');
+      expect(await spool.usedKey('dev', 'order-1')).toEqual({ ...used, answer: '{"delivered":[]}' });
+      expect(await spool.usedKey('dev', 'order-2')).toBeUndefined();
+      // It outlives the message.
+      await spool.drop(entry.id);
+      now = someTime + 86_399_999;
+      expect(await spool.usedKey('dev', 'order-1')).toMatchObject({ digest: 'ab12' });
+      now += 1;
+      expect(await spool.usedKey('dev', 'order-1')).toBeUndefined();
+      await spool.recover();
+      const later = spoolEntry({ idempotency: { key: 'order-1', digest: 'cd34' }, acceptedAt: now });
+      await spool.add(later, now);
+      expect(await spool.usedKey('dev', 'order-1')).toMatchObject({ digest: 'cd34', messageId: later.messageId });
+    });
+
     test('takes one message under an Idempotency-Key of an account in 24 hours, also of two at once', async () => {
       const spool = await open();
       const keyed = (account: string, acceptedAt = someTime) =>

@@ -26,7 +26,6 @@ import { createHttpApp } from '../../src/http/app.ts';
 import { createOutcomeWatch } from '../../src/ingress/rest/outcome-watch.ts';
 import { restDoor } from '../../src/ingress/rest/rest-door.ts';
 import { createSmtpDoor } from '../../src/ingress/smtp/smtp-door.ts';
-import { openIdempotencyKeys } from '../../src/spool/idempotency-keys.ts';
 import { MemorySpool } from '../../src/spool/memory-spool.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
 import { build, createSubmit, examine, restAnswers } from '../../src/submit.ts';
@@ -336,7 +335,7 @@ export async function openDoors(): Promise<Doors> {
       const built = await build(submission, building);
       return built.ok ? { ok: true, head: built.signed.head, bodyOctets: built.signed.body.length } : built;
     },
-    keys: openIdempotencyKeys(database, systemClock),
+    keys: spool,
     outcomes: createOutcomeWatch(),
     log: silentLog,
     onRefused: () => undefined,

@@ -17,7 +17,6 @@ import { createOutcomeWatch, type OutcomeWatch } from '../../src/ingress/rest/ou
 import { restDoor } from '../../src/ingress/rest/rest-door.ts';
 import type { RestLimits } from '../../src/ingress/rest/settings.ts';
 import type { SigningKey } from '../../src/sign/signed.ts';
-import { openIdempotencyKeys } from '../../src/spool/idempotency-keys.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
 import { openSqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
 import { type BuildParts, build, createSubmit, examine, type Violation } from '../../src/submit.ts';
@@ -106,7 +105,7 @@ export async function startRest(options: RestOptions = {}): Promise<RestGateway>
   const clock = options.clock ?? systemClock;
   const file = join(folder, 'postern.db');
   const database = openDatabase(file);
-  const spool = await openSqliteSpool({ file, bodiesFolder: join(folder, 'bodies') });
+  const spool = await openSqliteSpool({ file, bodiesFolder: join(folder, 'bodies'), clock });
   const tokens = restAccounts.flatMap(({ id, name, credentials }) =>
     [...credentials.keys()].map((key) => ({ account: id, credential: key, sha256: hashToken(`${name}-${key}`) })),
   );
@@ -153,7 +152,7 @@ export async function startRest(options: RestOptions = {}): Promise<RestGateway>
       const built = await build(submission, parts);
       return built.ok ? { ok: true, head: built.signed.head, bodyOctets: built.signed.body.length } : built;
     },
-    keys: openIdempotencyKeys(database, clock),
+    keys: spool,
     outcomes,
     log: silentLog,
     onRefused: () => undefined,

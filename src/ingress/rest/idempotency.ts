@@ -12,12 +12,12 @@ export interface UsedKey {
   readonly answer?: string;
 }
 
-/** The store's keys. */
+/** The spool's keys (D48). */
 export interface KeyStore {
   /** What the account has used a key for within 24 hours; by its name. */
-  find(account: string, key: string): UsedKey | undefined;
+  usedKey(account: string, key: string): Promise<UsedKey | undefined>;
   /** Keeps an answer that differs from the default. */
-  answered(account: string, key: string, answer: string): void;
+  answered(account: string, key: string, answer: string): Promise<void>;
 }
 
 const form = /^[\x21-\x7e]{1,255}$/;
@@ -26,16 +26,20 @@ function conflict(message: string, status: number): Refusal {
   return new Refusal([{ token: 'E_IDEMPOTENCY_CONFLICT', message, status }]);
 }
 
+function underWay(): Refusal {
+  return conflict('A request with this Idempotency-Key is still under way', 409);
+}
+
 /** What a request with a key finds: an answer to repeat, or its turn, which it has to end. */
 export type Turn = { readonly used: UsedKey } | { readonly end: () => void };
 
 /** Hands out turns. */
 export interface Idempotent {
   /**
-   * Begins a request.
-   * @throws Refusal 409 where one with this key is under way, 422 where the key was used with another body
+   * Begins a request. It rejects with a Refusal: 409 where one with this key is under way, 422 where the key was used with
+   * another body; and with what the store fails with.
    */
-  begin(account: string, idempotency: Idempotency): Turn;
+  begin(account: string, idempotency: Idempotency): Promise<Turn>;
 }
 
 /**
@@ -52,20 +56,39 @@ export function readKey(header: string | readonly string[] | undefined): string 
   throw new Refusal([fault]);
 }
 
+/** A request that sends, or a question to the store that was asked while none did. */
+type Place = 'sending' | Promise<UsedKey | undefined>;
+
 /** Makes the turns of one process. */
 export function createIdempotent(store: KeyStore): Idempotent {
-  const underWay = new Set<string>();
+  const places = new Map<string, Place>();
+  const leave = (name: string, place: Place): void => {
+    if (places.get(name) === place) places.delete(name);
+  };
   return {
-    begin(account, { key, digest }) {
-      const place = `${account} ${key}`;
-      if (underWay.has(place)) throw conflict('A request with this Idempotency-Key is still under way', 409);
-      const used = store.find(account, key);
-      if (used && used.digest !== digest) {
+    async begin(account, { key, digest }) {
+      const name = `${account} ${key}`;
+      // Requests that come while the store is asked share its answer, which was asked for while none of them sent: were
+      // each to ask for itself, an answer could be older than a message that another has sent meanwhile.
+      const place = places.get(name);
+      if (place === 'sending') throw underWay();
+      const question = place ?? store.usedKey(account, key);
+      places.set(name, question);
+      const used = await question.catch((thrown: unknown) => {
+        leave(name, question);
+        throw thrown;
+      });
+      // Of those that shared the answer the first may be sending by now.
+      if (places.get(name) === 'sending') throw underWay();
+      if (!used) {
+        places.set(name, 'sending');
+        return { end: () => leave(name, 'sending') };
+      }
+      leave(name, question);
+      if (used.digest !== digest) {
         throw conflict('This Idempotency-Key was used with another request; use a new one for another message', 422);
       }
-      if (used) return { used };
-      underWay.add(place);
-      return { end: () => underWay.delete(place) };
+      return { used };
     },
   };
 }

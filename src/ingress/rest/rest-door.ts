@@ -209,14 +209,14 @@ async function send(
   const key = readKey(request.headers['idempotency-key']);
   const account = submitterOf(request).account.name;
   const idempotency = key === undefined ? undefined : { key, digest: `${kind} ${request.bodyDigest ?? ''}` };
-  const turn = idempotency && parts.idempotent.begin(account, idempotency);
+  const turn = idempotency && (await parts.idempotent.begin(account, idempotency));
   if (turn && 'used' in turn) return repeatAnswer(reply, turn.used);
   try {
     const wait = waitSeconds(request.headers.prefer);
     const result = await submitAndTell(parts, request, { kind, idempotency, waitSeconds: wait });
     if (wait > 0) reply.header('Preference-Applied', `wait=${wait}`);
     const isDefault = result.delivered.length + result.permanent_bounces.length === 0;
-    if (idempotency && !isDefault) parts.keys.answered(account, idempotency.key, JSON.stringify(result));
+    if (idempotency && !isDefault) await parts.keys.answered(account, idempotency.key, JSON.stringify(result));
     return succeed(reply, result);
   } finally {
     turn?.end();

@@ -2,6 +2,7 @@
 // lie in one ArrayBuffer that is transferred, so that a batch costs one message and one allocation.
 
 import type { ClockReading } from '../../base/clock.ts';
+import type { AccountKey, UsedKey } from '../idempotency-keys.ts';
 import type {
   AttemptRecord,
   ClaimQuery,
@@ -59,6 +60,7 @@ export type WriteOperation =
       readonly expiresAt: number;
     }
   | { readonly kind: 'drop'; readonly id: string }
+  | ({ readonly kind: 'answered'; readonly answer: string } & AccountKey)
   /** Takes the lock that keeps other processes from removing this one's files (SpoolLock). */
   | { readonly kind: 'hold' };
 
@@ -69,7 +71,8 @@ export type ReadOperation =
   | { readonly kind: 'load'; readonly id: string }
   | ({ readonly kind: 'list' } & ListQuery)
   | { readonly kind: 'show'; readonly id: string }
-  | { readonly kind: 'tallies' };
+  | { readonly kind: 'tallies' }
+  | ({ readonly kind: 'usedKey'; readonly now: number } & AccountKey);
 
 export type StoreOperation = WriteOperation | ReadOperation;
 
@@ -85,12 +88,14 @@ export interface OperationResults {
   readonly retry: boolean;
   readonly retryMany: RetryCount;
   readonly drop: boolean;
+  readonly answered: null;
   readonly hold: null;
   /** `body` is undefined when it is in its file. */
   readonly load: { readonly head: Uint8Array; readonly body: Uint8Array | undefined } | undefined;
   readonly list: QueuePage;
   readonly show: QueueItem | undefined;
   readonly tallies: readonly AccountTally[];
+  readonly usedKey: UsedKey | undefined;
 }
 
 /** Why an operation failed. */

@@ -7,6 +7,7 @@ import { type Clock, readClock, systemClock } from '../../base/clock.ts';
 import { errorCode, errorMessage, Unavailable } from '../../base/errors.ts';
 import { type Logger, silentLog } from '../../base/log.ts';
 import { BodyFiles, bodyFileThreshold } from '../body-files.ts';
+import type { UsedKey } from '../idempotency-keys.ts';
 import type {
   AttemptRecord,
   ClaimQuery,
@@ -259,6 +260,14 @@ export class SqliteSpool implements Spool {
 
   tallies(): Promise<readonly AccountTally[]> {
     return this.#ask({ kind: 'tallies' });
+  }
+
+  usedKey(account: string, key: string): Promise<UsedKey | undefined> {
+    return this.#ask({ kind: 'usedKey', account, key, now: this.#clock.now() });
+  }
+
+  async answered(account: string, key: string, answer: string): Promise<void> {
+    await this.#run({ kind: 'answered', account, key, answer });
   }
 
   /** Finishes what was asked, deletes what is to be deleted, and ends the thread. */

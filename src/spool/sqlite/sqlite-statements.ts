@@ -1,7 +1,6 @@
 // The spool's SQL, prepared once a connection. `state` is 0 queued, 1 delivered, 2 failed.
 
 import type { DatabaseSync } from '../../base/database/database.ts';
-import { prepareAddKey } from '../idempotency-keys.ts';
 import { entryColumns } from './sqlite-rows.ts';
 
 /** Prepares the statements on a connection whose tables are up to date. */
@@ -15,7 +14,6 @@ export function prepareStatements(database: DatabaseSync) {
     addRecipient:
       database.prepare(`INSERT INTO spool_recipients (message, position, address, state, attempts, next_attempt_at, claimed_until, lane)
       VALUES (?, ?, ?, 0, 0, ?, ?, ?)`),
-    addKey: prepareAddKey(database),
     states: database.prepare(`SELECT m.seq, m.account, m.size, m.body_in_file, r.position, r.address, r.state
       FROM spool_messages m JOIN spool_recipients r ON r.message = m.seq WHERE m.id = ?`),
     record:

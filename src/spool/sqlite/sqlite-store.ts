@@ -8,7 +8,7 @@ import type { DatabaseSync } from '../../base/database/database.ts';
 import { migrate } from '../../base/database/database.ts';
 import { isBusy, sqliteCode, whyUnwritable } from '../../base/database/sqlite-errors.ts';
 import { errorCode, errorMessage } from '../../base/errors.ts';
-import { addKey } from '../idempotency-keys.ts';
+import { SqliteKeys } from '../idempotency-keys.ts';
 import { failedRetentionMilliseconds } from '../lease.ts';
 import {
   type AttemptRecord,
@@ -96,6 +96,7 @@ export class SqliteStore {
   readonly #bodies: string;
   readonly #statements: Statements;
   readonly #ledger: Ledger;
+  readonly #keys: SqliteKeys;
   readonly #limits: SpoolLimits;
   readonly #removed = new Map<string, RemovedFailures>();
   /** Accounts that may have too many failed messages. */
@@ -119,6 +120,7 @@ export class SqliteStore {
     this.#bodies = options.bodies;
     migrate(this.#database, spoolMigrations);
     this.#statements = prepareStatements(this.#database);
+    this.#keys = new SqliteKeys(this.#database);
     this.#clock = new SpoolClock(this.#database);
     this.#ledger = new Ledger(this.#database);
     this.#limits = options.limits ?? unlimited;
@@ -256,6 +258,10 @@ export class SqliteStore {
       case 'drop':
         result = this.#drop(operation.id);
         break;
+      case 'answered':
+        this.#keys.answered(operation, operation.answer);
+        result = null;
+        break;
       case 'hold':
         result = null;
         break;
@@ -277,6 +283,9 @@ export class SqliteStore {
         break;
       case 'tallies':
         result = this.#ledger.read();
+        break;
+      case 'usedKey':
+        result = this.#keys.find(operation, operation.now);
         break;
       case 'strays':
         result = this.#strays(operation);
@@ -316,7 +325,7 @@ export class SqliteStore {
       tallyOf(size, undefined),
       tallyOf(size, { queued: recipients.length, delivered: 0, failed: 0 }),
     );
-    addKey(this.#statements.addKey, entry);
+    this.#keys.add(entry);
     return null;
   }
 
@@ -504,7 +513,8 @@ export class SqliteStore {
     // A limit may be lower than at the last start.
     for (const { account } of this.#ledger.read()) this.#grown.add(account);
     // More may be too old: the next claim goes on.
-    this.#prunedAt = rows.length === removedAtOnce ? 0 : now;
+    const moreKeys = this.#keys.prune(now, removedAtOnce);
+    this.#prunedAt = rows.length === removedAtOnce || moreKeys ? 0 : now;
   }
 
   #retry({ id, now, expiresAt }: Of<'retry'>): boolean {

@@ -34,6 +34,18 @@ test('of many requests at once one sends; the others are 409 or get its answer',
   expect(await rest.queued()).toBe(1);
 });
 
+test('many repetitions at once of what was sent already all get its answer, and one of another body is 422', async () => {
+  const rest = await startRest();
+  const first = await rest.post('send', goodMessage, key);
+  const other = { ...goodMessage, text: 'Another.' };
+  const answers = await Promise.all(
+    Array.from({ length: 12 }, (_, index) => rest.post('send', index === 5 ? other : goodMessage, key)),
+  );
+  expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 12 }, (_, at) => (at === 5 ? 422 : 200)));
+  expect(new Set(answers.filter((_, at) => at !== 5).map(({ text }) => text))).toEqual(new Set([first.text]));
+  expect(await rest.queued()).toBe(1);
+});
+
 test('a refused request does not use its key up', async () => {
   const rest = await startRest();
   expect((await rest.post('send', { ...goodMessage, headers: { Date: 'x' } }, key)).status).toBe(400);
