@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { uuidv7 } from '../src/base/ids.ts';
+import { outcomeEvent } from '../src/spool/spool-events.ts';
 import { SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { connectSmtp } from '../test/support/raw-smtp-client.ts';
 import { type PosternUnderTest, startPostern } from './postern-under-test.ts';
@@ -33,27 +34,22 @@ async function fill(file: string, queued: number): Promise<void> {
     const now = Date.now();
     const ids = Array.from({ length: Math.min(1000, queued - done) }, () => uuidv7(now));
     const entry = { account: 'dev', credential: 'devices', sessionId: 'bench', reversePath: '', senderPath: '' };
-    await Promise.all(
-      ids.map((id) =>
-        spool.add(
-          {
-            ...entry,
-            id,
-            messageId: `<${id}@platform.example>`,
-            recipients: ['b@example.net'],
-            smtputf8: false,
-            requireTls: false,
-            acceptedAt: now,
-            expiresAt: later,
-            head: Buffer.from(`Message-ID: <${id}@platform.example>\r\n\r\n`),
-            body,
-          },
-          0,
-        ),
-      ),
-    );
+    const entries = ids.map((id) => ({
+      ...entry,
+      id,
+      messageId: `<${id}@platform.example>`,
+      recipients: ['b@example.net'],
+      smtputf8: false,
+      requireTls: false,
+      acceptedAt: now,
+      expiresAt: later,
+      head: Buffer.from(`Message-ID: <${id}@platform.example>\r\n\r\n`),
+      body,
+    }));
+    await Promise.all(entries.map((one) => spool.add(one, 0)));
     const outcome = { kind: 'deferred', reply, host: 'sink' } as const;
-    await spool.record(ids.map((id) => ({ id, recipient: 'b@example.net', outcome, nextAttemptAt: later })));
+    const attempt = { recipient: 'b@example.net', outcome, nextAttemptAt: later, at: now, route: 'sink' };
+    await spool.record(entries.map((one) => outcomeEvent(one, { ...attempt, attempts: 1, size: body.length })));
   }
   await spool.close();
 }

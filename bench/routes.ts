@@ -14,8 +14,10 @@ import { silentLog } from '../src/base/log.ts';
 import { createDelivery } from '../src/deliver/delivery.ts';
 import { laneOf } from '../src/deliver/router.ts';
 import type { Route } from '../src/deliver/settings.ts';
+import { packEvent } from '../src/events/sqlite-events.ts';
 import { leaseMilliseconds } from '../src/spool/lease.ts';
 import type { SpoolEntry } from '../src/spool/spool.ts';
+import { acceptedEvent } from '../src/spool/spool-events.ts';
 import { SpoolLock } from '../src/spool/sqlite/sqlite-lock.ts';
 import { openSqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { SqliteStore } from '../src/spool/sqlite/sqlite-store.ts';
@@ -61,6 +63,7 @@ function claims(queued: number): void {
         entries.map((entry) => ({
           kind: 'add',
           entry,
+          event: packEvent(acceptedEvent(entry)),
           claimUntil: 0,
           size: 100,
           head: new Uint8Array(9),
@@ -126,7 +129,9 @@ async function latency(queued: number, honest: number): Promise<void> {
       retry: { firstDelaySeconds: 60, factor: 2, maxDelaySeconds: 14_400, jitter: 0.2, expireAfterSeconds: 432_000 },
     },
     ...{ spool, clock: systemClock, log: silentLog },
-    onOutcome: ({ entry: { id } }) => waiting.get(id)?.(),
+  });
+  spool.events.listen((event) => {
+    if (event.kind === 'delivered') waiting.get(event.queueId)?.();
   });
   await delivery.start();
   // Fresh mail to the silent one besides, more than its share.

@@ -9,14 +9,16 @@ import { uuidv7 } from './base/ids.ts';
 import { compose, writeLongFields } from './compose/compose.ts';
 import type { Message } from './compose/message.ts';
 import { planBody } from './compose/plan-body.ts';
+import type { RefusalFacts, Refuse } from './events/refusal.ts';
 import { check } from './policy/check.ts';
 import { type Explanation, explain } from './policy/explain.ts';
+import { rejections } from './policy/rejections.ts';
 import type { Submission } from './policy/submission.ts';
 import type { Violation } from './policy/violation.ts';
 import { sign } from './sign/sign.ts';
 import type { Signed, SigningKey } from './sign/signed.ts';
 import { leaseMilliseconds } from './spool/lease.ts';
-import type { LaneOf, Spool, SpoolEntry } from './spool/spool.ts';
+import type { LaneOf, Origin, Spool, SpoolEntry } from './spool/spool.ts';
 import { createFieldWriter } from './submit/field-writer.ts';
 
 export type { Explanation } from './policy/explain.ts';
@@ -66,18 +68,10 @@ export interface SubmitParts extends BuildParts {
   readonly charge?: (submission: Submission) => Violation | undefined;
   /** Gives a charge back: the message was in order, and a fault of our own kept it from being kept. */
   readonly refund?: (submission: Submission) => void;
-  /** Is told of every message right after its commit. */
-  readonly onAccepted: (accepted: Accepted) => void;
+  /** Is given every message right after its commit. */
+  readonly onAccepted: (entry: SpoolEntry) => void;
   /** Is told of every message that is refused. */
-  readonly onRefused: (violations: readonly Violation[]) => void;
-}
-
-/** A message that has just become durable. */
-export interface Accepted {
-  readonly entry: SpoolEntry;
-  readonly submission: Submission;
-  /** Names of the fields removed for its credential (D4a). */
-  readonly stripped: readonly string[];
+  readonly onRefused: Refuse;
 }
 
 /** A message built but not kept, or every reason against it. */
@@ -164,19 +158,40 @@ export function createSubmit(parts: SubmitParts): Submit {
     try {
       const built = await build(submission, { ...parts, charge });
       if (!built.ok) {
-        parts.onRefused(built.violations);
+        parts.onRefused(refusalOf(submission, built.violations));
         return { accepted: false, violations: built.violations };
       }
-      const entry = spoolEntry(built.signed, parts);
+      const entry = spoolEntry(built, parts);
       await parts.spool.add(entry, parts.clock.now() + leaseMilliseconds);
       charged = false;
-      parts.onAccepted({ entry, submission, stripped: built.stripped });
+      parts.onAccepted(entry);
       return { accepted: true, id: entry.id, messageId: entry.messageId };
     } catch (error) {
       // The client will come again with it, and must not pay twice.
       if (charged) parts.refund?.(submission);
       throw error;
     }
+  };
+}
+
+/** A message that the policy refused, as its event tells it. */
+export function refusalOf(submission: Submission, violations: readonly Violation[]): RefusalFacts {
+  const { via, submitter, envelope, size } = submission;
+  const { smtpCode, enhanced, httpStatus } = rejections[violations[0]?.code ?? 'E_INTERNAL_SERVER_ERROR'];
+  return {
+    stage: 'message',
+    account: submitter.account.name,
+    credential: submitter.credential.name,
+    sessionId: via.sessionId,
+    via: via.kind,
+    clientAddress: via.remoteAddress,
+    helo: via.helo,
+    listener: via.listener,
+    senderPath: envelope.reversePath,
+    recipients: envelope.recipients,
+    size,
+    violations,
+    reply: via.kind === 'smtp' ? { code: smtpCode, enhanced } : { code: httpStatus },
   };
 }
 
@@ -188,8 +203,16 @@ function lanesOf({ submitter, envelope }: Submission, laneOf: LaneOf): readonly 
   return envelope.recipients.map((address) => laneOf({ account: submitter.account.name, address }));
 }
 
+function originOf({ via: { kind, remoteAddress, helo } }: Submission): Origin {
+  return {
+    via: kind,
+    ...(remoteAddress === undefined ? {} : { clientAddress: remoteAddress }),
+    ...(helo === undefined ? {} : { helo }),
+  };
+}
+
 function spoolEntry(
-  signed: Signed,
+  { signed, stripped }: { readonly signed: Signed; readonly stripped: readonly string[] },
   { laneOf, expireAfterSeconds }: Pick<SubmitParts, 'laneOf' | 'expireAfterSeconds'>,
 ): SpoolEntry {
   const { message, head, body, platformSignature } = signed;
@@ -201,6 +224,8 @@ function spoolEntry(
     sessionId: submission.via.sessionId,
     messageId: message.messageId,
     ...(clientMessageId === undefined ? {} : { clientMessageId }),
+    origin: originOf(submission),
+    received: { size: submission.size, stripped },
     reversePath: message.reversePath,
     senderPath: submission.envelope.reversePath,
     recipients: submission.envelope.recipients,

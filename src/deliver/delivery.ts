@@ -7,8 +7,10 @@
 import { type Clock, type ClockReading, clockStep, readClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
+import type { OutcomeEvent } from '../events/mail-event.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
-import type { AttemptRecord, DueMessage, Spool, SpoolEntry } from '../spool/spool.ts';
+import type { DueMessage, Spool, SpoolEntry } from '../spool/spool.ts';
+import { outcomeEvent } from '../spool/spool-events.ts';
 import { CaptureLane } from './capture.ts';
 import { Claimer, type Working } from './claimer.ts';
 import { HeldRecipients } from './held-recipients.ts';
@@ -16,7 +18,6 @@ import { type DueRecipient, type Job, newJob, type Task } from './job.ts';
 import type { Lane, LaneEvents } from './lane.ts';
 import { LaneShare } from './lane-share.ts';
 import { settleOutcome } from './outcome.ts';
-import { logOutcome, type OutcomeEvent } from './outcome-event.ts';
 import { OutcomeWriter } from './outcome-writer.ts';
 import { laneNames, laneOf, routeFor } from './router.ts';
 import type { DeliverySettings, Route } from './settings.ts';
@@ -47,8 +48,6 @@ export interface DeliveryMetrics {
   readonly unrecorded: number;
 }
 
-export type { OutcomeEvent } from './outcome-event.ts';
-
 /** What delivery is made from. */
 export interface DeliveryParts {
   readonly spool: Spool;
@@ -57,7 +56,6 @@ export interface DeliveryParts {
   readonly log: Logger;
   /** From 0 up to, not including, 1; for the jitter. Math.random if absent. */
   readonly random?: () => number;
-  readonly onOutcome?: (event: OutcomeEvent) => void;
   /** Octets of accepted messages kept in memory until they are delivered; above, they are read back from the spool. */
   readonly contentBytes?: number;
   readonly timeouts?: SmtpTimeouts;
@@ -103,7 +101,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
     this.#random = parts.random ?? Math.random;
     this.#outcomes = new OutcomeWriter(parts, {
       onHealth: (isHealthy) => this.#setHealth(isHealthy),
-      onWritten: (records) => this.#written(records),
+      onWritten: (outcomes) => this.#written(outcomes),
     });
     const { routes } = parts.settings;
     const contentBytes = parts.contentBytes ?? defaultContentBytes;
@@ -174,7 +172,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
   }
 
   finish(task: Task, results: readonly RecipientResult[], host: string): void {
-    const { entry, share, takenAt } = task.job;
+    const { entry, share, size, takenAt } = task.job;
     const at = readClock(this.#parts.clock);
     const now = at.wall;
     // The spool has moved its times by as much.
@@ -190,9 +188,9 @@ class DeliveryRunner implements Delivery, LaneEvents {
         expiresAt,
         random: this.#random(),
       });
-      this.#outcomes.write({ id: entry.id, recipient: address, ...settled });
+      const attempt = { recipient: address, route: share.route.name, attempts: attempts + 1, at: now, size };
+      this.#outcomes.write(outcomeEvent(entry, { ...attempt, ...settled }));
       this.#counters[settled.outcome.kind] += 1;
-      this.#tell({ entry, recipient: address, route: share.route.name, attempts: attempts + 1, ...settled }, now);
     }
     this.#close(task);
   }
@@ -221,7 +219,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
 
   /** Takes recipients of one lane of a message that has just been accepted, or leaves them to the spool. */
   #takeFresh(entry: SpoolEntry, { lane, share }: Working, addresses: readonly string[]): void {
-    const { head, body, lanes: _, ...meta } = entry;
+    const { head, body, lanes: _, received: _received, ...meta } = entry;
     if (this.#isDraining || !share.mayTake) {
       this.#counters.leftToSpool += 1;
       share.mayHaveMore = true;
@@ -332,8 +330,10 @@ class DeliveryRunner implements Delivery, LaneEvents {
     void releasing.then(() => this.#releases.delete(releasing));
   }
 
-  #written(records: readonly AttemptRecord[]): void {
-    for (const { id, recipient } of records) if (this.#held.letGo(id, recipient)) this.#release(id, [recipient]);
+  #written(outcomes: readonly OutcomeEvent[]): void {
+    for (const { queueId, recipient } of outcomes) {
+      if (this.#held.letGo(queueId, recipient)) this.#release(queueId, [recipient]);
+    }
   }
 
   /** Without a spool that records outcomes nothing is begun: everything sent now would be sent again. */
@@ -341,15 +341,5 @@ class DeliveryRunner implements Delivery, LaneEvents {
     if (this.#isHealthy === isHealthy) return;
     this.#isHealthy = isHealthy;
     for (const { lane } of this.#lanes.values()) lane.queue.hold(!isHealthy);
-  }
-
-  #tell(event: OutcomeEvent, now: number): void {
-    logOutcome(this.#parts.log, event, now);
-    try {
-      this.#parts.onOutcome?.(event);
-    } catch (thrown) {
-      // A listener's fault is not delivery's: the outcome is recorded all the same.
-      this.#parts.log.error({ id: event.entry.id, err: thrown }, 'A listener for outcomes failed');
-    }
   }
 }

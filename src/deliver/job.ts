@@ -6,7 +6,7 @@ import type { ContentBudget } from './content-budget.ts';
 import type { LaneShare } from './lane-share.ts';
 
 /** A message without its octets. */
-export type JobEntry = Omit<SpoolEntry, 'head' | 'body' | 'lanes'>;
+export type JobEntry = Omit<SpoolEntry, 'head' | 'body' | 'lanes' | 'received'>;
 
 /** A recipient that is due. */
 export interface DueRecipient {

@@ -2,7 +2,8 @@
 // outcome that is lost would send the message twice.
 
 import type { Logger } from '../base/log.ts';
-import type { AttemptRecord, Spool } from '../spool/spool.ts';
+import type { OutcomeEvent } from '../events/mail-event.ts';
+import type { Spool } from '../spool/spool.ts';
 
 /** How long to wait before writing again what could not be written, in milliseconds. */
 const retryDelay = 1000;
@@ -12,7 +13,7 @@ export interface OutcomeWriterEvents {
   /** The spool has stopped taking outcomes, or takes them again. */
   onHealth(isHealthy: boolean): void;
   /** These are on disk. */
-  onWritten(records: readonly AttemptRecord[]): void;
+  onWritten(outcomes: readonly OutcomeEvent[]): void;
 }
 
 /** Outcomes on their way to the spool. */
@@ -21,7 +22,7 @@ export class OutcomeWriter {
   readonly #log: Logger;
   readonly #events: OutcomeWriterEvents;
   readonly #underWay = new Set<Promise<void>>();
-  #records: AttemptRecord[] = [];
+  #waiting: OutcomeEvent[] = [];
   #isScheduled = false;
   #retryTimer: NodeJS.Timeout | undefined;
   #unwritten = 0;
@@ -37,8 +38,8 @@ export class OutcomeWriter {
     return this.#unwritten;
   }
 
-  write(record: AttemptRecord): void {
-    this.#records.push(record);
+  write(outcome: OutcomeEvent): void {
+    this.#waiting.push(outcome);
     this.#unwritten += 1;
     if (this.#isScheduled || this.#retryTimer) return;
     this.#isScheduled = true;
@@ -58,23 +59,23 @@ export class OutcomeWriter {
   }
 
   #flush(): void {
-    if (this.#records.length === 0) return;
-    const records = this.#records;
-    this.#records = [];
-    const writing = this.#record(records);
+    if (this.#waiting.length === 0) return;
+    const outcomes = this.#waiting;
+    this.#waiting = [];
+    const writing = this.#record(outcomes);
     this.#underWay.add(writing);
     void writing.then(() => this.#underWay.delete(writing));
   }
 
-  async #record(records: readonly AttemptRecord[]): Promise<void> {
+  async #record(outcomes: readonly OutcomeEvent[]): Promise<void> {
     try {
-      await this.#spool.record(records);
-      this.#unwritten -= records.length;
-      this.#events.onWritten(records);
+      await this.#spool.record(outcomes);
+      this.#unwritten -= outcomes.length;
+      this.#events.onWritten(outcomes);
       if (!this.#retryTimer) this.#events.onHealth(true);
     } catch (thrown) {
-      this.#log.error({ err: thrown, outcomes: records.length }, 'Cannot record outcomes; delivery waits');
-      this.#records = [...records, ...this.#records];
+      this.#log.error({ err: thrown, outcomes: outcomes.length }, 'Cannot record outcomes; delivery waits');
+      this.#waiting = [...outcomes, ...this.#waiting];
       this.#events.onHealth(false);
       this.#retryTimer ??= setTimeout(() => {
         this.#retryTimer = undefined;

@@ -13,6 +13,8 @@ export interface Via {
   readonly helo?: string;
   /** The client's IP address; IPv4 is never in IPv6 form. */
   readonly remoteAddress?: string;
+  /** Name of the SMTP listener. */
+  readonly listener?: string;
   /** The `with` of Received (RFC 3848, RFC 6531): ESMTP, ESMTPA, ESMTPS, ESMTPSA, UTF8SMTPSA, HTTP ... */
   readonly protocol: string;
   /** For raw 8-bit text that is no UTF-8 (D13): the credential's, else the listener's; an iconv-lite name. */

@@ -1,10 +1,14 @@
 // The spool in memory, for tests and trials: the same behaviour as the durable stores, gone with the process.
 
 import { type Clock, type ClockReading, clockStep, readClock, systemClock } from '../base/clock.ts';
+import { silentLog } from '../base/log.ts';
+import { EventFeed } from '../events/event-feed.ts';
+import type { EventLimits } from '../events/event-store.ts';
+import type { OutcomeEvent } from '../events/mail-event.ts';
+import { MemoryEvents } from '../events/memory-events.ts';
 import { idempotencyMilliseconds, type UsedKey } from './idempotency-keys.ts';
 import { failedRetentionMilliseconds } from './lease.ts';
 import {
-  type AttemptRecord,
   type ClaimQuery,
   type DueMessage,
   distinctRecipients,
@@ -17,6 +21,7 @@ import {
   type SpoolEntry,
   type SpooledRecipient,
 } from './spool.ts';
+import { acceptedEvent } from './spool-events.ts';
 import { type AccountTally, countStates, type Tally, tallyOf, totalOf } from './tally.ts';
 
 interface HeldRecipient extends SpooledRecipient {
@@ -43,7 +48,7 @@ function tallyOfHeld({ entry, recipients }: Held): Tally {
 }
 
 function itemOf({ entry, recipients }: Held): QueueItem {
-  const { head, body, recipients: _, lanes: _lanes, ...rest } = entry;
+  const { head, body, recipients: _, lanes: _lanes, received: _received, ...rest } = entry;
   return {
     entry: rest,
     size: head.length + body.length,
@@ -59,13 +64,13 @@ function matches(held: Held, search: string): boolean {
   );
 }
 
-function recorded(recipient: HeldRecipient, { outcome, nextAttemptAt }: AttemptRecord, now: number): HeldRecipient {
+function recorded(recipient: HeldRecipient, outcome: OutcomeEvent, now: number): HeldRecipient {
   const { endedAt: _, ...rest } = recipient;
   return {
     ...rest,
     state: outcome.kind === 'deferred' ? 'queued' : outcome.kind,
     attempts: recipient.attempts + 1,
-    nextAttemptAt: nextAttemptAt ?? now,
+    nextAttemptAt: outcome.kind === 'deferred' ? outcome.nextAttemptAt : now,
     claimedUntil: 0,
     lastReply: outcome.reply,
     lastHost: outcome.host,
@@ -79,13 +84,21 @@ export class MemorySpool implements Spool {
   /** What each key was used for, and when. */
   readonly #keys = new Map<string, UsedKey & { readonly createdAt: number }>();
   readonly #clock: Clock;
+  readonly #events: MemoryEvents;
+  readonly #feed: EventFeed;
   readonly unavailable = undefined;
   #seen: ClockReading;
   #closed = false;
 
-  constructor(clock: Clock = systemClock) {
+  constructor(clock: Clock = systemClock, eventLimits?: EventLimits) {
     this.#clock = clock;
+    this.#events = new MemoryEvents(eventLimits);
+    this.#feed = new EventFeed(this.#events, { clock, log: silentLog });
     this.#seen = readClock(clock);
+  }
+
+  get events(): EventFeed {
+    return this.#feed;
   }
 
   async add(entry: SpoolEntry, claimUntil: number): Promise<void> {
@@ -111,6 +124,9 @@ export class MemorySpool implements Spool {
     // The octets are copied as any store does: what the caller does to its buffers afterwards is its own affair.
     const kept = { ...entry, head: Buffer.from(entry.head), body: Buffer.from(entry.body) };
     this.#messages.set(entry.id, { entry: kept, recipients });
+    const event = acceptedEvent(entry);
+    this.#events.add(event);
+    this.#feed.committed([event]);
   }
 
   async claimDue(query: ClaimQuery): Promise<readonly DueMessage[]> {
@@ -139,7 +155,7 @@ export class MemorySpool implements Spool {
       held.recipients[index] = { ...recipient, claimedUntil: query.claimUntil };
       due.push({ address: recipient.address, attempts: recipient.attempts });
     }
-    const { head, body, lanes: _, ...entry } = held.entry;
+    const { head, body, lanes: _, received: _received, ...entry } = held.entry;
     const recipients = held.recipients.map((recipient) => recipient.address);
     return { entry: { ...entry, recipients }, size: head.length + body.length, due };
   }
@@ -163,18 +179,20 @@ export class MemorySpool implements Spool {
     return held && { head: Buffer.from(held.entry.head), body: Buffer.from(held.entry.body) };
   }
 
-  async record(records: readonly AttemptRecord[]): Promise<void> {
+  async record(outcomes: readonly OutcomeEvent[]): Promise<void> {
     this.#checkOpen();
-    for (const record of records) {
-      const held = this.#messages.get(record.id);
+    for (const outcome of outcomes) {
+      this.#events.add(outcome);
+      const held = this.#messages.get(outcome.queueId);
       if (!held) continue;
       this.#update(held, (recipient) =>
-        recipient.address === record.recipient && recipient.state !== 'delivered'
-          ? recorded(recipient, record, this.#clock.now())
+        recipient.address === outcome.recipient && recipient.state !== 'delivered'
+          ? recorded(recipient, outcome, this.#clock.now())
           : recipient,
       );
-      if (held.recipients.every((recipient) => recipient.state === 'delivered')) this.#messages.delete(record.id);
+      if (held.recipients.every((recipient) => recipient.state === 'delivered')) this.#messages.delete(outcome.queueId);
     }
+    this.#feed.committed(outcomes);
   }
 
   async release(id: string, recipients: readonly string[]): Promise<void> {
@@ -282,6 +300,7 @@ export class MemorySpool implements Spool {
   }
 
   async close(): Promise<void> {
+    await this.#feed.close();
     this.#closed = true;
   }
 
@@ -315,6 +334,7 @@ export class MemorySpool implements Spool {
       const kept = now - failedRetentionMilliseconds;
       if (held.recipients.every(({ endedAt }) => endedAt !== undefined && endedAt < kept)) this.#messages.delete(id);
     }
+    this.#events.prune(now);
     for (const [key, { createdAt }] of this.#keys) {
       if (createdAt <= now - idempotencyMilliseconds) this.#keys.delete(key);
     }

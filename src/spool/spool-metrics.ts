@@ -5,6 +5,8 @@ import { type Tally, totalOf } from './tally.ts';
 
 /** A number for /metrics. */
 export interface SpoolGauge {
+  /** A number that only grows; a gauge if absent. */
+  readonly kind?: 'counter';
   readonly name: string;
   readonly help: string;
   readonly read: () => Promise<number>;
@@ -24,7 +26,7 @@ export interface SpoolFamily {
  * @param removedFailures failed messages removed since the start because their account had too many
  */
 export function spoolMetrics(
-  spool: Pick<Spool, 'tallies' | 'unavailable'> & { readonly freeBytes: number },
+  spool: Pick<Spool, 'events' | 'tallies' | 'unavailable'> & { readonly freeBytes: number },
   removedFailures: () => number,
 ): {
   readonly gauges: readonly SpoolGauge[];
@@ -67,6 +69,17 @@ export function spoolMetrics(
         name: 'postern_spool_failed_removed',
         help: 'Failed messages removed since the start because their account had too many',
         read: async () => removedFailures(),
+      },
+      {
+        name: 'postern_events_refusals_waiting',
+        help: 'Refusals whose events are not written yet',
+        read: async () => spool.events.waitingRefusals,
+      },
+      {
+        kind: 'counter',
+        name: 'postern_events_refusals_dropped_total',
+        help: 'Refusals whose events were not kept: more came than are written, or nothing could be',
+        read: async () => spool.events.droppedRefusals,
       },
     ],
     families: [

@@ -2,9 +2,20 @@
 // test/contract/spool.ts holds every store to the same behaviour (D90, D91, D94).
 
 import type { Unavailable } from '../base/errors.ts';
+import type { EventStore } from '../events/event-store.ts';
+import type { EventVia, OutcomeEvent } from '../events/mail-event.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { UsedKey } from './idempotency-keys.ts';
 import type { AccountTally } from './tally.ts';
+
+/** How a message came in. */
+export interface Origin {
+  readonly via: EventVia;
+  /** The client's IP address. */
+  readonly clientAddress?: string;
+  /** What the client called itself. */
+  readonly helo?: string;
+}
 
 /** A message as it is put into the spool. */
 export interface SpoolEntry {
@@ -19,6 +30,10 @@ export interface SpoolEntry {
   readonly clientMessageId?: string;
   /** The reverse-path that leaves (D26); '' is null. */
   readonly reversePath: string;
+  /** Absent for messages of an earlier release. */
+  readonly origin?: Origin;
+  /** What only the event of its acceptance tells: octets that came in, names of the fields that were removed (D4a). */
+  readonly received?: { readonly size: number; readonly stripped: readonly string[] };
   /** The reverse-path that the client gave; reports go there. */
   readonly senderPath: string;
   readonly recipients: readonly string[];
@@ -64,14 +79,6 @@ export type Outcome =
   | { readonly kind: 'deferred'; readonly reply: SmtpReply; readonly host: string }
   | { readonly kind: 'failed'; readonly reply: SmtpReply; readonly host: string };
 
-/** What is written after an attempt; `nextAttemptAt` for a deferral. */
-export interface AttemptRecord {
-  readonly id: string;
-  readonly recipient: string;
-  readonly outcome: Outcome;
-  readonly nextAttemptAt?: number;
-}
-
 /**
  * Names the lane of a recipient: where it waits for its turn, behind those of its own lane only. A lane is a name that
  * the spool does not read; delivery has one for each route.
@@ -80,8 +87,8 @@ export type LaneOf = (recipient: { readonly account: string; readonly address: s
 
 /** A message that is due, claimed for this process, with its due recipients of one lane. */
 export interface DueMessage {
-  /** Everything but the octets, which `load` brings, and the lanes; `recipients` are all, of every lane. */
-  readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'lanes'>;
+  /** Everything but the octets, which `load` brings, and what was of use at the add; `recipients` are all, of every lane. */
+  readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'lanes' | 'received'>;
   /** Octets of head and body together. */
   readonly size: number;
   /** Only the recipients that are due and now claimed. */
@@ -90,7 +97,7 @@ export interface DueMessage {
 
 /** A message as the queue commands show it. */
 export interface QueueItem {
-  readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'recipients'>;
+  readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'recipients' | 'received'>;
   readonly size: number;
   readonly recipients: readonly SpooledRecipient[];
 }
@@ -141,8 +148,10 @@ export interface RetryCount {
 export interface Spool {
   /** Why it takes no mail at the moment, at most a second old; undefined while it does. Nothing else is kept from it. */
   readonly unavailable: Unavailable | undefined;
+  /** What happened to mail. `add` and `record` write their events in their own commits; refusals are handed in here. */
+  readonly events: EventStore;
   /**
-   * Adds a message; resolves only once it is durable. Its recipients are claimed for the caller until `claimUntil`
+   * Adds a message and the event of its acceptance; resolves only once both are durable. Its recipients are claimed for the caller until `claimUntil`
    * (milliseconds since 1970), so that it may deliver at once.
    */
   add(entry: SpoolEntry, claimUntil: number): Promise<void>;
@@ -165,10 +174,11 @@ export interface Spool {
   /** The octets of a message; undefined when it is no longer there. */
   load(id: string): Promise<{ readonly head: Buffer; readonly body: Buffer } | undefined>;
   /**
-   * Writes what became of attempts, releases the claims, and forgets messages whose recipients are all delivered. A
-   * message that has a failed recipient is kept for 30 days after its last recipient's end.
+   * Writes what became of attempts, with their events, releases the claims, and forgets messages whose recipients are all delivered. A
+   * message that has a failed recipient is kept for 30 days after its last recipient's end. Where a message is no longer there, or a recipient has it already, only
+   * the event is written: the attempt was made.
    */
-  record(records: readonly AttemptRecord[]): Promise<void>;
+  record(outcomes: readonly OutcomeEvent[]): Promise<void>;
   /** Releases claims without an outcome (drain, lost connection before anything was sent). */
   release(id: string, recipients: readonly string[]): Promise<void>;
   /** Releases what an earlier process of this store still held, at start; resolves to the number of messages queued. */

@@ -42,7 +42,7 @@ export interface HttpParts {
   readonly log: Logger;
 }
 
-function sendingEndpoints({ config, metrics, mail, log }: HttpParts): V4Plugin {
+function sendingEndpoints({ config, mail }: HttpParts): V4Plugin {
   const { submit, building, outcomes, suppressed } = mail;
   return restDoor({
     limits: config.rest.limits,
@@ -54,9 +54,8 @@ function sendingEndpoints({ config, metrics, mail, log }: HttpParts): V4Plugin {
     },
     keys: mail.spool,
     outcomes,
-    log,
     suppressed,
-    onRefused: (token) => metrics.refused(token),
+    onRefused: mail.spool.events.refuse,
   });
 }
 

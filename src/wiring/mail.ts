@@ -13,13 +13,14 @@ import type { Keys } from '../bootstrap.ts';
 import type { Config } from '../config.ts';
 import { createDelivery, type Delivery } from '../deliver/delivery.ts';
 import { laneOf } from '../deliver/router.ts';
+import { logEvent } from '../events/log-event.ts';
 import { createSuppressionStore, type SuppressionStore } from '../feedback/suppression-store.ts';
 import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
 import { createOutcomeWatch, type OutcomeWatch } from '../ingress/rest/outcome-watch.ts';
 import { createSmtpDoor, type SmtpDoor } from '../ingress/smtp/smtp-door.ts';
 import type { Spool } from '../spool/spool.ts';
 import { spoolMetrics } from '../spool/spool-metrics.ts';
-import { type Accepted, type BuildParts, createSubmit, type Submit, type Violation } from '../submit.ts';
+import { type BuildParts, createSubmit, restAnswers, type Submit, type Violation } from '../submit.ts';
 import { buildParts } from './build-parts.ts';
 import { openSpool } from './open-spool.ts';
 import type { Running } from './running.ts';
@@ -64,22 +65,36 @@ function endProcess(error: Error): void {
   });
 }
 
-function acceptedFacts({ entry, submission, stripped }: Accepted): Readonly<Record<string, unknown>> {
-  return {
-    session: entry.sessionId,
-    id: entry.id,
-    messageId: entry.messageId,
-    clientMessageId: entry.clientMessageId,
-    account: entry.account,
-    credential: entry.credential,
-    via: submission.via.kind,
-    client: submission.via.remoteAddress,
-    helo: submission.via.helo,
-    from: entry.senderPath,
-    recipients: entry.recipients.length,
-    size: submission.size,
-    ...(stripped.length > 0 ? { stripped } : {}),
-  };
+function isToken(code: string): code is keyof typeof restAnswers {
+  return Object.hasOwn(restAnswers, code);
+}
+
+/** The one listener for what happens to mail: the log, the metrics, and requests that wait to hear of it. */
+function tellEvents(
+  { events }: Spool,
+  { log, metrics, outcomes }: Pick<MailParts, 'log' | 'metrics'> & Pick<Mail, 'outcomes'>,
+): void {
+  events.listen((event) => {
+    logEvent(log, event);
+    switch (event.kind) {
+      case 'accepted':
+        metrics.accepted({ recipients: event.recipientCount, bytes: event.sizeAsSent });
+        return;
+      case 'refused': {
+        const [first] = event.violations;
+        if (first && event.stage === 'message' && isToken(first.code)) metrics.refused(first.code);
+        return;
+      }
+      case 'delivered':
+      case 'deferred':
+      case 'failed':
+        metrics.outcome({ kind: event.kind, route: event.route });
+        outcomes.tell(event.sessionId, event.recipient, event.kind);
+        return;
+      default:
+        event satisfies never;
+    }
+  });
 }
 
 /** A limit that is reached as a reason (D42a). */
@@ -98,7 +113,7 @@ function rateViolation(account: Account, verdict: LimitVerdict): Violation | und
 
 /** The pipeline, with the rates of accounts before it, and log, metrics and delivery behind it. */
 function createPipeline(
-  { config, metrics, log }: MailParts,
+  { config }: MailParts,
   { spool, delivery, building, limits }: Pick<Mail, 'spool' | 'delivery' | 'building'> & { readonly limits: Limits },
 ): Submit {
   const pipeline = createSubmit({
@@ -109,13 +124,8 @@ function createPipeline(
     refund: ({ submitter, envelope }) => limits.giveBack(submitter.account, envelope.recipients.length),
     laneOf: laneOf(config.delivery.routes),
     expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
-    onAccepted: (accepted) => {
-      const { entry } = accepted;
-      metrics.accepted({ recipients: entry.recipients.length, bytes: entry.head.length + entry.body.length });
-      log.info(acceptedFacts(accepted), 'accepted');
-      delivery.deliverNow(entry);
-    },
-    onRefused: (violations) => metrics.refused(violations[0]?.code ?? 'E_INTERNAL_SERVER_ERROR'),
+    onAccepted: (entry) => delivery.deliverNow(entry),
+    onRefused: spool.events.refuse,
   });
   // Asked before a message is built and signed, too.
   return async (submission) => {
@@ -176,15 +186,12 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   });
   running.stores.push(() => spool.close());
   const outcomes = createOutcomeWatch();
+  tellEvents(spool, { log, metrics, outcomes });
   const delivery = createDelivery({
     spool,
     settings: config.delivery,
     clock,
     log,
-    onOutcome: ({ entry, recipient, route, outcome }) => {
-      metrics.outcome({ kind: outcome.kind, route });
-      outcomes.tell(entry.sessionId, recipient, outcome.kind);
-    },
   });
   running.delivery = delivery;
   const building = buildParts(config, keys, accounts, clock);
@@ -203,7 +210,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
       checkSpool(spool);
       return rateViolation(account, limits.ask(account, recipients));
     },
-    onRefused: (code) => metrics.refused(code),
+    onRefused: spool.events.refuse,
   });
   running.door = door;
   const ofSpool = spoolMetrics(spool, () => removedFailures);

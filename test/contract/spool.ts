@@ -3,10 +3,11 @@
 import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/base/clock.ts';
+import type { OutcomeEvent } from '../../src/events/mail-event.ts';
 import { failedRetentionMilliseconds, leaseMilliseconds } from '../../src/spool/lease.ts';
-import type { AttemptRecord, DueMessage, Outcome, Spool, SpoolEntry } from '../../src/spool/spool.ts';
+import type { DueMessage, Outcome, Spool, SpoolEntry } from '../../src/spool/spool.ts';
 import { countStates, tallyOf, totalOf } from '../../src/spool/tally.ts';
-import { someTime, spoolEntry } from '../support/spool-entry.ts';
+import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';
 
 /** How the suite gets at a store. */
 export interface SpoolUnderTest {
@@ -28,13 +29,11 @@ function outcome(kind: Outcome['kind']): Outcome {
   return { kind, reply: { delivered: ok, deferred: busy, failed: no }[kind], host };
 }
 
-function attempt(entry: SpoolEntry, kind: Outcome['kind'], recipient = entry.recipients[0] ?? ''): AttemptRecord {
-  return {
-    id: entry.id,
-    recipient,
-    outcome: outcome(kind),
+function attempt(entry: SpoolEntry, kind: Outcome['kind'], recipient?: string): OutcomeEvent {
+  return attemptOf(entry, outcome(kind), {
+    ...(recipient === undefined ? {} : { recipient }),
     ...(kind === 'deferred' ? { nextAttemptAt: someTime + 60_000 } : {}),
-  };
+  });
 }
 
 function claimAll(spool: Spool, at = someTime): Promise<readonly DueMessage[]> {

@@ -5,9 +5,11 @@ import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createDelivery, type Delivery, type DeliveryParts, type OutcomeEvent } from '../../src/deliver/delivery.ts';
+import { createDelivery, type Delivery, type DeliveryParts } from '../../src/deliver/delivery.ts';
 import { laneOf } from '../../src/deliver/router.ts';
 import type { Route, SmarthostRoute } from '../../src/deliver/settings.ts';
+import { logEvent } from '../../src/events/log-event.ts';
+import type { OutcomeEvent } from '../../src/events/mail-event.ts';
 import { leaseMilliseconds } from '../../src/spool/lease.ts';
 import { MemorySpool } from '../../src/spool/memory-spool.ts';
 import type { Spool, SpoolEntry } from '../../src/spool/spool.ts';
@@ -85,8 +87,12 @@ async function run(routes: readonly Route[], parts: Partial<DeliveryParts> = {})
     clock,
     log,
     random: () => 0.5,
-    onOutcome: (event) => events.push(event),
     ...parts,
+  });
+  spool.events.listen((event) => {
+    if (event.kind === 'accepted' || event.kind === 'refused') return;
+    logEvent(log, event);
+    events.push(event);
   });
   closers.push(() => delivery.drain(0));
   return {
@@ -103,7 +109,7 @@ async function run(routes: readonly Route[], parts: Partial<DeliveryParts> = {})
     outcomes: async (count) => {
       await expect.poll(() => events.length, waiting).toBeGreaterThanOrEqual(count);
       await expect.poll(() => delivery.metrics().unrecorded, waiting).toBe(0);
-      return events.map(({ recipient, outcome }) => `${recipient.split('@')[0]} ${outcome.kind} ${outcome.reply.code}`);
+      return events.map(({ recipient, kind, reply: { code } }) => `${recipient.split('@')[0]} ${kind} ${code}`);
     },
   };
 }
@@ -454,10 +460,15 @@ describe('outcomes', () => {
 
   test('a listener that fails does not keep the outcome from being recorded', async () => {
     const sink = await startSink();
-    const { send, spool, lines } = await run([smarthost(sink.port)], { onOutcome: failingListener });
+    const { log, lines } = logLines();
+    const spool = await SqliteSpool.open({ file: join(folder, 'postern.db'), clock, log });
+    closers.push(() => spool.close());
+    spool.events.listen(failingListener);
+    const { send, outcomes } = await run([smarthost(sink.port)], { spool });
     await send();
-    await expect.poll(() => spool.counts(), waiting).toEqual({ queued: 0, failed: 0 });
-    expect(lines.at(-1)).toMatchObject({ level: 'error', msg: 'A listener for outcomes failed' });
+    expect(await outcomes(1)).toEqual(['bob delivered 250']);
+    expect(await spool.counts()).toEqual({ queued: 0, failed: 0 });
+    expect(lines.at(-1)).toMatchObject({ level: 'error', msg: 'A listener for events failed' });
   });
 
   test('the words in the log are cut', async () => {
@@ -680,7 +691,7 @@ describe('shutdown', () => {
     await expect.poll(() => sink.commands.filter((line) => line === 'DATA').length, waiting).toBeGreaterThan(0);
     await delivery.drain(30_000);
     const counts = await spool.counts();
-    expect(events.every((event) => event.outcome.kind === 'delivered')).toBe(true);
+    expect(events.every((event) => event.kind === 'delivered')).toBe(true);
     expect(events.length).toBeGreaterThan(0);
     expect(counts.queued).toBe(20 - events.length);
     expect(sink.messages).toHaveLength(events.length);
@@ -694,7 +705,7 @@ describe('shutdown', () => {
     const entry = await send({ recipients: ['slow@x.test'] });
     await expect.poll(() => sink.commands.length, waiting).toBeGreaterThan(2);
     await delivery.drain(50);
-    expect(events.map((event) => event.outcome.reply.text)).toEqual(['Postern is shutting down']);
+    expect(events.map((event) => event.reply.text)).toEqual(['Postern is shutting down']);
     expect((await spool.show(entry.id))?.recipients[0]).toMatchObject({ state: 'queued', attempts: 1 });
   });
 

@@ -1,9 +1,15 @@
 // The spool in memory under the contract.
 
 import { MemorySpool } from '../../src/spool/memory-spool.ts';
+import { eventsContract } from '../contract/events.ts';
 import { spoolContract } from '../contract/spool.ts';
 
 spoolContract('memory spool', {
   open: async (clock) => new MemorySpool(clock),
+  clean: async () => undefined,
+});
+
+eventsContract('memory spool', {
+  open: async (clock, limits) => new MemorySpool(clock, limits),
   clean: async () => undefined,
 });

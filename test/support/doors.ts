@@ -337,7 +337,6 @@ export async function openDoors(): Promise<Doors> {
     },
     keys: spool,
     outcomes: createOutcomeWatch(),
-    log: silentLog,
     onRefused: () => undefined,
   });
   const http = createHttpApp({

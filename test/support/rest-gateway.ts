@@ -12,7 +12,6 @@ import { hashToken } from '../../src/accounts/tokens.ts';
 import type { BodyBudget } from '../../src/base/body-budget.ts';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/base/database/database.ts';
-import { silentLog } from '../../src/base/log.ts';
 import { createOutcomeWatch, type OutcomeWatch } from '../../src/ingress/rest/outcome-watch.ts';
 import { restDoor } from '../../src/ingress/rest/rest-door.ts';
 import type { RestLimits } from '../../src/ingress/rest/settings.ts';
@@ -141,7 +140,7 @@ export async function startRest(options: RestOptions = {}): Promise<RestGateway>
       spool,
       expireAfterSeconds: 3600,
       charge: ({ submitter, envelope }) => charge(submitter.account, envelope.recipients.length),
-      onAccepted: ({ entry }) => {
+      onAccepted: (entry) => {
         sent.push(entry);
         options.onAccepted?.(entry, outcomes);
       },
@@ -154,7 +153,6 @@ export async function startRest(options: RestOptions = {}): Promise<RestGateway>
     },
     keys: spool,
     outcomes,
-    log: silentLog,
     onRefused: () => undefined,
     ...(options.suppressed ? { suppressed: options.suppressed } : {}),
   });

@@ -1,7 +1,9 @@
 // Makes messages for tests of the spool and of delivery.
 
 import { uuidv7 } from '../../src/base/ids.ts';
-import type { SpoolEntry } from '../../src/spool/spool.ts';
+import type { OutcomeEvent } from '../../src/events/mail-event.ts';
+import type { Outcome, SpoolEntry } from '../../src/spool/spool.ts';
+import { type Attempt, outcomeEvent } from '../../src/spool/spool-events.ts';
 
 /** 2026-01-01T00:00:00Z, milliseconds. */
 export const someTime = 1_767_225_600_000;
@@ -26,4 +28,14 @@ export function spoolEntry(changes: Partial<SpoolEntry> = {}): SpoolEntry {
     body: Buffer.from('Hello.\r\n'),
     ...changes,
   };
+}
+
+/** What became of the first attempt for a recipient of a message, the first one unless named. */
+export function attemptOf(
+  entry: SpoolEntry,
+  outcome: Outcome,
+  { recipient = entry.recipients[0] ?? '', ...more }: Partial<Attempt> = {},
+): OutcomeEvent {
+  const size = entry.head.length + entry.body.length;
+  return outcomeEvent(entry, { recipient, outcome, at: someTime, route: 'default', attempts: 1, size, ...more });
 }

@@ -2,7 +2,10 @@
 // sender's ledger (answers) and the sink's (arrivals) are compared at the end.
 
 import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { afterAll, expect, test } from 'vitest';
+import type { MailEvent } from '../../src/events/mail-event.ts';
 import { deviceConfiguration } from '../support/device-config.ts';
 import { FaultSink } from '../support/fault-sink.ts';
 import { type PosternProcess, startPostern } from '../support/postern-process.ts';
@@ -56,6 +59,24 @@ async function sendUntilDead(port: number): Promise<void> {
   }
 }
 
+/** How often each recipient was accepted, and delivered to, as the events tell. */
+function countedEvents(file: string): Map<string, number> {
+  const count = new Map<string, number>();
+  const database = new DatabaseSync(file, { readOnly: true });
+  const rows = database.prepare("SELECT event FROM mail_events WHERE kind IN ('accepted', 'delivered')").all();
+  database.close();
+  for (const row of rows) {
+    const event: MailEvent = JSON.parse(String(row['event']));
+    const recipients =
+      event.kind === 'accepted' ? event.recipients : event.kind === 'delivered' ? [event.recipient] : [];
+    for (const recipient of recipients) {
+      const key = `${event.kind} ${recipient}`;
+      count.set(key, (count.get(key) ?? 0) + 1);
+    }
+  }
+  return count;
+}
+
 /** Arrivals by mark and recipient. */
 function arrivals(): Map<string, number> {
   const seen = new Map<string, number>();
@@ -92,6 +113,13 @@ test(`kill -9, ${rounds} rounds: nothing answered 250 is lost, nothing refused a
       return wanted.every((key) => seen.has(key));
     }, 120)
     .catch(() => undefined); // the comparison below says what is missing
+
+  // Every message answered 250 has one event of its acceptance, and each of its recipients one of its delivery.
+  await postern.end('SIGTERM');
+  const events = countedEvents(join(postern.dataDir, 'postern.db'));
+  expect([...events.values()].filter((count) => count !== 1)).toEqual([]);
+  expect(accepted.filter((mark) => !events.has(`accepted ${mark}@one.test`))).toEqual([]);
+  expect([...arrivals().keys()].filter((key) => !events.has(`delivered ${key.split(' ', 2)[1] ?? ''}`))).toEqual([]);
 
   const seen = arrivals();
   const refused = new Set([...answers].filter(([, code]) => code >= 400).map(([mark]) => mark));

@@ -4,12 +4,18 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Account } from '../../accounts/account.ts';
-import type { Logger } from '../../base/log.ts';
+import type { RefusalFacts, Refuse } from '../../events/refusal.ts';
 import { type Fault, failureOf, Refusal, succeed } from '../../http/envelope.ts';
 import { anyIndex, type JsonDocument } from '../../http/json/json-reader.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
-import type { V4Token } from '../../http/v4-code.ts';
-import type { Idempotency, Submission, Submit, Violation } from '../../submit.ts';
+import {
+  type Idempotency,
+  refusalOf,
+  restAnswers,
+  type Submission,
+  type Submit,
+  type Violation,
+} from '../../submit.ts';
 import { createIdempotent, type Idempotent, type KeyStore, readKey, type UsedKey } from './idempotency.ts';
 import { mergeFaults } from './merge-faults.ts';
 import type { OutcomeKind, OutcomeWatch } from './outcome-watch.ts';
@@ -31,9 +37,8 @@ export interface RestDoorParts {
   readonly preview: Preview;
   readonly keys: KeyStore;
   readonly outcomes: OutcomeWatch;
-  readonly log: Logger;
   /** Is told of what the door itself refused; the pipeline tells of what it refuses. */
-  readonly onRefused: (token: V4Token) => void;
+  readonly onRefused: Refuse;
   /** Whether the account's suppression list holds a recipient (D51); nobody is suppressed without it. */
   readonly suppressed?: (account: Account, recipient: string) => boolean;
 }
@@ -87,24 +92,14 @@ async function take(parts: RestDoorParts, request: FastifyRequest, kind: Kind): 
   return kind === 'send' ? readSend(read, bodyOctets, context) : readSendRaw(read, context);
 }
 
-function logRefusal(parts: RestDoorParts, submission: Submission, faults: readonly Fault[]): void {
-  const { account, credential } = submission.submitter;
-  const codes = faults.map((fault) => ('token' in fault ? fault.token : String(fault.number)));
-  const { sessionId, remoteAddress, kind } = submission.via;
-  parts.log.info(
-    {
-      session: sessionId,
-      via: kind,
-      client: remoteAddress,
-      account: account.name,
-      credential: credential.name,
-      from: submission.envelope.reversePath,
-      recipients: submission.envelope.recipients.length,
-      size: submission.size,
-      codes: codes.slice(0, 50),
-    },
-    'refused',
-  );
+/** A request whose fields are at fault, as its event tells it. */
+function refusalByFields(submission: Submission, faults: readonly Fault[]): RefusalFacts {
+  const reasons = faults.map((fault) => ({
+    code: 'token' in fault ? fault.token : String(fault.number),
+    message: fault.message,
+    pointer: fault.pointer,
+  }));
+  return { ...refusalOf(submission, []), violations: reasons, reply: { code: failureOf(restAnswers, faults).status } };
 }
 
 interface SendResultBody {
@@ -138,16 +133,12 @@ function repeatAnswer(reply: FastifyReply, used: UsedKey): FastifyReply {
 async function refuseFields(parts: RestDoorParts, { submission, faults }: ReadRequest): Promise<never> {
   const { violations } = await parts.examine(submission);
   const all = mergeFaults(submission, faults, violations);
-  const [first] = all;
-  if (first && 'token' in first) parts.onRefused(first.token);
-  logRefusal(parts, submission, all);
+  parts.onRefused(refusalByFields(submission, all));
   throw new Refusal(all);
 }
 
-function refusePolicy(parts: RestDoorParts, submission: Submission, violations: readonly Violation[]): never {
-  const faults = mergeFaults(submission, [], violations);
-  logRefusal(parts, submission, faults);
-  throw new Refusal(faults, violations[0]?.retryAfterSeconds);
+function refusePolicy(submission: Submission, violations: readonly Violation[]): never {
+  throw new Refusal(mergeFaults(submission, [], violations), violations[0]?.retryAfterSeconds);
 }
 
 /** What is left of a message that is on disk: a request that waits to hear of it holds nothing more. */
@@ -176,7 +167,7 @@ async function submitRead(
     ...(idempotency ? { idempotency } : {}),
   };
   const result = await parts.submit(submission);
-  if (!result.accepted) return refusePolicy(parts, submission, result.violations);
+  if (!result.accepted) return refusePolicy(submission, result.violations);
   return { messageId: result.messageId, recipients: submission.envelope.recipients };
 }
 

@@ -6,7 +6,8 @@ import type { Accounts } from '../../accounts/accounts.ts';
 import type { Guessing } from '../../accounts/guessing.ts';
 import type { BodyBudget } from '../../base/body-budget.ts';
 import type { Logger } from '../../base/log.ts';
-import type { RejectionCode, Violation } from '../../submit.ts';
+import type { Refuse } from '../../events/refusal.ts';
+import type { Violation } from '../../submit.ts';
 import type { MaybePromise } from './maybe-promise.ts';
 import type { SmtpLimits, SmtpListener } from './settings.ts';
 
@@ -35,8 +36,8 @@ export interface DialogueContext {
   /** The count of wrong tokens of all doors. */
   readonly guessing: Guessing;
   readonly onAuthFailure: () => void;
-  /** Is told of each message that the door itself refuses, by its code. */
-  readonly onRefused: (code: RejectionCode) => void;
+  /** Is told of each sender, recipient and message that the door itself refuses. */
+  readonly onRefused: Refuse;
 }
 
 /** Who is at the other end. */

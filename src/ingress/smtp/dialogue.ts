@@ -5,7 +5,7 @@ import type { BodyOwner } from '../../base/body-budget.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import { Authentication } from './authentication.ts';
 import type { Client, DialogueContext } from './dialogue-context.ts';
-import { MailCommands, type MailSession } from './mail-commands.ts';
+import { MailCommands, type MailSession, type SessionFacts } from './mail-commands.ts';
 import { type MaybePromise, whenKnown } from './maybe-promise.ts';
 import { type Answer, replies } from './replies.ts';
 
@@ -61,6 +61,11 @@ export class Dialogue implements MailSession {
     if (!this.#helo?.extended) return 'SMTP';
     const name = this.#mail.smtputf8 ? 'UTF8SMTP' : 'ESMTP';
     return `${name}${this.#secure ? 'S' : ''}${this.#authentication.submitter ? 'A' : ''}`;
+  }
+
+  /** What every refusal in this session tells. */
+  get refusalFacts(): SessionFacts {
+    return this.#mail.refusalFacts;
   }
 
   /** The envelope of the open transaction. */

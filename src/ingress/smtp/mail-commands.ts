@@ -2,6 +2,7 @@
 
 import type { Submitter } from '../../accounts/account.ts';
 import type { BodyOwner } from '../../base/body-budget.ts';
+import type { RefusalFacts } from '../../events/refusal.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import type { Violation } from '../../submit.ts';
 import { readAddressCommand } from './address-command.ts';
@@ -33,6 +34,12 @@ interface Transaction {
   /** Octets, as declared (RFC 1870); 0 where nothing was. */
   readonly size: number;
 }
+
+/** What every refusal of a session tells. */
+export type SessionFacts = Pick<
+  RefusalFacts,
+  'account' | 'credential' | 'sessionId' | 'via' | 'listener' | 'clientAddress' | 'helo'
+>;
 
 /** The mail commands of one session. Each is to be handed over when the one before is answered. */
 export class MailCommands {
@@ -126,9 +133,8 @@ export class MailCommands {
 
   /** RFC 1870 §6.1: a message that is declared too large is refused here, and its octets never come. */
   #tooLarge(from: string, size: number): Answer {
-    this.#context.onRefused('E_CONTENT_TOO_LARGE');
-    this.#logRefusal({ from, size, codes: ['E_CONTENT_TOO_LARGE'] }, 'refused');
-    return replies.tooLarge;
+    const violations = [{ code: 'E_CONTENT_TOO_LARGE', message: replies.tooLarge.text }];
+    return this.#refuse({ stage: 'message', senderPath: from, size, violations }, replies.tooLarge);
   }
 
   #hasRoom(size: number): boolean {
@@ -136,8 +142,8 @@ export class MailCommands {
   }
 
   #noRoom(from: string, size: number): Answer {
-    this.#logRefusal({ from, size, reason: replies.noRoom.text }, 'refused');
-    return replies.noRoom;
+    const reason = replies.noRoom.text;
+    return this.#refuse({ stage: 'message', senderPath: from, size, violations: [], reason }, replies.noRoom);
   }
 
   /** D4b: an address without a domain gets the credential's, where it has one. */
@@ -156,8 +162,10 @@ export class MailCommands {
     const account = this.#session.submitter?.account;
     if (!account) return replies.authRequired;
     if (mailbox === '' || accounts.sendingDomain(account, domain)) return undefined;
-    this.#logRefusal({ from: mailbox, reason: 'sender domain' }, 'sender refused');
-    return { code: 550, enhanced: '5.7.1', text: `${domain} is no sending domain of account ${account.name}` };
+    const text = `${domain} is no sending domain of account ${account.name}`;
+    const violations = [{ code: 'E_SENDER_NOT_VERIFIED', message: text }];
+    const answer = { code: 550, enhanced: '5.7.1', text };
+    return this.#refuse({ stage: 'sender', senderPath: mailbox, violations, reason: 'sender domain' }, answer);
   }
 
   /** Answers RCPT. */
@@ -177,16 +185,19 @@ export class MailCommands {
     if (recipients.has(recipient)) return replies.recipientOk;
     if (recipients.size >= this.#context.limits.recipients) return replies.tooManyRecipients;
     return whenKnown(this.#context.suppressed(account, recipient), (suppressed) => {
-      if (suppressed) return this.#suppressed(recipient);
+      if (suppressed) return this.#suppressed(transaction, recipient);
       recipients.add(recipient);
       return replies.recipientOk;
     });
   }
 
-  #suppressed(recipient: string): Answer {
-    this.#logRefusal({ to: recipient, reason: 'suppressed' }, 'recipient refused');
-    const shown = printableAscii(recipient, 300);
-    return { code: 550, enhanced: '5.7.1', text: `E_RECIPIENT_SUPPRESSED: ${shown} is on the suppression list` };
+  #suppressed({ reversePath: senderPath }: Transaction, recipient: string): Answer {
+    const message = `${printableAscii(recipient, 300)} is on the suppression list`;
+    const violations = [{ code: 'E_RECIPIENT_SUPPRESSED', message }];
+    return this.#refuse(
+      { stage: 'recipient', senderPath, recipients: [recipient], violations, reason: 'suppressed' },
+      { code: 550, enhanced: '5.7.1', text: `E_RECIPIENT_SUPPRESSED: ${message}` },
+    );
   }
 
   /** Answers DATA; `next` of the answer tells whether the octets of a message follow. */
@@ -203,27 +214,32 @@ export class MailCommands {
     );
   }
 
-  #overRate({ reversePath: from, recipients }: Transaction, violation: Violation): Answer {
-    this.#context.onRefused(violation.code);
-    this.#logRefusal({ from, recipients: recipients.size, codes: [violation.code] }, 'refused');
-    return refusalReply([violation]);
+  #overRate({ reversePath: senderPath, recipients }: Transaction, violation: Violation): Answer {
+    return this.#refuse(
+      { stage: 'message', senderPath, recipients: [...recipients], violations: [violation] },
+      refusalReply([violation]),
+    );
   }
 
-  #logRefusal(facts: Readonly<Record<string, unknown>>, message: string): void {
-    const { log, listener } = this.#context;
-    const { sessionId: session, address: client } = this.#client;
+  /** What every refusal in this session tells. */
+  get refusalFacts(): SessionFacts {
     const submitter = this.#session.submitter;
-    log.info(
-      {
-        session,
-        listener: listener.name,
-        client,
-        helo: this.#session.helo,
-        account: submitter?.account.name,
-        credential: submitter?.credential.name,
-        ...facts,
-      },
-      message,
-    );
+    return {
+      account: submitter?.account.name ?? '',
+      credential: submitter?.credential.name,
+      sessionId: this.#client.sessionId,
+      via: 'smtp',
+      listener: this.#context.listener.name,
+      clientAddress: this.#client.address,
+      helo: this.#session.helo,
+    };
+  }
+
+  /** Tells of a refusal with the facts of the session, and gives the answer. */
+  #refuse(refusal: Omit<RefusalFacts, keyof SessionFacts | 'reply'>, answer: Answer): Answer {
+    const { code, enhanced } = answer;
+    const reply = enhanced === undefined ? { code } : { code, enhanced };
+    this.#context.onRefused({ ...this.refusalFacts, ...refusal, reply });
+    return answer;
   }
 }

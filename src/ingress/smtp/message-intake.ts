@@ -2,6 +2,7 @@
 
 import { Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
+import type { RefusalFacts } from '../../events/refusal.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';
 import type { Submission, Submit } from '../../submit.ts';
 import type { DialogueContext } from './dialogue-context.ts';
@@ -37,14 +38,15 @@ export function createMessageIntake(parts: IntakeParts): (delivery: Delivery) =>
     const facts = factsOf(parts, delivery);
     const { data, client } = delivery;
     if (data.oversize) {
-      context.onRefused('E_CONTENT_TOO_LARGE');
-      context.log.info({ ...facts, codes: ['E_CONTENT_TOO_LARGE'] }, 'refused');
-      return data.flooded
-        ? replies.flooded
-        : { ...replies.tooLarge, text: `${replies.tooLarge.text} of ${context.limits.messageBytes} octets` };
+      const message = `${replies.tooLarge.text} of ${context.limits.messageBytes} octets`;
+      const { code, enhanced } = replies.tooLarge;
+      const violations = [{ code: 'E_CONTENT_TOO_LARGE', message }];
+      context.onRefused({ ...refusalFacts(delivery), violations, reply: { code, enhanced } });
+      return data.flooded ? replies.flooded : { ...replies.tooLarge, text: message };
     }
     if (data.noRoom) {
-      context.log.info({ ...facts, reason: replies.noRoom.text }, 'refused');
+      const { code, enhanced, text: reason } = replies.noRoom;
+      context.onRefused({ ...refusalFacts(delivery), violations: [], reason, reply: { code, enhanced } });
       return replies.noRoom;
     }
     try {
@@ -54,7 +56,6 @@ export function createMessageIntake(parts: IntakeParts): (delivery: Delivery) =>
         return { code: 250, enhanced: '2.0.0', text: `Ok ${result.messageId}` };
       }
       counts.refused += 1;
-      context.log.info({ ...facts, codes: result.violations.map(({ code }) => code) }, 'refused');
       return refusalReply(result.violations);
     } catch (error) {
       counts.failed += 1;
@@ -70,6 +71,12 @@ export function createMessageIntake(parts: IntakeParts): (delivery: Delivery) =>
 
 function logFailure(log: Logger, facts: Facts, error: unknown): void {
   log.error({ ...facts, err: error }, 'failed');
+}
+
+/** What came in, of a message that the door refuses itself. */
+function refusalFacts({ dialogue, data }: Delivery): Omit<RefusalFacts, 'violations'> {
+  const { reversePath, recipients } = dialogue.envelope ?? {};
+  return { ...dialogue.refusalFacts, stage: 'message', senderPath: reversePath, recipients, size: data.size };
 }
 
 function factsOf({ context }: IntakeParts, { client, dialogue, data }: Delivery): Facts {
@@ -98,6 +105,7 @@ function submissionOf({ context }: IntakeParts, { client, dialogue, data }: Deli
       sessionId: client.sessionId,
       ...(helo === undefined ? {} : { helo }),
       remoteAddress: client.address,
+      listener: listener.name,
       protocol: dialogue.protocol,
       legacyCharset: submitter.credential.legacyCharset ?? listener.legacyCharset,
       trustedHop: listener.trustedHop || submitter.credential.trustedHop,

@@ -7,8 +7,9 @@ import { type BodyBudget, createBodyBudget, defaultBodyLimit } from '../../base/
 import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
+import type { Refuse } from '../../events/refusal.ts';
 import { MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
-import type { RejectionCode, Submit, Violation } from '../../submit.ts';
+import type { Submit, Violation } from '../../submit.ts';
 import { type ConnectionCounter, createConnectionCounter } from './connection-counter.ts';
 import type { DoorAccounts } from './dialogue-context.ts';
 import type { MaybePromise } from './maybe-promise.ts';
@@ -35,8 +36,8 @@ export interface SmtpDoorParts {
   readonly suppressed?: (account: Account, recipient: string) => MaybePromise<boolean>;
   /** Asked at DATA: a violation when the account is over its rates already. The pipeline charges a message (D41). */
   readonly rateLimit?: (account: Account, recipients: number) => MaybePromise<Violation | undefined>;
-  /** Is told of each message refused before the pipeline has seen it: for its size, or for a rate. */
-  readonly onRefused?: (code: RejectionCode) => void;
+  /** Is told of each sender, recipient and message refused before the pipeline has seen it. */
+  readonly onRefused?: Refuse;
 }
 
 /** Where a listener is bound. */
@@ -138,9 +139,9 @@ class Door implements SmtpDoor {
       onAuthFailure: () => {
         this.#seen.authFailures += 1;
       },
-      onRefused: (code) => {
-        this.#messages.refused += 1;
-        onRefused?.(code);
+      onRefused: (refusal) => {
+        if (refusal.stage === 'message' && refusal.violations.length > 0) this.#messages.refused += 1;
+        onRefused?.(refusal);
       },
       onOpen: (session) => {
         this.#seen.sessions += 1;

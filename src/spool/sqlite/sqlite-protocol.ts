@@ -2,9 +2,11 @@
 // lie in one ArrayBuffer that is transferred, so that a batch costs one message and one allocation.
 
 import type { ClockReading } from '../../base/clock.ts';
+import type { EventLimits, EventQuery } from '../../events/event-store.ts';
+import type { OutcomeEvent } from '../../events/mail-event.ts';
+import type { PackedEvent, PackedPage } from '../../events/sqlite-events.ts';
 import type { AccountKey, UsedKey } from '../idempotency-keys.ts';
 import type {
-  AttemptRecord,
   ClaimQuery,
   DueMessage,
   ListQuery,
@@ -19,7 +21,13 @@ import type { AccountTally } from '../tally.ts';
 import type { SpoolFault } from './sqlite-health.ts';
 
 /** A message without its octets. */
-export type EntryMeta = Omit<SpoolEntry, 'head' | 'body'>;
+export type EntryMeta = Omit<SpoolEntry, 'head' | 'body' | 'received'>;
+
+/** What became of an attempt: what of it the recipient's row holds, and its event. */
+export interface PackedOutcome extends Pick<OutcomeEvent, 'queueId' | 'recipient' | 'kind' | 'reply' | 'host'> {
+  readonly nextAttemptAt?: number;
+  readonly event: PackedEvent;
+}
 
 /** A body that lies in a file of its own has this for its length in the batch. */
 export const BODY_IN_FILE = -1;
@@ -41,13 +49,15 @@ export type WriteOperation =
   | {
       readonly kind: 'add';
       readonly entry: EntryMeta;
+      readonly event: PackedEvent;
       readonly claimUntil: number;
       readonly size: number;
       readonly head: Uint8Array;
       /** `undefined`: the body is in its file. */
       readonly body: Uint8Array | undefined;
     }
-  | { readonly kind: 'record'; readonly records: readonly AttemptRecord[]; readonly now: number }
+  | { readonly kind: 'record'; readonly outcomes: readonly PackedOutcome[]; readonly now: number }
+  | { readonly kind: 'refusals'; readonly events: readonly PackedEvent[] }
   | ({ readonly kind: 'claimDue' } & ClaimQuery)
   | { readonly kind: 'giveLanes'; readonly given: readonly (RecipientKey & { readonly lane: string })[] }
   | { readonly kind: 'release'; readonly id: string; readonly recipients: readonly string[] }
@@ -72,6 +82,8 @@ export type ReadOperation =
   | ({ readonly kind: 'list' } & ListQuery)
   | { readonly kind: 'show'; readonly id: string }
   | { readonly kind: 'tallies' }
+  | ({ readonly kind: 'events' } & EventQuery)
+  | { readonly kind: 'newestEvent' }
   | ({ readonly kind: 'usedKey'; readonly now: number } & AccountKey);
 
 export type StoreOperation = WriteOperation | ReadOperation;
@@ -80,6 +92,7 @@ export type StoreOperation = WriteOperation | ReadOperation;
 export interface OperationResults {
   readonly add: null;
   readonly record: null;
+  readonly refusals: null;
   readonly claimDue: readonly DueMessage[];
   readonly giveLanes: null;
   readonly strays: readonly Stray[];
@@ -96,6 +109,8 @@ export interface OperationResults {
   readonly show: QueueItem | undefined;
   readonly tallies: readonly AccountTally[];
   readonly usedKey: UsedKey | undefined;
+  readonly events: PackedPage;
+  readonly newestEvent: number;
 }
 
 /** Why an operation failed. */
@@ -134,6 +149,7 @@ export interface WriteResult {
 export interface PackedAdd {
   readonly kind: 'packed';
   readonly entry: EntryMeta;
+  readonly event: PackedEvent;
   readonly claimUntil: number;
   readonly headLength: number;
   /** BODY_IN_FILE when it is in a file. */
@@ -175,4 +191,5 @@ export interface SpoolWorkerData {
   /** Folder of the bodies that are files. */
   readonly bodies: string;
   readonly limits: SpoolLimits;
+  readonly eventLimits: EventLimits;
 }

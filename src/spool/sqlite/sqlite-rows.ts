@@ -1,7 +1,7 @@
 // Rows of the spool's tables as values, and back.
 
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
-import type { Outcome, RecipientState, SpooledRecipient } from '../spool.ts';
+import type { Origin, Outcome, RecipientState, SpooledRecipient } from '../spool.ts';
 import type { EntryMeta, Stray } from './sqlite-protocol.ts';
 
 /** A row as node:sqlite gives it. */
@@ -14,7 +14,8 @@ const states = ['queued', 'delivered', 'failed'] as const;
 
 /** The columns that `entryOf` reads. */
 export const entryColumns = `seq, id, account, credential, session_id, message_id, client_message_id, reverse_path,
-  sender_path, smtputf8, require_tls, accepted_at, expires_at, signature_start, signature_end, size, body_in_file`;
+  sender_path, smtputf8, require_tls, accepted_at, expires_at, signature_start, signature_end, size, body_in_file, via,
+  client_address, helo`;
 
 /** The column as text; '' for NULL. */
 export function text(row: Row, column: string): string {
@@ -33,9 +34,26 @@ export function octets(row: Row, column: string): Uint8Array {
   return value instanceof Uint8Array ? value : new Uint8Array(0);
 }
 
+const vias = new Set<unknown>(['smtp', 'rest', 'raw', 'dsn'] satisfies Origin['via'][]);
+
+function isVia(value: unknown): value is Origin['via'] {
+  return vias.has(value);
+}
+
+function originOf(row: Row): Origin | undefined {
+  const { via, client_address: clientAddress, helo } = row;
+  if (!isVia(via)) return undefined;
+  return {
+    via,
+    ...(typeof clientAddress === 'string' ? { clientAddress } : {}),
+    ...(typeof helo === 'string' ? { helo } : {}),
+  };
+}
+
 /** The message of a row of spool_messages; its recipients are handed in. */
 export function entryOf(row: Row, recipients: readonly string[]): EntryMeta {
   const clientMessageId = row['client_message_id'];
+  const origin = originOf(row);
   return {
     id: text(row, 'id'),
     account: text(row, 'account'),
@@ -46,6 +64,7 @@ export function entryOf(row: Row, recipients: readonly string[]): EntryMeta {
     reversePath: text(row, 'reverse_path'),
     senderPath: text(row, 'sender_path'),
     recipients,
+    ...(origin ? { origin } : {}),
     smtputf8: integer(row, 'smtputf8') === 1,
     requireTls: integer(row, 'require_tls') === 1,
     acceptedAt: integer(row, 'accepted_at'),

@@ -95,5 +95,11 @@ export const spoolMigrations: Migrations = {
     CREATE INDEX spool_failed ON spool_recipients (message) WHERE state = 2;
     ${rebuildLedger}
     `,
+    `
+    -- How the message came in, for the events of its outcomes; NULL where an earlier release accepted it.
+    ALTER TABLE spool_messages ADD COLUMN via TEXT;
+    ALTER TABLE spool_messages ADD COLUMN client_address TEXT;
+    ALTER TABLE spool_messages ADD COLUMN helo TEXT;
+    `,
   ],
 };

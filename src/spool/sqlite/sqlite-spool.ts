@@ -6,10 +6,13 @@ import { Worker } from 'node:worker_threads';
 import { type Clock, readClock, systemClock } from '../../base/clock.ts';
 import { errorCode, errorMessage, Unavailable } from '../../base/errors.ts';
 import { type Logger, silentLog } from '../../base/log.ts';
+import { EventFeed } from '../../events/event-feed.ts';
+import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
+import type { OutcomeEvent } from '../../events/mail-event.ts';
+import { packEvent, unpackEvent } from '../../events/sqlite-events.ts';
 import { BodyFiles, bodyFileThreshold } from '../body-files.ts';
 import type { UsedKey } from '../idempotency-keys.ts';
 import type {
-  AttemptRecord,
   ClaimQuery,
   DueMessage,
   ListQuery,
@@ -20,6 +23,7 @@ import type {
   Spool,
   SpoolEntry,
 } from '../spool.ts';
+import { acceptedEvent } from '../spool-events.ts';
 import { type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { type AccountTally, totalOf } from '../tally.ts';
 import type { SpoolFault } from './sqlite-health.ts';
@@ -75,6 +79,8 @@ export interface SqliteSpoolOptions {
   readonly onLost?: (error: Error) => void;
   /** None if absent. */
   readonly limits?: SpoolLimits;
+  /** How long events are kept; absent: `defaultEventLimits`. */
+  readonly eventLimits?: EventLimits;
   /** Is told of messages kept as failed that went because their account has too many. */
   readonly onRemoved?: (removed: RemovedFailures) => void;
 }
@@ -89,9 +95,12 @@ export class SqliteSpool implements Spool {
   #fault: SpoolFault | undefined;
   #freeBytes = Number.NaN;
   readonly #worker: Worker;
+  readonly events: EventFeed;
   readonly #writing = new Set<string>();
   readonly #fileWork = new Set<Promise<void>>();
   #waiting: Waiting[] = [];
+  /** What goes over alone: others do not wait for it, nor fail with it. */
+  #apart: Waiting[] = [];
   #underWay: Waiting[] = [];
   #asked: Asked[] = [];
   #answering: Asked[] = [];
@@ -121,18 +130,34 @@ export class SqliteSpool implements Spool {
     return spool;
   }
 
-  private constructor({ file, bodiesFolder, clock, log, onLost, limits, onRemoved }: SqliteSpoolOptions) {
+  private constructor(options: SqliteSpoolOptions) {
+    const { file, bodiesFolder, clock, log, onLost, limits, onRemoved } = options;
     this.#clock = clock ?? systemClock;
     this.#log = log ?? silentLog;
     this.#onLost = onLost;
     this.#onRemoved = onRemoved;
     this.#bodies = new BodyFiles(bodiesFolder ?? join(dirname(file), 'bodies'));
+    this.events = new EventFeed(
+      {
+        read: async (query) => {
+          const { events, ...page } = await this.#ask({ kind: 'events', ...query });
+          return { ...page, events: events.map(unpackEvent) };
+        },
+        newest: () => this.#ask({ kind: 'newestEvent' }),
+        write: async (refusals) => {
+          if (this.#fault) throw new Error(this.#fault.text);
+          await this.#run({ kind: 'refusals', events: refusals.map(packEvent) });
+        },
+      },
+      { clock: this.#clock, log: this.#log },
+    );
     this.#worker = new Worker(new URL('./sqlite-worker.ts', import.meta.url), {
       workerData: {
         file,
         lockFile: `${file}-spool.lock`,
         bodies: this.#bodies.folder,
         limits: limits ?? unlimited,
+        eventLimits: options.eventLimits ?? defaultEventLimits,
       } satisfies SpoolWorkerData,
     });
     this.#worker.on('message', (message: WorkerMessage) => this.#receive(message));
@@ -214,8 +239,14 @@ export class SqliteSpool implements Spool {
     throw new Error(`The body of message ${id} is missing from "${this.#bodies.folder}"`);
   }
 
-  async record(records: readonly AttemptRecord[]): Promise<void> {
-    await this.#run({ kind: 'record', records, now: this.#clock.now() });
+  async record(outcomes: readonly OutcomeEvent[]): Promise<void> {
+    const packed = outcomes.map((outcome) => {
+      const { queueId, recipient, kind, reply, host } = outcome;
+      const next = kind === 'deferred' ? { nextAttemptAt: outcome.nextAttemptAt } : {};
+      return { queueId, recipient, kind, reply, host, ...next, event: packEvent(outcome) };
+    });
+    await this.#run({ kind: 'record', outcomes: packed, now: this.#clock.now() });
+    this.events.committed(outcomes);
   }
 
   async release(id: string, recipients: readonly string[]): Promise<void> {
@@ -273,6 +304,7 @@ export class SqliteSpool implements Spool {
   /** Finishes what was asked, deletes what is to be deleted, and ends the thread. */
   async close(): Promise<void> {
     if (this.#broken) return;
+    await this.events.close();
     await Promise.allSettled(this.#fileWork);
     await this.#quiet();
     await Promise.allSettled(this.#fileWork);
@@ -284,13 +316,15 @@ export class SqliteSpool implements Spool {
   }
 
   async #add(entry: SpoolEntry, claimUntil: number, body: Buffer | undefined): Promise<void> {
-    const { head, body: whole, ...meta } = entry;
+    const { head, body: whole, received: _, ...meta } = entry;
+    const event = acceptedEvent(entry);
     const size = head.length + whole.length;
     const bodyLength = body ? body.length : BODY_IN_FILE;
     await this.#enqueue(
-      { kind: 'packed', entry: meta, claimUntil, headLength: head.length, bodyLength, size },
+      { kind: 'packed', entry: meta, event: packEvent(event), claimUntil, headLength: head.length, bodyLength, size },
       { head, body },
     );
+    this.events.committed([event]);
   }
 
   async #run<Operation extends Exclude<WriteOperation, { kind: 'add' }>>(
@@ -311,6 +345,11 @@ export class SqliteSpool implements Spool {
 
   #enqueue(operation: Waiting['operation'], octets: AddOctets | undefined): Promise<unknown> {
     return this.#promised((settle) => {
+      if (operation.kind === 'refusals') {
+        this.#apart.push({ operation, octets, settle });
+        this.#send();
+        return;
+      }
       this.#waiting.push({ operation, octets, settle });
       if (operation.kind !== 'record') this.#urgent = true;
       this.#schedule();
@@ -332,16 +371,18 @@ export class SqliteSpool implements Spool {
 
   /** Resolves once everything that was asked is answered. */
   async #quiet(): Promise<void> {
-    if (
-      this.#broken ||
-      this.#waiting.length + this.#underWay.length + this.#asked.length + this.#answering.length === 0
-    )
-      return;
+    if (this.#broken || this.#open === 0) return;
     await new Promise<void>((resolve) => this.#onQuiet.push(resolve));
   }
 
+  /** What was asked and is not answered. */
+  get #open(): number {
+    const writes = this.#waiting.length + this.#apart.length + this.#underWay.length;
+    return writes + this.#asked.length + this.#answering.length;
+  }
+
   #tellQuiet(): void {
-    if (this.#waiting.length + this.#underWay.length + this.#asked.length + this.#answering.length > 0) return;
+    if (this.#open > 0) return;
     for (const resolve of this.#onQuiet.splice(0)) resolve();
   }
 
@@ -366,9 +407,16 @@ export class SqliteSpool implements Spool {
 
   #send(): void {
     this.#scheduled = false;
+    if (this.#underWay.length > 0 || this.#broken) return;
+    const [alone] = this.#apart.splice(0, 1);
+    if (alone) {
+      this.#underWay = [alone];
+      this.#post();
+      return;
+    }
     clearTimeout(this.#patience);
     this.#patience = undefined;
-    if (this.#underWay.length > 0 || this.#waiting.length === 0 || this.#broken) return;
+    if (this.#waiting.length === 0) return;
     let count = 0;
     let total = 0;
     for (const { octets } of this.#waiting) {
@@ -380,6 +428,11 @@ export class SqliteSpool implements Spool {
     this.#underWay = count === this.#waiting.length ? this.#waiting : this.#waiting.slice(0, count);
     this.#waiting = count === this.#waiting.length ? [] : this.#waiting.slice(count);
     this.#urgent = this.#waiting.some(({ operation }) => operation.kind !== 'record');
+    this.#post(total);
+  }
+
+  /** Sends over what is under way. @param total octets of its messages */
+  #post(total = 0): void {
     try {
       // A buffer of its own, not zeroed: every octet is written.
       const packed = Buffer.allocUnsafeSlow(total);
@@ -409,7 +462,7 @@ export class SqliteSpool implements Spool {
         for (const [index, outcome] of message.result.outcomes.entries()) written[index]?.settle(outcome);
         for (const id of message.result.orphanedBodies) this.#removeBody(id);
         for (const removed of message.result.removed) this.#tellRemoved(removed);
-        if (this.#urgent) this.#send();
+        if (this.#urgent || this.#apart.length > 0) this.#send();
         else this.#schedule();
         this.#tellQuiet();
         return;
@@ -462,9 +515,10 @@ export class SqliteSpool implements Spool {
     this.#broken = error;
     clearTimeout(this.#patience);
     this.#openFailed?.(error);
-    const abandoned = [...this.#underWay, ...this.#waiting, ...this.#answering, ...this.#asked];
+    const abandoned = [...this.#underWay, ...this.#waiting, ...this.#apart, ...this.#answering, ...this.#asked];
     this.#underWay = [];
     this.#waiting = [];
+    this.#apart = [];
     this.#answering = [];
     this.#asked = [];
     // Promises that are settled already ignore this.

@@ -9,8 +9,8 @@ export function prepareStatements(database: DatabaseSync) {
     addMessage:
       database.prepare(`INSERT INTO spool_messages (id, account, credential, session_id, message_id, client_message_id,
         reverse_path, sender_path, smtputf8, require_tls, accepted_at, expires_at, signature_start, signature_end, size,
-        body_in_file, head, body)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+        body_in_file, head, body, via, client_address, helo)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     addRecipient:
       database.prepare(`INSERT INTO spool_recipients (message, position, address, state, attempts, next_attempt_at, claimed_until, lane)
       VALUES (?, ?, ?, 0, 0, ?, ?, ?)`),

@@ -8,10 +8,11 @@ import type { DatabaseSync } from '../../base/database/database.ts';
 import { migrate } from '../../base/database/database.ts';
 import { isBusy, sqliteCode, whyUnwritable } from '../../base/database/sqlite-errors.ts';
 import { errorCode, errorMessage } from '../../base/errors.ts';
+import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
+import { type PackedEvent, SqliteEvents } from '../../events/sqlite-events.ts';
 import { SqliteKeys } from '../idempotency-keys.ts';
 import { failedRetentionMilliseconds } from '../lease.ts';
 import {
-  type AttemptRecord,
   type DueMessage,
   distinctRecipients,
   type QueueItem,
@@ -30,6 +31,7 @@ import type {
   OperationFailure,
   OperationOutcome,
   OperationResults,
+  PackedOutcome,
   ReadOperation,
   RemovedFailures,
   StoreOperation,
@@ -91,12 +93,15 @@ export class SqliteStore {
   /** Milliseconds between a wall time and the same time as it is stored, in what is being done now. */
   #offset = 0;
   #now: ClockReading | undefined;
+  /** When it was told, by this thread's own clock. */
+  #toldAt = 0;
   readonly #database: DatabaseSync;
   readonly #lock: SpoolLock;
   readonly #bodies: string;
   readonly #statements: Statements;
   readonly #ledger: Ledger;
   readonly #keys: SqliteKeys;
+  readonly #events: SqliteEvents;
   readonly #limits: SpoolLimits;
   readonly #removed = new Map<string, RemovedFailures>();
   /** Accounts that may have too many failed messages. */
@@ -114,6 +119,7 @@ export class SqliteStore {
     readonly lock: SpoolLock;
     readonly bodies: string;
     readonly limits?: SpoolLimits;
+    readonly eventLimits?: EventLimits;
   }) {
     this.#database = options.database;
     this.#lock = options.lock;
@@ -121,6 +127,7 @@ export class SqliteStore {
     migrate(this.#database, spoolMigrations);
     this.#statements = prepareStatements(this.#database);
     this.#keys = new SqliteKeys(this.#database);
+    this.#events = new SqliteEvents(this.#database, options.eventLimits ?? defaultEventLimits);
     this.#clock = new SpoolClock(this.#database);
     this.#ledger = new Ledger(this.#database);
     this.#limits = options.limits ?? unlimited;
@@ -134,6 +141,7 @@ export class SqliteStore {
   write(operations: readonly WriteOperation[], now?: ClockReading): WriteResult {
     try {
       this.#now = now;
+      this.#toldAt = performance.now();
       if (now) this.#clock.observe(now);
       for (const operation of operations) {
         if (needsLock.has(operation.kind)) this.#lock.hold();
@@ -178,6 +186,7 @@ export class SqliteStore {
       this.#offset = this.#clock.offset;
       const outcomes = operations.map((operation) => this.#outcome(operation));
       this.#removeSurplus();
+      this.#events.finish(this.#stored(this.#now?.wall ?? Number.NEGATIVE_INFINITY));
       this.#ledger.write();
       this.#database.exec('COMMIT');
       return { outcomes, orphanedBodies: this.#gone, removed: [...this.#removed.values()], isBusy: false };
@@ -185,8 +194,23 @@ export class SqliteStore {
       // SQLite has already rolled back by itself after a full disk or an I/O error.
       if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
       this.#ledger.undo();
+      this.#events.undo();
       throw thrown;
     }
+  }
+
+  /**
+   * Removes some of the events that are too many or too old, where there are such; nothing before the first write, which
+   * tells the time. @throws what SQLite throws
+   */
+  pruneEvents(): void {
+    if (!this.#now) return;
+    const passed = performance.now() - this.#toldAt;
+    const now = { wall: this.#now.wall + passed, monotonic: this.#now.monotonic + passed };
+    this.#offset = this.#clock.offset;
+    if (!this.#events.hasSurplus(this.#stored(now.wall))) return;
+    [this.#now, this.#toldAt] = [now, performance.now()];
+    this.#transaction([]);
   }
 
   /** Writes something, to find out whether anything can be written. @throws what SQLite throws */
@@ -235,7 +259,11 @@ export class SqliteStore {
         result = this.#add(operation);
         break;
       case 'record':
-        result = this.#record(operation.records, operation.now);
+        result = this.#record(operation.outcomes, operation.now);
+        break;
+      case 'refusals':
+        for (const event of operation.events) this.#addEvent(event);
+        result = null;
         break;
       case 'claimDue':
         result = this.#claimDue(operation);
@@ -284,6 +312,12 @@ export class SqliteStore {
       case 'tallies':
         result = this.#ledger.read();
         break;
+      case 'events':
+        result = this.#events.read(operation);
+        break;
+      case 'newestEvent':
+        result = this.#events.newest();
+        break;
       case 'usedKey':
         result = this.#keys.find(operation, operation.now);
         break;
@@ -294,7 +328,11 @@ export class SqliteStore {
     return result;
   }
 
-  #add({ entry, claimUntil, size, head, body }: Of<'add'>): null {
+  #addEvent(event: PackedEvent): void {
+    this.#events.add(event, this.#stored(event.at));
+  }
+
+  #add({ entry, event, claimUntil, size, head, body }: Of<'add'>): null {
     const { lastInsertRowid } = this.#statements.addMessage.run(
       entry.id,
       entry.account,
@@ -314,6 +352,9 @@ export class SqliteStore {
       body ? 0 : 1,
       head,
       body ?? null,
+      entry.origin?.via ?? null,
+      entry.origin?.clientAddress ?? null,
+      entry.origin?.helo ?? null,
     );
     const recipients = distinctRecipients(entry);
     const dueAt = this.#stored(entry.acceptedAt);
@@ -326,43 +367,45 @@ export class SqliteStore {
       tallyOf(size, { queued: recipients.length, delivered: 0, failed: 0 }),
     );
     this.#keys.add(entry);
+    this.#addEvent(event);
     return null;
   }
 
-  #record(records: readonly AttemptRecord[], now: number): null {
-    const byMessage = new Map<string, AttemptRecord[]>();
-    for (const record of records) {
-      const others = byMessage.get(record.id);
-      if (others) others.push(record);
-      else byMessage.set(record.id, [record]);
+  #record(outcomes: readonly PackedOutcome[], now: number): null {
+    const byMessage = new Map<string, PackedOutcome[]>();
+    for (const outcome of outcomes) {
+      this.#addEvent(outcome.event);
+      const others = byMessage.get(outcome.queueId);
+      if (others) others.push(outcome);
+      else byMessage.set(outcome.queueId, [outcome]);
     }
     for (const [id, group] of byMessage) this.#recordMessage(id, group, now);
     return null;
   }
 
-  #recordMessage(id: string, records: readonly AttemptRecord[], now: number): void {
+  #recordMessage(id: string, outcomes: readonly PackedOutcome[], now: number): void {
     const rows = this.#statements.states.all(id);
     const [message] = rows;
     // Dropped meanwhile by a command beside the server (D94).
     if (!message) return;
-    const byAddress = new Map(records.map((record) => [record.recipient, record]));
+    const byAddress = new Map(outcomes.map((outcome) => [outcome.recipient, outcome]));
     const before = rows.map(stateOf);
     const after = rows.map((row, at): RecipientState => {
-      const record = byAddress.get(text(row, 'address'));
+      const outcome = byAddress.get(text(row, 'address'));
       const state = before[at] ?? 'queued';
-      return record && state !== 'delivered' ? stateAfter(record.outcome.kind) : state;
+      return outcome && state !== 'delivered' ? stateAfter(outcome.kind) : state;
     });
     if (after.every((state) => state === 'delivered')) {
       this.#forget({ ...message, id }, countStates(before));
       return;
     }
     for (const [at, row] of rows.entries()) {
-      const record = byAddress.get(text(row, 'address'));
-      if (!record || before[at] === 'delivered') continue;
-      const { kind, reply, host } = record.outcome;
+      const outcome = byAddress.get(text(row, 'address'));
+      if (!outcome || before[at] === 'delivered') continue;
+      const { kind, reply, host } = outcome;
       this.#statements.record.run(
         stateNumbers[stateAfter(kind)],
-        this.#stored(record.nextAttemptAt ?? now),
+        this.#stored(outcome.nextAttemptAt ?? now),
         kind === 'deferred' ? null : this.#stored(now),
         reply.code,
         reply.enhanced ?? null,

@@ -49,11 +49,14 @@ function completeLimits(limits: SpoolLimits, folder: string): SpoolLimits {
   return { ...limits, queuedBytes: limits.queuedBytes ?? defaultQueuedBytes(blocks * bsize) };
 }
 
-function serve(port: MessagePort, { file, lockFile, bodies, limits }: SpoolWorkerData): void {
+function serve(port: MessagePort, { file, lockFile, bodies, limits, eventLimits }: SpoolWorkerData): void {
   const database = openDatabase(file);
   database.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
   const lock = new SpoolLock(lockFile);
-  const store = new SqliteStore({ database, lock, bodies, limits: completeLimits(limits, dirname(file)) });
+  const store = new SqliteStore({
+    ...{ database, lock, bodies, eventLimits },
+    limits: completeLimits(limits, dirname(file)),
+  });
   const files = new SpoolFiles({ file, folders: [dirname(file), bodies], minFreeBytes: limits.minFreeBytes });
   database.exec(`PRAGMA busy_timeout = ${lockTryMs}`);
   const post = (message: WorkerMessage, transfer: readonly ArrayBuffer[] = []): void =>
@@ -85,6 +88,14 @@ function serve(port: MessagePort, { file, lockFile, bodies, limits }: SpoolWorke
       if (whyUnwritable(sqliteCode(thrown)) === undefined) throw thrown;
     }
   };
+  const pruneEvents = (): void => {
+    try {
+      store.pruneEvents();
+    } catch (thrown) {
+      // Another program writes, or nothing can be written: at the next look.
+      if (whyUnwritable(sqliteCode(thrown)) === undefined) throw thrown;
+    }
+  };
   const write = (writes: readonly WriteOperation[], now: ClockReading, until: number): void => {
     const result = store.write(writes, now);
     lastWriteAt = performance.now();
@@ -104,6 +115,7 @@ function serve(port: MessagePort, { file, lockFile, bodies, limits }: SpoolWorke
   };
   const looking = setInterval(() => {
     look();
+    if (lock.isHeld) pruneEvents();
     if (!givingBack) giveBack();
   }, lookEveryMs);
   port.on('message', (message: WriteBatch | ReadBatch | 'close') => {
@@ -178,8 +190,8 @@ function unpack({ operations, octets }: WriteBatch): WriteOperation[] {
     if (operation.kind !== 'packed') return operation;
     const head = take(operation.headLength);
     const body = operation.bodyLength === BODY_IN_FILE ? undefined : take(operation.bodyLength);
-    const { entry, claimUntil, size } = operation;
-    return { kind: 'add', entry, claimUntil, size, head, body };
+    const { entry, event, claimUntil, size } = operation;
+    return { kind: 'add', entry, event, claimUntil, size, head, body };
   });
 }
 

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { runCommandLine } from '../../../src/cli/run.ts';
 import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { scratchFolder } from '../../support/scratch.ts';
-import { someTime, spoolEntry } from '../../support/spool-entry.ts';
+import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
 const lease = someTime + 3_600_000;
 const reply = { code: 550, text: 'no such user' };
@@ -46,7 +46,7 @@ test('a message that failed in part shows in the totals of list and summary', as
     const other = spoolEntry({ account: 'other' });
     await spool.add(mixed, lease);
     await spool.add(other, lease);
-    await spool.record([{ id: mixed.id, recipient: 'a@example.org', outcome: failed }]);
+    await spool.record([attemptOf(mixed, failed)]);
   });
   const total = '2 messages queued, 0 failed; recipients: 2 queued, 0 delivered, 1 failed';
   const listed = await run('list', '--state', 'failed');
@@ -81,12 +81,12 @@ async function many(spool: SqliteSpool): Promise<void> {
   );
   await Promise.all(entries.map((entry) => spool.add(entry, lease)));
   await spool.record(
-    entries.flatMap(({ id, recipients }, index) =>
-      recipients.map((recipient) => ({
-        id,
-        recipient,
-        ...(index % 9 === 0 ? { outcome: failed } : { outcome: deferred, nextAttemptAt: tomorrow }),
-      })),
+    entries.flatMap((entry, index) =>
+      entry.recipients.map((recipient) =>
+        index % 9 === 0
+          ? attemptOf(entry, failed, { recipient })
+          : attemptOf(entry, deferred, { recipient, nextAttemptAt: tomorrow }),
+      ),
     ),
   );
 }

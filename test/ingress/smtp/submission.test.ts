@@ -3,6 +3,9 @@
 import { Writable } from 'node:stream';
 import { afterEach, expect, test } from 'vitest';
 import { openLog } from '../../../src/base/log.ts';
+import { logEvent } from '../../../src/events/log-event.ts';
+import { type RefusalFacts, refusedEvent } from '../../../src/events/refusal.ts';
+import { refusalOf, type Submit } from '../../../src/submit.ts';
 import {
   accounts,
   type DoorChoices,
@@ -36,7 +39,26 @@ async function start(choices: DoorChoices = {}): Promise<LoggedDoor> {
     },
   });
   const { log } = openLog('debug', stream);
-  running = await startDoor({ listeners: [plainListener, deviceListener], log, ...choices });
+  // As the gateway joins them: whoever refuses, door or pipeline, tells the one listener.
+  const onRefused = (refusal: RefusalFacts): void => {
+    logEvent(log, refusedEvent(refusal, Date.now()));
+    choices.onRefused?.(refusal);
+  };
+  const pipeline = choices.submit;
+  const submit: Submit | undefined =
+    pipeline &&
+    (async (submission) => {
+      const result = await pipeline(submission);
+      if (!result.accepted) onRefused(refusalOf(submission, result.violations));
+      return result;
+    });
+  running = await startDoor({
+    listeners: [plainListener, deviceListener],
+    log,
+    ...choices,
+    onRefused,
+    ...(submit ? { submit } : {}),
+  });
   const lines = (): readonly Record<string, unknown>[] =>
     text
       .split('\n')
@@ -210,7 +232,10 @@ test('a store that fails while a command is answered is 451, and the session goe
 test('a message refused before the pipeline sees it has one line and is counted: declared or found too large, a rate', async () => {
   const counted: string[] = [];
   const rates = [undefined, { code: 'E_RATE_LIMIT_EXCEEDED' as const, message: 'more than 1 message a minute' }];
-  const door = await start({ rateLimit: () => rates.shift(), onRefused: (code) => counted.push(code) });
+  const door = await start({
+    rateLimit: () => rates.shift(),
+    onRefused: ({ violations }) => counted.push(...violations.map(({ code }) => code)),
+  });
   const client = await loggedIn(door, tokens.full);
   expect(await client.ask('MAIL FROM:<a@example.com> SIZE=4097')).toMatch(/^552 5\.3\.4 /);
   client.send(`MAIL FROM:<a@example.com>\r\nRCPT TO:<b@example.net>\r\nDATA\r\n${'x'.repeat(5000)}\r\n.\r\n`);

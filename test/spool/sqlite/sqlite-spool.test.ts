@@ -10,8 +10,9 @@ import { DatabaseSync } from 'node:sqlite';
 import type { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
+import { eventsContract } from '../../contract/events.ts';
 import { spoolContract } from '../../contract/spool.ts';
-import { someTime, spoolEntry } from '../../support/spool-entry.ts';
+import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
 let folder = '';
 const lease = someTime + 3_600_000;
@@ -35,6 +36,12 @@ const bodies = (): string[] => readdirSync(join(folder, 'bodies')).toSorted(byTe
 
 spoolContract('SQLite spool', {
   open: (clock) => SqliteSpool.open({ file: join(newFolder(), 'postern.db'), clock }),
+  another: (clock) => SqliteSpool.open({ file: join(folder, 'postern.db'), clock }),
+  clean: async () => removeFolder(),
+});
+
+eventsContract('SQLite spool', {
+  open: (clock, eventLimits) => SqliteSpool.open({ file: join(newFolder(), 'postern.db'), clock, eventLimits }),
   another: (clock) => SqliteSpool.open({ file: join(folder, 'postern.db'), clock }),
   clean: async () => removeFolder(),
 });
@@ -64,7 +71,7 @@ describe('SQLite spool on disk', () => {
     const [delivered, dropped] = entries;
     expect(bodies()).toEqual([delivered?.id ?? '', dropped?.id ?? ''].toSorted(byText));
     const outcome = { kind: 'delivered', reply: { code: 250, text: 'ok' }, host: 'default' } as const;
-    await spool.record([{ id: delivered?.id ?? '', recipient: 'bob@example.org', outcome }]);
+    if (delivered) await spool.record([attemptOf(delivered, outcome)]);
     await spool.drop(dropped?.id ?? '');
     await spool.close();
     expect(bodies()).toEqual([]);
@@ -227,7 +234,7 @@ describe('SQLite spool and other processes', () => {
     removeFolder();
   });
 
-  function start(mode: 'add' | 'hold'): {
+  function start(mode: 'add' | 'work' | 'hold'): {
     readonly process: ChildProcess;
     readonly lines: string[];
     next(): Promise<unknown>;
@@ -262,6 +269,36 @@ describe('SQLite spool and other processes', () => {
     const claimed = await spool.claimDue({ now: Date.now(), limit: 100_000, claimUntil: lease });
     expect(claimed).toHaveLength(queued);
     expect(bodies()).toHaveLength(claimed.filter((message) => message.size > 256 * 1024).length);
+    await spool.close();
+  });
+
+  test('has exactly one event of everything that it holds, and nothing without one, after a kill -9', async () => {
+    const count = new Map<string, number>();
+    for (let round = 0; round < 3; round += 1) {
+      const other = start('work');
+      for (let lines = 0; lines < 40; lines += 1) await other.next();
+      other.process.kill('SIGKILL');
+      await once(other.process, 'close');
+    }
+    const spool = await openHere();
+    for (let after = 0, hasMore = true; hasMore; ) {
+      const page = await spool.events.read({ after, limit: 1000 });
+      for (const event of page.events) {
+        if (event.kind === 'refused') continue;
+        const key = `${event.queueId} ${event.kind}`;
+        count.set(key, (count.get(key) ?? 0) + 1);
+      }
+      ({ next: after, hasMore } = page);
+    }
+    expect([...count.values()].filter((times) => times !== 1)).toEqual([]);
+    const ids = (kind: string): string[] =>
+      [...count.keys()].filter((key) => key.endsWith(` ${kind}`)).map((key) => key.split(' ', 1)[0] ?? '');
+    const { items } = await spool.list({ limit: 100_000 });
+    const kept = items.map(({ entry }) => entry.id);
+    expect(kept.length).toBeGreaterThan(30);
+    expect([...kept, ...ids('delivered')].toSorted(byText)).toEqual(ids('accepted').toSorted(byText));
+    const attempted = items.filter(({ recipients }) => recipients[0]?.attempts === 1).map(({ entry }) => entry.id);
+    expect([...attempted, ...ids('delivered')].toSorted(byText)).toEqual(ids('deferred').toSorted(byText));
     await spool.close();
   });
 

@@ -5,14 +5,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type DatabaseSync, migrate, openDatabase } from '../../../src/base/database/database.ts';
+import { packEvent } from '../../../src/events/sqlite-events.ts';
 import type { QueuePage } from '../../../src/spool/spool.ts';
+import { acceptedEvent } from '../../../src/spool/spool-events.ts';
 import { type SpoolLimits, unlimited } from '../../../src/spool/spool-limits.ts';
 import { SpoolLock } from '../../../src/spool/sqlite/sqlite-lock.ts';
-import type { WriteOperation } from '../../../src/spool/sqlite/sqlite-protocol.ts';
+import type { PackedOutcome, WriteOperation } from '../../../src/spool/sqlite/sqlite-protocol.ts';
 import { spoolMigrations } from '../../../src/spool/sqlite/sqlite-schema.ts';
 import { SqliteStore } from '../../../src/spool/sqlite/sqlite-store.ts';
 import { type AccountTally, totalOf } from '../../../src/spool/tally.ts';
-import { someTime, spoolEntry } from '../../support/spool-entry.ts';
+import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
 let folder = '';
 let database: DatabaseSync;
@@ -33,8 +35,17 @@ afterEach(() => {
 });
 
 function add(bodyLength: number, id?: string): WriteOperation {
-  const { head, body: _, ...entry } = spoolEntry(id === undefined ? {} : { id });
-  return { kind: 'add', entry, claimUntil: 0, size: 0, head, body: new Uint8Array(bodyLength) };
+  const made = spoolEntry(id === undefined ? {} : { id });
+  const { head, body: _, ...entry } = made;
+  const event = packEvent(acceptedEvent(made));
+  return { kind: 'add', entry, event, claimUntil: 0, size: 0, head, body: new Uint8Array(bodyLength) };
+}
+
+/** A failure for the one recipient of a message. */
+function failed(id: string): PackedOutcome {
+  const outcome = { kind: 'failed', reply: { code: 550, text: 'no' }, host: 'default' } as const;
+  const event = attemptOf(spoolEntry({ id }), outcome);
+  return { queueId: id, recipient: event.recipient, ...outcome, event: packEvent(event) };
 }
 
 function tallies(): readonly AccountTally[] {
@@ -145,9 +156,14 @@ test('a database of before the numbers were kept gets them when it is brought up
   store.write([add(10), add(10)]);
   const [queued, failed] = [1, 2];
   const old = openDatabase(join(folder, 'old.db'));
-  migrate(old, { ...spoolMigrations, steps: spoolMigrations.steps.slice(0, -1) });
+  migrate(old, { ...spoolMigrations, steps: spoolMigrations.steps.slice(0, 3) });
+  const columns = old
+    .prepare("SELECT name FROM pragma_table_info('spool_messages')")
+    .all()
+    .map((row) => row['name'])
+    .join(', ');
   old.exec(`ATTACH '${join(folder, 'postern.db')}' AS now;
-    INSERT INTO main.spool_messages SELECT * FROM now.spool_messages;
+    INSERT INTO main.spool_messages SELECT ${columns} FROM now.spool_messages;
     INSERT INTO main.spool_recipients SELECT * FROM now.spool_recipients;
     UPDATE main.spool_recipients SET state = 2, ended_at = 5 WHERE message = ${failed};
     DETACH now`);
@@ -171,11 +187,9 @@ test('a page of a list looks at a bounded number of messages, and the pages toge
   store.write([
     {
       kind: 'record',
-      records: [database.prepare('SELECT id FROM spool_messages ORDER BY id DESC LIMIT 1').get()].map((row) => ({
-        id: String(row?.['id']),
-        recipient: 'bob@example.org',
-        outcome: { kind: 'failed', reply: { code: 550, text: 'no' }, host: 'default' },
-      })),
+      outcomes: [database.prepare('SELECT id FROM spool_messages ORDER BY id DESC LIMIT 1').get()].map((row) =>
+        failed(String(row?.['id'])),
+      ),
       now: someTime,
     },
   ]);
@@ -198,14 +212,14 @@ function limited(limits: Partial<SpoolLimits>): SqliteStore {
 }
 
 function ofSize(account: string, size: number): WriteOperation {
-  const { head: _h, body: _b, ...entry } = spoolEntry({ account });
-  return { kind: 'add', entry, claimUntil: 0, size, head: new Uint8Array(1), body: new Uint8Array(1) };
+  const made = spoolEntry({ account });
+  const { head: _h, body: _b, ...entry } = made;
+  const event = packEvent(acceptedEvent(made));
+  return { kind: 'add', entry, event, claimUntil: 0, size, head: new Uint8Array(1), body: new Uint8Array(1) };
 }
 
 function fail(operations: readonly WriteOperation[], now: number): WriteOperation {
-  const outcome = { kind: 'failed', reply: { code: 550, text: 'no' }, host: 'default' } as const;
-  const records = operations.map((operation) => ({ id: entryOf(operation).id, recipient: 'bob@example.org', outcome }));
-  return { kind: 'record', records, now };
+  return { kind: 'record', outcomes: operations.map((operation) => failed(entryOf(operation).id)), now };
 }
 
 test('an account over its share of the queue is refused without undoing the batch, others are not', () => {

@@ -1,0 +1,166 @@
+// The half of an event store that is the same for all: it tells listeners, wakes followers, and gathers refusals for
+// grouped commits of their own.
+
+import type { Clock } from '../base/clock.ts';
+import type { Logger } from '../base/log.ts';
+import type { EventListener, EventPage, EventQuery, EventStore, FollowQuery } from './event-store.ts';
+import type { EventFacts, MailEvent, RefusedEvent } from './mail-event.ts';
+import { type RefusalFacts, refusedEvent } from './refusal.ts';
+import { type QueueBounds, RefusalQueue, refusalBounds } from './refusal-queue.ts';
+
+/** How often followers look for what other processes wrote, in milliseconds. */
+const pollMs = 500;
+/** Events that a follower reads at once. */
+const followedAtOnce = 200;
+/** Refusals gather for so long, in milliseconds. */
+const gatherMs = 100;
+/** Refusals of one commit: few enough that an accept behind it does not wait long. */
+const refusalsAtOnce = 256;
+
+/** The store behind it. */
+export interface EventTable {
+  read(query: EventQuery): Promise<EventPage>;
+  newest(): Promise<number>;
+  /** Writes refusals in a commit of their own; rejects when none of them is written. */
+  write(refusals: readonly RefusedEvent[]): Promise<void>;
+}
+
+/** The events of one process's spool. */
+export class EventFeed implements EventStore {
+  readonly #table: EventTable;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #listeners = new Set<EventListener>();
+  readonly #refusals: RefusalQueue;
+  #droppedRefusals = 0;
+  #gathering: NodeJS.Timeout | undefined;
+  #writing: Promise<void> | undefined;
+  #isClosed = false;
+  /** Commits since the start, so that a follower sees that there was one while it read. */
+  #commits = 0;
+  readonly #sleepers = new Set<() => void>();
+
+  constructor(
+    table: EventTable,
+    parts: { readonly clock: Clock; readonly log: Logger; readonly bounds?: QueueBounds | undefined },
+  ) {
+    this.#table = table;
+    this.#clock = parts.clock;
+    this.#log = parts.log;
+    this.#refusals = new RefusalQueue(parts.bounds ?? refusalBounds);
+  }
+
+  get droppedRefusals(): number {
+    return this.#droppedRefusals;
+  }
+
+  get waitingRefusals(): number {
+    return this.#refusals.length;
+  }
+
+  read(query: EventQuery): Promise<EventPage> {
+    return this.#table.read(query);
+  }
+
+  newest(): Promise<number> {
+    return this.#table.newest();
+  }
+
+  async *follow({ after, signal, kinds, account }: FollowQuery): AsyncGenerator<MailEvent, void> {
+    let cursor = after ?? (await this.#table.newest());
+    while (!signal.aborted) {
+      const commits = this.#commits;
+      const page = await this.#table.read({ after: cursor, limit: followedAtOnce, kinds, account });
+      for (const event of page.events) {
+        if (signal.aborted) return;
+        yield event;
+      }
+      cursor = page.next;
+      if (!page.hasMore && commits === this.#commits) await this.#nextCommit(signal);
+    }
+  }
+
+  listen(listener: EventListener): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  readonly refuse = (refusal: RefusalFacts): void => {
+    const event = refusedEvent(refusal, this.#clock.now());
+    this.#tell(event);
+    if (this.#isClosed) this.#droppedRefusals += 1;
+    else this.#droppedRefusals += this.#refusals.put(event);
+    this.#gather();
+  };
+
+  /** These are on disk: listeners are told, in order, and followers read on. */
+  committed(events: readonly EventFacts[]): void {
+    for (const event of events) this.#tell(event);
+    this.#wake();
+  }
+
+  /** Writes the refusals that wait, and takes no more. The store is open until it resolves. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#gathering);
+    this.#gathering = undefined;
+    await this.#writing;
+    while (this.#refusals.length > 0) await this.#write();
+    this.#wake();
+  }
+
+  #tell(event: EventFacts): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(event);
+      } catch (thrown) {
+        // A listener's fault is nobody else's: what it was told of has happened.
+        this.#log.error({ err: thrown, event: event.kind, session: event.sessionId }, 'A listener for events failed');
+      }
+    }
+  }
+
+  #gather(): void {
+    if (this.#gathering || this.#writing || this.#refusals.length === 0) return;
+    this.#gathering = setTimeout(() => {
+      this.#gathering = undefined;
+      this.#writing = this.#write().finally(() => {
+        this.#writing = undefined;
+        if (!this.#isClosed) this.#gather();
+      });
+    }, gatherMs);
+  }
+
+  async #write(): Promise<void> {
+    const refusals = this.#refusals.take(refusalsAtOnce);
+    try {
+      await this.#table.write(refusals);
+      this.#wake();
+    } catch (thrown) {
+      // They are not kept for later: while nothing can be written more come, and the log has a line of each.
+      this.#droppedRefusals += refusals.length;
+      this.#log.debug({ err: thrown, refusals: refusals.length }, 'refusals are not kept');
+    }
+  }
+
+  #wake(): void {
+    this.#commits += 1;
+    for (const wake of [...this.#sleepers]) wake();
+  }
+
+  /** Waits for a commit of this process, for at most `pollMs`. */
+  async #nextCommit(signal: AbortSignal): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const wake = (): void => {
+        clearTimeout(patience);
+        signal.removeEventListener('abort', wake);
+        this.#sleepers.delete(wake);
+        resolve();
+      };
+      const patience = setTimeout(wake, pollMs);
+      signal.addEventListener('abort', wake);
+      this.#sleepers.add(wake);
+      if (signal.aborted) wake();
+    });
+  }
+}

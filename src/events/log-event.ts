@@ -1,0 +1,89 @@
+// The line that an event writes into the log: one each, with the ids that lead from a session to its deliveries.
+
+import type { Logger } from '../base/log.ts';
+import type { AcceptedEvent, EventFacts, OutcomeEvent, RefusedEvent } from './mail-event.ts';
+
+/** What of a next hop's words goes into the log, in characters. */
+const loggedReply = 300;
+
+const refusedTexts = {
+  sender: 'sender refused',
+  recipient: 'recipient refused',
+  message: 'refused',
+} as const satisfies Record<RefusedEvent['stage'], string>;
+
+type Line = Readonly<Record<string, unknown>>;
+
+function acceptedLine(event: AcceptedEvent): Line {
+  return {
+    session: event.sessionId,
+    id: event.queueId,
+    messageId: event.messageId,
+    clientMessageId: event.clientMessageId,
+    account: event.account,
+    credential: event.credential,
+    via: event.via,
+    client: event.clientAddress,
+    helo: event.helo,
+    from: event.senderPath,
+    recipients: event.recipientCount,
+    size: event.size,
+    ...(event.stripped ? { stripped: event.stripped } : {}),
+  };
+}
+
+function refusedLine(event: RefusedEvent): Line {
+  const isSmtp = event.via === 'smtp';
+  return {
+    session: event.sessionId,
+    ...(isSmtp ? { listener: event.listener } : { via: event.via }),
+    client: event.clientAddress,
+    ...(isSmtp ? { helo: event.helo } : {}),
+    account: event.account,
+    credential: event.credential,
+    ...(event.stage === 'recipient'
+      ? { to: event.recipients[0] }
+      : { from: event.senderPath, recipients: event.recipientCount, size: event.size }),
+    ...(event.reason === undefined ? { codes: event.violations.map(({ code }) => code) } : { reason: event.reason }),
+  };
+}
+
+function outcomeLine(event: OutcomeEvent): Line {
+  const { reply } = event;
+  return {
+    session: event.sessionId,
+    id: event.queueId,
+    messageId: event.messageId,
+    account: event.account,
+    recipient: event.recipient,
+    route: event.route,
+    host: event.host,
+    code: reply.code,
+    ...(reply.enhanced === undefined ? {} : { enhanced: reply.enhanced }),
+    reply: reply.text.slice(0, loggedReply),
+    attempts: event.attempts,
+    delayMs: event.at - event.acceptedAt,
+    ...(event.kind === 'deferred' ? { retryInMs: event.nextAttemptAt - event.at } : {}),
+  };
+}
+
+/** Writes the line of an event. */
+export function logEvent(log: Logger, event: EventFacts): void {
+  switch (event.kind) {
+    case 'accepted':
+      log.info(acceptedLine(event), event.kind);
+      return;
+    case 'refused':
+      log.info(refusedLine(event), refusedTexts[event.stage]);
+      return;
+    case 'failed':
+      log.warn(outcomeLine(event), event.kind);
+      return;
+    case 'delivered':
+    case 'deferred':
+      log.info(outcomeLine(event), event.kind);
+      return;
+    default:
+      event satisfies never;
+  }
+}

@@ -1,0 +1,192 @@
+// What happened to mail, as values: one event an acceptance, a refusal, an outcome of an attempt for a recipient. An event
+// is written in the very commit of what it tells of, so that neither is there without the other.
+
+import type { SmtpReply } from '../mail/smtp-reply.ts';
+
+/** How the message came in: by SMTP, by the REST send or send_raw endpoint, or as a report of our own. */
+export type EventVia = 'smtp' | 'rest' | 'raw' | 'dsn';
+
+/** What every event tells, as far as it was known by then. */
+interface EventBase {
+  /** Milliseconds since 1970, when it happened. */
+  readonly at: number;
+  /** Name of the account. */
+  readonly account: string;
+  readonly credential?: string | undefined;
+  /** One id from connection to delivery. */
+  readonly sessionId: string;
+  /** Absent for messages that an earlier release accepted. */
+  readonly via?: EventVia | undefined;
+  /** The client's IP address. */
+  readonly clientAddress?: string | undefined;
+  /** What the client called itself. */
+  readonly helo?: string | undefined;
+  /** The reverse-path that the client gave; '' is null. */
+  readonly senderPath?: string | undefined;
+}
+
+/** An event of a message that was accepted. */
+interface MessageEventBase extends EventBase {
+  /** The id in the spool. */
+  readonly queueId: string;
+  /** With brackets, as it leaves. */
+  readonly messageId: string;
+}
+
+/** A message is on disk. */
+export interface AcceptedEvent extends MessageEventBase {
+  readonly kind: 'accepted';
+  /** The client's own Message-ID (D23). */
+  readonly clientMessageId?: string;
+  /** The first of its recipients: as many as have room (`eventBounds`). */
+  readonly recipients: readonly string[];
+  /** How many it has. */
+  readonly recipientCount: number;
+  /** Octets as they came in, where the door told. */
+  readonly size?: number;
+  /** Octets of head and body as they leave. */
+  readonly sizeAsSent: number;
+  /** Names of the fields that were removed for its credential (D4a). */
+  readonly stripped?: readonly string[];
+}
+
+/** One reason of a refusal. */
+export interface EventViolation {
+  /** The E_ token, or the number of an error that has none. */
+  readonly code: string;
+  readonly message: string;
+  /** Name of the header, where it is about one. */
+  readonly field?: string;
+  /** JSON pointer of what in the request it is about. */
+  readonly pointer?: string;
+}
+
+/** A sender, a recipient or a whole message was refused. Nothing of it is in the spool. */
+export interface RefusedEvent extends EventBase {
+  readonly kind: 'refused';
+  /** What was refused: MAIL, one RCPT, or the message. */
+  readonly stage: 'sender' | 'recipient' | 'message';
+  /** Name of the SMTP listener. */
+  readonly listener?: string | undefined;
+  /** The first of the recipients named by then, or the one that was refused. */
+  readonly recipients: readonly string[];
+  readonly recipientCount?: number;
+  /** Octets that came in or were declared. */
+  readonly size?: number | undefined;
+  /** The first of the reasons; none where it was for want of room. */
+  readonly violations: readonly EventViolation[];
+  readonly violationCount: number;
+  /** A reason without a code, in words. */
+  readonly reason?: string | undefined;
+  /** The answer: an SMTP reply, or the HTTP status where it came by REST. */
+  readonly reply?: { readonly code: number; readonly enhanced?: string };
+}
+
+/** What became of one attempt for one recipient. */
+interface OutcomeEventBase extends MessageEventBase {
+  readonly recipient: string;
+  /** Name of the route. */
+  readonly route: string;
+  /** Who said it: `route name (host:port)`. */
+  readonly host: string;
+  /** The next hop's words, or ours. */
+  readonly reply: SmtpReply;
+  /** Attempts made so far, this one included. */
+  readonly attempts: number;
+  /** When the message was accepted, milliseconds since 1970. */
+  readonly acceptedAt: number;
+  /** Octets as they leave. */
+  readonly sizeAsSent: number;
+}
+
+/** The next hop took it. */
+export interface DeliveredEvent extends OutcomeEventBase {
+  readonly kind: 'delivered';
+}
+
+/** It is tried again. */
+export interface DeferredEvent extends OutcomeEventBase {
+  readonly kind: 'deferred';
+  /** Milliseconds since 1970. */
+  readonly nextAttemptAt: number;
+}
+
+/** It was given up. */
+export interface FailedEvent extends OutcomeEventBase {
+  readonly kind: 'failed';
+}
+
+/** What became of an attempt. */
+export type OutcomeEvent = DeliveredEvent | DeferredEvent | FailedEvent;
+
+/**
+ * What happened, not yet written. Told apart by `kind`; a further kind (a bounce, a complaint, a suppression) is one more
+ * member here, and does not compile before everything that looks at kinds knows it.
+ */
+export type EventFacts = AcceptedEvent | RefusedEvent | OutcomeEvent;
+
+/** The names of the kinds. */
+export type EventKind = EventFacts['kind'];
+
+/**
+ * An event that is written. `id` is a whole number from 1 on, and the cursor of readers: whoever has read everything up to
+ * an id and asks for what is behind it misses nothing. That holds because ids are given in the order of the commits:
+ * no event becomes visible after one with a larger id has. In SQLite a transaction draws its ids only while it holds the
+ * one write lock of the file (BEGIN IMMEDIATE) and lets go of it by its commit, so it holds for any number of threads and
+ * processes on a file; an id drawn by a transaction that is undone was never seen and is drawn again. A store whose
+ * transactions commit side by side (PostgreSQL, where a sequence is drawn from before the commit) has to take one lock
+ * for the length of the transaction before it draws (pg_advisory_xact_lock). Ids are never used twice, also when all
+ * events have grown too old and are gone.
+ */
+export type MailEvent = EventFacts & { readonly id: number };
+
+/** Whose room the events of a kind take: what happens to mail that was accepted, or refusals, which a client can make. */
+export type EventShare = 'mail' | 'refusals';
+
+/** Every kind, and the share that it is kept in. */
+export const eventKinds = {
+  accepted: { share: 'mail' },
+  refused: { share: 'refusals' },
+  delivered: { share: 'mail' },
+  deferred: { share: 'mail' },
+  failed: { share: 'mail' },
+} as const satisfies Record<EventKind, { readonly share: EventShare }>;
+
+/** Tells whether a text names a kind that this program knows: a newer one may have written others. */
+export function isEventKind(text: string): text is EventKind {
+  return Object.hasOwn(eventKinds, text);
+}
+
+/** What an event holds at most; what is over is cut, and the counts tell of how much. Texts in characters. */
+export const eventBounds = {
+  /** All recipients of an accepted message together. */
+  acceptedRecipients: 16_384,
+  /** All recipients of a refused one. */
+  refusedRecipients: 2048,
+  violations: 50,
+  violationMessage: 300,
+  fieldName: 100,
+  pointer: 200,
+  /** A path, a name, an id. */
+  name: 1000,
+} as const;
+
+/** The first `length` characters; never half of a surrogate pair. */
+export function cutText(text: string, length: number): string {
+  if (text.length <= length) return text;
+  const cut = text.slice(0, length);
+  return cut.isWellFormed() ? cut : cut.slice(0, -1).toWellFormed();
+}
+
+/** The first addresses that together have at most so many characters; the first always, cut if need be. */
+export function firstAddresses(addresses: readonly string[], characters: number): readonly string[] {
+  let left = characters;
+  let count = 0;
+  for (const { length } of addresses) {
+    if (length > left) break;
+    left -= length;
+    count += 1;
+  }
+  if (count === addresses.length) return addresses;
+  return count === 0 ? addresses.slice(0, 1).map((one) => cutText(one, characters)) : addresses.slice(0, count);
+}

@@ -1,0 +1,50 @@
+// The one way of a refusal: whoever refuses hands its facts in, and the event is made here, cut to its bounds.
+
+import { cutText, type EventViolation, eventBounds, firstAddresses, type RefusedEvent } from './mail-event.ts';
+
+/** Why something was refused: a reason of the policy, or a fault that a door found. */
+export interface RefusalReason {
+  readonly code: string;
+  readonly message: string;
+  /** Name of the header. */
+  readonly name?: string | undefined;
+  /** JSON pointer. */
+  readonly pointer?: string | undefined;
+}
+
+/** What was refused, as its door knows it; the store adds the time. */
+export interface RefusalFacts
+  extends Omit<RefusedEvent, 'kind' | 'at' | 'violations' | 'violationCount' | 'recipients' | 'recipientCount'> {
+  /** Every reason; may be none where `reason` tells it. */
+  readonly violations: readonly RefusalReason[];
+  /** Named by then. */
+  readonly recipients?: readonly string[] | undefined;
+}
+
+/** Tells of a refusal: at once the log and the metrics, soon after the store. It never throws and never waits. */
+export type Refuse = (refusal: RefusalFacts) => void;
+
+function violationOf({ code, message, name, pointer }: RefusalReason): EventViolation {
+  return {
+    code: cutText(code, eventBounds.fieldName),
+    message: cutText(message, eventBounds.violationMessage),
+    ...(name === undefined ? {} : { field: cutText(name, eventBounds.fieldName) }),
+    ...(pointer === undefined ? {} : { pointer: cutText(pointer, eventBounds.pointer) }),
+  };
+}
+
+/** Makes the event. @param at milliseconds since 1970 */
+export function refusedEvent(refusal: RefusalFacts, at: number): RefusedEvent {
+  const { violations, recipients, helo, senderPath, ...rest } = refusal;
+  return {
+    kind: 'refused',
+    at,
+    ...rest,
+    ...(helo === undefined ? {} : { helo: cutText(helo, eventBounds.name) }),
+    ...(senderPath === undefined ? {} : { senderPath: cutText(senderPath, eventBounds.name) }),
+    recipients: recipients ? firstAddresses(recipients, eventBounds.refusedRecipients) : [],
+    ...(recipients ? { recipientCount: recipients.length } : {}),
+    violations: violations.slice(0, eventBounds.violations).map(violationOf),
+    violationCount: violations.length,
+  };
+}

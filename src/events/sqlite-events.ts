@@ -1,0 +1,238 @@
+// Events in a table of the spool's database, written on the spool's connection in the transaction of what they tell of.
+
+import { type DatabaseSync, type Migrations, migrate, type StatementSync } from '../base/database/database.ts';
+import type { EventLimits, EventQuery } from './event-store.ts';
+import {
+  type EventFacts,
+  type EventKind,
+  type EventShare,
+  eventKinds,
+  isEventKind,
+  type MailEvent,
+} from './mail-event.ts';
+
+/** The tables. Times are milliseconds since 1970 as the spool stores them (sqlite-clock.ts). */
+const eventMigrations: Migrations = {
+  owner: 'events',
+  steps: [
+    `
+    -- AUTOINCREMENT: an id is never given twice, also when the newest events are gone. share: 0 mail, 1 refusals.
+    CREATE TABLE mail_events (
+      id INTEGER PRIMARY KEY AUTOINCREMENT,
+      at INTEGER NOT NULL,
+      account TEXT NOT NULL,
+      share INTEGER NOT NULL,
+      kind TEXT NOT NULL,
+      event TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX mail_events_by_account ON mail_events (account, share);
+
+    -- How many there are, kept in the transactions that change it.
+    CREATE TABLE mail_event_counts (
+      account TEXT NOT NULL,
+      share INTEGER NOT NULL,
+      events INTEGER NOT NULL,
+      PRIMARY KEY (account, share)
+    ) STRICT, WITHOUT ROWID;
+    `,
+  ],
+};
+
+/** An event as it crosses between threads: what the table's columns hold, and all of it as JSON. */
+export interface PackedEvent {
+  readonly at: number;
+  readonly account: string;
+  readonly kind: EventKind;
+  readonly json: string;
+}
+
+/** Events as they were found, as JSON. */
+export interface PackedPage {
+  readonly events: readonly { readonly id: number; readonly json: string }[];
+  readonly next: number;
+  readonly hasMore: boolean;
+}
+
+/** Packs an event. */
+export function packEvent(event: EventFacts): PackedEvent {
+  return { at: event.at, account: event.account, kind: event.kind, json: JSON.stringify(event) };
+}
+
+/** Unpacks an event that was found. */
+export function unpackEvent({ id, json }: PackedPage['events'][number]): MailEvent {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only `packEvent` writes them
+  return { ...(JSON.parse(json) as EventFacts), id };
+}
+
+/** Rows that one page looks at in each share. */
+const examinedAtOnce = 2000;
+/** Characters of JSON after which a page is full. */
+const pageCharacters = 2_097_152;
+/** Events of one page at most. */
+const mostAtOnce = 1000;
+/** Events removed in one transaction at most: with no more than these an accept does not wait. */
+const removedAtOnce = 256;
+
+const shareNumbers = { mail: 0, refusals: 1 } as const satisfies Record<EventShare, number>;
+const shares = ['mail', 'refusals'] as const satisfies readonly EventShare[];
+
+/** A number of each account, in each share. */
+type Numbers = Readonly<Record<EventShare, Map<string, number>>>;
+
+function numbers(): Numbers {
+  return { mail: new Map(), refusals: new Map() };
+}
+
+interface Found {
+  readonly events: { id: number; json: string }[];
+  /** Up to here all were looked at. */
+  readonly until: number;
+}
+
+/** The events of one database. */
+export class SqliteEvents {
+  readonly #limits: EventLimits;
+  readonly #add: StatementSync;
+  readonly #count: StatementSync;
+  readonly #newest: StatementSync;
+  readonly #behind: StatementSync;
+  readonly #ofAccount: StatementSync;
+  readonly #oldest: StatementSync;
+  readonly #oldestOf: StatementSync;
+  readonly #remove: StatementSync;
+  /** By how much the counts change in this transaction. */
+  readonly #changes = numbers();
+  /** What has more than its limit, by how much. */
+  readonly #surplus = numbers();
+  #hasAged = false;
+
+  /** Brings the tables up to date. */
+  constructor(database: DatabaseSync, limits: EventLimits) {
+    migrate(database, eventMigrations);
+    this.#limits = limits;
+    this.#add = database.prepare('INSERT INTO mail_events (at, account, share, kind, event) VALUES (?, ?, ?, ?, ?)');
+    this.#count = database.prepare(`INSERT INTO mail_event_counts VALUES (?1, ?2, ?3)
+      ON CONFLICT (account, share) DO UPDATE SET events = events + ?3 RETURNING events`);
+    this.#newest = database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'");
+    this.#behind = database.prepare('SELECT id, kind, event FROM mail_events WHERE id > ? AND id <= ? ORDER BY id');
+    this.#ofAccount = database.prepare(`SELECT id, kind, event FROM mail_events
+      WHERE id > ? AND id <= ? AND account = ? AND share = ? ORDER BY id`);
+    this.#oldest = database.prepare('SELECT id, at, account, share FROM mail_events ORDER BY id LIMIT ?');
+    this.#oldestOf = database.prepare('SELECT id FROM mail_events WHERE account = ? AND share = ? ORDER BY id LIMIT ?');
+    this.#remove = database.prepare('DELETE FROM mail_events WHERE id = ?');
+  }
+
+  /** Writes an event, in the transaction of what it tells of. @param at its time as it is stored */
+  add({ account, kind, json }: PackedEvent, at: number): void {
+    const { share } = eventKinds[kind];
+    this.#add.run(at, account, shareNumbers[share], kind, json);
+    this.#change(account, share, 1);
+  }
+
+  /** Writes the counts, and removes some of what is too much or too old; the last thing before COMMIT. */
+  finish(now: number): void {
+    this.#removeSurplus();
+    if (this.#hasAged) this.#removeAged(now);
+    for (const share of shares) {
+      for (const [account, change] of this.#changes[share]) {
+        const row = this.#count.get(account, shareNumbers[share], change);
+        const over = Number(row?.['events'] ?? 0) - this.#limits[share];
+        if (over > 0) this.#surplus[share].set(account, over);
+        else this.#surplus[share].delete(account);
+      }
+      this.#changes[share].clear();
+    }
+  }
+
+  /** The transaction was undone. */
+  undo(): void {
+    for (const share of shares) this.#changes[share].clear();
+  }
+
+  /** Whether there is something to remove, by a transaction of its own where no other comes. @param now as stored */
+  hasSurplus(now: number): boolean {
+    const at = this.#oldest.get(1)?.['at'];
+    this.#hasAged = at !== undefined && Number(at) < now - this.#limits.ageMilliseconds;
+    return this.#hasAged || shares.some((share) => this.#surplus[share].size > 0);
+  }
+
+  newest(): number {
+    return Number(this.#newest.get()?.['seq'] ?? 0);
+  }
+
+  /** Finds events. What is behind the newest one of the first look is left to the next page. */
+  read({ after, limit, kinds, account }: EventQuery): PackedPage {
+    const newest = this.newest();
+    if (newest <= after) return { events: [], next: after, hasMore: false };
+    const most = Math.min(Math.max(1, limit), mostAtOnce);
+    const wanted = kinds && new Set<unknown>(kinds);
+    const look = (rows: Iterable<Readonly<Record<string, unknown>>>): Found => lookAt(rows, { newest, most, wanted });
+    const found =
+      account === undefined
+        ? [look(this.#behind.iterate(after, newest))]
+        : shares
+            .filter((share) => !kinds || kinds.some((kind) => eventKinds[kind].share === share))
+            .map((share) => look(this.#ofAccount.iterate(after, newest, account, shareNumbers[share])));
+    const until = found.reduce((least, one) => Math.min(least, one.until), newest);
+    const events = found
+      .flatMap((one) => one.events)
+      .filter(({ id }) => id <= until)
+      .toSorted((left, right) => left.id - right.id)
+      .slice(0, most);
+    const next = events.length === most ? (events.at(-1)?.id ?? until) : until;
+    return { events, next, hasMore: next < newest };
+  }
+
+  #change(account: string, share: EventShare, by: number): void {
+    const changes = this.#changes[share];
+    changes.set(account, (changes.get(account) ?? 0) + by);
+  }
+
+  #removeSurplus(): void {
+    let left = removedAtOnce;
+    for (const share of shares) {
+      for (const [account, over] of this.#surplus[share]) {
+        // What has come in this transaction is over the limit as well.
+        const many = Math.min(left, over + (this.#changes[share].get(account) ?? 0));
+        if (many <= 0) continue;
+        const rows = this.#oldestOf.all(account, shareNumbers[share], many);
+        for (const row of rows) this.#remove.run(Number(row['id']));
+        this.#change(account, share, -rows.length);
+        left -= rows.length;
+      }
+    }
+  }
+
+  #removeAged(now: number): void {
+    const oldest = now - this.#limits.ageMilliseconds;
+    for (const row of this.#oldest.all(removedAtOnce)) {
+      if (Number(row['at']) >= oldest) {
+        this.#hasAged = false;
+        return;
+      }
+      this.#remove.run(Number(row['id']));
+      this.#change(String(row['account']), row['share'] === 1 ? 'refusals' : 'mail', -1);
+    }
+  }
+}
+
+function lookAt(
+  rows: Iterable<Readonly<Record<string, unknown>>>,
+  bounds: { readonly newest: number; readonly most: number; readonly wanted: ReadonlySet<unknown> | undefined },
+): Found {
+  const events: { id: number; json: string }[] = [];
+  let examined = 0;
+  let characters = 0;
+  for (const row of rows) {
+    const [id, kind, json] = [Number(row['id']), String(row['kind']), String(row['event'])];
+    examined += 1;
+    // A newer release may have written kinds that this one does not know.
+    if (isEventKind(kind) && (!bounds.wanted || bounds.wanted.has(kind))) {
+      events.push({ id, json });
+      characters += json.length;
+    }
+    const isFull = events.length === bounds.most || examined === examinedAtOnce || characters >= pageCharacters;
+    if (isFull) return { events, until: id };
+  }
+  return { events, until: bounds.newest };
+}

@@ -1,0 +1,71 @@
+// The events that the spool writes with what they tell of: made of the message, at one place each.
+
+import { type AcceptedEvent, cutText, eventBounds, firstAddresses, type OutcomeEvent } from '../events/mail-event.ts';
+import type { DueMessage, Outcome, SpoolEntry } from './spool.ts';
+
+function factsOf(entry: DueMessage['entry']) {
+  const { via, clientAddress, helo } = entry.origin ?? {};
+  return {
+    account: entry.account,
+    credential: entry.credential,
+    sessionId: entry.sessionId,
+    via,
+    clientAddress,
+    helo: helo === undefined ? undefined : cutText(helo, eventBounds.name),
+    senderPath: cutText(entry.senderPath, eventBounds.name),
+    queueId: entry.id,
+    messageId: entry.messageId,
+  };
+}
+
+/** A message has been accepted. */
+export function acceptedEvent(entry: SpoolEntry): AcceptedEvent {
+  const { clientMessageId, received, recipients } = entry;
+  return {
+    kind: 'accepted',
+    at: entry.acceptedAt,
+    ...factsOf(entry),
+    ...(clientMessageId === undefined ? {} : { clientMessageId: cutText(clientMessageId, eventBounds.name) }),
+    recipients: firstAddresses(recipients, eventBounds.acceptedRecipients),
+    recipientCount: recipients.length,
+    ...(received ? { size: received.size } : {}),
+    sizeAsSent: entry.head.length + entry.body.length,
+    ...(received && received.stripped.length > 0
+      ? { stripped: received.stripped.slice(0, eventBounds.violations) }
+      : {}),
+  };
+}
+
+/** An attempt for one recipient, and what became of it. */
+export interface Attempt {
+  readonly recipient: string;
+  readonly outcome: Outcome;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  /** Name of the route. */
+  readonly route: string;
+  /** Attempts made so far, this one included. */
+  readonly attempts: number;
+  /** Octets of head and body. */
+  readonly size: number;
+  /** Milliseconds since 1970; for a deferral, now if absent. */
+  readonly nextAttemptAt?: number;
+}
+
+/** An attempt has ended. */
+export function outcomeEvent(entry: DueMessage['entry'], attempt: Attempt): OutcomeEvent {
+  const { recipient, outcome, at, route, attempts } = attempt;
+  const { kind, reply, host } = outcome;
+  const facts = {
+    at,
+    ...factsOf(entry),
+    recipient,
+    route,
+    host,
+    reply,
+    attempts,
+    acceptedAt: entry.acceptedAt,
+    sizeAsSent: attempt.size,
+  };
+  return kind === 'deferred' ? { kind, ...facts, nextAttemptAt: attempt.nextAttemptAt ?? at } : { kind, ...facts };
+}

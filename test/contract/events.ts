@@ -1,0 +1,287 @@
+// The contract of the events of every spool: one suite, run on each store.
+
+import { afterEach, describe, expect, test } from 'vitest';
+import type { Clock } from '../../src/base/clock.ts';
+import { defaultEventLimits, type EventLimits } from '../../src/events/event-store.ts';
+import type { EventFacts, MailEvent } from '../../src/events/mail-event.ts';
+import type { RefusalFacts } from '../../src/events/refusal.ts';
+import type { Outcome, Spool } from '../../src/spool/spool.ts';
+import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';
+
+/** How the suite gets at a store. */
+export interface EventsUnderTest {
+  /** A fresh store. */
+  open(clock: Clock, limits: EventLimits): Promise<Spool>;
+  /** The same store's data as another process sees it, where the store has such a thing. */
+  another?(clock: Clock): Promise<Spool>;
+  /** Called after each test, once every spool is closed. */
+  clean(): Promise<void>;
+}
+
+const delivered: Outcome = {
+  kind: 'delivered',
+  reply: { code: 250, enhanced: '2.0.0', text: 'ok' },
+  host: 'default (h:25)',
+};
+const deferred: Outcome = { kind: 'deferred', reply: { code: 451, text: 'busy' }, host: 'default (h:25)' };
+const failed: Outcome = { kind: 'failed', reply: { code: 550, text: 'no such user' }, host: 'default (h:25)' };
+const waiting = { timeout: 10_000, interval: 10 };
+const origin = { via: 'smtp', clientAddress: '192.0.2.1', helo: 'client.example' } as const;
+
+function refusal(account: string, changes: Partial<RefusalFacts> = {}): RefusalFacts {
+  return {
+    stage: 'message',
+    account,
+    credential: 'default',
+    sessionId: 'c0ffee',
+    via: 'smtp',
+    recipients: ['bob@example.org'],
+    violations: [{ code: 'E_HEADER_NOT_ALLOWED', message: 'User-Agent is not on the allowlist', name: 'User-Agent' }],
+    ...changes,
+  };
+}
+
+/** Defines the suite for one store. */
+export function eventsContract(name: string, store: EventsUnderTest): void {
+  describe(`events of ${name}`, () => {
+    let now = someTime;
+    const clock: Clock = { now: () => now, monotonic: () => now };
+    const opened: Spool[] = [];
+
+    async function open(limits: Partial<EventLimits> = {}): Promise<Spool> {
+      now = someTime;
+      const spool = await store.open(clock, { ...defaultEventLimits, ...limits });
+      opened.push(spool);
+      return spool;
+    }
+
+    async function all(spool: Spool, query: { readonly account?: string } = {}): Promise<readonly MailEvent[]> {
+      const found: MailEvent[] = [];
+      for (let after = 0, hasMore = true; hasMore; ) {
+        const page = await spool.events.read({ after, limit: 7, ...query });
+        found.push(...page.events);
+        ({ next: after, hasMore } = page);
+      }
+      return found;
+    }
+
+    afterEach(async () => {
+      for (const spool of opened.splice(0)) await spool.close();
+      await store.clean();
+    });
+
+    test('an accepted message has its event, with the facts of where it came from', async () => {
+      const spool = await open();
+      const entry = spoolEntry({ origin, received: { size: 321, stripped: ['User-Agent'] } });
+      await spool.add(entry, someTime);
+      expect(await all(spool)).toEqual([
+        {
+          id: 1,
+          kind: 'accepted',
+          at: someTime,
+          account: 'dev',
+          credential: 'default',
+          sessionId: 'c0ffee',
+          ...origin,
+          senderPath: 'alice@example.com',
+          queueId: entry.id,
+          messageId: entry.messageId,
+          recipients: ['bob@example.org'],
+          recipientCount: 1,
+          size: 321,
+          sizeAsSent: entry.head.length + entry.body.length,
+          stripped: ['User-Agent'],
+        },
+      ]);
+      expect(await spool.events.newest()).toBe(1);
+    });
+
+    test('what is not kept has no event', async () => {
+      const spool = await open();
+      const entry = spoolEntry();
+      await spool.add(entry, someTime);
+      const tries = await Promise.allSettled([spool.add(entry, someTime), spool.add(spoolEntry(), someTime)]);
+      expect(tries.map(({ status }) => status)).toEqual(['rejected', 'fulfilled']);
+      expect((await all(spool)).map(({ kind }) => kind)).toEqual(['accepted', 'accepted']);
+    });
+
+    test('every outcome has its event, with what the message’s acceptance told; also of a message that was dropped', async () => {
+      const spool = await open();
+      const entry = spoolEntry({ origin, recipients: ['a@x.test', 'b@x.test'] });
+      await spool.add(entry, someTime);
+      const [claimed] = await spool.claimDue({ now: someTime, limit: 1, claimUntil: someTime + 1 });
+      expect(claimed?.entry.origin).toEqual(origin);
+      await spool.record([
+        attemptOf(entry, deferred, { recipient: 'a@x.test', nextAttemptAt: someTime + 60_000 }),
+        attemptOf(entry, failed, { recipient: 'b@x.test' }),
+      ]);
+      await spool.record([attemptOf(entry, delivered, { recipient: 'a@x.test', attempts: 2, route: 'mx' })]);
+      await spool.drop(entry.id);
+      await spool.record([attemptOf(entry, delivered, { recipient: 'b@x.test' })]);
+      const events = await all(spool);
+      const facts = { queueId: entry.id, messageId: entry.messageId, ...origin, acceptedAt: someTime };
+      expect(events.slice(1)).toMatchObject([
+        { ...facts, kind: 'deferred', recipient: 'a@x.test', nextAttemptAt: someTime + 60_000, reply: { code: 451 } },
+        { ...facts, kind: 'failed', recipient: 'b@x.test', reply: { code: 550, text: 'no such user' } },
+        { ...facts, kind: 'delivered', recipient: 'a@x.test', attempts: 2, route: 'mx', reply: delivered.reply },
+        { ...facts, kind: 'delivered', recipient: 'b@x.test', host: 'default (h:25)' },
+      ]);
+      expect(events.map(({ id }) => id)).toEqual([1, 2, 3, 4, 5]);
+    });
+
+    test('pages by cursor, kind and account miss nothing and tell nothing twice', async () => {
+      const spool = await open();
+      const entries = Array.from({ length: 40 }, (_, at) => spoolEntry({ account: at % 4 === 0 ? 'other' : 'dev' }));
+      for (const entry of entries) {
+        await spool.add(entry, someTime);
+        await spool.record([attemptOf(entry, failed)]);
+      }
+      const whole = await all(spool);
+      expect(whole.map(({ id }) => id)).toEqual(Array.from({ length: 80 }, (_, at) => at + 1));
+      const others = await all(spool, { account: 'other' });
+      expect(others).toEqual(whole.filter(({ account }) => account === 'other'));
+      const kinds = ['failed', 'refused'] as const;
+      const page = await spool.events.read({ after: 10, limit: 5, kinds, account: 'dev' });
+      expect(page).toMatchObject({ hasMore: true, next: page.events.at(-1)?.id });
+      expect(page.events.map(({ id, kind }) => `${id} ${kind}`)).toEqual([
+        ...['12 failed', '14 failed', '16 failed', '20 failed', '22 failed'],
+      ]);
+      const last = await spool.events.read({ after: 79, limit: 5, kinds: ['accepted'] });
+      expect(last).toEqual({ events: [], next: 80, hasMore: false });
+      expect(await spool.events.read({ after: 500, limit: 5 })).toEqual({ events: [], next: 500, hasMore: false });
+    });
+
+    test('a listener hears of each right after the commit and before the caller does, in order; refusals at once', async () => {
+      const spool = await open();
+      const heard: EventFacts[] = [];
+      const end = spool.events.listen((event) => heard.push(event));
+      spool.events.listen(() => {
+        throw new Error('a listener of another’s');
+      });
+      const entry = spoolEntry({ recipients: ['a@x.test', 'b@x.test'] });
+      let heardBefore: string[] = [];
+      await spool.add(entry, someTime).then(() => (heardBefore = heard.map(({ kind }) => kind)));
+      expect(heardBefore).toEqual(['accepted']);
+      await spool.record([
+        attemptOf(entry, delivered, { recipient: 'a@x.test' }),
+        attemptOf(entry, failed, { recipient: 'b@x.test' }),
+      ]);
+      spool.events.refuse(refusal('dev'));
+      expect(heard.map(({ kind }) => kind)).toEqual(['accepted', 'delivered', 'failed', 'refused']);
+      end();
+      await expect(spool.add(entry, someTime)).rejects.toThrow();
+      await spool.add(spoolEntry(), someTime);
+      expect(heard).toHaveLength(4);
+    });
+
+    test('refusals are written soon, cut to their bounds, and at the latest when the spool is closed', async () => {
+      const spool = await open();
+      const violations = Array.from({ length: 60 }, () => ({
+        code: 'E_HEADER_NOT_ALLOWED',
+        message: 'x'.repeat(5000),
+        name: 'y'.repeat(500),
+      }));
+      const recipients = Array.from({ length: 1000 }, (_, at) => `someone-${at}@example.org`);
+      spool.events.refuse(refusal('dev', { violations, recipients, size: 9, reply: { code: 554, enhanced: '5.7.1' } }));
+      await expect.poll(() => spool.events.newest(), waiting).toBe(1);
+      const [event] = await all(spool);
+      expect(event).toMatchObject({
+        ...{ kind: 'refused', stage: 'message', account: 'dev', at: someTime, size: 9 },
+        ...{ recipientCount: 1000, violationCount: 60, reply: { code: 554, enhanced: '5.7.1' } },
+      });
+      expect(JSON.stringify(event).length).toBeLessThan(32_000);
+      if (event?.kind !== 'refused') throw new Error('no refusal');
+      expect(event.violations).toHaveLength(50);
+      expect(event.violations[0]).toMatchObject({ message: 'x'.repeat(300), field: 'y'.repeat(100) });
+      expect(event.recipients.join('').length).toBeLessThanOrEqual(2048);
+      expect([spool.events.waitingRefusals, spool.events.droppedRefusals]).toEqual([0, 0]);
+    });
+
+    test('a flood of refusals is bounded in memory and store, is counted, and leaves others their room', async () => {
+      const spool = await open({ refusals: 50 });
+      const honest = spoolEntry();
+      await spool.add(honest, someTime);
+      for (let count = 0; count < 3000; count += 1) spool.events.refuse(refusal('flood'));
+      spool.events.refuse(refusal('dev'));
+      expect(spool.events.waitingRefusals).toBeLessThanOrEqual(300);
+      expect(spool.events.droppedRefusals).toBeGreaterThanOrEqual(2700);
+      await expect.poll(() => spool.events.waitingRefusals, waiting).toBe(0);
+      await expect.poll(async () => (await all(spool, { account: 'dev' })).length, waiting).toBe(2);
+      for (let rest = 0; rest < 10; rest += 1) await spool.add(spoolEntry(), someTime);
+      await spool.recover();
+      await expect.poll(async () => (await all(spool, { account: 'flood' })).length, waiting).toBe(50);
+      expect((await all(spool)).filter(({ kind }) => kind === 'accepted')).toHaveLength(11);
+    });
+
+    test('events go by number and by age, the oldest first, and no id is given twice', async () => {
+      const spool = await open({ mail: 10, ageMilliseconds: 60_000 });
+      for (let count = 0; count < 40; count += 1) await spool.add(spoolEntry(), someTime);
+      await spool.recover();
+      await expect
+        .poll(async () => (await all(spool)).map(({ id }) => id), waiting)
+        .toEqual(Array.from({ length: 10 }, (_, at) => at + 31));
+      now += 120_000;
+      await spool.recover();
+      await spool.add(spoolEntry({ acceptedAt: now }), now);
+      await spool.recover();
+      await expect.poll(async () => (await all(spool)).map(({ id }) => id), waiting).toEqual([41]);
+      now += 120_000;
+      await spool.recover();
+      await expect.poll(async () => (await all(spool)).length, waiting).toBe(0);
+      expect(await spool.events.newest()).toBe(41);
+      await spool.add(spoolEntry({ acceptedAt: now }), now);
+      expect((await all(spool)).map(({ id }) => id)).toEqual([42]);
+    });
+
+    test('a follower gets what is there, then what comes, of its account alone, until it is ended', async () => {
+      const spool = await open();
+      await spool.add(spoolEntry(), someTime);
+      const ending = new AbortController();
+      const seen: number[] = [];
+      const following = (async () => {
+        for await (const { id } of spool.events.follow({ after: 0, account: 'dev', signal: ending.signal }))
+          seen.push(id);
+      })();
+      await expect.poll(() => seen, waiting).toEqual([1]);
+      await spool.add(spoolEntry({ account: 'other' }), someTime);
+      const entry = spoolEntry();
+      await spool.add(entry, someTime);
+      await spool.record([attemptOf(entry, delivered)]);
+      await expect.poll(() => seen, waiting).toEqual([1, 3, 4]);
+      ending.abort();
+      await following;
+      const fresh = spool.events.follow({ signal: new AbortController().signal });
+      const next = fresh.next();
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      await spool.add(spoolEntry(), someTime);
+      expect((await next).value).toMatchObject({ id: 5 });
+      await fresh.return();
+    });
+
+    test('a follower beside many that write at once gets every event once, in order', async () => {
+      const spool = await open();
+      const second = (await store.another?.(clock)) ?? spool;
+      if (second !== spool) opened.push(second);
+      const ending = new AbortController();
+      const seen: number[] = [];
+      const following = (async () => {
+        for await (const { id } of spool.events.follow({ after: 0, signal: ending.signal })) {
+          seen.push(id);
+          if (seen.length === 400) ending.abort();
+        }
+      })();
+      const writers = [spool, second].flatMap((one) => Array.from({ length: 10 }, () => one));
+      await Promise.all(
+        writers.map(async (one) => {
+          for (let count = 0; count < 10; count += 1) {
+            const entry = spoolEntry();
+            await one.add(entry, someTime);
+            await one.record([attemptOf(entry, delivered)]);
+          }
+        }),
+      );
+      await following;
+      expect(seen).toEqual(Array.from({ length: 400 }, (_, at) => at + 1));
+    });
+  });
+}
