@@ -1,6 +1,6 @@
 // Whether routes stand on their own: what a claim costs beside a long queue of another route, and how long an honest
-// message takes from its acceptance to the next hop's 250 while one next hop refuses connections and another never greets.
-// `npm run bench:routes -- --help` tells the options.
+// message takes from its acceptance to the next hop's 250 while one next hop refuses connections and another never
+// greets. `npm run bench:routes -- --help` tells the options.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
@@ -12,7 +12,7 @@ import { openDatabase } from '../src/base/database/database.ts';
 import { uuidv7 } from '../src/base/ids.ts';
 import { silentLog } from '../src/base/log.ts';
 import { createDelivery } from '../src/deliver/delivery.ts';
-import { laneOf } from '../src/deliver/router.ts';
+import { transportOf } from '../src/deliver/router.ts';
 import type { Route } from '../src/deliver/settings.ts';
 import { packEvent } from '../src/events/sqlite-events.ts';
 import { leaseMilliseconds } from '../src/spool/lease.ts';
@@ -26,7 +26,7 @@ import { FaultSink } from '../test/support/fault-sink.ts';
 const head = Buffer.from(`From: alice@example.com\r\nSubject: ${'x'.repeat(900)}\r\n\r\n`);
 const body = Buffer.alloc(3000, 'A line of text.\r\n');
 
-function entryTo(address: string, lane: string): SpoolEntry {
+function entryTo(address: string, transport: string): SpoolEntry {
   const now = Date.now();
   const id = uuidv7(now);
   return {
@@ -37,7 +37,7 @@ function entryTo(address: string, lane: string): SpoolEntry {
       smtputf8: false,
       requireTls: false,
     },
-    ...{ recipients: [address], lanes: [lane], acceptedAt: now, expiresAt: now + 432_000_000, head, body },
+    ...{ recipients: [address], transports: [transport], acceptedAt: now, expiresAt: now + 432_000_000, head, body },
   };
 }
 
@@ -50,15 +50,15 @@ function fresh(): { readonly folder: string; readonly file: string; readonly rem
   return { folder, file: join(folder, 'postern.db'), remove: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
-/** A claim of ten messages of one lane, and of the next 256 of another in which so many wait. */
+/** A claim of ten messages of one transport, and of the next 256 of another in which so many wait. */
 function claims(queued: number): void {
   const { folder, file, remove } = fresh();
   const database = openDatabase(file);
   const lock = new SpoolLock(`${file}-spool.lock`);
   const store = new SqliteStore({ database, lock, bodies: join(folder, 'bodies') });
-  const add = (count: number, lane: string): void => {
+  const add = (count: number, transport: string): void => {
     for (let done = 0; done < count; done += 5000) {
-      const entries = Array.from({ length: Math.min(5000, count - done) }, () => entryTo('a@x.test', lane));
+      const entries = Array.from({ length: Math.min(5000, count - done) }, () => entryTo('a@x.test', transport));
       store.write(
         entries.map((entry) => ({
           kind: 'add',
@@ -74,18 +74,18 @@ function claims(queued: number): void {
   };
   add(queued, 'dead');
   add(200, 'live');
-  const time = (lane: string, limit: number): string => {
+  const time = (transport: string, limit: number): string => {
     const times = Array.from({ length: 20 }, () => {
       const began = performance.now();
       const now = Date.now();
-      store.write([{ kind: 'claimDue', lane, limit, now, claimUntil: now + leaseMilliseconds }]);
+      store.write([{ kind: 'claimDue', transport, limit, now, claimUntil: now + leaseMilliseconds }]);
       return performance.now() - began;
     }).toSorted((left, right) => left - right);
     return percentile(times, 0.5);
   };
   const [live, dead, nobody] = [time('live', 10), time('dead', 256), time('nobody', 256)];
   const began = performance.now();
-  store.read({ kind: 'strays', now: Date.now(), limit: 1000, lanes: ['live'] });
+  store.read({ kind: 'strays', now: Date.now(), limit: 1000, transports: ['live'] });
   const strays = (performance.now() - began).toFixed(1);
   process.stdout.write(`| ${queued.toLocaleString('en')} | ${live} | ${dead} | ${nobody} | ${strays} |\n`);
   database.close();
@@ -114,7 +114,7 @@ async function latency(queued: number, honest: number): Promise<void> {
     ...{ platformSignature: true, ...(domain ? { match: { recipientDomains: [domain] } } : {}) },
   });
   const routes = [to('dead', 1, 'dead.test'), to('silent', silent.port, 'silent.test'), to('honest', sink.port)];
-  const name = laneOf(routes);
+  const name = transportOf(routes);
   const entry = (address: string): SpoolEntry => entryTo(address, name({ account: 'dev', address }));
   const spool = await openSqliteSpool({ file, bodiesFolder: join(folder, 'bodies') });
   for (const address of ['a@dead.test', 'a@silent.test']) {
@@ -173,11 +173,11 @@ const { values } = parseArgs({
 });
 if (values.help) {
   process.stdout.write(
-    '--rows 10000,...  rows of another lane   --queued 0,...  due for each bad hop   --honest N  messages\n',
+    '--rows 10000,...  rows of another transport   --queued 0,...  due for each bad hop   --honest N  messages\n',
   );
 } else {
   process.stdout.write(
-    '| rows of another lane | claim of 10 ms | claim of 256 from the long one ms | empty claim ms | strays ms |\n',
+    '| rows of another transport | claim of 10 ms | claim of 256 from the long one ms | empty claim ms | strays ms |\n',
   );
   process.stdout.write('|---|---|---|---|---|\n');
   for (const rows of values.rows.split(',').filter(Boolean)) claims(Number(rows));

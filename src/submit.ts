@@ -18,7 +18,7 @@ import type { Violation } from './policy/violation.ts';
 import { sign } from './sign/sign.ts';
 import type { Signed, SigningKey } from './sign/signed.ts';
 import { leaseMilliseconds } from './spool/lease.ts';
-import type { LaneOf, Origin, Spool, SpoolEntry } from './spool/spool.ts';
+import type { Origin, Spool, SpoolEntry, TransportOf } from './spool/spool.ts';
 import { createFieldWriter } from './submit/field-writer.ts';
 
 export type { Explanation } from './policy/explain.ts';
@@ -57,8 +57,8 @@ export interface BuildParts {
 /** What the whole pipeline needs. */
 export interface SubmitParts extends BuildParts {
   readonly spool: Spool;
-  /** Names the lane of the spool that each recipient waits in; without it they get one when they are due. */
-  readonly laneOf?: LaneOf;
+  /** Names the transport that each recipient waits for in the spool; without it they get one when they are due. */
+  readonly transportOf?: TransportOf;
   /** How long delivery is tried (D42a). */
   readonly expireAfterSeconds: number;
   /**
@@ -199,8 +199,8 @@ function noKey(domain: string): Violation {
   return { code: 'E_SENDER_NOT_VERIFIED', message: `${domain} has no DKIM key, and unsigned mail never leaves` };
 }
 
-function lanesOf({ submitter, envelope }: Submission, laneOf: LaneOf): readonly string[] {
-  return envelope.recipients.map((address) => laneOf({ account: submitter.account.name, address }));
+function lanesOf({ submitter, envelope }: Submission, transportOf: TransportOf): readonly string[] {
+  return envelope.recipients.map((address) => transportOf({ account: submitter.account.name, address }));
 }
 
 function originOf({ via: { kind, remoteAddress, helo } }: Submission): Origin {
@@ -213,7 +213,7 @@ function originOf({ via: { kind, remoteAddress, helo } }: Submission): Origin {
 
 function spoolEntry(
   { signed, stripped }: { readonly signed: Signed; readonly stripped: readonly string[] },
-  { laneOf, expireAfterSeconds }: Pick<SubmitParts, 'laneOf' | 'expireAfterSeconds'>,
+  { transportOf, expireAfterSeconds }: Pick<SubmitParts, 'transportOf' | 'expireAfterSeconds'>,
 ): SpoolEntry {
   const { message, head, body, platformSignature } = signed;
   const { submission, clientMessageId } = message.checked;
@@ -229,7 +229,7 @@ function spoolEntry(
     reversePath: message.reversePath,
     senderPath: submission.envelope.reversePath,
     recipients: submission.envelope.recipients,
-    ...(laneOf ? { lanes: lanesOf(submission, laneOf) } : {}),
+    ...(transportOf ? { transports: lanesOf(submission, transportOf) } : {}),
     smtputf8: message.smtputf8 || submission.envelope.smtputf8,
     requireTls: submission.envelope.requireTls,
     acceptedAt: message.acceptedAt,

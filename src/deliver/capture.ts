@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { syncFolder } from '../base/database/sync-folder.ts';
 import { errorCode, errorMessage } from '../base/errors.ts';
 import { headFor, type Task } from './job.ts';
-import type { Lane, LaneEvents } from './lane.ts';
 import type { CaptureRoute } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
 import type { TaskQueue } from './task-queue.ts';
+import type { Transport, TransportEvents } from './transport.ts';
 
 /** Files written at once. */
 const writers = 16;
@@ -69,18 +69,18 @@ export class Maildir {
 }
 
 /** The capture route at work. */
-export class CaptureLane implements Lane {
+export class CaptureTransport implements Transport {
   readonly route: CaptureRoute;
   readonly queue: TaskQueue;
   readonly recipientsPerTask = Number.POSITIVE_INFINITY;
   readonly connections = 0;
   readonly isDown = false;
-  readonly #events: LaneEvents;
+  readonly #events: TransportEvents;
   readonly #maildir: Maildir;
   readonly #host: string;
   #active = 0;
 
-  constructor(route: CaptureRoute, queue: TaskQueue, events: LaneEvents) {
+  constructor(route: CaptureRoute, queue: TaskQueue, events: TransportEvents) {
     this.route = route;
     this.queue = queue;
     this.#events = events;

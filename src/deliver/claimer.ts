@@ -1,31 +1,31 @@
-// Asks the spool for what is due, lane by lane: as much as a lane's share has room for, so that the many due messages of
-// one next hop never stand before those of another.
+// Asks the spool for what is due, transport by transport: as much as a transport's share has room for, so that the many
+// due messages of one next hop never stand before those of another.
 
 import { type Clock, type ClockReading, readClock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
-import type { DueMessage, LaneOf, Spool } from '../spool/spool.ts';
-import type { Lane } from './lane.ts';
-import type { LaneShare } from './lane-share.ts';
+import type { DueMessage, Spool, TransportOf } from '../spool/spool.ts';
+import type { Transport } from './transport.ts';
+import type { TransportShare } from './transport-share.ts';
 
 /** How often the spool is asked for due messages, in milliseconds; commands beside the server are noticed by it (D94). */
 const pollInterval = 1000;
-/** Recipients given a lane at once. */
+/** Recipients given a transport at once. */
 const strayLimit = 1000;
 
-/** A lane, and its share. */
+/** A transport, and its share. */
 export interface Working {
-  readonly lane: Lane;
-  readonly share: LaneShare;
+  readonly transport: Transport;
+  readonly share: TransportShare;
 }
 
 /** What claiming needs. */
 export interface ClaimerParts {
-  readonly spool: Pick<Spool, 'claimDue' | 'giveLanes'>;
+  readonly spool: Pick<Spool, 'claimDue' | 'giveTransports'>;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly lanes: readonly Working[];
-  readonly laneOf: LaneOf;
+  readonly transports: readonly Working[];
+  readonly transportOf: TransportOf;
   /** Nothing is claimed while this is false. */
   readonly mayClaim: () => boolean;
   /**
@@ -35,20 +35,20 @@ export interface ClaimerParts {
   readonly take: (working: Working, message: DueMessage, claimedAt: ClockReading) => void;
 }
 
-function hasRoom({ lane, share }: Working): boolean {
-  return share.claimLimit > 0 && !lane.isDown;
+function hasRoom({ transport, share }: Working): boolean {
+  return share.claimLimit > 0 && !transport.isDown;
 }
 
 function hasMore(working: Working): boolean {
   return working.share.mayHaveMore && hasRoom(working);
 }
 
-/** Claims for all lanes of this process; one round after another, never two at once. */
+/** Claims for all transports of this process; one round after another, never two at once. */
 export class Claimer {
   readonly #parts: ClaimerParts;
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> | undefined;
-  /** Every lane is to be asked, and there may be recipients that wait in none. */
+  /** Every transport is to be asked, and there may be recipients that wait for none. */
   #askAll = false;
 
   constructor(parts: ClaimerParts) {
@@ -71,7 +71,7 @@ export class Claimer {
     await this.#round;
   }
 
-  /** Asks for the lanes that may have more and have room for it. */
+  /** Asks for the transports that may have more and have room for it. */
   poll(): void {
     if (this.#round || !this.#parts.mayClaim()) return;
     this.#round = this.#claimAll().finally(() => {
@@ -80,25 +80,25 @@ export class Claimer {
   }
 
   async #claimAll(): Promise<void> {
-    const { lanes, log, mayClaim } = this.#parts;
+    const { transports, log, mayClaim } = this.#parts;
     try {
-      let turn = lanes.filter(hasMore);
+      let turn = transports.filter(hasMore);
       while ((this.#askAll || turn.length > 0) && mayClaim()) {
         if (this.#askAll) {
-          this.#askAll = await this.#giveLanes();
-          turn = lanes.filter(hasRoom);
+          this.#askAll = await this.#giveTransports();
+          turn = transports.filter(hasRoom);
         }
         await this.#claimSideBySide(turn);
         turn = turn.filter(hasMore);
       }
     } catch (thrown) {
-      for (const { share } of lanes) share.mayHaveMore = false;
+      for (const { share } of transports) share.mayHaveMore = false;
       this.#askAll = false;
       log.error({ err: thrown }, 'Cannot ask the spool for due messages');
     }
   }
 
-  /** All in one transaction of the spool's. What one lane has claimed is taken even where another's claim failed. */
+  /** All in one transaction of the spool's. What one transport has claimed is taken even where another's claim failed. */
   async #claimSideBySide(turn: readonly Working[]): Promise<void> {
     const claims = await Promise.allSettled(turn.map((working) => this.#claim(working)));
     for (const claim of claims) if (claim.status === 'rejected') throw claim.reason;
@@ -106,19 +106,22 @@ export class Claimer {
 
   async #claim(working: Working): Promise<void> {
     const { clock, spool, take } = this.#parts;
-    const { name: lane, claimLimit: limit } = working.share;
+    const { name: transport, claimLimit: limit } = working.share;
     // Read before the claim, so that it ends for us no later than for the spool.
     const claimedAt = readClock(clock);
     const now = claimedAt.wall;
-    const messages = await spool.claimDue({ now, limit, claimUntil: now + leaseMilliseconds, lane });
+    const messages = await spool.claimDue({ now, limit, claimUntil: now + leaseMilliseconds, transport });
     working.share.mayHaveMore = messages.length === limit;
     for (const message of messages) take(working, message, claimedAt);
   }
 
-  /** Gives lanes to recipients of an older database or configuration; true when there may be more of them. */
-  async #giveLanes(): Promise<boolean> {
-    const { clock, spool, lanes, laneOf } = this.#parts;
-    const names = lanes.map(({ share }) => share.name);
-    return (await spool.giveLanes({ now: clock.now(), limit: strayLimit, lanes: names, laneOf })) === strayLimit;
+  /** Gives transports to recipients of an older database or configuration; true when there may be more of them. */
+  async #giveTransports(): Promise<boolean> {
+    const { clock, spool, transports, transportOf } = this.#parts;
+    const names = transports.map(({ share }) => share.name);
+    return (
+      (await spool.giveTransports({ now: clock.now(), limit: strayLimit, transports: names, transportOf })) ===
+      strayLimit
+    );
   }
 }

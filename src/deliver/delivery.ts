@@ -11,22 +11,22 @@ import type { OutcomeEvent } from '../events/mail-event.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
 import type { DueMessage, Spool, SpoolEntry } from '../spool/spool.ts';
 import { outcomeEvent } from '../spool/spool-events.ts';
-import { CaptureLane } from './capture.ts';
+import { CaptureTransport } from './capture.ts';
 import { Claimer, type Working } from './claimer.ts';
 import { HeldRecipients } from './held-recipients.ts';
 import { type DueRecipient, type Job, newJob, type Task } from './job.ts';
-import type { Lane, LaneEvents } from './lane.ts';
-import { LaneShare } from './lane-share.ts';
 import { settleOutcome } from './outcome.ts';
 import { OutcomeWriter } from './outcome-writer.ts';
-import { laneNames, laneOf, routeFor } from './router.ts';
+import { routeFor, transportNames, transportOf } from './router.ts';
 import type { DeliverySettings, Route } from './settings.ts';
-import { SmarthostLane } from './smarthost.ts';
+import { SmarthostTransport } from './smarthost.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
 import { defaultTimeouts, type SmtpTimeouts } from './smtp/smtp-timeouts.ts';
 import { type TaskHost, TaskQueue } from './task-queue.ts';
+import type { Transport, TransportEvents } from './transport.ts';
+import { TransportShare } from './transport-share.ts';
 
-/** Octets of accepted messages kept until they are delivered, over all lanes. */
+/** Octets of accepted messages kept until they are delivered, over all transports. */
 const defaultContentBytes = 64 * 1024 * 1024;
 
 /** Numbers for /metrics: counters since the start, and gauges. */
@@ -34,9 +34,9 @@ export interface DeliveryMetrics {
   readonly delivered: number;
   readonly deferred: number;
   readonly failed: number;
-  /** Messages in hand, each once for every lane that it goes by. */
+  /** Messages in hand, each once for every transport that it goes by. */
   readonly inHand: number;
-  /** Accepted messages that were left to the spool since the start, because their lane had its share in hand. */
+  /** Accepted messages that were left to the spool since the start, because their transport had its share in hand. */
   readonly leftToSpool: number;
   /** Transactions and file writes under way. */
   readonly active: number;
@@ -80,9 +80,9 @@ export function createDelivery(parts: DeliveryParts): Delivery {
   return new DeliveryRunner(parts);
 }
 
-class DeliveryRunner implements Delivery, LaneEvents {
+class DeliveryRunner implements Delivery, TransportEvents {
   readonly #parts: DeliveryParts;
-  readonly #lanes = new Map<Route, Working>();
+  readonly #transports = new Map<Route, Working>();
   readonly #claimer: Claimer;
   readonly #outcomes: OutcomeWriter;
   readonly #held = new HeldRecipients();
@@ -105,32 +105,32 @@ class DeliveryRunner implements Delivery, LaneEvents {
     });
     const { routes } = parts.settings;
     const contentBytes = parts.contentBytes ?? defaultContentBytes;
-    for (const [route, name] of laneNames(routes)) {
-      const share = new LaneShare(route, { name, lanes: routes.length, contentBytes });
-      this.#lanes.set(route, { lane: this.#newLane(share), share });
+    for (const [route, name] of transportNames(routes)) {
+      const share = new TransportShare(route, { name, transports: routes.length, contentBytes });
+      this.#transports.set(route, { transport: this.#newTransport(share), share });
     }
     this.#claimer = new Claimer({
       ...parts,
-      lanes: [...this.#lanes.values()],
-      laneOf: laneOf(routes),
+      transports: [...this.#transports.values()],
+      transportOf: transportOf(routes),
       mayClaim: () => this.#isHealthy && !this.#isDraining,
       take: (working, message, claimedAt) => this.#takeClaimed(working, message, claimedAt),
     });
   }
 
   deliverNow(entry: SpoolEntry): void {
-    const byLane = new Map<Working, string[]>();
+    const byTransport = new Map<Working, string[]>();
     for (const address of new Set(entry.recipients)) {
       if (this.#held.has(entry.id, address)) continue;
-      const working = this.#lanes.get(
+      const working = this.#transports.get(
         routeFor(this.#parts.settings.routes, { account: entry.account, recipient: address }),
       );
       if (!working) continue;
-      const others = byLane.get(working);
+      const others = byTransport.get(working);
       if (others) others.push(address);
-      else byLane.set(working, [address]);
+      else byTransport.set(working, [address]);
     }
-    for (const [working, addresses] of byLane) this.#takeFresh(entry, working, addresses);
+    for (const [working, addresses] of byTransport) this.#takeFresh(entry, working, addresses);
   }
 
   async start(): Promise<number> {
@@ -143,10 +143,10 @@ class DeliveryRunner implements Delivery, LaneEvents {
   async drain(withinMs: number): Promise<void> {
     this.#isDraining = true;
     await this.#claimer.stop();
-    const lanes = [...this.#lanes.values()].map(({ lane }) => lane);
-    for (const lane of lanes) lane.stop();
+    const transports = [...this.#transports.values()].map(({ transport }) => transport);
+    for (const transport of transports) transport.stop();
     const abort = (): void => {
-      for (const lane of lanes) lane.abort();
+      for (const transport of transports) transport.abort();
     };
     const patience = setTimeout(abort, Math.max(0, withinMs));
     if (this.#inHand > 0) {
@@ -160,12 +160,12 @@ class DeliveryRunner implements Delivery, LaneEvents {
   }
 
   metrics(): DeliveryMetrics {
-    const all = [...this.#lanes.values()];
+    const all = [...this.#transports.values()];
     return {
       ...this.#counters,
       inHand: this.#inHand,
-      active: all.reduce((sum, { lane }) => sum + lane.active, 0),
-      connections: all.reduce((sum, { lane }) => sum + lane.connections, 0),
+      active: all.reduce((sum, { transport }) => sum + transport.active, 0),
+      connections: all.reduce((sum, { transport }) => sum + transport.connections, 0),
       contentBytes: all.reduce((sum, { share }) => sum + share.fresh.used + share.loaded.used, 0),
       unrecorded: this.#outcomes.unwritten,
     };
@@ -203,7 +203,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
     this.#close(task);
   }
 
-  #newLane(share: LaneShare): Lane {
+  #newTransport(share: TransportShare): Transport {
     const { clock, log, settings } = this.#parts;
     const { route } = share;
     const host: TaskHost = {
@@ -212,14 +212,14 @@ class DeliveryRunner implements Delivery, LaneEvents {
       giveBack: (task) => this.giveBack(task),
     };
     const queue = new TaskQueue(host);
-    if (route.type === 'capture') return new CaptureLane(route, queue, this);
+    if (route.type === 'capture') return new CaptureTransport(route, queue, this);
     const client = { ...route, hostname: settings.hostname, timeouts: this.#timeouts };
-    return new SmarthostLane({ route, client, queue, events: this, clock, log });
+    return new SmarthostTransport({ route, client, queue, events: this, clock, log });
   }
 
-  /** Takes recipients of one lane of a message that has just been accepted, or leaves them to the spool. */
-  #takeFresh(entry: SpoolEntry, { lane, share }: Working, addresses: readonly string[]): void {
-    const { head, body, lanes: _, received: _received, ...meta } = entry;
+  /** Takes recipients of one transport of a message that has just been accepted, or leaves them to the spool. */
+  #takeFresh(entry: SpoolEntry, { transport, share }: Working, addresses: readonly string[]): void {
+    const { head, body, transports: _, received: _received, ...meta } = entry;
     if (this.#isDraining || !share.mayTake) {
       this.#counters.leftToSpool += 1;
       share.mayHaveMore = true;
@@ -242,31 +242,31 @@ class DeliveryRunner implements Delivery, LaneEvents {
       job.content = { head, body };
     }
     const due = addresses.map((address) => ({ address, attempts: 0 }));
-    this.#take(lane, job, due);
+    this.#take(transport, job, due);
   }
 
-  /** Takes what was claimed for a lane, but for what is in hand already. */
-  #takeClaimed({ lane, share }: Working, message: DueMessage, takenAt: ClockReading): void {
+  /** Takes what was claimed for a transport, but for what is in hand already. */
+  #takeClaimed({ transport, share }: Working, message: DueMessage, takenAt: ClockReading): void {
     const { entry, size } = message;
     const due = message.due.filter(({ address }) => !this.#held.isHeldAlready(entry.id, address));
     if (due.length === 0) return;
     const claimEndsAt = takenAt.monotonic + leaseMilliseconds;
     const job = newJob({ entry, share, size, recipientCount: due.length, isClaimed: true, takenAt, claimEndsAt });
-    this.#take(lane, job, due);
+    this.#take(transport, job, due);
   }
 
-  /** Gives a message's recipients to their lane. */
-  #take(lane: Lane, job: Job, due: readonly DueRecipient[]): void {
+  /** Gives a message's recipients to their transport. */
+  #take(transport: Transport, job: Job, due: readonly DueRecipient[]): void {
     const tasks: Task[] = [];
-    for (let start = 0; start < due.length; start += lane.recipientsPerTask) {
-      tasks.push({ job, recipients: due.slice(start, start + lane.recipientsPerTask), deadConnections: 0 });
+    for (let start = 0; start < due.length; start += transport.recipientsPerTask) {
+      tasks.push({ job, recipients: due.slice(start, start + transport.recipientsPerTask), deadConnections: 0 });
     }
     for (const { address } of due) this.#held.hold(job.entry.id, address);
     this.#inHand += 1;
     job.share.enter(job);
     // All are counted before the first is begun: it may end at once.
     job.openTasks = tasks.length;
-    for (const task of tasks) lane.push(task);
+    for (const task of tasks) transport.push(task);
   }
 
   #load(task: Task): false | Promise<boolean> {
@@ -313,7 +313,7 @@ class DeliveryRunner implements Delivery, LaneEvents {
     if (job.room) {
       job.room.release(job.size);
       job.room = undefined;
-      this.#lanes.get(share.route)?.lane.queue.fill();
+      this.#transports.get(share.route)?.transport.queue.fill();
     }
     if (this.#inHand === 0) this.#onEmpty();
     if (share.mayHaveMore && share.claimLimit > 0) this.#claimer.poll();
@@ -340,6 +340,6 @@ class DeliveryRunner implements Delivery, LaneEvents {
   #setHealth(isHealthy: boolean): void {
     if (this.#isHealthy === isHealthy) return;
     this.#isHealthy = isHealthy;
-    for (const { lane } of this.#lanes.values()) lane.queue.hold(!isHealthy);
+    for (const { transport } of this.#transports.values()) transport.queue.hold(!isHealthy);
   }
 }

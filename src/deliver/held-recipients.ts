@@ -1,7 +1,7 @@
-// The recipients that this process has in hand, so that it never delivers twice at once what it holds: a claim in the spool
-// runs out by its time, and time may be wrong. A recipient is held until what became of it is written.
+// The recipients that this process has in hand, so that it never delivers twice at once what it holds: a claim in the
+// spool runs out by its time, and time may be wrong. A recipient is held until what became of it is written.
 
-/** Recipients in hand: as many as the lanes' shares allow, and those whose outcome is on its way to the spool. */
+/** Recipients in hand: as many as the transports' shares allow, and those whose outcome is on its way to the spool. */
 export class HeldRecipients {
   /** Whether each was claimed once more while it was held. */
   readonly #held = new Map<string, boolean>();

@@ -3,10 +3,10 @@
 import type { ClockReading } from '../base/clock.ts';
 import type { SpoolEntry } from '../spool/spool.ts';
 import type { ContentBudget } from './content-budget.ts';
-import type { LaneShare } from './lane-share.ts';
+import type { TransportShare } from './transport-share.ts';
 
 /** A message without its octets. */
-export type JobEntry = Omit<SpoolEntry, 'head' | 'body' | 'lanes' | 'received'>;
+export type JobEntry = Omit<SpoolEntry, 'head' | 'body' | 'transports' | 'received'>;
 
 /** A recipient that is due. */
 export interface DueRecipient {
@@ -21,11 +21,11 @@ export interface Content {
   readonly body: Buffer;
 }
 
-/** A message in hand, for its recipients of one lane. */
+/** A message in hand, for its recipients of one transport. */
 export interface Job {
   readonly entry: JobEntry;
-  /** The lane that has it in hand. */
-  readonly share: LaneShare;
+  /** The transport that has it in hand. */
+  readonly share: TransportShare;
   /** Octets of head and body. */
   readonly size: number;
   /** How many of its recipients are in hand. */

@@ -1,9 +1,9 @@
-// Which route a recipient takes: the first that matches by account and recipient domain (D96, D99), and the lane of the
-// spool that it waits in.
+// Which route a recipient takes: the first that matches by account and recipient domain (D96, D99), and the transport
+// of the spool that it waits for.
 
 import { createHash } from 'node:crypto';
 import { splitMailbox } from '../mail/address/domain.ts';
-import type { LaneOf } from '../spool/spool.ts';
+import type { TransportOf } from '../spool/spool.ts';
 import type { Route } from './settings.ts';
 
 function matches({ match }: Route, account: string, domain: string): boolean {
@@ -28,11 +28,11 @@ export function routeFor(
 }
 
 /**
- * The spool's lane of each route: `name#digest`. The digest is of what decides who takes the route, the matches down to
- * its own: after a change of these, whoever waits in the lane may belong elsewhere, so the lane is another one and its
- * recipients are given theirs anew. Changing where a route leads leaves its lane as it is.
+ * The spool's transport of each route: `name#digest`. The digest is of what decides who takes the route, the matches
+ * down to its own: after a change of these, whoever waits for the transport may belong elsewhere, so the transport is
+ * another one and its recipients are given theirs anew. Changing where a route leads leaves its transport as it is.
  */
-export function laneNames(routes: readonly Route[]): ReadonlyMap<Route, string> {
+export function transportNames(routes: readonly Route[]): ReadonlyMap<Route, string> {
   const above = createHash('sha256');
   return new Map(
     routes.map((route) => {
@@ -43,8 +43,8 @@ export function laneNames(routes: readonly Route[]): ReadonlyMap<Route, string> 
   );
 }
 
-/** Names the lane of any recipient; see `laneNames`. */
-export function laneOf(routes: readonly Route[]): LaneOf {
-  const names = laneNames(routes);
+/** Names the transport of any recipient; see `transportNames`. */
+export function transportOf(routes: readonly Route[]): TransportOf {
+  const names = transportNames(routes);
   return ({ account, address }) => names.get(routeFor(routes, { account, recipient: address })) ?? '';
 }

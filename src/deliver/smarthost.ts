@@ -6,7 +6,6 @@ import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import { headFor, type Task } from './job.ts';
-import type { Lane, LaneEvents } from './lane.ts';
 import type { SmarthostRoute } from './settings.ts';
 import {
   connectSmtp,
@@ -17,6 +16,7 @@ import {
 } from './smtp/smtp-client.ts';
 import type { SmtpClientOptions } from './smtp/smtp-handshake.ts';
 import type { TaskQueue } from './task-queue.ts';
+import type { Transport, TransportEvents } from './transport.ts';
 
 const firstBackoff = 1000;
 const longestBackoff = 60_000;
@@ -33,13 +33,13 @@ function isTooMany({ kind, reply }: RecipientResult): boolean {
 }
 
 /** The smarthost route at work. */
-export class SmarthostLane implements Lane {
+export class SmarthostTransport implements Transport {
   readonly route: SmarthostRoute;
   readonly queue: TaskQueue;
   /** RFC 5321 §4.5.3.1.8: every server takes 100 recipients. */
   readonly recipientsPerTask = 100;
   readonly #client: SmtpClientOptions;
-  readonly #events: LaneEvents;
+  readonly #events: TransportEvents;
   readonly #clock: MonotonicClock;
   readonly #log: Logger;
   readonly #host: string;
@@ -58,7 +58,7 @@ export class SmarthostLane implements Lane {
     readonly route: SmarthostRoute;
     readonly client: SmtpClientOptions;
     readonly queue: TaskQueue;
-    readonly events: LaneEvents;
+    readonly events: TransportEvents;
     readonly clock: MonotonicClock;
     readonly log: Logger;
   }) {

@@ -25,7 +25,7 @@ import { acceptedEvent } from './spool-events.ts';
 import { type AccountTally, countStates, type Tally, tallyOf, totalOf } from './tally.ts';
 
 interface HeldRecipient extends SpooledRecipient {
-  readonly lane: string;
+  readonly transport: string;
   readonly claimedUntil: number;
   readonly endedAt?: number;
 }
@@ -48,11 +48,13 @@ function tallyOfHeld({ entry, recipients }: Held): Tally {
 }
 
 function itemOf({ entry, recipients }: Held): QueueItem {
-  const { head, body, recipients: _, lanes: _lanes, received: _received, ...rest } = entry;
+  const { head, body, recipients: _, transports: _lanes, received: _received, ...rest } = entry;
   return {
     entry: rest,
     size: head.length + body.length,
-    recipients: recipients.map(({ lane: _lane, claimedUntil: _claim, endedAt: _end, ...recipient }) => recipient),
+    recipients: recipients.map(
+      ({ transport: _transport, claimedUntil: _claim, endedAt: _end, ...recipient }) => recipient,
+    ),
   };
 }
 
@@ -113,9 +115,9 @@ export class MemorySpool implements Spool {
       const { messageId, recipients, acceptedAt: createdAt } = entry;
       this.#keys.set(key, { digest: entry.idempotency.digest, messageId, recipients, createdAt });
     }
-    const recipients = distinctRecipients(entry).map(({ address, lane }) => ({
+    const recipients = distinctRecipients(entry).map(({ address, transport }) => ({
       address,
-      lane,
+      transport,
       state: 'queued' as const,
       attempts: 0,
       nextAttemptAt: entry.acceptedAt,
@@ -133,7 +135,7 @@ export class MemorySpool implements Spool {
     this.#checkOpen();
     this.#prune(query.now);
     const isWanted = (recipient: HeldRecipient): boolean =>
-      recipient.lane === (query.lane ?? '') && isDue(recipient, query.now);
+      recipient.transport === (query.transport ?? '') && isDue(recipient, query.now);
     const dueTime = (held: Held): number =>
       held.recipients
         .filter(isWanted)
@@ -155,19 +157,24 @@ export class MemorySpool implements Spool {
       held.recipients[index] = { ...recipient, claimedUntil: query.claimUntil };
       due.push({ address: recipient.address, attempts: recipient.attempts });
     }
-    const { head, body, lanes: _, received: _received, ...entry } = held.entry;
+    const { head, body, transports: _, received: _received, ...entry } = held.entry;
     const recipients = held.recipients.map((recipient) => recipient.address);
     return { entry: { ...entry, recipients }, size: head.length + body.length, due };
   }
 
-  async giveLanes({ now, limit, lanes, laneOf }: Parameters<Spool['giveLanes']>[0]): Promise<number> {
+  async giveTransports({
+    now,
+    limit,
+    transports,
+    transportOf,
+  }: Parameters<Spool['giveTransports']>[0]): Promise<number> {
     this.#checkOpen();
     let given = 0;
     for (const held of this.#messages.values()) {
       this.#update(held, (recipient) => {
-        if (given === limit || lanes.includes(recipient.lane) || !isDue(recipient, now)) return recipient;
+        if (given === limit || transports.includes(recipient.transport) || !isDue(recipient, now)) return recipient;
         given += 1;
-        return { ...recipient, lane: laneOf({ account: held.entry.account, address: recipient.address }) };
+        return { ...recipient, transport: transportOf({ account: held.entry.account, address: recipient.address }) };
       });
     }
     return given;

@@ -37,8 +37,11 @@ export interface SpoolEntry {
   /** The reverse-path that the client gave; reports go there. */
   readonly senderPath: string;
   readonly recipients: readonly string[];
-  /** The lane that each recipient waits in, in their order. One without a lane is given one when it is due (`giveLanes`). */
-  readonly lanes?: readonly string[];
+  /**
+   * The transport that each recipient waits for, in their order. One without a transport is given one when it is due
+   * (`giveTransports`).
+   */
+  readonly transports?: readonly string[];
   readonly smtputf8: boolean;
   readonly requireTls: boolean;
   /** Milliseconds since 1970. */
@@ -80,15 +83,18 @@ export type Outcome =
   | { readonly kind: 'failed'; readonly reply: SmtpReply; readonly host: string };
 
 /**
- * Names the lane of a recipient: where it waits for its turn, behind those of its own lane only. A lane is a name that
- * the spool does not read; delivery has one for each route.
+ * Names the transport of a recipient: where it waits for its turn, behind those of its own transport only. A transport
+ * is a name that the spool does not read; delivery has one for each route.
  */
-export type LaneOf = (recipient: { readonly account: string; readonly address: string }) => string;
+export type TransportOf = (recipient: { readonly account: string; readonly address: string }) => string;
 
-/** A message that is due, claimed for this process, with its due recipients of one lane. */
+/** A message that is due, claimed for this process, with its due recipients of one transport. */
 export interface DueMessage {
-  /** Everything but the octets, which `load` brings, and what was of use at the add; `recipients` are all, of every lane. */
-  readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'lanes' | 'received'>;
+  /**
+   * Everything but the octets, which `load` brings, and what was of use at the add; `recipients` are all, of every
+   * transport.
+   */
+  readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'transports' | 'received'>;
   /** Octets of head and body together. */
   readonly size: number;
   /** Only the recipients that are due and now claimed. */
@@ -107,7 +113,7 @@ export interface ClaimQuery {
   readonly now: number;
   readonly limit: number;
   readonly claimUntil: number;
-  readonly lane?: string;
+  readonly transport?: string;
 }
 
 /** Which messages are listed. */
@@ -151,32 +157,33 @@ export interface Spool {
   /** What happened to mail. `add` and `record` write their events in their own commits; refusals are handed in here. */
   readonly events: EventStore;
   /**
-   * Adds a message and the event of its acceptance; resolves only once both are durable. Its recipients are claimed for the caller until `claimUntil`
-   * (milliseconds since 1970), so that it may deliver at once.
+   * Adds a message and the event of its acceptance; resolves only once both are durable. Its recipients are claimed for
+   * the caller until `claimUntil` (milliseconds since 1970), so that it may deliver at once.
    */
   add(entry: SpoolEntry, claimUntil: number): Promise<void>;
   /**
-   * Claims up to `limit` messages with recipients of a lane that are due at `now` and that nobody holds, until
-   * `claimUntil`; those due longest first. Without a lane: recipients that have none. What it costs depends on what it
-   * claims, not on how many wait, in this lane or another.
+   * Claims up to `limit` messages with recipients of a transport that are due at `now` and that nobody holds, until
+   * `claimUntil`; those due longest first. Without a transport: recipients that have none. What it costs depends on
+   * what it claims, not on how many wait, in this transport or another.
    */
   claimDue(query: ClaimQuery): Promise<readonly DueMessage[]>;
   /**
-   * Gives a lane to recipients that are due at `now` and wait in none of `lanes`: those of an older database, or of a
-   * lane that has left the configuration. At most `limit` of them; resolves to how many there were.
+   * Gives a transport to recipients that are due at `now` and wait for none of `transports`: those of an older
+   * database, or of a transport that has left the configuration. At most `limit` of them; resolves to how many there
+   * were.
    */
-  giveLanes(query: {
+  giveTransports(query: {
     readonly now: number;
     readonly limit: number;
-    readonly lanes: readonly string[];
-    readonly laneOf: LaneOf;
+    readonly transports: readonly string[];
+    readonly transportOf: TransportOf;
   }): Promise<number>;
   /** The octets of a message; undefined when it is no longer there. */
   load(id: string): Promise<{ readonly head: Buffer; readonly body: Buffer } | undefined>;
   /**
-   * Writes what became of attempts, with their events, releases the claims, and forgets messages whose recipients are all delivered. A
-   * message that has a failed recipient is kept for 30 days after its last recipient's end. Where a message is no longer there, or a recipient has it already, only
-   * the event is written: the attempt was made.
+   * Writes what became of attempts, with their events, releases the claims, and forgets messages whose recipients are
+   * all delivered. A message that has a failed recipient is kept for 30 days after its last recipient's end. Where a
+   * message is no longer there, or a recipient has it already, only the event is written: the attempt was made.
    */
   record(outcomes: readonly OutcomeEvent[]): Promise<void>;
   /** Releases claims without an outcome (drain, lost connection before anything was sent). */
@@ -220,13 +227,13 @@ export interface Spool {
   close(): Promise<void>;
 }
 
-/** The recipients of an entry with their lanes, each once however often it is named. */
+/** The recipients of an entry with their transports, each once however often it is named. */
 export function distinctRecipients({
   recipients,
-  lanes = [],
-}: Pick<SpoolEntry, 'recipients' | 'lanes'>): readonly { readonly address: string; readonly lane: string }[] {
+  transports = [],
+}: Pick<SpoolEntry, 'recipients' | 'transports'>): readonly { readonly address: string; readonly transport: string }[] {
   const [only] = recipients;
-  if (only !== undefined && recipients.length === 1) return [{ address: only, lane: lanes[0] ?? '' }];
-  const laneByAddress = new Map(recipients.map((address, index) => [address, lanes[index] ?? '']));
-  return [...laneByAddress].map(([address, lane]) => ({ address, lane }));
+  if (only !== undefined && recipients.length === 1) return [{ address: only, transport: transports[0] ?? '' }];
+  const transportByAddress = new Map(recipients.map((address, index) => [address, transports[index] ?? '']));
+  return [...transportByAddress].map(([address, transport]) => ({ address, transport }));
 }

@@ -12,7 +12,7 @@ import type { Logger } from '../base/log.ts';
 import type { Keys } from '../bootstrap.ts';
 import type { Config } from '../config.ts';
 import { createDelivery, type Delivery } from '../deliver/delivery.ts';
-import { laneOf } from '../deliver/router.ts';
+import { transportOf } from '../deliver/router.ts';
 import { logEvent } from '../events/log-event.ts';
 import { createSuppressionStore, type SuppressionStore } from '../feedback/suppression-store.ts';
 import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
@@ -122,7 +122,7 @@ function createPipeline(
     charge: ({ submitter: { account }, envelope }) =>
       rateViolation(account, limits.take(account, envelope.recipients.length)),
     refund: ({ submitter, envelope }) => limits.giveBack(submitter.account, envelope.recipients.length),
-    laneOf: laneOf(config.delivery.routes),
+    transportOf: transportOf(config.delivery.routes),
     expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
     onAccepted: (entry) => delivery.deliverNow(entry),
     onRefused: spool.events.refuse,

@@ -149,44 +149,44 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       expect(second?.due).toEqual([{ address: 'b@example.org', attempts: 1 }]);
     });
 
-    test('claims from one lane alone, however much waits in another', async () => {
+    test('claims from one transport alone, however much waits in another', async () => {
       const spool = await open();
-      const before = Array.from({ length: 20 }, () => spoolEntry({ acceptedAt: someTime - 9, lanes: ['dead'] }));
+      const before = Array.from({ length: 20 }, () => spoolEntry({ acceptedAt: someTime - 9, transports: ['dead'] }));
       const both = spoolEntry({
         recipients: ['a@example.org', 'b@example.org', 'c@example.org'],
-        lanes: ['live', 'dead', 'live'],
+        transports: ['live', 'dead', 'live'],
       });
       for (const entry of [...before, both]) await spool.add(entry, 0);
       const query = { now: someTime, limit: 5, claimUntil: lease };
-      expect(await spool.claimDue({ ...query, lane: 'nobody' })).toEqual([]);
+      expect(await spool.claimDue({ ...query, transport: 'nobody' })).toEqual([]);
       expect(await spool.claimDue(query)).toEqual([]);
-      const [live, ...others] = await spool.claimDue({ ...query, lane: 'live' });
+      const [live, ...others] = await spool.claimDue({ ...query, transport: 'live' });
       expect(others).toEqual([]);
       expect(live?.due.map(({ address }) => address)).toEqual(['a@example.org', 'c@example.org']);
       expect(live?.entry.recipients).toEqual(both.recipients);
-      expect(live?.entry).not.toHaveProperty('lanes');
-      // What is claimed in one lane is not held in the other.
-      const dead = await spool.claimDue({ ...query, limit: 100, lane: 'dead' });
+      expect(live?.entry).not.toHaveProperty('transports');
+      // What is claimed in one transport is not held in the other.
+      const dead = await spool.claimDue({ ...query, limit: 100, transport: 'dead' });
       expect(dead).toHaveLength(21);
       expect(dead.at(-1)?.due).toEqual([{ address: 'b@example.org', attempts: 0 }]);
     });
 
-    test('keeps a recipient in its lane when its attempt is deferred or its claim released', async () => {
+    test('keeps a recipient in its transport when its attempt is deferred or its claim released', async () => {
       const spool = await open();
-      const [deferred, released] = [spoolEntry({ lanes: ['one'] }), spoolEntry({ lanes: ['one'] })];
+      const [deferred, released] = [spoolEntry({ transports: ['one'] }), spoolEntry({ transports: ['one'] })];
       for (const entry of [deferred, released]) await spool.add(entry, lease);
       await spool.record([attempt(deferred, 'deferred')]);
       await spool.release(released.id, released.recipients);
       const query = { now: someTime + 60_000, limit: 5, claimUntil: lease };
-      expect(await spool.claimDue({ ...query, lane: 'one' })).toHaveLength(2);
+      expect(await spool.claimDue({ ...query, transport: 'one' })).toHaveLength(2);
     });
 
-    test('gives lanes to those that wait in none of these, as many at a time as asked', async () => {
+    test('gives transports to those that wait for none of these, as many at a time as asked', async () => {
       const spool = await open();
       const entries = [
         ...Array.from({ length: 3 }, () => spoolEntry()),
-        ...Array.from({ length: 3 }, () => spoolEntry({ lanes: ['gone'], account: 'other' })),
-        ...Array.from({ length: 3 }, () => spoolEntry({ lanes: ['here'] })),
+        ...Array.from({ length: 3 }, () => spoolEntry({ transports: ['gone'], account: 'other' })),
+        ...Array.from({ length: 3 }, () => spoolEntry({ transports: ['here'] })),
         spoolEntry({ acceptedAt: someTime + 1 }),
       ];
       for (const entry of entries) await spool.add(entry, 0);
@@ -194,27 +194,29 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       const query = {
         now: someTime,
         limit: 4,
-        lanes: ['here', 'there'],
-        laneOf: ({ account, address }: { account: string; address: string }) => {
+        transports: ['here', 'there'],
+        transportOf: ({ account, address }: { account: string; address: string }) => {
           asked.push(`${account} ${address}`);
           return account === 'other' ? 'there' : 'here';
         },
       };
-      expect([await spool.giveLanes(query), await spool.giveLanes(query), await spool.giveLanes(query)]).toEqual([
-        4, 2, 0,
-      ]);
+      expect([
+        await spool.giveTransports(query),
+        await spool.giveTransports(query),
+        await spool.giveTransports(query),
+      ]).toEqual([4, 2, 0]);
       expect(new Set(asked)).toEqual(new Set(['dev bob@example.org', 'other bob@example.org']));
       const claim = { now: someTime, limit: 100, claimUntil: lease };
-      expect(await spool.claimDue({ ...claim, lane: 'there' })).toHaveLength(3);
-      expect(await spool.claimDue({ ...claim, lane: 'here' })).toHaveLength(6);
+      expect(await spool.claimDue({ ...claim, transport: 'there' })).toHaveLength(3);
+      expect(await spool.claimDue({ ...claim, transport: 'here' })).toHaveLength(6);
     });
 
-    test('gives a recipient in somebody’s hands no other lane before its claim is over', async () => {
+    test('gives a recipient in somebody’s hands no other transport before its claim is over', async () => {
       const spool = await open();
-      await spool.add(spoolEntry({ lanes: ['gone'] }), lease);
-      const query = { limit: 4, lanes: ['here'], laneOf: () => 'here' };
-      expect(await spool.giveLanes({ ...query, now: lease - 1 })).toBe(0);
-      expect(await spool.giveLanes({ ...query, now: lease })).toBe(1);
+      await spool.add(spoolEntry({ transports: ['gone'] }), lease);
+      const query = { limit: 4, transports: ['here'], transportOf: () => 'here' };
+      expect(await spool.giveTransports({ ...query, now: lease - 1 })).toBe(0);
+      expect(await spool.giveTransports({ ...query, now: lease })).toBe(1);
     });
 
     test('keeps a recipient that was named twice once', async () => {

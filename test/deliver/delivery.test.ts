@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createDelivery, type Delivery, type DeliveryParts } from '../../src/deliver/delivery.ts';
-import { laneOf } from '../../src/deliver/router.ts';
+import { transportOf } from '../../src/deliver/router.ts';
 import type { Route, SmarthostRoute } from '../../src/deliver/settings.ts';
 import { logEvent } from '../../src/events/log-event.ts';
 import type { OutcomeEvent } from '../../src/events/mail-event.ts';
@@ -164,7 +164,7 @@ describe('routes stand on their own', () => {
     await delivery.start();
     expect(new Set(await outcomes(30))).toEqual(new Set(['bob delivered 250']));
     expect(sink.messages).toHaveLength(30);
-    // The lane of the stuck one has its share in hand, and no more.
+    // The transport of the stuck one has its share in hand, and no more.
     expect(delivery.metrics().inHand).toBe(512);
   });
 
@@ -228,8 +228,8 @@ describe('routes stand on their own', () => {
     ];
     const account = 'dev';
     const add = async (address: string): Promise<void> => {
-      const lanes = [laneOf(before)({ account, address })];
-      await spool.add(spoolEntry({ recipients: [address], lanes }), 0);
+      const transports = [transportOf(before)({ account, address })];
+      await spool.add(spoolEntry({ recipients: [address], transports }), 0);
     };
     for (const name of ['a@gone.test', 'b@narrow.test', 'c@wide.test', 'd@x.test']) await add(name);
     // `narrow` takes another domain besides, which was the last one's until now.

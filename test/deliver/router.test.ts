@@ -1,7 +1,7 @@
 // Which route a recipient takes.
 
 import { describe, expect, test } from 'vitest';
-import { laneNames, laneOf, routeFor } from '../../src/deliver/router.ts';
+import { routeFor, transportNames, transportOf } from '../../src/deliver/router.ts';
 import type { Route } from '../../src/deliver/settings.ts';
 
 function route(name: string, match?: Route['match']): Route {
@@ -34,14 +34,14 @@ test('no route at all is an error', () => {
   );
 });
 
-describe('the lane of a route', () => {
-  const names = (given: readonly Route[]): string[] => [...laneNames(given).values()];
+describe('the transport of a route', () => {
+  const names = (given: readonly Route[]): string[] => [...transportNames(given).values()];
   const others = [route('a', { accounts: ['shop'] }), route('b', { recipientDomains: ['x.example'] }), route('c')];
 
   test('names it, and is the one that its recipients are given', () => {
     expect(names(others).map((name) => name.replace(/#[0-9a-f]{8}$/, ''))).toEqual(['a', 'b', 'c']);
-    expect(laneOf(others)({ account: 'dev', address: 'a@x.example' })).toBe(names(others)[1]);
-    expect(laneOf(others)({ account: 'dev', address: 'a@y.example' })).toBe(names(others)[2]);
+    expect(transportOf(others)({ account: 'dev', address: 'a@x.example' })).toBe(names(others)[1]);
+    expect(transportOf(others)({ account: 'dev', address: 'a@y.example' })).toBe(names(others)[2]);
   });
 
   test('stays when the route leads elsewhere, and becomes another when other mail may take it', () => {

@@ -4,12 +4,12 @@ import { expect, test } from 'vitest';
 import { ContentBudget } from '../../src/deliver/content-budget.ts';
 import { Fifo } from '../../src/deliver/fifo.ts';
 import { newJob, type Task } from '../../src/deliver/job.ts';
-import { LaneShare } from '../../src/deliver/lane-share.ts';
 import { type TaskHost, TaskQueue } from '../../src/deliver/task-queue.ts';
+import { TransportShare } from '../../src/deliver/transport-share.ts';
 import { spoolEntry } from '../support/spool-entry.ts';
 
 const route = { name: 'default', type: 'capture', folder: '/nowhere', platformSignature: true } as const;
-const share = new LaneShare(route, { name: 'default', lanes: 1, contentBytes: 100 });
+const share = new TransportShare(route, { name: 'default', transports: 1, contentBytes: 100 });
 const takenAt = { wall: 0, monotonic: 0 };
 const content = { head: Buffer.alloc(5), body: Buffer.alloc(5) };
 

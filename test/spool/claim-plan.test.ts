@@ -1,4 +1,4 @@
-// What a claim costs: SQLite looks rows up in the index of one lane, and reads nothing of the others. Plans are looked
+// What a claim costs: SQLite looks rows up in the index of one transport, and reads nothing of the others. Plans are looked
 // at, no times taken; bench/claims.ts has the times.
 
 import { expect, test } from 'vitest';
@@ -13,37 +13,39 @@ function planOf(database: DatabaseSync, sql: string): string[] {
     .map((row) => String(row['detail']));
 }
 
-test('a claim goes by the lane’s index, sorts nothing and scans nothing', () => {
+test('a claim goes by the transport’s index, sorts nothing and scans nothing', () => {
   const database = openDatabase(':memory:');
   migrate(database, spoolMigrations);
-  const { due, dueOf, claim, nextLane, dueInLane } = prepareStatements(database);
+  const { due, dueOf, claim, nextTransport, dueInTransport } = prepareStatements(database);
   const plans = Object.fromEntries(
-    Object.entries({ due, dueOf, claim, nextLane, dueInLane }).map(([name, { sourceSQL }]) => [
+    Object.entries({ due, dueOf, claim, nextTransport, dueInTransport }).map(([name, { sourceSQL }]) => [
       name,
       planOf(database, sourceSQL),
     ]),
   );
-  const byLane = /^SEARCH (?:r|spool_recipients) USING (?:COVERING )?INDEX spool_due \(lane=\? AND <expr><\?\)$/;
+  const byTransport = /^SEARCH (?:r|spool_recipients) USING (?:COVERING )?INDEX spool_due \(lane=\? AND <expr><\?\)$/;
   const byMessage = /^SEARCH spool_recipients USING PRIMARY KEY \(message=\?\)$/;
   expect(plans).toEqual({
-    due: [expect.stringMatching(byLane)],
+    due: [expect.stringMatching(byTransport)],
     dueOf: [expect.stringMatching(byMessage)],
     claim: [expect.stringMatching(byMessage)],
-    nextLane: [expect.stringMatching(/^SEARCH spool_recipients USING COVERING INDEX spool_due \(lane>\?\)$/)],
-    dueInLane: [expect.stringMatching(byLane), expect.stringMatching(/^SEARCH m USING INTEGER PRIMARY KEY/)],
+    nextTransport: [expect.stringMatching(/^SEARCH spool_recipients USING COVERING INDEX spool_due \(lane>\?\)$/)],
+    dueInTransport: [expect.stringMatching(byTransport), expect.stringMatching(/^SEARCH m USING INTEGER PRIMARY KEY/)],
   });
   database.close();
 });
 
-test('a database of before there were lanes keeps its mail, which has no lane yet', () => {
+test('a database of before there were transports keeps its mail, which has no transport yet', () => {
   const database = openDatabase(':memory:');
   migrate(database, { owner: 'spool', steps: spoolMigrations.steps.slice(0, 1) });
   database.exec(`INSERT INTO spool_messages VALUES (1, 'id', 'dev', 'default', 's', 'm', NULL, '', '', 0, 0, 1, 9, NULL,
     NULL, 0, 0, x'', x'');
     INSERT INTO spool_recipients VALUES (1, 0, 'a@example.org', 0, 0, 5, 0, NULL, NULL, NULL, NULL, NULL)`);
   migrate(database, spoolMigrations);
-  const { due, dueInLane } = prepareStatements(database);
+  const { due, dueInTransport } = prepareStatements(database);
   expect(due.all('', 5)).toEqual([{ message: 1 }]);
-  expect(dueInLane.all('', 5, 10)).toEqual([{ message: 1, position: 0, address: 'a@example.org', account: 'dev' }]);
+  expect(dueInTransport.all('', 5, 10)).toEqual([
+    { message: 1, position: 0, address: 'a@example.org', account: 'dev' },
+  ]);
   database.close();
 });

@@ -38,7 +38,7 @@ export interface RecipientKey {
   readonly position: number;
 }
 
-/** A recipient that waits in no lane of those that there are. */
+/** A recipient that waits for no transport of those that there are. */
 export interface Stray extends RecipientKey {
   readonly account: string;
   readonly address: string;
@@ -59,7 +59,7 @@ export type WriteOperation =
   | { readonly kind: 'record'; readonly outcomes: readonly PackedOutcome[]; readonly now: number }
   | { readonly kind: 'refusals'; readonly events: readonly PackedEvent[] }
   | ({ readonly kind: 'claimDue' } & ClaimQuery)
-  | { readonly kind: 'giveLanes'; readonly given: readonly (RecipientKey & { readonly lane: string })[] }
+  | { readonly kind: 'giveTransports'; readonly given: readonly (RecipientKey & { readonly transport: string })[] }
   | { readonly kind: 'release'; readonly id: string; readonly recipients: readonly string[] }
   | { readonly kind: 'recover'; readonly keepBodies: readonly string[]; readonly now: number }
   | { readonly kind: 'retry'; readonly id: string; readonly now: number; readonly expiresAt: number }
@@ -76,8 +76,8 @@ export type WriteOperation =
 
 /** An operation that only looks; it runs outside the transaction. */
 export type ReadOperation =
-  /** Recipients due at `now` in none of these lanes. */
-  | { readonly kind: 'strays'; readonly now: number; readonly limit: number; readonly lanes: readonly string[] }
+  /** Recipients due at `now` in none of these transports. */
+  | { readonly kind: 'strays'; readonly now: number; readonly limit: number; readonly transports: readonly string[] }
   | { readonly kind: 'load'; readonly id: string }
   | ({ readonly kind: 'list' } & ListQuery)
   | { readonly kind: 'show'; readonly id: string }
@@ -94,7 +94,7 @@ export interface OperationResults {
   readonly record: null;
   readonly refusals: null;
   readonly claimDue: readonly DueMessage[];
-  readonly giveLanes: null;
+  readonly giveTransports: null;
   readonly strays: readonly Stray[];
   readonly release: null;
   readonly recover: number;

@@ -104,7 +104,7 @@ function replyOf(row: Row): SmtpReply | undefined {
   };
 }
 
-/** A recipient without a lane of a row of spool_recipients with its message's account. */
+/** A recipient without a transport of a row of spool_recipients with its message's account. */
 export function strayOf(row: Row): Stray {
   return {
     message: integer(row, 'message'),

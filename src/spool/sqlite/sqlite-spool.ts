@@ -215,15 +215,15 @@ export class SqliteSpool implements Spool {
     return this.#run({ kind: 'claimDue', ...query });
   }
 
-  async giveLanes({ laneOf, ...query }: Parameters<Spool['giveLanes']>[0]): Promise<number> {
+  async giveTransports({ transportOf, ...query }: Parameters<Spool['giveTransports']>[0]): Promise<number> {
     const strays = await this.#ask({ kind: 'strays', ...query });
     if (strays.length === 0) return 0;
     const given = strays.map(({ message, position, account, address }) => ({
       message,
       position,
-      lane: laneOf({ account, address }),
+      transport: transportOf({ account, address }),
     }));
-    await this.#run({ kind: 'giveLanes', given });
+    await this.#run({ kind: 'giveTransports', given });
     return strays.length;
   }
 

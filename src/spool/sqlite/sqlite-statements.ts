@@ -25,18 +25,20 @@ export function prepareStatements(database: DatabaseSync) {
     due: database.prepare(`SELECT message FROM spool_recipients
       WHERE state = 0 AND lane = ? AND max(next_attempt_at, claimed_until) <= ?
       ORDER BY max(next_attempt_at, claimed_until)`),
-    // The plus keeps SQLite to the message's own rows: the index of the lane would be as long as its queue.
+    // The plus keeps SQLite to the message's own rows: the index of the transport would be as long as its queue.
     dueOf: database.prepare(`SELECT address, attempts FROM spool_recipients
       WHERE message = ? AND state = 0 AND +lane = ? AND max(next_attempt_at, claimed_until) <= ? ORDER BY position`),
     claim: database.prepare(`UPDATE spool_recipients SET claimed_until = ?
       WHERE message = ? AND state = 0 AND +lane = ? AND max(next_attempt_at, claimed_until) <= ?`),
-    // A step from lane to lane in the index, over whatever waits in each.
-    nextLane: database.prepare('SELECT min(lane) AS lane FROM spool_recipients WHERE state = 0 AND lane > ?'),
-    dueInLane: database.prepare(`SELECT r.message, r.position, r.address, m.account
+    // A step from transport to transport in the index, over whatever waits for each. The column is named lane.
+    nextTransport: database.prepare('SELECT min(lane) AS lane FROM spool_recipients WHERE state = 0 AND lane > ?'),
+    dueInTransport: database.prepare(`SELECT r.message, r.position, r.address, m.account
       FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message
       WHERE r.state = 0 AND r.lane = ? AND max(r.next_attempt_at, r.claimed_until) <= ?
       ORDER BY max(r.next_attempt_at, r.claimed_until) LIMIT ?`),
-    giveLane: database.prepare('UPDATE spool_recipients SET lane = ? WHERE message = ? AND position = ? AND state = 0'),
+    giveTransport: database.prepare(
+      'UPDATE spool_recipients SET lane = ? WHERE message = ? AND position = ? AND state = 0',
+    ),
     release: database.prepare(`UPDATE spool_recipients SET claimed_until = 0
       WHERE message = ? AND position = ? AND state = 0`),
     releaseAll: database.prepare('UPDATE spool_recipients SET claimed_until = 0 WHERE state = 0 AND claimed_until > 0'),

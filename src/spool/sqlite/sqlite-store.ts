@@ -268,8 +268,8 @@ export class SqliteStore {
       case 'claimDue':
         result = this.#claimDue(operation);
         break;
-      case 'giveLanes':
-        result = this.#giveLanes(operation);
+      case 'giveTransports':
+        result = this.#giveTransports(operation);
         break;
       case 'release':
         result = this.#release(operation);
@@ -358,8 +358,8 @@ export class SqliteStore {
     );
     const recipients = distinctRecipients(entry);
     const dueAt = this.#stored(entry.acceptedAt);
-    for (const [position, { address, lane }] of recipients.entries()) {
-      this.#statements.addRecipient.run(lastInsertRowid, position, address, dueAt, this.#stored(claimUntil), lane);
+    for (const [position, { address, transport }] of recipients.entries()) {
+      this.#statements.addRecipient.run(lastInsertRowid, position, address, dueAt, this.#stored(claimUntil), transport);
     }
     this.#ledger.change(
       entry.account,
@@ -449,11 +449,11 @@ export class SqliteStore {
     if (integer(message, 'body_in_file') === 1) this.#gone.push(text(message, 'id'));
   }
 
-  #claimDue({ now, limit, claimUntil, lane = '' }: Of<'claimDue'>): readonly DueMessage[] {
+  #claimDue({ now, limit, claimUntil, transport = '' }: Of<'claimDue'>): readonly DueMessage[] {
     if (now - this.#prunedAt > pruneEveryMilliseconds) this.#prune(now);
     const seqs = new Set<number>();
     let looked = 0;
-    for (const row of this.#statements.due.iterate(lane, this.#stored(now))) {
+    for (const row of this.#statements.due.iterate(transport, this.#stored(now))) {
       seqs.add(integer(row, 'message'));
       looked += 1;
       if (seqs.size >= limit || looked >= mostDueRows) break;
@@ -462,8 +462,8 @@ export class SqliteStore {
     for (const seq of seqs) {
       const row = this.#statements.entryBySeq.get(seq);
       if (!row) continue;
-      const due = this.#statements.dueOf.all(seq, lane, this.#stored(now));
-      this.#statements.claim.run(this.#stored(claimUntil), seq, lane, this.#stored(now));
+      const due = this.#statements.dueOf.all(seq, transport, this.#stored(now));
+      this.#statements.claim.run(this.#stored(claimUntil), seq, transport, this.#stored(now));
       messages.push({
         entry: this.#entry(row, this.#addresses(seq)),
         size: integer(row, 'size'),
@@ -476,21 +476,22 @@ export class SqliteStore {
     return messages;
   }
 
-  #giveLanes({ given }: Of<'giveLanes'>): null {
-    for (const { lane, message, position } of given) this.#statements.giveLane.run(lane, message, position);
+  #giveTransports({ given }: Of<'giveTransports'>): null {
+    for (const { transport, message, position } of given)
+      this.#statements.giveTransport.run(transport, message, position);
     return null;
   }
 
-  #strays({ now, limit, lanes }: Of<'strays'>): readonly Stray[] {
+  #strays({ now, limit, transports }: Of<'strays'>): readonly Stray[] {
     const strays: Stray[] = [];
-    const known = new Set(lanes);
-    let lane: unknown = '';
-    while (typeof lane === 'string' && strays.length < limit) {
-      const rows = known.has(lane)
+    const known = new Set(transports);
+    let transport: unknown = '';
+    while (typeof transport === 'string' && strays.length < limit) {
+      const rows = known.has(transport)
         ? []
-        : this.#statements.dueInLane.all(lane, this.#stored(now), limit - strays.length);
+        : this.#statements.dueInTransport.all(transport, this.#stored(now), limit - strays.length);
       for (const row of rows) strays.push(strayOf(row));
-      lane = this.#statements.nextLane.get(lane)?.['lane'];
+      transport = this.#statements.nextTransport.get(transport)?.['lane'];
     }
     return strays;
   }

@@ -1,25 +1,25 @@
-// What a lane may have in hand: its share of messages, recipients and octets. A next hop that takes nothing fills its own
-// share and no other, and what does not fit waits in the spool, where it costs nothing.
+// What a transport may have in hand: its share of messages, recipients and octets. A next hop that takes nothing fills
+// its own share and no other, and what does not fit waits in the spool, where it costs nothing.
 
 import { ContentBudget } from './content-budget.ts';
 import type { Job } from './job.ts';
 import type { Route } from './settings.ts';
 
-/** What delivery may have in hand over all lanes, and the bounds of a lane's share. */
+/** What delivery may have in hand over all transports, and the bounds of a transport's share. */
 const messages = { all: 10_000, least: 100 } as const;
 /** Each recipient costs memory, and a write when it is given back at the end. */
 const recipients = { all: 50_000, least: 1000 } as const;
-/** Messages claimed from the spool: enough to keep the connections of a lane busy. */
+/** Messages claimed from the spool: enough to keep the connections of a transport busy. */
 const claimed = { all: 2048, least: 32, most: 512 } as const;
 /** Octets of messages read back from the spool. */
 const loadedOctets = { all: 64 * 1024 * 1024, most: 32 * 1024 * 1024 } as const;
 /** Messages claimed at once. */
 const mostAtOnce = 256;
 
-/** A lane's share, and what it holds of it. */
-export class LaneShare {
+/** A transport's share, and what it holds of it. */
+export class TransportShare {
   readonly route: Route;
-  /** The lane's name in the spool. */
+  /** The transport's name in the spool. */
   readonly name: string;
   /** Octets of accepted messages that are kept until they are delivered. */
   readonly fresh: ContentBudget;
@@ -33,11 +33,14 @@ export class LaneShare {
   #claimed = 0;
 
   /**
-   * @param place.lanes how many lanes there are: the shares are equal
-   * @param place.contentBytes octets of accepted messages kept in memory, over all lanes
+   * @param place.transports how many transports there are: the shares are equal
+   * @param place.contentBytes octets of accepted messages kept in memory, over all transports
    */
-  constructor(route: Route, place: { readonly name: string; readonly lanes: number; readonly contentBytes: number }) {
-    const part = (all: number): number => Math.floor(all / place.lanes);
+  constructor(
+    route: Route,
+    place: { readonly name: string; readonly transports: number; readonly contentBytes: number },
+  ) {
+    const part = (all: number): number => Math.floor(all / place.transports);
     this.route = route;
     this.name = place.name;
     this.fresh = new ContentBudget(part(place.contentBytes));

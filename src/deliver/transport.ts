@@ -6,7 +6,7 @@ import type { RecipientResult } from './smtp/smtp-client.ts';
 import type { TaskQueue } from './task-queue.ts';
 
 /** A route at work. */
-export interface Lane {
+export interface Transport {
   readonly route: Route;
   readonly queue: TaskQueue;
   /** Recipients of one message for one task, at most. */
@@ -24,8 +24,8 @@ export interface Lane {
   abort(): void;
 }
 
-/** What a lane tells of a task. */
-export interface LaneEvents {
+/** What a transport tells of a task. */
+export interface TransportEvents {
   /**
    * What became of each recipient of the task, in order.
    * @param host who said it: `route name (host:port)`
