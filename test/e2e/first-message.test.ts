@@ -86,6 +86,8 @@ test('a refused message gets every reason at once and leaves no trace', async ()
 
 test('the banner with token and commands comes at the first start only, and never through the log', async () => {
   const first = await start({ env: { POSTERN_TOKEN: undefined } });
+  // The banner comes behind the lines of the log, once those are written.
+  await first.until(() => first.output().includes('--ssl-reqd'));
   const token = /--auth-password '?([A-Za-z0-9_-]{43,60})/.exec(first.output())?.[1];
   expect(token).toBeDefined();
   expect(first.output()).toMatch(/swaks .*--server 127\.0\.0\.1/);
