@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { systemClock } from '../src/base/clock.ts';
-import { openDatabase } from '../src/base/database/database.ts';
+import { openSqliteFile } from '../src/base/database/sqlite-file.ts';
 import { uuidv7 } from '../src/base/ids.ts';
 import { silentLog } from '../src/base/log.ts';
 import { createDelivery } from '../src/deliver/delivery.ts';
@@ -53,7 +53,7 @@ function fresh(): { readonly folder: string; readonly file: string; readonly rem
 /** A claim of ten messages of one transport, and of the next 256 of another in which so many wait. */
 function claims(queued: number): void {
   const { folder, file, remove } = fresh();
-  const database = openDatabase(file);
+  const database = openSqliteFile(file);
   const lock = new SpoolLock(`${file}-spool.lock`);
   const store = new SqliteStore({ database, lock, bodies: join(folder, 'bodies') });
   const add = (count: number, transport: string): void => {

@@ -4,7 +4,7 @@
 import { existsSync } from 'node:fs';
 import { accountMigrations, createToken, isLive, listTokens, revokeToken } from './accounts/tokens.ts';
 import type { Clock } from './base/clock.ts';
-import { type DatabaseSync, migrate } from './base/database/database.ts';
+import { type DatabaseSync, migrateSqlite } from './base/database/sqlite-file.ts';
 import { ConfigurationError } from './base/errors.ts';
 import { randomSecret } from './base/ids.ts';
 import { createFile, createFolder } from './bootstrap/key-files.ts';
@@ -104,7 +104,7 @@ function ensureToken(config: Config, development: DevelopmentSettings, parts: Bo
   const { database, clock, env } = parts;
   const { account, credential } = development;
   const name = config.accounts.find(({ id }) => id === account)?.name ?? account;
-  migrate(database, accountMigrations);
+  migrateSqlite(database, accountMigrations);
   return transaction(database, () => {
     const now = clock.now();
     const own = listTokens(database, account).filter((token) => token.credential === credential && isLive(token, now));

@@ -5,8 +5,8 @@ import { createAccounts, type GlobalKeyHash, type TokenHash } from './accounts/c
 import { createGuessing } from './accounts/guessing.ts';
 import { createBodyBudget, defaultBodyLimit } from './base/body-budget.ts';
 import { type Clock, systemClock } from './base/clock.ts';
-import type { DatabaseSync } from './base/database/database.ts';
 import { ServingDatabase } from './base/database/serving-database.ts';
+import type { DatabaseSync } from './base/database/sqlite-file.ts';
 import type { Logger } from './base/log.ts';
 import type { Keys } from './bootstrap.ts';
 import type { Config } from './config.ts';

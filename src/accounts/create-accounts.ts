@@ -1,7 +1,7 @@
 // Accounts of the configuration joined with the tokens of the store (D50, D85, D93, D94).
 
 import type { Clock } from '../base/clock.ts';
-import { type DatabaseSync, migrate } from '../base/database/database.ts';
+import { type DatabaseSync, migrateSqlite } from '../base/database/sqlite-file.ts';
 import { type Account, type Credential, type Scope, type SendingDomain, type Submitter, scopes } from './account.ts';
 import type { Accounts } from './accounts.ts';
 import { stripRules } from './strip-rules.ts';
@@ -73,7 +73,7 @@ function submitterOf(account: Account, credential: Credential): Submitter {
 
 /** Joins the accounts of the configuration with the tokens of the store. */
 export function createAccounts({ accounts, tokens, globalKeys = [], database, clock }: AccountsParts): Accounts {
-  migrate(database, accountMigrations);
+  migrateSqlite(database, accountMigrations);
   const byReference = new Map<string, Account>();
   const submitters = new Map<string, Submitter>();
   // Of all accounts: a name below one account's domain may belong to another by a longer one (D50).

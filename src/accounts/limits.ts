@@ -2,7 +2,7 @@
 // limits costs nothing.
 
 import type { Clock } from '../base/clock.ts';
-import { type DatabaseSync, migrate, type StatementSync } from '../base/database/database.ts';
+import { type DatabaseSync, migrateSqlite, type StatementSync } from '../base/database/sqlite-file.ts';
 import type { Account } from './account.ts';
 import { accountMigrations } from './tokens.ts';
 
@@ -151,7 +151,7 @@ function isUnlimited({ limits }: Account): boolean {
 
 /** Makes the limits of all accounts; the database is brought up to date. */
 export function createLimits(database: DatabaseSync, clock: Clock): Limits {
-  migrate(database, accountMigrations);
+  migrateSqlite(database, accountMigrations);
   const windows = new Map<string, MinuteWindow>();
   const days = new Map<string, DailyCount>();
   const monotonicSecond = (): number => Math.floor(clock.monotonic() / 1000);

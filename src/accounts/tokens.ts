@@ -2,7 +2,8 @@
 // server write the same table that the server reads at each login (D94).
 
 import { hash } from 'node:crypto';
-import type { DatabaseSync, Migrations } from '../base/database/database.ts';
+import type { Migrations } from '../base/database/database.ts';
+import type { DatabaseSync } from '../base/database/sqlite-file.ts';
 import { randomHex, randomSecret } from '../base/ids.ts';
 import { type Credential, isScope, type Scope } from './account.ts';
 

@@ -5,7 +5,7 @@ import { type Account, type Scope, scopes } from '../accounts/account.ts';
 import { createToken, isLive, listTokens, revokeToken, scopesInForce, type TokenRecord } from '../accounts/tokens.ts';
 import type { Clock } from '../base/clock.ts';
 import { closest } from '../base/closest.ts';
-import type { DatabaseSync } from '../base/database/database.ts';
+import type { DatabaseSync } from '../base/database/sqlite-file.ts';
 import type { Logger } from '../base/log.ts';
 import { type Fault, Refusal, succeed } from '../http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../http/v4-app.ts';

@@ -7,7 +7,7 @@ import type { Submitter } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import { createAccounts } from '../accounts/create-accounts.ts';
 import { systemClock } from '../base/clock.ts';
-import { openDatabase } from '../base/database/database.ts';
+import { openSqliteFile } from '../base/database/sqlite-file.ts';
 import { errorMessage, UsageError } from '../base/errors.ts';
 import { escapeCharacters } from '../base/escape-text.ts';
 import { randomHex } from '../base/ids.ts';
@@ -160,7 +160,7 @@ export const checkCommand = defineCommand({
   },
   run: async ({ options, args }, io) => {
     const config = configFor(io, options.config);
-    const database = openDatabase(':memory:');
+    const database = openSqliteFile(':memory:');
     try {
       const accounts = createAccounts({ accounts: config.accounts, tokens: [], database, clock: systemClock });
       const submitter = findSubmitter(config, accounts, options.as);

@@ -2,7 +2,7 @@
 
 import type { Account } from '../accounts/account.ts';
 import { closest } from '../base/closest.ts';
-import { type DatabaseSync, openDatabase } from '../base/database/database.ts';
+import { type DatabaseSync, openSqliteFile } from '../base/database/sqlite-file.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 
@@ -19,7 +19,7 @@ export function chooseAccount(config: Config, reference: string): Account {
 
 /** Opens the database, hands it to the work, closes it when the work is done. */
 export async function withDatabase<T>(config: Config, work: (database: DatabaseSync) => T | Promise<T>): Promise<T> {
-  const database = openDatabase(config.database.file);
+  const database = openSqliteFile(config.database.file);
   try {
     return await work(database);
   } finally {

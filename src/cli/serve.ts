@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { systemClock } from '../base/clock.ts';
-import { openServingDatabase } from '../base/database/database.ts';
+import { openServingDatabase } from '../base/database/sqlite-file.ts';
 import { type Logger, type OpenLog, openLog } from '../base/log.ts';
 import { fileWarnings } from '../bootstrap/check-files.ts';
 import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, loadKeys } from '../bootstrap.ts';

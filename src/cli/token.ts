@@ -12,7 +12,7 @@ import {
 } from '../accounts/tokens.ts';
 import { systemClock } from '../base/clock.ts';
 import { closest } from '../base/closest.ts';
-import { type DatabaseSync, migrate } from '../base/database/database.ts';
+import { type DatabaseSync, migrateSqlite } from '../base/database/sqlite-file.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 import { chooseAccount, isoTime, withDatabase } from './choose-account.ts';
@@ -63,7 +63,7 @@ function jsonOf(config: Config, record: TokenRecord) {
 
 function withTokens<T>(config: Config, work: (database: DatabaseSync) => T): Promise<T> {
   return withDatabase(config, (database) => {
-    migrate(database, accountMigrations);
+    migrateSqlite(database, accountMigrations);
     return work(database);
   });
 }

@@ -1,7 +1,7 @@
 // Joins the edge's parts (D60-D68): custom errors and their endpoints, the reverse proxy, and what answers for hosts.
 
 import type { Clock } from '../base/clock.ts';
-import type { DatabaseSync } from '../base/database/database.ts';
+import type { DatabaseSync } from '../base/database/sqlite-file.ts';
 import type { Logger } from '../base/log.ts';
 import type { HttpFront } from '../http/front.ts';
 import type { V4Plugin } from '../http/v4-app.ts';

@@ -1,6 +1,7 @@
 // Events in a table of the spool's database, written on the spool's connection in the transaction of what they tell of.
 
-import { type DatabaseSync, type Migrations, migrate, type StatementSync } from '../base/database/database.ts';
+import type { Migrations } from '../base/database/database.ts';
+import { type DatabaseSync, migrateSqlite, type StatementSync } from '../base/database/sqlite-file.ts';
 import type { EventLimits, EventQuery } from './event-store.ts';
 import {
   type EventFacts,
@@ -108,7 +109,7 @@ export class SqliteEvents {
 
   /** Brings the tables up to date. */
   constructor(database: DatabaseSync, limits: EventLimits) {
-    migrate(database, eventMigrations);
+    migrateSqlite(database, eventMigrations);
     this.#limits = limits;
     this.#add = database.prepare('INSERT INTO mail_events (at, account, share, kind, event) VALUES (?, ?, ?, ?, ?)');
     this.#count = database.prepare(`INSERT INTO mail_event_counts VALUES (?1, ?2, ?3)

@@ -2,7 +2,8 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../base/clock.ts';
-import { type DatabaseSync, type Migrations, migrate } from '../base/database/database.ts';
+import type { Migrations } from '../base/database/database.ts';
+import { type DatabaseSync, migrateSqlite } from '../base/database/sqlite-file.ts';
 import { uuidv7 } from '../base/ids.ts';
 import { comparableMailbox } from '../mail/address/comparable-mailbox.ts';
 import { asciiDomain, splitMailbox } from '../mail/address/domain.ts';
@@ -157,7 +158,7 @@ function statements(database: DatabaseSync) {
 
 /** Opens the lists; the database is brought up to date, and what has expired is cleared away. */
 export function createSuppressionStore(database: DatabaseSync, clock: Clock): SuppressionStore {
-  migrate(database, suppressionMigrations);
+  migrateSqlite(database, suppressionMigrations);
   const sql = statements(database);
   /** When it was seen that an account has no entries. */
   const emptySince = new Map<string, number>();

@@ -2,7 +2,7 @@
 
 import type { Account } from '../accounts/account.ts';
 import type { Clock } from '../base/clock.ts';
-import { type DatabaseSync, openDatabase } from '../base/database/database.ts';
+import { type DatabaseSync, openSqliteFile } from '../base/database/sqlite-file.ts';
 import type { Logger } from '../base/log.ts';
 import type { MetricFamily } from '../http/metrics.ts';
 import type { DocumentedCode, V4Plugin } from '../http/v4-app.ts';
@@ -106,7 +106,7 @@ const sourceFailed = { number: 10_002, status: 503 } as const;
 export async function checkConfiguredApplications(
   parts: Pick<ProxyParts, 'zones' | 'accounts' | 'settings' | 'file' | 'ownDoors' | 'clock' | 'log'>,
 ): Promise<void> {
-  const database = openDatabase(':memory:');
+  const database = openSqliteFile(':memory:');
   try {
     const store = openApplicationStore(database);
     await seedApplications({ ...parts, store, sources: { ...createFactSources({ ...parts, store }), log: parts.log } });

@@ -1,7 +1,8 @@
 // Idempotency-Keys and the messages they made (D48). The spool owns them: a key is written in the very commit of its message, so
 // that no crash can part them: a key that is there has its message, and one that is not has sent nothing.
 
-import { type DatabaseSync, type Migrations, migrate, type StatementSync } from '../base/database/database.ts';
+import type { Migrations } from '../base/database/database.ts';
+import { type DatabaseSync, migrateSqlite, type StatementSync } from '../base/database/sqlite-file.ts';
 import type { SpoolEntry } from './spool.ts';
 
 /** How long a key answers for its message. */
@@ -51,7 +52,7 @@ export class SqliteKeys {
 
   /** Brings the table up to date. */
   constructor(database: DatabaseSync) {
-    migrate(database, idempotencyMigrations);
+    migrateSqlite(database, idempotencyMigrations);
     this.#add = database.prepare(`INSERT INTO idempotency_keys VALUES (?1, ?2, ?3, ?4, ?5, NULL, ?6)
       ON CONFLICT (account, key) DO UPDATE SET digest = ?3, message_id = ?4, recipients = ?5, answer = NULL, created_at = ?6
       WHERE created_at <= ?6 - ${idempotencyMilliseconds}`);

@@ -8,7 +8,7 @@ import { suppressionEndpoints } from '../admin/suppression-endpoints.ts';
 import { tokenEndpoints } from '../admin/token-endpoints.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
-import type { DatabaseSync } from '../base/database/database.ts';
+import type { DatabaseSync } from '../base/database/sqlite-file.ts';
 import type { Logger } from '../base/log.ts';
 import { defaultTlsHost, type Keys } from '../bootstrap.ts';
 import type { Config } from '../config.ts';

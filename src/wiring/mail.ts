@@ -6,7 +6,7 @@ import type { Guessing } from '../accounts/guessing.ts';
 import { createLimits, type Limits, type LimitVerdict } from '../accounts/limits.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
-import type { DatabaseSync } from '../base/database/database.ts';
+import type { DatabaseSync } from '../base/database/sqlite-file.ts';
 import { ConfigurationError } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { Keys } from '../bootstrap.ts';

@@ -7,7 +7,7 @@ import type { Scope } from '../../src/accounts/account.ts';
 import { type AccountsParts, createAccounts } from '../../src/accounts/create-accounts.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { accountMigrations, createToken, hashToken, listTokens, revokeToken } from '../../src/accounts/tokens.ts';
-import { type DatabaseSync, migrate, openDatabase } from '../../src/base/database/database.ts';
+import { type DatabaseSync, migrateSqlite, openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { clockOf } from '../support/manual-clock.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';
 
@@ -30,7 +30,7 @@ accounts:
 `;
 
 function open(file: string): DatabaseSync {
-  const database = openDatabase(file);
+  const database = openSqliteFile(file);
   onTestFinished(() => database.close());
   return database;
 }
@@ -158,7 +158,7 @@ describe('tokens narrowed to some scopes', () => {
     const folder = scratchFolder();
     const file = join(folder, 'postern.db');
     const database = open(file);
-    migrate(database, { ...accountMigrations, steps: accountMigrations.steps.slice(0, 1) });
+    migrateSqlite(database, { ...accountMigrations, steps: accountMigrations.steps.slice(0, 1) });
     database
       .prepare('INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)')
       .run('01', dev, 'office', hashToken('old'), 'xxxx', '', 1, null);

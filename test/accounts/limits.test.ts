@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Account, AccountLimits } from '../../src/accounts/account.ts';
 import { createLimits, type LimitVerdict } from '../../src/accounts/limits.ts';
-import { type DatabaseSync, openDatabase } from '../../src/base/database/database.ts';
+import { type DatabaseSync, openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { clockOf } from '../support/manual-clock.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
@@ -22,7 +22,7 @@ function accountWith(limits: AccountLimits, id = 'a1'.repeat(16)): Account {
 }
 
 function open(file: string): DatabaseSync {
-  const database = openDatabase(file);
+  const database = openSqliteFile(file);
   onTestFinished(() => database.close());
   return database;
 }

@@ -10,7 +10,7 @@ import { createToken, hashToken } from '../../src/accounts/tokens.ts';
 import { domainEndpoints } from '../../src/admin/domain-endpoints.ts';
 import { suppressionEndpoints } from '../../src/admin/suppression-endpoints.ts';
 import { tokenEndpoints } from '../../src/admin/token-endpoints.ts';
-import { openDatabase } from '../../src/base/database/database.ts';
+import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { createSuppressionStore } from '../../src/feedback/suppression-store.ts';
 import type { SigningKey } from '../../src/sign/signed.ts';
 import { type DnsName, startDnsServer } from '../support/dns-server.ts';
@@ -42,8 +42,8 @@ const keys = new Map<string, readonly SigningKey[]>([
 /** The app with the account endpoints on a database of its own; tokens are `ACCOUNT-CREDENTIAL`. */
 async function start(names: Readonly<Record<string, DnsName>> = {}) {
   const file = join(scratchFolder(), 'postern.db');
-  const database = openDatabase(file);
-  const beside = openDatabase(file);
+  const database = openSqliteFile(file);
+  const beside = openSqliteFile(file);
   onTestFinished(() => {
     database.close();
     beside.close();

@@ -7,7 +7,7 @@ import { connect, createServer } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { createToken, listTokens } from '../../src/accounts/tokens.ts';
-import { type DatabaseSync, openDatabase } from '../../src/base/database/database.ts';
+import { type DatabaseSync, openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { type BootstrapParts, bootstrap, ensureDevelopmentToken, loadKeys } from '../../src/bootstrap.ts';
 import { type Config, configuredTokens } from '../../src/config.ts';
 import { generateDkimKey } from '../../src/sign/dkim-key.ts';
@@ -27,7 +27,7 @@ accounts:
 const clock = clockOf(() => Date.UTC(2026, 5, 1));
 
 function open(config: Config): DatabaseSync {
-  const database = openDatabase(config.database.file);
+  const database = openSqliteFile(config.database.file);
   onTestFinished(() => database.close());
   return database;
 }

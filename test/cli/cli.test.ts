@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { openDatabase } from '../../src/base/database/database.ts';
+import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { UsageError } from '../../src/base/errors.ts';
 import { commands } from '../../src/cli/commands.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
@@ -174,7 +174,7 @@ describe('help and usage', { timeout }, () => {
     expect(plain.exitCode).toBe(1);
     expect(plain.stderr).toMatch(/^Cannot open database ".*": .*\n$/);
     const debugging = await runCli(args, { env: { POSTERN_DATA_DIR: file, POSTERN_LOG_LEVEL: 'debug' } });
-    expect(debugging.stderr).toMatch(/at openDatabase[^]*Caused by: /);
+    expect(debugging.stderr).toMatch(/at openSqliteFile[^]*Caused by: /);
   });
 });
 
@@ -258,7 +258,7 @@ describe('token', { timeout }, () => {
   test('made in one process it counts in another that is running, and revoked it counts no more', async () => {
     const { env } = ownFolders();
     const config = loadConfig({ env, cwd: process.cwd() });
-    const database = openDatabase(config.database.file);
+    const database = openSqliteFile(config.database.file);
     onTestFinished(() => database.close());
     const accounts = createAccounts({ accounts: config.accounts, tokens: [], database, clock: systemClock });
 
@@ -310,7 +310,7 @@ describe('token', { timeout }, () => {
   test('--scopes narrows a token, and the list says so', async () => {
     const { env } = ownFolders();
     const config = loadConfig({ env, cwd: process.cwd() });
-    const database = openDatabase(config.database.file);
+    const database = openSqliteFile(config.database.file);
     onTestFinished(() => database.close());
     const accounts = createAccounts({ accounts: config.accounts, tokens: [], database, clock: systemClock });
     const args = ['token', 'create', '-a', 'dev', '--credential', 'default', '--scopes', 'email:suppressions, admin'];
@@ -350,7 +350,7 @@ describe('suppression', { timeout }, () => {
   test('added in one process it counts in another that is running, and removed it counts no more', async () => {
     const { env } = ownFolders();
     const config = loadConfig({ env, cwd: process.cwd() });
-    const database = openDatabase(config.database.file);
+    const database = openSqliteFile(config.database.file);
     onTestFinished(() => database.close());
     const store = createSuppressionStore(database, systemClock);
     const dev = config.accounts.find(({ name }) => name === 'dev')?.id ?? '';

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { openDatabase } from '../../src/base/database/database.ts';
+import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
 import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
 import { applicationWrite } from '../support/applications.ts';
@@ -24,7 +24,7 @@ zones:
 async function storeFolder(): Promise<{ readonly folder: string; readonly ids: readonly string[] }> {
   const folder = scratchFolder();
   const config = loadYaml(yaml, {}, folder);
-  const database = openDatabase(config.database.file);
+  const database = openSqliteFile(config.database.file);
   const store = openApplicationStore(database);
   const ids: string[] = [];
   for (const write of [

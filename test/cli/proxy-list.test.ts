@@ -1,7 +1,7 @@
 // `postern proxy list` on a real store.
 
 import { expect, test } from 'vitest';
-import { openDatabase } from '../../src/base/database/database.ts';
+import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
 import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
 import { applicationWrite, type WriteOptions } from '../support/applications.ts';
@@ -34,7 +34,7 @@ const writes: readonly WriteOptions[] = [
 
 async function storeFolder(applications = writes): Promise<string> {
   const folder = scratchFolder();
-  const database = openDatabase(loadYaml(yaml, {}, folder).database.file);
+  const database = openSqliteFile(loadYaml(yaml, {}, folder).database.file);
   const store = openApplicationStore(database);
   for (const [at, options] of applications.entries()) {
     const id = ids[at];

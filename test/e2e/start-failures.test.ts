@@ -6,7 +6,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { openDatabase } from '../../src/base/database/database.ts';
+import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
 import { projectRoot } from '../support/postern-process.ts';
 import { scratchFolder } from '../support/scratch.ts';
@@ -115,7 +115,7 @@ const cases: readonly {
     exitCode: 1,
     says: /it is older than its data/,
     prepare: ({ folder }) => {
-      const database = openDatabase(join(folder, 'data/postern.db'));
+      const database = openSqliteFile(join(folder, 'data/postern.db'));
       database.exec('CREATE TABLE migrations (owner TEXT PRIMARY KEY, version INTEGER NOT NULL) STRICT');
       database.exec("INSERT INTO migrations VALUES ('spool', 9999)");
       database.close();
@@ -126,7 +126,7 @@ const cases: readonly {
     exitCode: 1,
     says: /it is older than its data/,
     prepare: ({ folder }) => {
-      const database = openDatabase(join(folder, 'data/postern.db'));
+      const database = openSqliteFile(join(folder, 'data/postern.db'));
       database.exec('CREATE TABLE migrations (owner TEXT PRIMARY KEY, version INTEGER NOT NULL) STRICT');
       database.exec("INSERT INTO migrations VALUES ('proxy', 9999)");
       database.close();

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openDatabase } from '../../src/base/database/database.ts';
+import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import {
   createSuppressionStore,
   type NewSuppression,
@@ -17,7 +17,7 @@ const other = 'c1'.repeat(16);
 
 /** Opens the lists on a file by a connection of their own, as another process does. */
 function open(file: string, clock: ManualClock): SuppressionStore & { readonly close: () => void } {
-  const database = openDatabase(file);
+  const database = openSqliteFile(file);
   onTestFinished(() => {
     if (database.isOpen) database.close();
   });
@@ -122,7 +122,7 @@ describe('expiry', () => {
   test('expired rows are cleared away by the next add and the next start', () => {
     const { store, file, clock } = setUp();
     const rows = () => {
-      const database = openDatabase(file);
+      const database = openSqliteFile(file);
       const found = database.prepare('SELECT address FROM suppressions ORDER BY address').all();
       database.close();
       return found.map((row) => row['address']);
@@ -240,7 +240,7 @@ describe('pages', () => {
 
   test('a search goes through more rows than one slice', async () => {
     const { store, file } = setUp();
-    const database = openDatabase(file);
+    const database = openSqliteFile(file);
     const insert = database.prepare("INSERT INTO suppressions VALUES (?, ?, ?, 'manual', NULL, 0, NULL)");
     database.exec('BEGIN');
     for (let index = 0; index < 2500; index += 1) {
@@ -268,7 +268,7 @@ test('is a map from address to expiry, whatever is done in whatever order', asyn
   await fc.assert(
     fc.asyncProperty(fc.array(operation, { maxLength: 20 }), async (operations) => {
       const clock = manualClock();
-      const database = openDatabase(':memory:');
+      const database = openSqliteFile(':memory:');
       const store = createSuppressionStore(database, clock);
       const model = new Map<string, number>();
       for (const { kind, address, seconds } of operations) {

@@ -2,7 +2,7 @@
 // at, no times taken; bench/claims.ts has the times.
 
 import { expect, test } from 'vitest';
-import { type DatabaseSync, migrate, openDatabase } from '../../src/base/database/database.ts';
+import { type DatabaseSync, migrateSqlite, openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { spoolMigrations } from '../../src/spool/sqlite/sqlite-schema.ts';
 import { prepareStatements } from '../../src/spool/sqlite/sqlite-statements.ts';
 
@@ -14,8 +14,8 @@ function planOf(database: DatabaseSync, sql: string): string[] {
 }
 
 test('a claim goes by the transport’s index, sorts nothing and scans nothing', () => {
-  const database = openDatabase(':memory:');
-  migrate(database, spoolMigrations);
+  const database = openSqliteFile(':memory:');
+  migrateSqlite(database, spoolMigrations);
   const { due, dueOf, claim, nextTransport, dueInTransport } = prepareStatements(database);
   const plans = Object.fromEntries(
     Object.entries({ due, dueOf, claim, nextTransport, dueInTransport }).map(([name, { sourceSQL }]) => [
@@ -36,12 +36,12 @@ test('a claim goes by the transport’s index, sorts nothing and scans nothing',
 });
 
 test('a database of before there were transports keeps its mail, which has no transport yet', () => {
-  const database = openDatabase(':memory:');
-  migrate(database, { owner: 'spool', steps: spoolMigrations.steps.slice(0, 1) });
+  const database = openSqliteFile(':memory:');
+  migrateSqlite(database, { owner: 'spool', steps: spoolMigrations.steps.slice(0, 1) });
   database.exec(`INSERT INTO spool_messages VALUES (1, 'id', 'dev', 'default', 's', 'm', NULL, '', '', 0, 0, 1, 9, NULL,
     NULL, 0, 0, x'', x'');
     INSERT INTO spool_recipients VALUES (1, 0, 'a@example.org', 0, 0, 5, 0, NULL, NULL, NULL, NULL, NULL)`);
-  migrate(database, spoolMigrations);
+  migrateSqlite(database, spoolMigrations);
   const { due, dueInTransport } = prepareStatements(database);
   expect(due.all('', 5)).toEqual([{ message: 1 }]);
   expect(dueInTransport.all('', 5, 10)).toEqual([

@@ -3,14 +3,14 @@
 // came through.
 
 import { once } from 'node:events';
-import { openDatabase } from '../../src/base/database/database.ts';
+import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
 import { applicationWrite, type WriteOptions, zones } from './applications.ts';
 
 const [, , file, name] = process.argv;
 if (!file || !name) throw new Error('Usage: application-process.ts FILE NAME');
 
-const database = openDatabase(file);
+const database = openSqliteFile(file);
 const store = openApplicationStore(database);
 process.stdout.write('ready\n');
 await once(process.stdin, 'data');

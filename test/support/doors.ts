@@ -17,7 +17,7 @@ import { join } from 'node:path';
 import { createEmailBinding, EmailError, type EmailHeaders } from '../../packages/binding/src/index.ts';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { openDatabase } from '../../src/base/database/database.ts';
+import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { bootstrap, loadKeys } from '../../src/bootstrap.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
@@ -302,7 +302,7 @@ export async function openDoors(): Promise<Doors> {
   const env = { POSTERN_CONFIG: 'postern.yaml', POSTERN_TOKEN: token };
   writeFileSync(join(folder, 'postern.yaml'), JSON.stringify(configuration));
   const config = loadConfig({ file: 'postern.yaml', env, cwd: folder });
-  const database = openDatabase(':memory:');
+  const database = openSqliteFile(':memory:');
   await bootstrap(config, { env, database, clock: systemClock });
   const accounts = createAccounts({
     accounts: config.accounts,

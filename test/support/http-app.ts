@@ -6,7 +6,7 @@ import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { openDatabase } from '../../src/base/database/database.ts';
+import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { createHttpApp, type HttpApp, type HttpAppParts } from '../../src/http/app.ts';
 import type { V4Plugin } from '../../src/http/v4-app.ts';
@@ -70,7 +70,7 @@ export async function startHttpApp(
   plugins: readonly V4Plugin[] = [],
   more: Partial<HttpAppParts> = {},
 ): Promise<{ readonly base: string; readonly port: number; readonly app: HttpApp }> {
-  const database = openDatabase(':memory:');
+  const database = openSqliteFile(':memory:');
   const tokens = httpAccounts.flatMap(({ id, name, credentials }) =>
     [...credentials.keys()].map((key) => ({ account: id, credential: key, sha256: hashToken(`${name}-${key}`) })),
   );

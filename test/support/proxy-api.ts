@@ -9,7 +9,7 @@ import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
-import { type DatabaseSync, openDatabase } from '../../src/base/database/database.ts';
+import { type DatabaseSync, openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { type Logger, silentLog } from '../../src/base/log.ts';
 import { loadConfig } from '../../src/config.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
@@ -132,7 +132,7 @@ function ownSettings(): ProxySettings {
 
 /** Starts it; it ends with the test. */
 export async function startProxyApi(options: ProxyApiOptions = {}): Promise<ProxyApi> {
-  const database = options.database ?? openDatabase(':memory:');
+  const database = options.database ?? openSqliteFile(':memory:');
   const clock = options.clock ?? systemClock;
   const settings = { ...ownSettings(), ...options.settings };
   const proxy = createProxy({

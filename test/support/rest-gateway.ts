@@ -11,7 +11,7 @@ import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import type { BodyBudget } from '../../src/base/body-budget.ts';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
-import { openDatabase } from '../../src/base/database/database.ts';
+import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { createOutcomeWatch, type OutcomeWatch } from '../../src/ingress/rest/outcome-watch.ts';
 import { restDoor } from '../../src/ingress/rest/rest-door.ts';
 import type { RestLimits } from '../../src/ingress/rest/settings.ts';
@@ -103,7 +103,7 @@ export async function startRest(options: RestOptions = {}): Promise<RestGateway>
   const folder = options.folder ?? scratchFolder();
   const clock = options.clock ?? systemClock;
   const file = join(folder, 'postern.db');
-  const database = openDatabase(file);
+  const database = openSqliteFile(file);
   const spool = await openSqliteSpool({ file, bodiesFolder: join(folder, 'bodies'), clock });
   const tokens = restAccounts.flatMap(({ id, name, credentials }) =>
     [...credentials.keys()].map((key) => ({ account: id, credential: key, sha256: hashToken(`${name}-${key}`) })),

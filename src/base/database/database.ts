@@ -1,101 +1,65 @@
-// Opens the embedded database and brings its tables up to date (D89, D90). Each room owns its tables and migrations.
+// What every store is written against (D89): statements with numbered parameters, answered by promises. An engine is one
+// file that makes a Database of this shape; no store knows which one it has.
 
-import { closeSync, mkdirSync, openSync } from 'node:fs';
-import { dirname } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { errorCode } from '../errors.ts';
-import { ServingDatabase } from './serving-database.ts';
+/** A value of a statement. */
+export type SqlValue = null | number | bigint | string | Uint8Array;
 
-export type { DatabaseSync, StatementSync } from 'node:sqlite';
+/** A row by the names of its columns. */
+export type Row = Readonly<Record<string, unknown>>;
 
 /** One room's migrations: statement texts applied in order, each once, never changed after release. */
 export interface Migrations {
   /** The room that owns the tables: `spool`, `accounts` ... */
   readonly owner: string;
-  /** SQL texts; index + 1 is the version. */
+  /** SQL texts of SQLite; index + 1 is the version. */
   readonly steps: readonly string[];
 }
 
 /**
- * Makes the file of a database, empty and readable by its owner alone, unless it is there: SQLite would let others read
- * it, and gives the files beside it the mode of this one. One that is there is never opened: closing it again would take
- * away the locks that this process holds on it (POSIX).
+ * What statements are asked of. Parameters are written `$1`, `$2` ...: the first value is `$1`, and one may stand in
+ * several places. Every value has its place in the statement.
  */
-export function makePrivate(file: string): void {
-  try {
-    closeSync(openSync(file, 'wx', 0o600));
-  } catch (error) {
-    if (errorCode(error) !== 'EEXIST') throw error;
-  }
+export interface Queryable {
+  /**
+   * Runs a statement that answers rows: SELECT, or a change with RETURNING.
+   * @throws Unavailable where the database cannot be had now; Error where the statement failed for what it is
+   */
+  query(sql: string, params?: readonly SqlValue[]): Promise<readonly Row[]>;
+  /** Runs a change. @returns how many rows it changed. @throws like `query` */
+  run(sql: string, params?: readonly SqlValue[]): Promise<number>;
 }
 
-/**
- * Opens a SQLite file: WAL, synchronous FULL (a commit is on disk when it returns, D90), 5 s busy timeout so that the
- * commands beside a running server wait for one another (D94).
- * @param file a path, or `:memory:`
- * @throws Error of the system or of SQLite, with the path in its message
- */
-export function openDatabase(file: string): DatabaseSync {
-  return open(file, () => new DatabaseSync(file, { timeout: 5000 }));
+/** The kind of constraint that stopped a statement; `trigger` is one that a trigger of the tables raised. */
+export type ConstraintKind = 'check' | 'foreign-key' | 'primary-key' | 'trigger' | 'unique';
+
+/** What became of a change that a constraint may stop. */
+export type Attempt =
+  | { readonly changes: number }
+  /** The statement did nothing; the transaction goes on. `text` is the engine's. */
+  | { readonly stoppedBy: ConstraintKind; readonly text: string };
+
+/** A transaction under way. It sees what it has written; nobody else does before its end. */
+export interface Transaction extends Queryable {
+  /** Runs a change that may lose to a constraint, and tells so by a value. @throws like `query` otherwise */
+  attempt(sql: string, params?: readonly SqlValue[]): Promise<Attempt>;
 }
 
-/**
- * Opens the database as `openDatabase` does, for the thread that serves everybody: from `serve(true)` on it waits for a
- * lock 250 ms at most and throws Unavailable then.
- */
-export function openServingDatabase(file: string): ServingDatabase {
-  return open(file, () => new ServingDatabase(file));
-}
-
-function open<Database extends DatabaseSync>(file: string, connect: () => Database): Database {
-  try {
-    if (file !== ':memory:') {
-      mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-      makePrivate(file);
-    }
-    const database = connect();
-    // Holds in a file that has no table yet; `compactDatabase` converts others. Before WAL, which writes the first page.
-    database.exec('PRAGMA auto_vacuum = INCREMENTAL');
-    database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;');
-    return database;
-  } catch (cause) {
-    throw new Error(`Cannot open database "${file}": ${cause instanceof Error ? cause.message : String(cause)}`, {
-      cause,
-    });
-  }
-}
-
-/** The version of an owner's tables; 0 where there are none. */
-function versionOf(database: DatabaseSync, owner: string): number {
-  const table = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'migrations'").get();
-  if (!table) return 0;
-  const row = database.prepare('SELECT version FROM migrations WHERE owner = ?').get(owner);
-  return Number(row?.['version'] ?? 0);
-}
-
-/**
- * Applies the steps that this database has not seen yet, all in one transaction. Safe beside other processes; where there
- * is nothing to do nothing is locked.
- * @throws Error where the tables are newer than this program, or what SQLite throws
- */
-export function migrate(database: DatabaseSync, { owner, steps }: Migrations): void {
-  if (versionOf(database, owner) === steps.length) return;
-  database.exec('BEGIN IMMEDIATE');
-  try {
-    database.exec('CREATE TABLE IF NOT EXISTS migrations (owner TEXT PRIMARY KEY, version INTEGER NOT NULL) STRICT');
-    const version = versionOf(database, owner);
-    if (version > steps.length) {
-      throw new Error(
-        `The database's "${owner}" tables are of version ${version}, this program knows ${steps.length}: it is older than its data`,
-      );
-    }
-    for (const step of steps.slice(version)) database.exec(step);
-    database
-      .prepare('INSERT INTO migrations VALUES (?, ?) ON CONFLICT (owner) DO UPDATE SET version = excluded.version')
-      .run(owner, steps.length);
-    database.exec('COMMIT');
-  } catch (error) {
-    if (database.isTransaction) database.exec('ROLLBACK');
-    throw error;
-  }
+/** A connection to the database of the gateway. Nothing in it blocks the calling thread. */
+export interface Database extends Queryable {
+  /**
+   * Runs several statements as one: others see all of them or none. One transaction that writes is under way at a time;
+   * the next one waits for it, for a bounded time. It is undone where `work` throws, and where `work` takes longer than
+   * the engine's limit: what it asks for after that is refused. Inside `work` use what it is handed only: a write asked of
+   * the database itself would wait for the end of the transaction that waits for it.
+   * @returns what `work` resolves to, once it is on disk
+   * @throws what `work` throws; Unavailable where the transaction cannot begin or end
+   */
+  transaction<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+  /**
+   * Brings the tables of one owner up to date, in one transaction. Safe beside other processes.
+   * @throws Error where the tables are newer than this program
+   */
+  migrate(migrations: Migrations): Promise<void>;
+  /** Finishes what was asked and closes the connection. Asked once more it does nothing. */
+  close(): Promise<void>;
 }

@@ -9,7 +9,7 @@ import { isBusy } from './sqlite-errors.ts';
 export const servingPatienceMs = 250;
 /** After a wait in vain nobody waits again before so long has gone by without one. */
 const impatientMs = 1000;
-/** Before and after serving there is time, as in a command (`openDatabase`). */
+/** Before and after serving there is time, as in a command (`openSqliteFile`). */
 const otherPatienceMs = 5000;
 
 /**
@@ -21,7 +21,7 @@ export class ServingDatabase extends DatabaseSync {
   #timeoutMs = otherPatienceMs;
   #lastBusyAt = Number.NEGATIVE_INFINITY;
 
-  /** @param file a path; see `openDatabase` */
+  /** @param file a path; see `openSqliteFile` */
   constructor(file: string) {
     super(file, { timeout: otherPatienceMs });
   }

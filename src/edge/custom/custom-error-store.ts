@@ -1,7 +1,8 @@
 // Keeps what the API put of custom errors, on the embedded database (D65, D89, D94).
 
 import type { Clock } from '../../base/clock.ts';
-import { type DatabaseSync, type Migrations, migrate } from '../../base/database/database.ts';
+import type { Migrations } from '../../base/database/database.ts';
+import { type DatabaseSync, migrateSqlite } from '../../base/database/sqlite-file.ts';
 
 /** The table of custom errors. A row whose body is gone says that the file counts again. */
 const customErrorMigrations: Migrations = {
@@ -72,7 +73,7 @@ function storedOf(row: Readonly<Record<string, unknown>>): StoredCustomErrors {
 
 /** Opens the store; the database is brought up to date. */
 export function createCustomErrorStore(database: DatabaseSync, clock: Clock): CustomErrorStore {
-  migrate(database, customErrorMigrations);
+  migrateSqlite(database, customErrorMigrations);
   const last = 'SELECT coalesce(max(revision), 0) AS revision FROM edge_custom_errors';
   const sql = {
     // One statement: whatever processes put at the same time, each has a revision of its own.

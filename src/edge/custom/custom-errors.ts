@@ -2,7 +2,7 @@
 // wins over the configuration, per owner and kind.
 
 import type { Clock } from '../../base/clock.ts';
-import type { DatabaseSync } from '../../base/database/database.ts';
+import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-error.ts';

@@ -1,7 +1,7 @@
 // Proxy applications in the embedded database (D87, D89, D90). A write is one transaction; the tables' constraints say
 // what it lost to.
 
-import { type DatabaseSync, migrate } from '../../base/database/database.ts';
+import { type DatabaseSync, migrateSqlite } from '../../base/database/sqlite-file.ts';
 import type { ApplicationFields, StoredApplication } from '../application/application.ts';
 import { canonicalIp, comparableHostname, wildcardIp } from '../application/edge-address.ts';
 import { type Protocol, parseProtocol } from '../application/protocol.ts';
@@ -36,7 +36,7 @@ function protocolValues(protocol: Protocol | undefined): [Bound, Bound, Bound, B
 
 /** Opens the store and brings its tables up to date. Dates come with the writes. */
 export function openApplicationStore(database: DatabaseSync): ApplicationStore {
-  migrate(database, applicationMigrations);
+  migrateSqlite(database, applicationMigrations);
   const sql = prepareStatements(database);
 
   /** All or nothing: what `work` did stays only where it says so. */

@@ -1,6 +1,6 @@
 // The SQL of the application store, prepared once.
 
-import type { DatabaseSync, StatementSync } from '../../base/database/database.ts';
+import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
 import type { ApplicationQuery } from './store.ts';
 
 const columns = `a.id, a.zone, a.account, a.fields, a.created_at, a.modified_at,

@@ -2,8 +2,8 @@
 // writing it anew while nobody works on it.
 
 import { setTimeout } from 'node:timers/promises';
-import { openDatabase } from '../../base/database/database.ts';
 import { compactDatabase, databaseBytes, giveBackSomePages, givesPagesBack } from '../../base/database/free-pages.ts';
+import { openSqliteFile } from '../../base/database/sqlite-file.ts';
 import { SpoolLock } from './sqlite-lock.ts';
 
 /** Between two steps the lock is others'. */
@@ -18,7 +18,7 @@ export type Compacted = { readonly beforeBytes: number; readonly afterBytes: num
  * @throws what SQLite throws: there must be room for a second copy where it is written anew
  */
 export async function compactSpool(file: string): Promise<Compacted> {
-  const database = openDatabase(file);
+  const database = openSqliteFile(file);
   const lock = new SpoolLock(`${file}-spool.lock`);
   try {
     const beforeBytes = databaseBytes(database);

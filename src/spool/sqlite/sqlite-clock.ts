@@ -3,7 +3,7 @@
 // claim holds for as long as it was to, and no row is touched. All processes on a database share the offset.
 
 import { type ClockReading, clockStep } from '../../base/clock.ts';
-import type { DatabaseSync, StatementSync } from '../../base/database/database.ts';
+import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
 
 /** Keeps the offset of a database. */
 export class SpoolClock {

@@ -2,7 +2,7 @@
 // into one row an account before its COMMIT, so that numbers and messages are never apart, whatever process changes
 // them and however it ends.
 
-import type { DatabaseSync, StatementSync } from '../../base/database/database.ts';
+import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
 import { type AccountTally, addTally, emptyTally, type Tally } from '../tally.ts';
 import { integer, type Row, text } from './sqlite-rows.ts';
 

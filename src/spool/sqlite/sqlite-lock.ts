@@ -2,8 +2,8 @@
 // life; the operating system takes it away however the process ends, so that a claim whose holder is gone is known.
 
 import { DatabaseSync } from 'node:sqlite';
-import { makePrivate } from '../../base/database/database.ts';
 import { isBusy } from '../../base/database/sqlite-errors.ts';
+import { makePrivate } from '../../base/database/sqlite-file.ts';
 
 /** A lock beside the database. SQLite's own locks on an empty file are used: Node has no others. */
 export class SpoolLock {

@@ -2,6 +2,7 @@
 // lie in one ArrayBuffer that is transferred, so that a batch costs one message and one allocation.
 
 import type { ClockReading } from '../../base/clock.ts';
+import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
 import type { EventLimits, EventQuery } from '../../events/event-store.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import type { PackedEvent, PackedPage } from '../../events/sqlite-events.ts';
@@ -114,12 +115,7 @@ export interface OperationResults {
 }
 
 /** Why an operation failed. */
-export interface OperationFailure {
-  readonly message: string;
-  readonly code?: string;
-  /** Where it did not fail for what it was, so that the same may be done later. */
-  readonly unavailable?: 'room' | 'store';
-}
+export type OperationFailure = DatabaseFailure;
 
 /** Messages of an account that went before their time. */
 export interface RemovedFailures {

@@ -1,6 +1,6 @@
 // The spool's SQL, prepared once a connection. `state` is 0 queued, 1 delivered, 2 failed.
 
-import type { DatabaseSync } from '../../base/database/database.ts';
+import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { entryColumns } from './sqlite-rows.ts';
 
 /** Prepares the statements on a connection whose tables are up to date. */

@@ -4,10 +4,10 @@
 import { type Dirent, readdirSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ClockReading } from '../../base/clock.ts';
-import type { DatabaseSync } from '../../base/database/database.ts';
-import { migrate } from '../../base/database/database.ts';
-import { isBusy, sqliteCode, whyUnwritable } from '../../base/database/sqlite-errors.ts';
-import { errorCode, errorMessage } from '../../base/errors.ts';
+import { failureOf, isBusy } from '../../base/database/sqlite-errors.ts';
+import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
+import { migrateSqlite } from '../../base/database/sqlite-file.ts';
+import { errorCode } from '../../base/errors.ts';
 import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
 import { type PackedEvent, SqliteEvents } from '../../events/sqlite-events.ts';
 import { SqliteKeys } from '../idempotency-keys.ts';
@@ -76,15 +76,7 @@ function escapeLike(search: string): string {
 }
 
 function failure(thrown: unknown): OperationOutcome {
-  const code = errorCode(thrown);
-  const unavailable = whyUnwritable(sqliteCode(thrown));
-  return {
-    error: {
-      message: errorMessage(thrown),
-      ...(code === undefined ? {} : { code }),
-      ...(unavailable ? { unavailable } : {}),
-    },
-  };
+  return { error: failureOf(thrown) };
 }
 
 /** The spool in one database. It owns nothing but its prepared statements; the caller closes database and lock. */
@@ -124,7 +116,7 @@ export class SqliteStore {
     this.#database = options.database;
     this.#lock = options.lock;
     this.#bodies = options.bodies;
-    migrate(this.#database, spoolMigrations);
+    migrateSqlite(this.#database, spoolMigrations);
     this.#statements = prepareStatements(this.#database);
     this.#keys = new SqliteKeys(this.#database);
     this.#events = new SqliteEvents(this.#database, options.eventLimits ?? defaultEventLimits);

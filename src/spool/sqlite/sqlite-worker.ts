@@ -4,9 +4,9 @@ import { statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import type { ClockReading } from '../../base/clock.ts';
-import { openDatabase } from '../../base/database/database.ts';
 import { giveBackSomePages } from '../../base/database/free-pages.ts';
 import { sqliteCode, whyUnwritable } from '../../base/database/sqlite-errors.ts';
+import { openSqliteFile } from '../../base/database/sqlite-file.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { defaultQueuedBytes, type SpoolLimits } from '../spool-limits.ts';
 import { type SpoolFault, SpoolFiles } from './sqlite-health.ts';
@@ -50,7 +50,7 @@ function completeLimits(limits: SpoolLimits, folder: string): SpoolLimits {
 }
 
 function serve(port: MessagePort, { file, lockFile, bodies, limits, eventLimits }: SpoolWorkerData): void {
-  const database = openDatabase(file);
+  const database = openSqliteFile(file);
   database.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
   const lock = new SpoolLock(lockFile);
   const store = new SqliteStore({

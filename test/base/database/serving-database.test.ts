@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { openServingDatabase } from '../../../src/base/database/database.ts';
+import { openServingDatabase } from '../../../src/base/database/sqlite-file.ts';
 import { Unavailable } from '../../../src/base/errors.ts';
 import { holdLock } from '../../support/lock-holder.ts';
 import { scratchFolder } from '../../support/scratch.ts';

@@ -7,7 +7,7 @@ import { createAccounts } from '../../../src/accounts/create-accounts.ts';
 import { stripRules } from '../../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../../src/accounts/tokens.ts';
 import { systemClock } from '../../../src/base/clock.ts';
-import { openDatabase } from '../../../src/base/database/database.ts';
+import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { customErrorEndpoints } from '../../../src/edge/custom/custom-error-endpoints.ts';
 import { createCustomErrors } from '../../../src/edge/custom/custom-errors.ts';
 import type { EdgeZone } from '../../../src/edge/zone/zone.ts';
@@ -63,7 +63,7 @@ interface CallOptions {
 }
 
 async function start() {
-  const database = openDatabase(join(scratchFolder(), 'postern.db'));
+  const database = openSqliteFile(join(scratchFolder(), 'postern.db'));
   onTestFinished(() => database.close());
   const clock = manualClock();
   const { log, lines } = logLines();

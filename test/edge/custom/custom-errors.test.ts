@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openDatabase } from '../../../src/base/database/database.ts';
+import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { ConfigurationError } from '../../../src/base/errors.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import type { CustomErrorOwner } from '../../../src/edge/custom/custom-error-store.ts';
@@ -46,8 +46,8 @@ function start({ zone, account, plan = 'enterprise', file = join(scratchFolder()
   const { log, lines } = logLines();
   const edgeZone = zoneOf(zone);
   const accounts: EdgeAccountSlice[] = [{ id: accountId, plan, ...(account ? { customErrors: account } : {}) }];
-  const open = (): { readonly customErrors: CustomErrors; readonly database: ReturnType<typeof openDatabase> } => {
-    const database = openDatabase(file);
+  const open = (): { readonly customErrors: CustomErrors; readonly database: ReturnType<typeof openSqliteFile> } => {
+    const database = openSqliteFile(file);
     onTestFinished(() => {
       if (database.isOpen) database.close();
     });
@@ -397,7 +397,7 @@ describe('file and API', () => {
   test('an owner that is configured no more is passed over; its rows stay', () => {
     const { customErrors, file } = start();
     customErrors.putPage(ofZone, 'kept');
-    const database = openDatabase(file);
+    const database = openSqliteFile(file);
     onTestFinished(() => database.close());
     const without = createCustomErrors({
       database,

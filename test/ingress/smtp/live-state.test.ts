@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { createAccounts } from '../../../src/accounts/create-accounts.ts';
 import { createToken, type NewToken, revokeToken } from '../../../src/accounts/tokens.ts';
-import { openDatabase } from '../../../src/base/database/database.ts';
+import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { createSuppressionStore } from '../../../src/feedback/suppression-store.ts';
 import { logLines } from '../../support/log-lines.ts';
 import { scratchFolder } from '../../support/scratch.ts';
@@ -25,7 +25,7 @@ afterEach(async () => {
 });
 
 function openOwn(file: string) {
-  const database = openDatabase(file);
+  const database = openSqliteFile(file);
   onTestFinished(() => database.close());
   return database;
 }

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openDatabase } from '../../../src/base/database/database.ts';
+import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import type { HttpAnswer } from '../../support/http-app.ts';
 import { everyRule, type ProxyApi, sshApplication, startProxyApi, zoneIds } from '../../support/proxy-api.ts';
 import { manualClock } from '../../support/smtp-peers.ts';
@@ -238,7 +238,7 @@ describe('changes', () => {
 });
 
 test('a hostname keeps its IPv4 when the quota becomes smaller, and gets no other one', async () => {
-  const database = openDatabase(':memory:');
+  const database = openSqliteFile(':memory:');
   onTestFinished(() => database.close());
   const before = await startProxyApi({ database });
   const [first] = await Promise.all([

@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { openDatabase } from '../../../src/base/database/database.ts';
+import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import type { ProxyZone } from '../../../src/proxy/application/zone.ts';
 import { openApplicationStore } from '../../../src/proxy/store/sqlite-application-store.ts';
 import { applicationWrite } from '../../support/applications.ts';
@@ -13,7 +13,7 @@ const seeded = ['2222', '3333', '4444', '5555'].map((zone) => `${zone}0000000000
 
 function open() {
   const file = join(scratchFolder(), 'postern.db');
-  const database = openDatabase(file);
+  const database = openSqliteFile(file);
   onTestFinished(() => database.close());
   return { file, database };
 }
@@ -94,7 +94,7 @@ test('applications run again after a restart, and what another process writes ru
   };
   expect(await status(id)).toEqual({ state: 'active', reason: '' });
 
-  const beside = openDatabase(file);
+  const beside = openSqliteFile(file);
   onTestFinished(() => beside.close());
   const store = openApplicationStore(beside);
   const edge = { kind: 'static', ips: ['127.9.0.61'] } as const;

@@ -1,7 +1,7 @@
 // From stored applications to plans: what did not change is not read again, what cannot run stops nothing else.
 
 import { expect, onTestFinished, test } from 'vitest';
-import { openDatabase } from '../../../src/base/database/database.ts';
+import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import type { ProxyZone } from '../../../src/proxy/application/zone.ts';
 import { storedPlans } from '../../../src/proxy/plane/stored-plans.ts';
@@ -27,7 +27,7 @@ const zone: ProxyZone = {
 };
 
 function setUp() {
-  const database = openDatabase(':memory:');
+  const database = openSqliteFile(':memory:');
   onTestFinished(() => database.close());
   const store = openApplicationStore(database);
   const asked: string[] = [];

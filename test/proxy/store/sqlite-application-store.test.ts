@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { type DatabaseSync, openDatabase } from '../../../src/base/database/database.ts';
+import { type DatabaseSync, openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { openApplicationStore } from '../../../src/proxy/store/sqlite-application-store.ts';
 import { applicationsContract } from '../../contract/applications.ts';
 import { applicationWrite, zones } from '../../support/applications.ts';
@@ -16,7 +16,7 @@ const opened: DatabaseSync[] = [];
 let folder = '';
 
 function open(file: string) {
-  const database = openDatabase(file);
+  const database = openSqliteFile(file);
   opened.push(database);
   return openApplicationStore(database);
 }
@@ -62,7 +62,7 @@ test('of writes by two processes at once as many come through as one process wou
 }, 60_000);
 
 test('thousands of applications stay fast to write, list and look up', async () => {
-  const database = openDatabase(':memory:');
+  const database = openSqliteFile(':memory:');
   const store = openApplicationStore(database);
   const pool = '10.0.0.0/16';
   for (let at = 0; at < 5000; at += 1) {

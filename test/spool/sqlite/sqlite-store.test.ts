@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { type DatabaseSync, migrate, openDatabase } from '../../../src/base/database/database.ts';
+import { type DatabaseSync, migrateSqlite, openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { packEvent } from '../../../src/events/sqlite-events.ts';
 import type { QueuePage } from '../../../src/spool/spool.ts';
 import { acceptedEvent } from '../../../src/spool/spool-events.ts';
@@ -23,7 +23,7 @@ let store: SqliteStore;
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'postern-store-'));
-  database = openDatabase(join(folder, 'postern.db'));
+  database = openSqliteFile(join(folder, 'postern.db'));
   lock = new SpoolLock(join(folder, 'lock'));
   store = new SqliteStore({ database, lock, bodies: join(folder, 'bodies') });
 });
@@ -96,7 +96,7 @@ test('a database that another holds for too long is waited for once, and is an e
     begun += Number(sql === 'BEGIN IMMEDIATE');
     exec(sql);
   };
-  const other = openDatabase(join(folder, 'postern.db'));
+  const other = openSqliteFile(join(folder, 'postern.db'));
   other.exec('BEGIN IMMEDIATE');
   const { outcomes, isBusy } = store.write([add(10), add(10), add(10)]);
   other.exec('ROLLBACK');
@@ -155,8 +155,8 @@ test('numbers that another program has made wrong are put right at the start', (
 test('a database of before the numbers were kept gets them when it is brought up to date', () => {
   store.write([add(10), add(10)]);
   const [queued, failed] = [1, 2];
-  const old = openDatabase(join(folder, 'old.db'));
-  migrate(old, { ...spoolMigrations, steps: spoolMigrations.steps.slice(0, 3) });
+  const old = openSqliteFile(join(folder, 'old.db'));
+  migrateSqlite(old, { ...spoolMigrations, steps: spoolMigrations.steps.slice(0, 3) });
   const columns = old
     .prepare("SELECT name FROM pragma_table_info('spool_messages')")
     .all()

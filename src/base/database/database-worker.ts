@@ -1,0 +1,23 @@
+// The thread of the embedded database: a thin shell around SqliteExecutor.
+
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+import type { DatabaseWorkerData, FromWorker, ToWorker } from './database-protocol.ts';
+import { SqliteExecutor } from './sqlite-executor.ts';
+
+function serve(port: MessagePort, { file, ...times }: DatabaseWorkerData): void {
+  const post = (message: FromWorker): void => port.postMessage(message, []);
+  const executor = new SqliteExecutor(file, times, post);
+  port.on('message', (message: ToWorker) => {
+    if (message !== 'close') {
+      executor.receive(message);
+      return;
+    }
+    executor.close();
+    port.close();
+  });
+  post('open');
+}
+
+if (!parentPort) throw new Error('This file runs as a worker thread of the database only');
+const data: DatabaseWorkerData = workerData;
+serve(parentPort, data);

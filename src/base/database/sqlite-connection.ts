@@ -1,0 +1,60 @@
+// One SQLite connection with its statements, prepared once and kept within bounds.
+
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import type { Attempt, Row, SqlValue } from './database.ts';
+import type { Statement, Wanted } from './database-protocol.ts';
+import { constraintOf } from './sqlite-errors.ts';
+
+/** Statements kept prepared; those of all stores are about half as many. */
+const mostPrepared = 256;
+
+/** `$1` is a named parameter to SQLite. */
+function named(params: readonly SqlValue[]): Record<string, SqlValue> {
+  const values: Record<string, SqlValue> = {};
+  for (let index = 0; index < params.length; index += 1) values[`$${index + 1}`] = params[index] ?? null;
+  return values;
+}
+
+/** A connection that runs statements with numbered parameters. */
+export class SqliteConnection {
+  readonly database: DatabaseSync;
+  readonly #prepared = new Map<string, StatementSync>();
+
+  /** @param database open; closed by whoever opened it */
+  constructor(database: DatabaseSync) {
+    this.database = database;
+  }
+
+  /** Runs a statement. @throws what SQLite throws; a constraint where an attempt is wanted is its value */
+  run({ sql, params }: Statement, wanted: Wanted): readonly Row[] | number | Attempt {
+    if (wanted === 'rows') return this.#prepare(sql).all(named(params));
+    if (wanted === 'changes') return Number(this.#prepare(sql).run(named(params)).changes);
+    try {
+      return { changes: Number(this.#prepare(sql).run(named(params)).changes) };
+    } catch (thrown) {
+      const stoppedBy = constraintOf(thrown);
+      if (!stoppedBy || !(thrown instanceof Error)) throw thrown;
+      return { stoppedBy, text: thrown.message };
+    }
+  }
+
+  /** The one used longest ago goes when there is one too many. */
+  #prepare(sql: string): StatementSync {
+    const found = this.#prepared.get(sql);
+    if (found) {
+      this.#prepared.delete(sql);
+      this.#prepared.set(sql, found);
+      return found;
+    }
+    const statement = this.database.prepare(sql);
+    this.#prepared.set(sql, statement);
+    const [oldest] = this.#prepared.keys();
+    if (this.#prepared.size > mostPrepared && oldest !== undefined) this.#prepared.delete(oldest);
+    return statement;
+  }
+}
+
+/** Opens a second connection to a file, for questions alone: one that writes does not stop it (WAL). */
+export function openReading(file: string, timeoutMs: number): DatabaseSync {
+  return new DatabaseSync(file, { readOnly: true, timeout: timeoutMs });
+}

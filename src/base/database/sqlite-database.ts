@@ -1,0 +1,230 @@
+// The embedded database (D90): the main thread's half. What is asked in one turn of the event loop goes over together.
+
+import { Worker } from 'node:worker_threads';
+import { errorMessage, Unavailable } from '../errors.ts';
+import type { Attempt, Database, Migrations, Queryable, Row, SqlValue, Transaction } from './database.ts';
+import type {
+  DatabaseReply,
+  DatabaseRequest,
+  DatabaseTimes,
+  DatabaseWorkerData,
+  FromWorker,
+  ToWorker,
+  Wanted,
+} from './database-protocol.ts';
+import type { DatabaseFailure } from './sqlite-errors.ts';
+
+/** What may wait for an answer at once; who comes then is told to come again. */
+const mostWaiting = 10_000;
+/** What is told to wait where another program holds the lock or too much is asked; and where the disk is full or fails. */
+const busyRetrySeconds = 1;
+const roomRetrySeconds = 30;
+
+/** How a database is opened. */
+export interface OpenDatabaseOptions extends Partial<DatabaseTimes> {
+  /** Is told, once, when the thread has ended though nobody closed the database: everything is refused from then on. */
+  readonly onLost?: (error: Error) => void;
+}
+
+type DistributiveOmit<T, Key extends PropertyKey> = T extends unknown ? Omit<T, Key> : never;
+type Asked = DistributiveOmit<DatabaseRequest, 'id'>;
+
+interface Pending {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** A SQLite file with a thread of its own. Several processes may have the same file open (D94). */
+class SqliteDatabase implements Database {
+  readonly #worker: Worker;
+  readonly #onLost: ((error: Error) => void) | undefined;
+  readonly #pending = new Map<number, Pending>();
+  /** Ends a transaction that the worker has given up. */
+  readonly #transactions = new Map<number, (error: Error) => void>();
+  /** Transactions from their first request to their end. */
+  #underWay = 0;
+  #outbox: DatabaseRequest[] = [];
+  #lastId = 0;
+  #broken: Error | undefined;
+  #isOpen = false;
+  #closing: Promise<void> | undefined;
+  #exited = false;
+  #onQuiet: (() => void) | undefined;
+  readonly opened: Promise<void>;
+  #settleOpened: Pending | undefined;
+
+  constructor(file: string, { onLost, patienceMs = 5000, transactionMs = 10_000 }: OpenDatabaseOptions) {
+    this.#onLost = onLost;
+    this.opened = new Promise((resolve, reject) => {
+      this.#settleOpened = { resolve: () => resolve(), reject };
+    });
+    this.#worker = new Worker(new URL('./database-worker.ts', import.meta.url), {
+      workerData: { file, patienceMs, transactionMs } satisfies DatabaseWorkerData,
+    });
+    this.#worker.on('message', (message: FromWorker) => this.#receive(message));
+    this.#worker.on('error', (error) =>
+      this.#break(
+        this.#isOpen ? new Error(`The database's thread failed: ${errorMessage(error)}`, { cause: error }) : error,
+      ),
+    );
+    this.#worker.on('exit', () => {
+      this.#exited = true;
+      this.#break(new Error(this.#closing ? 'The database is closed' : "The database's thread ended unexpectedly"));
+    });
+  }
+
+  async query(sql: string, params: readonly SqlValue[] = []): Promise<readonly Row[]> {
+    const isQuestion = /^\s*select\b/i.test(sql);
+    const asked: Asked = isQuestion ? { kind: 'read', sql, params } : { kind: 'write', wanted: 'rows', sql, params };
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the worker answers each kind with its own result
+    return (await this.#fromOutside(asked)) as readonly Row[];
+  }
+
+  async run(sql: string, params: readonly SqlValue[] = []): Promise<number> {
+    return Number(await this.#fromOutside({ kind: 'write', wanted: 'changes', sql, params }));
+  }
+
+  async migrate(migrations: Migrations): Promise<void> {
+    await this.#fromOutside({ kind: 'migrate', migrations });
+  }
+
+  async transaction<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    this.#underWay += 1;
+    try {
+      const begun = this.#fromOutside({ kind: 'begin' });
+      const id = this.#lastId;
+      await begun;
+      return await this.#work(id, work);
+    } finally {
+      this.#underWay -= 1;
+      this.#tellQuiet();
+    }
+  }
+
+  /** Runs the work of a transaction that has begun, and ends it. */
+  async #work<T>(id: number, work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    const givenUp = new Promise<never>((_, reject) => this.#transactions.set(id, reject));
+    try {
+      const result = await Promise.race([work(this.#inside(id)), givenUp]);
+      await this.#ask({ kind: 'end', transaction: id, keep: true });
+      return result;
+    } catch (thrown) {
+      // One that has ended already needs no end.
+      await Promise.allSettled([this.#ask({ kind: 'end', transaction: id, keep: false })]);
+      throw thrown;
+    } finally {
+      this.#transactions.delete(id);
+    }
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    if (this.#pending.size + this.#underWay > 0 && !this.#broken) {
+      await new Promise<void>((resolve) => (this.#onQuiet = resolve));
+    }
+    if (this.#exited) return;
+    const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
+    this.#worker.postMessage('close' satisfies ToWorker, []);
+    await exited;
+  }
+
+  #inside(transaction: number): Transaction {
+    const ask = (wanted: Wanted, sql: string, params: readonly SqlValue[]): Promise<unknown> =>
+      this.#ask({ kind: 'inside', transaction, wanted, sql, params });
+    const queryable: Queryable = {
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the worker answers with rows
+      query: async (sql, params = []) => (await ask('rows', sql, params)) as readonly Row[],
+      run: async (sql, params = []) => Number(await ask('changes', sql, params)),
+    };
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the worker answers with an attempt
+    return { ...queryable, attempt: async (sql, params = []) => (await ask('attempt', sql, params)) as Attempt };
+  }
+
+  /** Asks for something that is refused where too much waits, and once the database is being closed. */
+  #fromOutside(asked: Asked): Promise<unknown> {
+    if (this.#closing) return Promise.reject(new Error('The database is closed'));
+    if (this.#pending.size >= mostWaiting) {
+      return Promise.reject(storeError({ message: 'Too much is asked of the database at once', unavailable: 'store' }));
+    }
+    return this.#ask(asked);
+  }
+
+  #ask(asked: Asked): Promise<unknown> {
+    if (this.#broken) return Promise.reject(this.#broken);
+    this.#lastId += 1;
+    const id = this.#lastId;
+    if (this.#outbox.length === 0) setImmediate(() => this.#send());
+    this.#outbox.push({ ...asked, id });
+    return new Promise((resolve, reject) => this.#pending.set(id, { resolve, reject }));
+  }
+
+  #send(): void {
+    const requests = this.#outbox;
+    this.#outbox = [];
+    if (this.#broken) return;
+    try {
+      this.#worker.postMessage(requests satisfies ToWorker, []);
+    } catch (thrown) {
+      // A value that cannot cross, or out of memory: nothing has gone over.
+      for (const { id } of requests) this.#settle({ id, failure: { message: errorMessage(thrown) } });
+    }
+  }
+
+  #receive(message: FromWorker): void {
+    if (message === 'open') {
+      this.#isOpen = true;
+      this.#settleOpened?.resolve(undefined);
+      return;
+    }
+    for (const reply of message) this.#settle(reply);
+    this.#tellQuiet();
+  }
+
+  #settle(reply: DatabaseReply): void {
+    const pending = this.#pending.get(reply.id);
+    this.#pending.delete(reply.id);
+    if ('value' in reply) pending?.resolve(reply.value);
+    else (pending?.reject ?? this.#transactions.get(reply.id))?.(storeError(reply.failure));
+  }
+
+  #tellQuiet(): void {
+    if (this.#pending.size + this.#underWay === 0) this.#onQuiet?.();
+  }
+
+  #break(error: Error): void {
+    if (this.#broken) return;
+    this.#broken = error;
+    const isLost = this.#isOpen && !this.#closing;
+    this.#settleOpened?.reject(error);
+    for (const { reject } of this.#pending.values()) reject(error);
+    this.#pending.clear();
+    for (const giveUp of this.#transactions.values()) giveUp(error);
+    this.#onQuiet?.();
+    if (isLost) this.#onLost?.(error);
+  }
+}
+
+/**
+ * Opens a SQLite file on a thread of its own: WAL, and a change is on disk when its promise resolves (D90). Changes wait
+ * for a lock that another program holds, 5 s if not said otherwise, and fail with Unavailable then; questions do not wait
+ * for it. A transaction may take 10 s. At most 10,000 requests wait at once; one more fails with Unavailable.
+ * @param file a path, or `:memory:`
+ * @throws Error of the system or of SQLite, with the path in its message
+ */
+export async function openDatabase(file: string, options: OpenDatabaseOptions = {}): Promise<Database> {
+  const database = new SqliteDatabase(file, options);
+  await database.opened;
+  return database;
+}
+
+function storeError({ message, code, unavailable }: DatabaseFailure): Error {
+  if (unavailable) {
+    const retryAfterSeconds = unavailable === 'room' ? roomRetrySeconds : busyRetrySeconds;
+    return new Unavailable(message, { reason: unavailable, retryAfterSeconds });
+  }
+  return Object.assign(new Error(message), code === undefined ? {} : { code });
+}

@@ -1,0 +1,247 @@
+// What the thread of the embedded database does with requests: questions are answered at once, on a connection of their
+// own; changes and transactions have their turn one after another, and wait for locks of other programs without
+// stopping the thread.
+
+import type { DatabaseSync } from 'node:sqlite';
+import type { DatabaseReply, DatabaseRequest, DatabaseTimes, Statement, Wanted } from './database-protocol.ts';
+import { openReading, SqliteConnection } from './sqlite-connection.ts';
+import { type DatabaseFailure, failureOf, isBusy } from './sqlite-errors.ts';
+import { migrateSqlite, openSqliteFile } from './sqlite-file.ts';
+
+/** A question waits so long where another program keeps even readers out, as it does for a moment in recovery. */
+const readPatienceMs = 1000;
+/** How often a lock that another program holds is tried. SQLite's own wait would keep questions waiting too. */
+const lockPauseMs = 2;
+/** How often it is looked whether something has waited too long behind a transaction of our own. */
+const queuePauseMs = 50;
+/** Changes that share one transaction, and so one sync. */
+const mostTogether = 256;
+
+type Of<Kind extends DatabaseRequest['kind']> = Extract<DatabaseRequest, { readonly kind: Kind }>;
+type Waiting = (Of<'write'> | Of<'begin'> | Of<'migrate'>) & { readonly until: number };
+
+/** How one try to begin went. */
+type Begun = 'begun' | 'locked' | 'failed';
+
+const locked: DatabaseFailure = { message: 'Another program holds the lock on the database', unavailable: 'store' };
+const crowded: DatabaseFailure = { message: 'Other changes of the database took too long', unavailable: 'store' };
+const undone: DatabaseFailure = { message: 'The transaction has ended: it failed or took too long, and was undone' };
+
+/** Works on one database. */
+export class SqliteExecutor {
+  readonly #writing: SqliteConnection;
+  /** The same one for a database in memory, which no second connection sees. */
+  readonly #reading: SqliteConnection;
+  readonly #times: DatabaseTimes;
+  readonly #post: (replies: readonly DatabaseReply[]) => void;
+  /** In the order in which they came, and so in the order of `until`. */
+  readonly #queue: Waiting[] = [];
+  /** Questions to a database in memory that came during a transaction. */
+  #held: Of<'read'>[] = [];
+  #replies: DatabaseReply[] = [];
+  #open: { readonly id: number; readonly limit: NodeJS.Timeout } | undefined;
+  #again: NodeJS.Timeout | undefined;
+
+  /** @throws Error where the file cannot be opened */
+  constructor(file: string, times: DatabaseTimes, post: (replies: readonly DatabaseReply[]) => void) {
+    const database = openSqliteFile(file);
+    // Waiting is done by trying again: see lockPauseMs.
+    database.exec('PRAGMA busy_timeout = 0');
+    this.#writing = new SqliteConnection(database);
+    this.#reading = file === ':memory:' ? this.#writing : new SqliteConnection(openReading(file, readPatienceMs));
+    this.#times = times;
+    this.#post = post;
+  }
+
+  /** Takes requests; each is answered, now or later. */
+  receive(requests: readonly DatabaseRequest[]): void {
+    const until = performance.now() + this.#times.patienceMs;
+    for (const request of requests) this.#take(request, until);
+    // What was answered meanwhile does not wait for the changes that follow.
+    this.#flush();
+    this.#pump();
+    this.#flush();
+  }
+
+  /** Undoes what is under way and closes the file. */
+  close(): void {
+    clearTimeout(this.#again);
+    clearTimeout(this.#open?.limit);
+    for (const { database } of new Set([this.#reading, this.#writing])) database.close();
+  }
+
+  #take(request: DatabaseRequest, until: number): void {
+    switch (request.kind) {
+      case 'read':
+        if (this.#open && this.#reading === this.#writing) this.#held.push(request);
+        else this.#answerBy(request.id, () => this.#reading.run(request, 'rows'));
+        return;
+      case 'inside':
+        this.#inside(request);
+        return;
+      case 'end':
+        this.#end(request);
+        return;
+      case 'write':
+      case 'begin':
+      case 'migrate':
+        this.#queue.push({ ...request, until });
+    }
+  }
+
+  #inside(request: Of<'inside'>): void {
+    // SQLite itself undoes a transaction where the disk is full or fails: nothing may be written behind it.
+    if (this.#open?.id !== request.transaction || !this.#database.isTransaction) this.#fail(request.id, undone);
+    else this.#answerBy(request.id, () => this.#writing.run(request, request.wanted));
+  }
+
+  #end({ id, transaction, keep }: Of<'end'>): void {
+    if (this.#open?.id !== transaction) {
+      this.#fail(id, undone);
+      return;
+    }
+    if (keep && !this.#database.isTransaction) this.#fail(id, undone);
+    else this.#answerBy(id, () => keep && this.#database.exec('COMMIT'));
+    this.#close();
+  }
+
+  /** The transaction under way is over; what was not committed is undone. */
+  #close(): void {
+    clearTimeout(this.#open?.limit);
+    this.#open = undefined;
+    if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+    for (const request of this.#held.splice(0)) this.#take(request, 0);
+  }
+
+  #pump(): void {
+    clearTimeout(this.#again);
+    let isLocked = false;
+    while (!this.#open && !isLocked) {
+      const [head] = this.#queue;
+      if (!head) break;
+      if (head.kind === 'migrate') isLocked = this.#migrate(head) === 'locked';
+      else if (head.kind === 'begin') isLocked = this.#begin(head) === 'locked';
+      else isLocked = this.#writeTogether() === 'locked';
+    }
+    const now = performance.now();
+    while (this.#queue[0] && this.#queue[0].until <= now) this.#fail(this.#next(), isLocked ? locked : crowded);
+    if (this.#queue.length === 0) return;
+    this.#again = setTimeout(
+      () => {
+        this.#pump();
+        this.#flush();
+      },
+      isLocked ? lockPauseMs : queuePauseMs,
+    );
+  }
+
+  /** Takes the head out of the queue. @returns its id */
+  #next(): number {
+    return this.#queue.shift()?.id ?? -1;
+  }
+
+  #tryBegin(): Begun {
+    try {
+      this.#database.exec('BEGIN IMMEDIATE');
+      return 'begun';
+    } catch (thrown) {
+      if (isBusy(thrown)) return 'locked';
+      this.#fail(this.#next(), failureOf(thrown));
+      return 'failed';
+    }
+  }
+
+  #begin({ id }: Of<'begin'>): Begun {
+    const begun = this.#tryBegin();
+    if (begun !== 'begun') return begun;
+    this.#next();
+    const limit = setTimeout(() => {
+      this.#close();
+      this.#fail(id, { message: `A transaction took longer than ${this.#times.transactionMs} ms and was undone` });
+      this.#pump();
+      this.#flush();
+    }, this.#times.transactionMs);
+    this.#open = { id, limit };
+    this.#reply({ id, value: undefined });
+    return begun;
+  }
+
+  #migrate({ id, migrations }: Of<'migrate'>): Begun {
+    try {
+      migrateSqlite(this.#database, migrations);
+      this.#reply({ id: this.#next(), value: undefined });
+      return 'begun';
+    } catch (thrown) {
+      if (isBusy(thrown)) return 'locked';
+      this.#fail(id, failureOf(thrown));
+      this.#next();
+      return 'failed';
+    }
+  }
+
+  /** Runs the changes at the head of the queue in one transaction; one that fails undoes itself alone. */
+  #writeTogether(): Begun {
+    const begun = this.#tryBegin();
+    if (begun !== 'begun') return begun;
+    const replies: DatabaseReply[] = [];
+    for (let head = this.#queue[0]; head?.kind === 'write' && replies.length < mostTogether; head = this.#queue[0]) {
+      replies.push(this.#savepoint(this.#next(), head, head.wanted));
+      if (!this.#database.isTransaction) break;
+    }
+    const last = replies.at(-1);
+    // SQLite has undone it all where the disk is full or fails.
+    const failure = last && 'failure' in last && !this.#database.isTransaction ? last.failure : this.#commit();
+    for (const reply of replies) this.#reply(failure ? { id: reply.id, failure } : reply);
+    return begun;
+  }
+
+  #savepoint(id: number, statement: Statement, wanted: Wanted): DatabaseReply {
+    try {
+      this.#database.exec('SAVEPOINT one');
+      const value = this.#writing.run(statement, wanted);
+      this.#database.exec('RELEASE one');
+      return { id, value };
+    } catch (thrown) {
+      if (this.#database.isTransaction) this.#database.exec('ROLLBACK TO one; RELEASE one');
+      return { id, failure: failureOf(thrown) };
+    }
+  }
+
+  /** @returns why nothing of it was kept; undefined where it is on disk */
+  #commit(): DatabaseFailure | undefined {
+    try {
+      this.#database.exec('COMMIT');
+      return undefined;
+    } catch (thrown) {
+      if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+      return failureOf(thrown);
+    }
+  }
+
+  get #database(): DatabaseSync {
+    return this.#writing.database;
+  }
+
+  #answerBy(id: number, work: () => unknown): void {
+    try {
+      this.#reply({ id, value: work() });
+    } catch (thrown) {
+      this.#fail(id, failureOf(thrown));
+    }
+  }
+
+  #fail(id: number, failure: DatabaseFailure): void {
+    this.#reply({ id, failure });
+  }
+
+  #reply(reply: DatabaseReply): void {
+    this.#replies.push(reply);
+  }
+
+  #flush(): void {
+    if (this.#replies.length === 0) return;
+    const replies = this.#replies;
+    this.#replies = [];
+    this.#post(replies);
+  }
+}

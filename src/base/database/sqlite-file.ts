@@ -1,0 +1,95 @@
+// Opens a SQLite file and brings its tables up to date (D89, D90), for the thread that calls: the worker threads of the
+// database and of the spool. Everybody else asks a Database (database.ts).
+
+import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { errorCode } from '../errors.ts';
+import type { Migrations } from './database.ts';
+import { ServingDatabase } from './serving-database.ts';
+
+export type { DatabaseSync, StatementSync } from 'node:sqlite';
+
+/**
+ * Makes the file of a database, empty and readable by its owner alone, unless it is there: SQLite would let others read
+ * it, and gives the files beside it the mode of this one. One that is there is never opened: closing it again would take
+ * away the locks that this process holds on it (POSIX).
+ */
+export function makePrivate(file: string): void {
+  try {
+    closeSync(openSync(file, 'wx', 0o600));
+  } catch (error) {
+    if (errorCode(error) !== 'EEXIST') throw error;
+  }
+}
+
+/**
+ * Opens a SQLite file: WAL, synchronous FULL (a commit is on disk when it returns, D90), 5 s busy timeout so that the
+ * commands beside a running server wait for one another (D94).
+ * @param file a path, or `:memory:`
+ * @throws Error of the system or of SQLite, with the path in its message
+ */
+export function openSqliteFile(file: string): DatabaseSync {
+  return open(file, () => new DatabaseSync(file, { timeout: 5000 }));
+}
+
+/**
+ * Opens the database as `openSqliteFile` does, for the thread that serves everybody: from `serve(true)` on it waits for a
+ * lock 250 ms at most and throws Unavailable then.
+ */
+export function openServingDatabase(file: string): ServingDatabase {
+  return open(file, () => new ServingDatabase(file));
+}
+
+function open<Database extends DatabaseSync>(file: string, connect: () => Database): Database {
+  try {
+    if (file !== ':memory:') {
+      mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+      makePrivate(file);
+    }
+    const database = connect();
+    // Holds in a file that has no table yet; `compactDatabase` converts others. Before WAL, which writes the first page.
+    database.exec('PRAGMA auto_vacuum = INCREMENTAL');
+    database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;');
+    return database;
+  } catch (cause) {
+    throw new Error(`Cannot open database "${file}": ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    });
+  }
+}
+
+/** The version of an owner's tables; 0 where there are none. */
+function versionOf(database: DatabaseSync, owner: string): number {
+  const table = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'migrations'").get();
+  if (!table) return 0;
+  const row = database.prepare('SELECT version FROM migrations WHERE owner = ?').get(owner);
+  return Number(row?.['version'] ?? 0);
+}
+
+/**
+ * Applies the steps that this database has not seen yet, all in one transaction. Safe beside other processes; where there
+ * is nothing to do nothing is locked.
+ * @throws Error where the tables are newer than this program, or what SQLite throws
+ */
+export function migrateSqlite(database: DatabaseSync, { owner, steps }: Migrations): void {
+  if (versionOf(database, owner) === steps.length) return;
+  database.exec('BEGIN IMMEDIATE');
+  try {
+    database.exec('CREATE TABLE IF NOT EXISTS migrations (owner TEXT PRIMARY KEY, version INTEGER NOT NULL) STRICT');
+    const version = versionOf(database, owner);
+    if (version > steps.length) {
+      throw new Error(
+        `The database's "${owner}" tables are of version ${version}, this program knows ${steps.length}: it is older than its data`,
+      );
+    }
+    for (const step of steps.slice(version)) database.exec(step);
+    database
+      .prepare('INSERT INTO migrations VALUES (?, ?) ON CONFLICT (owner) DO UPDATE SET version = excluded.version')
+      .run(owner, steps.length);
+    database.exec('COMMIT');
+  } catch (error) {
+    if (database.isTransaction) database.exec('ROLLBACK');
+    throw error;
+  }
+}

@@ -1,0 +1,149 @@
+// The embedded database under the contract of engines, and what belongs to SQLite on a thread of its own: locks of other
+// programs, a full disk, transactions that do not end, the end of the thread.
+
+import { once } from 'node:events';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { openDatabase } from '../../../src/base/database/sqlite-database.ts';
+import { Unavailable } from '../../../src/base/errors.ts';
+import { databaseContract } from '../../contract/database.ts';
+import { engines, openTestDatabase } from '../../support/engines.ts';
+import { holdLock } from '../../support/lock-holder.ts';
+import { scratchFolder } from '../../support/scratch.ts';
+
+for (const engine of engines) databaseContract(engine);
+
+const tables = { owner: 'test', steps: ['CREATE TABLE numbers (n INTEGER)'] };
+const add = 'INSERT INTO numbers VALUES ($1)';
+const count = 'SELECT count(*) AS count FROM numbers';
+
+test('a lock of another process holds changes up for the patience, and neither questions nor this thread', async () => {
+  const file = join(scratchFolder(), 'postern.db');
+  const database = await openTestDatabase(file, { patienceMs: 300 });
+  await database.migrate(tables);
+  await database.run(add, [1]);
+  const holder = await holdLock(file);
+  onTestFinished(() => holder.release());
+
+  const order: string[] = [];
+  const refused = [
+    database.run(add, [2]),
+    database.transaction((one) => one.run(add, [3])),
+    database.run(add, [4]),
+  ].map(async (asked) => {
+    const error: unknown = await asked.catch((thrown: unknown) => thrown);
+    order.push('put off');
+    return error;
+  });
+  for (let asked = 0; asked < 50; asked += 1) expect(await database.query(count)).toEqual([{ count: 1 }]);
+  order.push('answered');
+  for (const error of await Promise.all(refused)) {
+    expect(error).toBeInstanceOf(Unavailable);
+    expect(error).toMatchObject({ reason: 'store', message: 'Another program holds the lock on the database' });
+  }
+  expect(order).toEqual(['answered', 'put off', 'put off', 'put off']);
+  expect(holder.isHolding()).toBe(true);
+
+  const waiting = database.run(add, [5]);
+  await holder.release();
+  expect(await waiting).toBe(1);
+  expect(await database.query(count)).toEqual([{ count: 2 }]);
+});
+
+test('a transaction that does not end is undone, what it asks for then is refused, and the next one begins', async () => {
+  const file = join(scratchFolder(), 'postern.db');
+  const database = await openTestDatabase(file, { transactionMs: 100, patienceMs: 5000 });
+  await database.migrate(tables);
+  let late: Promise<number> | undefined;
+  const gate = Promise.withResolvers<void>();
+  const endless = database.transaction(async (transaction) => {
+    await transaction.run(add, [1]);
+    await gate.promise;
+    late = transaction.run(add, [2]);
+    await late;
+  });
+  const next = database.transaction((transaction) => transaction.run(add, [3]));
+  await expect(endless).rejects.toThrow('A transaction took longer than 100 ms and was undone');
+  expect(await next).toBe(1);
+  gate.resolve();
+  await vi.waitFor(() => expect(late).toBeDefined());
+  await expect(late).rejects.toThrow('The transaction has ended');
+  expect(await database.query('SELECT n FROM numbers')).toEqual([{ n: 3 }]);
+});
+
+test('what waits behind a transaction for longer than the patience is put off', async () => {
+  const database = await openTestDatabase(join(scratchFolder(), 'postern.db'), { patienceMs: 100 });
+  await database.migrate(tables);
+  const gate = Promise.withResolvers<void>();
+  const first = database.transaction(() => gate.promise);
+  const error: unknown = await database.run(add, [1]).catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(Unavailable);
+  expect(error).toMatchObject({ reason: 'store', message: 'Other changes of the database took too long' });
+  gate.resolve();
+  await first;
+  expect(await database.run(add, [1])).toBe(1);
+});
+
+test('a full database refuses changes as room that is missing, and takes them again once there is room', async () => {
+  const database = await openTestDatabase(join(scratchFolder(), 'postern.db'));
+  await database.migrate({ owner: 'test', steps: ['CREATE TABLE texts (t TEXT)'] });
+  // SQLite's own bound gives the very error of a full disk.
+  const [pages] = await database.query('PRAGMA page_count');
+  await database.query(`PRAGMA max_page_count = ${Number(pages?.['page_count']) + 2}`);
+  const insert = 'INSERT INTO texts VALUES ($1)';
+  const large = 'x'.repeat(100_000);
+  const single: unknown = await database.run(insert, [large]).catch((thrown: unknown) => thrown);
+  expect(single).toBeInstanceOf(Unavailable);
+  expect(single).toMatchObject({ reason: 'room', message: expect.stringContaining('full') });
+  const several = await Promise.allSettled([database.run(insert, ['a']), database.run(insert, [large])]);
+  expect(several[1]).toMatchObject({ status: 'rejected', reason: { reason: 'room' } });
+  const whole = database.transaction(async (transaction) => {
+    await transaction.run(insert, ['b']);
+    await transaction.run(insert, [large]).catch(() => undefined);
+    await transaction.run(insert, ['c']);
+  });
+  // SQLite may have undone it all by then: then nothing may be kept, else everything but the large one.
+  const isKept = await whole.then(
+    () => true,
+    () => false,
+  );
+  await database.query('PRAGMA max_page_count = 100000');
+  const kept = (await database.query('SELECT t FROM texts ORDER BY t')).map(({ t }) => t);
+  const a = several[0]?.status === 'fulfilled' ? ['a'] : [];
+  expect(kept).toEqual([...a, ...(isKept ? ['b', 'c'] : [])]);
+  expect(await database.run(insert, [large])).toBe(1);
+});
+
+test('the end of the thread is told once, fails what is under way and everything after it', async () => {
+  const lost: Error[] = [];
+  const started = once(process, 'worker');
+  const database = await openDatabase(join(scratchFolder(), 'postern.db'), { onLost: (error) => lost.push(error) });
+  await database.migrate(tables);
+  await database.run(add, [1]);
+  const gate = Promise.withResolvers<void>();
+  const transaction = database.transaction(() => gate.promise);
+  await database.query(count);
+  const asked = [transaction, database.run(add, [2])].map((one) => expect(one).rejects.toThrow('thread ended'));
+  const [worker]: unknown[] = await started;
+  if (!(worker instanceof Worker)) throw new Error('No thread was started');
+  await worker.terminate();
+  await Promise.all(asked);
+  await expect(database.query(count)).rejects.toThrow("The database's thread ended unexpectedly");
+  expect(lost).toMatchObject([{ message: "The database's thread ended unexpectedly" }]);
+  await database.close();
+  const again = await openTestDatabase(join(scratchFolder(), 'postern.db'));
+  await again.migrate(tables);
+  expect(await again.query(count)).toEqual([{ count: 0 }]);
+});
+
+test('a file that cannot be opened is named, and the file made is for its owner alone', async () => {
+  const folder = scratchFolder();
+  await expect(openDatabase(folder)).rejects.toThrow(`Cannot open database "${folder}"`);
+  const file = join(folder, 'data', 'postern.db');
+  const database = await openTestDatabase(file);
+  await database.migrate(tables);
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+  expect(statSync(`${file}-wal`).mode & 0o777).toBe(0o600);
+});
