@@ -5,8 +5,8 @@ import { createAccounts, type GlobalKeyHash, type TokenHash } from './accounts/c
 import { createGuessing } from './accounts/guessing.ts';
 import { createBodyBudget, defaultBodyLimit } from './base/body-budget.ts';
 import { type Clock, systemClock } from './base/clock.ts';
-import { ServingDatabase } from './base/database/serving-database.ts';
-import type { DatabaseSync } from './base/database/sqlite-file.ts';
+import type { Database } from './base/database/database.ts';
+import { openServingDatabase } from './base/database/sqlite-file.ts';
 import type { Logger } from './base/log.ts';
 import type { Keys } from './bootstrap.ts';
 import type { Config } from './config.ts';
@@ -38,7 +38,7 @@ export interface GatewayParts {
   readonly tokens: readonly TokenHash[];
   readonly globalKeys?: readonly GlobalKeyHash[];
   /** The embedded database, for accounts and limits; the spool has connections of its own. The gateway closes it. */
-  readonly database: DatabaseSync;
+  readonly database: Database;
   readonly log: Logger;
   /** Log lines lost since the start; none if absent. */
   readonly droppedLogLines?: () => number;
@@ -70,12 +70,14 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
 async function openParts(parts: GatewayParts & { readonly clock: Clock }, running: Running): Promise<Gateway> {
   const { config, keys, log, database, clock } = parts;
   const { tokens, globalKeys = [] } = parts;
-  const accounts = createAccounts({ accounts: config.accounts, tokens, globalKeys, database, clock });
+  const serving = openServingDatabase(config.database.file);
+  running.stores.push(() => serving.close());
+  const accounts = createAccounts({ accounts: config.accounts, tokens, globalKeys, database: serving, clock });
   const guessing = createGuessing();
   const bodies = createBodyBudget(config.limits.bodiesInFlightBytes ?? defaultBodyLimit());
   const metrics = createMetrics();
   const addresses = new GatewayAddresses(config);
-  const edge = openEdge({
+  const edge = await openEdge({
     database,
     zones: config.zones,
     accounts: edgeAccounts(config.accounts, config.edgeAccounts),
@@ -87,10 +89,10 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     onRequest: (count) => metrics.edgeRequest(count),
   });
   running.edge = edge;
-  const shared = { config, keys, accounts, database, bodies, guessing, metrics, clock, log };
+  const shared = { config, keys, accounts, database: serving, bodies, guessing, metrics, clock, log };
   const mail = await openMail(shared, running);
   const proxy = createProxy({
-    database,
+    database: serving,
     zones: config.zones,
     accounts: proxyAccounts(config.accounts, config.edgeAccounts),
     settings: config.proxy,
@@ -116,10 +118,8 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
   addresses.addMail(await mail.door.listen());
   await proxy.start();
   isReady = true;
-  if (database instanceof ServingDatabase) {
-    database.serve(true);
-    running.onDrain = () => database.serve(false);
-  }
+  serving.serve(true);
+  running.onDrain = () => serving.serve(false);
   return {
     listening: addresses.listening,
     stop: () => {

@@ -2,7 +2,8 @@
 
 import { join } from 'node:path';
 import { systemClock } from '../base/clock.ts';
-import { openServingDatabase } from '../base/database/sqlite-file.ts';
+import { openDatabase } from '../base/database/sqlite-database.ts';
+import { openSqliteFile } from '../base/database/sqlite-file.ts';
 import { type Logger, type OpenLog, openLog } from '../base/log.ts';
 import { fileWarnings } from '../bootstrap/check-files.ts';
 import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, loadKeys } from '../bootstrap.ts';
@@ -14,6 +15,16 @@ import { configFor } from './command/load-config.ts';
 
 /** Milliseconds that the last lines of the log have before the process ends. */
 const logPatienceMs = 1000;
+
+/** How long a change waits for a lock that another program holds: a client waits for its answer. */
+const servingPatienceMs = 2000;
+
+/** A gateway without its database refuses everything: the process ends, to be started again. */
+function endProcess(error: Error): void {
+  setImmediate(() => {
+    throw error;
+  });
+}
 
 /** Resolves at the first signal; a second one ends the process at once. */
 function untilSignal(): Promise<NodeJS.Signals> {
@@ -75,8 +86,9 @@ async function serve(config: Config, io: CommandIo, openedLog: OpenLog): Promise
   // From the first moment on: one that comes while everything is opened ends it as soon as it is. Without a handler the
   // first process of a container would not even hear it.
   const signalled = untilSignal();
-  const database = openServingDatabase(config.database.file);
-  const parts = { env: io.env, database, clock: systemClock };
+  const database = await openDatabase(config.database.file, { patienceMs: servingPatienceMs, onLost: endProcess });
+  const starting = openSqliteFile(config.database.file);
+  const parts = { env: io.env, database: starting, clock: systemClock };
   let gateway: Gateway;
   let token: DevelopmentToken | undefined;
   try {
@@ -98,8 +110,10 @@ async function serve(config: Config, io: CommandIo, openedLog: OpenLog): Promise
     });
     token = ensureDevelopmentToken(config, parts);
   } catch (error) {
-    if (database.isOpen) database.close();
+    await database.close();
     throw error;
+  } finally {
+    starting.close();
   }
   log.info({ listeners: gateway.listening, dataDir: config.dataDir }, 'listening');
   if (token?.kind === 'given' && token.revoked.length > 0) {

@@ -1,12 +1,12 @@
 // Joins the edge's parts (D60-D68): custom errors and their endpoints, the reverse proxy, and what answers for hosts.
 
 import type { Clock } from '../base/clock.ts';
-import type { DatabaseSync } from '../base/database/sqlite-file.ts';
+import type { Database } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
 import type { HttpFront } from '../http/front.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
 import { customErrorEndpoints } from './custom/custom-error-endpoints.ts';
-import { createCustomErrors } from './custom/custom-errors.ts';
+import { followCustomErrors, openCustomErrors } from './custom/custom-errors.ts';
 import { createEdge, type EdgeParts } from './edge.ts';
 import { defaultAnswer } from './errors/default-answer.ts';
 import { errorReferenceIndex, errorReferencePage } from './errors/error-reference.ts';
@@ -16,7 +16,7 @@ import type { EdgeAccountSlice, EdgeSettings, EdgeZone } from './zone/zone.ts';
 
 /** What it is made from. */
 export interface OpenEdgeParts extends Pick<EdgeParts, 'apiHosts' | 'docsBaseUrl' | 'onRequest'> {
-  readonly database: DatabaseSync;
+  readonly database: Database;
   readonly zones: readonly EdgeZone[];
   readonly accounts: readonly EdgeAccountSlice[];
   readonly settings: EdgeSettings;
@@ -33,7 +33,7 @@ export interface OpenEdge {
   open(): number;
   /** Requests to the edge that are open now, upgraded connections among them. */
   requests(): number;
-  /** Closes connections to origins: idle ones at once, what is left of the others after so many milliseconds. */
+  /** Follows changes no more and closes connections to origins: idle ones at once, the others after so many milliseconds. */
   close(withinMs: number): Promise<void>;
 }
 
@@ -53,9 +53,9 @@ export function edgeAccounts(
  * Opens the edge; it binds nothing.
  * @throws ConfigurationError where the file of an Error Page cannot be used
  */
-export function openEdge(parts: OpenEdgeParts): OpenEdge {
+export async function openEdge(parts: OpenEdgeParts): Promise<OpenEdge> {
   const { database, zones, accounts, settings, clock, log } = parts;
-  const customErrors = createCustomErrors({ database, zones, accounts, clock, log });
+  const customErrors = await openCustomErrors({ database, zones, accounts, clock, log });
   const origins = createOriginProxy({ settings, log, clock });
   const front = createEdge({
     ...parts,
@@ -66,11 +66,14 @@ export function openEdge(parts: OpenEdgeParts): OpenEdge {
     referenceIndex: errorReferenceIndex,
     origins,
   });
+  const following = followCustomErrors(customErrors);
   return {
     front,
     plugins: [customErrorEndpoints({ customErrors, log })],
     open: () => origins.open(),
     requests: () => front.open(),
-    close: (withinMs) => origins.close(withinMs),
+    async close(withinMs) {
+      await Promise.all([following.stop(), origins.close(withinMs)]);
+    },
   };
 }

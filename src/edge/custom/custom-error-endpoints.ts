@@ -132,12 +132,12 @@ interface Routes {
   readonly body: TSchema;
   readonly describe: string;
   /** The answer: what is in effect. */
-  readonly read: (owner: CustomErrorOwner) => object;
+  readonly read: (owner: CustomErrorOwner) => Promise<object>;
   /** Asked before the body is read. */
   readonly mayPut?: (request: FastifyRequest) => void;
   /** Takes a body that fits the schema, once `judge` has passed it. */
-  readonly put: (owner: CustomErrorOwner, request: FastifyRequest) => void;
-  readonly remove: (owner: CustomErrorOwner) => void;
+  readonly put: (owner: CustomErrorOwner, request: FastifyRequest) => Promise<void>;
+  readonly remove: (owner: CustomErrorOwner) => Promise<void>;
 }
 
 function register(app: V4App, log: Logger, routes: Routes): void {
@@ -161,7 +161,7 @@ function register(app: V4App, log: Logger, routes: Routes): void {
         description: 'What is in effect, and where it comes from.',
       },
     },
-    async (request, reply) => succeed(reply, read(ownerOf(request, level))),
+    async (request, reply) => succeed(reply, await read(ownerOf(request, level))),
   );
   app.put(
     url,
@@ -173,9 +173,9 @@ function register(app: V4App, log: Logger, routes: Routes): void {
     },
     async (request, reply) => {
       const owner = ownerOf(request, level);
-      put(owner, request);
+      await put(owner, request);
       told(request, owner, 'put');
-      return succeed(reply, read(owner));
+      return succeed(reply, await read(owner));
     },
   );
   app.delete(
@@ -191,9 +191,9 @@ function register(app: V4App, log: Logger, routes: Routes): void {
     },
     async (request, reply) => {
       const owner = ownerOf(request, level);
-      remove(owner);
+      await remove(owner);
       told(request, owner, 'taken back');
-      return succeed(reply, read(owner));
+      return succeed(reply, await read(owner));
     },
   );
 }
@@ -223,16 +223,16 @@ export function customErrorEndpoints({ customErrors, log }: CustomErrorEndpoints
         body: newRules,
         describe:
           'They count in place of those of the configuration file, until they are taken back. Not on plan free.',
-        read: (owner) => {
-          const found = customErrors.rules(owner);
+        read: async (owner) => {
+          const found = await customErrors.rules(owner);
           return { phase: 'http_custom_errors', ...shownState(found), rules: found.value.map(shownRule) };
         },
         mayPut: refuseOnFreePlan,
-        put: (owner, request) => {
+        put: async (owner, request) => {
           const { body } = request;
           judge(request, rulesFaults(body));
           if (!isRules(body)) throw new Error('A body without rules passed the schema');
-          customErrors.putRules(owner, body.rules.map(ruleOf));
+          await customErrors.putRules(owner, body.rules.map(ruleOf));
         },
         remove: (owner) => customErrors.putRules(owner, undefined),
       });
@@ -244,13 +244,13 @@ export function customErrorEndpoints({ customErrors, log }: CustomErrorEndpoints
         result: pageInEffect,
         body: newPage,
         describe: 'It is served for every error that no rule answers, in place of the configuration file’s.',
-        read: (owner) => {
-          const found = customErrors.page(owner);
+        read: async (owner) => {
+          const found = await customErrors.page(owner);
           return { id: 'error_page', ...shownState(found), html: found.value ?? null };
         },
-        put: (owner, request) => {
+        put: async (owner, request) => {
           judge(request, pageFaults(request.body));
-          customErrors.putPage(owner, String(member(request.body, 'html')));
+          await customErrors.putPage(owner, String(member(request.body, 'html')));
         },
         remove: (owner) => customErrors.putPage(owner, undefined),
       });

@@ -1,8 +1,7 @@
-// Keeps what the API put of custom errors, on the embedded database (D65, D89, D94).
+// Keeps what the API put of custom errors, on the database (D65, D89, D94).
 
 import type { Clock } from '../../base/clock.ts';
-import type { Migrations } from '../../base/database/database.ts';
-import { type DatabaseSync, migrateSqlite } from '../../base/database/sqlite-file.ts';
+import type { Database, Migrations } from '../../base/database/database.ts';
 
 /** The table of custom errors. A row whose body is gone says that the file counts again. */
 const customErrorMigrations: Migrations = {
@@ -50,12 +49,12 @@ export interface StoredCustomErrors {
 
 /** The stored custom errors of all owners. */
 export interface CustomErrorStore {
-  /** Puts, or without a body takes back; on disk when it returns. */
-  put(owner: CustomErrorOwner, kind: CustomErrorKind, body: string | undefined): StoredCustomErrors;
+  /** Puts, or without a body takes back; on disk when it resolves. */
+  put(owner: CustomErrorOwner, kind: CustomErrorKind, body: string | undefined): Promise<StoredCustomErrors>;
   /** The revision of the last change by any process; 0 before the first. */
-  revision(): number;
+  revision(): Promise<number>;
   /** What changed after a revision, in the order of the changes. */
-  changedSince(revision: number): readonly StoredCustomErrors[];
+  changedSince(revision: number): Promise<readonly StoredCustomErrors[]>;
 }
 
 function storedOf(row: Readonly<Record<string, unknown>>): StoredCustomErrors {
@@ -71,28 +70,30 @@ function storedOf(row: Readonly<Record<string, unknown>>): StoredCustomErrors {
   };
 }
 
+const last = 'SELECT coalesce(max(revision), 0) AS revision FROM edge_custom_errors';
+
+// One statement: whatever processes put at the same time, each has a revision of its own.
+const put = `INSERT INTO edge_custom_errors (level, owner, kind, version, revision, updated_at, body)
+  VALUES ($1, $2, $3, 1, (${last}) + 1, $4, $5)
+  ON CONFLICT (level, owner, kind) DO UPDATE SET version = edge_custom_errors.version + 1,
+    revision = excluded.revision, updated_at = excluded.updated_at, body = excluded.body RETURNING *`;
+
 /** Opens the store; the database is brought up to date. */
-export function createCustomErrorStore(database: DatabaseSync, clock: Clock): CustomErrorStore {
-  migrateSqlite(database, customErrorMigrations);
-  const last = 'SELECT coalesce(max(revision), 0) AS revision FROM edge_custom_errors';
-  const sql = {
-    // One statement: whatever processes put at the same time, each has a revision of its own.
-    put: database.prepare(
-      `INSERT INTO edge_custom_errors (level, owner, kind, version, revision, updated_at, body)
-       VALUES (?, ?, ?, 1, (${last}) + 1, ?, ?)
-       ON CONFLICT (level, owner, kind) DO UPDATE SET version = version + 1, revision = excluded.revision,
-         updated_at = excluded.updated_at, body = excluded.body RETURNING *`,
-    ),
-    revision: database.prepare(last),
-    changed: database.prepare('SELECT * FROM edge_custom_errors WHERE revision > ? ORDER BY revision'),
-  };
+export async function openCustomErrorStore(database: Database, clock: Clock): Promise<CustomErrorStore> {
+  await database.migrate(customErrorMigrations);
   return {
-    put({ level, id }, kind, body) {
-      const row = sql.put.get(level, id, kind, clock.now(), body ?? null);
+    async put({ level, id }, kind, body) {
+      const [row] = await database.query(put, [level, id, kind, clock.now(), body ?? null]);
       if (!row) throw new Error('The database kept no custom errors');
       return storedOf(row);
     },
-    revision: () => Number(sql.revision.get()?.['revision']),
-    changedSince: (revision) => sql.changed.all(revision).map(storedOf),
+    async revision() {
+      const [row] = await database.query(last);
+      return Number(row?.['revision']);
+    },
+    async changedSince(revision) {
+      const changed = 'SELECT * FROM edge_custom_errors WHERE revision > $1 ORDER BY revision';
+      return (await database.query(changed, [revision])).map(storedOf);
+    },
   };
 }

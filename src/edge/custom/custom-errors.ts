@@ -2,7 +2,7 @@
 // wins over the configuration, per owner and kind.
 
 import type { Clock } from '../../base/clock.ts';
-import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
+import type { Database } from '../../base/database/database.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-error.ts';
@@ -11,7 +11,7 @@ import { type CompiledRules, compileRules } from './custom-error-rules.ts';
 import {
   type CustomErrorKind,
   type CustomErrorOwner,
-  createCustomErrorStore,
+  openCustomErrorStore,
   type StoredCustomErrors,
 } from './custom-error-store.ts';
 import { type CompiledPage, compilePage } from './error-page.ts';
@@ -20,7 +20,7 @@ import { readStoredRules, writeStoredRules } from './stored-rules.ts';
 
 /** What custom errors are made from. */
 export interface CustomErrorsParts {
-  readonly database: DatabaseSync;
+  readonly database: Database;
   readonly zones: readonly EdgeZone[];
   readonly accounts: readonly EdgeAccountSlice[];
   readonly clock: Clock;
@@ -39,23 +39,22 @@ export interface InEffect<T> {
 
 /** Custom errors of all zones and accounts. */
 export interface CustomErrors {
-  /**
-   * The custom answer to an error; undefined where the default counts. What another process put counts within a second
-   * (D94). Never throws: without its database it goes on with what it knows.
-   */
+  /** The custom answer to an error, by what is known here; undefined where the default counts. Never throws. */
   choose(zone: EdgeZone, occurrence: EdgeOccurrence, request: ErrorRequest): ErrorAnswer | undefined;
+  /**
+   * Learns what other processes put (D94). Never throws: without its database it goes on with what it knows, and the log
+   * tells.
+   */
+  refresh(): Promise<void>;
   /** The rules in effect; none on plan `free`. */
-  rules(owner: CustomErrorOwner): InEffect<readonly CustomErrorRule[]>;
+  rules(owner: CustomErrorOwner): Promise<InEffect<readonly CustomErrorRule[]>>;
   /** The Error Page's HTML in effect. */
-  page(owner: CustomErrorOwner): InEffect<string | undefined>;
-  /** Puts rules that have been judged; they count at once. Undefined: back to the file. */
-  putRules(owner: CustomErrorOwner, rules: readonly CustomErrorRule[] | undefined): void;
-  /** Puts a page that has been judged; it counts at once. Undefined: back to the file. */
-  putPage(owner: CustomErrorOwner, html: string | undefined): void;
+  page(owner: CustomErrorOwner): Promise<InEffect<string | undefined>>;
+  /** Puts rules that have been judged; they count once it resolves. Undefined: back to the file. */
+  putRules(owner: CustomErrorOwner, rules: readonly CustomErrorRule[] | undefined): Promise<void>;
+  /** Puts a page that has been judged; it counts once it resolves. Undefined: back to the file. */
+  putPage(owner: CustomErrorOwner, html: string | undefined): Promise<void>;
 }
-
-/** How long it is believed that no other process changed anything: well within the second of D94. */
-const unchangedForMs = 500;
 
 interface Kept<T> {
   readonly file: T | undefined;
@@ -117,22 +116,23 @@ function fileLayers(parts: CustomErrorsParts): Map<string, Layer> {
 }
 
 /**
- * Makes the custom errors of a configuration and of what the API put.
+ * Opens the custom errors of a configuration and of what the API put.
  * @throws ConfigurationError where a page's file is missing, too large or no text: one line for each
  */
-export function createCustomErrors(parts: CustomErrorsParts): CustomErrors {
+export async function openCustomErrors(parts: CustomErrorsParts): Promise<CustomErrors> {
   const { database, zones, accounts, clock, log } = parts;
   const layers = fileLayers(parts);
   const zoneLayers = new Map(zones.map(({ id }) => [id, layers.get(`zone/${id}`)]));
   const accountLayers = new Map(accounts.map(({ id }) => [id, layers.get(`account/${id}`)]));
-  const store = createCustomErrorStore(database, clock);
+  const store = await openCustomErrorStore(database, clock);
   const plans = new Map(accounts.map(({ id, plan }) => [id, plan]));
   const accountOfZone = new Map(zones.map(({ id, account }) => [id, account]));
   let known = 0;
-  let checkedAt = Number.NEGATIVE_INFINITY;
 
   function take({ level, owner, kind, version, updatedAt, revision, body }: StoredCustomErrors): void {
-    known = Math.max(known, revision);
+    // Of two that look at the same time the slower one may know less.
+    if (revision <= known) return;
+    known = revision;
     const layer = layers.get(`${level}/${owner}`);
     if (!layer) return; // a zone or an account that is configured no more
     const common = { version, updatedAt };
@@ -146,20 +146,9 @@ export function createCustomErrors(parts: CustomErrorsParts): CustomErrors {
     layer.rules.stored = { ...common, value: rules && compileRules(rules, onFault) };
   }
 
-  function refresh(): void {
-    if (store.revision() === known) return;
-    for (const stored of store.changedSince(known)) take(stored);
-  }
-
-  function refreshNowAndThen(): void {
-    const now = clock.monotonic();
-    if (now - checkedAt < unchangedForMs) return;
-    checkedAt = now;
-    try {
-      refresh();
-    } catch (error) {
-      log.error({ err: error }, 'custom errors cannot be read; what is known of them goes on counting');
-    }
+  async function learn(): Promise<void> {
+    if ((await store.revision()) === known) return;
+    for (const stored of await store.changedSince(known)) take(stored);
   }
 
   function layerOf(owner: CustomErrorOwner): Layer {
@@ -173,19 +162,18 @@ export function createCustomErrors(parts: CustomErrorsParts): CustomErrors {
     return account !== undefined && plans.get(account) !== 'free';
   }
 
-  function put(owner: CustomErrorOwner, kind: CustomErrorKind, body: string | undefined): void {
+  async function put(owner: CustomErrorOwner, kind: CustomErrorKind, body: string | undefined): Promise<void> {
     const kept = layerOf(owner)[kind];
-    refresh();
+    await learn();
     // Taking back what was never put changes nothing.
     if (body === undefined && kept.stored?.value === undefined) return;
-    store.put(owner, kind, body);
-    refresh();
+    await store.put(owner, kind, body);
+    await learn();
   }
 
-  refresh();
+  await learn();
   return {
     choose(zone, occurrence, request) {
-      refreshNowAndThen();
       const ofZone = zoneLayers.get(zone.id);
       const ofAccount = accountLayers.get(zone.account);
       const answer = (layer: Layer | undefined): ErrorAnswer | undefined =>
@@ -195,19 +183,50 @@ export function createCustomErrors(parts: CustomErrorsParts): CustomErrors {
       const page = (ofZone && valueOf(ofZone.page)) ?? (ofAccount && valueOf(ofAccount.page));
       return page?.answer(occurrence, request);
     },
-    rules(owner) {
-      refresh();
-      const { value, ...rest } = inEffect(layerOf(owner).rules);
+    async refresh() {
+      try {
+        await learn();
+      } catch (error) {
+        log.error({ err: error }, 'custom errors cannot be read; what is known of them goes on counting');
+      }
+    },
+    async rules(owner) {
+      const { rules } = layerOf(owner);
+      await learn();
+      const { value, ...rest } = inEffect(rules);
       const account = owner.level === 'account' ? owner.id : accountOfZone.get(owner.id);
       if (!hasRules(account)) return { ...rest, source: 'none', value: [] };
       return { ...rest, value: value?.rules ?? [] };
     },
-    page(owner) {
-      refresh();
-      const { value, ...rest } = inEffect(layerOf(owner).page);
+    async page(owner) {
+      const { page } = layerOf(owner);
+      await learn();
+      const { value, ...rest } = inEffect(page);
       return { ...rest, value: value?.html() };
     },
     putRules: (owner, rules) => put(owner, 'rules', rules && writeStoredRules(rules)),
     putPage: (owner, html) => put(owner, 'page', html),
+  };
+}
+
+/** How often it is looked what other processes put: well within the second of D94. */
+const followMs = 500;
+
+/** Learns what other processes put, one look after another. @returns what ends it, once a look under way is over */
+export function followCustomErrors(customErrors: Pick<CustomErrors, 'refresh'>): {
+  readonly stop: () => Promise<void>;
+} {
+  let looking: Promise<void> | undefined;
+  const timer = setInterval(() => {
+    looking ??= customErrors.refresh().finally(() => {
+      looking = undefined;
+    });
+  }, followMs);
+  timer.unref();
+  return {
+    async stop() {
+      clearInterval(timer);
+      await looking;
+    },
   };
 }

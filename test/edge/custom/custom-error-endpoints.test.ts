@@ -9,8 +9,9 @@ import { hashToken } from '../../../src/accounts/tokens.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { customErrorEndpoints } from '../../../src/edge/custom/custom-error-endpoints.ts';
-import { createCustomErrors } from '../../../src/edge/custom/custom-errors.ts';
+import { openCustomErrors } from '../../../src/edge/custom/custom-errors.ts';
 import type { EdgeZone } from '../../../src/edge/zone/zone.ts';
+import { openTestDatabase } from '../../support/engines.ts';
 import { errorRequest, occurrenceOf, sampleErrors } from '../../support/error-occurrence.ts';
 import { ask, type HttpAnswer, startHttpApp } from '../../support/http-app.ts';
 import { logLines } from '../../support/log-lines.ts';
@@ -63,12 +64,19 @@ interface CallOptions {
 }
 
 async function start() {
-  const database = openSqliteFile(join(scratchFolder(), 'postern.db'));
+  const file = join(scratchFolder(), 'postern.db');
+  const database = openSqliteFile(file);
   onTestFinished(() => database.close());
   const clock = manualClock();
   const { log, lines } = logLines();
   const slices = accounts.map(({ id, plan }) => ({ id, plan }));
-  const customErrors = createCustomErrors({ database, zones, accounts: slices, clock, log });
+  const customErrors = await openCustomErrors({
+    database: await openTestDatabase(file),
+    zones,
+    accounts: slices,
+    clock,
+    log,
+  });
   const tokens = accounts.flatMap(({ id, name, credentials }) =>
     [...credentials.keys()].map((credential) => ({
       account: id,

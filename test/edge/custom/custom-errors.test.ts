@@ -3,16 +3,17 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
+import { describe, expect, test } from 'vitest';
+import type { Database } from '../../../src/base/database/database.ts';
 import { ConfigurationError } from '../../../src/base/errors.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import type { CustomErrorOwner } from '../../../src/edge/custom/custom-error-store.ts';
-import { type CustomErrors, createCustomErrors } from '../../../src/edge/custom/custom-errors.ts';
+import { type CustomErrors, followCustomErrors, openCustomErrors } from '../../../src/edge/custom/custom-errors.ts';
 import { compilePage, pageFault } from '../../../src/edge/custom/error-page.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../../../src/edge/errors/edge-error.ts';
 import { negotiate } from '../../../src/edge/errors/negotiate.ts';
 import type { CustomErrorRule, CustomErrorSettings, EdgeAccountSlice, EdgeZone } from '../../../src/edge/zone/zone.ts';
+import { openTestDatabase } from '../../support/engines.ts';
 import { errorRequest, occurrenceOf, sampleErrors } from '../../support/error-occurrence.ts';
 import { logLines } from '../../support/log-lines.ts';
 import { scratchFolder } from '../../support/scratch.ts';
@@ -41,19 +42,16 @@ function zoneOf(customErrors?: CustomErrorSettings): EdgeZone {
 }
 
 /** Custom errors of one zone of one account; `open` makes a second process' on the same database. */
-function start({ zone, account, plan = 'enterprise', file = join(scratchFolder(), 'postern.db') }: Setup = {}) {
+async function start({ zone, account, plan = 'enterprise', file = join(scratchFolder(), 'postern.db') }: Setup = {}) {
   const clock = manualClock();
   const { log, lines } = logLines();
   const edgeZone = zoneOf(zone);
   const accounts: EdgeAccountSlice[] = [{ id: accountId, plan, ...(account ? { customErrors: account } : {}) }];
-  const open = (): { readonly customErrors: CustomErrors; readonly database: ReturnType<typeof openSqliteFile> } => {
-    const database = openSqliteFile(file);
-    onTestFinished(() => {
-      if (database.isOpen) database.close();
-    });
-    return { database, customErrors: createCustomErrors({ database, zones: [edgeZone], accounts, clock, log }) };
+  const open = async (): Promise<{ readonly customErrors: CustomErrors; readonly database: Database }> => {
+    const database = await openTestDatabase(file);
+    return { database, customErrors: await openCustomErrors({ database, zones: [edgeZone], accounts, clock, log }) };
   };
-  const { customErrors, database } = open();
+  const { customErrors, database } = await open();
   const choose = (
     occurrence: EdgeOccurrence = occurrenceOf(sampleErrors.timeout),
     request: ErrorRequest = errorRequest(),
@@ -86,8 +84,8 @@ describe('the specification’s table of configurations', () => {
     ['a rule that matches all', { rules: [rule('all')], ...page(html) }, ['all', 'all', 'all', 'all']],
   ];
   const accepts = ['application/json', 'text/markdown', 'text/html', undefined];
-  test.each(rows)('%s', (_, zone, wanted) => {
-    const { choose } = start({ zone });
+  test.each(rows)('%s', async (_, zone, wanted) => {
+    const { choose } = await start({ zone });
     const got = accepts.map((accept) => {
       const request = errorRequest(accept === undefined ? {} : { headers: { accept: [accept] } });
       return textOf(choose(occurrenceOf(sampleErrors.timeout), request)) ?? negotiate(accept);
@@ -108,23 +106,23 @@ describe('the order', () => {
     };
   }
 
-  test.each(named)('in the file: %s', (_, present) => {
-    const { choose } = start({ zone: settingsOf('zone', present), account: settingsOf('account', present) });
+  test.each(named)('in the file: %s', async (_, present) => {
+    const { choose } = await start({ zone: settingsOf('zone', present), account: settingsOf('account', present) });
     expect(textOf(choose())).toBe(present[0]);
   });
 
-  test.each(named)('put by the API: %s', (_, present) => {
-    const { choose, customErrors } = start();
+  test.each(named)('put by the API: %s', async (_, present) => {
+    const { choose, customErrors } = await start();
     for (const owner of [ofAccount, ofZone]) {
       const { rules, errorPage } = settingsOf(owner.level, present);
-      if (rules) customErrors.putRules(owner, rules);
-      if (errorPage) customErrors.putPage(owner, errorPage.html);
+      if (rules) await customErrors.putRules(owner, rules);
+      if (errorPage) await customErrors.putPage(owner, errorPage.html);
     }
     expect(textOf(choose())).toBe(present[0]);
   });
 
-  test.each(named)('on plan free, without the rules: %s', (_, present) => {
-    const { choose } = start({
+  test.each(named)('on plan free, without the rules: %s', async (_, present) => {
+    const { choose } = await start({
       plan: 'free',
       zone: settingsOf('zone', present),
       account: settingsOf('account', present),
@@ -132,9 +130,9 @@ describe('the order', () => {
     expect(textOf(choose())).toBe(present.find((layer) => layer.endsWith('page')));
   });
 
-  test('a zone rule that does not match leaves it to the account’s, then to the pages', () => {
+  test('a zone rule that does not match leaves it to the account’s, then to the pages', async () => {
     const only522 = (content: string) => rule(content, { expression: 'error_code eq 522' });
-    const { choose } = start({
+    const { choose } = await start({
       zone: { rules: [rule('zone', { expression: 'error_code eq 1' })], ...page('zone page') },
       account: { rules: [only522('account')], ...page('account page') },
     });
@@ -142,8 +140,8 @@ describe('the order', () => {
     expect(textOf(choose(occurrenceOf(sampleErrors.limited)))).toBe('zone page');
   });
 
-  test('the first rule that is enabled and matches', () => {
-    const { choose } = start({
+  test('the first rule that is enabled and matches', async () => {
+    const { choose } = await start({
       zone: {
         rules: [
           rule('off', { enabled: false }),
@@ -157,8 +155,8 @@ describe('the order', () => {
     expect(textOf(choose(occurrenceOf(sampleErrors.limited)))).toBe('other');
   });
 
-  test('another zone of the account has the account’s, a zone nobody knows has none', () => {
-    const { customErrors } = start({ zone: { rules: [rule('zone')] }, account: { rules: [rule('account')] } });
+  test('another zone of the account has the account’s, a zone nobody knows has none', async () => {
+    const { customErrors } = await start({ zone: { rules: [rule('zone')] }, account: { rules: [rule('account')] } });
     const other = { ...zoneOf(), id: '22'.repeat(16) };
     expect(textOf(customErrors.choose(other, occurrenceOf(sampleErrors.timeout), errorRequest()))).toBe('account');
     const foreign = { ...other, account: 'b2'.repeat(16) };
@@ -172,8 +170,8 @@ describe('what an answer says', () => {
     ['text/plain', 'text/plain; charset=utf-8'],
     ['application/json', 'application/json; charset=utf-8'],
     ['text/xml', 'text/xml; charset=utf-8'],
-  ] as const)('a rule of %s', (contentType, wanted) => {
-    const { choose } = start({ zone: { rules: [rule('\u00e4 ::RAY_ID::', { contentType })] } });
+  ] as const)('a rule of %s', async (contentType, wanted) => {
+    const { choose } = await start({ zone: { rules: [rule('\u00e4 ::RAY_ID::', { contentType })] } });
     expect(choose()).toEqual({
       status: 522,
       headers: { 'Content-Type': wanted, 'Cache-Control': 'private, no-store', 'Retry-After': '120' },
@@ -181,15 +179,15 @@ describe('what an answer says', () => {
     });
   });
 
-  test.each([400, 503, 599])('a rule’s status %i', (statusCode) => {
-    const { choose } = start({ zone: { rules: [rule('x', { statusCode })] } });
+  test.each([400, 503, 599])('a rule’s status %i', async (statusCode) => {
+    const { choose } = await start({ zone: { rules: [rule('x', { statusCode })] } });
     const answer = choose();
     expect([answer?.status, answer?.headers['Retry-After']]).toEqual([statusCode, '120']);
   });
 
-  test('a rate limiter’s own Retry-After, and none for an error that is not retryable', () => {
+  test('a rate limiter’s own Retry-After, and none for an error that is not retryable', async () => {
     for (const zone of [{ rules: [rule('x')] }, page('x')]) {
-      const { choose } = start({ zone });
+      const { choose } = await start({ zone });
       const limited = choose(occurrenceOf(sampleErrors.limited, { retryAfterSeconds: 17 }));
       expect([limited?.status, limited?.headers['Retry-After']]).toEqual([429, '17']);
       expect(choose(occurrenceOf(sampleErrors.limited, { retryAfterSeconds: 0 }))?.headers['Retry-After']).toBe('0');
@@ -199,8 +197,8 @@ describe('what an answer says', () => {
     }
   });
 
-  test('a page is HTML with the error’s status whatever is asked for', () => {
-    const { choose } = start({ account: page('<p>\u00e4</p>') });
+  test('a page is HTML with the error’s status whatever is asked for', async () => {
+    const { choose } = await start({ account: page('<p>\u00e4</p>') });
     expect(choose(undefined, errorRequest({ headers: { accept: ['application/json'] } }))).toEqual({
       status: 522,
       headers: {
@@ -304,132 +302,136 @@ describe('the tokens of a page', () => {
 describe('file and API', () => {
   const zone = { rules: [rule('file rules')], ...page('file page') };
 
-  test('what the API puts wins for its kind alone, and what is taken back leaves the file’s', () => {
-    const { choose, customErrors, clock } = start({ zone });
-    expect(customErrors.rules(ofZone)).toEqual({ source: 'file', version: 0, value: zone.rules });
-    expect(customErrors.page(ofZone)).toEqual({ source: 'file', version: 0, value: 'file page' });
-    customErrors.putRules(ofZone, [rule('put', { statusCode: 503 })]);
+  test('what the API puts wins for its kind alone, and what is taken back leaves the file’s', async () => {
+    const { choose, customErrors, clock } = await start({ zone });
+    expect(await customErrors.rules(ofZone)).toEqual({ source: 'file', version: 0, value: zone.rules });
+    expect(await customErrors.page(ofZone)).toEqual({ source: 'file', version: 0, value: 'file page' });
+    await customErrors.putRules(ofZone, [rule('put', { statusCode: 503 })]);
     const updatedAt = clock.now();
     expect(textOf(choose())).toBe('put');
-    expect(customErrors.rules(ofZone)).toEqual({
+    expect(await customErrors.rules(ofZone)).toEqual({
       source: 'api',
       version: 1,
       updatedAt,
       value: [rule('put', { statusCode: 503 })],
     });
-    expect(customErrors.page(ofZone).source).toBe('file');
+    expect((await customErrors.page(ofZone)).source).toBe('file');
     clock.pass(60);
-    customErrors.putRules(ofZone, []);
+    await customErrors.putRules(ofZone, []);
     expect(textOf(choose())).toBe('file page');
-    expect(customErrors.rules(ofZone)).toEqual({ source: 'api', version: 2, updatedAt: clock.now(), value: [] });
-    customErrors.putPage(ofZone, 'put page');
+    expect(await customErrors.rules(ofZone)).toEqual({ source: 'api', version: 2, updatedAt: clock.now(), value: [] });
+    await customErrors.putPage(ofZone, 'put page');
     expect(textOf(choose())).toBe('put page');
-    customErrors.putRules(ofZone, undefined);
+    await customErrors.putRules(ofZone, undefined);
     expect(textOf(choose())).toBe('file rules');
-    expect(customErrors.rules(ofZone)).toEqual({
+    expect(await customErrors.rules(ofZone)).toEqual({
       source: 'file',
       version: 3,
       updatedAt: clock.now(),
       value: zone.rules,
     });
-    customErrors.putPage(ofZone, undefined);
-    expect(customErrors.page(ofZone)).toMatchObject({ source: 'file', version: 2, value: 'file page' });
+    await customErrors.putPage(ofZone, undefined);
+    expect(await customErrors.page(ofZone)).toMatchObject({ source: 'file', version: 2, value: 'file page' });
   });
 
-  test('taking back what was never put changes nothing', () => {
-    const { customErrors } = start();
-    customErrors.putRules(ofAccount, undefined);
-    customErrors.putPage(ofAccount, undefined);
-    expect(customErrors.rules(ofAccount)).toEqual({ source: 'none', version: 0, value: [] });
-    expect(customErrors.page(ofAccount)).toEqual({ source: 'none', version: 0, value: undefined });
-    customErrors.putPage(ofAccount, 'x');
-    customErrors.putPage(ofAccount, undefined);
-    customErrors.putPage(ofAccount, undefined);
-    expect(customErrors.page(ofAccount)).toMatchObject({ source: 'none', version: 2 });
+  test('taking back what was never put changes nothing', async () => {
+    const { customErrors } = await start();
+    await customErrors.putRules(ofAccount, undefined);
+    await customErrors.putPage(ofAccount, undefined);
+    expect(await customErrors.rules(ofAccount)).toEqual({ source: 'none', version: 0, value: [] });
+    expect(await customErrors.page(ofAccount)).toEqual({ source: 'none', version: 0, value: undefined });
+    await customErrors.putPage(ofAccount, 'x');
+    await customErrors.putPage(ofAccount, undefined);
+    await customErrors.putPage(ofAccount, undefined);
+    expect(await customErrors.page(ofAccount)).toMatchObject({ source: 'none', version: 2 });
   });
 
-  test('after a restart it is still there', () => {
-    const first = start({ zone });
-    first.customErrors.putRules(ofZone, [rule('put')]);
-    first.customErrors.putPage(ofAccount, 'account page');
-    first.customErrors.putPage(ofAccount, undefined);
-    first.database.close();
-    const second = start({ zone, file: first.file });
+  test('after a restart it is still there', async () => {
+    const first = await start({ zone });
+    await first.customErrors.putRules(ofZone, [rule('put')]);
+    await first.customErrors.putPage(ofAccount, 'account page');
+    await first.customErrors.putPage(ofAccount, undefined);
+    await first.database.close();
+    const second = await start({ zone, file: first.file });
     expect(textOf(second.choose())).toBe('put');
-    expect(second.customErrors.rules(ofZone)).toMatchObject({ source: 'api', version: 1 });
-    expect(second.customErrors.page(ofAccount)).toMatchObject({ source: 'none', version: 2 });
+    expect(await second.customErrors.rules(ofZone)).toMatchObject({ source: 'api', version: 1 });
+    expect(await second.customErrors.page(ofAccount)).toMatchObject({ source: 'none', version: 2 });
   });
 
-  test('what another process puts counts within a second, and at once where it is shown', () => {
-    const { choose, customErrors, open, clock } = start({ zone });
-    const other = open();
+  test('what another process puts counts within a second, and at once where it is shown', async () => {
+    const { choose, customErrors, open } = await start({ zone });
+    const other = await open();
     expect(textOf(choose())).toBe('file rules');
-    other.customErrors.putRules(ofZone, [rule('theirs')]);
-    expect(customErrors.rules(ofZone)).toMatchObject({ source: 'api', version: 1 });
+    await other.customErrors.putRules(ofZone, [rule('theirs')]);
+    expect(await customErrors.rules(ofZone)).toMatchObject({ source: 'api', version: 1 });
     expect(textOf(choose())).toBe('theirs');
-    other.customErrors.putRules(ofZone, undefined);
-    other.customErrors.putPage(ofAccount, 'their page');
-    clock.pass(0.5);
+    await other.customErrors.putRules(ofZone, undefined);
+    await other.customErrors.putPage(ofAccount, 'their page');
+    await customErrors.refresh();
     expect(textOf(choose())).toBe('file rules');
     // Each continues from what the other put.
-    other.customErrors.putRules(ofZone, [rule('theirs again')]);
-    customErrors.putRules(ofZone, undefined);
-    expect(customErrors.rules(ofZone)).toMatchObject({ source: 'file', version: 4 });
-    clock.pass(0.5);
+    await other.customErrors.putRules(ofZone, [rule('theirs again')]);
+    await customErrors.putRules(ofZone, undefined);
+    expect(await customErrors.rules(ofZone)).toMatchObject({ source: 'file', version: 4 });
+    await other.customErrors.refresh();
     expect(textOf(choose(undefined, undefined, other.customErrors))).toBe('file rules');
-    expect(other.customErrors.page(ofAccount)).toMatchObject({ source: 'api', version: 1, value: 'their page' });
+    expect(await other.customErrors.page(ofAccount)).toMatchObject({ source: 'api', version: 1, value: 'their page' });
   });
 
-  test('between two looks at the database a change is not seen; a clock set back or forward does not matter', () => {
-    const { choose, open, clock } = start();
-    const other = open();
-    choose();
-    other.customErrors.putPage(ofZone, 'theirs');
-    clock.pass(0.499);
+  test('what another process puts is found by itself, until the following is stopped', async () => {
+    const { choose, customErrors, open } = await start();
+    const other = await open();
+    const following = followCustomErrors(customErrors);
+    await other.customErrors.putPage(ofZone, 'theirs');
     expect(choose()).toBeUndefined();
-    clock.jump(3600);
-    expect(choose()).toBeUndefined();
-    clock.jump(-7200);
-    clock.pass(0.001);
-    expect(textOf(choose())).toBe('theirs');
+    await expect.poll(() => textOf(choose()), { timeout: 5000 }).toBe('theirs');
+    await following.stop();
   });
 
-  test('an owner that is configured no more is passed over; its rows stay', () => {
-    const { customErrors, file } = start();
-    customErrors.putPage(ofZone, 'kept');
-    const database = openSqliteFile(file);
-    onTestFinished(() => database.close());
-    const without = createCustomErrors({
+  test('of two looks at the same time the one that knows less takes nothing back', async () => {
+    const { choose, customErrors, open } = await start();
+    const other = await open();
+    const puts = ['a', 'b', 'c', 'd'].map((html) => other.customErrors.putPage(ofZone, html));
+    await Promise.all([...puts, ...Array.from({ length: 20 }, () => customErrors.refresh())]);
+    await Promise.all(Array.from({ length: 5 }, () => customErrors.refresh()));
+    const { value } = await other.customErrors.page(ofZone);
+    expect(textOf(choose())).toBe(value);
+  });
+
+  test('an owner that is configured no more is passed over; its rows stay', async () => {
+    const { customErrors, file } = await start();
+    await customErrors.putPage(ofZone, 'kept');
+    const database = await openTestDatabase(file);
+    const without = await openCustomErrors({
       database,
       zones: [],
       accounts: [],
       clock: manualClock(),
       log: silentLog,
     });
-    expect(() => without.page(ofZone)).toThrow(/There is no zone/);
-    expect(customErrors.page(ofZone).value).toBe('kept');
+    await expect(without.page(ofZone)).rejects.toThrow(/There is no zone/);
+    expect((await customErrors.page(ofZone)).value).toBe('kept');
   });
 
-  test('without its database it goes on with what it knows, and says so', () => {
-    const { choose, customErrors, database, clock, lines } = start({ zone });
-    customErrors.putRules(ofZone, [rule('put')]);
-    database.close();
-    clock.pass(1);
+  test('without its database it goes on with what it knows, and says so', async () => {
+    const { choose, customErrors, database, lines } = await start({ zone });
+    await customErrors.putRules(ofZone, [rule('put')]);
+    await database.close();
+    await customErrors.refresh();
     expect(textOf(choose())).toBe('put');
     expect(lines.map(({ msg }) => msg)).toEqual([expect.stringContaining('custom errors cannot be read')]);
   });
 
-  test('stored rules that another hand has written are left out and told', () => {
-    const { choose, customErrors, database, lines, clock } = start({ zone });
-    customErrors.putRules(ofZone, [rule('put')]);
-    const write = (body: string) => {
-      database
-        .prepare('UPDATE edge_custom_errors SET body = ?, revision = revision + 1, version = version + 1')
-        .run(body);
-      clock.pass(1);
+  test('stored rules that another hand has written are left out and told', async () => {
+    const { choose, customErrors, database, lines } = await start({ zone });
+    await customErrors.putRules(ofZone, [rule('put')]);
+    const write = async (body: string): Promise<void> => {
+      const update = 'UPDATE edge_custom_errors SET body = $1, revision = revision + 1, version = version + 1';
+      await database.run(update, [body]);
+      await customErrors.refresh();
     };
     const odd = [null, 5, {}, { ...rule('x'), contentType: 'image/png' }, rule('bad', { expression: 'what' })];
-    write(JSON.stringify([...odd, rule('good')]));
+    await write(JSON.stringify([...odd, rule('good')]));
     expect(textOf(choose())).toBe('good');
     expect(lines.map(({ text }) => text)).toEqual([
       'entry 0 of the stored rules is no rule',
@@ -439,19 +441,19 @@ describe('file and API', () => {
       expect.stringContaining('unknown field "what"'),
     ]);
     for (const body of ['{', '{}', 'null']) {
-      write(body);
+      await write(body);
       expect(textOf(choose())).toBe('file page');
       expect(lines.at(-1)).toMatchObject({ text: 'the stored rules are no list', zone: zoneId });
     }
   });
 
-  test('rules put before a downgrade to plan free count no more, and are not shown', () => {
-    const first = start({ account: page('account page') });
-    first.customErrors.putRules(ofZone, [rule('put')]);
-    const second = start({ account: page('account page'), plan: 'free', file: first.file });
+  test('rules put before a downgrade to plan free count no more, and are not shown', async () => {
+    const first = await start({ account: page('account page') });
+    await first.customErrors.putRules(ofZone, [rule('put')]);
+    const second = await start({ account: page('account page'), plan: 'free', file: first.file });
     expect(textOf(second.choose())).toBe('account page');
-    expect(second.customErrors.rules(ofZone)).toMatchObject({ source: 'none', value: [], version: 1 });
-    expect(second.customErrors.rules(ofAccount)).toMatchObject({ source: 'none', value: [], version: 0 });
+    expect(await second.customErrors.rules(ofZone)).toMatchObject({ source: 'none', value: [], version: 1 });
+    expect(await second.customErrors.rules(ofAccount)).toMatchObject({ source: 'none', value: [], version: 0 });
   });
 });
 
@@ -463,14 +465,18 @@ describe('a page’s file', () => {
   }
   const started = (file: string) => start({ zone: { errorPage: { file } } });
 
-  test('is served as it is', () => {
-    const { choose, customErrors } = started(written('error.html', '<p>\u00e4 ::CLIENT_IP::</p>'));
+  test('is served as it is', async () => {
+    const { choose, customErrors } = await started(written('error.html', '<p>\u00e4 ::CLIENT_IP::</p>'));
     expect(textOf(choose())).toBe('<p>\u00e4 192.0.2.1</p>');
-    expect(customErrors.page(ofZone)).toEqual({ source: 'file', version: 0, value: '<p>\u00e4 ::CLIENT_IP::</p>' });
+    expect(await customErrors.page(ofZone)).toEqual({
+      source: 'file',
+      version: 0,
+      value: '<p>\u00e4 ::CLIENT_IP::</p>',
+    });
   });
 
-  test.each([1_499_999, 1_500_000])('of %i octets is taken', (octets) => {
-    expect(started(written('error.html', 'x'.repeat(octets))).choose()?.body).toHaveLength(octets);
+  test.each([1_499_999, 1_500_000])('of %i octets is taken', async (octets) => {
+    expect((await started(written('error.html', 'x'.repeat(octets)))).choose()?.body).toHaveLength(octets);
   });
 
   test.each<[string, () => string, RegExp]>([
@@ -493,16 +499,16 @@ describe('a page’s file', () => {
     ],
     ['a device without an end', () => '/dev/zero', /"\/dev\/zero" is no file$/],
     ['full of tokens', () => written('e.html', '::RAY_ID::'.repeat(1001)), /has 1001 tokens/],
-  ])('that is %s is a configuration error', (_, make, message) => {
+  ])('that is %s is a configuration error', async (_, make, message) => {
     const file = make();
-    expect(() => started(file)).toThrow(ConfigurationError);
-    expect(() => started(file)).toThrow(message);
+    await expect(started(file)).rejects.toThrow(ConfigurationError);
+    await expect(started(file)).rejects.toThrow(message);
   });
 
-  test('every file that is wrong is told', () => {
+  test('every file that is wrong is told', async () => {
     const file = join(scratchFolder(), 'none.html');
     const both = { errorPage: { file } };
-    expect(() => start({ zone: both, account: both })).toThrow(
+    await expect(start({ zone: both, account: both })).rejects.toThrow(
       `zone example.com: customErrors.errorPage.file: cannot read "${file}": there is no such file\n` +
         `account ${accountId}: customErrors.errorPage.file: cannot read "${file}": there is no such file`,
     );
