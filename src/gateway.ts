@@ -12,7 +12,7 @@ import type { Keys } from './bootstrap.ts';
 import type { Config } from './config.ts';
 import { edgeAccounts, openEdge } from './edge/open-edge.ts';
 import { createMetrics } from './http/metrics.ts';
-import { createProxy, proxyAccounts } from './proxy/proxy.ts';
+import { openProxy, proxyAccounts } from './proxy/proxy.ts';
 import { GatewayAddresses, type Listening } from './wiring/addresses.ts';
 import { createHttp, httpMetrics, listenHttp } from './wiring/http.ts';
 import { openMail } from './wiring/mail.ts';
@@ -91,8 +91,8 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
   running.edge = edge;
   const shared = { config, keys, accounts, database: serving, bodies, guessing, metrics, clock, log };
   const mail = await openMail(shared, running);
-  const proxy = createProxy({
-    database: serving,
+  const proxy = await openProxy({
+    database,
     zones: config.zones,
     accounts: proxyAccounts(config.accounts, config.edgeAccounts),
     settings: config.proxy,

@@ -2,6 +2,8 @@
 
 import type { Account } from '../accounts/account.ts';
 import { closest } from '../base/closest.ts';
+import type { Database } from '../base/database/database.ts';
+import { openDatabase } from '../base/database/sqlite-database.ts';
 import { type DatabaseSync, openSqliteFile } from '../base/database/sqlite-file.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
@@ -18,7 +20,17 @@ export function chooseAccount(config: Config, reference: string): Account {
 }
 
 /** Opens the database, hands it to the work, closes it when the work is done. */
-export async function withDatabase<T>(config: Config, work: (database: DatabaseSync) => T | Promise<T>): Promise<T> {
+export async function withDatabase<T>(config: Config, work: (database: Database) => Promise<T>): Promise<T> {
+  const database = await openDatabase(config.database.file);
+  try {
+    return await work(database);
+  } finally {
+    await database.close();
+  }
+}
+
+/** The same on this thread. */
+export async function withSqliteFile<T>(config: Config, work: (database: DatabaseSync) => T | Promise<T>): Promise<T> {
   const database = openSqliteFile(config.database.file);
   try {
     return await work(database);

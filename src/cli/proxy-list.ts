@@ -28,7 +28,7 @@ function byZone(one: Listed, other: Listed): number {
 
 function readApplications(config: Config): Promise<readonly Listed[]> {
   return withDatabase(config, async (database) => {
-    const store = openApplicationStore(database);
+    const store = await openApplicationStore(database);
     const accounts = proxyAccounts(config.accounts, config.edgeAccounts);
     const plans = await storedPlans({ zones: config.zones, accounts, store, log: silentLog })();
     const planById = new Map(plans.map((plan) => [plan.id, plan]));

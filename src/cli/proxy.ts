@@ -63,7 +63,7 @@ function nameserversOf(text: string | undefined): Endpoint[] {
 /** The plans of the store, and the ids of what has none. */
 function readPlans(config: Config): Promise<{ plans: readonly ForwardingPlan[]; withoutPlan: readonly string[] }> {
   return withDatabase(config, async (database) => {
-    const store = openApplicationStore(database);
+    const store = await openApplicationStore(database);
     const accounts = proxyAccounts(config.accounts, config.edgeAccounts);
     const plans = await storedPlans({ zones: config.zones, accounts, store, log: silentLog })();
     const planned = new Set(plans.map(({ id }) => id));

@@ -13,7 +13,7 @@ import {
   suppressionReasons,
 } from '../feedback/suppression-store.ts';
 import { readComparable } from '../mail/address/comparable-mailbox.ts';
-import { chooseAccount, isoTime, withDatabase } from './choose-account.ts';
+import { chooseAccount, isoTime, withSqliteFile } from './choose-account.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
 import { configExitCode, configFor } from './command/load-config.ts';
@@ -25,7 +25,7 @@ const pageSize = 1000;
 const accountOption = { account: { value: 'A', short: 'a', summary: 'name or id of the account (required)' } } as const;
 
 function withStore<T>(config: Config, work: (store: SuppressionStore) => T | Promise<T>): Promise<T> {
-  return withDatabase(config, (database) => work(createSuppressionStore(database, systemClock)));
+  return withSqliteFile(config, (database) => work(createSuppressionStore(database, systemClock)));
 }
 
 function accountOf(config: Config, reference: string | undefined) {

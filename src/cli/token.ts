@@ -15,7 +15,7 @@ import { closest } from '../base/closest.ts';
 import { type DatabaseSync, migrateSqlite } from '../base/database/sqlite-file.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
-import { chooseAccount, isoTime, withDatabase } from './choose-account.ts';
+import { chooseAccount, isoTime, withSqliteFile } from './choose-account.ts';
 import { type CommandIo, configOption, defineCommand, table } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
 import { configExitCode, configFor } from './command/load-config.ts';
@@ -62,7 +62,7 @@ function jsonOf(config: Config, record: TokenRecord) {
 }
 
 function withTokens<T>(config: Config, work: (database: DatabaseSync) => T): Promise<T> {
-  return withDatabase(config, (database) => {
+  return withSqliteFile(config, (database) => {
     migrateSqlite(database, accountMigrations);
     return work(database);
   });

@@ -2,7 +2,8 @@
 
 import type { Account } from '../accounts/account.ts';
 import type { Clock } from '../base/clock.ts';
-import { type DatabaseSync, openSqliteFile } from '../base/database/sqlite-file.ts';
+import type { Database } from '../base/database/database.ts';
+import { openDatabase } from '../base/database/sqlite-database.ts';
 import type { Logger } from '../base/log.ts';
 import type { MetricFamily } from '../http/metrics.ts';
 import type { DocumentedCode, V4Plugin } from '../http/v4-app.ts';
@@ -27,7 +28,7 @@ import { openUdpListener } from './traffic/udp-listener.ts';
 
 /** What the proxy applications are made from. */
 export interface ProxyParts {
-  readonly database: DatabaseSync;
+  readonly database: Database;
   readonly zones: readonly ProxyZone[];
   readonly accounts: readonly ProxyAccount[];
   readonly settings: ProxySettings;
@@ -106,19 +107,19 @@ const sourceFailed = { number: 10_002, status: 503 } as const;
 export async function checkConfiguredApplications(
   parts: Pick<ProxyParts, 'zones' | 'accounts' | 'settings' | 'file' | 'ownDoors' | 'clock' | 'log'>,
 ): Promise<void> {
-  const database = openSqliteFile(':memory:');
+  const database = await openDatabase(':memory:');
   try {
-    const store = openApplicationStore(database);
+    const store = await openApplicationStore(database);
     await seedApplications({ ...parts, store, sources: { ...createFactSources({ ...parts, store }), log: parts.log } });
   } finally {
-    database.close();
+    await database.close();
   }
 }
 
-/** Makes them; nothing listens before `start`. */
-export function createProxy(parts: ProxyParts): Proxy {
+/** Opens their store and makes them; nothing listens before `start`. */
+export async function openProxy(parts: ProxyParts): Promise<Proxy> {
   const { zones, accounts, settings, clock, log, ownDoors } = parts;
-  const store = openApplicationStore(parts.database);
+  const store = await openApplicationStore(parts.database);
   const sources = createFactSources({ zones, accounts, settings, store, ownDoors });
   const dataPlane = createDataPlane(dataPlaneParts(parts, storedPlans({ zones, accounts, store, log })));
   const writing: WriteParts = { store, clock, sources: { ...sources, log } };

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
+import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
 import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
 import { applicationWrite } from '../support/applications.ts';
@@ -24,8 +24,8 @@ zones:
 async function storeFolder(): Promise<{ readonly folder: string; readonly ids: readonly string[] }> {
   const folder = scratchFolder();
   const config = loadYaml(yaml, {}, folder);
-  const database = openSqliteFile(config.database.file);
-  const store = openApplicationStore(database);
+  const database = await openDatabase(config.database.file);
+  const store = await openApplicationStore(database);
   const ids: string[] = [];
   for (const write of [
     applicationWrite({ more: { ip_firewall: true } }),
@@ -39,7 +39,7 @@ async function storeFolder(): Promise<{ readonly folder: string; readonly ids: r
     expect(await store.create(write)).toMatchObject({ ok: true });
     ids.push(write.id);
   }
-  database.close();
+  await database.close();
   return { folder, ids };
 }
 

@@ -1,7 +1,7 @@
 // `postern proxy list` on a real store.
 
 import { expect, test } from 'vitest';
-import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
+import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
 import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
 import { applicationWrite, type WriteOptions } from '../support/applications.ts';
@@ -34,14 +34,14 @@ const writes: readonly WriteOptions[] = [
 
 async function storeFolder(applications = writes): Promise<string> {
   const folder = scratchFolder();
-  const database = openSqliteFile(loadYaml(yaml, {}, folder).database.file);
-  const store = openApplicationStore(database);
+  const database = await openDatabase(loadYaml(yaml, {}, folder).database.file);
+  const store = await openApplicationStore(database);
   for (const [at, options] of applications.entries()) {
     const id = ids[at];
     if (id === undefined) throw new Error('There are not so many ids');
     expect(await store.create(applicationWrite({ id, ...options }))).toMatchObject({ ok: true });
   }
-  database.close();
+  await database.close();
   return folder;
 }
 

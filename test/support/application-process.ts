@@ -3,15 +3,15 @@
 // came through.
 
 import { once } from 'node:events';
-import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
+import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
 import { applicationWrite, type WriteOptions, zones } from './applications.ts';
 
 const [, , file, name] = process.argv;
 if (!file || !name) throw new Error('Usage: application-process.ts FILE NAME');
 
-const database = openSqliteFile(file);
-const store = openApplicationStore(database);
+const database = await openDatabase(file);
+const store = await openApplicationStore(database);
 process.stdout.write('ready\n');
 await once(process.stdin, 'data');
 
@@ -41,4 +41,4 @@ for (let at = 0; at < 50; at += 1) {
   }
 }
 process.stdout.write(`${JSON.stringify(came)}\n`);
-database.close();
+await database.close();

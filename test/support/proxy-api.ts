@@ -9,13 +9,15 @@ import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
-import { type DatabaseSync, openSqliteFile } from '../../src/base/database/sqlite-file.ts';
+import type { Database } from '../../src/base/database/database.ts';
+import { openDatabase } from '../../src/base/database/sqlite-database.ts';
+import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { type Logger, silentLog } from '../../src/base/log.ts';
 import { loadConfig } from '../../src/config.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
 import type { OwnDoor } from '../../src/proxy/application/own-doors.ts';
 import type { ProxySettings } from '../../src/proxy/application/zone.ts';
-import { createProxy, type Proxy, type ProxyParts, proxyAccounts } from '../../src/proxy/proxy.ts';
+import { openProxy, type Proxy, type ProxyParts, proxyAccounts } from '../../src/proxy/proxy.ts';
 import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
 import type { ApplicationStore } from '../../src/proxy/store/store.ts';
 import { ask, type HttpAnswer, startHttpApp } from './http-app.ts';
@@ -82,7 +84,7 @@ const zones: ProxyParts['zones'] = [
 
 /** What a test changes. */
 export interface ProxyApiOptions {
-  readonly database?: DatabaseSync;
+  readonly database?: Database;
   readonly zones?: ProxyParts['zones'];
   /** Ports of the gateway's own listeners, the offset taken away. */
   readonly ownEdgePorts?: readonly number[];
@@ -132,10 +134,10 @@ function ownSettings(): ProxySettings {
 
 /** Starts it; it ends with the test. */
 export async function startProxyApi(options: ProxyApiOptions = {}): Promise<ProxyApi> {
-  const database = options.database ?? openSqliteFile(':memory:');
+  const database = options.database ?? (await openDatabase(':memory:'));
   const clock = options.clock ?? systemClock;
   const settings = { ...ownSettings(), ...options.settings };
-  const proxy = createProxy({
+  const proxy = await openProxy({
     database,
     zones: options.zones ?? zones,
     accounts: proxyAccounts(accounts, everyRule.edgeAccounts),
@@ -162,14 +164,14 @@ export async function startProxyApi(options: ProxyApiOptions = {}): Promise<Prox
   if (options.unseeded !== true) await proxy.seed();
   const metrics = createMetrics({ families: proxy.metrics });
   const { base } = await startHttpApp(proxy.plugins, {
-    accounts: createAccounts({ accounts, tokens, globalKeys, database, clock }),
+    accounts: createAccounts({ accounts, tokens, globalKeys, database: openSqliteFile(':memory:'), clock }),
     accountOfZone: (zone) => zoneAccounts.get(zone),
     metrics: () => metrics.render(),
   });
   await proxy.start();
   onTestFinished(async () => {
     await proxy.drain(0);
-    if (options.database === undefined) database.close();
+    if (options.database === undefined) await database.close();
   });
   const callPath: ProxyApi['callPath'] = (method, path, { as = 'dev-full', body, headers = {} } = {}) =>
     ask(`${base}/client/v4${path}`, {
@@ -184,7 +186,7 @@ export async function startProxyApi(options: ProxyApiOptions = {}): Promise<Prox
   return {
     base,
     proxy,
-    store: openApplicationStore(database),
+    store: await openApplicationStore(database),
     bound: (edgePort) => edgePort + settings.portOffset,
     call: (method, zone, path, options) => callPath(method, `/zones/${zone}/proxy${path}`, options),
     callPath,

@@ -1,16 +1,22 @@
-// Proxy applications in the embedded database (D87, D89, D90). A write is one transaction; the tables' constraints say
+// Proxy applications in the embedded database (D87, D89, D90), by its own SQL. A write is one transaction; the tables' constraints say
 // what it lost to.
 
-import { type DatabaseSync, migrateSqlite } from '../../base/database/sqlite-file.ts';
+import type { Database, Queryable, Row, SqlValue, Transaction } from '../../base/database/database.ts';
 import type { ApplicationFields, StoredApplication } from '../application/application.ts';
 import { canonicalIp, comparableHostname, wildcardIp } from '../application/edge-address.ts';
 import { type Protocol, parseProtocol } from '../application/protocol.ts';
 import { applicationMigrations } from './application-tables.ts';
 import { ApplicationWriting, releaseUnused, takenOn } from './application-writing.ts';
-import { prepareStatements } from './sqlite-statements.ts';
-import type { ApplicationStore, ApplicationWrite, Claims, StoreConflict, Written } from './store.ts';
-
-type Row = Readonly<Record<string, unknown>>;
+import { applicationStatements as sql } from './sqlite-statements.ts';
+import type {
+  ApplicationFactsSource,
+  ApplicationQuery,
+  ApplicationStore,
+  ApplicationWrite,
+  Claims,
+  StoreConflict,
+  Written,
+} from './store.ts';
 
 function storedOf(row: Row): StoredApplication {
   const fields: ApplicationFields = JSON.parse(String(row['fields']));
@@ -26,124 +32,170 @@ function storedOf(row: Row): StoredApplication {
   };
 }
 
-type Bound = string | number | null;
-
 /** A protocol as the statements compare it: transport, ports, and whether it is the FTP type. */
-function protocolValues(protocol: Protocol | undefined): [Bound, Bound, Bound, Bound] {
+function protocolValues(protocol: Protocol | undefined): SqlValue[] {
   if (!protocol) return [null, null, null, null];
   return [protocol.transport, protocol.ports.first, protocol.ports.last, protocol.isFtp ? 1 : 0];
 }
 
-/** Opens the store and brings its tables up to date. Dates come with the writes. */
-export function openApplicationStore(database: DatabaseSync): ApplicationStore {
-  migrateSqlite(database, applicationMigrations);
-  const sql = prepareStatements(database);
+async function get(on: Pick<Queryable, 'query'>, zone: string, id: string): Promise<StoredApplication | undefined> {
+  const [row] = await on.query(sql.get, [id, zone]);
+  return row && storedOf(row);
+}
 
-  /** All or nothing: what `work` did stays only where it says so. */
-  function transaction<T>(work: () => { readonly keep: boolean; readonly result: T }): T {
-    database.exec('BEGIN IMMEDIATE');
-    try {
-      const { keep, result } = work();
-      database.exec(keep ? 'COMMIT' : 'ROLLBACK');
-      return result;
-    } finally {
-      if (database.isTransaction) database.exec('ROLLBACK');
-    }
+async function written(
+  transaction: Transaction,
+  write: ApplicationWrite,
+  lost: StoreConflict | undefined,
+): Promise<Written> {
+  if (lost) return { ok: false, conflict: lost };
+  const application = await get(transaction, write.zone, write.id);
+  if (!application) throw new Error(`Application ${write.id} was written and is not there`);
+  return { ok: true, application };
+}
+
+/** What a transaction that is to leave nothing throws, with what it found. */
+class Undone<T> {
+  readonly result: T;
+
+  constructor(result: T) {
+    this.result = result;
   }
+}
 
-  function get(zone: string, id: string): StoredApplication | undefined {
-    const row = sql.get.get(id, zone);
-    return row && storedOf(row);
+/** All or nothing: what `work` did stays only where it says so. */
+async function keepIf<T>(
+  database: Database,
+  work: (transaction: Transaction) => Promise<{ readonly keep: boolean; readonly result: T }>,
+): Promise<T> {
+  let undone: Undone<T> | undefined;
+  try {
+    return await database.transaction(async (transaction) => {
+      const { keep, result } = await work(transaction);
+      if (keep) return result;
+      undone = new Undone(result);
+      throw undone;
+    });
+  } catch (thrown) {
+    if (undone === undefined || thrown !== undone) throw thrown;
+    return undone.result;
   }
+}
 
-  function written(write: ApplicationWrite, lost: StoreConflict | undefined): Written {
-    if (lost) return { ok: false, conflict: lost };
-    const application = get(write.zone, write.id);
-    if (!application) throw new Error(`Application ${write.id} was written and is not there`);
-    return { ok: true, application };
+type Replaced = Awaited<ReturnType<ApplicationStore['replace']>>;
+
+async function replace(
+  transaction: Transaction,
+  write: ApplicationWrite,
+  ifModifiedAt: number | undefined,
+): Promise<{ readonly keep: boolean; readonly result: Replaced }> {
+  const stored = await get(transaction, write.zone, write.id);
+  if (!stored) return { keep: false, result: undefined };
+  if (ifModifiedAt !== undefined && stored.modifiedAt !== ifModifiedAt) {
+    return { keep: false, result: { ok: false, changed: true } };
   }
+  const writing = new ApplicationWriting(transaction, write);
+  const result = await written(transaction, write, (await writing.update(stored)) ?? (await writing.claim()));
+  return { keep: result.ok, result };
+}
 
-  function edgeAddresses(hostname: string, edge: Claims['edge']): readonly string[] {
-    if (edge.kind === 'static') return [...new Set(edge.ips.map(canonicalIp))];
-    if (edge.kind === 'ipv6') return [wildcardIp];
-    const allocation = sql.allocationOf.get(comparableHostname(hostname));
-    return [...(allocation ? [String(allocation['address'])] : []), ...(edge.andIpv6 ? [wildcardIp] : [])];
-  }
+async function edgeAddresses(
+  on: Pick<Queryable, 'query'>,
+  hostname: string,
+  edge: Claims['edge'],
+): Promise<readonly string[]> {
+  if (edge.kind === 'static') return [...new Set(edge.ips.map(canonicalIp))];
+  if (edge.kind === 'ipv6') return [wildcardIp];
+  const [allocation] = await on.query(sql.allocationOf, [comparableHostname(hostname)]);
+  return [...(allocation ? [String(allocation['address'])] : []), ...(edge.andIpv6 ? [wildcardIp] : [])];
+}
 
+/** What the rules ask of others' applications. */
+function factsOf(database: Database): ApplicationFactsSource {
   return {
-    async create(write) {
-      return transaction(() => {
-        const writing = new ApplicationWriting(sql, write);
-        const result = written(write, writing.insert() ?? writing.claim());
+    async hostnameZone(name) {
+      const [row] = await database.query(sql.hostnameZone, [comparableHostname(name)]);
+      return row && String(row['zone']);
+    },
+    async edgeIpsOfOthers(ips, zone) {
+      const zones = await Promise.all(
+        ips.map(async (ip) => (await database.query(sql.addressZone, [canonicalIp(ip)]))[0]?.['zone']),
+      );
+      return ips.filter((_, index) => zones[index] !== undefined && zones[index] !== zone);
+    },
+    async hasProtocol(account, protocol, except = '') {
+      const [sole] = await database.query(sql.soleProtocol, [account, protocol, except]);
+      if (sole) return true;
+      // One that was written while the account's plan had no such limit counts as well.
+      const parts = parseProtocol(protocol);
+      if (parts === undefined) return false;
+      return (await database.query(sql.portsOf, [account, ...protocolValues(parts), except])).length > 0;
+    },
+    async ipv4Hostnames(zone, except = '') {
+      const rows = await database.query(sql.allocatedHostnames, [zone, except]);
+      return rows.map((row) => String(row['hostname']));
+    },
+    async takenPorts({ transport, ports, hostname, edge }, except = '') {
+      const addresses = await edgeAddresses(database, hostname, edge);
+      return await takenOn(database, { addresses, transport, ports, except });
+    },
+  };
+}
+
+async function list(database: Database, zone: string, query: ApplicationQuery): ReturnType<ApplicationStore['list']> {
+  const { page, perPage, order, direction, hostname, protocol, accepts } = query;
+  const name = hostname === undefined ? null : comparableHostname(hostname);
+  const filter: SqlValue[] = [zone, name, ...protocolValues(protocol)];
+  const begin = (page - 1) * perPage;
+  if (!accepts) {
+    const [rows, [counted]] = await Promise.all([
+      database.query(sql.pages[order][direction], [...filter, perPage, begin]),
+      database.query(sql.count, filter),
+    ]);
+    return { applications: rows.map(storedOf), total: Number(counted?.['count']) };
+  }
+  const ids = (await database.query(sql.ids[order][direction], filter)).map((row) => String(row['id']));
+  const accepted = ids.filter(accepts);
+  const wanted = accepted.slice(begin, begin + perPage);
+  const applications = await Promise.all(wanted.map((id) => get(database, zone, id)));
+  return { applications: applications.flatMap((application) => application ?? []), total: accepted.length };
+}
+
+/** Opens the store and brings its tables up to date. Dates come with the writes. */
+export async function openApplicationStore(database: Database): Promise<ApplicationStore> {
+  await database.migrate(applicationMigrations);
+  return {
+    ...factsOf(database),
+    create: (write) =>
+      keepIf(database, async (transaction) => {
+        const writing = new ApplicationWriting(transaction, write);
+        const lost = (await writing.insert()) ?? (await writing.claim());
+        const result = await written(transaction, write, lost);
         return { keep: result.ok, result };
-      });
-    },
-    async replace(write, ifModifiedAt) {
-      return transaction<Awaited<ReturnType<ApplicationStore['replace']>>>(() => {
-        const stored = get(write.zone, write.id);
-        if (!stored) return { keep: false, result: undefined };
-        if (ifModifiedAt !== undefined && stored.modifiedAt !== ifModifiedAt) {
-          return { keep: false, result: { ok: false, changed: true } };
-        }
-        const writing = new ApplicationWriting(sql, write);
-        const result = written(write, writing.update(stored) ?? writing.claim());
-        return { keep: result.ok, result };
-      });
-    },
-    async remove(zone, id) {
-      return transaction(() => {
-        const stored = get(zone, id);
-        if (!stored) return { keep: false, result: false };
-        sql.unbind.run(id);
-        sql.remove.run(id);
-        releaseUnused(sql, stored);
-        return { keep: true, result: true };
-      });
-    },
-    get: async (zone, id) => get(zone, id),
-    async list(zone, { page, perPage, order, direction, hostname, protocol, accepts }) {
-      const name = hostname === undefined ? null : comparableHostname(hostname);
-      const filter: [Bound, Bound, ...Bound[]] = [zone, name, ...protocolValues(protocol)];
-      const begin = (page - 1) * perPage;
-      if (!accepts) {
-        const rows = sql.pages[order][direction].all(...filter, perPage, begin);
-        return { applications: rows.map(storedOf), total: Number(sql.count.get(...filter)?.['count']) };
-      }
-      const ids = sql.ids[order][direction].all(...filter).map((row) => String(row['id']));
-      const accepted = ids.filter(accepts);
-      const applications = accepted.slice(begin, begin + perPage).flatMap((id) => get(zone, id) ?? []);
-      return { applications, total: accepted.length };
-    },
-    all: async () => sql.all.all().map(storedOf),
+      }),
+    replace: (write, ifModifiedAt) => keepIf(database, (transaction) => replace(transaction, write, ifModifiedAt)),
+    remove: (zone, id) =>
+      database.transaction(async (transaction) => {
+        const stored = await get(transaction, zone, id);
+        if (!stored) return false;
+        await transaction.run(sql.unbind, [id]);
+        await transaction.run(sql.remove, [id]);
+        await releaseUnused(transaction, stored);
+        return true;
+      }),
+    get: (zone, id) => get(database, zone, id),
+    list: (zone, query) => list(database, zone, query),
+    all: async () => (await database.query(sql.all)).map(storedOf),
     marks: async () =>
-      sql.marks.all().map((row) => ({
+      (await database.query(sql.marks)).map((row) => ({
         id: String(row['id']),
         zone: String(row['zone']),
         createdAt: Number(row['created_at']),
         modifiedAt: Number(row['modified_at']),
       })),
-    revision: async () => Number(sql.revision.get()?.['revision']),
-    async hostnameZone(name) {
-      const row = sql.hostnameZone.get(comparableHostname(name));
-      return row && String(row['zone']);
-    },
-    async edgeIpsOfOthers(ips, zone) {
-      return ips.filter((ip) => {
-        const row = sql.addressZone.get(canonicalIp(ip));
-        return row !== undefined && row['zone'] !== zone;
-      });
-    },
-    async hasProtocol(account, protocol, except = '') {
-      if (sql.soleProtocol.get(account, protocol, except)) return true;
-      // One that was written while the account's plan had no such limit counts as well.
-      const parts = parseProtocol(protocol);
-      return parts !== undefined && sql.portsOf.get(account, ...protocolValues(parts), except) !== undefined;
-    },
-    async ipv4Hostnames(zone, except = '') {
-      return sql.allocatedHostnames.all(zone, except).map((row) => String(row['hostname']));
-    },
-    async takenPorts({ transport, ports, hostname, edge }, except = '') {
-      return takenOn(sql, { addresses: edgeAddresses(hostname, edge), transport, ports, except });
+    async revision() {
+      const [row] = await database.query(sql.revision);
+      return Number(row?.['revision']);
     },
   };
 }

@@ -2,8 +2,8 @@
 
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
+import { describe, expect, test } from 'vitest';
+import { openTestDatabase } from '../../support/engines.ts';
 import type { HttpAnswer } from '../../support/http-app.ts';
 import { everyRule, type ProxyApi, sshApplication, startProxyApi, zoneIds } from '../../support/proxy-api.ts';
 import { manualClock } from '../../support/smtp-peers.ts';
@@ -238,8 +238,7 @@ describe('changes', () => {
 });
 
 test('a hostname keeps its IPv4 when the quota becomes smaller, and gets no other one', async () => {
-  const database = openSqliteFile(':memory:');
-  onTestFinished(() => database.close());
+  const database = await openTestDatabase(':memory:');
   const before = await startProxyApi({ database });
   const [first] = await Promise.all([
     create(before),

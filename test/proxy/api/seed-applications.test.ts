@@ -1,25 +1,24 @@
 // Applications of the configuration (D99), and what a restart or another process does to those of the store (D94).
 
 import { join } from 'node:path';
-import { expect, onTestFinished, test, vi } from 'vitest';
-import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
+import { expect, test, vi } from 'vitest';
 import type { ProxyZone } from '../../../src/proxy/application/zone.ts';
 import { openApplicationStore } from '../../../src/proxy/store/sqlite-application-store.ts';
 import { applicationWrite } from '../../support/applications.ts';
+import { openTestDatabase } from '../../support/engines.ts';
 import { everyRule, sshApplication, startProxyApi, zoneIds } from '../../support/proxy-api.ts';
 import { scratchFolder } from '../../support/scratch.ts';
 
 const seeded = ['2222', '3333', '4444', '5555'].map((zone) => `${zone}0000000000000000000000000001`);
 
-function open() {
+async function open() {
   const file = join(scratchFolder(), 'postern.db');
-  const database = openSqliteFile(file);
-  onTestFinished(() => database.close());
+  const database = await openTestDatabase(file);
   return { file, database };
 }
 
 test('they are written at the first start, and not again', async () => {
-  const { database } = open();
+  const { database } = await open();
   const first = await startProxyApi({ database });
   expect((await first.store.all()).map(({ id }) => id)).toEqual(seeded);
   const [, ssh] = seeded;
@@ -34,7 +33,7 @@ test('they are written at the first start, and not again', async () => {
 });
 
 test('one that was removed is written again: it still stands in the configuration', async () => {
-  const { database } = open();
+  const { database } = await open();
   const first = await startProxyApi({ database });
   await first.call('DELETE', zoneIds.bare, `/apps/${seeded[1]}`, { as: 'bare-full' });
   await first.proxy.drain(0);
@@ -81,7 +80,7 @@ test('a drill is for callers, not for the configuration', async () => {
 });
 
 test('applications run again after a restart, and what another process writes runs within a second', async () => {
-  const { file, database } = open();
+  const { file, database } = await open();
   const first = await startProxyApi({ database, unseeded: true });
   const made = await first.call('POST', zoneIds.example, '/apps', { body: sshApplication() });
   const { id } = made.json.result as { id: string };
@@ -94,9 +93,7 @@ test('applications run again after a restart, and what another process writes ru
   };
   expect(await status(id)).toEqual({ state: 'active', reason: '' });
 
-  const beside = openSqliteFile(file);
-  onTestFinished(() => beside.close());
-  const store = openApplicationStore(beside);
+  const store = await openApplicationStore(await openTestDatabase(file));
   const edge = { kind: 'static', ips: ['127.9.0.61'] } as const;
   const write = applicationWrite({ zone: zoneIds.example, hostname: 'beside.example.com', edge });
   expect((await store.create(write)).ok).toBe(true);
@@ -109,7 +106,7 @@ test('applications run again after a restart, and what another process writes ru
 });
 
 test('an application whose zone is no longer configured waits, and stops nothing', async () => {
-  const { database } = open();
+  const { database } = await open();
   const first = await startProxyApi({ database });
   await first.proxy.drain(0);
   const second = await startProxyApi({ database, zones: everyRule.zones.filter(({ id }) => id !== zoneIds.bare) });

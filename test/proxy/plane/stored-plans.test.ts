@@ -1,12 +1,12 @@
 // From stored applications to plans: what did not change is not read again, what cannot run stops nothing else.
 
-import { expect, onTestFinished, test } from 'vitest';
-import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
+import { expect, test } from 'vitest';
 import { silentLog } from '../../../src/base/log.ts';
 import type { ProxyZone } from '../../../src/proxy/application/zone.ts';
 import { storedPlans } from '../../../src/proxy/plane/stored-plans.ts';
 import { openApplicationStore } from '../../../src/proxy/store/sqlite-application-store.ts';
 import { applicationWrite, type WriteOptions, zones } from '../../support/applications.ts';
+import { openTestDatabase } from '../../support/engines.ts';
 
 const account = {
   id: 'a'.repeat(32),
@@ -26,10 +26,8 @@ const zone: ProxyZone = {
   protocols: {},
 };
 
-function setUp() {
-  const database = openSqliteFile(':memory:');
-  onTestFinished(() => database.close());
-  const store = openApplicationStore(database);
+async function setUp() {
+  const store = await openApplicationStore(await openTestDatabase(':memory:'));
   const asked: string[] = [];
   const get: typeof store.get = (of, id) => {
     asked.push(id);
@@ -54,7 +52,7 @@ function setUp() {
 const [one, two, three] = ['1a', '2b', '3c'].map((text) => text.repeat(16)) as [string, string, string];
 
 test('only what changed is read again; the plans of the others are the very same ones', async () => {
-  const { store, asked, plans, create } = setUp();
+  const { store, asked, plans, create } = await setUp();
   await create(one, { now: 3 });
   await create(two, { now: 1 });
   await create(three, { now: 2 });
@@ -81,7 +79,7 @@ test('only what changed is read again; the plans of the others are the very same
 });
 
 test('an application of a zone that is not configured any more has no plan', async () => {
-  const { create, plans } = setUp();
+  const { create, plans } = await setUp();
   await create(one);
   await create(two, { zone: zones.two, hostname: 'a.two.example' });
   expect((await plans()).map(({ id }) => id)).toEqual([one]);

@@ -6,32 +6,34 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { type DatabaseSync, openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
+import type { Database } from '../../../src/base/database/database.ts';
+import { openDatabase } from '../../../src/base/database/sqlite-database.ts';
 import { openApplicationStore } from '../../../src/proxy/store/sqlite-application-store.ts';
+import type { ApplicationStore } from '../../../src/proxy/store/store.ts';
 import { applicationsContract } from '../../contract/applications.ts';
 import { applicationWrite, zones } from '../../support/applications.ts';
 import { scratchFolder } from '../../support/scratch.ts';
 
-const opened: DatabaseSync[] = [];
+const opened: Database[] = [];
 let folder = '';
 
-function open(file: string) {
-  const database = openSqliteFile(file);
+async function open(file: string): Promise<ApplicationStore> {
+  const database = await openDatabase(file);
   opened.push(database);
-  return openApplicationStore(database);
+  return await openApplicationStore(database);
 }
 
 async function close(): Promise<void> {
-  for (const database of opened.splice(0)) database.close();
+  await Promise.all(opened.splice(0).map((database) => database.close()));
   if (folder !== '') rmSync(folder, { recursive: true, force: true });
   folder = '';
 }
 
-applicationsContract('SQLite application store in memory', { open: async () => open(':memory:'), clean: close });
+applicationsContract('SQLite application store in memory', { open: () => open(':memory:'), clean: close });
 
 applicationsContract('SQLite application store in a file', {
-  open: async () => open(join((folder = mkdtempSync(join(tmpdir(), 'postern-applications-'))), 'postern.db')),
-  another: async () => open(join(folder, 'postern.db')),
+  open: () => open(join((folder = mkdtempSync(join(tmpdir(), 'postern-applications-'))), 'postern.db')),
+  another: () => open(join(folder, 'postern.db')),
   clean: close,
 });
 
@@ -53,7 +55,7 @@ const ready: (() => void)[] = [];
 
 test('of writes by two processes at once as many come through as one process would let through', async () => {
   const file = join(scratchFolder(), 'postern.db');
-  const store = open(file);
+  const store = await open(file);
   const [one, two] = await Promise.all([inProcess(file, 'one'), inProcess(file, 'two')]);
   const sum = (kind: string): number => (one[kind] ?? 0) + (two[kind] ?? 0);
   expect([sum('protocol'), sum('quota'), sum('hostname'), sum('edge-ips'), sum('ports')]).toEqual([1, 5, 1, 1, 1]);
@@ -62,8 +64,8 @@ test('of writes by two processes at once as many come through as one process wou
 }, 60_000);
 
 test('thousands of applications stay fast to write, list and look up', async () => {
-  const database = openSqliteFile(':memory:');
-  const store = openApplicationStore(database);
+  const database = await openDatabase(':memory:');
+  const store = await openApplicationStore(database);
   const pool = '10.0.0.0/16';
   for (let at = 0; at < 5000; at += 1) {
     const write = applicationWrite({ hostname: `h${at}.one.example`, quota: 100_000, pool, protocol: 'tcp/1-1000' });
@@ -79,16 +81,13 @@ test('thousands of applications stay fast to write, list and look up', async () 
     ['SELECT * FROM proxy_applications WHERE zone = ? ORDER BY zone, hostname, id LIMIT 20', 'INDEX proxy_by_hostname'],
   ] as const;
   for (const [sql, uses] of plans) {
-    const plan = database
-      .prepare(`EXPLAIN QUERY PLAN ${sql}`)
-      .all()
-      .map(({ detail }) => String(detail))
-      .join('; ');
+    const steps = await database.query(`EXPLAIN QUERY PLAN ${sql}`);
+    const plan = steps.map(({ detail }) => String(detail)).join('; ');
     expect(plan).toContain('SEARCH');
     expect(plan).toContain(uses);
     expect(plan).not.toContain('SCAN');
   }
   const page = await store.list(zones.one, { page: 250, perPage: 20, order: 'dns', direction: 'asc' });
   expect([page.applications.length, page.total]).toEqual([20, 5000]);
-  database.close();
+  await database.close();
 }, 60_000);
