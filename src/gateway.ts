@@ -89,7 +89,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     onRequest: (count) => metrics.edgeRequest(count),
   });
   running.edge = edge;
-  const shared = { config, keys, accounts, database: serving, bodies, guessing, metrics, clock, log };
+  const shared = { config, keys, accounts, stores: database, database: serving, bodies, guessing, metrics, clock, log };
   const mail = await openMail(shared, running);
   const proxy = await openProxy({
     database,

@@ -141,7 +141,7 @@ export function suppressionEndpoints({ suppressions, clock, log }: SuppressionEn
         if (typeof expiresAt === 'object') faults.push(expiresAt);
         if (address === undefined || typeof expiresAt === 'object') throw new Refusal(faults);
         const { account } = submitterOf(request);
-        const entry = suppressions.add({
+        const entry = await suppressions.add({
           account: account.id,
           address,
           reason: why,
@@ -167,7 +167,7 @@ export function suppressionEndpoints({ suppressions, clock, log }: SuppressionEn
       },
       async (request, reply) => {
         const { account } = submitterOf(request);
-        const entry = suppressions.remove(account.id, request.params.id);
+        const entry = await suppressions.remove(account.id, request.params.id);
         if (!entry) throw new Refusal([{ token: 'E_NOT_FOUND', message: 'There is no such entry on the list' }]);
         log.info({ session: request.id, account: account.name, recipient: entry.address }, 'suppression removed');
         return succeed(reply, { id: entry.id });

@@ -6,14 +6,14 @@ import { closest } from '../base/closest.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 import {
-  createSuppressionStore,
+  openSuppressionStore,
   type Suppression,
   type SuppressionReason,
   type SuppressionStore,
   suppressionReasons,
 } from '../feedback/suppression-store.ts';
 import { readComparable } from '../mail/address/comparable-mailbox.ts';
-import { chooseAccount, isoTime, withSqliteFile } from './choose-account.ts';
+import { chooseAccount, isoTime, withDatabase } from './choose-account.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
 import { configExitCode, configFor } from './command/load-config.ts';
@@ -24,8 +24,8 @@ const pageSize = 1000;
 
 const accountOption = { account: { value: 'A', short: 'a', summary: 'name or id of the account (required)' } } as const;
 
-function withStore<T>(config: Config, work: (store: SuppressionStore) => T | Promise<T>): Promise<T> {
-  return withSqliteFile(config, (database) => work(createSuppressionStore(database, systemClock)));
+function withStore<T>(config: Config, work: (store: SuppressionStore) => Promise<T>): Promise<T> {
+  return withDatabase(config, async (database) => await work(await openSuppressionStore(database, systemClock)));
 }
 
 function accountOf(config: Config, reference: string | undefined) {
@@ -162,8 +162,11 @@ const add = defineCommand({
     const config = configFor(io, options.config);
     const account = accountOf(config, options.account);
     const note = options.note === undefined || options.note === '' ? {} : { note: noteOf(options.note) };
-    return withStore(config, (store) => {
-      const added = addresses.map((address) => store.add({ account: account.id, address, reason, ...note, ...expiry }));
+    return withStore(config, async (store) => {
+      const added: Suppression[] = [];
+      for (const address of addresses) {
+        added.push(await store.add({ account: account.id, address, reason, ...note, ...expiry }));
+      }
       for (const entry of added) io.stdout.write(options.json ? jsonOf(config, entry) : lineOf(entry));
       return 0;
     });
@@ -185,11 +188,11 @@ const remove = defineCommand({
   run({ options, args }, io) {
     const config = configFor(io, options.config);
     const account = accountOf(config, options.account);
-    return withStore(config, (store) => {
+    return withStore(config, async (store) => {
       let exitCode = 0;
       for (const given of args) {
-        const id = /^[0-9a-f]{32}$/.test(given) ? given : store.find(account.id, addressOf(given))?.id;
-        const entry = id === undefined ? undefined : store.remove(account.id, id);
+        const id = /^[0-9a-f]{32}$/.test(given) ? given : (await store.find(account.id, addressOf(given)))?.id;
+        const entry = id === undefined ? undefined : await store.remove(account.id, id);
         if (entry) io.stdout.write(`${entry.address} is off the list of ${account.name}.\n`);
         else {
           io.stderr.write(`${given} is not on the list of ${account.name}.\n`);

@@ -1,9 +1,7 @@
-// The suppression list: addresses that an account does not send to, on the embedded database (D51, D52, D94).
+// The suppression list: addresses that an account does not send to, on the database (D51, D52, D94).
 
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../base/clock.ts';
-import type { Migrations } from '../base/database/database.ts';
-import { type DatabaseSync, migrateSqlite } from '../base/database/sqlite-file.ts';
+import type { Database, Migrations, Row } from '../base/database/database.ts';
 import { uuidv7 } from '../base/ids.ts';
 import { comparableMailbox } from '../mail/address/comparable-mailbox.ts';
 import { asciiDomain, splitMailbox } from '../mail/address/domain.ts';
@@ -80,30 +78,28 @@ export interface SuppressionStore {
    * Tells whether an account's list holds a recipient now. An account without entries costs no look at the database;
    * what another process changes counts within a second (D94).
    */
-  isSuppressed(account: string, recipient: string): boolean;
+  isSuppressed(account: string, recipient: string): Promise<boolean>;
   /**
    * Puts an address on the list. One that is there already keeps its id and its date and takes reason, note and expiry
    * of the new one.
    */
-  add(entry: NewSuppression): Suppression;
+  add(entry: NewSuppression): Promise<Suppression>;
   /** Takes an entry off the list. @returns the entry as it was; undefined where there is none */
-  remove(account: string, id: string): Suppression | undefined;
+  remove(account: string, id: string): Promise<Suppression | undefined>;
   /** The live entry of an address in any spelling. */
-  find(account: string, address: string): Suppression | undefined;
-  /** Live entries, page by page. A search that goes through many rows gives way to other work in between. */
+  find(account: string, address: string): Promise<Suppression | undefined>;
+  /** Live entries, page by page. A search goes through the rows in slices. */
   list(account: string, query: SuppressionQuery): Promise<SuppressionPage>;
 }
 
 /** How long it is believed that an account has no entries: well within the second of D94. */
 const emptyForMs = 500;
-/** Rows that a search reads before other work has its turn. */
+/** Rows that a search reads at a time. */
 const sliceRows = 1000;
 /** Expired rows that one `add` clears away. */
 const prunedAtOnce = 1000;
 /** Greater than every id. */
 const behindAll = 'g';
-
-type Row = Readonly<Record<string, unknown>>;
 
 function reasonOf(text: unknown): SuppressionReason {
   // A reason of a newer program is shown as the most general one, rather than not at all.
@@ -134,98 +130,110 @@ function matcher(search: string): (entry: Suppression) => boolean {
     address.includes(inAddress) || address.includes(wanted) || (note?.toLowerCase().includes(wanted) ?? false);
 }
 
-function statements(database: DatabaseSync) {
-  const live = '(expires_at IS NULL OR expires_at > ?)';
-  return {
-    any: database.prepare('SELECT 1 FROM suppressions WHERE account = ? LIMIT 1'),
-    holds: database.prepare(`SELECT 1 FROM suppressions WHERE account = ? AND address = ? AND ${live}`),
-    find: database.prepare(`SELECT * FROM suppressions WHERE account = ? AND address = ? AND ${live}`),
-    forget: database.prepare('DELETE FROM suppressions WHERE account = ? AND address = ? AND expires_at <= ?'),
-    prune: database.prepare(
-      'DELETE FROM suppressions WHERE (account, id) IN (SELECT account, id FROM suppressions WHERE expires_at <= ? LIMIT ?)',
-    ),
-    add: database.prepare(
-      `INSERT INTO suppressions (account, id, address, reason, note, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT (account, address) DO UPDATE
-       SET reason = excluded.reason, note = excluded.note, expires_at = excluded.expires_at RETURNING *`,
-    ),
-    remove: database.prepare(`DELETE FROM suppressions WHERE account = ? AND id = ? AND ${live} RETURNING *`),
-    page: database.prepare(
-      `SELECT * FROM suppressions WHERE account = ? AND id < ? AND ${live} ORDER BY id DESC LIMIT ?`,
-    ),
-  };
+const sql = {
+  any: 'SELECT 1 FROM suppressions WHERE account = $1 LIMIT 1',
+  find: 'SELECT * FROM suppressions WHERE account = $1 AND address = $2 AND (expires_at IS NULL OR expires_at > $3)',
+  forget: 'DELETE FROM suppressions WHERE account = $1 AND address = $2 AND expires_at <= $3',
+  pruneAll: 'DELETE FROM suppressions WHERE expires_at <= $1',
+  prune: `DELETE FROM suppressions WHERE (account, id) IN
+    (SELECT account, id FROM suppressions WHERE expires_at <= $1 LIMIT ${prunedAtOnce})`,
+  add: `INSERT INTO suppressions (account, id, address, reason, note, created_at, expires_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)
+    ON CONFLICT (account, address) DO UPDATE
+    SET reason = excluded.reason, note = excluded.note, expires_at = excluded.expires_at RETURNING *`,
+  remove: `DELETE FROM suppressions WHERE account = $1 AND id = $2 AND (expires_at IS NULL OR expires_at > $3)
+    RETURNING *`,
+  page: `SELECT * FROM suppressions WHERE account = $1 AND id < $2 AND (expires_at IS NULL OR expires_at > $3)
+    ORDER BY id DESC LIMIT $4`,
+} as const;
+
+/** Remembers for a moment which accounts have no entries. */
+class EmptyAccounts {
+  readonly #database: Database;
+  readonly #clock: Clock;
+  /** When it was asked, and the answer was that there is none. */
+  readonly #since = new Map<string, number>();
+  /** Entries that this process added: an answer asked for before one of them is old. */
+  #added = 0;
+
+  constructor(database: Database, clock: Clock) {
+    this.#database = database;
+    this.#clock = clock;
+  }
+
+  async has(account: string): Promise<boolean> {
+    const now = this.#clock.monotonic();
+    const since = this.#since.get(account);
+    if (since !== undefined && now - since < emptyForMs) return true;
+    const added = this.#added;
+    const rows = await this.#database.query(sql.any, [account]);
+    if (rows.length > 0) this.#since.delete(account);
+    else if (added === this.#added) this.#since.set(account, now);
+    return rows.length === 0;
+  }
+
+  /** An entry of the account was added. */
+  forget(account: string): void {
+    this.#added += 1;
+    this.#since.delete(account);
+  }
+}
+
+async function search(
+  page: (after: string, limit: number) => Promise<Suppression[]>,
+  { limit, after, search: wanted = '' }: SuppressionQuery,
+): Promise<Suppression[]> {
+  const fits = matcher(wanted);
+  const entries: Suppression[] = [];
+  let last = after ?? behindAll;
+  for (;;) {
+    const slice = await page(last, sliceRows);
+    for (const entry of slice) if (fits(entry)) entries.push(entry);
+    last = slice.at(-1)?.id ?? last;
+    if (entries.length > limit || slice.length < sliceRows) return entries;
+  }
 }
 
 /** Opens the lists; the database is brought up to date, and what has expired is cleared away. */
-export function createSuppressionStore(database: DatabaseSync, clock: Clock): SuppressionStore {
-  migrateSqlite(database, suppressionMigrations);
-  const sql = statements(database);
-  /** When it was seen that an account has no entries. */
-  const emptySince = new Map<string, number>();
-  sql.prune.run(clock.now(), -1);
+export async function openSuppressionStore(database: Database, clock: Clock): Promise<SuppressionStore> {
+  await database.migrate(suppressionMigrations);
+  await database.run(sql.pruneAll, [clock.now()]);
+  const empty = new EmptyAccounts(database, clock);
 
-  function isEmpty(account: string): boolean {
-    const now = clock.monotonic();
-    const since = emptySince.get(account);
-    if (since !== undefined && now - since < emptyForMs) return true;
-    if (sql.any.get(account) === undefined) {
-      emptySince.set(account, now);
-      return true;
-    }
-    emptySince.delete(account);
-    return false;
-  }
-
-  function page(account: string, after: string, limit: number): Suppression[] {
-    return sql.page.all(account, after, clock.now(), limit).map(suppressionOf);
-  }
-
-  async function search(account: string, { limit, after }: SuppressionQuery, fits: (entry: Suppression) => boolean) {
-    const entries: Suppression[] = [];
-    let last = after ?? behindAll;
-    for (;;) {
-      const slice = page(account, last, sliceRows);
-      for (const entry of slice) if (fits(entry)) entries.push(entry);
-      last = slice.at(-1)?.id ?? last;
-      if (entries.length > limit || slice.length < sliceRows) return entries;
-      await nextTurn();
-    }
+  async function find(account: string, address: string): Promise<Suppression | undefined> {
+    const [row] = await database.query(sql.find, [account, comparableMailbox(address), clock.now()]);
+    return row && suppressionOf(row);
   }
 
   return {
-    isSuppressed(account, recipient) {
-      if (isEmpty(account)) return false;
-      return sql.holds.get(account, comparableMailbox(recipient), clock.now()) !== undefined;
+    async isSuppressed(account, recipient) {
+      if (await empty.has(account)) return false;
+      return (await find(account, recipient)) !== undefined;
     },
-    add({ account, address, reason, note, expiresAt }) {
+    async add({ account, address, reason, note, expiresAt }) {
       const now = clock.now();
       const key = comparableMailbox(address);
-      database.exec('BEGIN IMMEDIATE');
-      try {
+      const id = uuidv7(now).replaceAll('-', '');
+      const values = [account, id, key, reason, note ?? null, now, expiresAt ?? null];
+      const [row] = await database.transaction(async (transaction) => {
         // An entry that has expired is gone: the new one is a new one, not its continuation.
-        sql.forget.run(account, key, now);
-        sql.prune.run(now, prunedAtOnce);
-        const id = uuidv7(now).replaceAll('-', '');
-        const row = sql.add.get(account, id, key, reason, note ?? null, now, expiresAt ?? null);
-        database.exec('COMMIT');
-        emptySince.delete(account);
-        return suppressionOf(row ?? {});
-      } catch (error) {
-        database.exec('ROLLBACK');
-        throw error;
-      }
+        await transaction.run(sql.forget, [account, key, now]);
+        await transaction.run(sql.prune, [now]);
+        return await transaction.query(sql.add, values);
+      });
+      empty.forget(account);
+      return suppressionOf(row ?? {});
     },
-    remove(account, id) {
-      const row = sql.remove.get(account, id, clock.now());
+    async remove(account, id) {
+      const [row] = await database.query(sql.remove, [account, id, clock.now()]);
       return row && suppressionOf(row);
     },
-    find(account, address) {
-      const row = sql.find.get(account, comparableMailbox(address), clock.now());
-      return row && suppressionOf(row);
-    },
+    find,
     async list(account, query) {
-      const { limit, after = behindAll, search: wanted = '' } = query;
-      const found = wanted === '' ? page(account, after, limit + 1) : await search(account, query, matcher(wanted));
+      const { limit, after = behindAll } = query;
+      const page = async (from: string, most: number): Promise<Suppression[]> =>
+        (await database.query(sql.page, [account, from, clock.now(), most])).map(suppressionOf);
+      const found = (query.search ?? '') === '' ? await page(after, limit + 1) : await search(page, query);
       const entries = found.slice(0, limit);
       const last = entries.at(-1)?.id;
       return { entries, ...(found.length > limit && last !== undefined ? { next: last } : {}) };

@@ -6,6 +6,7 @@ import type { Guessing } from '../accounts/guessing.ts';
 import { createLimits, type Limits, type LimitVerdict } from '../accounts/limits.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
+import type { Database } from '../base/database/database.ts';
 import type { DatabaseSync } from '../base/database/sqlite-file.ts';
 import { ConfigurationError } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
@@ -14,7 +15,7 @@ import type { Config } from '../config.ts';
 import { createDelivery, type Delivery } from '../deliver/delivery.ts';
 import { transportOf } from '../deliver/router.ts';
 import { logEvent } from '../events/log-event.ts';
-import { createSuppressionStore, type SuppressionStore } from '../feedback/suppression-store.ts';
+import { openSuppressionStore, type SuppressionStore } from '../feedback/suppression-store.ts';
 import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
 import { createOutcomeWatch, type OutcomeWatch } from '../ingress/rest/outcome-watch.ts';
 import { createSmtpDoor, type SmtpDoor } from '../ingress/smtp/smtp-door.ts';
@@ -31,6 +32,7 @@ export interface MailParts {
   readonly keys: Keys;
   readonly accounts: Accounts;
   readonly database: DatabaseSync;
+  readonly stores: Database;
   readonly bodies: BodyBudget;
   readonly guessing: Guessing;
   readonly metrics: Pick<Metrics, 'accepted' | 'refused' | 'outcome'>;
@@ -48,7 +50,7 @@ export interface Mail {
   readonly outcomes: OutcomeWatch;
   readonly suppressions: SuppressionStore;
   /** Whether an account does not send to a recipient (D51). */
-  readonly suppressed: (account: Account, recipient: string) => boolean;
+  readonly suppressed: (account: Account, recipient: string) => Promise<boolean>;
   readonly gauges: readonly GaugeSource[];
   readonly families: readonly MetricFamily[];
 }
@@ -176,7 +178,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   const { config, keys, accounts, database, bodies, guessing, metrics, clock, log } = parts;
   const limits = createLimits(database, clock);
   running.stores.push(() => limits.close());
-  const suppressions = createSuppressionStore(database, clock);
+  const suppressions = await openSuppressionStore(parts.stores, clock);
   const suppressed: Mail['suppressed'] = (account, recipient) => suppressions.isSuppressed(account.id, recipient);
   let removedFailures = 0;
   const spool = await openSpool(config, {

@@ -11,9 +11,10 @@ import { domainEndpoints } from '../../src/admin/domain-endpoints.ts';
 import { suppressionEndpoints } from '../../src/admin/suppression-endpoints.ts';
 import { tokenEndpoints } from '../../src/admin/token-endpoints.ts';
 import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
-import { createSuppressionStore } from '../../src/feedback/suppression-store.ts';
+import { openSuppressionStore } from '../../src/feedback/suppression-store.ts';
 import type { SigningKey } from '../../src/sign/signed.ts';
 import { type DnsName, startDnsServer } from '../support/dns-server.ts';
+import { openTestDatabase } from '../support/engines.ts';
 import { ask, type HttpAnswer, httpAccounts, startHttpApp } from '../support/http-app.ts';
 import { logLines } from '../support/log-lines.ts';
 import { scratchFolder } from '../support/scratch.ts';
@@ -68,7 +69,7 @@ async function start(names: Readonly<Record<string, DnsName>> = {}) {
   const { newResolver, withinMs } = dns.settings();
   const all = createAccounts({ accounts, tokens, database, clock });
   const authenticate = counting('authenticated', (token: string) => all.authenticate(token));
-  const suppressions = createSuppressionStore(database, clock);
+  const suppressions = await openSuppressionStore(await openTestDatabase(file), clock);
   const { base } = await startHttpApp(
     [
       suppressionEndpoints({ suppressions, clock, log }),
@@ -198,7 +199,11 @@ describe('suppressions', () => {
   test('pages by cursor and search', async () => {
     const { call, clock, suppressions } = await start();
     for (let index = 0; index < 5; index += 1) {
-      suppressions.add({ account: dev, address: `u${index}@${index % 2 ? 'odd' : 'even'}.example`, reason: 'manual' });
+      await suppressions.add({
+        account: dev,
+        address: `u${index}@${index % 2 ? 'odd' : 'even'}.example`,
+        reason: 'manual',
+      });
       clock.pass(1);
     }
     const pages: string[][] = [];

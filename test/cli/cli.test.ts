@@ -11,8 +11,9 @@ import { commands } from '../../src/cli/commands.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
 import { parseSpan } from '../../src/cli/span.ts';
 import { loadConfig } from '../../src/config.ts';
-import { createSuppressionStore } from '../../src/feedback/suppression-store.ts';
+import { openSuppressionStore } from '../../src/feedback/suppression-store.ts';
 import { startDnsServer } from '../support/dns-server.ts';
+import { openTestDatabase } from '../support/engines.ts';
 import { type CliResult, runCli } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
@@ -350,9 +351,7 @@ describe('suppression', { timeout }, () => {
   test('added in one process it counts in another that is running, and removed it counts no more', async () => {
     const { env } = ownFolders();
     const config = loadConfig({ env, cwd: process.cwd() });
-    const database = openSqliteFile(config.database.file);
-    onTestFinished(() => database.close());
-    const store = createSuppressionStore(database, systemClock);
+    const store = await openSuppressionStore(await openTestDatabase(config.database.file), systemClock);
     const dev = config.accounts.find(({ name }) => name === 'dev')?.id ?? '';
 
     const added = await runCli(['suppression', 'add', '-a', 'dev', 'Gone@Example.NET', 'b@bücher.example'], { env });
@@ -360,7 +359,7 @@ describe('suppression', { timeout }, () => {
     expect(added.stdout).toMatch(
       /^[0-9a-f]{32} {2}gone@example\.net {2}manual, since 20\S+Z\n[0-9a-f]{32} {2}b@xn--bcher-kva\.example {2}manual/,
     );
-    expect(store.isSuppressed(dev, 'gone@example.net')).toBe(true);
+    expect(await store.isSuppressed(dev, 'gone@example.net')).toBe(true);
 
     const flags = ['--reason', 'complaint', '--note', 'ticket 7', '--expires', '30d', '--json'];
     const again = await runHere(['suppression', 'add', '-a', dev, ...flags, 'gone@example.net'], env);
@@ -396,7 +395,7 @@ describe('suppression', { timeout }, () => {
       stdout: 'gone@example.net is off the list of dev.\n',
       stderr: `x@example.net is not on the list of dev.\n${'0'.repeat(32)} is not on the list of dev.\n`,
     });
-    expect(store.isSuppressed(dev, 'gone@example.net')).toBe(false);
+    expect(await store.isSuppressed(dev, 'gone@example.net')).toBe(false);
     const byId = await runHere(['suppression', 'remove', '-a', 'dev', one.stdout.slice(0, 32)], env);
     expect(byId).toMatchObject({ exitCode: 0, stdout: 'b@xn--bcher-kva.example is off the list of dev.\n' });
   });

@@ -89,7 +89,7 @@ export interface PostOptions {
 /** What differs from the shipped settings. */
 export interface RestOptions {
   readonly limits?: Partial<RestLimits>;
-  readonly suppressed?: (account: Account, recipient: string) => boolean;
+  readonly suppressed?: (account: Account, recipient: string) => boolean | Promise<boolean>;
   readonly clock?: Clock;
   readonly onAccepted?: (entry: SpoolEntry, outcomes: OutcomeWatch) => void;
   /** Folder of an earlier one, to start again on its data. */

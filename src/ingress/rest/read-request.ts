@@ -29,7 +29,7 @@ export interface ReadContext {
   readonly sessionId: string;
   readonly remoteAddress: string;
   /** Whether the account's suppression list holds a recipient (D51). */
-  readonly suppressed: (account: Account, recipient: string) => boolean;
+  readonly suppressed: (account: Account, recipient: string) => boolean | Promise<boolean>;
 }
 
 /** What the schema has against a body; null in its optional fields is taken out of it (D5). */
@@ -68,13 +68,14 @@ export function countOf(value: JsonValue | undefined): number {
 }
 
 /** The recipients that the account's list holds (D51); nobody is looked up where there are too many. */
-export function suppressedOf(
+export async function suppressedOf(
   boxes: readonly ApiMailbox[],
   { submitter, suppressed, limits }: ReadContext,
-): Violation[] {
+): Promise<Violation[]> {
   if (boxes.length > limits.recipients) return [];
+  const isOnList = await Promise.all(boxes.map(({ address }) => suppressed(submitter.account, address)));
   return boxes
-    .filter(({ address }) => suppressed(submitter.account, address))
+    .filter((_, index) => isOnList[index])
     .map(({ address, pointer }) => {
       const message = `${address} is on the suppression list of account ${submitter.account.name}`;
       return { code: 'E_RECIPIENT_SUPPRESSED', message, pointer };

@@ -123,7 +123,7 @@ export async function readSendRaw(document: JsonDocument, context: ReadContext):
     faults: [
       ...documentFaults(document),
       ...ofSchema,
-      ...[...violations, ...suppressedOf(recipients, context), ...size].map(faultOf),
+      ...[...violations, ...(await suppressedOf(recipients, context)), ...size].map(faultOf),
     ],
     recipients: countOf(body['recipients']),
   };

@@ -136,7 +136,7 @@ export async function readSend(document: JsonDocument, size: number, context: Re
   const faults = [
     ...documentFaults(document).filter((fault) => !ofHeaders(fault)),
     ...ofSchema,
-    ...[...violations, ...ofSubject, ...content.violations, ...suppressedOf(receivers, context)].map(faultOf),
+    ...[...violations, ...ofSubject, ...content.violations, ...(await suppressedOf(receivers, context))].map(faultOf),
   ];
   const addresses = new Set(receivers.map(({ address }) => address));
   const fields = [...ownFields(body, boxes, ofSubject.length === 0), ...customHeaders(document.kept)];

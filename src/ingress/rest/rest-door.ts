@@ -40,7 +40,7 @@ export interface RestDoorParts {
   /** Is told of what the door itself refused; the pipeline tells of what it refuses. */
   readonly onRefused: Refuse;
   /** Whether the account's suppression list holds a recipient (D51); nobody is suppressed without it. */
-  readonly suppressed?: (account: Account, recipient: string) => boolean;
+  readonly suppressed?: (account: Account, recipient: string) => boolean | Promise<boolean>;
 }
 
 /** `/accounts/{account_id}`. */

@@ -5,7 +5,8 @@ import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { createAccounts } from '../../../src/accounts/create-accounts.ts';
 import { createToken, type NewToken, revokeToken } from '../../../src/accounts/tokens.ts';
 import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
-import { createSuppressionStore } from '../../../src/feedback/suppression-store.ts';
+import { openSuppressionStore } from '../../../src/feedback/suppression-store.ts';
+import { openTestDatabase } from '../../support/engines.ts';
 import { logLines } from '../../support/log-lines.ts';
 import { scratchFolder } from '../../support/scratch.ts';
 import {
@@ -36,7 +37,7 @@ async function start() {
   const clock = manualClock();
   const database = openOwn(file);
   const accounts = createAccounts({ accounts: [devAccount], tokens: [], database, clock });
-  const suppressions = createSuppressionStore(database, clock);
+  const suppressions = await openSuppressionStore(await openTestDatabase(file), clock);
   const { log, lines } = logLines();
   const door = await startDoor({
     listeners: [plainListener, deviceListener],
@@ -49,7 +50,14 @@ async function start() {
   const beside = openOwn(file);
   const make = (more: Partial<NewToken> = {}) =>
     createToken(beside, { account: devAccount.id, credential: 'default', createdAt: clock.now(), ...more });
-  return { door, clock, lines, beside, make, elsewhere: createSuppressionStore(beside, clock) };
+  return {
+    door,
+    clock,
+    lines,
+    beside,
+    make,
+    elsewhere: await openSuppressionStore(await openTestDatabase(file), clock),
+  };
 }
 
 async function hello(port: number): Promise<RawClient> {
@@ -118,7 +126,7 @@ test('a suppressed recipient is refused at RCPT in any spelling, the others are 
   const client = await hello(door.port('devices'));
   await client.ask('MAIL FROM:<a@example.com> SMTPUTF8');
   expect(await client.ask('RCPT TO:<first@xn--bcher-kva.example>')).toMatch(/^250 /);
-  const entry = elsewhere.add({ account: devAccount.id, address: 'gone@bücher.example', reason: 'hard_bounce' });
+  const entry = await elsewhere.add({ account: devAccount.id, address: 'gone@bücher.example', reason: 'hard_bounce' });
   clock.pass(0.999);
   for (const spelling of ['gone@xn--bcher-kva.example', 'GONE@XN--bcher-kva.EXAMPLE', '"Gone"@xn--bcher-kva.example']) {
     expect(await client.ask(`RCPT TO:<${spelling}>`), spelling).toMatch(
@@ -126,7 +134,7 @@ test('a suppressed recipient is refused at RCPT in any spelling, the others are 
     );
   }
   expect(await client.ask('RCPT TO:<gone@example.net>')).toMatch(/^250 /);
-  elsewhere.remove(devAccount.id, entry.id);
+  await elsewhere.remove(devAccount.id, entry.id);
   expect(await client.ask('RCPT TO:<gone@xn--bcher-kva.example>')).toMatch(/^250 /);
   expect(await client.ask('DATA')).toMatch(/^354 /);
   client.send('From: a@example.com\r\n\r\nHi.\r\n.\r\n');
