@@ -65,7 +65,7 @@ export interface SubmitParts extends BuildParts {
    * Charges a message that is in order to its account's rates, before it is signed and kept (D42a); a violation refuses
    * it.
    */
-  readonly charge?: (submission: Submission) => Violation | undefined;
+  readonly charge?: (submission: Submission) => Promise<Violation | undefined>;
   /** Gives a charge back: the message was in order, and a fault of our own kept it from being kept. */
   readonly refund?: (submission: Submission) => void;
   /** Is given every message right after its commit. */
@@ -105,7 +105,7 @@ export async function build(
     platform: parts.platform,
     written: await writeLongFields(checked, plan.plan, writeLong),
   });
-  const refused = tooLarge(message) ?? parts.charge?.(submission);
+  const refused = tooLarge(message) ?? (await parts.charge?.(submission));
   if (refused) return { ok: false, violations: [refused] };
   const platform = parts.wantsPlatformSignature(submission.submitter.account.name, submission.envelope.recipients)
     ? parts.platformKeys
@@ -150,8 +150,8 @@ export async function examine(
 export function createSubmit(parts: SubmitParts): Submit {
   return async (submission) => {
     let charged = false;
-    const charge = (asked: Submission): Violation | undefined => {
-      const violation = parts.charge?.(asked);
+    const charge = async (asked: Submission): Promise<Violation | undefined> => {
+      const violation = await parts.charge?.(asked);
       charged = violation === undefined;
       return violation;
     };

@@ -2,7 +2,7 @@
 // limits costs nothing.
 
 import type { Clock } from '../base/clock.ts';
-import { type DatabaseSync, migrateSqlite, type StatementSync } from '../base/database/sqlite-file.ts';
+import type { Database } from '../base/database/database.ts';
 import type { Account } from './account.ts';
 import { accountMigrations } from './tokens.ts';
 
@@ -22,19 +22,18 @@ export interface Limits {
    * message, when everything else about it is in order.
    * @throws what the database throws
    */
-  take(account: Account, recipients: number): LimitVerdict;
+  take(account: Account, recipients: number): Promise<LimitVerdict>;
   /**
    * The same question without the charge (D41): whether a message with so many recipients would be taken now.
    * @throws what the database throws
    */
-  ask(account: Account, recipients: number): LimitVerdict;
+  ask(account: Account, recipients: number): Promise<LimitVerdict>;
   /**
    * Gives back what `take` has charged for a message that was then not kept, for a fault of our own.
-   * @throws what the database throws
    */
   giveBack(account: Account, recipients: number): void;
   /** Gives back what of the day was set aside and not used. */
-  close(): void;
+  close(): Promise<void>;
 }
 
 const windowSeconds = 60;
@@ -79,38 +78,42 @@ class MinuteWindow {
   }
 }
 
+const sql = {
+  reserve: `INSERT INTO recipients_per_day VALUES ($1, $2, $3) ON CONFLICT (account, day)
+    DO UPDATE SET recipients = recipients_per_day.recipients + $3 WHERE recipients_per_day.recipients + $3 <= $4`,
+  release: 'UPDATE recipients_per_day SET recipients = recipients - $3 WHERE account = $1 AND day = $2',
+  forget: 'DELETE FROM recipients_per_day WHERE account = $1 AND day < $2',
+  select: 'SELECT recipients FROM recipients_per_day WHERE account = $1 AND day = $2',
+} as const;
+
 /**
  * Recipients of a UTC day. A hundredth of the limit (at most 1,000) is set aside in the store at a time, so that a
- * message seldom costs a write; a crash loses what was set aside, never more, and never lets more through.
+ * message seldom costs a write; a crash loses what was set aside, never more, and never lets more through. What is set
+ * aside is taken from at once, so that no two messages have the same; more is set aside by one of them at a time, and the
+ * others wait for it and for its failure.
  */
 class DailyCount {
   private day = -1;
   private left = 0;
-  private readonly reserve: StatementSync;
-  private readonly release: StatementSync;
-  private readonly forget: StatementSync;
-  private readonly select: StatementSync;
+  /** What was set aside on the day before and not used. */
+  private unused: { readonly day: number; readonly left: number } | undefined;
+  private settingAside: Promise<boolean> | undefined;
+  /** The day on which old days were forgotten last. */
+  private forgotten = -1;
+  private readonly database: Database;
   private readonly account: string;
 
-  constructor(database: DatabaseSync, account: string) {
+  constructor(database: Database, account: string) {
+    this.database = database;
     this.account = account;
-    this.reserve = database.prepare(
-      `INSERT INTO recipients_per_day VALUES (?1, ?2, ?3)
-       ON CONFLICT DO UPDATE SET recipients = recipients + ?3 WHERE recipients + ?3 <= ?4`,
-    );
-    this.release = database.prepare(
-      'UPDATE recipients_per_day SET recipients = recipients - ?3 WHERE account = ?1 AND day = ?2',
-    );
-    this.forget = database.prepare('DELETE FROM recipients_per_day WHERE account = ?1 AND day < ?2');
-    this.select = database.prepare('SELECT recipients FROM recipients_per_day WHERE account = ?1 AND day = ?2');
   }
 
   /** Whether so many would be taken. */
-  hasRoom(day: number, recipients: number, limit: number): boolean {
-    const left = day === this.day ? this.left : 0;
-    if (left >= recipients) return true;
-    const used = Number(this.select.get(this.account, day)?.['recipients'] ?? 0);
-    return used + recipients - left <= limit;
+  async hasRoom(day: number, recipients: number, limit: number): Promise<boolean> {
+    const ownLeft = (): number => (day === this.day ? this.left : 0);
+    if (ownLeft() >= recipients) return true;
+    const [row] = await this.database.query(sql.select, [this.account, day]);
+    return Number(row?.['recipients'] ?? 0) + recipients - ownLeft() <= limit;
   }
 
   /** Takes back so many of a day; those of a day that is over count no more. */
@@ -118,30 +121,61 @@ class DailyCount {
     if (day === this.day) this.left += recipients;
   }
 
-  take(day: number, recipients: number, limit: number): boolean {
-    if (day !== this.day) {
-      this.giveBack();
-      this.day = day;
-      this.forget.run(this.account, day - 7);
+  async take(day: number, recipients: number, limit: number): Promise<boolean> {
+    this.turnTo(day);
+    for (;;) {
+      if (day !== this.day) return await this.take(this.day, recipients, limit);
+      if (this.left >= recipients) break;
+      const waited = this.settingAside;
+      if (waited) {
+        await waited;
+        continue;
+      }
+      this.settingAside = this.setAside(day, recipients - this.left, limit);
+      try {
+        if (!(await this.settingAside)) return false;
+      } finally {
+        this.settingAside = undefined;
+      }
     }
-    if (this.left < recipients) this.setAside(recipients - this.left, limit);
-    if (this.left < recipients) return false;
     this.left -= recipients;
     return true;
   }
 
-  private setAside(needed: number, limit: number): void {
-    for (const amount of [Math.max(needed, Math.min(1000, Math.floor(limit / 100))), needed]) {
-      if (amount > limit) continue;
-      if (Number(this.reserve.run(this.account, this.day, amount, limit).changes) === 0) continue;
-      this.left += amount;
-      return;
-    }
+  private turnTo(day: number): void {
+    if (day === this.day) return;
+    if (this.left > 0) this.unused = { day: this.day, left: this.left };
+    this.day = day;
+    this.left = 0;
   }
 
-  giveBack(): void {
-    if (this.left > 0) this.release.run(this.account, this.day, this.left);
+  /** @returns whether at least what is needed is set aside now */
+  private async setAside(day: number, needed: number, limit: number): Promise<boolean> {
+    await this.giveUnusedBack();
+    for (const amount of [Math.max(needed, Math.min(1000, Math.floor(limit / 100))), needed]) {
+      if (amount > limit) continue;
+      const isReserved = (await this.database.run(sql.reserve, [this.account, day, amount, limit])) > 0;
+      if (!isReserved) continue;
+      if (day === this.day) this.left += amount;
+      return true;
+    }
+    return false;
+  }
+
+  /** What the day before has left is no longer counted, and old days are forgotten. */
+  private async giveUnusedBack(): Promise<void> {
+    const { unused, account, day } = this;
+    this.unused = undefined;
+    if (unused) await this.database.run(sql.release, [account, unused.day, unused.left]);
+    if (day !== this.forgotten) await this.database.run(sql.forget, [account, day - 7]);
+    this.forgotten = day;
+  }
+
+  async giveBack(): Promise<void> {
+    const { left, day, account } = this;
     this.left = 0;
+    await this.giveUnusedBack();
+    if (left > 0) await this.database.run(sql.release, [account, day, left]);
   }
 }
 
@@ -149,9 +183,9 @@ function isUnlimited({ limits }: Account): boolean {
   return limits.messagesPerMinute === undefined && limits.recipientsPerDay === undefined;
 }
 
-/** Makes the limits of all accounts; the database is brought up to date. */
-export function createLimits(database: DatabaseSync, clock: Clock): Limits {
-  migrateSqlite(database, accountMigrations);
+/** Opens the limits of all accounts; the database is brought up to date. */
+export async function openLimits(database: Database, clock: Clock): Promise<Limits> {
+  await database.migrate(accountMigrations);
   const windows = new Map<string, MinuteWindow>();
   const days = new Map<string, DailyCount>();
   const monotonicSecond = (): number => Math.floor(clock.monotonic() / 1000);
@@ -166,30 +200,49 @@ export function createLimits(database: DatabaseSync, clock: Clock): Limits {
     return count;
   };
 
-  /** Judges by the minute first, then by the day, as `enough` answers for it. */
-  function judge(
-    { id, limits }: Account,
-    enough: (count: DailyCount, day: number, limit: number) => boolean,
-  ): LimitVerdict {
-    const { messagesPerMinute, recipientsPerDay } = limits;
-    const now = clock.now();
+  /** Refuses by the minute. */
+  function minuteRefusal({ id, limits: { messagesPerMinute } }: Account): LimitVerdict | undefined {
     const wait = messagesPerMinute === undefined ? 0 : windowOf(id).waitSeconds(monotonicSecond(), messagesPerMinute);
-    if (wait > 0) return { allowed: false, code: 'E_RATE_LIMIT_EXCEEDED', retryAfterSeconds: wait };
+    if (wait === 0) return undefined;
+    return { allowed: false, code: 'E_RATE_LIMIT_EXCEEDED', retryAfterSeconds: wait };
+  }
+
+  /** Judges by the day, as `enough` answers for it. */
+  async function judgeDay(
+    { id, limits: { recipientsPerDay } }: Account,
+    enough: (count: DailyCount, day: number, limit: number) => Promise<boolean>,
+  ): Promise<LimitVerdict> {
+    const now = clock.now();
     const day = Math.floor(now / dayMs);
-    if (recipientsPerDay === undefined || enough(countOf(id), day, recipientsPerDay)) return allowed;
+    if (recipientsPerDay === undefined || (await enough(countOf(id), day, recipientsPerDay))) return allowed;
     const retryAfterSeconds = Math.ceil(((day + 1) * dayMs - now) / 1000);
     return { allowed: false, code: 'E_DAILY_LIMIT_EXCEEDED', retryAfterSeconds };
   }
 
   return {
-    take(account, recipients) {
+    async take(account, recipients) {
       if (isUnlimited(account)) return allowed;
-      const verdict = judge(account, (count, day, limit) => count.take(day, recipients, limit));
-      if (verdict.allowed) windowOf(account.id).add(monotonicSecond());
-      return verdict;
+      const refusal = minuteRefusal(account);
+      if (refusal) return refusal;
+      // Before the day is asked: another message that comes meanwhile must find it in the window.
+      const window = windowOf(account.id);
+      window.add(monotonicSecond());
+      let isAllowed = false;
+      try {
+        const verdict = await judgeDay(account, (count, day, limit) => count.take(day, recipients, limit));
+        isAllowed = verdict.allowed;
+        return verdict;
+      } finally {
+        if (!isAllowed) window.remove(monotonicSecond());
+      }
     },
-    ask: (account, recipients) =>
-      isUnlimited(account) ? allowed : judge(account, (count, day, limit) => count.hasRoom(day, recipients, limit)),
+    async ask(account, recipients) {
+      if (isUnlimited(account)) return allowed;
+      return (
+        minuteRefusal(account) ??
+        (await judgeDay(account, (count, day, limit) => count.hasRoom(day, recipients, limit)))
+      );
+    },
     giveBack(account, recipients) {
       if (isUnlimited(account)) return;
       windowOf(account.id).remove(monotonicSecond());
@@ -197,8 +250,8 @@ export function createLimits(database: DatabaseSync, clock: Clock): Limits {
         countOf(account.id).restore(Math.floor(clock.now() / dayMs), recipients);
       }
     },
-    close() {
-      for (const count of days.values()) count.giveBack();
+    async close() {
+      await Promise.all([...days.values()].map((count) => count.giveBack()));
     },
   };
 }

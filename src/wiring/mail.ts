@@ -3,11 +3,10 @@
 import type { Account } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import type { Guessing } from '../accounts/guessing.ts';
-import { createLimits, type Limits, type LimitVerdict } from '../accounts/limits.ts';
+import { type Limits, type LimitVerdict, openLimits } from '../accounts/limits.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
-import type { DatabaseSync } from '../base/database/sqlite-file.ts';
 import { ConfigurationError } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { Keys } from '../bootstrap.ts';
@@ -31,7 +30,7 @@ export interface MailParts {
   readonly config: Config;
   readonly keys: Keys;
   readonly accounts: Accounts;
-  readonly database: DatabaseSync;
+  /** What accounts, limits and suppressions are in. */
   readonly stores: Database;
   readonly bodies: BodyBudget;
   readonly guessing: Guessing;
@@ -121,8 +120,8 @@ function createPipeline(
   const pipeline = createSubmit({
     ...building,
     spool,
-    charge: ({ submitter: { account }, envelope }) =>
-      rateViolation(account, limits.take(account, envelope.recipients.length)),
+    charge: async ({ submitter: { account }, envelope }) =>
+      rateViolation(account, await limits.take(account, envelope.recipients.length)),
     refund: ({ submitter, envelope }) => limits.giveBack(submitter.account, envelope.recipients.length),
     transportOf: transportOf(config.delivery.routes),
     expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
@@ -175,8 +174,8 @@ function mailGauges({ delivery, door }: Pick<Mail, 'delivery' | 'door'>): readon
  * @param running is given each part as soon as it is there, so that a start that fails can end it
  */
 export async function openMail(parts: MailParts, running: Running): Promise<Mail> {
-  const { config, keys, accounts, database, bodies, guessing, metrics, clock, log } = parts;
-  const limits = createLimits(database, clock);
+  const { config, keys, accounts, bodies, guessing, metrics, clock, log } = parts;
+  const limits = await openLimits(parts.stores, clock);
   running.stores.push(() => limits.close());
   const suppressions = await openSuppressionStore(parts.stores, clock);
   const suppressed: Mail['suppressed'] = (account, recipient) => suppressions.isSuppressed(account.id, recipient);
@@ -208,9 +207,9 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     bodies,
     guessing,
     suppressed,
-    rateLimit: (account, recipients) => {
+    rateLimit: async (account, recipients) => {
       checkSpool(spool);
-      return rateViolation(account, limits.ask(account, recipients));
+      return rateViolation(account, await limits.ask(account, recipients));
     },
     onRefused: spool.events.refuse,
   });

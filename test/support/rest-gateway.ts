@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Account, AccountLimits, Credential } from '../../src/accounts/account.ts';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
-import { createLimits } from '../../src/accounts/limits.ts';
+import { openLimits } from '../../src/accounts/limits.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import type { BodyBudget } from '../../src/base/body-budget.ts';
@@ -19,6 +19,7 @@ import type { SigningKey } from '../../src/sign/signed.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
 import { openSqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
 import { type BuildParts, build, createSubmit, examine, type Violation } from '../../src/submit.ts';
+import { openTestDatabase } from './engines.ts';
 import { ask, type HttpAnswer, startHttpApp } from './http-app.ts';
 import { scratchFolder } from './scratch.ts';
 
@@ -109,7 +110,8 @@ export async function startRest(options: RestOptions = {}): Promise<RestGateway>
     [...credentials.keys()].map((key) => ({ account: id, credential: key, sha256: hashToken(`${name}-${key}`) })),
   );
   const accounts = createAccounts({ accounts: restAccounts, tokens, database, clock });
-  const limits = createLimits(database, clock);
+  const stores = await openTestDatabase(file);
+  const limits = await openLimits(stores, clock);
   const { privateKey } = generateKeyPairSync('ed25519');
   const keyOf = (domain: string): SigningKey => ({ domain, selector: 'e1', algorithm: 'ed25519', key: privateKey });
   const parts: BuildParts = {
@@ -127,8 +129,8 @@ export async function startRest(options: RestOptions = {}): Promise<RestGateway>
   };
   const sent: SpoolEntry[] = [];
   const outcomes = createOutcomeWatch();
-  const charge = (owner: Account, recipients: number): Violation | undefined => {
-    const verdict = limits.take(owner, recipients);
+  const charge = async (owner: Account, recipients: number): Promise<Violation | undefined> => {
+    const verdict = await limits.take(owner, recipients);
     if (verdict.allowed) return undefined;
     const { code, retryAfterSeconds } = verdict;
     return { code, message: `Try again in ${retryAfterSeconds} s`, retryAfterSeconds };
