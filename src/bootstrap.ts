@@ -2,9 +2,9 @@
 // Without `development` in the configuration nothing is made: what is missing is an error.
 
 import { existsSync } from 'node:fs';
-import { accountMigrations, createToken, isLive, listTokens, revokeToken } from './accounts/tokens.ts';
+import type { TokenStore } from './accounts/token-store.ts';
+import { isLive } from './accounts/tokens.ts';
 import type { Clock } from './base/clock.ts';
-import { type DatabaseSync, migrateSqlite } from './base/database/sqlite-file.ts';
 import { ConfigurationError } from './base/errors.ts';
 import { randomSecret } from './base/ids.ts';
 import { createFile, createFolder } from './bootstrap/key-files.ts';
@@ -52,7 +52,7 @@ export interface Bootstrapped {
 /** What the start works with. */
 export interface BootstrapParts {
   readonly env: Environment;
-  readonly database: DatabaseSync;
+  readonly tokens: TokenStore;
   readonly clock: Clock;
 }
 
@@ -78,46 +78,40 @@ function makeHmacKey(file: string): string[] {
   return !existsSync(file) && createFile(file, `${randomSecret()}\n`) ? [file] : [];
 }
 
-/** Runs in one transaction, so that of two processes that start at once one makes the token. */
-function transaction<T>(database: DatabaseSync, work: () => T): T {
-  database.exec('BEGIN IMMEDIATE');
-  try {
-    const result = work();
-    database.exec('COMMIT');
-    return result;
-  } catch (error) {
-    database.exec('ROLLBACK');
-    throw error;
-  }
-}
-
 /**
  * Sees to a token for the development credential; undefined without `development`. It is called once the listeners are
  * up: a token that is made is shown once, and a start that fails before that would lose it.
  */
-export function ensureDevelopmentToken(config: Config, parts: BootstrapParts): DevelopmentToken | undefined {
+export async function ensureDevelopmentToken(
+  config: Config,
+  parts: BootstrapParts,
+): Promise<DevelopmentToken | undefined> {
   const { development } = config;
-  return development && ensureToken(config, development, parts);
+  return development && (await ensureToken(config, development, parts));
 }
 
-function ensureToken(config: Config, development: DevelopmentSettings, parts: BootstrapParts): DevelopmentToken {
-  const { database, clock, env } = parts;
+async function ensureToken(
+  config: Config,
+  development: DevelopmentSettings,
+  parts: BootstrapParts,
+): Promise<DevelopmentToken> {
+  const { tokens, clock, env } = parts;
   const { account, credential } = development;
   const name = config.accounts.find(({ id }) => id === account)?.name ?? account;
-  migrateSqlite(database, accountMigrations);
-  return transaction(database, () => {
+  // In one transaction, so that of two processes that start at once one makes the token.
+  return await tokens.transaction<DevelopmentToken>(async (inside) => {
     const now = clock.now();
-    const own = listTokens(database, account).filter((token) => token.credential === credential && isLive(token, now));
+    const own = (await inside.list(account)).filter((token) => token.credential === credential && isLive(token, now));
     if (developmentToken(env) !== undefined) {
       // POSTERN_TOKEN replaces the token that an earlier start made; tokens that a person made stay (D95).
       const made = own.filter(({ label }) => label === madeLabel);
-      for (const { id } of made) revokeToken(database, { id, now });
+      for (const { id } of made) await inside.revoke({ id, now });
       return { kind: 'given', account: name, credential, revoked: made.map(({ lastFour }) => lastFour) };
     }
     if (own.length > 0) {
       return { kind: 'kept', account: name, credential, lastFour: own.map(({ lastFour }) => lastFour) };
     }
-    const { token } = createToken(database, { account, credential, label: madeLabel, createdAt: now });
+    const { token } = await inside.create({ account, credential, label: madeLabel, createdAt: now });
     return { kind: 'made', account: name, credential, token };
   });
 }

@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import { createAccounts, type GlobalKeyHash, type TokenHash } from './accounts/create-accounts.ts';
 import { createGuessing } from './accounts/guessing.ts';
+import { openTokenStore } from './accounts/token-store.ts';
 import { createBodyBudget, defaultBodyLimit } from './base/body-budget.ts';
 import { type Clock, systemClock } from './base/clock.ts';
 import type { Database } from './base/database/database.ts';
@@ -37,7 +38,7 @@ export interface GatewayParts {
   /** Tokens of the configuration and the environment, as hashes. */
   readonly tokens: readonly TokenHash[];
   readonly globalKeys?: readonly GlobalKeyHash[];
-  /** The embedded database, for accounts and limits; the spool has connections of its own. The gateway closes it. */
+  /** The database of all tables but the spool's, which has connections of its own. The gateway closes it. */
   readonly database: Database;
   readonly log: Logger;
   /** Log lines lost since the start; none if absent. */
@@ -72,7 +73,8 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
   const { tokens, globalKeys = [] } = parts;
   const serving = openServingDatabase(config.database.file);
   running.stores.push(() => serving.close());
-  const accounts = createAccounts({ accounts: config.accounts, tokens, globalKeys, database: serving, clock });
+  const store = await openTokenStore(database);
+  const accounts = createAccounts({ accounts: config.accounts, tokens, globalKeys, store, clock });
   const guessing = createGuessing();
   const bodies = createBodyBudget(config.limits.bodiesInFlightBytes ?? defaultBodyLimit());
   const metrics = createMetrics();
@@ -89,7 +91,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     onRequest: (count) => metrics.edgeRequest(count),
   });
   running.edge = edge;
-  const shared = { config, keys, accounts, stores: database, database: serving, bodies, guessing, metrics, clock, log };
+  const shared = { config, keys, accounts, tokens: store, database, serving, bodies, guessing, metrics, clock, log };
   const mail = await openMail(shared, running);
   const proxy = await openProxy({
     database,

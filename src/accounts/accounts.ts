@@ -8,11 +8,11 @@ export interface Accounts {
    * The submitter of a token, or undefined. The token's row is read each time, so that one made or revoked beside the
    * running server counts at once (D94); hashes are compared, never the token (D92).
    */
-  authenticate(token: string): Submitter | undefined;
+  authenticate(token: string): Promise<Submitter | undefined>;
   /**
    * The same for a token's hash (`hashToken`): a session that lasts asks again by it, and never keeps the token itself.
    */
-  authenticateHash(sha256: string): Submitter | undefined;
+  authenticateHash(sha256: string): Promise<Submitter | undefined>;
   /**
    * The submitter of an account's global key (D85), or undefined: it has every permission of its account, under the
    * credential name `global-key`. E-mail addresses compare without case; of keys only hashes are compared.

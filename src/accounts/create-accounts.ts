@@ -1,11 +1,11 @@
 // Accounts of the configuration joined with the tokens of the store (D50, D85, D93, D94).
 
 import type { Clock } from '../base/clock.ts';
-import { type DatabaseSync, migrateSqlite } from '../base/database/sqlite-file.ts';
 import { type Account, type Credential, type Scope, type SendingDomain, type Submitter, scopes } from './account.ts';
 import type { Accounts } from './accounts.ts';
 import { stripRules } from './strip-rules.ts';
-import { accountMigrations, hashToken, scopesInForce, scopesOf } from './tokens.ts';
+import type { TokenStore } from './token-store.ts';
+import { hashToken, scopesInForce } from './tokens.ts';
 
 /** A token that the configuration gives to a credential, as its hash. */
 export interface TokenHash {
@@ -31,8 +31,8 @@ export interface AccountsParts {
   /** Tokens of the configuration; they need no row in the store. */
   readonly tokens: readonly TokenHash[];
   readonly globalKeys?: readonly GlobalKeyHash[];
-  /** Brought up to date here. */
-  readonly database: DatabaseSync;
+  /** The tokens of the store; without it there are those of the configuration alone. */
+  readonly store?: Pick<TokenStore, 'findLive'>;
   readonly clock: Clock;
 }
 
@@ -72,8 +72,7 @@ function submitterOf(account: Account, credential: Credential): Submitter {
 }
 
 /** Joins the accounts of the configuration with the tokens of the store. */
-export function createAccounts({ accounts, tokens, globalKeys = [], database, clock }: AccountsParts): Accounts {
-  migrateSqlite(database, accountMigrations);
+export function createAccounts({ accounts, tokens, globalKeys = [], store, clock }: AccountsParts): Accounts {
   const byReference = new Map<string, Account>();
   const submitters = new Map<string, Submitter>();
   // Of all accounts: a name below one account's domain may belong to another by a longer one (D50).
@@ -92,9 +91,6 @@ export function createAccounts({ accounts, tokens, globalKeys = [], database, cl
     }),
   );
   const fixed = new Map(tokens.map((token) => [token.sha256, `${token.account}/${token.credential}`]));
-  const select = database.prepare(
-    'SELECT account, credential, scopes FROM tokens WHERE sha256 = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)',
-  );
   const narrowed = new Map<string, Submitter>();
 
   /** The submitter with those of its credential's scopes that the token has too; the same object each time. */
@@ -107,14 +103,13 @@ export function createAccounts({ accounts, tokens, globalKeys = [], database, cl
     return found;
   }
 
-  function authenticateHash(sha256: string): Submitter | undefined {
+  async function authenticateHash(sha256: string): Promise<Submitter | undefined> {
     const own = fixed.get(sha256);
     if (own !== undefined) return submitters.get(own);
-    const row = select.get(sha256, clock.now());
+    const found = await store?.findLive(sha256, clock.now());
     // A token whose account or credential is no longer in the configuration opens nothing.
-    const submitter = row && submitters.get(`${String(row['account'])}/${String(row['credential'])}`);
-    const tokenScopes = scopesOf(row?.['scopes']);
-    return submitter && tokenScopes ? narrow(submitter, tokenScopes) : submitter;
+    const submitter = found && submitters.get(`${found.account}/${found.credential}`);
+    return submitter && found.scopes ? narrow(submitter, found.scopes) : submitter;
   }
 
   const find = (idOrName: string) => byReference.get(idOrName) ?? byReference.get(idOrName.toLowerCase());

@@ -4,7 +4,7 @@
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
 import type { Account } from './account.ts';
-import { accountMigrations } from './tokens.ts';
+import { accountMigrations } from './account-tables.ts';
 
 /** Whether a message may go, or when to come again. */
 export type LimitVerdict =

@@ -2,10 +2,10 @@
 
 import { Type } from 'typebox';
 import { type Account, type Scope, scopes } from '../accounts/account.ts';
-import { createToken, isLive, listTokens, revokeToken, scopesInForce, type TokenRecord } from '../accounts/tokens.ts';
+import type { TokenStore } from '../accounts/token-store.ts';
+import { isLive, scopesInForce, type TokenRecord } from '../accounts/tokens.ts';
 import type { Clock } from '../base/clock.ts';
 import { closest } from '../base/closest.ts';
-import type { DatabaseSync } from '../base/database/sqlite-file.ts';
 import type { Logger } from '../base/log.ts';
 import { type Fault, Refusal, succeed } from '../http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../http/v4-app.ts';
@@ -25,8 +25,7 @@ import {
 
 /** What the endpoints work on. */
 export interface TokenEndpointsParts {
-  /** With the accounts' tables up to date. */
-  readonly database: DatabaseSync;
+  readonly store: TokenStore;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -110,7 +109,7 @@ const config = { scope: 'admin' } as const;
 const tags = ['Tokens'] as const;
 
 /** The endpoints of tokens. */
-export function tokenEndpoints({ database, clock, log }: TokenEndpointsParts): V4Plugin {
+export function tokenEndpoints({ store, clock, log }: TokenEndpointsParts): V4Plugin {
   return (app) => {
     app.get(
       path,
@@ -130,7 +129,7 @@ export function tokenEndpoints({ database, clock, log }: TokenEndpointsParts): V
         const { account } = submitterOf(request);
         const now = clock.now();
         const every = isOn(request.query.all);
-        const records = listTokens(database, account.id).filter((record) => every || isLive(record, now));
+        const records = (await store.list(account.id)).filter((record) => every || isLive(record, now));
         return succeed(
           reply,
           records.map((record) => shown(account, record, now)),
@@ -160,7 +159,7 @@ export function tokenEndpoints({ database, clock, log }: TokenEndpointsParts): V
         const expiresAt = readExpiry(expiresText, now);
         if (typeof expiresAt === 'object') throw new Refusal([...faults, expiresAt]);
         if (faults.length > 0) throw new Refusal(faults);
-        const made = createToken(database, {
+        const made = await store.create({
           account: account.id,
           credential,
           label,
@@ -190,7 +189,7 @@ export function tokenEndpoints({ database, clock, log }: TokenEndpointsParts): V
       async (request, reply) => {
         const { account } = submitterOf(request);
         const { id } = request.params;
-        const record = revokeToken(database, { id, account: account.id, now: clock.now() });
+        const record = await store.revoke({ id, account: account.id, now: clock.now() });
         if (!record) throw new Refusal([{ token: 'E_NOT_FOUND', message: 'The account has no such token' }]);
         const { credential } = record;
         log.info({ session: request.id, account: account.name, credential, tokenId: id }, 'token revoked');

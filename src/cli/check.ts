@@ -7,7 +7,6 @@ import type { Submitter } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import { createAccounts } from '../accounts/create-accounts.ts';
 import { systemClock } from '../base/clock.ts';
-import { openSqliteFile } from '../base/database/sqlite-file.ts';
 import { errorMessage, UsageError } from '../base/errors.ts';
 import { escapeCharacters } from '../base/escape-text.ts';
 import { randomHex } from '../base/ids.ts';
@@ -160,25 +159,20 @@ export const checkCommand = defineCommand({
   },
   run: async ({ options, args }, io) => {
     const config = configFor(io, options.config);
-    const database = openSqliteFile(':memory:');
-    try {
-      const accounts = createAccounts({ accounts: config.accounts, tokens: [], database, clock: systemClock });
-      const submitter = findSubmitter(config, accounts, options.as);
-      const paths = {
-        reversePath: reversePathOf(options.from, submitter),
-        recipients: [options.to ?? 'recipient@example.net'],
-      };
-      let exitCode = 0;
-      for (const file of args) {
-        const submission = submissionOf(readMessageFile(file, io.cwd), submitter, paths);
-        const verdict = await judge({ file, submission, accounts, config, asSent: options['as-sent'] === true });
-        print(verdict, { io, json: options.json === true, asSent: options['as-sent'] === true });
-        if (verdict.violations.length > 0) exitCode = 1;
-      }
-      return exitCode;
-    } finally {
-      database.close();
+    const accounts = createAccounts({ accounts: config.accounts, tokens: [], clock: systemClock });
+    const submitter = findSubmitter(config, accounts, options.as);
+    const paths = {
+      reversePath: reversePathOf(options.from, submitter),
+      recipients: [options.to ?? 'recipient@example.net'],
+    };
+    let exitCode = 0;
+    for (const file of args) {
+      const submission = submissionOf(readMessageFile(file, io.cwd), submitter, paths);
+      const verdict = await judge({ file, submission, accounts, config, asSent: options['as-sent'] === true });
+      print(verdict, { io, json: options.json === true, asSent: options['as-sent'] === true });
+      if (verdict.violations.length > 0) exitCode = 1;
     }
+    return exitCode;
   },
 });
 

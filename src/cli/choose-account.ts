@@ -4,7 +4,6 @@ import type { Account } from '../accounts/account.ts';
 import { closest } from '../base/closest.ts';
 import type { Database } from '../base/database/database.ts';
 import { openDatabase } from '../base/database/sqlite-database.ts';
-import { type DatabaseSync, openSqliteFile } from '../base/database/sqlite-file.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 
@@ -26,16 +25,6 @@ export async function withDatabase<T>(config: Config, work: (database: Database)
     return await work(database);
   } finally {
     await database.close();
-  }
-}
-
-/** The same on this thread. */
-export async function withSqliteFile<T>(config: Config, work: (database: DatabaseSync) => T | Promise<T>): Promise<T> {
-  const database = openSqliteFile(config.database.file);
-  try {
-    return await work(database);
-  } finally {
-    database.close();
   }
 }
 

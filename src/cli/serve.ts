@@ -1,9 +1,9 @@
 // postern serve: the gateway in the foreground until SIGTERM or SIGINT (D95, D97).
 
 import { join } from 'node:path';
+import { openTokenStore } from '../accounts/token-store.ts';
 import { systemClock } from '../base/clock.ts';
 import { openDatabase } from '../base/database/sqlite-database.ts';
-import { openSqliteFile } from '../base/database/sqlite-file.ts';
 import { type Logger, type OpenLog, openLog } from '../base/log.ts';
 import { fileWarnings } from '../bootstrap/check-files.ts';
 import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, loadKeys } from '../bootstrap.ts';
@@ -87,11 +87,10 @@ async function serve(config: Config, io: CommandIo, openedLog: OpenLog): Promise
   // first process of a container would not even hear it.
   const signalled = untilSignal();
   const database = await openDatabase(config.database.file, { patienceMs: servingPatienceMs, onLost: endProcess });
-  const starting = openSqliteFile(config.database.file);
-  const parts = { env: io.env, database: starting, clock: systemClock };
   let gateway: Gateway;
   let token: DevelopmentToken | undefined;
   try {
+    const parts = { env: io.env, tokens: await openTokenStore(database), clock: systemClock };
     const made = await bootstrap(config, parts);
     const keys = loadKeys(config);
     const warnings = [...config.warnings, ...made.missing, ...fileWarnings(config, keys, parts.clock.now())];
@@ -108,12 +107,10 @@ async function serve(config: Config, io: CommandIo, openedLog: OpenLog): Promise
       log,
       droppedLogLines: openedLog.dropped,
     });
-    token = ensureDevelopmentToken(config, parts);
+    token = await ensureDevelopmentToken(config, parts);
   } catch (error) {
     await database.close();
     throw error;
-  } finally {
-    starting.close();
   }
   log.info({ listeners: gateway.listening, dataDir: config.dataDir }, 'listening');
   if (token?.kind === 'given' && token.revoked.length > 0) {

@@ -1,21 +1,13 @@
 // `postern token`: makes, lists and revokes the tokens of the store; a running server sees it at once (D93, D94).
 
 import { type Account, isScope, type Scope } from '../accounts/account.ts';
-import {
-  accountMigrations,
-  createToken,
-  isLive,
-  listTokens,
-  revokeToken,
-  scopesInForce,
-  type TokenRecord,
-} from '../accounts/tokens.ts';
+import { openTokenStore, type TokenStore } from '../accounts/token-store.ts';
+import { isLive, scopesInForce, type TokenRecord } from '../accounts/tokens.ts';
 import { systemClock } from '../base/clock.ts';
 import { closest } from '../base/closest.ts';
-import { type DatabaseSync, migrateSqlite } from '../base/database/sqlite-file.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
-import { chooseAccount, isoTime, withSqliteFile } from './choose-account.ts';
+import { chooseAccount, isoTime, withDatabase } from './choose-account.ts';
 import { type CommandIo, configOption, defineCommand, table } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
 import { configExitCode, configFor } from './command/load-config.ts';
@@ -61,11 +53,8 @@ function jsonOf(config: Config, record: TokenRecord) {
   };
 }
 
-function withTokens<T>(config: Config, work: (database: DatabaseSync) => T): Promise<T> {
-  return withSqliteFile(config, (database) => {
-    migrateSqlite(database, accountMigrations);
-    return work(database);
-  });
+function withTokens<T>(config: Config, work: (store: TokenStore) => Promise<T>): Promise<T> {
+  return withDatabase(config, async (database) => await work(await openTokenStore(database)));
 }
 
 function writeJson(io: CommandIo, value: unknown): void {
@@ -115,7 +104,7 @@ const create = defineCommand({
       ...expiry,
       label: label ?? '',
     };
-    const { record, token } = await withTokens(config, (database) => createToken(database, wanted));
+    const { record, token } = await withTokens(config, (store) => store.create(wanted));
     if (options.json) writeJson(io, { token, ...jsonOf(config, record) });
     else io.stdout.write(`${token}\n`);
     if (!options.json) {
@@ -150,7 +139,7 @@ const list = defineCommand({
     const config = configFor(io, options.config);
     const account = options.account === undefined ? undefined : chooseAccount(config, options.account).id;
     const now = systemClock.now();
-    const every = await withTokens(config, (database) => listTokens(database, account));
+    const every = await withTokens(config, (store) => store.list(account));
     const records = every.filter((record) => options.all === true || isLive(record, now));
     if (options.json) {
       writeJson(
@@ -187,7 +176,7 @@ const revoke = defineCommand({
   async run({ options, args: [id = ''] }, io) {
     const config = configFor(io, options.config);
     const now = systemClock.now();
-    const record = await withTokens(config, (database) => revokeToken(database, { id, now }));
+    const record = await withTokens(config, (store) => store.revoke({ id, now }));
     if (!record) {
       io.stderr.write(`No token "${id}"; postern token list tells the ids.\n`);
       return 1;

@@ -57,14 +57,14 @@ function readLogin(request: FastifyRequest): Shown {
   return { kind: 'bearer', token: bearer.exec(header)?.[1] };
 }
 
-function findCaller(shown: Shown, accounts: AuthorizationParts['accounts']): Login {
+async function findCaller(shown: Shown, accounts: AuthorizationParts['accounts']): Promise<Login> {
   if (shown.kind === 'global') {
     const submitter = accounts.authenticateGlobalKey(shown.email, shown.key);
     const refusal = 'X-Auth-Email and X-Auth-Key are of no account';
     return { caller: submitter && { submitter, isGlobalKey: true }, refusal };
   }
   if (shown.token === undefined) return { caller: undefined, refusal: 'Authorization must be Bearer TOKEN' };
-  const submitter = accounts.authenticate(shown.token);
+  const submitter = await accounts.authenticate(shown.token);
   return {
     caller: submitter && { submitter, isGlobalKey: false },
     refusal: 'The token is unknown, expired or revoked',
@@ -78,7 +78,7 @@ function findCaller(shown: Shown, accounts: AuthorizationParts['accounts']): Log
 async function authenticate(request: FastifyRequest, parts: AuthorizationParts): Promise<Caller> {
   const shown = readLogin(request);
   await parts.guessing.pause(request.ip);
-  const { caller, refusal } = findCaller(shown, parts.accounts);
+  const { caller, refusal } = await findCaller(shown, parts.accounts);
   if (caller) return caller;
   const penalty = parts.guessing.failed(request.ip);
   parts.onFailure(request, penalty);

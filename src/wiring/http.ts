@@ -2,6 +2,7 @@
 
 import type { Accounts } from '../accounts/accounts.ts';
 import type { Guessing } from '../accounts/guessing.ts';
+import type { TokenStore } from '../accounts/token-store.ts';
 import { systemDns } from '../admin/check-records.ts';
 import { domainEndpoints } from '../admin/domain-endpoints.ts';
 import { suppressionEndpoints } from '../admin/suppression-endpoints.ts';
@@ -29,7 +30,9 @@ export interface HttpParts {
   readonly config: Config;
   readonly keys: Keys;
   readonly accounts: Accounts;
-  readonly database: DatabaseSync;
+  readonly tokens: TokenStore;
+  /** The embedded database on this thread. */
+  readonly serving: DatabaseSync;
   readonly bodies: BodyBudget;
   readonly guessing: Guessing;
   readonly metrics: Metrics;
@@ -61,8 +64,7 @@ function sendingEndpoints({ config, mail }: HttpParts): V4Plugin {
 
 /** Makes the HTTP side; nothing listens before `listenHttp`. */
 export function createHttp(parts: HttpParts): HttpApp {
-  const { config, keys, accounts, database, bodies, guessing, metrics, mail, edge, proxy, isServing, clock, log } =
-    parts;
+  const { config, keys, accounts, tokens, bodies, guessing, metrics, mail, edge, proxy, isServing, clock, log } = parts;
   const accountOfZone = new Map(config.zones.map(({ id, account }) => [id, account]));
   return createHttpApp({
     answers: restAnswers,
@@ -79,7 +81,7 @@ export function createHttp(parts: HttpParts): HttpApp {
     plugins: [
       sendingEndpoints(parts),
       suppressionEndpoints({ suppressions: mail.suppressions, clock, log }),
-      tokenEndpoints({ database, clock, log }),
+      tokenEndpoints({ store: tokens, clock, log }),
       ...edge.plugins,
       domainEndpoints({
         domainKeys: (domain) => keys.signing.get(domain) ?? [],

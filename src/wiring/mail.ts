@@ -31,7 +31,7 @@ export interface MailParts {
   readonly keys: Keys;
   readonly accounts: Accounts;
   /** What accounts, limits and suppressions are in. */
-  readonly stores: Database;
+  readonly database: Database;
   readonly bodies: BodyBudget;
   readonly guessing: Guessing;
   readonly metrics: Pick<Metrics, 'accepted' | 'refused' | 'outcome'>;
@@ -175,9 +175,9 @@ function mailGauges({ delivery, door }: Pick<Mail, 'delivery' | 'door'>): readon
  */
 export async function openMail(parts: MailParts, running: Running): Promise<Mail> {
   const { config, keys, accounts, bodies, guessing, metrics, clock, log } = parts;
-  const limits = await openLimits(parts.stores, clock);
+  const limits = await openLimits(parts.database, clock);
   running.stores.push(() => limits.close());
-  const suppressions = await openSuppressionStore(parts.stores, clock);
+  const suppressions = await openSuppressionStore(parts.database, clock);
   const suppressed: Mail['suppressed'] = (account, recipient) => suppressions.isSuppressed(account.id, recipient);
   let removedFailures = 0;
   const spool = await openSpool(config, {

@@ -2,12 +2,14 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Scope } from '../../src/accounts/account.ts';
+import { accountMigrations } from '../../src/accounts/account-tables.ts';
 import { type AccountsParts, createAccounts } from '../../src/accounts/create-accounts.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
-import { accountMigrations, createToken, hashToken, listTokens, revokeToken } from '../../src/accounts/tokens.ts';
-import { type DatabaseSync, migrateSqlite, openSqliteFile } from '../../src/base/database/sqlite-file.ts';
+import { openTokenStore } from '../../src/accounts/token-store.ts';
+import { hashToken } from '../../src/accounts/tokens.ts';
+import { openTestDatabase } from '../support/engines.ts';
 import { clockOf } from '../support/manual-clock.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';
 
@@ -29,30 +31,25 @@ accounts:
   - { name: payg, id: "${'c1'.repeat(16)}", sendingDomains: [{ name: payg.example }, { name: pay.example.com }, { name: till.example.com, subdomains: false }] }
 `;
 
-function open(file: string): DatabaseSync {
-  const database = openSqliteFile(file);
-  onTestFinished(() => database.close());
-  return database;
-}
-
-function setUp(parts: Partial<AccountsParts> & { readonly now?: () => number } = {}) {
+async function setUp(parts: Partial<AccountsParts> & { readonly now?: () => number } = {}) {
   const folder = scratchFolder();
   const config = loadYaml(configured, {}, folder);
   const file = join(folder, 'postern.db');
-  const database = open(file);
+  const database = await openTestDatabase(file);
+  const store = await openTokenStore(database);
   const clock = clockOf(parts.now ?? (() => 1_000_000));
-  const accounts = createAccounts({ accounts: config.accounts, tokens: [], database, clock, ...parts });
-  return { accounts, database, file };
+  const accounts = createAccounts({ accounts: config.accounts, tokens: [], store, clock, ...parts });
+  return { accounts, database, store, file };
 }
 
 describe('tokens of the store', () => {
-  test('open their credential, and nothing else does', () => {
-    const { accounts, database } = setUp();
-    const { token, record } = createToken(database, { account: dev, credential: 'cron', createdAt: 1 });
+  test('open their credential, and nothing else does', async () => {
+    const { accounts, store } = await setUp();
+    const { token, record } = await store.create({ account: dev, credential: 'cron', createdAt: 1 });
     expect(token).toMatch(/^pt_[A-Za-z0-9_-]{43}$/);
     expect(record.lastFour).toBe(token.slice(-4));
-    expect(accounts.authenticate(token)).toBe(accounts.submitter('dev', 'cron'));
-    expect(accounts.authenticate(token)?.credential.strip).toEqual(stripRules({ strip: ['user-agent'] }));
+    expect(await accounts.authenticate(token)).toBe(accounts.submitter('dev', 'cron'));
+    expect((await accounts.authenticate(token))?.credential.strip).toEqual(stripRules({ strip: ['user-agent'] }));
     for (const wrong of [
       '',
       'x',
@@ -62,125 +59,128 @@ describe('tokens of the store', () => {
       hashToken(token),
       `${token}\0`,
     ]) {
-      expect(accounts.authenticate(wrong), wrong).toBeUndefined();
+      expect(await accounts.authenticate(wrong), wrong).toBeUndefined();
     }
   });
 
-  test('are not in the file, neither whole nor in part', () => {
-    const { database, file } = setUp();
-    const { token } = createToken(database, { account: dev, credential: 'cron', createdAt: 1 });
-    database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  test('are not in the file, neither whole nor in part', async () => {
+    const { database, store, file } = await setUp();
+    const { token } = await store.create({ account: dev, credential: 'cron', createdAt: 1 });
+    // The last connection writes its log into the file.
+    await database.close();
     const octets = readFileSync(file);
     expect(octets.includes(Buffer.from(hashToken(token)))).toBe(true);
     expect(octets.includes(Buffer.from(token.slice(3, 20)))).toBe(false);
   });
 
-  test('made and revoked by another handle count at once', () => {
-    const { accounts, file } = setUp();
-    const other = open(file);
-    const { token, record } = createToken(other, { account: dev, credential: 'default', createdAt: 1 });
-    expect(accounts.authenticate(token)?.account.name).toBe('dev');
-    expect(revokeToken(other, { id: record.id, now: 7 })).toEqual({ ...record, revokedAt: 7 });
-    expect(accounts.authenticate(token)).toBeUndefined();
+  test('made and revoked by another handle count at once', async () => {
+    const { accounts, file } = await setUp();
+    const other = await openTokenStore(await openTestDatabase(file));
+    const { token, record } = await other.create({ account: dev, credential: 'default', createdAt: 1 });
+    expect((await accounts.authenticate(token))?.account.name).toBe('dev');
+    expect(await other.revoke({ id: record.id, now: 7 })).toEqual({ ...record, revokedAt: 7 });
+    expect(await accounts.authenticate(token)).toBeUndefined();
   });
 
-  test('expire at their time', () => {
+  test('expire at their time', async () => {
     let now = 4_999;
-    const { accounts, database } = setUp({ now: () => now });
-    const { token } = createToken(database, { account: dev, credential: 'cron', createdAt: 0, expiresAt: 5_000 });
-    expect(accounts.authenticate(token)).toBeDefined();
+    const { accounts, store } = await setUp({ now: () => now });
+    const { token } = await store.create({ account: dev, credential: 'cron', createdAt: 0, expiresAt: 5_000 });
+    expect(await accounts.authenticate(token)).toBeDefined();
     now = 5_000;
-    expect(accounts.authenticate(token)).toBeUndefined();
+    expect(await accounts.authenticate(token)).toBeUndefined();
   });
 
-  test('whose account or credential the configuration no longer has open nothing', () => {
-    const { accounts, database } = setUp();
-    const gone = createToken(database, { account: dev, credential: 'gone', createdAt: 1 });
-    const stranger = createToken(database, { account: 'f'.repeat(32), credential: 'default', createdAt: 1 });
-    expect(accounts.authenticate(gone.token)).toBeUndefined();
-    expect(accounts.authenticate(stranger.token)).toBeUndefined();
+  test('whose account or credential the configuration no longer has open nothing', async () => {
+    const { accounts, store } = await setUp();
+    const gone = await store.create({ account: dev, credential: 'gone', createdAt: 1 });
+    const stranger = await store.create({ account: 'f'.repeat(32), credential: 'default', createdAt: 1 });
+    expect(await accounts.authenticate(gone.token)).toBeUndefined();
+    expect(await accounts.authenticate(stranger.token)).toBeUndefined();
   });
 
-  test('are listed the oldest first, of one account or all', () => {
-    const { database } = setUp();
-    const second = createToken(database, { account: 'c1'.repeat(16), credential: 'default', createdAt: 2, label: 'x' });
-    const first = createToken(database, { account: dev, credential: 'cron', createdAt: 1, expiresAt: 9 });
-    expect(listTokens(database)).toEqual([first.record, second.record]);
-    expect(listTokens(database, dev)).toEqual([first.record]);
-    expect(JSON.stringify(listTokens(database))).not.toContain(first.token);
+  test('are listed the oldest first, of one account or all', async () => {
+    const { store } = await setUp();
+    const second = await store.create({ account: 'c1'.repeat(16), credential: 'default', createdAt: 2, label: 'x' });
+    const first = await store.create({ account: dev, credential: 'cron', createdAt: 1, expiresAt: 9 });
+    expect(await store.list()).toEqual([first.record, second.record]);
+    expect(await store.list(dev)).toEqual([first.record]);
+    expect(JSON.stringify(await store.list())).not.toContain(first.token);
   });
 
-  test('are revoked once, by id, and only of the account asked for', () => {
-    const { accounts, database } = setUp();
-    const { token, record } = createToken(database, { account: dev, credential: 'cron', createdAt: 1 });
-    expect(revokeToken(database, { id: 'nothing', now: 5 })).toBeUndefined();
-    expect(revokeToken(database, { id: record.id, account: 'c1'.repeat(16), now: 5 })).toBeUndefined();
-    expect(accounts.authenticate(token)).toBeDefined();
-    expect(revokeToken(database, { id: record.id, account: dev, now: 5 })?.revokedAt).toBe(5);
-    expect(revokeToken(database, { id: record.id, now: 6 })?.revokedAt).toBe(5);
-    expect(accounts.authenticate(token)).toBeUndefined();
+  test('are revoked once, by id, and only of the account asked for', async () => {
+    const { accounts, store } = await setUp();
+    const { token, record } = await store.create({ account: dev, credential: 'cron', createdAt: 1 });
+    expect(await store.revoke({ id: 'nothing', now: 5 })).toBeUndefined();
+    expect(await store.revoke({ id: record.id, account: 'c1'.repeat(16), now: 5 })).toBeUndefined();
+    expect(await accounts.authenticate(token)).toBeDefined();
+    expect((await store.revoke({ id: record.id, account: dev, now: 5 }))?.revokedAt).toBe(5);
+    expect((await store.revoke({ id: record.id, now: 6 }))?.revokedAt).toBe(5);
+    expect(await accounts.authenticate(token)).toBeUndefined();
   });
 });
 
 describe('tokens narrowed to some scopes', () => {
-  test('may these and no more, and are their credential otherwise', () => {
-    const { accounts, database } = setUp();
-    const make = (scopes: readonly Scope[]) =>
-      createToken(database, { account: dev, credential: 'office', createdAt: 1, scopes });
-    const { token, record } = make(['email:suppressions', 'admin']);
-    const found = accounts.authenticate(token);
+  test('may these and no more, and are their credential otherwise', async () => {
+    const { accounts, store } = await setUp();
+    const make = async (scopes: readonly Scope[]) =>
+      await store.create({ account: dev, credential: 'office', createdAt: 1, scopes });
+    const { token, record } = await make(['email:suppressions', 'admin']);
+    const found = await accounts.authenticate(token);
     expect(found?.credential).toEqual({
       ...accounts.submitter('dev', 'office')?.credential,
       scopes: new Set(['email:suppressions', 'admin']),
     });
     expect(found?.account).toBe(accounts.find('dev'));
-    expect(accounts.authenticate(token)).toBe(found);
-    expect(accounts.authenticateHash(hashToken(token))).toBe(found);
+    expect(await accounts.authenticate(token)).toBe(found);
+    expect(await accounts.authenticateHash(hashToken(token))).toBe(found);
     expect(record.scopes).toEqual(['email:suppressions', 'admin']);
-    expect(listTokens(database, dev)).toEqual([record]);
-    expect(accounts.authenticate(make(['email:send']).token)?.credential.scopes).toEqual(new Set(['email:send']));
+    expect(await store.list(dev)).toEqual([record]);
+    expect((await accounts.authenticate((await make(['email:send'])).token))?.credential.scopes).toEqual(
+      new Set(['email:send']),
+    );
   });
 
-  test('never may more than the credential does, whatever the row says', () => {
-    const { accounts, database } = setUp();
-    const { token } = createToken(database, {
+  test('never may more than the credential does, whatever the row says', async () => {
+    const { accounts, database, store } = await setUp();
+    const { token } = await store.create({
       account: dev,
       credential: 'cron',
       createdAt: 1,
       scopes: ['admin', 'email:send'],
     });
-    expect(accounts.authenticate(token)?.credential.scopes).toEqual(new Set(['email:send']));
-    database.exec("UPDATE tokens SET scopes = 'admin everything'");
-    expect(accounts.authenticate(token)?.credential.scopes).toEqual(new Set());
+    expect((await accounts.authenticate(token))?.credential.scopes).toEqual(new Set(['email:send']));
+    await database.run("UPDATE tokens SET scopes = 'admin everything'");
+    expect((await accounts.authenticate(token))?.credential.scopes).toEqual(new Set());
   });
 
-  test('tokens of an older database may all that their credential may', () => {
+  test('tokens of an older database may all that their credential may', async () => {
     const folder = scratchFolder();
     const file = join(folder, 'postern.db');
-    const database = open(file);
-    migrateSqlite(database, { ...accountMigrations, steps: accountMigrations.steps.slice(0, 1) });
-    database
-      .prepare('INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)')
-      .run('01', dev, 'office', hashToken('old'), 'xxxx', '', 1, null);
+    const database = await openTestDatabase(file);
+    await database.migrate({ ...accountMigrations, steps: accountMigrations.steps.slice(0, 1) });
+    const values = ['01', dev, 'office', hashToken('old'), 'xxxx', '', 1, null];
+    await database.run('INSERT INTO tokens VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULL)', values);
+    const store = await openTokenStore(database);
     const { accounts } = loadYaml(configured, {}, folder);
-    const upgraded = createAccounts({ accounts, tokens: [], database, clock: clockOf(() => 2) });
-    expect(upgraded.authenticate('old')).toBe(upgraded.submitter('dev', 'office'));
-    expect(listTokens(database)).toEqual([
+    const upgraded = createAccounts({ accounts, tokens: [], store, clock: clockOf(() => 2) });
+    expect(await upgraded.authenticate('old')).toBe(upgraded.submitter('dev', 'office'));
+    expect(await store.list()).toEqual([
       { id: '01', account: dev, credential: 'office', lastFour: 'xxxx', label: '', createdAt: 1 },
     ]);
   });
 });
 
-test('tokens of the configuration open theirs without a row', () => {
-  const { accounts } = setUp({
+test('tokens of the configuration open theirs without a row', async () => {
+  const { accounts } = await setUp({
     tokens: [{ account: dev, credential: 'cron', sha256: hashToken('from the environment') }],
   });
-  expect(accounts.authenticate('from the environment')).toBe(accounts.submitter('dev', 'cron'));
-  expect(accounts.authenticate('from the Environment')).toBeUndefined();
+  expect(await accounts.authenticate('from the environment')).toBe(accounts.submitter('dev', 'cron'));
+  expect(await accounts.authenticate('from the Environment')).toBeUndefined();
 });
 
-test('accounts are found by name and by id in any case', () => {
-  const { accounts } = setUp();
+test('accounts are found by name and by id in any case', async () => {
+  const { accounts } = await setUp();
   const account = accounts.find('dev');
   expect(account?.id).toBe(dev);
   expect(accounts.find(dev)).toBe(account);
@@ -212,15 +212,15 @@ test.each([
   ['oldpay.example.com', 'example.com'],
   ['till.example.com', undefined],
   ['a.till.example.com', 'example.com'],
-])('the sending domain of %s is %s', (domain, wanted) => {
-  const { accounts } = setUp();
+])('the sending domain of %s is %s', async (domain, wanted) => {
+  const { accounts } = await setUp();
   const account = accounts.find('dev');
   if (!account) throw new Error('no account');
   expect(accounts.sendingDomain(account, domain)?.name).toBe(wanted);
 });
 
-test('the longest sending domain of all accounts decides who may send under a name (D50)', () => {
-  const { accounts } = setUp();
+test('the longest sending domain of all accounts decides who may send under a name (D50)', async () => {
+  const { accounts } = await setUp();
   const account = accounts.find('payg');
   if (!account) throw new Error('no account');
   expect(accounts.sendingDomain(account, 'a.pay.example.com')?.name).toBe('pay.example.com');

@@ -3,14 +3,14 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Account } from '../../src/accounts/account.ts';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
-import { createToken, hashToken } from '../../src/accounts/tokens.ts';
+import { openTokenStore } from '../../src/accounts/token-store.ts';
+import { hashToken } from '../../src/accounts/tokens.ts';
 import { domainEndpoints } from '../../src/admin/domain-endpoints.ts';
 import { suppressionEndpoints } from '../../src/admin/suppression-endpoints.ts';
 import { tokenEndpoints } from '../../src/admin/token-endpoints.ts';
-import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { openSuppressionStore } from '../../src/feedback/suppression-store.ts';
 import type { SigningKey } from '../../src/sign/signed.ts';
 import { type DnsName, startDnsServer } from '../support/dns-server.ts';
@@ -43,12 +43,8 @@ const keys = new Map<string, readonly SigningKey[]>([
 /** The app with the account endpoints on a database of its own; tokens are `ACCOUNT-CREDENTIAL`. */
 async function start(names: Readonly<Record<string, DnsName>> = {}) {
   const file = join(scratchFolder(), 'postern.db');
-  const database = openSqliteFile(file);
-  const beside = openSqliteFile(file);
-  onTestFinished(() => {
-    database.close();
-    beside.close();
-  });
+  const store = await openTokenStore(await openTestDatabase(file));
+  const beside = await openTokenStore(await openTestDatabase(file));
   const clock = manualClock();
   const { log, lines } = logLines();
   const tokens = accounts.flatMap(({ id, name, credentials }) =>
@@ -67,13 +63,13 @@ async function start(names: Readonly<Record<string, DnsName>> = {}) {
       return work(...args);
     };
   const { newResolver, withinMs } = dns.settings();
-  const all = createAccounts({ accounts, tokens, database, clock });
+  const all = createAccounts({ accounts, tokens, store, clock });
   const authenticate = counting('authenticated', (token: string) => all.authenticate(token));
   const suppressions = await openSuppressionStore(await openTestDatabase(file), clock);
   const { base } = await startHttpApp(
     [
       suppressionEndpoints({ suppressions, clock, log }),
-      tokenEndpoints({ database, clock, log }),
+      tokenEndpoints({ store, clock, log }),
       domainEndpoints({
         domainKeys: (domain) => keys.get(domain) ?? [],
         facts: {
@@ -330,7 +326,7 @@ describe('tokens', () => {
 
     clock.pass(1);
     expect(success(await call('DELETE', `/tokens/${record.id}`)).result).toEqual({ id: record.id });
-    expect(authenticate(token)).toBeUndefined();
+    expect(await authenticate(token)).toBeUndefined();
     expect(failure(await call('GET', list, { as: token }))).toEqual([401, [10101, 'E_UNAUTHORIZED']]);
     expect(success(await call('GET', '/tokens')).result).toEqual([]);
     const revoked = { ...record, revoked_at: new Date(clock.now()).toISOString(), live: false };
@@ -363,7 +359,7 @@ describe('tokens', () => {
 
   test('those made by the command line are listed too, and each account has its own', async () => {
     const { call, beside, clock } = await start();
-    const { record } = createToken(beside, {
+    const { record } = await beside.create({
       account: dev,
       credential: 'reader',
       createdAt: clock.now(),

@@ -6,11 +6,11 @@ import { join, relative } from 'node:path';
 import { connect, createServer } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
-import { createToken, listTokens } from '../../src/accounts/tokens.ts';
-import { type DatabaseSync, openSqliteFile } from '../../src/base/database/sqlite-file.ts';
+import { openTokenStore, type TokenStore } from '../../src/accounts/token-store.ts';
 import { type BootstrapParts, bootstrap, ensureDevelopmentToken, loadKeys } from '../../src/bootstrap.ts';
 import { type Config, configuredTokens } from '../../src/config.ts';
 import { generateDkimKey } from '../../src/sign/dkim-key.ts';
+import { openTestDatabase } from '../support/engines.ts';
 import { clockOf } from '../support/manual-clock.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';
 
@@ -26,23 +26,21 @@ accounts:
 `;
 const clock = clockOf(() => Date.UTC(2026, 5, 1));
 
-function open(config: Config): DatabaseSync {
-  const database = openSqliteFile(config.database.file);
-  onTestFinished(() => database.close());
-  return database;
+async function open(config: Config): Promise<TokenStore> {
+  return await openTokenStore(await openTestDatabase(config.database.file));
 }
 
-function setUp(text = yaml, env: Readonly<Record<string, string>> = {}) {
+async function setUp(text = yaml, env: Readonly<Record<string, string>> = {}) {
   const folder = scratchFolder();
   const config = loadYaml(text, env, folder);
-  const database = open(config);
-  const start = (withEnv = env) => startOn(config, { env: withEnv, database, clock });
-  return { folder, config, database, start };
+  const tokens = await open(config);
+  const start = (withEnv = env) => startOn(config, { env: withEnv, tokens, clock });
+  return { folder, config, tokens, start };
 }
 
 /** A start as `serve` makes it: keys first, the token once everything is open. */
 async function startOn(config: Config, parts: BootstrapParts) {
-  return { ...(await bootstrap(config, parts)), token: ensureDevelopmentToken(config, parts) };
+  return { ...(await bootstrap(config, parts)), token: await ensureDevelopmentToken(config, parts) };
 }
 
 function tree(folder: string): string[] {
@@ -51,7 +49,7 @@ function tree(folder: string): string[] {
 
 describe('in development', () => {
   test('makes every file that is missing, and at the next start none', async () => {
-    const { config, folder, start } = setUp();
+    const { config, folder, start } = await setUp();
     const files = [
       'certs/hmac.key',
       'certs/tls/mx.gateway.example/fullchain.pem',
@@ -74,7 +72,7 @@ describe('in development', () => {
     const zones = `zones: [{ name: a.example, id: "${'1'.repeat(32)}", account: dev, hostnames: [a.example, www.a.example] }]`;
     const mailOff = 'smtp: { hostname: mx.gateway.example, listeners: [] }';
     const hostsOf = async (text: string) => {
-      const { config, start } = setUp(text);
+      const { config, start } = await setUp(text);
       await start();
       return [...loadKeys(config).tls.keys()].toSorted();
     };
@@ -87,7 +85,7 @@ describe('in development', () => {
 
   test('the certificate of a name of the API is shown where it is there, and not missed where it is not', async () => {
     const text = `${yaml}http: { apiHosts: [api.gateway.example, 127.0.0.1] }\n`;
-    const { config, start } = setUp(text);
+    const { config, start } = await setUp(text);
     await start();
     const folder = join(config.certsDir, 'tls/api.gateway.example');
     expect(loadKeys(config).tls.has('api.gateway.example')).toBe(false);
@@ -98,14 +96,14 @@ describe('in development', () => {
   });
 
   test('makes only the one that was removed', async () => {
-    const { folder, start } = setUp();
+    const { folder, start } = await setUp();
     await start();
     rmSync(join(folder, 'certs/dkim/example.com/e1.pem'));
     expect((await start()).made).toEqual([join(folder, 'certs/dkim/example.com/e1.pem')]);
   });
 
   test('the keys load and work', async () => {
-    const { config, start } = setUp();
+    const { config, start } = await setUp();
     await start();
     const keys = loadKeys(config);
     const [rsa, ed25519] = keys.signing.get('example.com') ?? [];
@@ -122,7 +120,7 @@ describe('in development', () => {
   });
 
   test('the certificate is for the host and for loopback, ten years, and a client takes it', async () => {
-    const { config, start } = setUp();
+    const { config, start } = await setUp();
     await start();
     const tls = loadKeys(config).tls.get('mx.gateway.example');
     if (!tls) throw new Error('no certificate');
@@ -146,18 +144,18 @@ describe('in development', () => {
   });
 
   test('a file where the folder of the keys should be is told as such', async () => {
-    const { folder, start } = setUp();
+    const { folder, start } = await setUp();
     writeFileSync(join(folder, 'certs'), '');
     await expect(start()).rejects.toThrow(`Cannot write "${join(folder, 'certs/hmac.key')}"`);
   });
 
   test('several starts at once make one of each', async () => {
-    const { config, database } = setUp();
+    const { config, tokens } = await setUp();
     const parts = { env: {}, clock };
     const starts = await Promise.all([
-      startOn(config, { ...parts, database }),
-      startOn(config, { ...parts, database: open(config) }),
-      startOn(config, { ...parts, database: open(config) }),
+      startOn(config, { ...parts, tokens }),
+      startOn(config, { ...parts, tokens: await open(config) }),
+      startOn(config, { ...parts, tokens: await open(config) }),
     ]);
     const made = starts.flatMap(({ made: files }) => files);
     expect(new Set(made).size).toBe(made.length);
@@ -171,44 +169,43 @@ describe('in development', () => {
   });
 });
 
-function submitterOf(config: Config, database: DatabaseSync, token: string, env = {}) {
+async function submitterOf(config: Config, store: TokenStore, token: string, env = {}) {
   const tokens = configuredTokens(config, env);
-  return createAccounts({ accounts: config.accounts, tokens, database, clock }).authenticate(token);
+  return await createAccounts({ accounts: config.accounts, tokens, store, clock }).authenticate(token);
 }
 
 describe('the development token', () => {
   test('is made once and opens the credential', async () => {
-    const { config, database, start } = setUp();
+    const { config, tokens: store, start } = await setUp();
     const { token } = await start();
     if (token?.kind !== 'made') throw new Error('no token was made');
     expect(token).toMatchObject({ account: 'dev', credential: 'default' });
-    expect(submitterOf(config, database, token.token)?.credential.scopes.size).toBe(7);
+    expect((await submitterOf(config, store, token.token))?.credential.scopes.size).toBe(7);
     const lastFour = [token.token.slice(-4)];
     expect((await start()).token).toEqual({ kind: 'kept', account: 'dev', credential: 'default', lastFour });
   });
 
   test('is not made where a person has made one', async () => {
-    const { config, database, start } = setUp();
-    createAccounts({ accounts: [], tokens: [], database, clock });
-    createToken(database, { account: config.accounts[0]?.id ?? '', credential: 'default', createdAt: 1 });
+    const { config, tokens: store, start } = await setUp();
+    await store.create({ account: config.accounts[0]?.id ?? '', credential: 'default', createdAt: 1 });
     expect((await start()).token?.kind).toBe('kept');
   });
 
   test('POSTERN_TOKEN takes the place of the one made, not of those that a person made', async () => {
-    const { config, database, start } = setUp();
+    const { config, tokens: store, start } = await setUp();
     const first = await start();
     if (first.token?.kind !== 'made') throw new Error('no token was made');
-    const own = createToken(database, { account: config.accounts[0]?.id ?? '', credential: 'default', createdAt: 1 });
+    const own = await store.create({ account: config.accounts[0]?.id ?? '', credential: 'default', createdAt: 1 });
     const env = { POSTERN_TOKEN: 'a token of my own choice' };
     const given = { kind: 'given', account: 'dev', credential: 'default' };
     expect((await start(env)).token).toEqual({ ...given, revoked: [first.token.token.slice(-4)] });
     expect((await start(env)).token).toEqual({ ...given, revoked: [] });
     const lastFour = [own.token.slice(-4)];
     expect((await start()).token).toEqual({ kind: 'kept', account: 'dev', credential: 'default', lastFour });
-    expect(submitterOf(config, database, first.token.token, env)).toBeUndefined();
-    expect(submitterOf(config, database, own.token, env)).toBeDefined();
-    expect(submitterOf(config, database, 'a token of my own choice', env)?.credential.name).toBe('default');
-    expect(listTokens(database).filter(({ revokedAt }) => revokedAt !== undefined)).toHaveLength(1);
+    expect(await submitterOf(config, store, first.token.token, env)).toBeUndefined();
+    expect(await submitterOf(config, store, own.token, env)).toBeDefined();
+    expect((await submitterOf(config, store, 'a token of my own choice', env))?.credential.name).toBe('default');
+    expect((await store.list()).filter(({ revokedAt }) => revokedAt !== undefined)).toHaveLength(1);
   });
 });
 
@@ -216,7 +213,7 @@ describe('without development', () => {
   const production = yaml.replace('development: {}', '');
 
   test('nothing is made, and each missing file is told with the command that makes it', async () => {
-    const { config, folder, start } = setUp(production, { POSTERN_TOKEN: 'not used' });
+    const { config, folder, start } = await setUp(production, { POSTERN_TOKEN: 'not used' });
     expect(await start()).toEqual({ made: [], missing: [] });
     expect(() => statSync(config.certsDir)).toThrow('ENOENT');
     const act = () => loadKeys(config);
@@ -236,18 +233,17 @@ describe('without development', () => {
   test('a secret in use that is not there is an error, in development it is told', async () => {
     const route =
       'routes: [{ name: out, type: smarthost, url: "smtps://h.example", auth: { user: u, passwordEnv: NOT_SET } }]\n';
-    await expect(setUp(route + production).start()).rejects.toThrow(
-      'routes[0].auth: the environment variable NOT_SET is not set',
-    );
-    expect((await setUp(route + yaml).start()).missing).toEqual([
+    const { start } = await setUp(route + production);
+    await expect(start()).rejects.toThrow('routes[0].auth: the environment variable NOT_SET is not set');
+    expect((await (await setUp(route + yaml)).start()).missing).toEqual([
       'routes[0].auth: the environment variable NOT_SET is not set',
     ]);
-    expect((await setUp(route + production, { POSTERN_RELAY: 'capture' }).start()).missing).toEqual([]);
+    expect((await (await setUp(route + production, { POSTERN_RELAY: 'capture' })).start()).missing).toEqual([]);
   });
 });
 
 async function spoil(change: (certs: string) => void | Promise<void>, text = yaml): Promise<string> {
-  const { config, start } = setUp(text);
+  const { config, start } = await setUp(text);
   await start();
   await change(config.certsDir);
   try {
@@ -258,7 +254,7 @@ async function spoil(change: (certs: string) => void | Promise<void>, text = yam
   return 'loaded';
 }
 
-describe('keys that are there but wrong', () => {
+describe('keys that are there but wrong', async () => {
   test.each<readonly [string, (certs: string) => void | Promise<void>, string]>([
     ['nothing', () => undefined, 'loaded'],
     [
@@ -295,7 +291,7 @@ describe('keys that are there but wrong', () => {
   });
 
   test('a certificate without its key is left alone, not replaced', async () => {
-    const { config, start } = setUp();
+    const { config, start } = await setUp();
     await start();
     rmSync(`${config.certsDir}/tls/mx.gateway.example/privkey.pem`);
     expect((await start()).made).toEqual([]);
@@ -310,7 +306,7 @@ smtp: { listeners: [{ name: a, listen: "127.0.0.1:1", tls: none, credential: dev
 routes: [{ name: out, type: capture, platformSignature: false }]
 accounts: [{ name: dev, id: "${'a1'.repeat(16)}" }]
 `;
-    const { config, start } = setUp(unused);
+    const { config, start } = await setUp(unused);
     expect((await start()).made).toEqual([]);
     expect(loadKeys(config)).toMatchObject({ platform: [], signing: new Map(), tls: new Map() });
   });

@@ -2,10 +2,10 @@
 
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
+import { openTokenStore } from '../../src/accounts/token-store.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { UsageError } from '../../src/base/errors.ts';
 import { commands } from '../../src/cli/commands.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
@@ -259,9 +259,8 @@ describe('token', { timeout }, () => {
   test('made in one process it counts in another that is running, and revoked it counts no more', async () => {
     const { env } = ownFolders();
     const config = loadConfig({ env, cwd: process.cwd() });
-    const database = openSqliteFile(config.database.file);
-    onTestFinished(() => database.close());
-    const accounts = createAccounts({ accounts: config.accounts, tokens: [], database, clock: systemClock });
+    const store = await openTokenStore(await openTestDatabase(config.database.file));
+    const accounts = createAccounts({ accounts: config.accounts, tokens: [], store, clock: systemClock });
 
     const made = await runCli(
       ['token', 'create', '--account', 'dev', '--credential', 'cron', '--label', 'backup host'],
@@ -271,7 +270,7 @@ describe('token', { timeout }, () => {
     const token = made.stdout.trim();
     const [, id = ''] =
       /^Token ([0-9a-f]{16}) of dev\/cron, until it is revoked\. It is not shown again\.\n$/.exec(made.stderr) ?? [];
-    expect(accounts.authenticate(token)?.credential.name).toBe('cron');
+    expect((await accounts.authenticate(token))?.credential.name).toBe('cron');
 
     const listed = await runCli(['token', 'list'], { env });
     expect(listed.stdout).toMatch(
@@ -281,7 +280,7 @@ describe('token', { timeout }, () => {
 
     const revoked = await runCli(['token', 'revoke', id], { env });
     expect(revoked).toEqual({ exitCode: 0, stdout: `Token ${id} of dev/cron is revoked.\n`, stderr: '' });
-    expect(accounts.authenticate(token)).toBeUndefined();
+    expect(await accounts.authenticate(token)).toBeUndefined();
 
     expect((await runCli(['token', 'revoke', id], { env })).stdout).toContain('is revoked before, at 20');
     expect((await runCli(['token', 'list'], { env })).stdout).toBe('');
@@ -311,12 +310,13 @@ describe('token', { timeout }, () => {
   test('--scopes narrows a token, and the list says so', async () => {
     const { env } = ownFolders();
     const config = loadConfig({ env, cwd: process.cwd() });
-    const database = openSqliteFile(config.database.file);
-    onTestFinished(() => database.close());
-    const accounts = createAccounts({ accounts: config.accounts, tokens: [], database, clock: systemClock });
+    const store = await openTokenStore(await openTestDatabase(config.database.file));
+    const accounts = createAccounts({ accounts: config.accounts, tokens: [], store, clock: systemClock });
     const args = ['token', 'create', '-a', 'dev', '--credential', 'default', '--scopes', 'email:suppressions, admin'];
     const { stdout } = await runHere(args, env);
-    expect(accounts.authenticate(stdout.trim())?.credential.scopes).toEqual(new Set(['email:suppressions', 'admin']));
+    expect((await accounts.authenticate(stdout.trim()))?.credential.scopes).toEqual(
+      new Set(['email:suppressions', 'admin']),
+    );
     expect((await runHere(['token', 'list'], env)).stdout).toMatch(/, only email:suppressions, admin\n$/);
     const listed: unknown = JSON.parse((await runHere(['token', 'list', '--json'], env)).stdout);
     expect(listed).toMatchObject([{ credential: 'default', scopes: ['email:suppressions', 'admin'] }]);

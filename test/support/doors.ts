@@ -16,7 +16,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createEmailBinding, EmailError, type EmailHeaders } from '../../packages/binding/src/index.ts';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
+import { openTokenStore } from '../../src/accounts/token-store.ts';
 import { systemClock } from '../../src/base/clock.ts';
+import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { bootstrap, loadKeys } from '../../src/bootstrap.ts';
@@ -303,11 +305,11 @@ export async function openDoors(): Promise<Doors> {
   writeFileSync(join(folder, 'postern.yaml'), JSON.stringify(configuration));
   const config = loadConfig({ file: 'postern.yaml', env, cwd: folder });
   const database = openSqliteFile(':memory:');
-  await bootstrap(config, { env, database, clock: systemClock });
+  const stores = await openDatabase(':memory:');
+  await bootstrap(config, { env, tokens: await openTokenStore(stores), clock: systemClock });
   const accounts = createAccounts({
     accounts: config.accounts,
     tokens: configuredTokens(config, env),
-    database,
     clock: systemClock,
   });
   const spool = new RecordingSpool();
@@ -363,6 +365,7 @@ export async function openDoors(): Promise<Doors> {
       for (const door of doors) door.close?.();
       await Promise.all([smtp.drain(0), http.close(0)]);
       database.close();
+      await stores.close();
       rmSync(folder, { recursive: true, force: true });
     },
   };

@@ -6,7 +6,6 @@ import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { createHttpApp, type HttpApp, type HttpAppParts } from '../../src/http/app.ts';
 import type { V4Plugin } from '../../src/http/v4-app.ts';
@@ -70,7 +69,6 @@ export async function startHttpApp(
   plugins: readonly V4Plugin[] = [],
   more: Partial<HttpAppParts> = {},
 ): Promise<{ readonly base: string; readonly port: number; readonly app: HttpApp }> {
-  const database = openSqliteFile(':memory:');
   const tokens = httpAccounts.flatMap(({ id, name, credentials }) =>
     [...credentials.keys()].map((key) => ({ account: id, credential: key, sha256: hashToken(`${name}-${key}`) })),
   );
@@ -81,7 +79,7 @@ export async function startHttpApp(
   }));
   const app = createHttpApp({
     answers: restAnswers,
-    accounts: createAccounts({ accounts: httpAccounts, tokens, globalKeys, database, clock: systemClock }),
+    accounts: createAccounts({ accounts: httpAccounts, tokens, globalKeys, clock: systemClock }),
     clock: systemClock,
     log: silentLog,
     ready: () => true,
@@ -92,7 +90,6 @@ export async function startHttpApp(
   const { port } = await app.listen({ host: '127.0.0.1', port: 0 });
   onTestFinished(async () => {
     await app.close(0);
-    database.close();
     expect(app.open(), 'what is still counted as open after the test').toEqual({
       connections: 0,
       answers: 0,

@@ -11,7 +11,6 @@ import { hashToken } from '../../src/accounts/tokens.ts';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import type { Database } from '../../src/base/database/database.ts';
 import { openDatabase } from '../../src/base/database/sqlite-database.ts';
-import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { type Logger, silentLog } from '../../src/base/log.ts';
 import { loadConfig } from '../../src/config.ts';
 import { createMetrics } from '../../src/http/metrics.ts';
@@ -164,7 +163,7 @@ export async function startProxyApi(options: ProxyApiOptions = {}): Promise<Prox
   if (options.unseeded !== true) await proxy.seed();
   const metrics = createMetrics({ families: proxy.metrics });
   const { base } = await startHttpApp(proxy.plugins, {
-    accounts: createAccounts({ accounts, tokens, globalKeys, database: openSqliteFile(':memory:'), clock }),
+    accounts: createAccounts({ accounts, tokens, globalKeys, clock }),
     accountOfZone: (zone) => zoneAccounts.get(zone),
     metrics: () => metrics.render(),
   });

@@ -109,7 +109,7 @@ export async function startRest(options: RestOptions = {}): Promise<RestGateway>
   const tokens = restAccounts.flatMap(({ id, name, credentials }) =>
     [...credentials.keys()].map((key) => ({ account: id, credential: key, sha256: hashToken(`${name}-${key}`) })),
   );
-  const accounts = createAccounts({ accounts: restAccounts, tokens, database, clock });
+  const accounts = createAccounts({ accounts: restAccounts, tokens, clock });
   const stores = await openTestDatabase(file);
   const limits = await openLimits(stores, clock);
   const { privateKey } = generateKeyPairSync('ed25519');

@@ -4,11 +4,11 @@ import { connect, type Socket } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { generate } from 'selfsigned';
 import type { Account, Credential, Scope, Submitter } from '../../src/accounts/account.ts';
-import type { Accounts } from '../../src/accounts/accounts.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
+import type { DoorAccounts } from '../../src/ingress/smtp/dialogue-context.ts';
 import type { SmtpLimits, SmtpListener, SmtpSettings } from '../../src/ingress/smtp/settings.ts';
 import { createSmtpDoor, type SmtpDoor, type SmtpDoorParts } from '../../src/ingress/smtp/smtp-door.ts';
 import type { Submission, SubmitResult } from '../../src/submit.ts';
@@ -59,10 +59,8 @@ const submitterOfHash = new Map(
 );
 
 /** One account with three credentials, a token each. */
-export const accounts: Accounts = {
-  authenticate: (token) => submitterOfHash.get(hashToken(token)),
+export const accounts: DoorAccounts = {
   authenticateHash: (sha256) => submitterOfHash.get(sha256),
-  authenticateGlobalKey: () => undefined,
   find: (idOrName) => (idOrName === devAccount.id || idOrName === devAccount.name ? devAccount : undefined),
   submitter: (account, name) => (account === devAccount.name ? submitter(name) : undefined),
   sendingDomain: (account, domain) =>

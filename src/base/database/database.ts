@@ -4,7 +4,7 @@
 /** A value of a statement. */
 export type SqlValue = null | number | bigint | string | Uint8Array;
 
-/** A row by the names of its columns. */
+/** A row by the names of its columns; whole numbers come as `number`. */
 export type Row = Readonly<Record<string, unknown>>;
 
 /** One room's migrations: statement texts applied in order, each once, never changed after release. */

@@ -73,7 +73,7 @@ export async function suppressedOf(
   { submitter, suppressed, limits }: ReadContext,
 ): Promise<Violation[]> {
   if (boxes.length > limits.recipients) return [];
-  const isOnList = await Promise.all(boxes.map(({ address }) => suppressed(submitter.account, address)));
+  const isOnList = await Promise.all(boxes.map(async ({ address }) => await suppressed(submitter.account, address)));
   return boxes
     .filter((_, index) => isOnList[index])
     .map(({ address, pointer }) => {

@@ -1,13 +1,12 @@
 // The endpoints of custom errors by real HTTP on a real database (D65).
 
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Account, Scope } from '../../../src/accounts/account.ts';
 import { createAccounts } from '../../../src/accounts/create-accounts.ts';
 import { stripRules } from '../../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../../src/accounts/tokens.ts';
 import { systemClock } from '../../../src/base/clock.ts';
-import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { customErrorEndpoints } from '../../../src/edge/custom/custom-error-endpoints.ts';
 import { openCustomErrors } from '../../../src/edge/custom/custom-errors.ts';
 import type { EdgeZone } from '../../../src/edge/zone/zone.ts';
@@ -65,8 +64,6 @@ interface CallOptions {
 
 async function start() {
   const file = join(scratchFolder(), 'postern.db');
-  const database = openSqliteFile(file);
-  onTestFinished(() => database.close());
   const clock = manualClock();
   const { log, lines } = logLines();
   const slices = accounts.map(({ id, plan }) => ({ id, plan }));
@@ -85,7 +82,7 @@ async function start() {
     })),
   );
   const { base } = await startHttpApp([customErrorEndpoints({ customErrors, log })], {
-    accounts: createAccounts({ accounts, tokens, database, clock: systemClock }),
+    accounts: createAccounts({ accounts, tokens, clock: systemClock }),
     accountOfZone: (id) => zones.find((entry) => entry.id === id)?.account,
   });
   const call = (method: string, path: string, { as = 'dev-edge', body }: CallOptions = {}): Promise<HttpAnswer> =>

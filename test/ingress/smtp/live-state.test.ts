@@ -1,10 +1,10 @@
 // What changes in the database while sessions are open: tokens and the suppression list (D51, D93, D94).
 
 import { join } from 'node:path';
-import { afterEach, expect, onTestFinished, test } from 'vitest';
+import { afterEach, expect, test } from 'vitest';
 import { createAccounts } from '../../../src/accounts/create-accounts.ts';
-import { createToken, type NewToken, revokeToken } from '../../../src/accounts/tokens.ts';
-import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
+import { openTokenStore } from '../../../src/accounts/token-store.ts';
+import type { NewToken } from '../../../src/accounts/tokens.ts';
 import { openSuppressionStore } from '../../../src/feedback/suppression-store.ts';
 import { openTestDatabase } from '../../support/engines.ts';
 import { logLines } from '../../support/log-lines.ts';
@@ -25,18 +25,12 @@ afterEach(async () => {
   for (const { door } of running.splice(0)) await door.drain(1000);
 });
 
-function openOwn(file: string) {
-  const database = openSqliteFile(file);
-  onTestFinished(() => database.close());
-  return database;
-}
-
 /** A door on a real database, another connection to the same, and a clock that stands still. */
 async function start() {
   const file = join(scratchFolder(), 'postern.db');
   const clock = manualClock();
-  const database = openOwn(file);
-  const accounts = createAccounts({ accounts: [devAccount], tokens: [], database, clock });
+  const store = await openTokenStore(await openTestDatabase(file));
+  const accounts = createAccounts({ accounts: [devAccount], tokens: [], store, clock });
   const suppressions = await openSuppressionStore(await openTestDatabase(file), clock);
   const { log, lines } = logLines();
   const door = await startDoor({
@@ -47,9 +41,9 @@ async function start() {
     suppressed: (account, recipient) => suppressions.isSuppressed(account.id, recipient),
   });
   running.push(door);
-  const beside = openOwn(file);
+  const beside = await openTokenStore(await openTestDatabase(file));
   const make = (more: Partial<NewToken> = {}) =>
-    createToken(beside, { account: devAccount.id, credential: 'default', createdAt: clock.now(), ...more });
+    beside.create({ account: devAccount.id, credential: 'default', createdAt: clock.now(), ...more });
   return {
     door,
     clock,
@@ -71,11 +65,11 @@ const gone = '530 5.7.0 This token is no longer valid, authentication required\r
 
 test('a token revoked beside the session stops working at its next MAIL', async () => {
   const { door, make, beside, clock, lines } = await start();
-  const { token, record } = make();
+  const { token, record } = await make();
   const client = await hello(door.port('plain'));
   expect(await client.ask(`AUTH PLAIN ${plainResponse('dev', token)}`)).toMatch(/^235 /);
   expect(await client.ask('MAIL FROM:<a@example.com>')).toMatch(/^250 /);
-  revokeToken(beside, { id: record.id, now: clock.now() });
+  await beside.revoke({ id: record.id, now: clock.now() });
   // The transaction that was open may be finished.
   expect(await client.ask('RCPT TO:<b@example.net>')).toMatch(/^250 /);
   expect(await client.ask('RSET')).toMatch(/^250 /);
@@ -90,13 +84,13 @@ test('a token revoked beside the session stops working at its next MAIL', async 
   expect(JSON.stringify(lines)).not.toContain(token);
   // Another token lets the session go on.
   expect(await client.ask(`AUTH PLAIN ${plainResponse('dev', token)}`)).toMatch(/^535 /);
-  expect(await client.ask(`AUTH PLAIN ${plainResponse('dev', make().token)}`)).toMatch(/^235 /);
+  expect(await client.ask(`AUTH PLAIN ${plainResponse('dev', (await make()).token)}`)).toMatch(/^235 /);
   expect(await client.ask('MAIL FROM:<a@example.com>')).toMatch(/^250 /);
 });
 
 test('so does one that expires', async () => {
   const { door, make, clock } = await start();
-  const { token } = make({ expiresAt: clock.now() + 2000 });
+  const { token } = await make({ expiresAt: clock.now() + 2000 });
   const client = await hello(door.port('plain'));
   expect(await client.ask(`AUTH PLAIN ${plainResponse('dev', token)}`)).toMatch(/^235 /);
   clock.pass(1.999);
@@ -109,7 +103,7 @@ test('so does one that expires', async () => {
 test('a token narrowed to other scopes does not open the door', async () => {
   const { door, make } = await start();
   const client = await hello(door.port('plain'));
-  const { token } = make({ scopes: ['email:suppressions'] });
+  const { token } = await make({ scopes: ['email:suppressions'] });
   expect(await client.ask(`AUTH PLAIN ${plainResponse('dev', token)}`)).toBe(
     '535 5.7.8 This token lacks the scope email:send\r\n',
   );

@@ -1,0 +1,125 @@
+// The tokens of the store: 256 random bits, shown once, kept as SHA-256 (D92, D93). The commands beside a running
+// server write the same table that the server reads at each login (D94).
+
+import type { Database, Queryable, Row } from '../base/database/database.ts';
+import { randomHex, randomSecret } from '../base/ids.ts';
+import type { Scope } from './account.ts';
+import { accountMigrations } from './account-tables.ts';
+import { hashToken, type NewToken, scopesOf, type TokenRecord } from './tokens.ts';
+
+/** A token that counts now: whose it is, and what it is narrowed to. */
+export interface LiveToken {
+  /** Id of the account. */
+  readonly account: string;
+  readonly credential: string;
+  /** Absent: all that its credential may. */
+  readonly scopes?: readonly Scope[];
+}
+
+/** What can be done with tokens. Every promise fails as the database does. */
+export interface Tokens {
+  /**
+   * Makes a token and keeps its hash. It counts at once in every process on this database.
+   * @returns its record, and the token itself, which nobody can tell again
+   */
+  create(wanted: NewToken): Promise<{ readonly record: TokenRecord; readonly token: string }>;
+  /** The records of all tokens, or of one account's (by its id), the oldest first; revoked and expired ones too. */
+  list(account?: string): Promise<readonly TokenRecord[]>;
+  /**
+   * Revokes a token: from now on no login by it succeeds.
+   * @param which the token's id, and the account it must be of where that matters
+   * @returns undefined where there is none; the record as it is now otherwise, also when it was revoked before
+   */
+  revoke(which: {
+    readonly id: string;
+    readonly account?: string;
+    readonly now: number;
+  }): Promise<TokenRecord | undefined>;
+  /** The token of a hash (`hashToken`) if it is neither revoked nor expired at `now`; read from the database each time. */
+  findLive(sha256: string, now: number): Promise<LiveToken | undefined>;
+}
+
+/** The tokens of a database. */
+export interface TokenStore extends Tokens {
+  /** Does several things as one: of two processes the second one sees what the first one did. */
+  transaction<T>(work: (tokens: Tokens) => Promise<T>): Promise<T>;
+}
+
+const sql = {
+  create: `INSERT INTO tokens (id, account, credential, sha256, last_four, label, created_at, expires_at, scopes)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+  list: 'SELECT * FROM tokens ORDER BY created_at, id',
+  listOf: 'SELECT * FROM tokens WHERE account = $1 ORDER BY created_at, id',
+  // One that was revoked before keeps its time.
+  revoke: 'UPDATE tokens SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING *',
+  revokeOf: 'UPDATE tokens SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 AND account = $3 RETURNING *',
+  findLive: `SELECT account, credential, scopes FROM tokens
+    WHERE sha256 = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`,
+} as const;
+
+function recordOf(row: Row): TokenRecord {
+  const { expires_at: expiresAt, revoked_at: revokedAt } = row;
+  const scopes = scopesOf(row['scopes']);
+  return {
+    id: String(row['id']),
+    account: String(row['account']),
+    credential: String(row['credential']),
+    lastFour: String(row['last_four']),
+    label: String(row['label']),
+    ...(scopes === undefined ? {} : { scopes }),
+    createdAt: Number(row['created_at']),
+    ...(typeof expiresAt === 'number' ? { expiresAt } : {}),
+    ...(typeof revokedAt === 'number' ? { revokedAt } : {}),
+  };
+}
+
+function tokensOn(database: Queryable): Tokens {
+  return {
+    async create({ account, credential, createdAt, expiresAt, label = '', scopes }) {
+      // The prefix keeps a token from beginning with a hyphen, which command lines take for an option.
+      const token = `pt_${randomSecret()}`;
+      const id = randomHex(8);
+      const lastFour = token.slice(-4);
+      const named = [id, account, credential, hashToken(token), lastFour, label];
+      await database.run(sql.create, [...named, createdAt, expiresAt ?? null, scopes?.join(' ') ?? null]);
+      const record = {
+        id,
+        account,
+        credential,
+        lastFour,
+        label,
+        ...(scopes === undefined ? {} : { scopes }),
+        createdAt,
+        ...(expiresAt === undefined ? {} : { expiresAt }),
+      };
+      return { record, token };
+    },
+    async list(account) {
+      const rows = account === undefined ? database.query(sql.list) : database.query(sql.listOf, [account]);
+      return (await rows).map(recordOf);
+    },
+    async revoke({ id, account, now }) {
+      const [row] =
+        account === undefined
+          ? await database.query(sql.revoke, [id, now])
+          : await database.query(sql.revokeOf, [id, now, account]);
+      return row && recordOf(row);
+    },
+    async findLive(sha256, now) {
+      const [row] = await database.query(sql.findLive, [sha256, now]);
+      if (!row) return undefined;
+      const scopes = scopesOf(row['scopes']);
+      const found = { account: String(row['account']), credential: String(row['credential']) };
+      return scopes === undefined ? found : { ...found, scopes };
+    },
+  };
+}
+
+/** Opens the tokens; the accounts' tables are brought up to date. */
+export async function openTokenStore(database: Database): Promise<TokenStore> {
+  await database.migrate(accountMigrations);
+  return {
+    ...tokensOn(database),
+    transaction: (work) => database.transaction((transaction) => work(tokensOn(transaction))),
+  };
+}
