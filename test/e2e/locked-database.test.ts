@@ -23,6 +23,12 @@ async function envelope(client: RawSmtpClient): Promise<void> {
   expect((await client.command('DATA')).code).toBe(354);
 }
 
+function listed(port: number): Promise<Response> {
+  return fetch(`http://127.0.0.1:${port}/client/v4/accounts/dev/email/sending/suppressions`, {
+    headers: { Authorization: `Bearer ${testToken}` },
+  });
+}
+
 function suppress(port: number): Promise<Response> {
   return fetch(`http://127.0.0.1:${port}/client/v4/accounts/dev/email/sending/suppressions`, {
     method: 'POST',
@@ -52,7 +58,19 @@ test('a lock held by another process puts mail and changes off and stops nothing
     order.push('451');
     return reply;
   });
-  const refused = await suppress(http);
+  // A change waits for the lock, and nobody waits behind it: neither who asks the same tables, nor another session.
+  const waiting = suppress(http).then((answer) => {
+    order.push('503');
+    return answer;
+  });
+  for (let asked = 0; asked < 20; asked += 1) expect((await listed(http)).status).toBe(200);
+  const another = await connectSmtp(devices);
+  await another.reply();
+  await another.command('EHLO test.example');
+  await envelope(another);
+  another.close();
+  order.push('others');
+  const refused = await waiting;
   expect(refused.status).toBe(503);
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
   expect(await refused.json()).toMatchObject({ success: false, errors: [{ code: 10002 }] });
@@ -61,7 +79,7 @@ test('a lock held by another process puts mail and changes off and stops nothing
   order.push('metrics');
   expect(metrics).toMatch(/^postern_spool_queued 0$/m);
   expect(await answered).toMatchObject({ code: 451, lines: [expect.stringContaining('451 4.3.0 ')] });
-  expect(order).toEqual(['metrics', '451']);
+  expect(order).toEqual(['others', '503', 'metrics', '451']);
   expect(holder.isHolding()).toBe(true);
 
   await holder.release();
