@@ -7,7 +7,6 @@ import { openTokenStore } from './accounts/token-store.ts';
 import { createBodyBudget, defaultBodyLimit } from './base/body-budget.ts';
 import { type Clock, systemClock } from './base/clock.ts';
 import type { Database } from './base/database/database.ts';
-import { openServingDatabase } from './base/database/sqlite-file.ts';
 import type { Logger } from './base/log.ts';
 import type { Keys } from './bootstrap.ts';
 import type { Config } from './config.ts';
@@ -71,8 +70,6 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
 async function openParts(parts: GatewayParts & { readonly clock: Clock }, running: Running): Promise<Gateway> {
   const { config, keys, log, database, clock } = parts;
   const { tokens, globalKeys = [] } = parts;
-  const serving = openServingDatabase(config.database.file);
-  running.stores.push(() => serving.close());
   const store = await openTokenStore(database);
   const accounts = createAccounts({ accounts: config.accounts, tokens, globalKeys, store, clock });
   const guessing = createGuessing();
@@ -91,7 +88,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     onRequest: (count) => metrics.edgeRequest(count),
   });
   running.edge = edge;
-  const shared = { config, keys, accounts, tokens: store, database, serving, bodies, guessing, metrics, clock, log };
+  const shared = { config, keys, accounts, tokens: store, database, bodies, guessing, metrics, clock, log };
   const mail = await openMail(shared, running);
   const proxy = await openProxy({
     database,
@@ -120,8 +117,6 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
   addresses.addMail(await mail.door.listen());
   await proxy.start();
   isReady = true;
-  serving.serve(true);
-  running.onDrain = () => serving.serve(false);
   return {
     listening: addresses.listening,
     stop: () => {

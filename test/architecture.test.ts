@@ -201,13 +201,11 @@ test('one file imports smtp-server, and in its room no other names an underscore
 
 // A statement on the thread of all sessions makes every one of them wait for a lock, or for the disk.
 test('SQLite is spoken to by the threads that own a file alone; everybody else asks a Database', () => {
-  const speaks = /DatabaseSync|StatementSync|node:sqlite|database\/(?:sqlite-file|serving-database)\.ts/;
-  // The keys of idempotent requests: they are the spool's, and are to be asked through it.
-  const left = ['gateway.ts', 'spool/idempotency-keys.ts', 'wiring/http.ts'];
+  const speaks = /DatabaseSync|StatementSync|node:sqlite|database\/sqlite-file\.ts/;
   const owners = new Set(['base/database', 'spool/sqlite']);
   const speakers = sourceFiles(root).filter((file) => speaks.test(readFileSync(file, 'utf8')));
   const others = speakers.filter((file) => !owners.has(roomOf(file))).map((file) => relative(root, file));
-  expect(others.toSorted()).toEqual(left);
+  expect(others).toEqual([]);
 });
 
 test('pure rooms have no sockets, files or timers', () => {

@@ -9,7 +9,6 @@ import { suppressionEndpoints } from '../admin/suppression-endpoints.ts';
 import { tokenEndpoints } from '../admin/token-endpoints.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
-import type { DatabaseSync } from '../base/database/sqlite-file.ts';
 import type { Logger } from '../base/log.ts';
 import { defaultTlsHost, type Keys } from '../bootstrap.ts';
 import type { Config } from '../config.ts';
@@ -31,8 +30,6 @@ export interface HttpParts {
   readonly keys: Keys;
   readonly accounts: Accounts;
   readonly tokens: TokenStore;
-  /** The embedded database on this thread. */
-  readonly serving: DatabaseSync;
   readonly bodies: BodyBudget;
   readonly guessing: Guessing;
   readonly metrics: Metrics;

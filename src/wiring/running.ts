@@ -15,8 +15,6 @@ export interface Running {
   delivery?: Pick<Delivery, 'drain'>;
   proxy?: Pick<Proxy, 'drain'>;
   isDraining: boolean;
-  /** Told first of all. */
-  onDrain?: () => void;
   readonly stores: (() => void | Promise<void>)[];
 }
 
@@ -28,7 +26,6 @@ const httpEndMs = 5000;
  */
 export async function stopAll(running: Running, { drainMs, clock }: { drainMs: number; clock: Clock }): Promise<void> {
   running.isDraining = true;
-  running.onDrain?.();
   const deadline = clock.monotonic() + drainMs;
   // All at once: an attempt that delivery began while sessions drain would be cut at the deadline, perhaps between the
   // end of its data and the reply, and sent again after the next start.

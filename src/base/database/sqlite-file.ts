@@ -6,7 +6,6 @@ import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { errorCode } from '../errors.ts';
 import type { Migrations } from './database.ts';
-import { ServingDatabase } from './serving-database.ts';
 
 export type { DatabaseSync, StatementSync } from 'node:sqlite';
 
@@ -30,24 +29,12 @@ export function makePrivate(file: string): void {
  * @throws Error of the system or of SQLite, with the path in its message
  */
 export function openSqliteFile(file: string): DatabaseSync {
-  return open(file, () => new DatabaseSync(file, { timeout: 5000 }));
-}
-
-/**
- * Opens the database as `openSqliteFile` does, for the thread that serves everybody: from `serve(true)` on it waits for a
- * lock 250 ms at most and throws Unavailable then.
- */
-export function openServingDatabase(file: string): ServingDatabase {
-  return open(file, () => new ServingDatabase(file));
-}
-
-function open<Database extends DatabaseSync>(file: string, connect: () => Database): Database {
   try {
     if (file !== ':memory:') {
       mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
       makePrivate(file);
     }
-    const database = connect();
+    const database = new DatabaseSync(file, { timeout: 5000 });
     // Holds in a file that has no table yet; `compactDatabase` converts others. Before WAL, which writes the first page.
     database.exec('PRAGMA auto_vacuum = INCREMENTAL');
     database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;');

@@ -5,7 +5,6 @@ import type { ClockReading } from '../../base/clock.ts';
 import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
 import type { EventLimits, EventQuery } from '../../events/event-store.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
-import type { PackedEvent, PackedPage } from '../../events/sqlite-events.ts';
 import type { AccountKey, UsedKey } from '../idempotency-keys.ts';
 import type {
   ClaimQuery,
@@ -19,6 +18,7 @@ import type {
 } from '../spool.ts';
 import type { SpoolLimits } from '../spool-limits.ts';
 import type { AccountTally } from '../tally.ts';
+import type { PackedEvent, PackedPage } from './sqlite-events.ts';
 import type { SpoolFault } from './sqlite-health.ts';
 
 /** A message without its octets. */

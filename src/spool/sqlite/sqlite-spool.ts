@@ -9,7 +9,6 @@ import { type Logger, silentLog } from '../../base/log.ts';
 import { EventFeed } from '../../events/event-feed.ts';
 import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
-import { packEvent, unpackEvent } from '../../events/sqlite-events.ts';
 import { BodyFiles, bodyFileThreshold } from '../body-files.ts';
 import type { UsedKey } from '../idempotency-keys.ts';
 import type {
@@ -26,6 +25,7 @@ import type {
 import { acceptedEvent } from '../spool-events.ts';
 import { type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { type AccountTally, totalOf } from '../tally.ts';
+import { packEvent, unpackEvent } from './sqlite-events.ts';
 import type { SpoolFault } from './sqlite-health.ts';
 import {
   BODY_IN_FILE,

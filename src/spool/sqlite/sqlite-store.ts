@@ -9,8 +9,6 @@ import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { migrateSqlite } from '../../base/database/sqlite-file.ts';
 import { errorCode } from '../../base/errors.ts';
 import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
-import { type PackedEvent, SqliteEvents } from '../../events/sqlite-events.ts';
-import { SqliteKeys } from '../idempotency-keys.ts';
 import { failedRetentionMilliseconds } from '../lease.ts';
 import {
   type DueMessage,
@@ -24,6 +22,8 @@ import {
 import { type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { countStates, type StateCounts, tallyOf, totalOf } from '../tally.ts';
 import { SpoolClock } from './sqlite-clock.ts';
+import { type PackedEvent, SqliteEvents } from './sqlite-events.ts';
+import { SqliteKeys } from './sqlite-keys.ts';
 import { Ledger } from './sqlite-ledger.ts';
 import type { SpoolLock } from './sqlite-lock.ts';
 import type {

@@ -1,8 +1,8 @@
 // Events in a table of the spool's database, written on the spool's connection in the transaction of what they tell of.
 
-import type { Migrations } from '../base/database/database.ts';
-import { type DatabaseSync, migrateSqlite, type StatementSync } from '../base/database/sqlite-file.ts';
-import type { EventLimits, EventQuery } from './event-store.ts';
+import type { Migrations } from '../../base/database/database.ts';
+import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../base/database/sqlite-file.ts';
+import type { EventLimits, EventQuery } from '../../events/event-store.ts';
 import {
   type EventFacts,
   type EventKind,
@@ -10,7 +10,7 @@ import {
   eventKinds,
   isEventKind,
   type MailEvent,
-} from './mail-event.ts';
+} from '../../events/mail-event.ts';
 
 /** The tables. Times are milliseconds since 1970 as the spool stores them (sqlite-clock.ts). */
 const eventMigrations: Migrations = {
