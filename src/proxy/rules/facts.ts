@@ -240,6 +240,9 @@ function ipamSource(parts: FactParts): IpamSource {
       const used = edge?.kind === 'static' ? await store.edgeIpsOfOthers(edge.ips, zone.id) : [];
       const edgeIpsOfOthers = used.map((ip) => canonicalAddress(ip) ?? ip);
       const isPayAsYouGo = account.plan === 'payg';
+      // Ports before the protocol: of a write that comes in between, whoever sees its ports sees its protocol as well, and is
+      // told both (D82).
+      const taken = await takenPorts(query, edgeIpsOfOthers, store);
       return {
         ipv4Pool: settings.ipv4Pool,
         originDeny: settings.originDeny,
@@ -252,7 +255,7 @@ function ipamSource(parts: FactParts): IpamSource {
         ipv4Quota: zone.ipv4Quota,
         ipv4Hostnames: edge?.kind === 'ipv4' ? await store.ipv4Hostnames(zone.id, except) : [],
         unavailablePorts: unavailablePorts(query, parts),
-        takenPorts: await takenPorts(query, edgeIpsOfOthers, store),
+        takenPorts: taken,
       };
     },
   };
