@@ -183,6 +183,15 @@ test('the client imports nothing but its own files, and nothing of the gateway i
   expect(users.map((file) => relative(root, file))).toEqual([]);
 });
 
+test('docs/architecture.md has a sentence about every room', () => {
+  const page = readFileSync(resolve(root, '../docs/architecture.md'), 'utf8');
+  const rows = page.split('\n').filter((line) => line.startsWith('| `'));
+  const told = new Set(
+    rows.flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`([^`]+)`/g)].map(([, name]) => name)),
+  );
+  expect(Object.keys(mayImport).filter((room) => !told.has(room))).toEqual([]);
+});
+
 test('connections are reset in one place, which knows when that is safe', () => {
   const resets = sourceFiles(root).filter((file) => /resetAndDestroy/.test(readFileSync(file, 'utf8')));
   expect(resets.map((file) => relative(root, file))).toEqual(['base/net/reset-connection.ts']);
