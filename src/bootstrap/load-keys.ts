@@ -84,9 +84,7 @@ function loadDkimKey(place: DkimKeyPlace, problems: Problems): SigningKey[] {
 
 function loadTls(place: TlsPlace, problems: Problems): TlsKeys[] {
   const { host, folder, certificateFile, privateKeyFile } = place;
-  const remedy =
-    `put the certificate chain and its key there, or for a self-signed one: mkdir -p ${folder} && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 ` +
-    `-nodes -days 3650 -subj /CN=${host} -addext subjectAltName=DNS:${host} -keyout ${privateKeyFile} -out ${certificateFile}`;
+  const remedy = `put the certificate chain and its key into ${folder}, or for a self-signed one: postern cert self-signed ${host}`;
   const certificate = read(certificateFile, problems, remedy);
   const privateKey = read(privateKeyFile, problems, 'it belongs to fullchain.pem beside it');
   if (certificate === undefined || privateKey === undefined) return [];
@@ -104,12 +102,12 @@ function loadTls(place: TlsPlace, problems: Problems): TlsKeys[] {
 }
 
 function loadHmacKey(file: string, problems: Problems): KeyObject | undefined {
-  const remedy = `openssl rand -base64 32 > ${file}`;
+  const remedy = 'postern keys hmac';
   const secret = read(file, problems, remedy);
   if (secret === undefined) return undefined;
   const octets = Buffer.from(secret.trim());
   if (octets.length >= shortestHmacKey) return createSecretKey(octets);
-  const text = `${file} has ${octets.length} octets, want at least ${shortestHmacKey}; make it: ${remedy}`;
+  const text = `${file} has ${octets.length} octets, want at least ${shortestHmacKey}; make it anew: ${remedy} --force`;
   problems.push({ text, isMissing: false });
   return undefined;
 }

@@ -28,6 +28,14 @@ export const commands = {
     summary: 'Make signing keys and print their DNS records',
     load: async () => (await import('./dkim.ts')).dkimCommands,
   },
+  keys: {
+    summary: 'Make the key that authenticates the addresses that bounces come back to',
+    load: async () => (await import('./keys.ts')).keysCommands,
+  },
+  cert: {
+    summary: 'Make self-signed certificates',
+    load: async () => (await import('./cert.ts')).certCommands,
+  },
   domain: {
     summary: 'Print the DNS records of sending domains, and check them',
     load: async () => (await import('./domain.ts')).domainCommands,

@@ -1,5 +1,6 @@
 // `postern dkim`: makes signing keys and tells their DNS records (D27, D92).
 
+import { createPrivateKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { DkimKeyName } from '../accounts/account.ts';
 import { errorCode, errorMessage, UsageError } from '../base/errors.ts';
@@ -41,6 +42,20 @@ function printRecord(io: CommandIo, key: Parameters<typeof parseSigningKey>[0]):
   io.stdout.write(`${dkimRecord(key).zone}\n`);
 }
 
+/** RSA, unless the key is an Ed25519 one: `parseSigningKey` says what is wrong with any other. */
+function algorithmOfKey(pem: string): DkimKeyName['algorithm'] {
+  try {
+    return createPrivateKey(pem).asymmetricKeyType === 'ed25519' ? 'ed25519' : 'rsa';
+  } catch {
+    return 'rsa';
+  }
+}
+
+/** Tells what to write into the configuration so that mail is signed with a key. */
+function notNamed(domain: string, selector: string, algorithm: string): string {
+  return `The configuration does not name it yet: dkim: [{ selector: ${selector}, algorithm: ${algorithm} }] of ${domain}\n`;
+}
+
 const keygen = defineCommand({
   name: 'keygen',
   summary: 'Make a signing key for a domain and print its DNS record',
@@ -78,38 +93,68 @@ const keygen = defineCommand({
     io.stderr.write(`Wrote ${file}\n`);
     printRecord(io, { pem, domain, selector, algorithm });
     if (named?.algorithm !== algorithm) {
-      io.stderr.write(
-        `The configuration does not name it yet: dkim: [{ selector: ${selector}, algorithm: ${algorithm} }] of ${domain}\n`,
-      );
+      io.stderr.write(notNamed(domain, selector, algorithm));
     }
     return 0;
   },
 });
+
+/** The keys whose records are asked for: those that the configuration names, or one that it does not name yet. */
+function wantedKeys(config: Config, domain: string, options: RecordOptions): readonly WantedKey[] {
+  const named = configuredKeys(config, domain);
+  if (!named) throw new UsageError(`${domain} is no sending domain and not the platform's domain`);
+  if (options.selector === undefined) {
+    if (options.algorithm !== undefined) throw new UsageError('--algorithm: want --selector too');
+    return named.map((key) => ({ ...key, isNamed: true }));
+  }
+  const selector = selectorOf(options.selector);
+  const algorithm = options.algorithm === undefined ? undefined : algorithmOf(options.algorithm);
+  const found = named.find((key) => key.selector === selector);
+  return [{ selector, algorithm: algorithm ?? found?.algorithm, isNamed: found !== undefined }];
+}
+
+interface RecordOptions {
+  readonly selector?: string;
+  readonly algorithm?: string;
+}
+
+interface WantedKey {
+  readonly selector: string;
+  /** Absent: whatever the key is. */
+  readonly algorithm: DkimKeyName['algorithm'] | undefined;
+  readonly isNamed: boolean;
+}
 
 const record = defineCommand({
   name: 'record',
   summary: "Print the DNS records of a domain's signing keys",
   synopsis: 'DOMAIN',
   arguments: { min: 1, max: 1 },
-  details: 'One record in the form of a zone file for each key that the configuration names for DOMAIN.',
-  options: { selector: { value: 'NAME', short: 's', summary: 'only this selector' }, ...configOption },
-  examples: ['postern dkim record example.com', 'postern dkim record example.com --selector s1'],
+  details: `One record in the form of a zone file for each key that the configuration names for DOMAIN. With --selector one
+key, which the configuration need not name yet: publish the record of a new key first, then name the key.`,
+  options: {
+    selector: { value: 'NAME', short: 's', summary: 'only this selector' },
+    algorithm: {
+      value: 'NAME',
+      summary: 'rsa or ed25519: what the key must be (default: what the configuration says)',
+    },
+    ...configOption,
+  },
+  examples: ['postern dkim record example.com', 'postern dkim record example.com --selector s2'],
   exitCodes: { 1: 'a key is missing or wrong', ...configExitCode },
   run({ options, args: [given = ''] }, io) {
     const domain = domainOf(given);
     const config = configFor(io, options.config);
-    const named = configuredKeys(config, domain);
-    if (!named) throw new UsageError(`${domain} is no sending domain and not the platform's domain`);
-    const keys = named.filter(({ selector }) => options.selector === undefined || selector === options.selector);
-    if (keys.length === 0)
-      throw new UsageError(`--selector: ${domain} has ${named.map(({ selector }) => selector).join(', ')}`);
     let exitCode = 0;
-    for (const { selector, algorithm } of keys) {
+    for (const { selector, algorithm, isNamed } of wantedKeys(config, domain, options)) {
       const file = dkimKeyFile(config.certsDir, domain, selector);
       try {
-        printRecord(io, { pem: readFileSync(file, 'utf8'), domain, selector, algorithm });
+        const pem = readFileSync(file, 'utf8');
+        const actual = algorithm ?? algorithmOfKey(pem);
+        printRecord(io, { pem, domain, selector, algorithm: actual });
+        if (!isNamed) io.stderr.write(notNamed(domain, selector, actual));
       } catch (error) {
-        const remedy = `is missing; make it: postern dkim keygen ${domain} --selector ${selector} --algorithm ${algorithm}`;
+        const remedy = `is missing; make it: postern dkim keygen ${domain} --selector ${selector} --algorithm ${algorithm ?? 'rsa'}`;
         io.stderr.write(`${file}${errorCode(error) === 'ENOENT' ? ` ${remedy}` : `: ${errorMessage(error)}`}\n`);
         exitCode = 1;
       }

@@ -222,7 +222,7 @@ describe('without development', () => {
       `${certs}/dkim/example.com/s1.pem is missing; make it: postern dkim keygen example.com --selector s1 --algorithm rsa`,
       `${certs}/dkim/example.com/e1.pem is missing; make it: postern dkim keygen example.com --selector e1 --algorithm ed25519`,
       `${certs}/dkim/platform.example/p1.pem is missing; make it: postern dkim keygen platform.example --selector p1 --algorithm ed25519`,
-      `${certs}/hmac.key is missing; make it: openssl rand -base64 32 > ${certs}/hmac.key`,
+      `${certs}/hmac.key is missing; make it: postern keys hmac`,
       `${certs}/tls/mx.gateway.example/fullchain.pem is missing`,
       `${certs}/tls/mx.gateway.example/privkey.pem is missing`,
     ]) {
