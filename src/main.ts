@@ -7,6 +7,19 @@ const oldestNode = 24;
 /** How long something that a finished command left open may still keep the process. */
 const lingerMs = 2000;
 
+/** Asks at the terminal, on standard error: standard output may be somebody's file. */
+async function ask(question: string): Promise<string> {
+  const { createInterface } = await import('node:readline/promises');
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    // An end of the input (Ctrl-D) is an empty answer.
+    const end = new Promise<string>((resolve) => terminal.once('close', () => resolve('')));
+    return await Promise.race([terminal.question(question), end]);
+  } finally {
+    terminal.close();
+  }
+}
+
 if (Number(process.versions.node.split('.')[0]) < oldestNode) {
   process.stderr.write(
     `Postern needs Node ${oldestNode} or newer, this is ${process.version}: run it through npm (npm start, npm run postern -- COMMAND)\n`,
@@ -30,6 +43,7 @@ if (Number(process.versions.node.split('.')[0]) < oldestNode) {
     stderr: process.stderr,
     env: process.env,
     cwd: process.cwd(),
+    ...(process.stdin.isTTY ? { ask } : {}),
   });
   // The command is done. Whatever it left open (a failed start above all) must not keep the process.
   setTimeout(() => {

@@ -95,6 +95,7 @@ const mayImport: Record<string, readonly string[]> = {
   'gateway.ts': ['wiring', '*'],
   'cli/command': ['config.ts', 'base/*'],
   'cli/queue': ['cli/command', 'wiring', 'config.ts', 'deliver', 'spool/*', 'mail/*', 'base/*'],
+  'cli/capture': ['cli/command', 'config.ts', 'config', 'deliver', 'mail/*', 'base/*'],
   cli: ['cli/*', 'gateway.ts', 'wiring', '*'],
   'main.ts': ['cli'],
 };

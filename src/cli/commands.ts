@@ -16,6 +16,10 @@ export const commands = {
     summary: 'Look at and act on the messages that wait or failed',
     load: async () => (await import('./queue/queue.ts')).queueCommands,
   },
+  capture: {
+    summary: 'Look at the messages that a capture route has written, and remove them',
+    load: async () => (await import('./capture/capture.ts')).captureCommands,
+  },
   token: {
     summary: 'Make, list and revoke tokens',
     load: async () => (await import('./token.ts')).tokenCommands,

@@ -16,6 +16,7 @@ import { recordFacts } from '../wiring/build-parts.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
 import { configExitCode, configFor } from './command/load-config.ts';
+import { printable } from './command/printable.ts';
 
 /** The records of a domain, and keys that could not be read. */
 interface Published {
@@ -75,11 +76,6 @@ const purposes = {
   mx: 'MX of the reverse-path: bounces come there',
   dmarc: 'DMARC, a first policy',
 } as const satisfies Record<DnsRecord['purpose'], string>;
-
-/** What DNS answers is anybody's text: nothing in it may act on a terminal or begin another line. */
-function printable(text: string): string {
-  return text.replace(/\p{Cc}/gu, '?');
-}
 
 /** A record as lines of a zone file, the verdict as a comment. */
 function linesOf({ purpose, zone, publishedBy }: DnsRecord, check: RecordCheck | undefined): string {

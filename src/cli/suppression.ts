@@ -17,7 +17,7 @@ import { chooseAccount, isoTime, withDatabase } from './choose-account.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
 import { configExitCode, configFor } from './command/load-config.ts';
-import { parseSpan } from './span.ts';
+import { parseSpan } from './command/span.ts';
 
 /** Entries that are asked for at a time. */
 const pageSize = 1000;
@@ -156,7 +156,8 @@ const add = defineCommand({
   ],
   exitCodes: configExitCode,
   run({ options, args }, io) {
-    const expiry = options.expires === undefined ? {} : { expiresAt: systemClock.now() + parseSpan(options.expires) };
+    const expiry =
+      options.expires === undefined ? {} : { expiresAt: systemClock.now() + parseSpan(options.expires, '--expires') };
     const reason = reasonOf(options.reason ?? 'manual');
     const addresses = args.map(addressOf);
     const config = configFor(io, options.config);

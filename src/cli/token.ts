@@ -11,7 +11,7 @@ import { chooseAccount, isoTime, withDatabase } from './choose-account.ts';
 import { type CommandIo, configOption, defineCommand, table } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
 import { configExitCode, configFor } from './command/load-config.ts';
-import { parseSpan } from './span.ts';
+import { parseSpan } from './command/span.ts';
 
 function chooseCredential(account: Account, name: string): string {
   if (account.credentials.has(name)) return name;
@@ -92,7 +92,7 @@ const create = defineCommand({
       throw new UsageError('postern token create: want --account A and --credential C');
     }
     const createdAt = systemClock.now();
-    const expiry = expires === undefined ? {} : { expiresAt: createdAt + parseSpan(expires) };
+    const expiry = expires === undefined ? {} : { expiresAt: createdAt + parseSpan(expires, '--expires') };
     const config = configFor(io, options.config);
     const account = chooseAccount(config, reference);
     const credential = chooseCredential(account, name);

@@ -7,9 +7,9 @@ import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { openTokenStore } from '../../src/accounts/token-store.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { UsageError } from '../../src/base/errors.ts';
+import { parseSpan } from '../../src/cli/command/span.ts';
 import { commands } from '../../src/cli/commands.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
-import { parseSpan } from '../../src/cli/span.ts';
 import { loadConfig } from '../../src/config.ts';
 import { openSuppressionStore } from '../../src/feedback/suppression-store.ts';
 import { startDnsServer } from '../support/dns-server.ts';
@@ -339,11 +339,11 @@ describe('token', { timeout }, () => {
     ['2w', 1_209_600_000],
     ['36500d', 3_153_600_000_000],
   ])('a span of %s', (text, wanted) => {
-    expect(parseSpan(text)).toBe(wanted);
+    expect(parseSpan(text, '--expires')).toBe(wanted);
   });
 
   test.each(['', '0d', '-1d', '1', 'd', '1.5d', '1y', '36501d', '999999999w', '1d ', '1D'])('%j is no span', (text) => {
-    expect(() => parseSpan(text)).toThrow(UsageError);
+    expect(() => parseSpan(text, '--expires')).toThrow(UsageError);
   });
 });
 

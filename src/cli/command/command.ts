@@ -6,9 +6,11 @@ import { errorCode, errorMessage, UsageError } from '../../base/errors.ts';
 
 /** What a command has of the world; tests hand in their own. */
 export interface CommandIo {
-  readonly stdout: { write(text: string): unknown };
+  readonly stdout: { write(text: string | Uint8Array): unknown };
   readonly stderr: { write(text: string): unknown };
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Asks the person at the terminal and gives the line of the answer; absent where nobody is there to answer. */
+  readonly ask?: (question: string) => Promise<string>;
   /** Relative paths of the command line and the configuration start here. */
   readonly cwd: string;
 }

@@ -5,17 +5,13 @@ import type { QueueItem, SpooledRecipient } from '../../spool/spool.ts';
 import { type AccountTally, type Tally, totalOf } from '../../spool/tally.ts';
 import { columns, configOption, defineCommand } from '../command/command.ts';
 import { defineGroup } from '../command/command-table.ts';
+import { printable } from '../command/printable.ts';
 import { items, missing, notFound, stateOption, withQueue } from './open-queue.ts';
 import { compact } from './queue-compact.ts';
 import { retry } from './queue-retry.ts';
 
 function iso(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
-}
-
-/** Text of a client or a next hop without what would steer the terminal. */
-function printable(text: string): string {
-  return text.replaceAll(/[\0-\x1f\x7f-\x9f]/g, '?');
 }
 
 function replyText({ lastReply, lastHost }: SpooledRecipient): string {

@@ -1,0 +1,234 @@
+// postern capture: the messages that a capture route has written (D98), beside a running server.
+
+import { UsageError } from '../../base/errors.ts';
+import type { Config } from '../../config.ts';
+import { readMessage } from '../../mail/header/header-reader.ts';
+import { decodeWords, trimBlanks, unfold } from '../../mail/header/header-text.ts';
+import { type CommandIo, columns, configOption, defineCommand } from '../command/command.ts';
+import { defineGroup } from '../command/command-table.ts';
+import { configExitCode, configFor } from '../command/load-config.ts';
+import { printable } from '../command/printable.ts';
+import { parseSpan } from '../command/span.ts';
+import {
+  type CapturedFile,
+  capturedFiles,
+  isMessageId,
+  newestFiles,
+  readHead,
+  readOctets,
+  removeCaptured,
+} from './captured-files.ts';
+
+const routeOption = {
+  route: { value: 'NAME', summary: 'the capture route, where the configuration has several' },
+} as const;
+/** Messages that are read or removed at once. */
+const atOnce = 16;
+/** Characters of a header that a line of the list shows. */
+const longestText = 60;
+
+/** The Maildir of the configuration's capture route. @throws UsageError where there is none, or one must be chosen */
+function maildirOf(config: Config, name: string | undefined): string {
+  const routes = config.delivery.routes.flatMap((route) => (route.type === 'capture' ? [route] : []));
+  const names = routes.map((route) => route.name).join(', ');
+  if (routes.length === 0) throw new UsageError('No route of the configuration is of type capture');
+  const [found, ...others] = name === undefined ? routes : routes.filter((route) => route.name === name);
+  if (!found) throw new UsageError(`--route: no capture route "${name}"; there are ${names}`);
+  if (others.length > 0) throw new UsageError(`want --route: the capture routes are ${names}`);
+  return found.folder;
+}
+
+/** What a line of the list tells. */
+interface Summary {
+  readonly id: string;
+  readonly acceptedAt: string;
+  /** Octets. */
+  readonly size: number;
+  readonly from: string;
+  readonly to: string;
+  readonly subject: string;
+}
+
+async function summaryOf(maildir: string, file: CapturedFile): Promise<Summary | undefined> {
+  const read = await readHead(maildir, file);
+  if (!read) return undefined;
+  const { fields } = readMessage(read.head);
+  const text = (name: string): string => {
+    const field = fields.find((one) => one.name.toLowerCase() === name);
+    return field ? printable(decodeWords(trimBlanks(unfold(field.rawBytes.toString('utf8'))))) : '';
+  };
+  const acceptedAt = new Date(file.acceptedAt).toISOString().replace(/\.\d+Z$/, 'Z');
+  return { id: file.id, acceptedAt, size: read.size, from: text('from'), to: text('to'), subject: text('subject') };
+}
+
+function cut(text: string): string {
+  return text.length > longestText ? `${text.slice(0, longestText - 1)}…`.toWellFormed() : text;
+}
+
+function wholeNumber(text: string, option: string): number {
+  const number = Number(text);
+  if (Number.isSafeInteger(number) && number >= 1 && number <= 10_000) return number;
+  throw new UsageError(`${option} wants a whole number from 1 to 10000, got "${text}"`);
+}
+
+const list = defineCommand({
+  name: 'list',
+  summary: 'List captured messages, the newest last',
+  synopsis: '',
+  arguments: { min: 0, max: 0 },
+  details: `From, To and Subject are those of the message's header; recipients that stand in no header are not told. The time is
+that of acceptance.`,
+  options: {
+    limit: { value: 'N', summary: 'the newest N (default 50, at most 10000)' },
+    before: { value: 'ID', summary: 'only messages accepted before this one: the page before' },
+    since: { value: 'SPAN', summary: 'only messages of the last 30m, 12h, 7d' },
+    json: { summary: 'one JSON object a line' },
+    ...routeOption,
+    ...configOption,
+  },
+  examples: ['postern capture list', 'postern capture list --since 1h', 'postern capture list --limit 500 --json'],
+  exitCodes: configExitCode,
+  async run({ options }, io) {
+    const count = wholeNumber(options.limit ?? '50', '--limit');
+    const { before } = options;
+    if (before !== undefined && !isMessageId(before))
+      throw new UsageError(`--before: "${before}" is no id of a message`);
+    const since = options.since === undefined ? 0 : Date.now() - parseSpan(options.since, '--since');
+    const maildir = maildirOf(configFor(io, options.config), options.route);
+    const fits = ({ id, acceptedAt }: CapturedFile): boolean =>
+      acceptedAt >= since && (before === undefined || id < before);
+    const files = await newestFiles(maildir, { count, fits });
+    const shown: Summary[] = [];
+    for (let at = 0; at < files.length; at += atOnce) {
+      const read = await Promise.all(files.slice(at, at + atOnce).map((file) => summaryOf(maildir, file)));
+      shown.push(...read.filter((summary) => summary !== undefined));
+    }
+    if (options.json) for (const summary of shown) io.stdout.write(`${JSON.stringify(summary)}\n`);
+    else io.stdout.write(listText(shown, maildir, count));
+    return 0;
+  },
+});
+
+function listText(shown: readonly Summary[], maildir: string, count: number): string {
+  const first = shown[0];
+  if (!first) return `No messages in ${maildir}\n`;
+  const rows = shown.map(({ id, acceptedAt, size, from, to, subject }) => [
+    id,
+    acceptedAt,
+    String(size),
+    cut(from),
+    cut(to),
+    cut(subject),
+  ]);
+  const lines = columns([['id', 'accepted', 'octets', 'from', 'to', 'subject'], ...rows]);
+  const more = shown.length === count ? `; the page before: --before ${first.id}` : '';
+  return `${lines.join('\n')}\n${shown.length} shown${more}\n`;
+}
+
+async function findFile(maildir: string, id: string): Promise<CapturedFile | undefined> {
+  for await (const file of capturedFiles(maildir)) if (file.id === id) return file;
+  return undefined;
+}
+
+const show = defineCommand({
+  name: 'show',
+  summary: 'Print a captured message as it would have left',
+  synopsis: 'ID',
+  arguments: { min: 1, max: 1 },
+  options: { summary: { summary: 'print the header only' }, ...routeOption, ...configOption },
+  examples: ['postern capture show 0199f3c1-... > message.eml', 'postern capture show --summary 0199f3c1-...'],
+  exitCodes: { 1: 'there is no such message', ...configExitCode },
+  async run({ options, args: [id = ''] }, io) {
+    if (!isMessageId(id)) throw new UsageError(`"${id}" is no id of a message; postern capture list shows them`);
+    const maildir = maildirOf(configFor(io, options.config), options.route);
+    const file = await findFile(maildir, id);
+    if (file && options.summary) {
+      const read = await readHead(maildir, file);
+      if (read) {
+        const lines = read.head.toString('utf8').trimEnd().split('\r\n');
+        io.stdout.write(`${lines.map((line) => printable(line.replaceAll('\t', ' '))).join('\n')}\n`);
+        return 0;
+      }
+    } else if (file) {
+      let isThere = false;
+      for await (const piece of readOctets(maildir, file)) {
+        io.stdout.write(piece);
+        isThere = true;
+      }
+      if (isThere) return 0;
+    }
+    io.stderr.write(`There is no message "${id}" in ${maildir}; postern capture list shows them\n`);
+    return 1;
+  },
+});
+
+function counted(count: number): string {
+  return `${count} captured message${count === 1 ? '' : 's'}`;
+}
+
+/** Whether the person agrees to the removal. @throws UsageError where nobody can be asked */
+async function isAgreed(io: CommandIo, question: string): Promise<boolean> {
+  if (!io.ask) throw new UsageError('postern capture clear: want --yes where nobody can be asked');
+  return /^y(?:es)?$/i.test((await io.ask(`${question} [y/N] `)).trim());
+}
+
+/** Removes the messages accepted before a time, in milliseconds since 1970. @returns how many were there */
+async function removeBefore(maildir: string, before: number): Promise<number> {
+  let removed = 0;
+  let batch: CapturedFile[] = [];
+  const removeBatch = async (): Promise<void> => {
+    const results = await Promise.all(batch.map((file) => removeCaptured(maildir, file)));
+    removed += results.filter(Boolean).length;
+    batch = [];
+  };
+  for await (const file of capturedFiles(maildir)) {
+    if (file.acceptedAt >= before) continue;
+    batch.push(file);
+    if (batch.length === atOnce) await removeBatch();
+  }
+  await removeBatch();
+  return removed;
+}
+
+const clear = defineCommand({
+  name: 'clear',
+  summary: 'Remove captured messages',
+  synopsis: '',
+  arguments: { min: 0, max: 0 },
+  details:
+    'Asks before anything is removed. A server may go on capturing meanwhile: what comes after the command began stays.',
+  options: {
+    'older-than': { value: 'SPAN', summary: 'only messages accepted longer ago than 30m, 12h, 7d' },
+    yes: { short: 'y', summary: 'do not ask' },
+    ...routeOption,
+    ...configOption,
+  },
+  examples: ['postern capture clear', 'postern capture clear --older-than 7d --yes'],
+  exitCodes: { 1: 'the answer was not yes', ...configExitCode },
+  async run({ options }, io) {
+    const span = options['older-than'] === undefined ? 0 : parseSpan(options['older-than'], '--older-than');
+    const before = Date.now() - span;
+    const maildir = maildirOf(configFor(io, options.config), options.route);
+    if (!options.yes) {
+      let count = 0;
+      for await (const { acceptedAt } of capturedFiles(maildir)) if (acceptedAt < before) count += 1;
+      if (!(await isAgreed(io, `Remove ${counted(count)} from ${maildir}?`))) {
+        io.stderr.write('Nothing is removed\n');
+        return 1;
+      }
+    }
+    io.stdout.write(`Removed ${counted(await removeBefore(maildir, before))} from ${maildir}\n`);
+    return 0;
+  },
+});
+
+/** postern capture list | show | clear */
+export const captureCommands = defineGroup(
+  'capture',
+  { summary: 'Look at the messages that a capture route has written, and remove them' },
+  {
+    list: { summary: list.summary, load: () => Promise.resolve(list) },
+    show: { summary: show.summary, load: () => Promise.resolve(show) },
+    clear: { summary: clear.summary, load: () => Promise.resolve(clear) },
+  },
+);
