@@ -17,7 +17,7 @@ export const commands = {
     load: async () => (await import('./queue/queue.ts')).queueCommands,
   },
   capture: {
-    summary: 'Look at the messages that a capture route has written, and remove them',
+    summary: 'Look at captured messages, and remove them',
     load: async () => (await import('./capture/capture.ts')).captureCommands,
   },
   token: {
@@ -33,7 +33,7 @@ export const commands = {
     load: async () => (await import('./dkim.ts')).dkimCommands,
   },
   keys: {
-    summary: 'Make the key that authenticates the addresses that bounces come back to',
+    summary: 'Make the key that authenticates the addresses of bounces',
     load: async () => (await import('./keys.ts')).keysCommands,
   },
   cert: {
@@ -43,6 +43,14 @@ export const commands = {
   domain: {
     summary: 'Print the DNS records of sending domains, and check them',
     load: async () => (await import('./domain.ts')).domainCommands,
+  },
+  backup: {
+    summary: 'Write the queue and all other state into one file, online',
+    load: async () => (await import('./backup.ts')).backupCommand,
+  },
+  restore: {
+    summary: 'Put a backup into the data folder; no server may run on it',
+    load: async () => (await import('./backup.ts')).restoreCommand,
   },
   proxy: {
     summary: 'List the proxy applications, or take them to another proxy',

@@ -8,7 +8,7 @@ import { configExitCode, configFor } from './command/load-config.ts';
 
 const hmac = defineCommand({
   name: 'hmac',
-  summary: 'Make the key that authenticates the addresses that bounces come back to',
+  summary: 'Make the key that authenticates the addresses of bounces',
   synopsis: '',
   arguments: { min: 0, max: 0 },
   details: `Writes platform.hmacKeyFile of the configuration (mode 0600): 256 random bits as text. Keep the file: with another
@@ -32,6 +32,6 @@ key, bounces of mail that was sent before cannot be told from forged ones. A key
 /** The commands about keys that are not DKIM's. */
 export const keysCommands = defineGroup(
   'keys',
-  { summary: 'Make the key that authenticates the addresses that bounces come back to' },
+  { summary: 'Make the key that authenticates the addresses of bounces' },
   { hmac: { summary: hmac.summary, load: () => Promise.resolve(hmac) } },
 );

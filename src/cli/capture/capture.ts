@@ -225,7 +225,7 @@ const clear = defineCommand({
 /** postern capture list | show | clear */
 export const captureCommands = defineGroup(
   'capture',
-  { summary: 'Look at the messages that a capture route has written, and remove them' },
+  { summary: 'Look at captured messages, and remove them' },
   {
     list: { summary: list.summary, load: () => Promise.resolve(list) },
     show: { summary: show.summary, load: () => Promise.resolve(show) },

@@ -1,0 +1,116 @@
+// The form of a backup: one SQLite file, which is a copy of the gateway's database with three more tables. They hold what
+// is said of the copy, and the bodies that are files beside the database (D94).
+
+import { createHash } from 'node:crypto';
+import { closeSync, openSync, readSync, statSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { errorMessage } from '../base/errors.ts';
+import { bodyRows, isOfNewerRelease } from '../spool/sqlite/body-rows.ts';
+
+/** The version of the form. Another one is refused. */
+const form = 1;
+/** Octets of a body that stand in one row: what is in memory at a time. */
+export const partOctets = 1024 * 1024;
+
+/** Makes the tables in a copy that has none of them. */
+export const createTables = `
+  CREATE TABLE backup_about (
+    one INTEGER PRIMARY KEY CHECK (one = 1), form INTEGER NOT NULL, made_at INTEGER NOT NULL
+  ) STRICT;
+  CREATE TABLE backup_bodies (id TEXT PRIMARY KEY, octets INTEGER NOT NULL, sha256 BLOB NOT NULL) STRICT;
+  CREATE TABLE backup_parts (
+    id TEXT NOT NULL, part INTEGER NOT NULL, octets BLOB NOT NULL, PRIMARY KEY (id, part)
+  ) STRICT;`;
+
+/** Takes them out again. */
+export const dropTables = 'DROP TABLE backup_about; DROP TABLE backup_bodies; DROP TABLE backup_parts;';
+
+/** Writes that the backup is whole: the last row. @param nowMs milliseconds since 1970 */
+export function writeAbout(database: DatabaseSync, nowMs: number): void {
+  database.prepare('INSERT INTO backup_about VALUES (1, ?, ?)').run(form, nowMs);
+}
+
+/** Tells how far the work has come: what is done, and how much of it, 0 to 1. */
+export type Progress = (step: string, fraction: number) => void;
+
+/** The size that the head of a SQLite file tells (https://www.sqlite.org/fileformat.html §1.3); undefined for other files. */
+function toldOctets(file: string): number | undefined {
+  const head = Buffer.alloc(100);
+  const descriptor = openSync(file, 'r');
+  try {
+    if (readSync(descriptor, head, 0, head.length, 0) < head.length) return undefined;
+  } finally {
+    closeSync(descriptor);
+  }
+  if (head.toString('latin1', 0, 16) !== 'SQLite format 3\0') return undefined;
+  const pageOctets = head.readUInt16BE(16);
+  return head.readUInt32BE(28) * (pageOctets === 1 ? 65_536 : pageOctets);
+}
+
+/** Opens a backup to read it. @throws Error naming the file and what is wrong with it */
+export function openBackup(file: string): DatabaseSync {
+  const wrong = (why: string): Error => new Error(`"${file}" ${why}`);
+  const told = toldOctets(file);
+  if (told === undefined) throw wrong('is no backup of Postern');
+  const { size } = statSync(file);
+  if (size < told) throw wrong(`is cut short: it has ${size} octets of ${told}`);
+  const database = new DatabaseSync(file, { readOnly: true });
+  try {
+    const tables = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'backup_about'").get();
+    const about = tables && database.prepare('SELECT form FROM backup_about').get();
+    if (!about) throw wrong('is a database, but no backup of Postern');
+    if (about['form'] !== form)
+      throw wrong(`is a backup of form ${String(about['form'])}, this program reads form ${form}`);
+    return database;
+  } catch (error) {
+    database.close();
+    throw error instanceof Error && error.message.startsWith(`"${file}"`)
+      ? error
+      : wrong(`cannot be read: ${errorMessage(error)}`);
+  }
+}
+
+/** The octets of a body, a part at a time. */
+export function* bodyParts(database: DatabaseSync, id: string): Generator<Uint8Array> {
+  for (const row of database.prepare('SELECT octets FROM backup_parts WHERE id = ? ORDER BY part').iterate(id)) {
+    if (row['octets'] instanceof Uint8Array) yield row['octets'];
+  }
+}
+
+/** The ids of the bodies that a backup has. */
+export function bodyIds(database: DatabaseSync): string[] {
+  return database
+    .prepare('SELECT id FROM backup_bodies ORDER BY id')
+    .all()
+    .map((row) => String(row['id']));
+}
+
+/**
+ * Reads a whole backup: the tables are consistent, every body is there and as it was written.
+ * @throws Error naming the file and what is wrong with it
+ */
+export function checkBackup(database: DatabaseSync, file: string, progress: Progress): void {
+  const wrong = (why: string): Error => new Error(`"${file}" is damaged: ${why}`);
+  progress('Checking the database', 0);
+  try {
+    const answer = database.prepare('PRAGMA integrity_check(1)').get()?.['integrity_check'];
+    if (answer !== 'ok') throw new Error(String(answer));
+  } catch (error) {
+    throw wrong(errorMessage(error));
+  }
+  if (isOfNewerRelease(database)) throw new Error(`"${file}" is of a release after this program's`);
+  const wanted = database.prepare('SELECT octets, sha256 FROM backup_bodies WHERE id = ?');
+  const rows = bodyRows(database);
+  for (const [at, { id, octets }] of rows.entries()) {
+    progress('Checking bodies', at / rows.length);
+    const hash = createHash('sha256');
+    let read = 0;
+    for (const part of bodyParts(database, id)) {
+      hash.update(part);
+      read += part.length;
+    }
+    const told = wanted.get(id)?.['sha256'];
+    const isWhole = read === octets && told instanceof Uint8Array && hash.digest().equals(told);
+    if (!isWhole) throw wrong(`the body of message ${id} is not as it was written`);
+  }
+}

@@ -1,0 +1,179 @@
+// Puts a backup in place of a data folder's database and bodies. Nobody may work on the folder meanwhile. The bodies come
+// first and the database last, in one step: until then the folder is what it was, and bodies without a message are
+// removed by the next start.
+
+import {
+  closeSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { compactDatabase } from '../base/database/free-pages.ts';
+import { errorMessage } from '../base/errors.ts';
+import { countMessages } from '../spool/sqlite/body-rows.ts';
+import { SpoolLock } from '../spool/sqlite/sqlite-lock.ts';
+import { bodyIds, bodyParts, checkBackup, dropTables, openBackup, type Progress } from './backup-file.ts';
+
+/** What is restored, and where. */
+export interface RestoreRequest {
+  /** Path of the backup. */
+  readonly file: string;
+  /** Path of the database that is written. */
+  readonly database: string;
+  /** Folder of the bodies that are files. */
+  readonly bodiesFolder: string;
+  /** Replace what is in the data folder. */
+  readonly force: boolean;
+  readonly progress: Progress;
+}
+
+/** What was restored. */
+export interface Restored {
+  readonly messages: number;
+  readonly bodies: number;
+}
+
+function sync(path: string): void {
+  const descriptor = openSync(path, 'r');
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Tables that a database has rows in before anything has come: how it is kept, not what. */
+const ownTables = new Set(['migrations', 'spool_clock', 'spool_probe']);
+
+/** What is in a database that a restore would take away; undefined for nothing. */
+function contentsOf(file: string): string | undefined {
+  if (!existsSync(file)) return undefined;
+  const database = new DatabaseSync(file, { timeout: 5000 });
+  try {
+    const messages = countMessages(database);
+    if (messages > 0) return `${messages} message${messages === 1 ? '' : 's'}`;
+    const tables = database
+      .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+      .all()
+      .map((row) => String(row['name']))
+      .filter((name) => !ownTables.has(name))
+      .filter((name) => database.prepare(`SELECT 1 FROM "${name.replaceAll('"', '""')}" LIMIT 1`).get());
+    return tables.length === 0 ? undefined : `no mail, but rows in ${tables.join(', ')}`;
+  } catch (error) {
+    return `a database that cannot be read (${errorMessage(error)})`;
+  } finally {
+    database.close();
+  }
+}
+
+/** Writes the bodies, each whole or not at all. */
+function writeBodies(backup: DatabaseSync, { bodiesFolder, progress }: RestoreRequest): number {
+  const ids = bodyIds(backup);
+  if (ids.length === 0) return 0;
+  mkdirSync(bodiesFolder, { recursive: true, mode: 0o700 });
+  for (const [at, id] of ids.entries()) {
+    progress('Writing bodies', at / ids.length);
+    // An id never leads out of the folder, whoever wrote the backup.
+    if (!/^[\w-]+$/.test(id)) throw new Error(`"${id}" is no message id`);
+    const temporary = join(bodiesFolder, `.${id}.tmp`);
+    const descriptor = openSync(temporary, 'w', 0o600);
+    try {
+      for (const part of bodyParts(backup, id)) {
+        for (let written = 0; written < part.length; ) written += writeSync(descriptor, part, written);
+      }
+      fsyncSync(descriptor);
+    } finally {
+      closeSync(descriptor);
+    }
+    renameSync(temporary, join(bodiesFolder, id));
+  }
+  sync(bodiesFolder);
+  sync(dirname(bodiesFolder));
+  return ids.length;
+}
+
+/** Makes the database of a backup: a copy without what only the backup needs. */
+function prepareDatabase(file: string, temporary: string): number {
+  copyFileSync(file, temporary, constants.COPYFILE_EXCL);
+  const database = new DatabaseSync(temporary);
+  try {
+    database.exec('PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF');
+    database.exec(dropTables);
+    compactDatabase(database);
+    return countMessages(database);
+  } finally {
+    database.close();
+  }
+}
+
+function replaceDatabase(temporary: string, database: string): void {
+  sync(temporary);
+  // What an earlier database has left in its log must never be read into this one.
+  for (const ending of ['-wal', '-shm']) rmSync(`${database}${ending}`, { force: true });
+  renameSync(temporary, database);
+  sync(dirname(database));
+}
+
+/** Writes the whole log of a database into it and closes it, so that nothing is lost with the log. */
+function settle(database: string): void {
+  if (!existsSync(database)) return;
+  const connection = new DatabaseSync(database, { timeout: 5000 });
+  try {
+    connection.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  } catch {
+    // It is damaged, and --force says that it may go.
+  } finally {
+    connection.close();
+  }
+}
+
+function restoreAlone(backup: DatabaseSync, request: RestoreRequest): Restored {
+  const { file, database, force } = request;
+  const contents = force ? undefined : contentsOf(database);
+  if (contents !== undefined)
+    throw new Error(`"${database}" has ${contents}; --force replaces it, and what it has is lost`);
+  const temporary = join(dirname(database), `.${basename(database)}.restore.tmp`);
+  try {
+    rmSync(temporary, { force: true });
+    request.progress('Writing the database', 0);
+    const messages = prepareDatabase(file, temporary);
+    const bodies = writeBodies(backup, request);
+    settle(database);
+    replaceDatabase(temporary, database);
+    return { messages, bodies };
+  } finally {
+    for (const ending of ['', '-journal']) rmSync(`${temporary}${ending}`, { force: true });
+  }
+}
+
+/**
+ * Restores a backup. Until it is done the data folder keeps the database that it had.
+ * @throws Error where the backup is none or is damaged, a server works on the data folder, it has something and `force` is
+ *   not set, or it cannot be written
+ */
+export function restoreBackup(request: RestoreRequest): Restored {
+  const backup = openBackup(request.file);
+  let lock: SpoolLock | undefined;
+  try {
+    checkBackup(backup, request.file, request.progress);
+    mkdirSync(dirname(request.database), { recursive: true, mode: 0o700 });
+    lock = new SpoolLock(`${request.database}-spool.lock`);
+    let restored: Restored | undefined;
+    const isAlone = lock.whileAlone(() => {
+      restored = restoreAlone(backup, request);
+    });
+    if (!isAlone || !restored) throw new Error(`A server works on "${dirname(request.database)}": stop it first`);
+    return restored;
+  } finally {
+    lock?.close();
+    backup.close();
+  }
+}

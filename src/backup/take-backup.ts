@@ -1,0 +1,190 @@
+// Takes a backup beside a running server: a copy of the database as it is at one moment, then the bodies of that moment's
+// messages. A body that is gone by then was delivered, or its message dropped, in between: so is its message in the copy.
+
+import { createHash, randomBytes } from 'node:crypto';
+import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
+import { backup, DatabaseSync } from 'node:sqlite';
+import { makePrivate } from '../base/database/sqlite-file.ts';
+import { syncFolder } from '../base/database/sync-folder.ts';
+import { errorCode, errorMessage } from '../base/errors.ts';
+import { type BodyRow, bodyRows, countMessages, forgetMessages, hasMessage } from '../spool/sqlite/body-rows.ts';
+import { createTables, type Progress, partOctets, writeAbout } from './backup-file.ts';
+
+/** Pages of the database that are copied before others get their turn: 16 MiB at the usual size. */
+const pagesAtOnce = 4096;
+
+/** What a backup is made of, and where it goes. */
+export interface BackupRequest {
+  /** Path of the database. */
+  readonly database: string;
+  /** Folder of the bodies that are files. */
+  readonly bodiesFolder: string;
+  /** Path of the backup. */
+  readonly target: string;
+  /** Replace what is at the target. */
+  readonly force: boolean;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+  readonly progress: Progress;
+}
+
+/** A backup that is on disk. */
+export interface BackupMade {
+  /** Of the file. */
+  readonly octets: number;
+  readonly messages: number;
+  /** How many of them have a body that is a file. */
+  readonly bodies: number;
+  /** Ids of messages left out because their body is missing though they are still in the queue. */
+  readonly damaged: readonly string[];
+}
+
+function isTheSameFile(one: string, other: string): boolean {
+  if (resolve(one) === resolve(other)) return true;
+  if (!existsSync(one) || !existsSync(other)) return false;
+  const [first, second] = [statSync(one), statSync(other)];
+  return first.dev === second.dev && first.ino === second.ino;
+}
+
+/** @throws Error where the target is taken, or is a file of the data folder */
+function checkTarget({ database, bodiesFolder, target, force }: BackupRequest): void {
+  if (!existsSync(database))
+    throw new Error(`There is no database "${database}"; has a server run with this configuration?`);
+  const own = ['', '-wal', '-shm', '-spool.lock'].map((ending) => `${database}${ending}`);
+  if (own.some((file) => isTheSameFile(target, file)) || dirname(resolve(target)) === resolve(bodiesFolder))
+    throw new Error(`"${target}" is one of the files that a backup is made of`);
+  if (!force && existsSync(target)) throw new Error(`There is a file already: "${target}"; --force replaces it`);
+}
+
+/** Copies the database as it is at one moment, however much is written meanwhile. */
+async function copyDatabase(source: string, copy: string, progress: Progress): Promise<void> {
+  const database = new DatabaseSync(source, { timeout: 5000 });
+  try {
+    // The open transaction reads one moment. Without it the copy would begin anew after each commit of the server.
+    database.exec('BEGIN');
+    database.prepare('SELECT count(*) FROM sqlite_schema').get();
+    await backup(database, copy, {
+      rate: pagesAtOnce,
+      progress: ({ totalPages, remainingPages }) => progress('Copying the database', 1 - remainingPages / totalPages),
+    });
+  } finally {
+    database.close();
+  }
+}
+
+/** Puts a body into the copy. @returns false where its file is gone */
+async function copyBody(copy: DatabaseSync, folder: string, { id, octets }: BodyRow): Promise<boolean> {
+  const handle = await open(join(folder, id), 'r').catch((error: unknown) => {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  });
+  if (!handle) return false;
+  const addPart = copy.prepare('INSERT INTO backup_parts VALUES (?, ?, ?)');
+  const hash = createHash('sha256');
+  const buffer = Buffer.allocUnsafe(partOctets);
+  copy.exec('BEGIN');
+  try {
+    let read = 0;
+    for (let part = 0; ; part += 1) {
+      const { bytesRead } = await handle.read(buffer, 0, buffer.length, null);
+      if (bytesRead === 0) break;
+      const piece = buffer.subarray(0, bytesRead);
+      hash.update(piece);
+      addPart.run(id, part, piece);
+      read += bytesRead;
+    }
+    const isWhole = read === octets;
+    if (isWhole) copy.prepare('INSERT INTO backup_bodies VALUES (?, ?, ?)').run(id, octets, hash.digest());
+    copy.exec(isWhole ? 'COMMIT' : 'ROLLBACK');
+    return isWhole;
+  } catch (error) {
+    if (copy.isTransaction) copy.exec('ROLLBACK');
+    throw error;
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Adds the bodies to the copy, and takes those messages out whose body is gone. @returns ids of those that still wait */
+async function addBodies(copy: DatabaseSync, request: BackupRequest): Promise<readonly string[]> {
+  const rows = bodyRows(copy);
+  const gone: string[] = [];
+  for (const [at, row] of rows.entries()) {
+    request.progress('Copying bodies', at / rows.length);
+    if (!(await copyBody(copy, request.bodiesFolder, row))) gone.push(row.id);
+  }
+  forgetMessages(copy, gone);
+  const now = new DatabaseSync(request.database, { timeout: 5000 });
+  try {
+    return gone.filter((id) => hasMessage(now, id));
+  } finally {
+    now.close();
+  }
+}
+
+/** Makes a whole backup of the copied database. */
+async function finishCopy(file: string, request: BackupRequest): Promise<Omit<BackupMade, 'octets'>> {
+  const copy = new DatabaseSync(file);
+  try {
+    // Nobody else sees the file before it is whole and synced: SQLite need not care for a crash.
+    copy.exec('PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF');
+    copy.exec(createTables);
+    const damaged = await addBodies(copy, request);
+    writeAbout(copy, request.now);
+    const bodies = Number(copy.prepare('SELECT count(*) AS bodies FROM backup_bodies').get()?.['bodies']);
+    return { messages: countMessages(copy), bodies, damaged };
+  } finally {
+    copy.close();
+  }
+}
+
+const noHardLinks = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']);
+
+/** Gives the finished file its name in one step. @throws Error where the name was taken meanwhile */
+function claim(temporary: string, { target, force }: BackupRequest): void {
+  if (force) return renameSync(temporary, target);
+  try {
+    // A link never replaces what is there.
+    linkSync(temporary, target);
+  } catch (error) {
+    const code = errorCode(error) ?? '';
+    if (!noHardLinks.has(code)) throw error;
+    if (existsSync(target)) throw new Error(`There is a file already: "${target}"`, { cause: error });
+    renameSync(temporary, target);
+  }
+}
+
+function syncFile(file: string): void {
+  const descriptor = openSync(file, 'r+');
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/**
+ * Takes a backup. The file appears whole, readable by its owner alone, or not at all.
+ * @throws Error naming the file: it is there already, or it cannot be written
+ */
+export async function takeBackup(request: BackupRequest): Promise<BackupMade> {
+  checkTarget(request);
+  const { target } = request;
+  const temporary = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString('hex')}.tmp`);
+  try {
+    makePrivate(temporary);
+    await copyDatabase(request.database, temporary, request.progress);
+    const made = await finishCopy(temporary, request);
+    syncFile(temporary);
+    claim(temporary, request);
+    rmSync(temporary, { force: true });
+    await syncFolder(dirname(target));
+    return { ...made, octets: statSync(target).size };
+  } catch (cause) {
+    throw new Error(`Cannot write the backup "${target}": ${errorMessage(cause)}`, { cause });
+  } finally {
+    for (const ending of ['', '-journal', '-wal', '-shm']) rmSync(`${temporary}${ending}`, { force: true });
+  }
+}

@@ -1,0 +1,96 @@
+// postern backup and postern restore: the gateway's state in one file, and back (D89, D94).
+
+import { join, resolve } from 'node:path';
+import type { Progress } from '../backup/backup-file.ts';
+import { restoreBackup } from '../backup/restore-backup.ts';
+import { takeBackup } from '../backup/take-backup.ts';
+import type { Config } from '../config.ts';
+import { type CommandIo, configOption, defineCommand } from './command/command.ts';
+import { configExitCode, configFor } from './command/load-config.ts';
+
+/** Nothing is told of work that is done sooner, and after that once so often. */
+const tellEveryMs = 1000;
+
+/** Tells a person how far long work has come. */
+function progressOn(io: CommandIo): Progress {
+  let toldAt = performance.now();
+  return (step, fraction) => {
+    if (performance.now() - toldAt < tellEveryMs) return;
+    toldAt = performance.now();
+    io.stderr.write(`${step}: ${Math.floor(fraction * 100)} %\n`);
+  };
+}
+
+/** Where the state of a configuration lies. */
+function places({ database, dataDir }: Config): { readonly database: string; readonly bodiesFolder: string } {
+  return { database: database.file, bodiesFolder: join(dataDir, 'bodies') };
+}
+
+const whatItHolds = `It holds the database (the queue with its failed messages, tokens, suppressions, proxy applications, custom error
+rules, what accounts have sent today) and the bodies of queued messages. Not in it: captured mail, and everything under
+certsDir (DKIM keys, certificates, hmac.key), which is to be kept elsewhere.`;
+
+/** postern backup */
+export const backupCommand = defineCommand({
+  name: 'backup',
+  summary: 'Write the queue and all other state into one file, online',
+  synopsis: 'FILE',
+  arguments: { min: 1, max: 1 },
+  details: `${whatItHolds}
+
+The file is of one moment, though mail flows meanwhile; a message that is delivered while the backup is taken may be left
+out. It appears whole and with mode 0600, or not at all. It has the text of mail in it: keep it as you keep mail.`,
+  options: { force: { summary: 'replace FILE where it is there' }, ...configOption },
+  examples: ['postern backup /backup/postern-$(date +%F).db'],
+  exitCodes: {
+    1: 'FILE is there already or cannot be written, or a message was damaged and is left out',
+    ...configExitCode,
+  },
+  async run({ options, args: [file = ''] }, io) {
+    const made = await takeBackup({
+      ...places(configFor(io, options.config)),
+      target: resolve(io.cwd, file),
+      force: options.force === true,
+      now: Date.now(),
+      progress: progressOn(io),
+    });
+    for (const id of made.damaged)
+      io.stderr.write(`The body of message ${id} is missing from the data folder: the message is left out\n`);
+    io.stdout.write(
+      `Wrote ${file}: ${made.octets} octets, ${made.messages} messages, ${made.bodies} with a large body\n`,
+    );
+    return made.damaged.length === 0 ? 0 : 1;
+  },
+});
+
+/** postern restore */
+export const restoreCommand = defineCommand({
+  name: 'restore',
+  summary: 'Put a backup into the data folder; no server may run on it',
+  synopsis: 'FILE',
+  arguments: { min: 1, max: 1 },
+  details: `${whatItHolds}
+
+FILE is read whole and checked before anything is changed. What was queued when the backup was taken is sent again by the
+next start, also what has been delivered since. Run it as the user that the server runs as. There must be room for twice
+the backup.`,
+  options: {
+    force: { summary: 'replace the database of a data folder that has one with something in it' },
+    ...configOption,
+  },
+  examples: ['postern restore /backup/postern-2026-11-22.db'],
+  exitCodes: {
+    1: 'FILE is no backup or is damaged, a server runs, or the data folder has something and --force is not given',
+    ...configExitCode,
+  },
+  run({ options, args: [file = ''] }, io) {
+    const { messages, bodies } = restoreBackup({
+      ...places(configFor(io, options.config)),
+      file: resolve(io.cwd, file),
+      force: options.force === true,
+      progress: progressOn(io),
+    });
+    io.stdout.write(`Restored ${messages} messages, ${bodies} with a large body\n`);
+    return Promise.resolve(0);
+  },
+});

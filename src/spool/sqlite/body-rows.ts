@@ -1,0 +1,64 @@
+// Messages whose body is a file (D94), as a copy of the database sees them.
+
+import type { DatabaseSync } from 'node:sqlite';
+import { rebuildLedger } from './sqlite-ledger.ts';
+import { integer, type Row, text } from './sqlite-rows.ts';
+import { spoolMigrations } from './sqlite-schema.ts';
+
+/** A message whose body is a file. */
+export interface BodyRow {
+  readonly id: string;
+  /** Size of the body in octets. */
+  readonly octets: number;
+}
+
+function hasTable(database: DatabaseSync, name: string): boolean {
+  return database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(name) !== undefined;
+}
+
+/** The messages of a database whose bodies are files; none where it has no spool yet. */
+export function bodyRows(database: DatabaseSync): BodyRow[] {
+  if (!hasTable(database, 'spool_messages')) return [];
+  return database
+    .prepare('SELECT id, size - length(head) AS octets FROM spool_messages WHERE body_in_file = 1 ORDER BY id')
+    .all()
+    .map((row: Row) => ({ id: text(row, 'id'), octets: integer(row, 'octets') }));
+}
+
+/** How many messages the spool of a database has. */
+export function countMessages(database: DatabaseSync): number {
+  if (!hasTable(database, 'spool_messages')) return 0;
+  return integer(database.prepare('SELECT count(*) AS messages FROM spool_messages').get() ?? {}, 'messages');
+}
+
+/** Whether a database has a message. */
+export function hasMessage(database: DatabaseSync, id: string): boolean {
+  return (
+    hasTable(database, 'spool_messages') &&
+    database.prepare('SELECT 1 FROM spool_messages WHERE id = ?').get(id) !== undefined
+  );
+}
+
+/** Takes messages out of a database that nobody else has open, and writes the accounts' numbers anew. */
+export function forgetMessages(database: DatabaseSync, ids: readonly string[]): void {
+  if (ids.length === 0) return;
+  database.exec('BEGIN');
+  for (const table of ['spool_recipients', 'spool_failures'].filter((name) => hasTable(database, name))) {
+    const forget = database.prepare(
+      `DELETE FROM ${table} WHERE message = (SELECT seq FROM spool_messages WHERE id = ?)`,
+    );
+    for (const id of ids) forget.run(id);
+  }
+  const forget = database.prepare('DELETE FROM spool_messages WHERE id = ?');
+  for (const id of ids) forget.run(id);
+  // A database of a release before these tables is brought up to date, and counted, when it is opened to be served.
+  if (hasTable(database, 'spool_counts')) database.exec(rebuildLedger);
+  database.exec('COMMIT');
+}
+
+/** Whether a database's spool is of a release after this one. */
+export function isOfNewerRelease(database: DatabaseSync): boolean {
+  if (!hasTable(database, 'migrations')) return false;
+  const row = database.prepare('SELECT version FROM migrations WHERE owner = ?').get(spoolMigrations.owner);
+  return Number(row?.['version'] ?? 0) > spoolMigrations.steps.length;
+}
