@@ -21,10 +21,13 @@ RUN install -d -o node -g node -m 0700 /data /certs
 WORKDIR /app
 COPY --from=packages /app/node_modules ./node_modules
 COPY package.json LICENSE ./
-COPY config ./config
+# Examples to copy from. No configuration is in force before one is mounted: a start without it ends with 78.
+COPY config/examples ./config/examples
 COPY src ./src
+# `postern COMMAND` inside the container; the file is executable because of the mode in the repository.
+RUN ln -s /app/src/main.ts /usr/local/bin/postern
 ENV NODE_ENV=production \
-    POSTERN_CONFIG=/app/config/postern.yaml \
+    POSTERN_CONFIG=/etc/postern/postern.yaml \
     POSTERN_BIND=0.0.0.0 \
     POSTERN_DATA_DIR=/data \
     POSTERN_CERTS_DIR=/certs
@@ -33,8 +36,7 @@ VOLUME ["/data", "/certs"]
 # SMTP with STARTTLS, SMTP over TLS, HTTP, HTTPS
 EXPOSE 2587 2465 8080 8443
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=15s --timeout=5s --start-period=20s --retries=3 \
-  CMD ["node", "-e", "fetch('http://127.0.0.1:' + (process.env.POSTERN_HTTP_PORT || 8080) + '/readyz').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
+HEALTHCHECK --interval=15s --timeout=10s --start-period=20s --retries=3 CMD ["node", "/app/src/main.ts", "health"]
 # Exec form: Postern is process 1 and gets SIGTERM itself (D97).
 ENTRYPOINT ["node", "/app/src/main.ts"]
 CMD ["serve"]

@@ -51,14 +51,23 @@ const crossChecks: readonly {
   { reads: ['zones', 'accounts', 'http'], check: zonesFaults },
 ];
 
-function readText(file: string, named: string): string {
+/** Why a configuration cannot be read, in words that help whoever forgot to mount one. */
+function unreadable(cause: unknown): string {
+  const code = errorCode(cause);
+  if (code === 'ENOENT') return 'there is no such file';
+  // What an engine makes of a mount whose file is not there.
+  if (code === 'EISDIR') return 'it is a folder';
+  return errorMessage(cause);
+}
+
+function readText(file: string, named: string, isFromEnvironment: boolean): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (cause) {
-    const reason = errorCode(cause) === 'ENOENT' ? 'there is no such file' : errorMessage(cause);
-    throw new ConfigurationError(`${named}: cannot be read: ${reason}; name another with --config or POSTERN_CONFIG`, {
-      cause,
-    });
+    const remedy = isFromEnvironment
+      ? `POSTERN_CONFIG names it. In a container, mount your configuration there: --volume ./postern.yaml:${named}:ro; config/examples/staging.yaml is one to begin with`
+      : 'name another with --config or POSTERN_CONFIG';
+    throw new ConfigurationError(`${named}: cannot be read: ${unreadable(cause)}; ${remedy}`, { cause });
   }
 }
 
@@ -175,7 +184,7 @@ export function loadConfig(place: ConfigPlace): Config {
   const { env, cwd } = place;
   const named = place.file ?? (env['POSTERN_CONFIG'] || 'config/postern.yaml');
   const file = resolve(cwd, named);
-  const source = parseSource(readText(file, named));
+  const source = parseSource(readText(file, named, place.file === undefined && Boolean(env['POSTERN_CONFIG'])));
   refuse(source.syntaxFaults.map(({ position, text }) => `${named}:${position.line}:${position.column}: ${text}`));
   const contents = withoutEmptySections(source.contents);
   const shapeFaults = schemaFaults(contents);

@@ -56,6 +56,10 @@ export const commands = {
     summary: 'List the proxy applications, or take them to another proxy',
     load: async () => (await import('./proxy.ts')).proxyCommands,
   },
+  health: {
+    summary: 'Ask the server of this configuration whether it is ready',
+    load: async () => (await import('./health.ts')).healthCommand,
+  },
   config: {
     summary: 'Check the configuration, or show what it comes to',
     load: async () => (await import('./config.ts')).configCommands,

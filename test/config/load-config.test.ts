@@ -1,6 +1,6 @@
 // What a configuration comes to: defaults, slices, paths, secrets (D42, D42a, D95, D99).
 
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
@@ -400,6 +400,26 @@ describe('the file', () => {
     expect(loadConfig({ cwd, env: {} }).drainSeconds).toBe(1);
     expect(loadConfig({ cwd, env: { POSTERN_CONFIG: 'b.yaml' } }).drainSeconds).toBe(2);
     expect(loadConfig({ cwd, env: { POSTERN_CONFIG: 'b.yaml' }, file: join(cwd, 'c.yaml') }).drainSeconds).toBe(3);
+  });
+
+  test('that POSTERN_CONFIG names and that is not there, or is the folder that an engine makes of it, tells what to mount', () => {
+    const cwd = scratchFolder();
+    mkdirSync(join(cwd, 'made'));
+    const remedy = (file: string): string =>
+      `; POSTERN_CONFIG names it. In a container, mount your configuration there: --volume ./postern.yaml:${file}:ro; config/examples/staging.yaml is one to begin with`;
+    for (const [file, reason] of [
+      [join(cwd, 'none.yaml'), 'there is no such file'],
+      [join(cwd, 'made'), 'it is a folder'],
+    ] as const) {
+      const wanted = new ConfigurationError(`${file}: cannot be read: ${reason}${remedy(file)}`);
+      expect(() => loadConfig({ cwd, env: { POSTERN_CONFIG: file } })).toThrow(wanted);
+    }
+  });
+
+  test.each(readdirSync('config/examples'))('the example %s is right', (name) => {
+    expect(loadConfig({ cwd: process.cwd(), env: {}, file: `config/examples/${name}` }).warnings).toEqual(
+      expect.any(Array),
+    );
   });
 
   test('that is not there is named', () => {

@@ -25,7 +25,11 @@ export interface Container {
 export interface RunOptions {
   /** Folders of this machine by mount point; they are given to the image's user. */
   readonly volumes: Readonly<Record<string, string>>;
+  /** Files of this machine by mount point, read-only. */
+  readonly files?: Readonly<Record<string, string>>;
   readonly env: Readonly<Record<string, string>>;
+  /** In place of the image's command. */
+  readonly args?: readonly string[];
 }
 
 async function userOf(image: BuiltImage): Promise<{ readonly uid: number; readonly gid: number }> {
@@ -46,7 +50,7 @@ function bundleConfig(image: BuiltImage, user: { uid: number; gid: number }, opt
       user,
       cwd: config.WorkingDir,
       env: [...config.Env, ...env],
-      args: [...config.Entrypoint, ...config.Cmd],
+      args: [...config.Entrypoint, ...(options.args ?? config.Cmd)],
       capabilities: {},
       noNewPrivileges: true,
     },
@@ -61,6 +65,12 @@ function bundleConfig(image: BuiltImage, user: { uid: number; gid: number }, opt
         type: 'bind',
         source,
         options: ['rbind', 'rw', 'nosuid', 'nodev'],
+      })),
+      ...Object.entries(options.files ?? {}).map(([destination, source]) => ({
+        destination,
+        type: 'bind',
+        source,
+        options: ['bind', 'ro', 'nosuid', 'nodev'],
       })),
     ],
     linux: { namespaces: ['pid', 'mount', 'ipc', 'uts', 'network'].map((type) => ({ type })) },
@@ -91,19 +101,37 @@ async function joinNetwork(pid: number, link: string): Promise<string> {
   return `${net}.${first + 2}`;
 }
 
+interface Bundle {
+  readonly id: string;
+  readonly folder: string;
+  readonly user: { readonly uid: number; readonly gid: number };
+}
+
+/** Writes what crun runs, and gives the volumes to the image's user. */
+async function makeBundle(image: BuiltImage, options: RunOptions): Promise<Bundle> {
+  const id = `c${randomBytes(4).toString('hex')}`;
+  const user = await userOf(image);
+  const folder = join(image.runFolder, 'bundles', id);
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, 'config.json'), JSON.stringify(bundleConfig(image, user, options)));
+  for (const volume of Object.values(options.volumes)) {
+    await mkdir(volume, { recursive: true });
+    await executeOrFail('chown', [`${user.uid}:${user.gid}`, volume]);
+  }
+  return { id, folder, user };
+}
+
+/** Runs the image to its own end, without a network. */
+export async function runToEnd(image: BuiltImage, options: RunOptions): Promise<Ended> {
+  const { id, folder } = await makeBundle(image, options);
+  const [program, ...args] = crunCommand(image.runFolder, ['run', '--bundle', folder, id]);
+  return execute(program, args);
+}
+
 /** Starts the image's own command. Resolves once process 1 runs and its network is up, not yet ready to serve. */
 export async function runContainer(image: BuiltImage, options: RunOptions): Promise<Container> {
-  const id = `c${randomBytes(4).toString('hex')}`;
+  const { id, folder: bundle, user } = await makeBundle(image, options);
   const link = `pt-${id}`;
-  const user = await userOf(image);
-  const bundle = join(image.runFolder, 'bundles', id);
-  await mkdir(bundle, { recursive: true });
-  await writeFile(join(bundle, 'config.json'), JSON.stringify(bundleConfig(image, user, options)));
-  for (const folder of Object.values(options.volumes)) {
-    await mkdir(folder, { recursive: true });
-    await executeOrFail('chown', [`${user.uid}:${user.gid}`, folder]);
-  }
-
   const crun = (...args: string[]): readonly [string, ...string[]] => crunCommand(image.runFolder, args);
   const [program, ...args] = crun('run', '--bundle', bundle, id);
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });

@@ -1,11 +1,11 @@
 // The Docker image, built and run without an engine: what is in it, that it runs as nobody special on a read-only root
 // file system, takes mail, ends cleanly on SIGTERM and finds its queue again on the same volumes.
 
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { type Container, runContainer } from '../support/oci-container.ts';
+import { type Container, runContainer, runToEnd } from '../support/oci-container.ts';
 import {
   type BuiltImage,
   buildImage,
@@ -21,8 +21,19 @@ const mebibyte = 1024 * 1024;
 
 /** What the test reads of compose.yaml. */
 interface Compose {
-  readonly services: { readonly postern: { readonly ports: readonly string[]; readonly stop_grace_period: string } };
+  readonly services: {
+    readonly postern: {
+      readonly ports: readonly string[];
+      readonly stop_grace_period: string;
+      readonly volumes: readonly string[];
+      readonly env_file: readonly unknown[];
+    };
+  };
 }
+
+/** Where compose.yaml mounts the configuration. */
+const mountedAt = '/etc/postern/postern.yaml';
+const staging = join(project, 'config/examples/staging.yaml');
 
 let built: BuiltImage | undefined;
 let running: Container | undefined;
@@ -65,7 +76,11 @@ async function waitFor<T>(what: string, attempt: () => Promise<T | undefined>): 
 async function start(name: string, env: Readonly<Record<string, string>>): Promise<Container> {
   const volume = (mount: string): string => join(image().runFolder, 'volumes', name, mount);
   const volumes = { '/data': volume('data'), '/certs': volume('certs') };
-  const container = await runContainer(image(), { volumes, env: { POSTERN_TOKEN: token, ...env } });
+  const container = await runContainer(image(), {
+    volumes,
+    files: { [mountedAt]: staging },
+    env: { POSTERN_TOKEN: token, ...env },
+  });
   running = container;
   await waitFor('/readyz is 200', async () => {
     const answer = await fetch(`http://${container.address}:8080/readyz`).catch(() => undefined);
@@ -102,6 +117,9 @@ test('is small and holds only what runs', async () => {
   expect(allBytes).toBeLessThan(512 * mebibyte);
 
   expect((await readdir(app)).sort()).toEqual(['LICENSE', 'config', 'node_modules', 'package.json', 'src']);
+  // Examples to copy from, and nothing that would be in force by itself.
+  expect(await readdir(join(app, 'config'))).toEqual(['examples']);
+  expect(image().config.Env).toContain(`POSTERN_CONFIG=${mountedAt}`);
   const packages = await readdir(join(app, 'node_modules'));
   expect(packages).toContain('smtp-server');
   for (const unwanted of [
@@ -133,6 +151,14 @@ test('declares a user that is not root, its volumes and ports, and its own proce
   expect(foreign).toBe('');
 });
 
+test('without a configuration it ends with 78 and tells what to mount', async () => {
+  const volumes = { '/data': join(image().runFolder, 'volumes/none/data') };
+  const { code, stdout, stderr } = await runToEnd(image(), { volumes, env: {} });
+  expect([code, stdout]).toEqual([78, '']);
+  expect(stderr).toContain(`${mountedAt}: cannot be read: there is no such file`);
+  expect(stderr).toContain(`--volume ./postern.yaml:${mountedAt}:ro`);
+});
+
 test('takes a message as user 1000 on a read-only root, and ends on SIGTERM with the message kept', async () => {
   const container = await start('capture', {});
 
@@ -144,8 +170,10 @@ test('takes a message as user 1000 on a read-only root, and ends on SIGTERM with
   const write = await container.exec(['sh', '-c', 'echo > /app/written']);
   expect([write.code, write.stderr]).toEqual([expect.any(Number), expect.stringContaining('Read-only file system')]);
 
-  expect((await container.exec(healthcheck())).code).toBe(0);
-  expect((await container.exec(healthcheck(), { POSTERN_HTTP_PORT: '1' })).code).toBe(1);
+  const healthy = await container.exec(healthcheck());
+  expect([healthy.code, healthy.stdout]).toEqual([0, 'Ready: http://127.0.0.1:8080/readyz answers 200\n']);
+  const unhealthy = await container.exec(healthcheck(), { POSTERN_HTTP_PORT: '1' });
+  expect([unhealthy.code, unhealthy.stderr]).toEqual([1, expect.stringContaining(':1/readyz does not answer')]);
 
   const sent = await send(container, 'through the image');
   expect(sent.stderr).toBe('');
@@ -181,12 +209,61 @@ test('keeps what it could not relay over a stop, and finishes it on the same vol
   expect(await second.stop('TERM', 45_000)).toBe(0);
 });
 
+test('lists what it captured, and is restored elsewhere from a backup taken beside it', async () => {
+  const first = await start('first', {});
+  for (const subject of ['one', 'two']) expect(await send(first, subject)).toMatchObject({ code: 0, stderr: '' });
+  const listed = await waitFor('both are captured', async () => {
+    const { stdout } = await first.exec(['postern', 'capture', 'list', '--json']);
+    const lines = stdout.split('\n').filter((line) => line !== '');
+    return lines.length === 2 ? lines.map((line): { id: string; subject: string } => JSON.parse(line)) : undefined;
+  });
+  expect(listed.map(({ subject }) => subject)).toEqual(['one', 'two']);
+  const shown = await first.exec(['postern', 'capture', 'show', listed[0]?.id ?? '']);
+  expect(shown.stdout).toMatch(/^Return-Path: [^]*\r\nSubject: one\r\n/);
+  expect(await first.stop('TERM', 45_000)).toBe(0);
+  await first.kill();
+
+  const relaying = await start('first', { POSTERN_RELAY: 'smtp://127.0.0.1:9' });
+  expect(await send(relaying, 'kept')).toMatchObject({ code: 0, stderr: '' });
+  const taken = await relaying.exec(['postern', 'backup', '/data/postern.backup']);
+  expect(taken).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('1 messages') });
+  expect(await relaying.stop('TERM', 45_000)).toBe(0);
+  await relaying.kill();
+
+  const volume = (name: string): string => join(image().runFolder, 'volumes', name, 'data');
+  await mkdir(volume('second'), { recursive: true });
+  await copyFile(join(volume('first'), 'postern.backup'), join(volume('second'), 'postern.backup'));
+  await executeOrFail('chown', ['-R', '1000:1000', volume('second')]);
+  const restored = await runToEnd(image(), {
+    volumes: { '/data': volume('second') },
+    files: { [mountedAt]: staging },
+    env: {},
+    args: ['restore', '/data/postern.backup'],
+  });
+  expect(restored).toMatchObject({ code: 0, stdout: expect.stringContaining('Restored 1 messages') });
+
+  const second = await start('second', {});
+  expect((await second.exec(['postern', 'queue', 'retry', '--all'])).code).toBe(0);
+  const messages = await waitFor('the kept message is captured', async () => {
+    const found = await captured('second');
+    return found.length > 0 ? found : undefined;
+  });
+  expect(messages.map((message) => /^Subject: (.*)\r$/m.exec(message)?.[1])).toEqual(['kept']);
+  expect(await second.stop('TERM', 45_000)).toBe(0);
+});
+
 test('compose.yaml runs it locked down and gives it time to drain', async () => {
   const compose: Compose = parse(await readFile(join(project, 'compose.yaml'), 'utf8'));
   const service = compose.services.postern;
   expect(service).toMatchObject({ read_only: true, cap_drop: ['ALL'], security_opt: ['no-new-privileges:true'] });
   const exposed = Object.keys(image().config.ExposedPorts).map((port) => port.replace('/tcp', ''));
   expect(service.ports.toSorted()).toEqual(exposed.map((port) => `127.0.0.1:${port}:${port}`).toSorted());
+  expect(service.volumes).toEqual([
+    'data:/data',
+    'certs:/certs',
+    `\${POSTERN_CONFIG_FILE:-./config/examples/staging.yaml}:${mountedAt}:ro`,
+  ]);
+  expect(service.env_file).toEqual([{ path: 'postern.env', required: false }]);
   const settings: { drainSeconds: number } = parse(await readFile(join(project, 'config/postern.yaml'), 'utf8'));
   expect(Number.parseInt(service.stop_grace_period, 10)).toBeGreaterThan(settings.drainSeconds);
 });

@@ -1,0 +1,62 @@
+// postern health: asks the server of a configuration whether it is ready (D97), for health checks of containers and scripts.
+
+import { request } from 'node:http';
+import { errorMessage } from '../base/errors.ts';
+import { formatHostPort, type HostPort } from '../config/addresses.ts';
+import { configOption, defineCommand } from './command/command.ts';
+import { configExitCode, configFor } from './command/load-config.ts';
+
+/** How long the server has to answer, in milliseconds: less than a container's health check waits for the command. */
+const patienceMs = 4000;
+
+/** The address by which a listener is reached from its own machine. */
+function reachable({ host, port }: HostPort): HostPort {
+  if (host === '0.0.0.0') return { host: '127.0.0.1', port };
+  return host === '::' ? { host: '::1', port } : { host, port };
+}
+
+/** Asks for /readyz. @returns the status. @throws the system's error, or one that says that no answer came */
+function readiness({ host, port }: HostPort): Promise<number> {
+  return new Promise((resolve, reject) => {
+    // A connection of its own, which is closed: Node ends without waiting for it.
+    const asked = request({ host, port, path: '/readyz', agent: false, timeout: patienceMs }, (answer) => {
+      answer.resume();
+      resolve(answer.statusCode ?? 0);
+    });
+    asked.on('timeout', () => asked.destroy(new Error(`no answer within ${patienceMs / 1000} s`)));
+    asked.on('error', reject);
+    asked.end();
+  });
+}
+
+/** postern health */
+export const healthCommand = defineCommand({
+  name: 'health',
+  summary: 'Ask the server of this configuration whether it is ready',
+  synopsis: '',
+  arguments: { min: 0, max: 0 },
+  details: `Asks for /readyz on the address of http.listen, as file and environment have it. The health check of the container
+image is this command.`,
+  options: { ...configOption },
+  examples: ['postern health', 'postern health --config /etc/postern/postern.yaml'],
+  exitCodes: { 1: 'it is not ready, or does not answer', ...configExitCode },
+  async run({ options }, io) {
+    const { listen } = configFor(io, options.config).http;
+    const address = reachable(listen);
+    const url = `http://${formatHostPort(address)}/readyz`;
+    const fail = (why: string): number => {
+      io.stderr.write(`Not ready: ${why}\n`);
+      return 1;
+    };
+    if (listen.port === 0) return fail('http.listen has port 0, so that nobody knows which port the server has taken');
+    try {
+      const status = await readiness(address);
+      if (status !== 200)
+        return fail(`${url} answers ${status}: it takes no mail, is still starting or is ending; its log says why`);
+      io.stdout.write(`Ready: ${url} answers 200\n`);
+      return 0;
+    } catch (error) {
+      return fail(`${url} does not answer: ${errorMessage(error)}`);
+    }
+  },
+});
