@@ -30,7 +30,8 @@ function secretFiles(config: Config, tlsHosts: Iterable<string>): string[] {
   return [
     ...(sendsMail(config) ? [config.platform.hmacKeyFile] : []),
     ...[...platformKeyPlaces(config), ...signingKeyPlaces(config)].map(({ file }) => file),
-    ...[...tlsHosts].map((host) => tlsPlace(config.certsDir, host).privateKeyFile),
+    // One certificate may be that of several hosts.
+    ...new Set([...tlsHosts].map((host) => tlsPlace(config.certsDir, host).privateKeyFile)),
   ];
 }
 

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
 import type { DkimKeyName } from '../accounts/account.ts';
+import { createCertificateFinder } from '../base/net/find-certificate.ts';
 import type { Config } from '../config.ts';
 
 /** A DKIM key that a configuration names. */
@@ -49,10 +50,34 @@ export interface TlsPlace {
   readonly privateKeyFile: string;
 }
 
-/** certs/tls/<host>/{fullchain,privkey}.pem */
-export function tlsPlace(certsDir: string, host: string): TlsPlace {
-  const folder = join(certsDir, 'tls', host);
+function placeIn(folder: string, host: string): TlsPlace {
   return { host, folder, certificateFile: join(folder, 'fullchain.pem'), privateKeyFile: join(folder, 'privkey.pem') };
+}
+
+/** certs/tls/<host>/{fullchain,privkey}.pem: where a host's own certificate lies. */
+export function ownTlsPlace(certsDir: string, host: string): TlsPlace {
+  return placeIn(join(certsDir, 'tls', host), host);
+}
+
+/**
+ * The certificates of hosts: each in the folder of its name where that has one, else in whichever folder of certs/tls has
+ * one that holds for the name, by a wildcard or one of several names (D84). Where none does it is the folder of the name.
+ */
+function placesFor(certsDir: string, hosts: Iterable<string>): TlsPlace[] {
+  const find = createCertificateFinder(join(certsDir, 'tls'));
+  return [...hosts].map((host) => {
+    const own = ownTlsPlace(certsDir, host);
+    // Half a pair is a fault to be told, not a gap to be filled.
+    if (existsSync(own.certificateFile) || existsSync(own.privateKeyFile)) return own;
+    // `localhost` stands in every self-signed certificate: which of them is shown for it is not a matter of chance.
+    const found = host.includes('.') ? find(host) : undefined;
+    return found ? placeIn(found.folder, host) : own;
+  });
+}
+
+/** Where the certificate of a host lies now: in its own folder, or in that of one that holds for its name. */
+export function tlsPlace(certsDir: string, host: string): TlsPlace {
+  return placesFor(certsDir, [host])[0] ?? ownTlsPlace(certsDir, host);
 }
 
 /** The host whose certificate HTTPS shows to a client that asks for no name, or for one without a certificate (D68). */
@@ -69,11 +94,11 @@ export function tlsPlaces(config: Config): TlsPlace[] {
     hosts.add(defaultTlsHost(config));
     for (const { hostnames } of zones) for (const hostname of hostnames) hosts.add(hostname);
   }
-  return [...hosts].map((host) => tlsPlace(certsDir, host));
+  return placesFor(certsDir, hosts);
 }
 
 /** Certificates that HTTPS shows where they are there: those of the API's own names. */
 export function optionalTlsPlaces({ certsDir, http }: Config): TlsPlace[] {
   const names = http.tlsListen ? http.apiHosts.filter((host) => isIP(host) === 0) : [];
-  return names.map((host) => tlsPlace(certsDir, host)).filter(({ folder }) => existsSync(folder));
+  return placesFor(certsDir, names).filter(({ folder }) => existsSync(folder));
 }

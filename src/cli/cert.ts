@@ -3,7 +3,7 @@
 import { systemClock } from '../base/clock.ts';
 import { UsageError } from '../base/errors.ts';
 import { createFolder } from '../bootstrap/key-files.ts';
-import { tlsPlace } from '../bootstrap/key-paths.ts';
+import { ownTlsPlace } from '../bootstrap/key-paths.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 import { configOption, defineCommand } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
@@ -23,7 +23,7 @@ is never replaced.`,
   async run({ options, args: [given = ''] }, io) {
     const host = asciiDomain(given);
     if (host === undefined) throw new UsageError(`got "${given}", want a domain name`);
-    const { folder, certificateFile, privateKeyFile } = tlsPlace(configFor(io, options.config).certsDir, host);
+    const { folder, certificateFile, privateKeyFile } = ownTlsPlace(configFor(io, options.config).certsDir, host);
     // Loaded only here: the library behind it takes longer to load than the rest of the program.
     const { makeCertificate } = await import('../bootstrap/certificate.ts');
     const { certificate, privateKey } = await makeCertificate(host, systemClock.now());

@@ -5,6 +5,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
 import { openDatabase } from '../base/database/sqlite-database.ts';
 import type { Logger } from '../base/log.ts';
+import { createCertificateFinder } from '../base/net/find-certificate.ts';
 import type { MetricFamily } from '../http/metrics.ts';
 import type { DocumentedCode, V4Plugin } from '../http/v4-app.ts';
 import { applicationEndpoints } from './api/application-endpoints.ts';
@@ -23,7 +24,6 @@ import { createFactSources } from './rules/facts.ts';
 import { ruleRows } from './rules/rules.ts';
 import { openApplicationStore } from './store/sqlite-application-store.ts';
 import { watchStore } from './store/watch-store.ts';
-import { createCertificateFinder } from './traffic/find-certificate.ts';
 import { openUdpListener } from './traffic/udp-listener.ts';
 
 /** What the proxy applications are made from. */

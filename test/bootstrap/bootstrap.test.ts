@@ -7,9 +7,11 @@ import { connect, createServer } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { openTokenStore, type TokenStore } from '../../src/accounts/token-store.ts';
+import { fileWarnings } from '../../src/bootstrap/check-files.ts';
 import { type BootstrapParts, bootstrap, ensureDevelopmentToken, loadKeys } from '../../src/bootstrap.ts';
 import { type Config, configuredTokens } from '../../src/config.ts';
 import { generateDkimKey } from '../../src/sign/dkim-key.ts';
+import { testCertificate } from '../support/certificate.ts';
 import { openTestDatabase } from '../support/engines.ts';
 import { clockOf } from '../support/manual-clock.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';
@@ -81,6 +83,40 @@ describe('in development', () => {
     expect(await hostsOf(`${withoutMail}${zones}`)).toEqual(['a.example', 'www.a.example']);
     expect(await hostsOf(withoutMail)).toEqual(['mx.gateway.example']);
     expect(await hostsOf(`${withoutMail}${zones}\nhttp: { tlsListen: "" }`)).toEqual([]);
+  });
+
+  test('a certificate with a wildcard or several names serves every host that it holds for, and none is made for them', async () => {
+    const zone = `{ name: a.example, id: "${'1'.repeat(32)}", account: dev, hostnames: [a.example, www.a.example, b.test] }`;
+    const { config, start } = await setUp(
+      `${yaml}zones: [${zone}]\nhttp: { apiHosts: [api.a.example, x.api.a.example] }\n`,
+    );
+    const pairs = {
+      any: await testCertificate(['*.a.example', 'b.test']),
+      own: await testCertificate(['www.a.example']),
+    };
+    for (const [folder, { cert, key }] of [
+      ['any', pairs.any],
+      ['www.a.example', pairs.own],
+    ] as const) {
+      mkdirSync(join(config.certsDir, 'tls', folder), { recursive: true });
+      writeFileSync(join(config.certsDir, 'tls', folder, 'fullchain.pem'), cert);
+      writeFileSync(join(config.certsDir, 'tls', folder, 'privkey.pem'), key, { mode: 0o644 });
+    }
+    const made = (await start()).made.filter((file) => file.includes('/tls/'));
+    expect(new Set(made.map((file) => file.split('/').at(-2)))).toEqual(new Set(['a.example', 'mx.gateway.example']));
+    const { tls } = loadKeys(config);
+    const shown = (host: string) => tls.get(host)?.certificate;
+    expect([shown('b.test'), shown('api.a.example')]).toEqual([pairs.any.cert, pairs.any.cert]);
+    // Its own folder comes first; a wildcard is one label (RFC 9525 §6.3).
+    expect(shown('www.a.example')).toBe(pairs.own.cert);
+    expect(tls.has('x.api.a.example')).toBe(false);
+    expect(fileWarnings(config, { tls }, Date.now())).toEqual(
+      ['www.a.example', 'any'].map((name) =>
+        expect.stringContaining(`tls/${name}/privkey.pem can be read by every user`),
+      ),
+    );
+    rmSync(join(config.certsDir, 'tls/any/privkey.pem'));
+    expect(() => loadKeys(config)).toThrow('tls/b.test/fullchain.pem is missing');
   });
 
   test('the certificate of a name of the API is shown where it is there, and not missed where it is not', async () => {

@@ -3,9 +3,9 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { createCertificateFinder } from '../../../src/base/net/find-certificate.ts';
 import { createMetrics } from '../../../src/http/metrics.ts';
 import { reportMetrics } from '../../../src/proxy/plane/traffic-metrics.ts';
-import { createCertificateFinder } from '../../../src/proxy/traffic/find-certificate.ts';
 import { testCertificate } from '../../support/certificate.ts';
 import { directTo, echoServer, loopbackAddress, planOf, startPlane, until } from '../../support/proxy-plane.ts';
 import { scratchFolder } from '../../support/scratch.ts';

@@ -5,11 +5,12 @@ import { X509Certificate } from 'node:crypto';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
-import { errorCode } from '../../base/errors.ts';
-import type { CertificatePair } from './certificates.ts';
+import { errorCode } from '../errors.ts';
 
-/** A certificate, and the folder that it was read from. */
-export interface FoundCertificate extends CertificatePair {
+/** A certificate chain and its key, PEM, and the folder that they were read from. */
+export interface FoundCertificate {
+  readonly cert: string;
+  readonly key: string;
   readonly folder: string;
 }
 
