@@ -171,7 +171,9 @@ export function createEdge(parts: EdgeParts): Edge {
   const open = (request: IncomingMessage, arrival: Arrival, sink: AnswerSink): Exchange => {
     const { route, rayId } = arrival;
     const lines = settings.trustedProxies.length === 0 ? noLines : headerOf(request);
-    const guarded = zones.get(route.host);
+    // What is of the API is of no zone, though a request to the API's own listener may name one.
+    const isOfApi = route.destination === 'reference' || route.destination === 'api-host';
+    const guarded = isOfApi ? undefined : zones.get(route.host);
     const client = clientOf(request.socket.remoteAddress ?? '', lines, isTrusted);
     const place = requests.begin(guarded?.zone.id ?? '', client.address);
     const exchange: Exchange = { request, arrival, zone: guarded, client, sink, place };
@@ -196,7 +198,7 @@ export function createEdge(parts: EdgeParts): Edge {
         },
         'edge request',
       );
-      if (route.destination === 'reference' || route.destination === 'api-host') return;
+      if (isOfApi) return;
       parts.onRequest?.({ zone: zone ?? '', status, code: asked ? undefined : code });
     });
     return exchange;

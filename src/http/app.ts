@@ -13,17 +13,18 @@ import { createDocuments } from './documents.ts';
 import { type AnswerTable, refuse } from './envelope.ts';
 import { type Answerer, createHandlers, type HttpFront, rayOf } from './front.ts';
 import type { BoundHttp } from './listener/accepting.ts';
-import { type ConnectionLimits, type ConnectionRefusal, createConnectionLimit } from './listener/connection-limit.ts';
+import { type ConnectionLimit, type ConnectionLimits, createConnectionLimit } from './listener/connection-limit.ts';
 import type { OpenHttp } from './listener/connections.ts';
 import { createListener, type HttpListener, type ListenerTls } from './listener/listener.ts';
 import type { DocumentedRoute } from './openapi.ts';
 import { answerPlainly, type PlainParts, plainRoutes } from './plain-routes.ts';
+import type { Serves } from './route.ts';
 import { schemaCompiler } from './schema-compiler.ts';
 import type { SchemaTypes } from './v4-app.ts';
 import { type V4Parts, v4Routes } from './v4-routes.ts';
 
 /** What the app is made from. */
-export interface HttpAppParts extends PlainParts, Omit<V4Parts, 'guessing' | 'bodies'> {
+export interface HttpAppParts extends Omit<PlainParts, 'guessing'>, Omit<V4Parts, 'guessing' | 'bodies'> {
   readonly answers: AnswerTable;
   /** The room in memory for bodies, of all doors; absent: one of its own. */
   readonly bodies?: BodyBudget;
@@ -38,6 +39,11 @@ export interface HttpAppParts extends PlainParts, Omit<V4Parts, 'guessing' | 'bo
   readonly bodyTimeoutMs?: number;
   /** Absent: as many connections as come. */
   readonly limits?: ConnectionLimits;
+  /**
+   * The API has a listener of its own (`listenAdmin`), with limits of its own: those of `listen` serve zones and health
+   * alone. Absent: each of them serves everything.
+   */
+  readonly admin?: { readonly limits: ConnectionLimits };
   /** Milliseconds after which a client that takes nothing of an answer is cut; absent: 300,000. */
   readonly clientStallMs?: number;
 }
@@ -49,14 +55,24 @@ export interface HttpApp {
    * @throws ConfigurationError where it cannot
    */
   listen(at: BoundHttp, tls?: ListenerTls): Promise<BoundHttp>;
+  /**
+   * Binds the API's own listener: plain HTTP, no zone whatever the Host, and connections that `limits` does not count.
+   * @throws ConfigurationError where it cannot; Error where the app was made without `admin`
+   */
+  listenAdmin(at: BoundHttp): Promise<BoundHttp>;
   /** Stops accepting on all of them, lets requests in flight finish, and cuts what is left after so many milliseconds. */
   close(withinMs: number): Promise<void>;
   /** Failed logins since the start. */
   authFailures(): number;
   /** What is open now, all listeners together. */
   open(): OpenHttp;
-  /** Connections refused since the start, by the limit that they were over. */
-  refusedConnections(): Readonly<Record<ConnectionRefusal, number>>;
+  /** Connections to the API's own listener that are open now; they are among those of `open`. */
+  adminConnections(): number;
+  /**
+   * Connections refused since the start, by the limit that they were over: `all`, `address`, and those of the API's own
+   * listener, `admin_all` and `admin_address`, where there is one.
+   */
+  refusedConnections(): Readonly<Record<string, number>>;
 }
 
 const noLimits: ConnectionLimits = { connections: Infinity, connectionsPerAddress: Infinity };
@@ -65,6 +81,7 @@ const noLimits: ConnectionLimits = { connections: Infinity, connectionsPerAddres
 export function createHttpApp(parts: HttpAppParts): HttpApp {
   const listeners: HttpListener[] = [];
   const limit = createConnectionLimit(parts.limits ?? noLimits, parts.trustedProxies);
+  const adminLimit = parts.admin && createConnectionLimit(parts.admin.limits, parts.trustedProxies);
   let toFastify: Answerer | undefined;
   let authFailures = 0;
   const methods = new AllowedMethods();
@@ -100,30 +117,39 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
   app.setValidatorCompiler(schemaCompiler);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   const routes: DocumentedRoute[] = [];
-  plainRoutes(app, parts, { documents: createDocuments(routes, parts.answers), methods });
   const { guessing = createGuessing(), bodies = createBodyBudget(defaultBodyLimit()) } = parts;
-  const v4Parts = { ...parts, guessing, bodies };
-  v4Routes(app, v4Parts, { routes, methods, onAuthFailure: () => (authFailures += 1) });
+  const onAuthFailure = (): number => (authFailures += 1);
+  const documents = createDocuments(routes, parts.answers);
+  plainRoutes(app, { ...parts, guessing }, { documents, methods, onAuthFailure });
+  v4Routes(app, { ...parts, guessing, bodies }, { routes, methods, onAuthFailure });
+  const bind = async (
+    at: BoundHttp,
+    { tls, serves, limit }: { tls?: ListenerTls | undefined; serves: Serves; limit: ConnectionLimit },
+  ): Promise<BoundHttp> => {
+    await app.ready();
+    if (!toFastify) throw new Error('Fastify has no handler');
+    const scheme = tls ? 'https' : 'http';
+    const listener = createListener({
+      handlers: createHandlers({ ...parts, front: parts.front, scheme, serves, toFastify }),
+      tls,
+      limit,
+      clientStallMs: parts.clientStallMs,
+      onRefused: ({ rayId, ...refused }) => parts.log.info({ ray: rayId, ...refused }, 'http refused'),
+    });
+    try {
+      const bound = await listener.listen(at);
+      listeners.push(listener);
+      return bound;
+    } catch (cause) {
+      const text = `Cannot listen on ${scheme} ${at.host}:${at.port}: ${errorMessage(cause)}`;
+      throw new ConfigurationError(text, { cause });
+    }
+  };
   return {
-    async listen(at, tls) {
-      await app.ready();
-      if (!toFastify) throw new Error('Fastify has no handler');
-      const scheme = tls ? 'https' : 'http';
-      const listener = createListener({
-        handlers: createHandlers({ ...parts, front: parts.front, scheme, toFastify }),
-        tls,
-        limit,
-        clientStallMs: parts.clientStallMs,
-        onRefused: ({ rayId, ...refused }) => parts.log.info({ ray: rayId, ...refused }, 'http refused'),
-      });
-      try {
-        const bound = await listener.listen(at);
-        listeners.push(listener);
-        return bound;
-      } catch (cause) {
-        const text = `Cannot listen on ${scheme} ${at.host}:${at.port}: ${errorMessage(cause)}`;
-        throw new ConfigurationError(text, { cause });
-      }
+    listen: (at, tls) => bind(at, { tls, serves: adminLimit ? 'zones' : 'all', limit }),
+    async listenAdmin(at) {
+      if (!adminLimit) throw new Error('The app was made without an admin listener');
+      return bind(at, { serves: 'api', limit: adminLimit });
     },
     async close(withinMs) {
       await Promise.all([...listeners.map((listener) => listener.close(withinMs)), app.close()]);
@@ -139,6 +165,10 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
         waitingOctets: sum(({ waitingOctets }) => waitingOctets),
       };
     },
-    refusedConnections: () => limit.refused(),
+    adminConnections: () => adminLimit?.open() ?? 0,
+    refusedConnections: () => {
+      const admin = adminLimit?.refused();
+      return { ...limit.refused(), ...(admin ? { admin_all: admin.all, admin_address: admin.address } : {}) };
+    },
   };
 }

@@ -9,7 +9,7 @@ import type { Logger } from '../base/log.ts';
 import type { ListenerHandlers } from './listener/listener.ts';
 import { plainWhole, writeWhole } from './listener/whole-response.ts';
 import { answerPlainly } from './plain-routes.ts';
-import { type HostTable, type RequestRoute, routeRequest } from './route.ts';
+import { type HostTable, type RequestRoute, routeRequest, type Serves } from './route.ts';
 
 /** A request on its way to the front, which writes the Ray-ID with its answer. */
 export interface Arrival {
@@ -111,6 +111,8 @@ export interface HandlerParts {
   /** Absent: what is not the API's is a plain 404. */
   readonly front: HttpFront | undefined;
   readonly scheme: 'http' | 'https';
+  /** What the listener serves; absent: all. */
+  readonly serves?: Serves | undefined;
   readonly toFastify: Answerer;
   readonly log: Logger;
   /** Milliseconds that a request to the API has for its body; absent: 300,000. */
@@ -119,13 +121,13 @@ export interface HandlerParts {
 
 /** Makes what answers on a listener: it decides whose a request is (D67, D68). */
 export function createHandlers(parts: HandlerParts): ListenerHandlers {
-  const { front, scheme, toFastify, log } = parts;
+  const { front, scheme, serves, toFastify, log } = parts;
   const hosts = front?.hosts ?? noHosts;
   const routeOf = (request: IncomingMessage): RequestRoute => {
     const { method = 'GET', url = '/', rawHeaders } = request;
     const serverName = serverNameOf(request);
     const localAddress = (): string | undefined => request.socket.localAddress;
-    return routeRequest({ method, target: url, rawHeaders, serverName, localAddress }, hosts);
+    return routeRequest({ method, target: url, rawHeaders, serverName, localAddress, serves }, hosts);
   };
   return {
     request(request, response) {

@@ -3,10 +3,12 @@
 
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Guessing } from '../accounts/guessing.ts';
 import type { Logger } from '../base/log.ts';
 import type { AllowedMethods } from './allowed-methods.ts';
 import type { Documents } from './documents.ts';
 import { isHeadTooLarge } from './head-octets.ts';
+import { type MetricsToken, refuseReader } from './metrics-token.ts';
 import { type FixedDocument, isHeldBy } from './page/fixed-document.ts';
 import type { V4App } from './v4-app.ts';
 
@@ -32,12 +34,17 @@ export interface PlainParts {
   readonly ready: () => boolean;
   /** The Prometheus text and its content type. */
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string } | undefined>;
+  /** What a reader of /metrics has to show; absent: anybody may read it. */
+  readonly metricsToken?: MetricsToken;
+  /** The count of wrong tokens of all doors. */
+  readonly guessing: Guessing;
 }
 
 /** What the app keeps of the routes there are. */
 export interface KnownRoutes {
   readonly methods: AllowedMethods;
   readonly documents: () => Documents;
+  readonly onAuthFailure: () => void;
 }
 
 function fixed({ headers }: FastifyRequest, reply: FastifyReply, document: FixedDocument): FastifyReply {
@@ -46,13 +53,17 @@ function fixed({ headers }: FastifyRequest, reply: FastifyReply, document: Fixed
 }
 
 /** The routes outside /client/v4. */
-export function plainRoutes(app: V4App, parts: PlainParts, { methods, documents }: KnownRoutes): void {
+export function plainRoutes(app: V4App, parts: PlainParts, { methods, documents, onAuthFailure }: KnownRoutes): void {
+  const { metricsToken, guessing, log } = parts;
   app.addHook('onRoute', ({ url, method }) => methods.add(url, [method].flat()));
   app.get('/livez', async (_request, reply) => plain(reply, 200, 'live'));
   app.get('/readyz', async (_request, reply) =>
     parts.ready() ? plain(reply, 200, 'ready') : plain(reply, 503, 'not ready'),
   );
-  app.get('/metrics', async (_request, reply) => {
+  app.get('/metrics', async (request, reply) => {
+    const refused =
+      metricsToken && (await refuseReader(request, { token: metricsToken, guessing, log, onAuthFailure }));
+    if (refused) return plain(reply.headers(refused.headers), refused.status, refused.text);
     const metrics = await parts.metrics();
     if (!metrics) return plain(reply.header('Retry-After', '1'), 503, 'Too many readers at once');
     return reply.header('Cache-Control', 'no-store').type(metrics.contentType).send(metrics.text);

@@ -15,7 +15,13 @@ export interface RequestedResource {
   readonly target: string;
 }
 
-/** The head of a request, as far as routing reads it. */
+/**
+ * What a listener serves: all that there is, or, where the API has a listener of its own (`http.adminListen`), the zones
+ * on the public listeners and the API on that one.
+ */
+export type Serves = 'all' | 'zones' | 'api';
+
+/** The head of a request, as far as routing reads it, and of the listener that it came to. */
 export interface RoutingHead {
   readonly method: string;
   /** As it was sent, in any form. */
@@ -26,6 +32,8 @@ export interface RoutingHead {
   readonly serverName?: string | undefined;
   /** The address that the connection was accepted at; asked for only where it counts. */
   readonly localAddress?: (() => string | undefined) | undefined;
+  /** What the listener serves; absent: all. */
+  readonly serves?: Serves | undefined;
 }
 
 /** Which hosts there are. */
@@ -124,7 +132,15 @@ function readTarget({ method, target }: RoutingHead): ReadTarget | undefined {
   return originForm.test(path) ? { target: path, authority } : undefined;
 }
 
-const apiPaths: ReadonlySet<string> = new Set(['/livez', '/readyz', '/metrics', '/docs', '/openapi.json']);
+/** What a load balancer asks: on every listener, since it stands before the zones. */
+const healthPaths: ReadonlySet<string> = new Set(['/livez', '/readyz']);
+const apiPaths: ReadonlySet<string> = new Set([...healthPaths, '/metrics', '/docs', '/openapi.json']);
+
+/** What answers a path of the API, whatever the Host; undefined where it has none such. */
+function apiDestination(path: string): 'api' | 'reference' | undefined {
+  if (path.startsWith('/client/v4/') || apiPaths.has(path)) return 'api';
+  return path === '/errors' || path.startsWith('/errors/') ? 'reference' : undefined;
+}
 
 /** 127.0.0.0/8 and ::1 (RFC 1122 §3.2.1.3, RFC 4291 §2.5.3), as a Host has them. */
 const loopback = /^(?:127\.[0-9.]+|\[::1\])$/;
@@ -141,12 +157,16 @@ function isOwnLoopback(host: string, localAddress: RoutingHead['localAddress']):
 }
 
 function destinationOf(host: string, path: string, hosts: HostTable, head: RoutingHead): Destination {
+  const { serves = 'all' } = head;
+  // Whoever reaches the API's own listener asks for the API, by whatever name: no zone is served there.
+  if (serves === 'api') return apiDestination(path) ?? (path === '/' ? 'home' : 'api-host');
   if (hosts.isZone(host)) return 'zone';
-  if (path.startsWith('/client/v4/') || apiPaths.has(path)) return 'api';
-  if (path === '/errors' || path.startsWith('/errors/')) return 'reference';
+  const nobody = isIP(host) !== 0 || host.startsWith('[') ? 'address' : 'unknown';
+  if (serves === 'zones') return healthPaths.has(path) ? 'api' : nobody;
+  const ofApi = apiDestination(path);
+  if (ofApi) return ofApi;
   if (path === '/' && (hosts.apiHosts.has(host) || isOwnLoopback(host, head.localAddress))) return 'home';
-  if (hosts.apiHosts.has(host)) return 'api-host';
-  return isIP(host) !== 0 || host.startsWith('[') ? 'address' : 'unknown';
+  return hosts.apiHosts.has(host) ? 'api-host' : nobody;
 }
 
 /** What the API answers whatever name it was called by has no name to be misdirected from. */
