@@ -9,6 +9,7 @@ import { accountsFaults, zonesFaults } from './config/account-checks.ts';
 import { type CompleteContents, complete, edge, proxy, restLimits } from './config/defaults.ts';
 import { applyEnvironment, type Overridden } from './config/environment.ts';
 import { type ConfigFault, formatPath } from './config/fault.ts';
+import { httpFaults } from './config/http-checks.ts';
 import * as mailChecks from './config/mail-checks.ts';
 import * as accountParts from './config/resolve-accounts.ts';
 import * as mailParts from './config/resolve-mail.ts';
@@ -47,6 +48,7 @@ const crossChecks: readonly {
   { reads: ['smtp', 'accounts'], check: mailChecks.smtpFaults },
   { reads: ['routes', 'accounts'], check: mailChecks.routesFaults },
   { reads: ['delivery'], check: mailChecks.deliveryFaults },
+  { reads: ['http'], check: httpFaults },
   { reads: ['accounts'], check: accountsFaults },
   { reads: ['zones', 'accounts', 'http'], check: zonesFaults },
 ];
@@ -135,7 +137,7 @@ function build(
   const { delivery, routeSecrets } = mailParts.resolveDelivery({ contents, folders, env }, relay);
   const smtp = mailParts.resolveSmtp(contents);
   const platform = mailParts.resolvePlatform(contents, folders);
-  const http = mailParts.resolveHttp(contents);
+  const http = mailParts.resolveHttp({ contents, folders, env });
   const accounts = contents.accounts.map(accountParts.resolveAccount);
   const edgeAccounts = contents.accounts.map((entry) => accountParts.resolveEdgeAccount(entry, folders));
   return {

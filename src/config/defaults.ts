@@ -68,6 +68,8 @@ export const http = {
   tlsListen: '127.0.0.1:8443',
   apiHosts: ['127.0.0.1', 'localhost'],
   limits: { connections: 10_000, connectionsPerAddress: 500 },
+  /** Of the admin listener alone. */
+  adminLimits: { connections: 1000, connectionsPerAddress: 100 },
 } as const;
 
 /** D40a. */

@@ -8,13 +8,19 @@ const { Optional, Record, Union } = Type;
 
 const count = value.integer(1, 1_000_000);
 
+const connectionLimits = value.object({ connections: Optional(count), connectionsPerAddress: Optional(count) });
+
 /** `http`. */
 export const http = value.object({
   listen: Optional(value.listen),
   tlsListen: Optional(value.listenOrOff),
+  adminListen: Optional(value.listenOrOff),
   apiHosts: Optional(value.list(value.hostOrAddress)),
   docsBaseUrl: Optional(value.url('http', 'https')),
-  limits: Optional(value.object({ connections: Optional(count), connectionsPerAddress: Optional(count) })),
+  metricsTokenEnv: Optional(value.variableName),
+  metricsTokenFile: Optional(value.filePath),
+  limits: Optional(connectionLimits),
+  adminLimits: Optional(connectionLimits),
 });
 
 /** `edge`. */

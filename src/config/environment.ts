@@ -45,7 +45,7 @@ function setListenerPort(tls: 'starttls' | 'implicit'): Override {
   };
 }
 
-function setHttpPort(key: 'listen' | 'tlsListen', fallback: string): Override {
+function setHttpPort(key: 'listen' | 'tlsListen' | 'adminListen', fallback: string): Override {
   return (contents, value) => {
     const port = parsePort(value);
     if (key === 'tlsListen' && value === '') {
@@ -106,6 +106,8 @@ const overrides = {
   POSTERN_SMTPS_PORT: setListenerPort('implicit'),
   POSTERN_HTTP_PORT: setHttpPort('listen', '127.0.0.1:8080'),
   POSTERN_HTTPS_PORT: setHttpPort('tlsListen', '127.0.0.1:8443'),
+  // POSTERN_BIND does not move it: what is for the operator alone is not published along with the rest.
+  POSTERN_ADMIN_PORT: setHttpPort('adminListen', '127.0.0.1:0'),
   POSTERN_BIND: setBind,
   POSTERN_PLATFORM_DOMAIN: setPlatformDomain,
   POSTERN_BOUNCE_DOMAIN: (contents, value) => {

@@ -11,7 +11,7 @@ import * as defaults from './defaults.ts';
 import { findAccount, routeTls } from './mail-checks.ts';
 import { parseRelayUrl, type RelayUrl } from './relay-url.ts';
 import type { ListenerEntry, RouteEntry } from './schema.ts';
-import { type Environment, readSecret } from './secrets.ts';
+import { type Environment, readSecret, secretHash } from './secrets.ts';
 import type { Config, HttpSettings, PlatformSettings, SecretSource } from './settings.ts';
 
 type Contents = defaults.CompleteContents;
@@ -93,15 +93,43 @@ export function resolveSpool({ spool }: Contents): SpoolLimits {
   return { ...defaults.spoolLimits, ...account, ...(minFreeBytes === undefined ? {} : { minFreeBytes }) };
 }
 
+/** The token for /metrics, if one is named: read when it is asked for, as a hash. */
+function metricsTokenOf({ contents: { http }, folders, env }: Resolving): Pick<HttpSettings, 'metricsToken'> {
+  const { metricsTokenEnv, metricsTokenFile } = http;
+  const named =
+    metricsTokenEnv !== undefined
+      ? { path: 'http.metricsTokenEnv', source: { kind: 'variable', name: metricsTokenEnv } as const }
+      : metricsTokenFile !== undefined
+        ? {
+            path: 'http.metricsTokenFile',
+            source: { kind: 'file', file: resolve(folders.cwd, metricsTokenFile) } as const,
+          }
+        : undefined;
+  if (!named) return {};
+  return {
+    metricsToken: {
+      ...named,
+      get sha256(): string | undefined {
+        return secretHash(named.source, env);
+      },
+    },
+  };
+}
+
 /** The `http` slice. */
-export function resolveHttp({ http }: Contents): HttpSettings {
+export function resolveHttp(resolving: Resolving): HttpSettings {
+  const { http } = resolving.contents;
+  const { adminListen = '' } = http;
   const tlsListen = http.tlsListen ?? defaults.http.tlsListen;
   return {
     listen: listenOf(http.listen ?? defaults.http.listen),
     ...(tlsListen === '' ? {} : { tlsListen: listenOf(tlsListen) }),
+    ...(adminListen === '' ? {} : { adminListen: listenOf(adminListen) }),
     apiHosts: (http.apiHosts ?? defaults.http.apiHosts).map((host) => host.toLowerCase()),
     ...(http.docsBaseUrl === undefined ? {} : { docsBaseUrl: http.docsBaseUrl.replace(/\/$/, '') }),
+    ...metricsTokenOf(resolving),
     limits: { ...defaults.http.limits, ...http.limits },
+    adminLimits: { ...defaults.http.adminLimits, ...http.adminLimits },
   };
 }
 

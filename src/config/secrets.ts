@@ -36,18 +36,25 @@ export function readSecret(source: SecretSource, env: Environment, path: string)
   throw new ConfigurationError(`${path}: ${found.problem}`, { cause: found.cause });
 }
 
+/** SHA-256 of a secret, 64 hexadecimal digits; undefined where it is not there. */
+export function secretHash(source: SecretSource, env: Environment): string | undefined {
+  const found = find(source, env);
+  return 'value' in found ? hashToken(found.value) : undefined;
+}
+
 /** Whether a token is the development credential's: it need not be there, since it is made (D95). */
 function isMade({ development }: Config, token: ConfiguredToken): boolean {
   return token.account === development?.account && token.credential === development.credential;
 }
 
 /**
- * The secrets that the gateway would miss while it runs: passwords of routes in force and tokens of credentials, one
- * line each.
+ * The secrets that the gateway would miss while it runs: passwords of routes in force, tokens of credentials, and the one
+ * for /metrics; one line each.
  */
 export function missingSecrets(config: Config, env: Environment): string[] {
   const tokens = config.tokens.filter((token) => !isMade(config, token));
-  return [...config.routeSecrets, ...tokens].flatMap(({ path, source }) => {
+  const { metricsToken } = config.http;
+  return [...config.routeSecrets, ...tokens, ...(metricsToken ? [metricsToken] : [])].flatMap(({ path, source }) => {
     const found = source.kind === 'sha256' ? { value: source.hex } : find(source, env);
     return 'value' in found ? [] : [`${path}: ${found.problem}`];
   });

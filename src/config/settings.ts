@@ -37,11 +37,26 @@ export interface RestSettings {
 export interface HttpSettings {
   readonly listen: HostPort;
   readonly tlsListen?: HostPort;
+  /** Where the API listens for itself; absent: it answers on the other listeners, beside the zones. */
+  readonly adminListen?: HostPort;
   /** Lower case. */
   readonly apiHosts: readonly string[];
   /** Without a slash at the end; absent: made of the bound address (D62). */
   readonly docsBaseUrl?: string;
+  /** Absent: anybody who reaches it may read /metrics. */
+  readonly metricsToken?: MetricsTokenSettings;
   readonly limits: ConnectionLimits;
+  /** Connections to the admin listener, which `limits` does not count. */
+  readonly adminLimits: ConnectionLimits;
+}
+
+/** The token that readers of /metrics show. */
+export interface MetricsTokenSettings {
+  /** Where in the file it is named, for errors. */
+  readonly path: string;
+  readonly source: SecretSource;
+  /** SHA-256 of the token, 64 hexadecimal digits, read each time; undefined where it is not there. */
+  readonly sha256: string | undefined;
 }
 
 /** A token that the configuration gives to a credential (D93). */

@@ -1,11 +1,12 @@
 // What the configuration may say but hardly means: told at start and by `postern config check`.
 
 import { isIP } from 'node:net';
+import { addressTest } from '../base/net/address-test.ts';
 import type { DeliverySettings } from '../deliver/settings.ts';
 import type { SmtpSettings } from '../ingress/smtp/settings.ts';
 import { formatHostPort } from './addresses.ts';
 import { type Environment, globalKeyOf } from './secrets.ts';
-import type { Config } from './settings.ts';
+import type { Config, HttpSettings } from './settings.ts';
 
 const shortestToken = 16;
 
@@ -23,7 +24,7 @@ function productionWarnings({ accounts, platform, http, smtp, delivery, developm
   if (development) return [];
   const warnings: string[] = [];
   const anyAddress = ['0.0.0.0', '::'].includes(http.listen.host);
-  if (http.docsBaseUrl === undefined && anyAddress) {
+  if (http.docsBaseUrl === undefined && anyAddress && !http.adminListen) {
     warnings.push(
       `http.docsBaseUrl is not set: links to error descriptions would begin with http://${formatHostPort(http.listen)}`,
     );
@@ -44,10 +45,37 @@ function productionWarnings({ accounts, platform, http, smtp, delivery, developm
   return warnings;
 }
 
+/**
+ * Addresses that strangers do not reach: loopback, private (RFC 1918, RFC 4193), link-local (RFC 3927, RFC 4291), and
+ * shared (RFC 6598).
+ */
+const isPrivate = addressTest([
+  ...['127.0.0.0/8', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '169.254.0.0/16', '100.64.0.0/10'],
+  ...['::1/128', 'fc00::/7', 'fe80::/10'],
+]);
+
+/** What goes with a listener of the API's own. */
+function adminWarnings({ adminListen, listen, docsBaseUrl }: HttpSettings): string[] {
+  if (!adminListen) return [];
+  const place = formatHostPort(adminListen);
+  const open = isPrivate(adminListen.host)
+    ? []
+    : [
+        `http.adminListen takes tokens in the clear on ${place}, a public address; want a private one, with something ` +
+          'before it that speaks TLS',
+      ];
+  if (docsBaseUrl !== undefined) return open;
+  const links = `http://${formatHostPort(listen)}/errors/`;
+  return [
+    ...open,
+    `http.docsBaseUrl is not set: errors link to ${links}, which http.adminListen has moved to ${place}`,
+  ];
+}
+
 /** One line each. */
 export function warningsOf(config: Warned, env: Environment): string[] {
   const { smtp, delivery, edgeAccounts } = config;
-  const warnings = productionWarnings(config);
+  const warnings = [...productionWarnings(config), ...adminWarnings(config.http)];
   for (const { name, role, tls, allowInsecureAuth, credential } of smtp.listeners) {
     if (role === 'submission' && tls === 'none' && !credential && !allowInsecureAuth) {
       warnings.push(`smtp listener "${name}" takes no mail: it has neither TLS for AUTH nor a credential of its own`);
