@@ -4,6 +4,7 @@
 
 import { join } from 'node:path';
 import type { DevelopmentToken } from '../bootstrap.ts';
+import { formatHostPort } from '../config/addresses.ts';
 import type { Listening } from '../wiring/addresses.ts';
 
 /** What the banner is about. */
@@ -57,16 +58,32 @@ ${gone}${another}
 `;
 }
 
+function adminOf(listening: BannerFacts['listening']): Listening | undefined {
+  return listening.find(({ name }) => name === 'admin');
+}
+
+/** Where the API is, if not on the public listeners. */
+function adminLine({ listening }: BannerFacts): string {
+  const admin = adminOf(listening);
+  if (!admin) return '';
+  return `\nThe HTTP interface, its reference and /metrics are at http://${placeOf(admin)}/ alone (http.adminListen).\n`;
+}
+
 function shown(host: string): string {
   return host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
 }
 
-/** The same by HTTP (D43). */
+/** Where a client on this machine reaches a listener, as `host:port`. */
+function placeOf({ host, port }: Listening): string {
+  return formatHostPort({ host: shown(host), port });
+}
+
+/** The same by HTTP (D43), at the API's own listener where there is one. */
 function rest({ listening, account, token }: BannerFacts, from: string): string {
-  const http = listening.find(({ name }) => name === 'http');
+  const http = adminOf(listening) ?? listening.find(({ name }) => name === 'http');
   if (!http) return '';
   return `
-  curl 'http://${shown(http.host)}:${http.port}/client/v4/accounts/${account}/email/sending/send' \\
+  curl 'http://${placeOf(http)}/client/v4/accounts/${account}/email/sending/send' \\
     -H 'Authorization: Bearer ${token}' -H 'Content-Type: application/json' \\
     -d '{"from": "${from}", "to": "you@example.net", "subject": "Hello", "text": "A first message."}'
 `;
@@ -96,7 +113,7 @@ Send a first message with any of these:
   printf 'From: ${from}\\r\\nTo: you@example.net\\r\\nSubject: Hello\\r\\n\\r\\nA first message.\\r\\n' |
     curl --ssl-reqd --cacert '${facts.certificateFile}' --url 'smtp://${target}' --user 'api_token:${facts.token}' \\
     --mail-from ${from} --mail-rcpt you@example.net --upload-file - -v
-${rest(facts, from)}
+${rest(facts, from)}${adminLine(facts)}
 ${result}
 
 `;

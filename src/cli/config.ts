@@ -32,6 +32,7 @@ function summary(config: Config): string[] {
     ),
     ['http', formatHostPort(config.http.listen)],
     ['https', config.http.tlsListen ? formatHostPort(config.http.tlsListen) : 'off'],
+    ...(config.http.adminListen ? [['admin', formatHostPort(config.http.adminListen)] as const] : []),
     ['routes', names(config.delivery.routes.map((route) => `${route.name} (${route.type})`))],
     ['accounts', names(config.accounts.map(({ name }) => name))],
     ['domains', names(domains)],

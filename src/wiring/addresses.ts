@@ -13,7 +13,8 @@ export interface Listening {
 
 /** What listeners are to be bound to; a port 0 is known only once it is bound (D84). */
 export function configuredDoors({ smtp, http }: Config): readonly OwnDoor[] {
-  return [...smtp.listeners, http.listen, ...(http.tlsListen ? [http.tlsListen] : [])]
+  const { listen, tlsListen, adminListen } = http;
+  return [...smtp.listeners, listen, ...(tlsListen ? [tlsListen] : []), ...(adminListen ? [adminListen] : [])]
     .map(({ host, port }) => ({ host, port }))
     .filter(({ port }) => port !== 0);
 }

@@ -1,4 +1,4 @@
-// Joins what is served over HTTP: the API of mail, the edge and the proxy applications, on one listener (D67).
+// Joins what is served over HTTP: the API of mail, the edge and the proxy applications, on one port or on ports of their own (D67).
 
 import type { Accounts } from '../accounts/accounts.ts';
 import type { Guessing } from '../accounts/guessing.ts';
@@ -89,21 +89,24 @@ export function createHttp(parts: HttpParts): HttpApp {
     ],
     front: edge.front,
     limits: config.http.limits,
+    ...(config.http.adminListen ? { admin: { limits: config.http.adminLimits } } : {}),
+    ...(config.http.metricsToken ? { metricsToken: { sha256: config.http.metricsToken.sha256 } } : {}),
   });
 }
 
-/** Binds HTTP, and HTTPS where it is configured. @throws ConfigurationError naming what cannot be bound */
+/** Binds HTTP, and HTTPS and the API's own listener where they are configured. @throws ConfigurationError naming what cannot be bound */
 export async function listenHttp(
   http: HttpApp,
   { config, keys }: Pick<HttpParts, 'config' | 'keys'>,
 ): Promise<Listening[]> {
-  const { listen, tlsListen } = config.http;
-  const plain = { name: 'http', ...(await http.listen(listen)) };
-  if (!tlsListen) return [plain];
-  return [
-    plain,
-    { name: 'https', ...(await http.listen(tlsListen, serverCertificates(keys.tls, defaultTlsHost(config)))) },
-  ];
+  const { listen, tlsListen, adminListen } = config.http;
+  const bound: Listening[] = [{ name: 'http', ...(await http.listen(listen)) }];
+  if (tlsListen) {
+    const certificates = serverCertificates(keys.tls, defaultTlsHost(config));
+    bound.push({ name: 'https', ...(await http.listen(tlsListen, certificates)) });
+  }
+  if (adminListen) bound.push({ name: 'admin', ...(await http.listenAdmin(adminListen)) });
+  return bound;
 }
 
 /** What HTTP and the edge tell /metrics. */
@@ -117,6 +120,11 @@ export function httpMetrics(
         name: 'postern_http_connections',
         help: 'HTTP and HTTPS connections open now',
         read: () => http.open().connections,
+      },
+      {
+        name: 'postern_http_admin_connections',
+        help: 'Those among them to the admin listener',
+        read: () => http.adminConnections(),
       },
       { name: 'postern_http_requests', help: 'HTTP answers under way now', read: () => http.open().answers },
       {
@@ -145,7 +153,7 @@ export function httpMetrics(
       {
         kind: 'counter',
         name: 'postern_http_connections_refused_total',
-        help: 'HTTP and HTTPS connections over a limit: of all, or of one address',
+        help: 'HTTP and HTTPS connections over a limit: of all, or of one address; admin_ of the admin listener',
         label: 'limit',
         read: () => Object.entries(http.refusedConnections()),
       },
