@@ -121,3 +121,24 @@ test('a configuration without mail needs no key and no certificate, and starts',
     await postern.cleanUp();
   }
 });
+
+test('the admin listener is told with its warnings; the token for /metrics is a secret that has to be there', {
+  timeout,
+}, async () => {
+  const http = { ...edgeOnly.http, adminListen: '0.0.0.0:9090', metricsTokenEnv: 'METRICS_TOKEN' };
+  const folder = await production({ ...edgeOnly, http }, undefined);
+  const missing = await check(folder);
+  expect([missing.exitCode, missing.stderr]).toEqual([
+    78,
+    expect.stringContaining('http.metricsTokenEnv: the environment variable METRICS_TOKEN is not set'),
+  ]);
+  const env = { METRICS_TOKEN: 'hunter2-for-metrics' };
+  const file = join(folder, 'postern.yaml');
+  const { exitCode, stdout } = await runCli(['config', 'check', file], { cwd: folder, env });
+  expect(exitCode).toBe(0);
+  expect(stdout).toMatch(/^ *admin +0\.0\.0\.0:9090$/m);
+  expect(stdout).toContain('warning: http.adminListen takes tokens in the clear on 0.0.0.0:9090');
+  const shown = await runCli(['config', 'show', file], { cwd: folder, env });
+  expect(shown.stdout).toContain('sha256: "[hidden]"');
+  expect(shown.stdout).not.toContain('hunter2');
+});
