@@ -58,8 +58,10 @@ ${gone}${another}
 `;
 }
 
+/** The API's own listener, which comes last where there is one; a listener of mail, before those of HTTP, may have its name. */
 function adminOf(listening: BannerFacts['listening']): Listening | undefined {
-  return listening.find(({ name }) => name === 'admin');
+  const last = listening.at(-1);
+  return last?.name === 'admin' ? last : undefined;
 }
 
 /** Where the API is, if not on the public listeners. */
