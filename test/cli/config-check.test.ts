@@ -142,3 +142,18 @@ test('the admin listener is told with its warnings; the token for /metrics is a 
   expect(shown.stdout).toContain('sha256: "[hidden]"');
   expect(shown.stdout).not.toContain('hunter2');
 });
+
+test('an application whose origin is the admin listener is a fault before anything is bound', { timeout }, async () => {
+  const application = {
+    id: 'a9'.repeat(16),
+    protocol: 'tcp/22',
+    dns: { type: 'CNAME', name: 'ssh.web.test' },
+    origin_direct: ['tcp://127.0.0.1:9090'],
+  };
+  const zones = edgeOnly.zones.map((zone) => ({ ...zone, applications: [application] }));
+  const without = await check(await production({ ...edgeOnly, zones }, undefined));
+  expect([without.exitCode, without.stderr]).toEqual([0, '']);
+  const http = { ...edgeOnly.http, adminListen: '127.0.0.1:9090' };
+  const { exitCode, stderr } = await check(await production({ ...edgeOnly, zones, http }, undefined));
+  expect([exitCode, stderr]).toEqual([78, expect.stringContaining('11002')]);
+});
