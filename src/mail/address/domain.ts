@@ -1,6 +1,7 @@
 // Domain names as the pipeline compares and stores them: A-labels in lower case (D40b, D82, RFC 5890).
 
 import { domainToASCII } from 'node:url';
+import { closingEnd } from '../header/quoted-text.ts';
 
 const label = /^_?[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const dottedNumbers = /^[0-9.]+$/;
@@ -23,10 +24,15 @@ export function asciiDomain(domain: string): string | undefined {
   return ascii.split('.').every((part) => label.test(part) && part.length <= 63) ? ascii : undefined;
 }
 
-/** Splits a mailbox at its last @; the domain is undefined where there is none (`root`). */
+/**
+ * Splits a mailbox at its last @ outside quotation marks, the one place where addresses are split.
+ * @param mailbox as it stands in a path or addr-spec, without comments: `"a@b"@example.com`
+ * @returns the local part as given, with its quotation marks; the domain is undefined where there is none (`root`)
+ */
 export function splitMailbox(mailbox: string): { readonly localPart: string; readonly domain: string | undefined } {
   const at = mailbox.lastIndexOf('@');
-  return at < 0
+  const isQuoted = mailbox.startsWith('"') && at < closingEnd(mailbox, 0, '"');
+  return at < 0 || isQuoted
     ? { localPart: mailbox, domain: undefined }
     : { localPart: mailbox.slice(0, at), domain: mailbox.slice(at + 1) };
 }

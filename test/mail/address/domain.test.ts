@@ -27,7 +27,10 @@ test.each([
   expect(asciiDomain(given)).toBeUndefined();
 });
 
-test('a mailbox splits at its last @', () => {
+test('a mailbox splits at its last @ outside quotation marks', () => {
+  expect(splitMailbox('"a@b"')).toEqual({ localPart: '"a@b"', domain: undefined });
+  expect(splitMailbox('"a\\"@b"')).toEqual({ localPart: '"a\\"@b"', domain: undefined });
+  expect(splitMailbox('"a@b')).toEqual({ localPart: '"a', domain: 'b' });
   expect(splitMailbox('"a@b"@example.com')).toEqual({ localPart: '"a@b"', domain: 'example.com' });
   expect(splitMailbox('root')).toEqual({ localPart: 'root', domain: undefined });
 });
