@@ -1,9 +1,13 @@
 // The words of an address list (RFC 5322 §3.2): atoms, quoted-strings, domain-literals, comments and specials, one by one.
+// Whoever reads or writes such a list takes its words from here, so that all see the same addresses in it.
 
-import { closingEnd, commentEnd } from '../header/quoted-text.ts';
+import { closingEnd, commentEnd, withoutQuotedPairs } from '../header/quoted-text.ts';
 
-/** What a token is; `end` stands behind the last one. */
-export type AddressTokenKind = 'atom' | 'quoted' | 'literal' | 'comment' | 'special' | 'end';
+/**
+ * What a token is; `end` stands behind the last one, and `open` is the rest of the text where its first character opens
+ * a quoted-string, domain-literal, comment or brackets that are never closed. `brackets` come by `takeBrackets` alone.
+ */
+export type AddressTokenKind = 'atom' | 'quoted' | 'literal' | 'comment' | 'special' | 'brackets' | 'open' | 'end';
 
 /** One token where it stands in the text: [start, end). */
 export interface AddressToken {
@@ -14,8 +18,16 @@ export interface AddressToken {
   readonly text: string;
 }
 
-/** Thrown by the scanner and by the reader above it, which catches it: where the text stops being an address list. */
-export class AddressSyntaxError extends Error {}
+/** Tells whether a token is the special of this character. */
+export function isSpecial(token: AddressToken, character: string): boolean {
+  return token.kind === 'special' && token.text === character;
+}
+
+/** What a token stands for: without the marks around a quoted-string or comment, and without quoted-pairs. */
+export function contentOf({ kind, text }: AddressToken): string {
+  if (kind === 'quoted' || kind === 'comment') return withoutQuotedPairs(text.slice(1, -1));
+  return kind === 'open' && /^["(]/.test(text) ? withoutQuotedPairs(text.slice(1)) : text;
+}
 
 // Everything that may stand in an atom: RFC 5322's atext, its dots, and any non-ASCII character (RFC 6532 §3.2), the
 // blanks of other scripts among them.
@@ -25,7 +37,7 @@ const atom = /[^\x00-\x20\x7f()<>[\]:;@\\,"]+/y;
 const looseWord = /=\?[^?\s<>"\\@]+\?[bq]\?[^?\s<>"\\@]*\?=/iy;
 const blanks = /[ \t\r\n]+/y;
 
-/** Reads tokens in their order, one ahead. Linear; throws `AddressSyntaxError` where something is never closed. */
+/** Reads tokens in their order, one ahead; white space stands between them and is no token. Linear, never throws. */
 export class Scanner {
   readonly #text: string;
   #at = 0;
@@ -53,6 +65,13 @@ export class Scanner {
     return pattern.test(this.#text) ? pattern.lastIndex : this.#at;
   }
 
+  /** Takes `<`, the next token, with all behind it through the next `>`, for lists whose brackets hold URIs (RFC 2369). */
+  takeBrackets(): AddressToken {
+    this.#at = this.take().start;
+    const end = this.#text.indexOf('>', this.#at) + 1;
+    return this.#wrapped('brackets', end === 0 ? -1 : end);
+  }
+
   #token(kind: AddressTokenKind, end: number): AddressToken {
     const start = this.#at;
     this.#at = end;
@@ -66,11 +85,11 @@ export class Scanner {
       case '':
         return this.#token('end', this.#at);
       case '"':
-        return this.#token('quoted', this.#closed(closingEnd(this.#text, this.#at, '"'), 'quotation mark'));
+        return this.#wrapped('quoted', closingEnd(this.#text, this.#at, '"'));
       case '[':
-        return this.#token('literal', this.#closed(closingEnd(this.#text, this.#at, ']'), 'bracket'));
+        return this.#wrapped('literal', closingEnd(this.#text, this.#at, ']'));
       case '(':
-        return this.#token('comment', this.#closed(commentEnd(this.#text, this.#at), 'comment'));
+        return this.#wrapped('comment', commentEnd(this.#text, this.#at));
       case '=': {
         const end = this.#match(looseWord);
         return this.#token('atom', end > this.#at ? end : this.#match(atom));
@@ -82,9 +101,8 @@ export class Scanner {
     }
   }
 
-  /** Takes the end that was found of a token; throws where it has none. */
-  #closed(end: number, what: string): number {
-    if (end < 0) throw new AddressSyntaxError(`the ${what} at character ${this.#at + 1} is never closed`);
-    return end;
+  /** @param end -1 where nothing closes it: readers take the rest of the text for it */
+  #wrapped(kind: AddressTokenKind, end: number): AddressToken {
+    return end < 0 ? this.#token('open', this.#text.length) : this.#token(kind, end);
   }
 }

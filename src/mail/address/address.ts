@@ -1,8 +1,7 @@
 // Addresses of header fields: mailboxes and groups of RFC 5322 §3.4 with the obsolete forms of §4.4 that mailers send.
 
 import { decodeWords } from '../header/header-text.ts';
-import { withoutQuotedPairs } from '../header/quoted-text.ts';
-import { AddressSyntaxError, type AddressToken, Scanner } from './address-scanner.ts';
+import { type AddressToken, contentOf, isSpecial, Scanner } from './address-scanner.ts';
 
 /** One mailbox of an address list. */
 export interface Mailbox {
@@ -36,19 +35,19 @@ export type AddressList =
   | { readonly ok: true; readonly addresses: readonly (Mailbox | Group)[] }
   | { readonly ok: false; readonly reason: string };
 
-function unquote(token: AddressToken): string {
-  const isWrapped = token.kind === 'quoted' || token.kind === 'comment';
-  return isWrapped ? withoutQuotedPairs(token.text.slice(1, -1)) : token.text;
-}
+/** Where the text stops being an address list; thrown and caught in here. */
+class AddressSyntaxError extends Error {}
 
-function isSpecial(token: AddressToken, character: string): boolean {
-  return token.kind === 'special' && token.text === character;
-}
+const openers: Readonly<Record<string, string>> = { '"': 'quotation mark', '[': 'bracket', '(': 'comment' };
 
 function unexpected(token: AddressToken): AddressSyntaxError {
   if (token.kind === 'end') return new AddressSyntaxError('the address is cut off');
+  const place = `at character ${token.start + 1}`;
+  if (token.kind === 'open') {
+    return new AddressSyntaxError(`the ${openers[token.text.charAt(0)]} ${place} is never closed`);
+  }
   const shown = token.text.length > 40 ? `${token.text.slice(0, 40)}...` : token.text;
-  return new AddressSyntaxError(`unexpected ${JSON.stringify(shown)} at character ${token.start + 1}`);
+  return new AddressSyntaxError(`unexpected ${JSON.stringify(shown)} ${place}`);
 }
 
 /** The words of a phrase as text: a blank where one stood, encoded-words decoded. */
@@ -56,7 +55,7 @@ function phraseText(words: readonly AddressToken[]): string {
   let text = '';
   let end = -1;
   for (const word of words) {
-    text += (end >= 0 && word.start > end ? ' ' : '') + unquote(word);
+    text += (end >= 0 && word.start > end ? ' ' : '') + contentOf(word);
     end = word.end;
   }
   return decodeWords(text);
@@ -86,6 +85,7 @@ function takeWords(scanner: Scanner): Parts {
     const token = scanner.peek();
     if (token.kind === 'comment') comments.push(token);
     else if (token.kind === 'atom' || token.kind === 'quoted' || token.kind === 'literal') words.push(token);
+    else if (token.kind === 'open') throw unexpected(token);
     else return { words, comments };
     scanner.take();
   }
@@ -143,7 +143,7 @@ function skipRoute(scanner: Scanner): void {
 /** Makes a mailbox; `phrase` is absent where the address stands alone, without angle brackets. */
 function mailbox(spec: AddrSpec, phrase: readonly AddressToken[] | undefined): Mailbox {
   const { comments, ...address } = spec;
-  const texts = comments.map(unquote);
+  const texts = comments.map(contentOf);
   const name = phrase?.length ? phraseText(phrase) : decodeWords(texts.at(-1) ?? '');
   return {
     kind: 'mailbox',

@@ -1,203 +1,262 @@
 // Address lists (RFC 5322 §3.4) whose text is not ASCII, writing side: phrases, quoted-strings and comments become
 // encoded-words (RFC 2047 §5), domains A-labels; a local part stays raw UTF-8 and makes the message SMTPUTF8 (RFC 6532).
+// Any text is taken, also what is no address list: only From is refused for its syntax (D14).
 
 import { encodedWords, encodeRuns, encodeText, hasNonAscii, isEncodedWord, type Word } from '../header/encoded-word.ts';
 import { decodeWords } from '../header/header-text.ts';
-import { closingEnd, commentEnd } from '../header/quoted-text.ts';
+import { type AddressToken, contentOf, isSpecial, Scanner } from './address-scanner.ts';
 import { asciiDomain } from './domain.ts';
 
-type TokenKind = 'atom' | 'quoted' | 'comment' | 'angle' | 'separator';
+interface ListToken extends AddressToken {
+  /** White space before it. */
+  readonly gap: string;
+  /** It stands behind an `@`, perhaps with comments between, and no word behind it: it is all of the domain. */
+  readonly isDomain: boolean;
+}
 
-interface Token {
-  readonly kind: TokenKind;
+/** What hangs together in a list: a word without white space, a comment, an address in brackets, or one `,` `;` `:`. */
+interface Piece {
+  readonly kind: 'word' | 'comment' | 'angle' | 'separator';
   /** White space before it. */
   readonly gap: string;
   readonly raw: string;
+  /** At least one. */
+  readonly tokens: readonly ListToken[];
 }
 
-/** A phrase token longer than this cannot stay in one piece (D12). */
-const longestToken = 900;
+/** A word or comment longer than this cannot stay in one piece (D12). */
+const longestWord = 900;
 
 /** How a list is written. */
 export interface ListOptions {
   /** Octets before it on its line. */
   readonly used: number;
-  /** A list of phrases, no addresses (Keywords). */
+  /** A list of phrases, no addresses (Keywords); brackets in it hold URIs. */
   readonly phrasesOnly?: boolean;
   /** For a message that needs no SMTPUTF8: an address that ASCII cannot write becomes text. */
   readonly asciiOnly?: boolean;
 }
 
 /**
- * Writes an address list or a list of phrases in ASCII where RFC 2047 allows it.
- * @param text as given: unfolded, trimmed
+ * Writes an address list or a list of phrases in ASCII where RFC 2047 allows it. Linear, never throws.
+ * @param text as given: unfolded, trimmed; any Unicode
  * @returns the text itself when nothing has to change
  */
 export function encodeAddresses(text: string, options: ListOptions): string {
   let written = '';
-  let segment: Token[] = [];
+  let element: Piece[] = [];
   let inGroup = false;
   const finish = (separator: string): void => {
     // RFC 5322 §3.4: what stands before a colon is a group's display-name.
     const phrase = options.phrasesOnly === true || separator === ':';
     const used = options.used + written.length;
-    const element = writeSegment(segment, { phrase, used });
-    written += options.asciiOnly && hasNonAscii(element) ? writeAsText(segment, { inGroup, used }) : element;
-    segment = [];
+    const encoded = writeElement(element, { phrase, used });
+    written += options.asciiOnly && hasNonAscii(encoded) ? writeAsText(element, { inGroup, used }) : encoded;
+    element = [];
   };
-  for (const token of tokenize(text)) {
-    if (token.kind !== 'separator') {
-      segment.push(token);
+  for (const piece of cutPieces(text, options.phrasesOnly === true)) {
+    if (piece.kind !== 'separator') {
+      element.push(piece);
       continue;
     }
-    finish(token.raw);
-    written += token.gap + token.raw;
-    if (token.raw !== ',') inGroup = token.raw === ':';
+    finish(piece.raw);
+    written += piece.gap + piece.raw;
+    if (piece.raw !== ',') inGroup = piece.raw === ':';
   }
   finish('');
   return written;
+}
+
+/** Cuts an address list behind its commas, for lists without white space that no line can hold (D12). */
+export function splitAtSeparators(text: string): readonly string[] {
+  const parts: string[] = [];
+  let part = '';
+  for (const { kind, gap, raw } of cutPieces(text, false)) {
+    part += gap + raw;
+    if (kind === 'separator' && raw === ',') {
+      parts.push(part);
+      part = '';
+    }
+  }
+  if (part) parts.push(part);
+  return parts;
 }
 
 /**
  * Writes an element whose address ASCII has no form for, so that it is still read, though not written to: as the name of
  * an empty group (RFC 6857 §3.1), inside of a group as a comment, since groups do not nest.
  */
-function writeAsText(segment: readonly Token[], options: { readonly inGroup: boolean; readonly used: number }): string {
-  const gap = segment[0]?.gap ?? '';
-  const text = decodeWords(segment.map((token, index) => (index === 0 ? '' : token.gap) + token.raw).join(''));
+function writeAsText(element: readonly Piece[], options: { readonly inGroup: boolean; readonly used: number }): string {
+  const gap = element[0]?.gap ?? '';
+  const text = decodeWords(element.map((piece, index) => (index === 0 ? '' : piece.gap) + piece.raw).join(''));
   const words = encodedWords(text, { place: 'phrase', used: options.used + gap.length });
   return options.inGroup ? `${gap}(${words})` : `${gap}${words}:;`;
 }
 
-/** Cuts an address list behind its separators, for lists without white space that no line can hold (D12). */
-export function splitAtSeparators(text: string): readonly string[] {
-  const pieces: string[] = [];
-  let piece = '';
-  for (const token of tokenize(text)) {
-    piece += token.gap + token.raw;
-    if (token.kind === 'separator' && token.raw === ',') {
-      pieces.push(piece);
-      piece = '';
-    }
-  }
-  if (piece) pieces.push(piece);
-  return pieces;
-}
-
-function writeSegment(segment: readonly Token[], options: { readonly phrase: boolean; readonly used: number }): string {
-  const angle = segment.findIndex((token) => token.kind === 'angle');
-  const phraseEnd = options.phrase ? segment.length : Math.max(angle, 0);
+/** Writes what stands between two separators. */
+function writeElement(element: readonly Piece[], options: { readonly phrase: boolean; readonly used: number }): string {
+  const angle = element.findIndex(({ kind }) => kind === 'angle');
   let written = '';
   let words: Word[] = [];
+  let before: Word | undefined;
   const flush = (): void => {
     written += encodeRuns(words, { place: 'phrase', used: options.used + written.length });
     words = [];
   };
-  segment.forEach((token, index) => {
-    const inPhrase = index < phraseEnd;
-    // In a list of phrases brackets mean nothing: no address stands in them whose local part had to stay (D13).
-    const isWord = token.kind === 'angle' ? hasNonAscii(token.raw) : token.kind === 'atom' || token.kind === 'quoted';
-    if (inPhrase && isWord) {
-      words.push(phraseWord(token));
+  element.forEach((piece, index) => {
+    if (options.phrase ? isInPhrase(piece) : angle >= 0 && isAroundAngle(piece, index < angle)) {
+      const word = phraseWord(piece);
+      if (words.length === 0 && before) words = [...behindComment(word, before)];
+      else words.push(word);
+      before = word;
       return;
     }
     flush();
-    written += token.gap + writeToken(token);
+    if (piece.kind !== 'comment') before = undefined;
+    written += piece.gap + writePiece(piece);
   });
   flush();
   return written;
 }
 
-function phraseWord(token: Token): Word {
-  const { gap, raw } = token;
-  const text = token.kind === 'quoted' ? unquote(raw) : raw;
+/** In a list of phrases brackets mean nothing: no address stands in them whose local part had to stay (D13). */
+function isInPhrase({ kind, raw }: Piece): boolean {
+  return kind === 'word' || (kind === 'angle' && hasNonAscii(raw));
+}
+
+/** Before the brackets stands a display name; behind them what a mailer put there, or an address without its comma. */
+function isAroundAngle({ kind, tokens }: Piece, isBefore: boolean): boolean {
+  return kind === 'word' && (isBefore || !tokens.some((token) => isSpecial(token, '@')));
+}
+
+function phraseWord({ gap, raw, tokens }: Piece): Word {
+  const text = tokens
+    .map((token, index) => (areTwoWords(tokens[index - 1], token) ? ' ' : '') + contentOf(token))
+    .join('');
   const encoded = isEncodedWord(raw) || isEncodedWord(text);
   return { gap, raw, text, needs: !encoded && needsEncoding(raw), encoded };
 }
 
-/** Takes quotes and backslashes off a quoted-string. */
-function unquote(raw: string): string {
-  return raw.slice(1, raw.length > 1 && raw.endsWith('"') ? -1 : undefined).replace(/\\([\s\S])/g, '$1');
+/**
+ * The first word behind a comment. Readers take comments out of a phrase, and then drop the blank between two encoded-words
+ * (RFC 2047 §6.2): where one of them is ours, the blank goes into it.
+ */
+function behindComment(word: Word, before: Word): readonly Word[] {
+  if (word.needs) return [before.needs || before.encoded ? { ...word, text: ` ${word.text}` } : word];
+  if (!word.encoded || !before.needs) return [word];
+  // The given one stays as it is: a word of ours that holds nothing but the blank goes before it.
+  return [
+    { gap: word.gap, raw: '', text: '', needs: true, encoded: false },
+    { ...word, gap: ' ' },
+  ];
 }
 
-function writeToken(token: Token): string {
-  const { kind, raw } = token;
-  if (kind === 'comment') return needsEncoding(raw) ? encodeComment(raw) : raw;
-  if (!hasNonAscii(raw)) return raw;
-  if (kind === 'angle') return `<${withAsciiDomain(raw.slice(1, -1))}>`;
-  return kind === 'atom' ? withAsciiDomain(raw) : raw;
+/** RFC 5322 §3.2.5: `"Jo"Zoë` is two words of a phrase; readers show a blank between them. */
+function areTwoWords(before: ListToken | undefined, token: ListToken): boolean {
+  if (!before || before.kind === 'special' || token.kind === 'special') return false;
+  return before.kind === 'quoted' || token.kind === 'quoted';
+}
+
+/** Writes a comment, an address, or the words that may be one. */
+function writePiece({ raw, tokens }: Piece): string {
+  if (!needsEncoding(raw)) return raw;
+  return tokens.map((token, index) => (index === 0 ? '' : token.gap) + writeToken(token)).join('');
+}
+
+function writeToken(token: ListToken): string {
+  const { kind, text, isDomain } = token;
+  if (isComment(token)) return needsEncoding(text) ? encodeComment(token) : text;
+  return kind === 'atom' && isDomain && hasNonAscii(text) ? (asciiDomain(text) ?? text) : text;
 }
 
 function needsEncoding(raw: string): boolean {
-  return hasNonAscii(raw) || raw.length > longestToken;
+  return hasNonAscii(raw) || raw.length > longestWord;
 }
 
-function encodeComment(raw: string): string {
-  const content = raw.slice(1, -1);
+function encodeComment(token: ListToken): string {
+  const content = token.text.slice(1, token.kind === 'open' ? undefined : -1);
   // A word that holds a parenthesis would take it out of the comment's nesting: such a comment is encoded whole.
-  if (/[()\\]/.test(content)) return `(${encodedWords(content.replace(/\\([\s\S])/g, '$1'), { place: 'phrase' })})`;
+  if (/[()\\]/.test(content)) return `(${encodedWords(decodeWords(contentOf(token)), { place: 'phrase' })})`;
   return `(${encodeText(content, { place: 'phrase', used: 60, needs: needsEncoding })})`;
 }
 
-function withAsciiDomain(address: string): string {
-  const at = address.lastIndexOf('@');
-  if (at < 0) return address;
-  const domain = asciiDomain(address.slice(at + 1).trim());
-  return domain === undefined ? address : `${address.slice(0, at + 1)}${domain}`;
-}
-
-const closers: Readonly<Record<string, TokenKind>> = { '"': 'quoted', '(': 'comment', '<': 'angle' };
-
-/** Cuts a list into tokens; joined with their gaps they are the list again, but for white space at the end. Linear. */
-function tokenize(text: string): readonly Token[] {
-  const tokens: Token[] = [];
-  let index = 0;
-  while (index < text.length) {
-    const gapStart = index;
-    while (index < text.length && isBlank(text.charCodeAt(index))) index += 1;
-    if (index === text.length) break;
-    const gap = text.slice(gapStart, index);
-    const start = index;
-    const first = text[index] ?? '';
-    const kind = closers[first];
-    if (kind === 'quoted') index = orAll(closingEnd(text, start, '"'), text);
-    else if (kind === 'comment') index = orAll(commentEnd(text, start), text);
-    else if (kind === 'angle') index = angleEnd(text, start);
-    else if (first === ',' || first === ';' || first === ':') index = start + 1;
-    else index = atomEnd(text, start);
-    const separator = first === ',' || first === ';' || first === ':';
-    tokens.push({ kind: separator ? 'separator' : (kind ?? 'atom'), gap, raw: text.slice(start, index) });
+/** Takes all tokens. Brackets that hold URIs are one token: quotation marks and parentheses mean nothing there. */
+function scanTokens(text: string, hasUris: boolean): readonly ListToken[] {
+  const scanner = new Scanner(text);
+  const tokens: ListToken[] = [];
+  let end = 0;
+  let isBehindAt = false;
+  for (let next = scanner.peek(); next.kind !== 'end'; next = scanner.peek()) {
+    const token = hasUris && isSpecial(next, '<') ? scanner.takeBrackets() : scanner.take();
+    tokens.push({
+      ...token,
+      gap: text.slice(end, token.start),
+      isDomain: isBehindAt && scanner.peek().kind !== 'atom',
+    });
+    if (token.kind !== 'comment') isBehindAt = isSpecial(token, '@');
+    end = token.end;
   }
   return tokens;
 }
 
-function isBlank(code: number): boolean {
-  return code === 32 || code === 9;
-}
-
-/** Where a quoted-string or comment ends; with the text where it is never closed. */
-function orAll(end: number, text: string): number {
-  return end < 0 ? text.length : end;
-}
-
-function angleEnd(text: string, start: number): number {
-  for (let index = start + 1; index < text.length; index += 1) {
-    if (text[index] === '"') index = orAll(closingEnd(text, index, '"'), text) - 1;
-    else if (text[index] === '>') return index + 1;
+/** Cuts a list into pieces; joined with their gaps they are the list again, but for white space at the end. Linear. */
+function cutPieces(text: string, hasUris: boolean): readonly Piece[] {
+  const tokens = scanTokens(text, hasUris);
+  const pieces: Piece[] = [];
+  for (let index = 0; index < tokens.length; ) {
+    const [kind, end] = pieceAt(tokens, index);
+    const taken = tokens.slice(index, end);
+    const [first, last] = [taken[0], taken.at(-1)];
+    pieces.push({ kind, gap: first?.gap ?? '', raw: text.slice(first?.start, last?.end), tokens: taken });
+    index = end;
   }
-  return text.length;
+  return pieces;
 }
 
-/** An atom runs to white space or a special; `"x y"@z` and `[IPv6:::1]` stay in one with what is around them. */
-function atomEnd(text: string, start: number): number {
-  let index = start;
-  while (index < text.length) {
-    const character = text[index] ?? '';
-    if (character === '[') {
-      const close = text.indexOf(']', index);
-      index = close < 0 ? text.length : close + 1;
-    } else if (isBlank(text.charCodeAt(index)) || ',;:<("'.includes(character)) break;
-    else index += 1;
+/** What begins at a token, and the index behind its last one. */
+function pieceAt(tokens: readonly ListToken[], index: number): readonly [Piece['kind'], number] {
+  const first = tokens[index];
+  if (!first || isSeparator(first)) return ['separator', index + 1];
+  if (isComment(first)) return ['comment', index + 1];
+  if (isBracket(first)) {
+    const end = first.kind === 'special' ? angleEnd(tokens, index) : index + 1;
+    return end < 0 ? ['word', index + 1] : ['angle', end];
   }
-  return index;
+  // RFC 2047 §5 (3): an encoded-word stands apart from words, so what hangs together is encoded together.
+  let end = index + 1;
+  for (let next = tokens[end]; next?.gap === '' && isOfWord(next); next = tokens[end]) end += 1;
+  return ['word', end];
+}
+
+/**
+ * The index behind an address in brackets. Where nobody closed them they end before the next separator; where another
+ * `<` comes before that, the first one is none (-1), as in `5 < 6 <a@b>`.
+ */
+function angleEnd(tokens: readonly ListToken[], open: number): number {
+  let separator = -1;
+  for (let index = open + 1; index < tokens.length; index += 1) {
+    const token = tokens[index];
+    if (!token || isSpecial(token, '>')) return index + 1;
+    if (isSpecial(token, '<')) return separator;
+    if (separator < 0 && (isSpecial(token, ',') || isSpecial(token, ';'))) separator = index;
+  }
+  return separator < 0 ? tokens.length : separator;
+}
+
+function isSeparator({ kind, text }: ListToken): boolean {
+  return kind === 'special' && (text === ',' || text === ';' || text === ':');
+}
+
+/** A comment that is never closed is one too: readers take it to the end of the field. */
+function isComment({ kind, text }: ListToken): boolean {
+  return kind === 'comment' || (kind === 'open' && text.startsWith('('));
+}
+
+/** `<`, or the brackets of a URI. */
+function isBracket({ kind, text }: ListToken): boolean {
+  return kind === 'brackets' || ((kind === 'special' || kind === 'open') && text.startsWith('<'));
+}
+
+function isOfWord(token: ListToken): boolean {
+  return !isSeparator(token) && !isComment(token) && !isBracket(token);
 }
