@@ -4,6 +4,8 @@ import { domainToASCII } from 'node:url';
 import { closingEnd } from '../header/quoted-text.ts';
 
 const label = /^_?[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+/** What is neither a label nor outside ASCII. Node would read it as part of a URL: it cuts a name at `/` and decodes `%2E`. */
+const foreignAscii = /[^a-z0-9._\-\u0080-\uffff]/;
 const dottedNumbers = /^[0-9.]+$/;
 
 /**
@@ -17,6 +19,7 @@ export function asciiDomain(domain: string): string | undefined {
   let ascii = domain.toLowerCase();
   for (let index = 0; index < ascii.length; index += 1) {
     if (ascii.charCodeAt(index) < 0x80) continue;
+    if (foreignAscii.test(ascii)) return undefined;
     ascii = domainToASCII(domain);
     break;
   }

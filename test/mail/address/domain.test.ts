@@ -27,6 +27,10 @@ test.each([
   expect(asciiDomain(given)).toBeUndefined();
 });
 
+test.each(['/x', '\\x', '?x.test', '#x', '%2Ex', '\tx', ':80', '@x'])('bücher.example%s is no domain', (rest) => {
+  expect(asciiDomain(`bücher.example${rest}`)).toBeUndefined();
+});
+
 test('a mailbox splits at its last @ outside quotation marks', () => {
   expect(splitMailbox('"a@b"')).toEqual({ localPart: '"a@b"', domain: undefined });
   expect(splitMailbox('"a\\"@b"')).toEqual({ localPart: '"a\\"@b"', domain: undefined });
