@@ -1,6 +1,6 @@
 // Our own Received field (RFC 5321 §4.4, RFC 3848, RFC 6531 §4.3; D25), and those of a trusted hop (D4).
 
-import { asciiDomain } from '../mail/address/domain.ts';
+import { addressLiteral, asciiDomain } from '../mail/address/domain.ts';
 import type { Envelope } from '../mail/envelope.ts';
 import type { HeaderField } from '../mail/header/header-field.ts';
 import { writeField } from '../mail/write-field.ts';
@@ -9,8 +9,6 @@ import type { MessageField } from './message.ts';
 import { readRaw } from './raw-text.ts';
 import { verbatimField } from './verbatim-field.ts';
 
-const ipv4Literal = /^\[\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\]$/;
-const ipv6Literal = /^\[IPv6:[0-9a-f:]{2,39}(?:\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3})?\]$/i;
 const plainMailbox = /^[!-~]+@[!-~]+$/;
 
 /** What our Received field tells. */
@@ -50,7 +48,7 @@ function client({ via, showClientAddress }: ReceivedFacts): string {
 /** RFC 5321 §4.1.2: a domain or an address literal; anything else says nothing and is an attack's way into the field. */
 function heloName(helo: string | undefined, showLiteral: boolean): string {
   if (helo === undefined || helo.length > 255) return 'unknown';
-  if (ipv4Literal.test(helo) || ipv6Literal.test(helo)) return showLiteral ? helo : 'unknown';
+  if (addressLiteral(helo) !== undefined) return showLiteral ? helo : 'unknown';
   return asciiDomain(helo) ?? 'unknown';
 }
 

@@ -115,6 +115,7 @@ test.each([
   [{ helo: '[192.0.2.7]' }, 'from [192.0.2.7] ([192.0.2.7])'],
   [{ helo: '[IPv6:2001:db8::1]', remoteAddress: '2001:db8::1' }, 'from [IPv6:2001:db8::1] ([IPv6:2001:db8::1])'],
   [{ helo: '192.0.2.7' }, 'from unknown ([192.0.2.7])'],
+  [{ helo: '[999.0.2.1]' }, 'from unknown ([192.0.2.7])'],
   [{ helo: 'evil (x) by other' }, 'from unknown ([192.0.2.7])'],
   [{ helo: 'a\r\nBcc: b' }, 'from unknown ([192.0.2.7])'],
   [{ helo: '' }, 'from unknown ([192.0.2.7])'],

@@ -4,6 +4,7 @@ import { quoted } from '../../http/json/cut-text.ts';
 import { pointerStep } from '../../http/json/json-pointer.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../http/json/json-reader.ts';
 import { parseAddressList } from '../../mail/address/address.ts';
+import { atext } from '../../mail/address/atext.ts';
 import { readPath } from '../../mail/address/path.ts';
 import { quotedString } from '../../mail/header/quoted-text.ts';
 import type { Violation } from '../../submit.ts';
@@ -156,7 +157,7 @@ export function readPathAddress(
 }
 
 // RFC 5322 §3.2.3: words of these need no quotation marks.
-const phrase = /^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]+(?: [A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]+)*$/;
+const phrase = new RegExp(`^[${atext}]+(?: [${atext}]+)*$`);
 
 /** Writes a display name: as it is, or in quotation marks. Text that looks encoded (RFC 2047) is quoted too. */
 function writeName(name: string): string {

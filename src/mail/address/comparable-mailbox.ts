@@ -1,11 +1,12 @@
 // One spelling for all spellings of a mailbox, for lists that ask whether two addresses are the same (D51).
 
 import { quotedString, withoutQuotedPairs } from '../header/quoted-text.ts';
+import { atext } from './atext.ts';
 import { asciiDomain, splitMailbox } from './domain.ts';
 import { readPath } from './path.ts';
 
 /** What may stand in a local part without quotes: atext, dots, and the non-ASCII of RFC 6531 §3.3. */
-const unquoted = /^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~.\u{a0}-\u{10ffff}]+$/u;
+const unquoted = new RegExp(`^[${atext}.\\u{a0}-\\u{10ffff}]+$`, 'u');
 
 /** RFC 5321 §4.1.2: the quotes are no part of the local part, so `"a"@b` is `a@b`. */
 function withoutNeedlessQuotes(localPart: string): string {

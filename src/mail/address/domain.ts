@@ -1,6 +1,7 @@
-// Domain names as the pipeline compares and stores them: A-labels in lower case (D40b, D82, RFC 5890).
+// Domain names as the pipeline compares and stores them: A-labels in lower case (D40b, D82, RFC 5890); address literals.
 
 import { domainToASCII } from 'node:url';
+import ipaddr from 'ipaddr.js';
 import { closingEnd } from '../header/quoted-text.ts';
 
 const label = /^_?[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
@@ -25,6 +26,21 @@ export function asciiDomain(domain: string): string | undefined {
   }
   if (ascii.length === 0 || ascii.length > 253 || dottedNumbers.test(ascii)) return undefined;
   return ascii.split('.').every((part) => label.test(part) && part.length <= 63) ? ascii : undefined;
+}
+
+/**
+ * Reads an address literal of SMTP (RFC 5321 §4.1.3).
+ * @param literal with its brackets: `[192.0.2.1]`, `[IPv6:2001:db8::1]`
+ * @returns its one spelling, with brackets; undefined when it is none: a tag nobody knows, a zone, a short IPv4 form
+ */
+export function addressLiteral(literal: string): string | undefined {
+  const inner = /^\[([^[\]]*)\]$/.exec(literal)?.[1] ?? '';
+  if (ipaddr.IPv4.isValidFourPartDecimal(inner)) return `[${inner}]`;
+  if (inner.slice(0, 5).toLowerCase() !== 'ipv6:') return undefined;
+  const address = inner.slice(5);
+  return ipaddr.IPv6.isValid(address) && !address.includes('%')
+    ? `[IPv6:${ipaddr.IPv6.parse(address).toString()}]`
+    : undefined;
 }
 
 /**

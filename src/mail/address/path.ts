@@ -1,8 +1,11 @@
-// The paths of MAIL and RCPT: reverse-path and forward-path (RFC 5321 §4.1.2, RFC 6531 §3.3).
+// The paths of MAIL and RCPT: reverse-path and forward-path (RFC 5321 §4.1.2, RFC 6531 §3.3). Their grammar is not that of
+// addresses in header fields (RFC 5322 §3.4), so the address scanner does not read them: a path has no comments, no folds
+// and no white space, its literal must be an IP address, and it ends inside a line that goes on with parameters. What both
+// grammars have alike (atext, quoted-strings, domains) is shared.
 
-import ipaddr from 'ipaddr.js';
 import { closingEnd } from '../header/quoted-text.ts';
-import { asciiDomain } from './domain.ts';
+import { atext } from './atext.ts';
+import { addressLiteral, asciiDomain } from './domain.ts';
 
 /** One path as it stands in a command line. */
 export interface Path {
@@ -17,15 +20,8 @@ export interface Path {
 /** RFC 5321 §4.5.3.1.3: 256 octets with the brackets. The local part alone has no limit of its own: real ones exceed 64. */
 const maxMailboxOctets = 254;
 
-const atext = new Uint8Array(128);
-for (const char of "!#$%&'*+-/=?^_`{|}~.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") {
-  atext[char.charCodeAt(0)] = 1;
-}
-
 // Dots may stand anywhere: addresses like `name.@carrier` are in use, though RFC 5321's Dot-string knows none.
-function isLocalChar(code: number): boolean {
-  return code < 0x80 ? atext[code] === 1 : code > 0x9f;
-}
+const unquoted = new RegExp(`[${atext}.\\u00a0-\\uffff]+`, 'y');
 
 // RFC 5321 §4.1.2: qtextSMTP and quoted-pairSMTP have none, and RFC 6531 §3.3 adds no C1 controls.
 const controls = /[\x00-\x1f\x7f-\x9f]/;
@@ -33,21 +29,11 @@ const controls = /[\x00-\x1f\x7f-\x9f]/;
 /** Gives the index behind the local part that begins at `start`, or -1. */
 function localPartEnd(text: string, start: number): number {
   if (text[start] !== '"') {
-    let index = start;
-    while (index < text.length && isLocalChar(text.charCodeAt(index))) index += 1;
-    return index > start ? index : -1;
+    unquoted.lastIndex = start;
+    return unquoted.test(text) ? unquoted.lastIndex : -1;
   }
   const end = closingEnd(text, start, '"');
   return end < 0 || controls.test(text.slice(start, end)) ? -1 : end;
-}
-
-function addressLiteral(inner: string): string | undefined {
-  if (ipaddr.IPv4.isValidFourPartDecimal(inner)) return `[${inner}]`;
-  if (inner.slice(0, 5).toLowerCase() !== 'ipv6:') return undefined;
-  const address = inner.slice(5);
-  return ipaddr.IPv6.isValid(address) && !address.includes('%')
-    ? `[IPv6:${ipaddr.IPv6.parse(address).toString()}]`
-    : undefined;
 }
 
 /** Reads the domain or address literal at `start`. */
@@ -55,7 +41,7 @@ function readDomain(text: string, start: number): { readonly domain: string; rea
   let end = start;
   if (text[start] === '[') {
     end = text.indexOf(']', start) + 1;
-    const literal = end > 0 ? addressLiteral(text.slice(start + 1, end - 1)) : undefined;
+    const literal = end > 0 ? addressLiteral(text.slice(start, end)) : undefined;
     return literal === undefined ? undefined : { domain: literal, end };
   }
   while (end < text.length && text[end] !== '>' && text[end] !== ' ') end += 1;

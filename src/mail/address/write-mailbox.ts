@@ -5,6 +5,7 @@ import { encodedWords, hasNonAscii } from '../header/encoded-word.ts';
 import { decodeWords } from '../header/header-text.ts';
 import { quotedString, withoutQuotedPairs } from '../header/quoted-text.ts';
 import type { Mailbox } from './address.ts';
+import { atext } from './atext.ts';
 import { asciiDomain } from './domain.ts';
 
 /** A mailbox as the text of a field, or why it cannot be written so that every reader sees the same. */
@@ -25,11 +26,11 @@ const maxAddressOctets = 254;
 const longestWord = 900;
 
 /** Atext (RFC 5322 §3.2.3) and what is not ASCII, which is encoded where fields are written (D13). */
-const atom = /^(?:[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~]|[^\x00-\x7f])+$/;
+const atom = new RegExp(`^(?:[${atext}]|[^\\x00-\\x7f])+$`);
 /** Atext and dots, and the letters, marks, digits and symbols of RFC 6532 §3.2; blanks and unseen characters are none. */
-const plainLocalPart = /^[\w!#$%&'*+\-/=?^`{|}~.\p{L}\p{M}\p{N}\p{S}\p{P}]+$/u;
+const plainLocalPart = new RegExp(`^[${atext}.\\p{L}\\p{M}\\p{N}\\p{S}\\p{P}]+$`, 'u');
 /** What may stand in a quoted local part: no character that divides addresses or words in the eyes of some reader. */
-const quotedLocalPart = /^[\w!#$%&'*+\-/=?^`{|}~. \p{L}\p{M}\p{N}]+$/u;
+const quotedLocalPart = new RegExp(`^[${atext}. \\p{L}\\p{M}\\p{N}]+$`, 'u');
 const dividing = /[\x00-\x20"(),:;<>@[\\\]\x7f]/;
 /** RFC 2047 §5 (3): an encoded-word that may stand in a phrase or comment as it is; §2: at most 75 characters. */
 const strictWord = /^=\?[A-Za-z0-9][A-Za-z0-9._:+*-]*\?(?:[Qq]\?[A-Za-z0-9!*+\-/=_]*|[Bb]\?[A-Za-z0-9+/]*={0,2})\?=$/;
@@ -61,7 +62,7 @@ function writePhrase(box: Mailbox, used: number): string {
 }
 
 /** Atext and dots. */
-const plainInComment = /^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~.]+$/;
+const plainInComment = new RegExp(`^[${atext}.]+$`);
 
 /**
  * Writes a comment. What is more than words and dots is encoded: readers differ about parentheses inside (§3.2.2), and

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { asciiDomain, splitMailbox } from '../../../src/mail/address/domain.ts';
+import { addressLiteral, asciiDomain, splitMailbox } from '../../../src/mail/address/domain.ts';
 
 test.each([
   ['Example.COM', 'example.com'],
@@ -37,4 +37,17 @@ test('a mailbox splits at its last @ outside quotation marks', () => {
   expect(splitMailbox('"a@b')).toEqual({ localPart: '"a', domain: 'b' });
   expect(splitMailbox('"a@b"@example.com')).toEqual({ localPart: '"a@b"', domain: 'example.com' });
   expect(splitMailbox('root')).toEqual({ localPart: 'root', domain: undefined });
+});
+
+test.each([
+  ['[192.0.2.1]', '[192.0.2.1]'],
+  ['[ipv6:2001:DB8:0::1]', '[IPv6:2001:db8::1]'],
+  ['[999.0.2.1]', undefined],
+  ['[127.1]', undefined],
+  ['[IPv6:fe80::1%eth0]', undefined],
+  ['[2001:db8::1]', undefined],
+  ['[192.0.2.1', undefined],
+  ['192.0.2.1', undefined],
+])('%s read as an address literal is %s', (given, wanted) => {
+  expect(addressLiteral(given)).toBe(wanted);
 });
