@@ -11,6 +11,7 @@ export class SpoolClock {
   readonly #get: StatementSync;
   readonly #put: StatementSync;
   #seen: ClockReading | undefined;
+  #held = 0;
 
   /** The tables must be up to date. */
   constructor(database: DatabaseSync) {
@@ -20,8 +21,23 @@ export class SpoolClock {
   }
 
   /** Milliseconds that are taken from a wall time before it is stored. */
-  get offset(): number {
+  get #offset(): number {
     return Number(this.#get.get()?.['offset'] ?? 0);
+  }
+
+  /** Reads the offset. `stored` and `wall` reckon with it until the next call, however many rows are worked on. */
+  hold(): void {
+    this.#held = this.#offset;
+  }
+
+  /** A wall time as it is stored. */
+  stored(wallTime: number): number {
+    return wallTime - this.#held;
+  }
+
+  /** A stored time as the wall clock tells it. */
+  wall(storedTime: number): number {
+    return storedTime + this.#held;
   }
 
   /**
@@ -39,7 +55,7 @@ export class SpoolClock {
    * and a monotonic time of then has no meaning now. Within a transaction.
    */
   begin(now: ClockReading): void {
-    this.#put.run(this.offset, skewOf(now));
+    this.#put.run(this.#offset, skewOf(now));
     this.#seen = now;
   }
 

@@ -87,7 +87,11 @@ export type ReadOperation =
   | { readonly kind: 'newestEvent' }
   | ({ readonly kind: 'usedKey'; readonly now: number } & AccountKey);
 
-export type StoreOperation = WriteOperation | ReadOperation;
+/** The operation of a kind. */
+export type OperationOf<Kind extends (WriteOperation | ReadOperation)['kind']> = Extract<
+  WriteOperation | ReadOperation,
+  { kind: Kind }
+>;
 
 /** The result of each operation. */
 export interface OperationResults {

@@ -1,0 +1,110 @@
+// What became of attempts, written to the recipients' rows, and recipients that are to be tried again.
+
+import type { RecipientState, RetryCount, RetryPick } from '../spool.ts';
+import { countStates } from '../tally.ts';
+import type { SpoolClock } from './sqlite-clock.ts';
+import type { SpoolTables, StoredMessages } from './sqlite-messages.ts';
+import type { OperationOf, PackedOutcome } from './sqlite-protocol.ts';
+import { integer, stateAfter, stateNumbers, stateOf, text } from './sqlite-rows.ts';
+import type { Statements } from './sqlite-statements.ts';
+
+/** The attempts on one database; what each method does is told at the method of `Spool` that has its name. */
+export class Attempts {
+  readonly #statements: Statements;
+  readonly #clock: SpoolClock;
+  readonly #messages: StoredMessages;
+
+  constructor({ statements, clock }: SpoolTables, messages: StoredMessages) {
+    this.#statements = statements;
+    this.#clock = clock;
+    this.#messages = messages;
+  }
+
+  record({ outcomes, now }: OperationOf<'record'>): void {
+    const byMessage = new Map<string, PackedOutcome[]>();
+    for (const outcome of outcomes) {
+      const others = byMessage.get(outcome.queueId);
+      if (others) others.push(outcome);
+      else byMessage.set(outcome.queueId, [outcome]);
+    }
+    for (const [id, group] of byMessage) this.#recordMessage(id, group, now);
+  }
+
+  retry({ id, now, expiresAt }: OperationOf<'retry'>): boolean {
+    return this.#retryMessage({ id }, { now, expiresAt }) !== undefined;
+  }
+
+  retryMany({ picks, now, expiresAt }: OperationOf<'retryMany'>): RetryCount {
+    const sum = { messages: 0, recipients: 0, failed: 0 };
+    for (const pick of picks) {
+      const made = this.#retryMessage(pick, { now, expiresAt });
+      if (!made || made.recipients === 0) continue;
+      sum.messages += 1;
+      sum.recipients += made.recipients;
+      sum.failed += made.failed;
+    }
+    return sum;
+  }
+
+  #recordMessage(id: string, outcomes: readonly PackedOutcome[], now: number): void {
+    const rows = this.#statements.states.all(id);
+    const [message] = rows;
+    // Dropped meanwhile by a command beside the server (D94).
+    if (!message) return;
+    const byAddress = new Map(outcomes.map((outcome) => [outcome.recipient, outcome]));
+    const before = rows.map(stateOf);
+    const after = rows.map((row, at): RecipientState => {
+      const outcome = byAddress.get(text(row, 'address'));
+      const state = before[at] ?? 'queued';
+      return outcome && state !== 'delivered' ? stateAfter(outcome.kind) : state;
+    });
+    if (after.every((state) => state === 'delivered')) {
+      this.#messages.forget({ ...message, id }, countStates(before));
+      return;
+    }
+    for (const [at, row] of rows.entries()) {
+      const outcome = byAddress.get(text(row, 'address'));
+      if (!outcome || before[at] === 'delivered') continue;
+      const { kind, reply, host } = outcome;
+      this.#statements.record.run(
+        stateNumbers[stateAfter(kind)],
+        this.#clock.stored(outcome.nextAttemptAt ?? now),
+        kind === 'deferred' ? null : this.#clock.stored(now),
+        reply.code,
+        reply.enhanced ?? null,
+        reply.text,
+        host,
+        integer(row, 'seq'),
+        integer(row, 'position'),
+      );
+    }
+    this.#messages.changed(message, { before: countStates(before), after: countStates(after), now });
+  }
+
+  /** @returns how many recipients are due now; undefined when there is no such message */
+  #retryMessage(
+    { id, recipients }: RetryPick,
+    { now, expiresAt }: { readonly now: number; readonly expiresAt: number },
+  ): Omit<RetryCount, 'messages'> | undefined {
+    const rows = this.#statements.states.all(id);
+    const [message] = rows;
+    if (!message) return undefined;
+    const seq = integer(message, 'seq');
+    const wanted = recipients && new Set(recipients);
+    const before = rows.map(stateOf);
+    const after = [...before];
+    let due = 0;
+    for (const [at, row] of rows.entries()) {
+      if (before[at] === 'delivered' || wanted?.has(text(row, 'address')) === false) continue;
+      const statement = before[at] === 'failed' ? this.#statements.requeueOne : this.#statements.makeOneDue;
+      statement.run(this.#clock.stored(now), seq, integer(row, 'position'));
+      after[at] = 'queued';
+      due += 1;
+    }
+    if (due === 0) return { recipients: 0, failed: 0 };
+    this.#statements.extend.run(this.#clock.stored(expiresAt), seq);
+    const [counts, left] = [countStates(before), countStates(after)];
+    this.#messages.changed(message, { before: counts, after: left, now });
+    return { recipients: due, failed: counts.failed - left.failed };
+  }
+}

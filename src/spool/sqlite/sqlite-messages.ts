@@ -1,0 +1,137 @@
+// A message and its recipients in the spool's tables, with what follows from every change to them: the account's numbers,
+// the list of messages that are kept as failed, and the body file that is to be deleted.
+
+import { distinctRecipients } from '../spool.ts';
+import { type StateCounts, tallyOf } from '../tally.ts';
+import type { SpoolClock } from './sqlite-clock.ts';
+import type { Ledger } from './sqlite-ledger.ts';
+import type { EntryMeta, OperationOf } from './sqlite-protocol.ts';
+import { entryOf, integer, type Row, stateOf, text } from './sqlite-rows.ts';
+import type { Statements } from './sqlite-statements.ts';
+
+/** What everything that works on the spool's tables works with: one connection, and one time for a whole transaction. */
+export interface SpoolTables {
+  readonly statements: Statements;
+  readonly clock: SpoolClock;
+  readonly ledger: Ledger;
+}
+
+/** The messages of one database. Every method runs in a transaction of the caller's. */
+export class StoredMessages {
+  readonly #statements: Statements;
+  readonly #clock: SpoolClock;
+  readonly #ledger: Ledger;
+  readonly #grown = new Set<string>();
+  #gone: string[] = [];
+
+  constructor({ statements, clock, ledger }: SpoolTables) {
+    this.#statements = statements;
+    this.#clock = clock;
+    this.#ledger = ledger;
+  }
+
+  /** Accounts of which a message was kept as failed in this transaction: they may have too many now. */
+  get grown(): ReadonlySet<string> {
+    return this.#grown;
+  }
+
+  /** Ids of the messages with a body file that went in this transaction. */
+  get gone(): readonly string[] {
+    return this.#gone;
+  }
+
+  /** To be called at the beginning of a transaction. */
+  begin(): void {
+    this.#gone = [];
+    this.#grown.clear();
+  }
+
+  /** Puts a message and its recipients in. */
+  add({ entry, claimUntil, size, head, body }: OperationOf<'add'>): void {
+    const { lastInsertRowid } = this.#statements.addMessage.run(
+      entry.id,
+      entry.account,
+      entry.credential,
+      entry.sessionId,
+      entry.messageId,
+      entry.clientMessageId ?? null,
+      entry.reversePath,
+      entry.senderPath,
+      entry.smtputf8 ? 1 : 0,
+      entry.requireTls ? 1 : 0,
+      entry.acceptedAt,
+      this.#clock.stored(entry.expiresAt),
+      entry.platformSignature?.start ?? null,
+      entry.platformSignature?.end ?? null,
+      size,
+      body ? 0 : 1,
+      head,
+      body ?? null,
+      entry.origin?.via ?? null,
+      entry.origin?.clientAddress ?? null,
+      entry.origin?.helo ?? null,
+    );
+    const recipients = distinctRecipients(entry);
+    const dueAt = this.#clock.stored(entry.acceptedAt);
+    for (const [position, { address, transport }] of recipients.entries()) {
+      this.#statements.addRecipient.run(
+        lastInsertRowid,
+        position,
+        address,
+        dueAt,
+        this.#clock.stored(claimUntil),
+        transport,
+      );
+    }
+    this.#ledger.change(
+      entry.account,
+      tallyOf(size, undefined),
+      tallyOf(size, { queued: recipients.length, delivered: 0, failed: 0 }),
+    );
+  }
+
+  /**
+   * Keeps the account's numbers, and the list of messages that are kept as failed, after recipients changed state.
+   * @param message a row with seq, account and size
+   */
+  changed(
+    message: Row,
+    { before, after, now }: { readonly before: StateCounts; readonly after: StateCounts; readonly now: number },
+  ): void {
+    const [seq, account, size] = [integer(message, 'seq'), text(message, 'account'), integer(message, 'size')];
+    this.#ledger.change(account, tallyOf(size, before), tallyOf(size, after));
+    if (after.queued === 0) {
+      this.#statements.keepFailure.run(seq, account, this.#clock.stored(now), size);
+      this.#grown.add(account);
+    }
+    if (after.queued > 0 && before.queued === 0) this.#statements.forgetFailure.run(seq);
+  }
+
+  /** Removes a message. @param message a row with id, seq, account, size and body_in_file */
+  forget(message: Row, states = this.#stateCounts(integer(message, 'seq'))): void {
+    const seq = integer(message, 'seq');
+    if (states.queued === 0) this.#statements.forgetFailure.run(seq);
+    this.#statements.forgetRecipients.run(seq);
+    this.#statements.forgetMessage.run(seq);
+    const size = integer(message, 'size');
+    this.#ledger.change(text(message, 'account'), tallyOf(size, states), tallyOf(size, undefined));
+    if (integer(message, 'body_in_file') === 1) this.#gone.push(text(message, 'id'));
+  }
+
+  /** Has it looked after the transaction's other changes whether an account has too many failed messages. */
+  suspect(account: string): void {
+    this.#grown.add(account);
+  }
+
+  /** A message of a row of spool_messages with its times as the wall clock tells them; its recipients are handed in. */
+  entry(row: Row, recipients: readonly string[]): EntryMeta {
+    const stored = entryOf(row, recipients);
+    return { ...stored, expiresAt: this.#clock.wall(stored.expiresAt) };
+  }
+
+  #stateCounts(seq: number): StateCounts {
+    const counts = { queued: 0, delivered: 0, failed: 0 };
+    for (const row of this.#statements.stateCounts.all(seq)) counts[stateOf(row)] = integer(row, 'recipients');
+    return counts;
+  }
+}

@@ -1,0 +1,113 @@
+// How much the spool keeps and for how long: quotas of accounts, failed messages that are too many or too old, used
+// Idempotency-Keys, and body files that belong to no message.
+
+import { type Dirent, readdirSync, unlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { errorCode } from '../../base/errors.ts';
+import { failedRetentionMilliseconds } from '../lease.ts';
+import type { SpoolLimits } from '../spool-limits.ts';
+import type { SpoolClock } from './sqlite-clock.ts';
+import type { SqliteKeys } from './sqlite-keys.ts';
+import type { Ledger } from './sqlite-ledger.ts';
+import type { SpoolTables, StoredMessages } from './sqlite-messages.ts';
+import type { OperationFailure, OperationOf, RemovedFailures } from './sqlite-protocol.ts';
+import { integer } from './sqlite-rows.ts';
+import type { Statements } from './sqlite-statements.ts';
+
+const pruneEveryMilliseconds = 60 * 60 * 1000;
+/** Messages removed in one transaction at most; what is left waits for the next. */
+const removedAtOnce = 500;
+
+/** What one database keeps. Every method runs in a transaction of the caller's. */
+export class Retention {
+  readonly #statements: Statements;
+  readonly #clock: SpoolClock;
+  readonly #ledger: Ledger;
+  readonly #messages: StoredMessages;
+  readonly #keys: SqliteKeys;
+  readonly #limits: SpoolLimits;
+  readonly #removed = new Map<string, RemovedFailures>();
+  #prunedAt = 0;
+
+  constructor(
+    { statements, clock, ledger }: SpoolTables,
+    parts: { readonly messages: StoredMessages; readonly keys: SqliteKeys; readonly limits: SpoolLimits },
+  ) {
+    this.#statements = statements;
+    this.#clock = clock;
+    this.#ledger = ledger;
+    this.#messages = parts.messages;
+    this.#keys = parts.keys;
+    this.#limits = parts.limits;
+  }
+
+  /** What `removeSurplus` removed in this transaction, by account. */
+  get removed(): readonly RemovedFailures[] {
+    return [...this.#removed.values()];
+  }
+
+  /** To be called at the beginning of a transaction. */
+  begin(): void {
+    this.#removed.clear();
+  }
+
+  /** Why a message may not be added: its account has too much queued already. */
+  overQuota({ entry, size }: OperationOf<'add'>): OperationFailure | undefined {
+    const { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY } = this.#limits;
+    if (queuedMessages === Number.POSITIVE_INFINITY && queuedBytes === Number.POSITIVE_INFINITY) return undefined;
+    const { messages, octets: held } = this.#ledger.of(entry.account);
+    if (messages.queued < queuedMessages && held.queued + size <= queuedBytes) return undefined;
+    const message = `Account ${entry.account} has ${messages.queued} messages queued with ${held.queued} octets; the limits are ${queuedMessages} and ${queuedBytes}`;
+    return { message, code: 'SPOOL_QUOTA', unavailable: 'room' };
+  }
+
+  /** Removes the oldest failed messages of accounts that have too many; what is left over goes in a later transaction. */
+  removeSurplus(): void {
+    const { failedMessages, failedBytes } = this.#limits;
+    let left = removedAtOnce;
+    for (const account of this.#messages.grown) {
+      for (;;) {
+        const { messages, octets: held } = this.#ledger.of(account);
+        if (left === 0 || (messages.failed <= failedMessages && held.failed <= failedBytes)) break;
+        const [oldest] = this.#statements.oldestFailures.all(account, 1);
+        if (!oldest) break;
+        this.#messages.forget(oldest);
+        left -= 1;
+        const sum = this.#removed.get(account) ?? { account, messages: 0, octets: 0 };
+        const size = integer(oldest, 'size');
+        this.#removed.set(account, { account, messages: sum.messages + 1, octets: sum.octets + size });
+      }
+    }
+  }
+
+  /** Prunes where it was not done for an hour. @param now milliseconds since 1970 */
+  pruneSometimes(now: number): void {
+    if (now - this.#prunedAt > pruneEveryMilliseconds) this.prune(now);
+  }
+
+  /** Removes what is too old, `removedAtOnce` at most: if there may be more, the next claim goes on. */
+  prune(now: number): void {
+    const rows = this.#statements.prunable.all(this.#clock.stored(now) - failedRetentionMilliseconds, removedAtOnce);
+    for (const row of rows) this.#messages.forget(row);
+    // A limit may be lower than at the last start.
+    for (const { account } of this.#ledger.read()) this.#messages.suspect(account);
+    const moreKeys = this.#keys.prune(now, removedAtOnce);
+    this.#prunedAt = rows.length === removedAtOnce || moreKeys ? 0 : now;
+  }
+
+  /** Deletes the files in the bodies' folder that are no message's and whose names are not in `keep`. */
+  removeOrphans(bodies: string, keep: ReadonlySet<string>): void {
+    let entries: Dirent[];
+    try {
+      entries = readdirSync(bodies, { withFileTypes: true });
+    } catch (thrown) {
+      if (errorCode(thrown) === 'ENOENT') return;
+      throw thrown;
+    }
+    for (const entry of entries) {
+      // A folder is none of ours: `lost+found`, where the bodies have a file system of their own.
+      if (!entry.isFile() || keep.has(entry.name) || this.#statements.entry.get(entry.name)) continue;
+      unlinkSync(join(bodies, entry.name));
+    }
+  }
+}
