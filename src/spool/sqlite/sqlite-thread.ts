@@ -1,0 +1,313 @@
+// The main thread's way to the spool's thread: operations gather while the worker commits the last batch and go over
+// together, so that many messages share one fsync, one message between threads and one allocation.
+
+import { Worker } from 'node:worker_threads';
+import { type Clock, readClock } from '../../base/clock.ts';
+import { errorMessage, Unavailable } from '../../base/errors.ts';
+import type { SpoolFault } from './sqlite-health.ts';
+import type {
+  OperationFailure,
+  OperationOutcome,
+  OperationResults,
+  PackedAdd,
+  ReadBatch,
+  ReadOperation,
+  SpoolWorkerData,
+  WorkerMessage,
+  WriteBatch,
+  WriteOperation,
+  WriteResult,
+} from './sqlite-protocol.ts';
+
+/** A batch takes no more operations than this, so that no caller waits long for its commit. */
+const maxBatchOperations = 1024;
+/** A batch takes no more octets of messages than this (the first operation always goes). */
+const maxBatchOctets = 16 * 1024 * 1024;
+/** How long outcomes wait for a message to ride along with; a crash meanwhile sends what they tell of once more. */
+const outcomePatienceMs = 5;
+/** What a client is told to wait where the store cannot be written or has no room. */
+export const retryAfterSeconds = 30;
+
+/** What an add carries across beside its operation; `body` is undefined where it is in a file. */
+type AddOctets = { readonly head: Buffer; readonly body: Buffer | undefined };
+
+type Settle = (outcome: OperationOutcome) => void;
+
+interface Waiting {
+  readonly operation: WriteBatch['operations'][number];
+  readonly octets: AddOctets | undefined;
+  readonly settle: Settle;
+}
+
+interface Asked {
+  readonly operation: ReadOperation;
+  readonly settle: Settle;
+}
+
+/** Who is told what the thread tells unasked. */
+export interface ThreadListener {
+  /** A batch was committed; told after those who wait for its operations. */
+  readonly onWritten: (result: WriteResult) => void;
+  /** Free octets of the fullest file system, and why nothing can be written. */
+  readonly onHealth: (freeBytes: number, fault: SpoolFault | undefined) => void;
+  /** The thread has ended though nobody closed it, after it was open. */
+  readonly onLost: (error: Error) => void;
+}
+
+/** The spool's thread, and what it was asked and has not answered. */
+export class SpoolThread {
+  readonly #worker: Worker;
+  readonly #clock: Clock;
+  readonly #listener: ThreadListener;
+  #waiting: Waiting[] = [];
+  /** What goes over alone: others do not wait for it, nor fail with it. */
+  #apart: Waiting[] = [];
+  #underWay: Waiting[] = [];
+  #asked: Asked[] = [];
+  #answering: Asked[] = [];
+  /** Told when nothing is under way and nothing waits. */
+  #onQuiet: (() => void)[] = [];
+  #scheduled = false;
+  /** Something other than outcomes waits. */
+  #urgent = false;
+  #patience: NodeJS.Timeout | undefined;
+  #ended: Error | undefined;
+  #closing = false;
+  #isOpen = false;
+  #opened: (() => void) | undefined;
+  #openFailed: ((error: Error) => void) | undefined;
+
+  /** Starts the thread; `opened` tells when it serves. */
+  constructor(
+    data: SpoolWorkerData,
+    { clock, listener }: { readonly clock: Clock; readonly listener: ThreadListener },
+  ) {
+    this.#clock = clock;
+    this.#listener = listener;
+    this.#worker = new Worker(new URL('./sqlite-worker.ts', import.meta.url), { workerData: data });
+    this.#worker.on('message', (message: WorkerMessage) => this.#receive(message));
+    this.#worker.on('error', (error) =>
+      this.#break(new Error(`The spool's thread failed: ${errorMessage(error)}`, { cause: error })),
+    );
+    this.#worker.on('exit', () =>
+      this.#break(new Error(this.#closing ? 'The spool is closed' : "The spool's thread ended unexpectedly")),
+    );
+  }
+
+  /** Resolves when the database is open. To be called once. @throws Error when it cannot be opened or is of a newer version */
+  async opened(): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      this.#opened = resolve;
+      this.#openFailed = reject;
+    });
+  }
+
+  /** Why it takes and gives nothing any more; undefined while it does. */
+  get ended(): Error | undefined {
+    return this.#ended;
+  }
+
+  /** Adds a message; resolves once it is durable. @throws Error of the store; Unavailable where it may go well later */
+  async add(operation: PackedAdd, octets: AddOctets): Promise<void> {
+    await this.#enqueue(operation, octets);
+  }
+
+  /** Changes the store. @throws as `add` does */
+  async run<Operation extends Exclude<WriteOperation, { kind: 'add' }>>(
+    operation: Operation,
+  ): Promise<OperationResults[Operation['kind']]> {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the worker answers each kind with its own result
+    return (await this.#enqueue(operation, undefined)) as OperationResults[Operation['kind']];
+  }
+
+  /** Asks the store; answered also while a batch of writes waits for a lock. @throws as `add` does */
+  async ask<Operation extends ReadOperation>(operation: Operation): Promise<OperationResults[Operation['kind']]> {
+    const answer = await this.#promised((settle) => {
+      this.#asked.push({ operation, settle });
+      if (this.#asked.length === 1 && this.#answering.length === 0) setImmediate(() => this.#sendReads());
+    });
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the worker answers each kind with its own result
+    return answer as OperationResults[Operation['kind']];
+  }
+
+  /** Resolves once everything that was asked is answered. */
+  async quiet(): Promise<void> {
+    if (this.#ended || this.#open === 0) return;
+    await new Promise<void>((resolve) => this.#onQuiet.push(resolve));
+  }
+
+  /** Ends the thread; what was asked must be answered (`quiet`). */
+  async close(): Promise<void> {
+    if (this.#ended) return;
+    this.#closing = true;
+    const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
+    this.#worker.postMessage('close', []);
+    await exited;
+  }
+
+  #enqueue(operation: Waiting['operation'], octets: AddOctets | undefined): Promise<unknown> {
+    return this.#promised((settle) => {
+      if (operation.kind === 'refusals') {
+        this.#apart.push({ operation, octets, settle });
+        this.#send();
+        return;
+      }
+      this.#waiting.push({ operation, octets, settle });
+      if (operation.kind !== 'record') this.#urgent = true;
+      this.#schedule();
+    });
+  }
+
+  #promised(begin: (settle: Settle) => void): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      if (this.#ended) {
+        reject(this.#ended);
+        return;
+      }
+      begin((outcome) => {
+        if ('value' in outcome) resolve(outcome.value);
+        else reject(storeError(outcome.error));
+      });
+    });
+  }
+
+  /** What was asked and is not answered. */
+  get #open(): number {
+    const writes = this.#waiting.length + this.#apart.length + this.#underWay.length;
+    return writes + this.#asked.length + this.#answering.length;
+  }
+
+  #tellQuiet(): void {
+    if (this.#open > 0) return;
+    for (const resolve of this.#onQuiet.splice(0)) resolve();
+  }
+
+  #sendReads(): void {
+    if (this.#ended || this.#answering.length > 0 || this.#asked.length === 0) return;
+    this.#answering = this.#asked.splice(0, maxBatchOperations);
+    const batch: ReadBatch = { kind: 'reads', operations: this.#answering.map(({ operation }) => operation) };
+    this.#worker.postMessage(batch, []);
+  }
+
+  /** Sees to it that what waits goes over: at the end of this turn of the event loop, outcomes alone a little later. */
+  #schedule(): void {
+    if (this.#scheduled || this.#underWay.length > 0 || this.#waiting.length === 0) return;
+    if (this.#urgent) {
+      this.#scheduled = true;
+      setImmediate(() => this.#send());
+      return;
+    }
+    // Nobody waits for an outcome to be written: it rides along with the next message and saves a sync of its own.
+    this.#patience ??= setTimeout(() => this.#send(), outcomePatienceMs);
+  }
+
+  #send(): void {
+    this.#scheduled = false;
+    if (this.#underWay.length > 0 || this.#ended) return;
+    const [alone] = this.#apart.splice(0, 1);
+    if (alone) {
+      this.#underWay = [alone];
+      this.#post();
+      return;
+    }
+    clearTimeout(this.#patience);
+    this.#patience = undefined;
+    if (this.#waiting.length === 0) return;
+    let count = 0;
+    let total = 0;
+    for (const { octets } of this.#waiting) {
+      const length = octets ? octets.head.length + (octets.body?.length ?? 0) : 0;
+      if (count === maxBatchOperations || (count > 0 && total + length > maxBatchOctets)) break;
+      count += 1;
+      total += length;
+    }
+    this.#underWay = count === this.#waiting.length ? this.#waiting : this.#waiting.slice(0, count);
+    this.#waiting = count === this.#waiting.length ? [] : this.#waiting.slice(count);
+    this.#urgent = this.#waiting.some(({ operation }) => operation.kind !== 'record');
+    this.#post(total);
+  }
+
+  /** Sends over what is under way. @param total octets of its messages */
+  #post(total = 0): void {
+    try {
+      // A buffer of its own, not zeroed: every octet is written.
+      const packed = Buffer.allocUnsafeSlow(total);
+      const octets = packed.buffer;
+      pack(this.#underWay, packed);
+      const operations = this.#underWay.map((waiting) => waiting.operation);
+      const batch: WriteBatch = { kind: 'writes', operations, octets, now: readClock(this.#clock) };
+      this.#worker.postMessage(batch, [octets]);
+    } catch (thrown) {
+      // Out of memory: nothing has gone over.
+      const refused = this.#underWay;
+      this.#underWay = [];
+      for (const { settle } of refused) settle({ error: { message: errorMessage(thrown) } });
+      setImmediate(() => this.#send());
+    }
+  }
+
+  #receive(message: WorkerMessage): void {
+    switch (message.kind) {
+      case 'open':
+        this.#isOpen = true;
+        this.#opened?.();
+        return;
+      case 'written': {
+        const written = this.#underWay;
+        this.#underWay = [];
+        for (const [index, outcome] of message.result.outcomes.entries()) written[index]?.settle(outcome);
+        this.#listener.onWritten(message.result);
+        if (this.#urgent || this.#apart.length > 0) this.#send();
+        else this.#schedule();
+        this.#tellQuiet();
+        return;
+      }
+      case 'read':
+        this.#answering[message.index]?.settle(message.outcome);
+        return;
+      case 'health':
+        this.#listener.onHealth(message.freeBytes, message.fault);
+        return;
+      case 'allRead':
+        this.#answering = [];
+        this.#sendReads();
+        this.#tellQuiet();
+        return;
+    }
+  }
+
+  #break(error: Error): void {
+    if (this.#ended) return;
+    this.#ended = error;
+    clearTimeout(this.#patience);
+    this.#openFailed?.(error);
+    const abandoned = [...this.#underWay, ...this.#waiting, ...this.#apart, ...this.#answering, ...this.#asked];
+    this.#underWay = [];
+    this.#waiting = [];
+    this.#apart = [];
+    this.#answering = [];
+    this.#asked = [];
+    // Promises that are settled already ignore this.
+    for (const { settle } of abandoned) settle({ error: { message: error.message } });
+    this.#tellQuiet();
+    if (this.#isOpen && !this.#closing) this.#listener.onLost(error);
+  }
+}
+
+function pack(batch: readonly Waiting[], target: Buffer): void {
+  let offset = 0;
+  for (const { octets } of batch) {
+    if (!octets) continue;
+    target.set(octets.head, offset);
+    offset += octets.head.length;
+    if (!octets.body) continue;
+    target.set(octets.body, offset);
+    offset += octets.body.length;
+  }
+}
+
+function storeError({ message, code, unavailable }: OperationFailure): Error {
+  const text = `The spool failed: ${message}`;
+  if (unavailable) return new Unavailable(text, { reason: unavailable, retryAfterSeconds });
+  return Object.assign(new Error(text), code ? { code } : {});
+}
