@@ -2,7 +2,6 @@
 // its own share and no other, and what does not fit waits in the spool, where it costs nothing.
 
 import { ContentBudget } from './content-budget.ts';
-import type { Job } from './job.ts';
 import type { Route } from './settings.ts';
 
 /** What delivery may have in hand over all transports, and the bounds of a transport's share. */
@@ -15,6 +14,14 @@ const claimed = { all: 2048, least: 32, most: 512 } as const;
 const loadedOctets = { all: 64 * 1024 * 1024, most: 32 * 1024 * 1024 } as const;
 /** Messages claimed at once. */
 const mostAtOnce = 256;
+
+/** What a message in hand counts for. */
+interface Load {
+  /** How many of its recipients are in hand. */
+  readonly recipientCount: number;
+  /** Claimed from the spool, not handed over by the pipeline. */
+  readonly isClaimed: boolean;
+}
 
 /** A transport's share, and what it holds of it. */
 export class TransportShare {
@@ -68,13 +75,13 @@ export class TransportShare {
     return this.#claimed < this.#most.claimed ? Math.min(mostAtOnce, this.#most.claimed) : 0;
   }
 
-  enter({ recipientCount, isClaimed }: Job): void {
+  enter({ recipientCount, isClaimed }: Load): void {
     this.#messages += 1;
     this.#recipients += recipientCount;
     if (isClaimed) this.#claimed += 1;
   }
 
-  leave({ recipientCount, isClaimed }: Job): void {
+  leave({ recipientCount, isClaimed }: Load): void {
     this.#messages -= 1;
     this.#recipients -= recipientCount;
     if (isClaimed) this.#claimed -= 1;

@@ -6,6 +6,7 @@ import type { EventStore } from '../events/event-store.ts';
 import type { EventVia, OutcomeEvent } from '../events/mail-event.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { UsedKey } from './idempotency-keys.ts';
+import type { RecipientState } from './recipient-state.ts';
 import type { AccountTally } from './tally.ts';
 
 /** How a message came in. */
@@ -58,9 +59,6 @@ export interface SpoolEntry {
    */
   readonly idempotency?: { readonly key: string; readonly digest: string };
 }
-
-/** A recipient's state. `failed` and `delivered` are final. */
-export type RecipientState = 'queued' | 'delivered' | 'failed';
 
 /** One recipient of a spooled message. */
 export interface SpooledRecipient {

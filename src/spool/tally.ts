@@ -2,7 +2,7 @@
 // recipients is, and counts as failed once none is and it is kept; recipients count each by their own state, so that a
 // message that failed in part shows.
 
-import type { RecipientState } from './spool.ts';
+import type { RecipientState } from './recipient-state.ts';
 
 /** Numbers of one account, or of all. */
 export interface Tally {

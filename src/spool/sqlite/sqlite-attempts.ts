@@ -1,6 +1,7 @@
 // What became of attempts, written to the recipients' rows, and recipients that are to be tried again.
 
-import type { RecipientState, RetryCount, RetryPick } from '../spool.ts';
+import type { RecipientState } from '../recipient-state.ts';
+import type { RetryCount, RetryPick } from '../spool.ts';
 import { countStates } from '../tally.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { SpoolTables, StoredMessages } from './sqlite-messages.ts';

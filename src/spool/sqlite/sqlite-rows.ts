@@ -1,7 +1,8 @@
 // Rows of the spool's tables as values, and back.
 
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
-import type { Origin, Outcome, RecipientState, SpooledRecipient } from '../spool.ts';
+import type { RecipientState } from '../recipient-state.ts';
+import type { Origin, Outcome, SpooledRecipient } from '../spool.ts';
 import type { EntryMeta, Stray } from './sqlite-protocol.ts';
 
 /** A row as node:sqlite gives it. */
