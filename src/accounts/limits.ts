@@ -42,17 +42,17 @@ const allowed = { allowed: true } as const;
 
 /** Counts of the last 60 seconds, one slot a second: small, however many messages a minute are allowed. */
 class MinuteWindow {
-  private readonly counts = new Int32Array(windowSeconds);
-  private readonly seconds = new Float64Array(windowSeconds).fill(-1);
+  readonly #counts = new Int32Array(windowSeconds);
+  readonly #seconds = new Float64Array(windowSeconds).fill(-1);
 
   /** Seconds until one more is within the limit; 0 is now. */
   waitSeconds(second: number, limit: number): number {
     let total = 0;
     let oldest = second;
     for (let slot = 0; slot < windowSeconds; slot += 1) {
-      const at = this.seconds[slot] ?? -1;
-      if (second - at >= windowSeconds || (this.counts[slot] ?? 0) === 0) continue;
-      total += this.counts[slot] ?? 0;
+      const at = this.#seconds[slot] ?? -1;
+      if (second - at >= windowSeconds || (this.#counts[slot] ?? 0) === 0) continue;
+      total += this.#counts[slot] ?? 0;
       if (at < oldest) oldest = at;
     }
     return total < limit ? 0 : Math.min(windowSeconds, Math.max(1, oldest + windowSeconds - second));
@@ -60,19 +60,19 @@ class MinuteWindow {
 
   add(second: number): void {
     const slot = second % windowSeconds;
-    if (this.seconds[slot] !== second) {
-      this.seconds[slot] = second;
-      this.counts[slot] = 0;
+    if (this.#seconds[slot] !== second) {
+      this.#seconds[slot] = second;
+      this.#counts[slot] = 0;
     }
-    this.counts[slot] = (this.counts[slot] ?? 0) + 1;
+    this.#counts[slot] = (this.#counts[slot] ?? 0) + 1;
   }
 
   /** Takes one of the newest away. */
   remove(second: number): void {
     for (let at = second; at > second - windowSeconds; at -= 1) {
       const slot = at % windowSeconds;
-      if (this.seconds[slot] !== at || (this.counts[slot] ?? 0) === 0) continue;
-      this.counts[slot] = (this.counts[slot] ?? 0) - 1;
+      if (this.#seconds[slot] !== at || (this.#counts[slot] ?? 0) === 0) continue;
+      this.#counts[slot] = (this.#counts[slot] ?? 0) - 1;
       return;
     }
   }
@@ -93,89 +93,89 @@ const sql = {
  * others wait for it and for its failure.
  */
 class DailyCount {
-  private day = -1;
-  private left = 0;
+  #day = -1;
+  #left = 0;
   /** What was set aside on the day before and not used. */
-  private unused: { readonly day: number; readonly left: number } | undefined;
-  private settingAside: Promise<boolean> | undefined;
+  #unused: { readonly day: number; readonly left: number } | undefined;
+  #settingAside: Promise<boolean> | undefined;
   /** The day on which old days were forgotten last. */
-  private forgotten = -1;
-  private readonly database: Database;
-  private readonly account: string;
+  #forgotten = -1;
+  readonly #database: Database;
+  readonly #account: string;
 
   constructor(database: Database, account: string) {
-    this.database = database;
-    this.account = account;
+    this.#database = database;
+    this.#account = account;
   }
 
   /** Whether so many would be taken. */
   async hasRoom(day: number, recipients: number, limit: number): Promise<boolean> {
-    const ownLeft = (): number => (day === this.day ? this.left : 0);
+    const ownLeft = (): number => (day === this.#day ? this.#left : 0);
     if (ownLeft() >= recipients) return true;
-    const [row] = await this.database.query(sql.select, [this.account, day]);
+    const [row] = await this.#database.query(sql.select, [this.#account, day]);
     return Number(row?.['recipients'] ?? 0) + recipients - ownLeft() <= limit;
   }
 
   /** Takes back so many of a day; those of a day that is over count no more. */
   restore(day: number, recipients: number): void {
-    if (day === this.day) this.left += recipients;
+    if (day === this.#day) this.#left += recipients;
   }
 
   async take(day: number, recipients: number, limit: number): Promise<boolean> {
-    this.turnTo(day);
+    this.#turnTo(day);
     for (;;) {
-      if (day !== this.day) return await this.take(this.day, recipients, limit);
-      if (this.left >= recipients) break;
-      const waited = this.settingAside;
+      if (day !== this.#day) return await this.take(this.#day, recipients, limit);
+      if (this.#left >= recipients) break;
+      const waited = this.#settingAside;
       if (waited) {
         await waited;
         continue;
       }
-      this.settingAside = this.setAside(day, recipients - this.left, limit);
+      this.#settingAside = this.#setAside(day, recipients - this.#left, limit);
       try {
-        if (!(await this.settingAside)) return false;
+        if (!(await this.#settingAside)) return false;
       } finally {
-        this.settingAside = undefined;
+        this.#settingAside = undefined;
       }
     }
-    this.left -= recipients;
+    this.#left -= recipients;
     return true;
   }
 
-  private turnTo(day: number): void {
-    if (day === this.day) return;
-    if (this.left > 0) this.unused = { day: this.day, left: this.left };
-    this.day = day;
-    this.left = 0;
+  #turnTo(day: number): void {
+    if (day === this.#day) return;
+    if (this.#left > 0) this.#unused = { day: this.#day, left: this.#left };
+    this.#day = day;
+    this.#left = 0;
   }
 
   /** @returns whether at least what is needed is set aside now */
-  private async setAside(day: number, needed: number, limit: number): Promise<boolean> {
-    await this.giveUnusedBack();
+  async #setAside(day: number, needed: number, limit: number): Promise<boolean> {
+    await this.#giveUnusedBack();
     for (const amount of [Math.max(needed, Math.min(1000, Math.floor(limit / 100))), needed]) {
       if (amount > limit) continue;
-      const isReserved = (await this.database.run(sql.reserve, [this.account, day, amount, limit])) > 0;
+      const isReserved = (await this.#database.run(sql.reserve, [this.#account, day, amount, limit])) > 0;
       if (!isReserved) continue;
-      if (day === this.day) this.left += amount;
+      if (day === this.#day) this.#left += amount;
       return true;
     }
     return false;
   }
 
   /** What the day before has left is no longer counted, and old days are forgotten. */
-  private async giveUnusedBack(): Promise<void> {
-    const { unused, account, day } = this;
-    this.unused = undefined;
-    if (unused) await this.database.run(sql.release, [account, unused.day, unused.left]);
-    if (day !== this.forgotten) await this.database.run(sql.forget, [account, day - 7]);
-    this.forgotten = day;
+  async #giveUnusedBack(): Promise<void> {
+    const [unused, account, day] = [this.#unused, this.#account, this.#day];
+    this.#unused = undefined;
+    if (unused) await this.#database.run(sql.release, [account, unused.day, unused.left]);
+    if (day !== this.#forgotten) await this.#database.run(sql.forget, [account, day - 7]);
+    this.#forgotten = day;
   }
 
   async giveBack(): Promise<void> {
-    const { left, day, account } = this;
-    this.left = 0;
-    await this.giveUnusedBack();
-    if (left > 0) await this.database.run(sql.release, [account, day, left]);
+    const [left, day, account] = [this.#left, this.#day, this.#account];
+    this.#left = 0;
+    await this.#giveUnusedBack();
+    if (left > 0) await this.#database.run(sql.release, [account, day, left]);
   }
 }
 
