@@ -23,7 +23,7 @@ const usage = `Usage: npm run bench:siege -- [options]
 const head = Buffer.from(`From: alice@example.com\r\nSubject: ${'x'.repeat(900)}\r\n\r\n`);
 const body = Buffer.from('A line of text.\r\n'.repeat(180));
 
-/** Writes the queue into the spool of a Postern that does not run yet; its delivery names the lanes at its start. */
+/** Writes the queue into the spool of a Postern that does not run yet; its delivery names the transports at its start. */
 async function fill(dataFolder: string, wanted: Readonly<Record<string, number>>): Promise<void> {
   const spool = await openSqliteSpool({
     file: join(dataFolder, 'postern.db'),

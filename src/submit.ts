@@ -199,7 +199,7 @@ function noKey(domain: string): Violation {
   return { code: 'E_SENDER_NOT_VERIFIED', message: `${domain} has no DKIM key, and unsigned mail never leaves` };
 }
 
-function lanesOf({ submitter, envelope }: Submission, transportOf: TransportOf): readonly string[] {
+function transportsOf({ submitter, envelope }: Submission, transportOf: TransportOf): readonly string[] {
   return envelope.recipients.map((address) => transportOf({ account: submitter.account.name, address }));
 }
 
@@ -229,7 +229,7 @@ function spoolEntry(
     reversePath: message.reversePath,
     senderPath: submission.envelope.reversePath,
     recipients: submission.envelope.recipients,
-    ...(transportOf ? { transports: lanesOf(submission, transportOf) } : {}),
+    ...(transportOf ? { transports: transportsOf(submission, transportOf) } : {}),
     smtputf8: message.smtputf8 || submission.envelope.smtputf8,
     requireTls: submission.envelope.requireTls,
     acceptedAt: message.acceptedAt,

@@ -45,7 +45,7 @@ export interface GuessingLimits {
 }
 
 /** The limits of the running program. */
-export const guessingLimits: GuessingLimits = {
+const guessingLimits: GuessingLimits = {
   freeFailures: 5,
   firstDelayMs: 250,
   maxDelayMs: 8000,

@@ -8,7 +8,7 @@ import { accountMigrations } from './account-tables.ts';
 import { hashToken, type NewToken, scopesOf, type TokenRecord } from './tokens.ts';
 
 /** A token that counts now: whose it is, and what it is narrowed to. */
-export interface LiveToken {
+interface LiveToken {
   /** Id of the account. */
   readonly account: string;
   readonly credential: string;
@@ -17,7 +17,7 @@ export interface LiveToken {
 }
 
 /** What can be done with tokens. Every promise fails as the database does. */
-export interface Tokens {
+interface Tokens {
   /**
    * Makes a token and keeps its hash. It counts at once in every process on this database.
    * @returns its record, and the token itself, which nobody can tell again

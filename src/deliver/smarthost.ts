@@ -9,7 +9,7 @@ import { headFor, type Task } from './job.ts';
 import type { SmarthostRoute } from './settings.ts';
 import {
   connectSmtp,
-  type Mail,
+  type OutgoingMail,
   type RecipientResult,
   SmtpConnection,
   type TransactionEnd,
@@ -147,7 +147,7 @@ export class SmarthostTransport implements Transport {
     setImmediate(() => this.#pump());
   }
 
-  #mailOf({ job, recipients }: Task): Mail {
+  #mailOf({ job, recipients }: Task): OutgoingMail {
     const { entry, content } = job;
     if (!content) throw new Error(`The octets of message ${entry.id} are not in memory`);
     return {

@@ -80,7 +80,7 @@ function recorded(recipient: HeldRecipient, outcome: OutcomeEvent, now: number):
   };
 }
 
-/** A spool that keeps everything in memory. */
+/** A spool that keeps everything in memory. @public for tests of what stands on a spool. */
 export class MemorySpool implements Spool {
   readonly #messages = new Map<string, Held>();
   /** What each key was used for, and when. */

@@ -37,7 +37,7 @@ export function acceptedEvent(entry: SpoolEntry): AcceptedEvent {
 }
 
 /** An attempt for one recipient, and what became of it. */
-export interface Attempt {
+export interface DeliveryAttempt {
   readonly recipient: string;
   readonly outcome: Outcome;
   /** Milliseconds since 1970. */
@@ -53,7 +53,7 @@ export interface Attempt {
 }
 
 /** An attempt has ended. */
-export function outcomeEvent(entry: DueMessage['entry'], attempt: Attempt): OutcomeEvent {
+export function outcomeEvent(entry: DueMessage['entry'], attempt: DeliveryAttempt): OutcomeEvent {
   const { recipient, outcome, at, route, attempts } = attempt;
   const { kind, reply, host } = outcome;
   const facts = {

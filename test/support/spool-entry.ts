@@ -3,7 +3,7 @@
 import { uuidv7 } from '../../src/base/ids.ts';
 import type { OutcomeEvent } from '../../src/events/mail-event.ts';
 import type { Outcome, SpoolEntry } from '../../src/spool/spool.ts';
-import { type Attempt, outcomeEvent } from '../../src/spool/spool-events.ts';
+import { type DeliveryAttempt, outcomeEvent } from '../../src/spool/spool-events.ts';
 
 /** 2026-01-01T00:00:00Z, milliseconds. */
 export const someTime = 1_767_225_600_000;
@@ -34,7 +34,7 @@ export function spoolEntry(changes: Partial<SpoolEntry> = {}): SpoolEntry {
 export function attemptOf(
   entry: SpoolEntry,
   outcome: Outcome,
-  { recipient = entry.recipients[0] ?? '', ...more }: Partial<Attempt> = {},
+  { recipient = entry.recipients[0] ?? '', ...more }: Partial<DeliveryAttempt> = {},
 ): OutcomeEvent {
   const size = entry.head.length + entry.body.length;
   return outcomeEvent(entry, { recipient, outcome, at: someTime, route: 'default', attempts: 1, size, ...more });

@@ -29,7 +29,7 @@ export interface SendOptions {
 }
 
 /** One account of one server, and how to reach it. */
-export interface Route {
+export interface ServerAccess {
   /** The URL that the endpoints of sending stand under, without a slash at its end. */
   readonly url: string;
   readonly token: string;
@@ -98,7 +98,7 @@ function timeoutOf(given: unknown = defaultTimeoutMs): number {
  * @param names what a refusal calls them
  * @throws TypeError that names the option and its rule
  */
-export function routeOf(options: GivenOptions, names: OptionNames): Route {
+export function accessOf(options: GivenOptions, names: OptionNames): ServerAccess {
   if (typeof options !== 'object' || options === null) throw new TypeError('options must be an object');
   const { endpoint, token, account } = options;
   const prefix = endpointPrefix(endpoint, names.endpoint);

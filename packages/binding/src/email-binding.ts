@@ -1,12 +1,12 @@
 // The client: sends messages through Postern's REST door with the interface of a runtime binding (D49).
 
 import {
+  accessOf,
   checkSendOptions,
   type EmailBindingOptions,
   type GivenOptions,
   type OptionNames,
   optionNames,
-  routeOf,
   type SendOptions,
 } from './check-options.ts';
 import { type MessageFields, writeMessageFields } from './message-fields.ts';
@@ -36,13 +36,13 @@ function bodyOf(message: MessageFields | MimeMessage): { readonly path: 'send' |
  * @throws TypeError as `createEmailBinding`
  */
 export function bindingOf(given: GivenOptions, names: OptionNames): EmailBinding {
-  const route = routeOf(given, names);
+  const access = accessOf(given, names);
   return {
     async send(message, options = {}) {
       checkSendOptions(options);
       options.signal?.throwIfAborted();
       const { path, json } = bodyOf(message);
-      return await sendRequest(route, { path, body: new TextEncoder().encode(json), options });
+      return await sendRequest(access, { path, body: new TextEncoder().encode(json), options });
     },
   };
 }

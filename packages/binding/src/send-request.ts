@@ -1,6 +1,6 @@
 // One request to the REST door: its attempts, what the server answered, and when another attempt is of use (D44, D48).
 
-import type { Route, SendOptions } from './check-options.ts';
+import type { SendOptions, ServerAccess } from './check-options.ts';
 import { EmailError, errorOfAnswer, membersOf } from './email-error.ts';
 
 const maxAttempts = 4;
@@ -22,7 +22,7 @@ export interface SendResult {
 
 /** What is to be sent, ready for any number of attempts. */
 export interface Request {
-  /** The endpoint, below the URL of the route. */
+  /** The endpoint, below the URL of its server. */
   readonly path: string;
   readonly body: Uint8Array<ArrayBuffer>;
   readonly options: SendOptions;
@@ -59,14 +59,14 @@ function parseJson(text: string): unknown {
 }
 
 /** One attempt: what the server answered. */
-async function exchange(route: Route, { path, body, options }: Request): Promise<SendResult | EmailError> {
-  const time = AbortSignal.timeout(route.timeoutMs + (options.wait ?? 0) * 1000);
+async function exchange(access: ServerAccess, { path, body, options }: Request): Promise<SendResult | EmailError> {
+  const time = AbortSignal.timeout(access.timeoutMs + (options.wait ?? 0) * 1000);
   const signal = options.signal ? AbortSignal.any([options.signal, time]) : time;
   try {
-    const { fetch } = route;
-    const response = await fetch(`${route.url}/${path}`, {
+    const { fetch } = access;
+    const response = await fetch(`${access.url}/${path}`, {
       method: 'POST',
-      headers: requestHeaders(route.token, options),
+      headers: requestHeaders(access.token, options),
       body,
       signal,
       // The token goes to the endpoint and nowhere else.
@@ -77,10 +77,10 @@ async function exchange(route: Route, { path, body, options }: Request): Promise
   } catch (cause) {
     options.signal?.throwIfAborted();
     if (time.aborted) {
-      const message = `No answer within ${route.timeoutMs} ms`;
+      const message = `No answer within ${access.timeoutMs} ms`;
       return new EmailError([{ code: 'E_TIMEOUT', message }], { cause });
     }
-    const message = `No answer from ${new URL(route.url).host}`;
+    const message = `No answer from ${new URL(access.url).host}`;
     return new EmailError([{ code: 'E_NETWORK_ERROR', message }], { cause });
   }
 }
@@ -114,10 +114,10 @@ function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<v
  * Sends one request, again where an idempotency key makes that safe.
  * @throws EmailError with the last answer; the signal's reason when that ended it
  */
-export async function sendRequest(route: Route, request: Request): Promise<SendResult> {
+export async function sendRequest(access: ServerAccess, request: Request): Promise<SendResult> {
   const { signal, idempotencyKey } = request.options;
   for (let attempt = 1; ; attempt += 1) {
-    const outcome = await exchange(route, request);
+    const outcome = await exchange(access, request);
     if (!(outcome instanceof EmailError)) return outcome;
     const waitMs = idempotencyKey === undefined ? undefined : backoffMs(outcome, attempt);
     if (waitMs === undefined) throw outcome;

@@ -7,7 +7,7 @@ import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import type { Capabilities } from './smtp-capabilities.ts';
 
 /** A message to be sent in one transaction. */
-export interface Mail {
+export interface OutgoingMail {
   /** '' is the null reverse-path. */
   readonly reversePath: string;
   readonly recipients: readonly string[];
@@ -48,7 +48,7 @@ const refusals = {
 } as const satisfies Record<string, SmtpReply>;
 
 /** Octets of a message, as SIZE declares them (RFC 1870 §5: without doubled dots). */
-export function sizeOf(mail: Mail): number {
+export function sizeOf(mail: OutgoingMail): number {
   return mail.head.reduce((sum, part) => sum + part.length, mail.body.length);
 }
 
@@ -76,7 +76,7 @@ function asciiAddress(address: string): string | undefined {
 }
 
 /** Writes the commands, each with its line end. */
-export function envelopeCommands(mail: Mail, { capabilities, verifiedTls }: Session): EnvelopeCommands {
+export function envelopeCommands(mail: OutgoingMail, { capabilities, verifiedTls }: Session): EnvelopeCommands {
   if (mail.requireTls && !(verifiedTls && capabilities.requireTls)) return { refused: refusals.requireTls };
   const size = sizeOf(mail);
   if (capabilities.maxSize !== undefined && size > capabilities.maxSize) return { refused: refusals.tooBig };

@@ -5,13 +5,13 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { errorMessage } from '../../base/errors.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import { stuffedContent } from './dot-stuffing.ts';
-import { type Mail, type Session, sizeOf } from './envelope-commands.ts';
+import { type OutgoingMail, type Session, sizeOf } from './envelope-commands.ts';
 import { HandshakeFailure, handshake, type ReadySession, type SmtpClientOptions } from './smtp-handshake.ts';
 import { ReplyReader } from './smtp-reply-reader.ts';
 import { stageTimeouts } from './smtp-timeouts.ts';
-import { Transaction, type TransactionEnd } from './smtp-transaction.ts';
+import { SmtpTransaction, type TransactionEnd } from './smtp-transaction.ts';
 
-export type { Mail } from './envelope-commands.ts';
+export type { OutgoingMail } from './envelope-commands.ts';
 export type { SmtpClientOptions } from './smtp-handshake.ts';
 export type { RecipientResult, TransactionEnd } from './smtp-transaction.ts';
 
@@ -23,7 +23,7 @@ const quitGrace = 2000;
 type EndListener = (end: TransactionEnd) => void;
 
 interface Live {
-  readonly transaction: Transaction;
+  readonly transaction: SmtpTransaction;
   readonly onEnd: EndListener;
 }
 
@@ -87,8 +87,8 @@ export class SmtpConnection {
    * Begins a transaction; only while vacant.
    * @param onEnd called exactly once, possibly before this returns
    */
-  begin(mail: Mail, onEnd: EndListener): void {
-    const transaction = new Transaction(mail, this.session, performance.now());
+  begin(mail: OutgoingMail, onEnd: EndListener): void {
+    const transaction = new SmtpTransaction(mail, this.session, performance.now());
     if (transaction.isRefused) {
       onEnd(transaction.fail({ code: 451, enhanced: '4.3.0', text: 'Nothing could be sent' }, false));
       return;
@@ -178,7 +178,7 @@ export class SmtpConnection {
     this.onVacant();
   }
 
-  #sendContent(transaction: Transaction): void {
+  #sendContent(transaction: SmtpTransaction): void {
     const { mail } = transaction;
     const parts = [...mail.head, mail.body];
     if (sizeOf(mail) <= oneWriteOctets) {
@@ -206,7 +206,7 @@ export class SmtpConnection {
     pump();
   }
 
-  #contentSent(transaction: Transaction): void {
+  #contentSent(transaction: SmtpTransaction): void {
     transaction.contentSent();
     // RFC 2920 §3.1: content may be the first of a group, the next transaction's commands the rest.
     if (this.session.capabilities.pipelining && !this.#quitting) this.#becomeVacant();

@@ -49,7 +49,7 @@ function refused(what: string, reply: SmtpReply): HandshakeFailure {
 }
 
 /** A socket that is asked and answers, one command at a time. */
-class Dialogue {
+class CommandSocket {
   readonly #socket: Socket;
   readonly #reader = new ReplyReader();
   readonly #onData: (chunk: Buffer) => void;
@@ -168,12 +168,12 @@ function remedyFor({ host, auth }: SmtpClientOptions): string {
   return `${what} whose certificate is trusted here and names ${host}: trust its issuer (tls: { ca: FILE } in the route), or say tlsVerify: false there`;
 }
 
-async function greet(dialogue: Dialogue, options: SmtpClientOptions): Promise<Capabilities> {
-  const reply = await dialogue.ask(`EHLO ${options.hostname}`, 'EHLO', options.timeouts.handshake);
+async function greet(commands: CommandSocket, options: SmtpClientOptions): Promise<Capabilities> {
+  const reply = await commands.ask(`EHLO ${options.hostname}`, 'EHLO', options.timeouts.handshake);
   if (reply.code === 250) return capabilitiesOf(reply);
   // RFC 5321 §3.2: a server that does not know EHLO is greeted with HELO.
   if (reply.code < 500) throw refused('The next hop refused EHLO', reply);
-  const helo = await dialogue.ask(`HELO ${options.hostname}`, 'HELO', options.timeouts.handshake);
+  const helo = await commands.ask(`HELO ${options.hostname}`, 'HELO', options.timeouts.handshake);
   if (helo.code !== 250) throw refused('The next hop refused HELO', helo);
   return noCapabilities;
 }
@@ -197,14 +197,14 @@ function requireTrust(session: Session & { tls: boolean }, options: SmtpClientOp
 
 /** Authenticates with PLAIN, else LOGIN. A refusal is temporary: it is our configuration, not the mail. */
 async function authenticate(
-  dialogue: Dialogue,
+  commands: CommandSocket,
   session: Session & { tls: boolean },
   options: SmtpClientOptions,
 ): Promise<void> {
   const { auth, timeouts } = options;
   if (!auth) return;
   requireTrust(session, options);
-  const ask = (line: string): Promise<SmtpReply> => dialogue.ask(line, 'AUTH', timeouts.handshake);
+  const ask = (line: string): Promise<SmtpReply> => commands.ask(line, 'AUTH', timeouts.handshake);
   const offered = session.capabilities.auth;
   let reply: SmtpReply;
   if (offered.has('PLAIN')) {
@@ -219,15 +219,19 @@ async function authenticate(
   if (reply.code !== 235) throw refused('The next hop refused AUTH', reply);
 }
 
-async function upgrade(dialogue: Dialogue, socket: Socket, options: SmtpClientOptions): Promise<TLSSocket | undefined> {
-  const reply = await dialogue.ask('STARTTLS', 'STARTTLS', options.timeouts.handshake);
+async function upgrade(
+  commands: CommandSocket,
+  socket: Socket,
+  options: SmtpClientOptions,
+): Promise<TLSSocket | undefined> {
+  const reply = await commands.ask('STARTTLS', 'STARTTLS', options.timeouts.handshake);
   if (reply.code !== 220) {
     if (options.tls === 'required' || reply.code === 421) throw refused('The next hop refused STARTTLS', reply);
     return undefined;
   }
   // Replies slipped in before TLS would be taken for the server's own afterwards (CVE-2011-0411 and its kin).
-  if (dialogue.pendingOctets > 0) throw failure('4.7.0', 'The next hop sent octets between STARTTLS and TLS');
-  dialogue.detach();
+  if (commands.pendingOctets > 0) throw failure('4.7.0', 'The next hop sent octets between STARTTLS and TLS');
+  commands.detach();
   return await secured(socket, options);
 }
 
@@ -249,24 +253,24 @@ export async function handshake(bare: Socket, options: SmtpClientOptions): Promi
     secure = await secured(bare, options);
     socket = secure;
   }
-  let dialogue = new Dialogue(socket);
-  const greeting = await dialogue.reply('the connection (greeting)', options.timeouts.greeting);
+  let commands = new CommandSocket(socket);
+  const greeting = await commands.reply('the connection (greeting)', options.timeouts.greeting);
   if (greeting.code !== 220) throw refused('The next hop refused the connection', greeting);
-  let capabilities = await greet(dialogue, options);
+  let capabilities = await greet(commands, options);
   if (!secure && options.tls !== 'none' && capabilities.startTls) {
-    secure = await upgrade(dialogue, socket, options);
+    secure = await upgrade(commands, socket, options);
     if (secure) {
       socket = secure;
-      dialogue = new Dialogue(socket);
+      commands = new CommandSocket(socket);
       // RFC 3207 §4.2: what was offered before TLS counts no more.
-      capabilities = await greet(dialogue, options);
+      capabilities = await greet(commands, options);
     }
   }
   if (!secure && options.tls === 'required')
     throw failure('4.7.4', 'The next hop offers no TLS, and the route requires it');
   const session = { capabilities, verifiedTls: secure?.authorized === true, tls: secure !== undefined };
-  await authenticate(dialogue, session, options);
-  if (dialogue.pendingOctets > 0) throw failure('4.5.0', 'The next hop sent a reply that nobody asked for');
-  dialogue.detach();
+  await authenticate(commands, session, options);
+  if (commands.pendingOctets > 0) throw failure('4.5.0', 'The next hop sent a reply that nobody asked for');
+  commands.detach();
   return { ...session, socket };
 }

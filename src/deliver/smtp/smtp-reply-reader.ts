@@ -40,7 +40,7 @@ function decoded(latin1: string): string {
  * Makes a reply of its lines' texts (what stands behind `250 ` or `250-`). The enhanced status is taken off each line
  * that repeats it.
  */
-export function replyOf(code: number, lines: readonly string[]): SmtpReply {
+function replyOf(code: number, lines: readonly string[]): SmtpReply {
   const enhanced = enhancedStatus.exec(lines[0] ?? '')?.[1];
   // RFC 2034 §4: the class repeats the code's first digit; anything else is text.
   if (enhanced === undefined || enhanced.charCodeAt(0) - zero !== Math.floor(code / 100)) {

@@ -2,7 +2,7 @@
 // (RFC 5321 §3.3, RFC 2920). It holds no socket: it is told replies and says what to send next.
 
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
-import { type EnvelopeCommands, envelopeCommands, type Mail, type Session } from './envelope-commands.ts';
+import { type EnvelopeCommands, envelopeCommands, type OutgoingMail, type Session } from './envelope-commands.ts';
 
 /** What became of one recipient. */
 export interface RecipientResult {
@@ -33,7 +33,7 @@ export type NextStep =
 export type Stage = 'RSET' | 'MAIL' | 'RCPT' | 'DATA' | 'content' | 'end of data';
 
 /** RFC 5321 §4.3.2: the first digit decides. */
-export function resultOf(reply: SmtpReply): RecipientResult {
+function resultOf(reply: SmtpReply): RecipientResult {
   if (reply.code < 300) return { kind: 'delivered', reply };
   return { kind: reply.code < 500 ? 'deferred' : 'failed', reply };
 }
@@ -41,8 +41,8 @@ export function resultOf(reply: SmtpReply): RecipientResult {
 const wait: NextStep = { kind: 'wait' };
 
 /** A transaction from MAIL to the reply to its content. */
-export class Transaction {
-  readonly mail: Mail;
+export class SmtpTransaction {
+  readonly mail: OutgoingMail;
   /** performance.now() at its start. */
   readonly startedAt: number;
   stage: Stage = 'MAIL';
@@ -56,7 +56,7 @@ export class Transaction {
   #mailAccepted = false;
   #touched = false;
 
-  constructor(mail: Mail, session: Session, startedAt: number) {
+  constructor(mail: OutgoingMail, session: Session, startedAt: number) {
     this.mail = mail;
     this.startedAt = startedAt;
     this.#pipelining = session.capabilities.pipelining;

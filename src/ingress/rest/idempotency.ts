@@ -5,7 +5,7 @@ import { type Fault, Refusal } from '../../http/envelope.ts';
 import type { Idempotency } from '../../submit.ts';
 
 /** What a key was used for, as the store has it. */
-export interface UsedKey {
+export interface KeyUse {
   readonly digest: string;
   readonly messageId: string;
   readonly recipients: readonly string[];
@@ -15,7 +15,7 @@ export interface UsedKey {
 /** The spool's keys (D48). */
 export interface KeyStore {
   /** What the account has used a key for within 24 hours; by its name. */
-  usedKey(account: string, key: string): Promise<UsedKey | undefined>;
+  usedKey(account: string, key: string): Promise<KeyUse | undefined>;
   /** Keeps an answer that differs from the default. */
   answered(account: string, key: string, answer: string): Promise<void>;
 }
@@ -31,7 +31,7 @@ function underWay(): Refusal {
 }
 
 /** What a request with a key finds: an answer to repeat, or its turn, which it has to end. */
-export type Turn = { readonly used: UsedKey } | { readonly end: () => void };
+export type Turn = { readonly used: KeyUse } | { readonly end: () => void };
 
 /** Hands out turns. */
 export interface Idempotent {
@@ -57,7 +57,7 @@ export function readKey(header: string | readonly string[] | undefined): string 
 }
 
 /** A request that sends, or a question to the store that was asked while none did. */
-type Place = 'sending' | Promise<UsedKey | undefined>;
+type Place = 'sending' | Promise<KeyUse | undefined>;
 
 /** Makes the turns of one process. */
 export function createIdempotent(store: KeyStore): Idempotent {

@@ -16,7 +16,7 @@ import {
   type Submit,
   type Violation,
 } from '../../submit.ts';
-import { createIdempotent, type Idempotent, type KeyStore, readKey, type UsedKey } from './idempotency.ts';
+import { createIdempotent, type Idempotent, type KeyStore, type KeyUse, readKey } from './idempotency.ts';
 import { mergeFaults } from './merge-faults.ts';
 import type { OutcomeKind, OutcomeWatch } from './outcome-watch.ts';
 import { waitSeconds } from './prefer.ts';
@@ -124,7 +124,7 @@ function resultOf(
   };
 }
 
-function repeatAnswer(reply: FastifyReply, used: UsedKey): FastifyReply {
+function repeatAnswer(reply: FastifyReply, used: KeyUse): FastifyReply {
   const told: unknown = used.answer === undefined ? resultOf(used.messageId, used.recipients) : JSON.parse(used.answer);
   return succeed(reply.header('Idempotent-Replayed', 'true'), told);
 }

@@ -7,7 +7,7 @@ import { type MaybePromise, whenKnown } from './maybe-promise.ts';
 import { type Answer, replies } from './replies.ts';
 import { decodeResponse, type Login, readPlain } from './sasl.ts';
 
-interface Attempt {
+interface LoginAttempt {
   readonly mechanism: string;
   readonly userName: string;
   readonly answer: Answer;
@@ -142,7 +142,7 @@ export class Authentication {
   }
 
   /** A wrong token: its answer waits the longer, the more wrong ones the address has sent to any door (D92). */
-  #guessed(attempt: Attempt): MaybePromise<Answer> {
+  #guessed(attempt: LoginAttempt): MaybePromise<Answer> {
     const penalty = this.#context.guessing.failed(this.#client.address);
     if (penalty.kind === 'turnedAway') {
       // A flood of guesses is counted, not written down one by one.
@@ -153,7 +153,7 @@ export class Authentication {
     return penalty.over ? penalty.over.then(() => answer) : answer;
   }
 
-  #failed(attempt: Attempt): Answer {
+  #failed(attempt: LoginAttempt): Answer {
     const { accounts, listener, log, limits, onAuthFailure } = this.#context;
     const { mechanism, userName, answer } = attempt;
     this.#failures += 1;

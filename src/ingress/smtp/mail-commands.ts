@@ -26,7 +26,7 @@ export interface MailSession {
   renew(): MaybePromise<Submitter | undefined>;
 }
 
-interface Transaction {
+interface MailTransaction {
   readonly reversePath: string;
   readonly recipients: Set<string>;
   readonly smtputf8: boolean;
@@ -46,7 +46,7 @@ export class MailCommands {
   readonly #context: DialogueContext;
   readonly #client: Client;
   readonly #session: MailSession;
-  #transaction: Transaction | undefined;
+  #transaction: MailTransaction | undefined;
 
   constructor(
     context: DialogueContext,
@@ -191,7 +191,7 @@ export class MailCommands {
     });
   }
 
-  #suppressed({ reversePath: senderPath }: Transaction, recipient: string): Answer {
+  #suppressed({ reversePath: senderPath }: MailTransaction, recipient: string): Answer {
     const message = `${printableAscii(recipient, 300)} is on the suppression list`;
     const violations = [{ code: 'E_RECIPIENT_SUPPRESSED', message }];
     return this.#refuse(
@@ -214,7 +214,7 @@ export class MailCommands {
     );
   }
 
-  #overRate({ reversePath: senderPath, recipients }: Transaction, violation: Violation): Answer {
+  #overRate({ reversePath: senderPath, recipients }: MailTransaction, violation: Violation): Answer {
     return this.#refuse(
       { stage: 'message', senderPath, recipients: [...recipients], violations: [violation] },
       refusalReply([violation]),

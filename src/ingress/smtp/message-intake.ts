@@ -8,7 +8,7 @@ import type { Submission, Submit } from '../../submit.ts';
 import type { DialogueContext } from './dialogue-context.ts';
 import { refusalReply } from './refusal.ts';
 import { type Answer, replies, unavailableReply } from './replies.ts';
-import type { Delivery } from './smtp-session.ts';
+import type { ReceivedMessage } from './smtp-session.ts';
 
 /** What became of the messages so far. */
 export interface MessageCounts {
@@ -32,25 +32,25 @@ type Facts = Readonly<Record<string, unknown>>;
  * Makes the function that judges and keeps one message and gives the reply to its final dot. It never rejects: what the
  * pipeline throws is logged with the session's id and answered 451 4.3.0.
  */
-export function createMessageIntake(parts: IntakeParts): (delivery: Delivery) => Promise<Answer> {
+export function createMessageIntake(parts: IntakeParts): (message: ReceivedMessage) => Promise<Answer> {
   const { context, submit, counts } = parts;
-  return async (delivery) => {
-    const facts = factsOf(parts, delivery);
-    const { data, client } = delivery;
+  return async (message) => {
+    const facts = factsOf(parts, message);
+    const { data, client } = message;
     if (data.oversize) {
-      const message = `${replies.tooLarge.text} of ${context.limits.messageBytes} octets`;
+      const text = `${replies.tooLarge.text} of ${context.limits.messageBytes} octets`;
       const { code, enhanced } = replies.tooLarge;
-      const violations = [{ code: 'E_CONTENT_TOO_LARGE', message }];
-      context.onRefused({ ...refusalFacts(delivery), violations, reply: { code, enhanced } });
-      return data.flooded ? replies.flooded : { ...replies.tooLarge, text: message };
+      const violations = [{ code: 'E_CONTENT_TOO_LARGE', message: text }];
+      context.onRefused({ ...refusalFacts(message), violations, reply: { code, enhanced } });
+      return data.flooded ? replies.flooded : { ...replies.tooLarge, text };
     }
     if (data.noRoom) {
       const { code, enhanced, text: reason } = replies.noRoom;
-      context.onRefused({ ...refusalFacts(delivery), violations: [], reason, reply: { code, enhanced } });
+      context.onRefused({ ...refusalFacts(message), violations: [], reason, reply: { code, enhanced } });
       return replies.noRoom;
     }
     try {
-      const result = await submit(submissionOf(parts, delivery));
+      const result = await submit(submissionOf(parts, message));
       if (result.accepted) {
         counts.accepted += 1;
         return { code: 250, enhanced: '2.0.0', text: `Ok ${result.messageId}` };
@@ -74,12 +74,12 @@ function logFailure(log: Logger, facts: Facts, error: unknown): void {
 }
 
 /** What came in, of a message that the door refuses itself. */
-function refusalFacts({ dialogue, data }: Delivery): Omit<RefusalFacts, 'violations'> {
+function refusalFacts({ dialogue, data }: ReceivedMessage): Omit<RefusalFacts, 'violations'> {
   const { reversePath, recipients } = dialogue.envelope ?? {};
   return { ...dialogue.refusalFacts, stage: 'message', senderPath: reversePath, recipients, size: data.size };
 }
 
-function factsOf({ context }: IntakeParts, { client, dialogue, data }: Delivery): Facts {
+function factsOf({ context }: IntakeParts, { client, dialogue, data }: ReceivedMessage): Facts {
   const { submitter, envelope } = dialogue;
   return {
     session: client.sessionId,
@@ -94,7 +94,7 @@ function factsOf({ context }: IntakeParts, { client, dialogue, data }: Delivery)
   };
 }
 
-function submissionOf({ context }: IntakeParts, { client, dialogue, data }: Delivery): Submission {
+function submissionOf({ context }: IntakeParts, { client, dialogue, data }: ReceivedMessage): Submission {
   const { submitter, envelope, helo } = dialogue;
   if (!submitter || !envelope) throw new Error('A message came in without a submitter or an envelope');
   const { listener } = context;

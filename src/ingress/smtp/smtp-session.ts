@@ -26,13 +26,13 @@ export interface SessionContext extends DialogueContext {
   /** Octets of a header section after which nothing more of a message is kept. */
   readonly headerBytes: number;
   /** Judges and keeps a message that has come in whole; it never rejects. */
-  readonly take: (delivery: Delivery) => Promise<Answer>;
+  readonly take: (message: ReceivedMessage) => Promise<Answer>;
   readonly onOpen: (session: SmtpSession) => void;
   readonly onGone: (session: SmtpSession) => void;
 }
 
 /** A message that has come in whole, and the session it came in by. */
-export interface Delivery {
+export interface ReceivedMessage {
   readonly client: Client;
   readonly dialogue: Dialogue;
   readonly data: DataReader;

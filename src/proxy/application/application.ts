@@ -1,7 +1,7 @@
 // A proxy application as the API shows it and the store keeps it (D80, D81), and what the data plane runs of it (D84).
 
 /** How octets travel. */
-export type Transport = 'tcp' | 'udp';
+export type TransportProtocol = 'tcp' | 'udp';
 
 /** Ports from `first` to `last`, both included; one port where they are equal. 1-65535. */
 export interface PortRange {
@@ -71,7 +71,7 @@ export interface ForwardingPlan {
   readonly account: string;
   /** `dns.name`, A-label, lower case: names the certificate (certs/tls/<name>) and the SNI expected. */
   readonly name: string;
-  readonly transport: Transport;
+  readonly transport: TransportProtocol;
   /** Edge ports before `proxy.portOffset`. */
   readonly ports: PortRange;
   /** Addresses to bind. */

@@ -1,20 +1,20 @@
 // One entry of `origin_direct`: `tcp://192.0.2.1:22`, `udp://[2001:db8::1]:53`, a range of ports at the end (D81, 11002).
 
 import { isIPv6 } from 'node:net';
-import type { DirectOrigin, PortRange, Transport } from './application.ts';
+import type { DirectOrigin, PortRange, TransportProtocol } from './application.ts';
 import { canonicalAddress } from './ip-address.ts';
 import { parsePorts } from './port-ranges.ts';
 
 /** An entry that was read. The address has its canonical spelling. */
 export interface OriginText extends DirectOrigin {
-  readonly transport: Transport;
+  readonly transport: TransportProtocol;
   readonly ports: PortRange;
 }
 
 /** What keeps an entry from being read. */
 export type OriginFlaw = 'scheme' | 'brackets' | 'bracketed-ipv4' | 'address' | 'port';
 
-function transportOf(text: string): Transport | undefined {
+function transportOf(text: string): TransportProtocol | undefined {
   if (text.startsWith('tcp://')) return 'tcp';
   return text.startsWith('udp://') ? 'udp' : undefined;
 }

@@ -1,13 +1,13 @@
 // The `protocol` of an application: `tcp/22`, `udp/53`, `tcp/1000-2000`, or the FTP type (D81).
 
-import type { PortRange, Transport } from './application.ts';
+import type { PortRange, TransportProtocol } from './application.ts';
 import { formatPorts, parsePorts } from './port-ranges.ts';
 
 /** A protocol that was read. */
 export interface Protocol {
   /** The one spelling of it, which a pay-as-you-go account may have once (11034). */
   readonly canonical: string;
-  readonly transport: Transport;
+  readonly transport: TransportProtocol;
   readonly ports: PortRange;
   /** The FTP type, which an account has to be entitled to (11014). */
   readonly isFtp: boolean;

@@ -1,7 +1,7 @@
 // Judges the address that a connection or session is about to go to, whatever led there (D84).
 
 import { addressTest } from '../../base/net/address-test.ts';
-import type { ForwardingPlan, Transport } from '../application/application.ts';
+import type { ForwardingPlan, TransportProtocol } from '../application/application.ts';
 import { isBoundTo, type OwnDoor, readOriginAllow } from '../application/own-doors.ts';
 import { reachedAddresses } from '../application/reached-addresses.ts';
 import type { OriginAddress } from './origin.ts';
@@ -15,7 +15,7 @@ export interface OriginGuardParts {
   /** The listeners of mail and HTTP. */
   readonly ownDoors: () => readonly OwnDoor[];
   /** Id of the application that listens at an address of this machine; undefined: none. */
-  readonly listenerAt: (transport: Transport, address: string, port: number) => string | undefined;
+  readonly listenerAt: (transport: TransportProtocol, address: string, port: number) => string | undefined;
 }
 
 /** @returns why a connection of an application may not go to an origin; undefined where it may */

@@ -6,7 +6,7 @@ import type { Clock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
-import type { ApplicationStatus, ForwardingPlan, Transport } from '../application/application.ts';
+import type { ApplicationStatus, ForwardingPlan, TransportProtocol } from '../application/application.ts';
 import { wildcardIp } from '../application/edge-address.ts';
 import { isLocalAddress, type OwnDoor } from '../application/own-doors.ts';
 import { joinReasons } from '../application/quote.ts';
@@ -271,7 +271,7 @@ class Reconciler implements DataPlane {
   }
 
   /** The application that takes what comes to an address of this machine. */
-  #listenerAt(transport: Transport, address: string, port: number): string | undefined {
+  #listenerAt(transport: TransportProtocol, address: string, port: number): string | undefined {
     const own = this.#sockets.at(listenerKey(transport, address, port));
     if (own !== undefined || !address.includes(':')) return own;
     const ofAll = this.#sockets.at(listenerKey(transport, wildcardIp, port));

@@ -1,14 +1,14 @@
 // Which sockets the plans ask for: pure, so that the same plans give the same listeners after a restart (D84).
 
 import { hostPort, normalAddress } from '../../base/net/socket-address.ts';
-import type { ForwardingPlan, Transport } from '../application/application.ts';
+import type { ForwardingPlan, TransportProtocol } from '../application/application.ts';
 import { wildcardIp } from '../application/edge-address.ts';
 import { writePorts } from '../application/written-ports.ts';
 import type { ListenAt } from '../traffic/listener.ts';
 
 /** One socket that is wanted. */
 export interface WantedListener {
-  readonly transport: Transport;
+  readonly transport: TransportProtocol;
   readonly at: ListenAt;
   /** Id of the application. */
   readonly application: string;
@@ -42,7 +42,7 @@ export interface ListenBounds {
 const highestPort = 65_535;
 
 /** Names a socket: no two listeners have the same key. */
-export function listenerKey(transport: Transport, address: string, port: number): string {
+export function listenerKey(transport: TransportProtocol, address: string, port: number): string {
   return `${transport} ${hostPort(address, port)}`;
 }
 

@@ -3,7 +3,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
-import type { Transport } from '../application/application.ts';
+import type { TransportProtocol } from '../application/application.ts';
 import { writeSockets } from '../application/written-ports.ts';
 import type { PortListener } from '../traffic/listener.ts';
 import { type BindFailure, bindFailure, hopelessCodes } from './bind-failures.ts';
@@ -28,7 +28,13 @@ function whereBound(sockets: readonly OpenSocket[]): readonly string[] {
   return writeSockets(sockets.map(({ listener }) => listener.at));
 }
 
-function addressOf({ transport, at }: { readonly transport: Transport; readonly at: { readonly address: string } }) {
+function addressOf({
+  transport,
+  at,
+}: {
+  readonly transport: TransportProtocol;
+  readonly at: { readonly address: string };
+}) {
   return `${transport} ${at.address}`;
 }
 

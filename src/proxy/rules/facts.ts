@@ -2,7 +2,7 @@
 // addresses, quotas, networks and ports. Both read the configuration and the store; nothing is looked up on the network.
 
 import { parentNames } from '../../base/net/domain-labels.ts';
-import type { DirectOrigin, PortRange, Transport } from '../application/application.ts';
+import type { DirectOrigin, PortRange, TransportProtocol } from '../application/application.ts';
 import { canonicalAddress } from '../application/ip-address.ts';
 import { isBoundTo, isLocalAddress, type OwnDoor, readOriginAllow } from '../application/own-doors.ts';
 import { configuredPorts, within, without } from '../application/port-ranges.ts';
@@ -43,7 +43,7 @@ export interface IpamQuery {
 }
 
 /** A direct origin, with its text as it was given. */
-export type AskedOrigin = DirectOrigin & { readonly transport: Transport; readonly text: string };
+export type AskedOrigin = DirectOrigin & { readonly transport: TransportProtocol; readonly text: string };
 
 /** What `ipam` answers. */
 export interface IpamFacts {
@@ -142,7 +142,7 @@ function dnsSource({ zones, store }: FactParts): DnsSource {
 }
 
 /** The ports that a zone's applications may use; a transport that `protocols` does not list has all (D99). */
-export function availablePorts(zone: ProxyZone, transport: Transport): readonly PortRange[] {
+export function availablePorts(zone: ProxyZone, transport: TransportProtocol): readonly PortRange[] {
   const listed = zone.protocols[transport]?.map(configuredPorts) ?? [{ first: 1, last: 65_535 }];
   const unavailable = (zone.protocols.unavailable ?? [])
     .filter((entry) => entry.startsWith(`${transport}/`))

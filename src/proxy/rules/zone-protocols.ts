@@ -1,6 +1,6 @@
 // The protocols that applications of a zone may have, for `GET .../proxy/protocols` (D80, D86).
 
-import type { PortRange, Transport } from '../application/application.ts';
+import type { PortRange, TransportProtocol } from '../application/application.ts';
 import { formatPorts, joinRanges, without } from '../application/port-ranges.ts';
 import type { ProxyAccount, ProxyZone } from '../application/zone.ts';
 import { availablePorts } from './facts.ts';
@@ -9,7 +9,7 @@ import { availablePorts } from './facts.ts';
 export interface ZoneProtocol {
   /** `tcp/22`, `udp/1-1899`, `ftp`. */
   readonly name: string;
-  readonly transport: Transport;
+  readonly transport: TransportProtocol;
   /** A port or a range. */
   readonly ports: string;
   readonly description: string;
@@ -34,7 +34,7 @@ const services: Readonly<Record<string, string>> = {
   'udp/443': 'QUIC',
 };
 
-function describe(transport: Transport, ports: PortRange): string {
+function describe(transport: TransportProtocol, ports: PortRange): string {
   const upper = transport.toUpperCase();
   if (ports.first !== ports.last) return `Any ${upper} port or range of ports from ${ports.first} to ${ports.last}`;
   const service = services[`${transport}/${ports.first}`];

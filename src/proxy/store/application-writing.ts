@@ -2,7 +2,7 @@
 // store; a constraint of the tables that stops a statement is what the write lost to (D87).
 
 import type { ConstraintKind, Queryable, Row, SqlValue, Transaction } from '../../base/database/database.ts';
-import type { PortRange, StoredApplication, Transport } from '../application/application.ts';
+import type { PortRange, StoredApplication, TransportProtocol } from '../application/application.ts';
 import {
   canonicalIp,
   comparableHostname,
@@ -159,7 +159,7 @@ export async function takenOn(
   on: On,
   where: {
     readonly addresses: readonly string[];
-    readonly transport: Transport;
+    readonly transport: TransportProtocol;
     readonly ports: PortRange;
     readonly except: string;
   },

@@ -1,7 +1,7 @@
 // Where proxy applications are kept. What two requests could race for is unique in the store (D87): a write that loses
 // is a value that says what it lost to, never an error.
 
-import type { ApplicationFields, PortRange, StoredApplication, Transport } from '../application/application.ts';
+import type { ApplicationFields, PortRange, StoredApplication, TransportProtocol } from '../application/application.ts';
 import type { Protocol } from '../application/protocol.ts';
 
 /** What a write lost to (D87). */
@@ -21,7 +21,7 @@ export type StoreConflict =
 
 /** What a write needs to know besides the fields; all of it follows from fields and configuration. */
 export interface Claims {
-  readonly transport: Transport;
+  readonly transport: TransportProtocol;
   readonly ports: PortRange;
   /** Canonical protocol that a pay-as-you-go account may have once; absent for other plans. */
   readonly soleProtocol?: string;
@@ -87,7 +87,7 @@ export interface ApplicationFactsSource {
   /** Ports of a range that another application of any zone has on one of these addresses or hostnames' addresses (13002). */
   takenPorts(
     where: {
-      readonly transport: Transport;
+      readonly transport: TransportProtocol;
       readonly ports: PortRange;
       readonly zone: string;
       readonly hostname: string;

@@ -45,7 +45,7 @@ function headerOf(plan: ForwardingPlan, { client, edge }: OriginRequest): Buffer
   return undefined;
 }
 
-interface Attempt {
+interface ConnectAttempt {
   readonly plan: ForwardingPlan;
   readonly header: Buffer | undefined;
   readonly timeoutMs: number;
@@ -62,7 +62,7 @@ function secure(carrier: TlsCarrier, origin: OriginAddress, plan: ForwardingPlan
 }
 
 /** @throws the error of the socket or of TLS, or that it took too long */
-function attempt(origin: OriginAddress, { plan, header, timeoutMs, signal }: Attempt): Promise<Connection> {
+function attempt(origin: OriginAddress, { plan, header, timeoutMs, signal }: ConnectAttempt): Promise<Connection> {
   return new Promise((resolve, reject) => {
     const raw = connect({
       host: origin.address,

@@ -2,7 +2,7 @@
 // is used up (D84). The rest of the process (mail, HTTP, the database) always finds the reserve.
 
 import { readFileSync } from 'node:fs';
-import type { Transport } from '../application/application.ts';
+import type { TransportProtocol } from '../application/application.ts';
 
 /** The least that is left to the rest of the process, however few files it may open. */
 const leastReserve = 64;
@@ -25,7 +25,7 @@ export function descriptorsAllowed(limit: number): number {
 }
 
 /** Descriptors of one connection or session: a TCP connection has a client's and an origin's. */
-export const descriptorsOf = { tcp: 2, udp: 1 } as const satisfies Record<Transport, number>;
+export const descriptorsOf = { tcp: 2, udp: 1 } as const satisfies Record<TransportProtocol, number>;
 
 /** A connection or session that can be ended from outside. */
 export interface OpenConnection {
@@ -86,14 +86,14 @@ export class OpenBudget {
   }
 
   /** What an account may have open of this kind, and what it has. */
-  ofAccount(account: string, transport: Transport): { readonly open: number; readonly most: number } {
+  ofAccount(account: string, transport: TransportProtocol): { readonly open: number; readonly most: number } {
     const { accountConnections, accountSessions } = this.#bounds;
     const most = transport === 'tcp' ? accountConnections : accountSessions;
     return { open: this.#open.get(`${transport} ${account}`) ?? 0, most };
   }
 
   /** Counts a connection or session of an account, with its descriptors. @returns what takes it back, once */
-  open(account: string, transport: Transport): () => void {
+  open(account: string, transport: TransportProtocol): () => void {
     const key = `${transport} ${account}`;
     const give = this.take(descriptorsOf[transport]);
     this.#open.set(key, (this.#open.get(key) ?? 0) + 1);

@@ -2,7 +2,7 @@
 // and §2.2), and the simple proxy protocol for UDP, a fixed header of 38 octets before a datagram (D84).
 
 import { addressOctets, addressText, mappedOctets } from '../../base/net/address-octets.ts';
-import type { Transport } from '../application/application.ts';
+import type { TransportProtocol } from '../application/application.ts';
 
 /** An address and a port. */
 export interface Endpoint {
@@ -13,7 +13,7 @@ export interface Endpoint {
 
 /** Whose octets a header announces. */
 export interface ProxiedConnection {
-  readonly transport: Transport;
+  readonly transport: TransportProtocol;
   /** Where the client connects from. */
   readonly client: Endpoint;
   /** What the client connected to. */
@@ -55,7 +55,7 @@ export function proxyHeaderV1(connection: ProxiedConnection): Buffer {
 
 const signature = Buffer.from('\r\n\r\n\0\r\nQUIT\n', 'latin1');
 const versionAndCommand = 0x21;
-const transportBits = { tcp: 0x01, udp: 0x02 } as const satisfies Record<Transport, number>;
+const transportBits = { tcp: 0x01, udp: 0x02 } as const satisfies Record<TransportProtocol, number>;
 
 /**
  * The header of version 2: 28 octets for IPv4, 52 for IPv6, STREAM or DGRAM by the transport. Where one address is IPv4

@@ -11,7 +11,7 @@ import type { Statements } from './sqlite-statements.ts';
 const mostDueRows = 10_000;
 
 /** The claims on one database; what each method does is told at the method of `Spool` that has its name. */
-export class Claims {
+export class RecipientClaims {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
   readonly #messages: StoredMessages;

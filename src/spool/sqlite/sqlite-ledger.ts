@@ -2,9 +2,10 @@
 // into one row an account before its COMMIT, so that numbers and messages are never apart, whatever process changes
 // them and however it ends.
 
+import type { Row } from '../../base/database/database.ts';
 import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
 import { type AccountTally, addTally, emptyTally, type Tally } from '../tally.ts';
-import { integer, type Row, text } from './sqlite-rows.ts';
+import { integer, text } from './sqlite-rows.ts';
 
 /** Writes every row anew from the messages and recipients that are there. */
 export const rebuildLedger = `

@@ -1,12 +1,13 @@
 // A message and its recipients in the spool's tables, with what follows from every change to them: the account's numbers,
 // the list of messages that are kept as failed, and the body file that is to be deleted.
 
+import type { Row } from '../../base/database/database.ts';
 import { distinctRecipients } from '../spool.ts';
 import { type StateCounts, tallyOf } from '../tally.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { Ledger } from './sqlite-ledger.ts';
 import type { EntryMeta, OperationOf } from './sqlite-protocol.ts';
-import { entryOf, integer, type Row, stateOf, text } from './sqlite-rows.ts';
+import { entryOf, integer, stateOf, text } from './sqlite-rows.ts';
 import type { Statements } from './sqlite-statements.ts';
 
 /** What everything that works on the spool's tables works with: one connection, and one time for a whole transaction. */

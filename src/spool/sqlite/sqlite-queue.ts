@@ -1,10 +1,11 @@
 // Messages of the spool as they are shown and loaded: questions only, outside of any transaction.
 
+import type { Row } from '../../base/database/database.ts';
 import type { QueueItem, QueuePage } from '../spool.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { SpoolTables, StoredMessages } from './sqlite-messages.ts';
 import type { OperationOf, OperationResults } from './sqlite-protocol.ts';
-import { integer, octets, type Row, recipientOf, stateNumbers, text } from './sqlite-rows.ts';
+import { integer, octets, recipientOf, stateNumbers, text } from './sqlite-rows.ts';
 import type { Statements } from './sqlite-statements.ts';
 
 /** Messages that one page of a list looks at. */

@@ -1,12 +1,10 @@
 // Rows of the spool's tables as values, and back.
 
+import type { Row } from '../../base/database/database.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import type { RecipientState } from '../recipient-state.ts';
 import type { Origin, Outcome, SpooledRecipient } from '../spool.ts';
 import type { EntryMeta, Stray } from './sqlite-protocol.ts';
-
-/** A row as node:sqlite gives it. */
-export type Row = Readonly<Record<string, unknown>>;
 
 /** The numbers that stand for states in the table. */
 export const stateNumbers = { queued: 0, delivered: 1, failed: 2 } as const satisfies Record<RecipientState, number>;

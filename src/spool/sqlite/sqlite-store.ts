@@ -9,7 +9,7 @@ import { defaultEventLimits, type EventLimits } from '../../events/event-store.t
 import { type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { totalOf } from '../tally.ts';
 import { Attempts } from './sqlite-attempts.ts';
-import { Claims } from './sqlite-claims.ts';
+import { RecipientClaims } from './sqlite-claims.ts';
 import { SpoolClock } from './sqlite-clock.ts';
 import { type PackedEvent, SqliteEvents } from './sqlite-events.ts';
 import { SqliteKeys } from './sqlite-keys.ts';
@@ -49,7 +49,7 @@ export class SqliteStore {
   readonly #keys: SqliteKeys;
   readonly #events: SqliteEvents;
   readonly #messages: StoredMessages;
-  readonly #claims: Claims;
+  readonly #claims: RecipientClaims;
   readonly #attempts: Attempts;
   readonly #queue: StoredQueue;
   readonly #retention: Retention;
@@ -78,7 +78,7 @@ export class SqliteStore {
     const tables = { statements: this.#statements, clock: this.#clock, ledger: this.#ledger };
     const messages = new StoredMessages(tables);
     this.#messages = messages;
-    this.#claims = new Claims(tables, messages);
+    this.#claims = new RecipientClaims(tables, messages);
     this.#attempts = new Attempts(tables, messages);
     this.#queue = new StoredQueue(tables, messages);
     this.#retention = new Retention(tables, { messages, keys: this.#keys, limits: options.limits ?? unlimited });

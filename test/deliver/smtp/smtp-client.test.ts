@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import {
   connectSmtp,
-  type Mail,
+  type OutgoingMail,
   type SmtpClientOptions,
   type SmtpConnection,
   type TransactionEnd,
@@ -54,7 +54,7 @@ async function connectTo(port: number, changes: Partial<SmtpClientOptions> = {})
   return result.connection;
 }
 
-function mail(recipients: readonly string[] = ['bob@example.org'], changes: Partial<Mail> = {}): Mail {
+function mail(recipients: readonly string[] = ['bob@example.org'], changes: Partial<OutgoingMail> = {}): OutgoingMail {
   return {
     reversePath: 'alice@example.com',
     recipients,
@@ -65,11 +65,11 @@ function mail(recipients: readonly string[] = ['bob@example.org'], changes: Part
   };
 }
 
-function send(connection: SmtpConnection, message: Mail): Promise<TransactionEnd> {
+function send(connection: SmtpConnection, message: OutgoingMail): Promise<TransactionEnd> {
   return new Promise((resolve) => connection.begin(message, resolve));
 }
 
-async function kinds(connection: SmtpConnection, message: Mail): Promise<string> {
+async function kinds(connection: SmtpConnection, message: OutgoingMail): Promise<string> {
   const { results } = await send(connection, message);
   return results.map(({ kind, reply }) => `${kind} ${reply.code}`).join(', ');
 }
