@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { errorMessage } from '../base/errors.ts';
-import { bodyRows, isOfNewerRelease } from '../spool/sqlite/body-rows.ts';
+import { bodyRows, isOfNewerRelease } from './body-rows.ts';
 
 /** The version of the form. Another one is refused. */
 const form = 1;

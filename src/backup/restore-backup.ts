@@ -18,9 +18,9 @@ import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { compactDatabase } from '../base/database/free-pages.ts';
 import { errorMessage } from '../base/errors.ts';
-import { countMessages } from '../spool/sqlite/body-rows.ts';
 import { SpoolLock } from '../spool/sqlite/sqlite-lock.ts';
 import { bodyIds, bodyParts, checkBackup, dropTables, openBackup, type Progress } from './backup-file.ts';
+import { countMessages } from './body-rows.ts';
 
 /** What is restored, and where. */
 export interface RestoreRequest {

@@ -9,8 +9,8 @@ import { backup, DatabaseSync } from 'node:sqlite';
 import { makePrivate } from '../base/database/sqlite-file.ts';
 import { syncFolder } from '../base/database/sync-folder.ts';
 import { errorCode, errorMessage } from '../base/errors.ts';
-import { type BodyRow, bodyRows, countMessages, forgetMessages, hasMessage } from '../spool/sqlite/body-rows.ts';
 import { createTables, type Progress, partOctets, writeAbout } from './backup-file.ts';
+import { type BodyRow, bodyRows, countMessages, forgetMessages, hasMessage } from './body-rows.ts';
 
 /** Pages of the database that are copied before others get their turn: 16 MiB at the usual size. */
 const pagesAtOnce = 4096;

@@ -1,9 +1,10 @@
 // Messages whose body is a file (D94), as a copy of the database sees them.
 
 import type { DatabaseSync } from 'node:sqlite';
-import { rebuildLedger } from './sqlite-ledger.ts';
-import { integer, type Row, text } from './sqlite-rows.ts';
-import { spoolMigrations } from './sqlite-schema.ts';
+import type { Row } from '../base/database/database.ts';
+import { rebuildLedger } from '../spool/sqlite/sqlite-ledger.ts';
+import { integer, text } from '../spool/sqlite/sqlite-rows.ts';
+import { spoolMigrations } from '../spool/sqlite/sqlite-schema.ts';
 
 /** A message whose body is a file. */
 export interface BodyRow {
