@@ -65,10 +65,13 @@ export interface DeliveryParts {
 export interface Delivery {
   /** Takes a message that has just been added to the spool, claimed for us. */
   deliverNow(entry: SpoolEntry): void;
-  /** Takes over what an earlier process held, and asks for due messages from now on. Resolves to the messages queued. */
-  start(): Promise<number>;
   /**
-   * Begins nothing more, waits for what is under way, breaks it off after `withinMs` milliseconds, and records every
+   * Takes over what an earlier process held, and asks for due messages from now on. Resolves to the messages queued.
+   * @param options.takesOver false: what is held stays with its holder, another delivery of this process
+   */
+  start(options?: { readonly takesOver: boolean }): Promise<number>;
+  /**
+   * May be called again, with less time. Begins nothing more, waits for what is under way, breaks it off after `withinMs` milliseconds, and records every
    * outcome. What was not begun stays in the spool.
    */
   drain(withinMs: number): Promise<void>;
@@ -93,7 +96,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
   #inHand = 0;
   #isHealthy = true;
   #isDraining = false;
-  #onEmpty: () => void = () => undefined;
+  readonly #whenEmpty = new Set<() => void>();
 
   constructor(parts: DeliveryParts) {
     this.#parts = parts;
@@ -133,8 +136,9 @@ class DeliveryRunner implements Delivery, TransportEvents {
     for (const [working, addresses] of byTransport) this.#takeFresh(entry, working, addresses);
   }
 
-  async start(): Promise<number> {
-    const queued = await this.#parts.spool.recover();
+  async start({ takesOver } = { takesOver: true }): Promise<number> {
+    const queued = takesOver ? await this.#parts.spool.recover() : 0;
+    if (this.#isDraining) return queued;
     if (queued > 0) this.#parts.log.info({ queued }, 'resuming delivery');
     this.#claimer.start();
     return queued;
@@ -151,7 +155,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
     const patience = setTimeout(abort, Math.max(0, withinMs));
     if (this.#inHand > 0) {
       await new Promise<void>((resolve) => {
-        this.#onEmpty = resolve;
+        this.#whenEmpty.add(resolve);
       });
     }
     clearTimeout(patience);
@@ -315,7 +319,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
       job.room = undefined;
       this.#transports.get(share.route)?.transport.queue.fill();
     }
-    if (this.#inHand === 0) this.#onEmpty();
+    if (this.#inHand === 0) for (const tell of this.#whenEmpty) tell();
     if (share.mayHaveMore && share.claimLimit > 0) this.#claimer.poll();
   }
 

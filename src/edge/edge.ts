@@ -16,7 +16,8 @@ import type { Forwarded, OriginProxy } from './origin/origin.ts';
 import type { ZoneWithOrigin } from './origin/origin-target.ts';
 import { clientOf, type EdgeClient } from './zone/client-address.ts';
 import { type GuardedZone, guardZone, judgeRequest } from './zone/judge-request.ts';
-import { createOpenRequests, type OpenRequest } from './zone/open-requests.ts';
+import { createOpenRequests, type OpenRequest, type OpenRequests } from './zone/open-requests.ts';
+import { keepRateLimits } from './zone/rate-limit.ts';
 import type { EdgeSettings, EdgeZone } from './zone/zone.ts';
 
 /** What is counted of a request once it has ended. */
@@ -44,6 +45,10 @@ export interface EdgeParts extends Pick<ErrorAnswerParts, 'negotiate' | 'default
   readonly clock: Clock;
   readonly log: Logger;
   readonly onRequest?: (count: EdgeCount) => void;
+  /** The count of open requests, shared with the edge before and after this one; absent: one of its own. */
+  readonly requests?: OpenRequests;
+  /** The counts of zones' limits, shared likewise; absent: counts of its own. */
+  readonly rateLimitOf?: ReturnType<typeof keepRateLimits>;
 }
 
 /** One request and where its answer goes. */
@@ -105,12 +110,12 @@ export function createEdge(parts: EdgeParts): Edge {
   const { log, clock, settings, origins } = parts;
   const answerTo = createErrorAnswers(parts);
   const isTrusted = addressTest(settings.trustedProxies);
+  const { requests = createOpenRequests(settings.limits), rateLimitOf = keepRateLimits(clock) } = parts;
   const zones = new Map<string, GuardedZone>();
   for (const zone of parts.zones) {
-    const guarded = guardZone(zone, clock);
+    const guarded = guardZone(zone, rateLimitOf(zone.id, zone.rateLimit));
     for (const hostname of zone.hostnames) zones.set(hostname, guarded);
   }
-  const requests = createOpenRequests(settings.limits);
 
   const fail = (exchange: Exchange, code: EdgeCode, waitSeconds?: number): void => {
     const { request, arrival, zone, client, sink } = exchange;

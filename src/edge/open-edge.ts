@@ -15,7 +15,8 @@ import { createOriginProxy } from './origin/origin-proxy.ts';
 import type { EdgeAccountSlice, EdgeSettings, EdgeZone } from './zone/zone.ts';
 
 /** What it is made from. */
-export interface OpenEdgeParts extends Pick<EdgeParts, 'apiHosts' | 'docsBaseUrl' | 'onRequest'> {
+export interface OpenEdgeParts
+  extends Pick<EdgeParts, 'apiHosts' | 'docsBaseUrl' | 'onRequest' | 'requests' | 'rateLimitOf'> {
   readonly database: Database;
   readonly zones: readonly EdgeZone[];
   readonly accounts: readonly EdgeAccountSlice[];

@@ -15,10 +15,9 @@ import { type Answerer, createHandlers, type HttpFront, rayOf } from './front.ts
 import type { BoundHttp } from './listener/accepting.ts';
 import { type ConnectionLimit, type ConnectionLimits, createConnectionLimit } from './listener/connection-limit.ts';
 import type { OpenHttp } from './listener/connections.ts';
-import { createListener, type HttpListener, type ListenerTls } from './listener/listener.ts';
+import { createListener, type HttpListener, type ListenerHandlers, type ListenerTls } from './listener/listener.ts';
 import type { DocumentedRoute } from './openapi.ts';
 import { answerPlainly, type PlainParts, plainRoutes } from './plain-routes.ts';
-import type { Serves } from './route.ts';
 import { schemaCompiler } from './schema-compiler.ts';
 import type { SchemaTypes } from './v4-app.ts';
 import { type V4Parts, v4Routes } from './v4-routes.ts';
@@ -60,6 +59,14 @@ export interface HttpApp {
    * @throws ConfigurationError where it cannot; Error where the app was made without `admin`
    */
   listenAdmin(at: BoundHttp): Promise<BoundHttp>;
+  /**
+   * Gets ready to answer by other parts, without changing anything.
+   * @returns what makes the change, at once: requests that come from then on are answered by these parts, those before by
+   *   the ones that they came to; connections stay
+   */
+  prepare(parts: HttpAppParts): Promise<() => void>;
+  /** Shows another default certificate in every TLS handshake from now on. @throws Error where it does not fit its key */
+  showCertificate(shown: Pick<ListenerTls, 'cert' | 'key'>): void;
   /** Stops accepting on all of them, lets requests in flight finish, and cuts what is left after so many milliseconds. */
   close(withinMs: number): Promise<void>;
   /** Failed logins since the start. */
@@ -77,13 +84,12 @@ export interface HttpApp {
 
 const noLimits: ConnectionLimits = { connections: Infinity, connectionsPerAddress: Infinity };
 
-/** Makes the app; it binds nothing before `listen`. */
-export function createHttpApp(parts: HttpAppParts): HttpApp {
-  const listeners: HttpListener[] = [];
-  const limit = createConnectionLimit(parts.limits ?? noLimits, parts.trustedProxies);
-  const adminLimit = parts.admin && createConnectionLimit(parts.admin.limits, parts.trustedProxies);
+/** What answers on each kind of listener. */
+type Answering = Readonly<Record<'http' | 'https' | 'admin', ListenerHandlers>>;
+
+/** Makes the routes of the API, and what stands before them. */
+async function createAnswering(parts: HttpAppParts, onAuthFailure: () => void): Promise<Answering> {
   let toFastify: Answerer | undefined;
-  let authFailures = 0;
   const methods = new AllowedMethods();
   const app = Fastify({
     // Fastify answers; it never listens itself.
@@ -118,57 +124,127 @@ export function createHttpApp(parts: HttpAppParts): HttpApp {
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   const routes: DocumentedRoute[] = [];
   const { guessing = createGuessing(), bodies = createBodyBudget(defaultBodyLimit()) } = parts;
-  const onAuthFailure = (): number => (authFailures += 1);
   const documents = createDocuments(routes, parts.answers);
   plainRoutes(app, { ...parts, guessing }, { documents, methods, onAuthFailure });
   v4Routes(app, { ...parts, guessing, bodies }, { routes, methods, onAuthFailure });
-  const bind = async (
+  await app.ready();
+  if (!toFastify) throw new Error('Fastify has no handler');
+  const shared = { ...parts, front: parts.front, toFastify };
+  const serves = parts.admin ? 'zones' : 'all';
+  return {
+    http: createHandlers({ ...shared, scheme: 'http', serves }),
+    https: createHandlers({ ...shared, scheme: 'https', serves }),
+    admin: createHandlers({ ...shared, scheme: 'http', serves: 'api' }),
+  };
+}
+
+/** Makes the app; it binds nothing before `listen`. */
+export function createHttpApp(parts: HttpAppParts): HttpApp {
+  return new App(parts);
+}
+
+class App implements HttpApp {
+  readonly #parts: HttpAppParts;
+  readonly #listeners: HttpListener[] = [];
+  readonly #limit: ConnectionLimit;
+  readonly #adminLimit: ConnectionLimit | undefined;
+  #answering: Promise<Answering> | undefined;
+  #current: Answering | undefined;
+  #authFailures = 0;
+
+  constructor(parts: HttpAppParts) {
+    this.#parts = parts;
+    this.#limit = createConnectionLimit(parts.limits ?? noLimits, parts.trustedProxies);
+    this.#adminLimit = parts.admin && createConnectionLimit(parts.admin.limits, parts.trustedProxies);
+  }
+
+  #make(parts: HttpAppParts): Promise<Answering> {
+    return createAnswering(parts, () => (this.#authFailures += 1));
+  }
+
+  async prepare(parts: HttpAppParts): Promise<() => void> {
+    const next = await this.#make(parts);
+    return () => {
+      this.#limit.follow(parts.limits ?? noLimits, parts.trustedProxies);
+      if (parts.admin) this.#adminLimit?.follow(parts.admin.limits, parts.trustedProxies);
+      this.#current = next;
+    };
+  }
+
+  listen(at: BoundHttp, tls?: ListenerTls): Promise<BoundHttp> {
+    return this.#bind(at, { kind: tls ? 'https' : 'http', limit: this.#limit, tls });
+  }
+
+  async listenAdmin(at: BoundHttp): Promise<BoundHttp> {
+    if (!this.#adminLimit) throw new Error('The app was made without an admin listener');
+    return await this.#bind(at, { kind: 'admin', limit: this.#adminLimit });
+  }
+
+  async #bind(
     at: BoundHttp,
-    { tls, serves, limit }: { tls?: ListenerTls | undefined; serves: Serves; limit: ConnectionLimit },
-  ): Promise<BoundHttp> => {
-    await app.ready();
-    if (!toFastify) throw new Error('Fastify has no handler');
+    options: {
+      readonly kind: keyof Answering;
+      readonly limit: ConnectionLimit;
+      readonly tls?: ListenerTls | undefined;
+    },
+  ): Promise<BoundHttp> {
+    const { kind, limit, tls } = options;
+    this.#answering ??= this.#make(this.#parts);
+    const first = await this.#answering;
+    this.#current ??= first;
     const scheme = tls ? 'https' : 'http';
+    const now = (): ListenerHandlers => (this.#current ?? first)[kind];
     const listener = createListener({
-      handlers: createHandlers({ ...parts, front: parts.front, scheme, serves, toFastify }),
+      handlers: {
+        request: (request, response) => now().request(request, response),
+        takesUpgrade: (request) => now().takesUpgrade(request),
+        upgrade: (request, socket, head) => now().upgrade(request, socket, head),
+        connect: (request, socket) => now().connect(request, socket),
+      },
       tls,
       limit,
-      clientStallMs: parts.clientStallMs,
-      onRefused: ({ rayId, ...refused }) => parts.log.info({ ray: rayId, ...refused }, 'http refused'),
+      clientStallMs: this.#parts.clientStallMs,
+      onRefused: ({ rayId, ...refused }) => this.#parts.log.info({ ray: rayId, ...refused }, 'http refused'),
     });
     try {
       const bound = await listener.listen(at);
-      listeners.push(listener);
+      this.#listeners.push(listener);
       return bound;
     } catch (cause) {
       const text = `Cannot listen on ${scheme} ${at.host}:${at.port}: ${errorMessage(cause)}`;
       throw new ConfigurationError(text, { cause });
     }
-  };
-  return {
-    listen: (at, tls) => bind(at, { tls, serves: adminLimit ? 'zones' : 'all', limit }),
-    async listenAdmin(at) {
-      if (!adminLimit) throw new Error('The app was made without an admin listener');
-      return bind(at, { serves: 'api', limit: adminLimit });
-    },
-    async close(withinMs) {
-      await Promise.all([...listeners.map((listener) => listener.close(withinMs)), app.close()]);
-    },
-    authFailures: () => authFailures,
-    open: () => {
-      const each = listeners.map((listener) => listener.open());
-      const sum = (of: (open: OpenHttp) => number): number => each.reduce((all, open) => all + of(open), 0);
-      return {
-        connections: sum(({ connections }) => connections),
-        answers: sum(({ answers }) => answers),
-        upgraded: sum(({ upgraded }) => upgraded),
-        waitingOctets: sum(({ waitingOctets }) => waitingOctets),
-      };
-    },
-    adminConnections: () => adminLimit?.open() ?? 0,
-    refusedConnections: () => {
-      const admin = adminLimit?.refused();
-      return { ...limit.refused(), ...(admin ? { admin_all: admin.all, admin_address: admin.address } : {}) };
-    },
-  };
+  }
+
+  showCertificate(shown: Pick<ListenerTls, 'cert' | 'key'>): void {
+    for (const listener of this.#listeners) listener.showCertificate(shown);
+  }
+
+  async close(withinMs: number): Promise<void> {
+    await Promise.all(this.#listeners.map((listener) => listener.close(withinMs)));
+  }
+
+  authFailures(): number {
+    return this.#authFailures;
+  }
+
+  open(): OpenHttp {
+    const each = this.#listeners.map((listener) => listener.open());
+    const sum = (of: (open: OpenHttp) => number): number => each.reduce((all, open) => all + of(open), 0);
+    return {
+      connections: sum(({ connections }) => connections),
+      answers: sum(({ answers }) => answers),
+      upgraded: sum(({ upgraded }) => upgraded),
+      waitingOctets: sum(({ waitingOctets }) => waitingOctets),
+    };
+  }
+
+  adminConnections(): number {
+    return this.#adminLimit?.open() ?? 0;
+  }
+
+  refusedConnections(): Readonly<Record<string, number>> {
+    const admin = this.#adminLimit?.refused();
+    return { ...this.#limit.refused(), ...(admin ? { admin_all: admin.all, admin_address: admin.address } : {}) };
+  }
 }

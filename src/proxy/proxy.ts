@@ -15,35 +15,47 @@ import type { WriteParts } from './api/write-application.ts';
 import type { OwnDoor } from './application/own-doors.ts';
 import type { ProxyAccount, ProxySettings, ProxyZone } from './application/zone.ts';
 import { createOrigins } from './origins/origins.ts';
-import { createResolver, type ResolverDns } from './origins/resolver.ts';
+import { createResolver, type Resolver, type ResolverDns } from './origins/resolver.ts';
 import { createDataPlane, type DataPlaneParts } from './plane/data-plane.ts';
+import type { DataPlane } from './plane/data-plane-interface.ts';
 import { readLimits } from './plane/read-limits.ts';
 import { storedPlans } from './plane/stored-plans.ts';
 import { budgetMetrics, reportMetrics, trafficMetrics } from './plane/traffic-metrics.ts';
 import { createFactSources } from './rules/facts.ts';
 import { ruleRows } from './rules/rules.ts';
 import { openApplicationStore } from './store/sqlite-application-store.ts';
+import type { ApplicationStore } from './store/store.ts';
 import { watchStore } from './store/watch-store.ts';
 import { openUdpListener } from './traffic/udp-listener.ts';
 
-/** What the proxy applications are made from. */
-export interface ProxyParts {
-  readonly database: Database;
+/** What of the configuration the proxy applications are made from; another can take its place while they run. */
+export interface ProxyConfigured {
   readonly zones: readonly ProxyZone[];
   readonly accounts: readonly ProxyAccount[];
   readonly settings: ProxySettings;
   /** Names the configuration in errors. */
   readonly file: string;
+  /** How long open connections go on after a change or removal, milliseconds. */
+  readonly drainMs: number;
+}
+
+/** What the proxy applications are made from. */
+export interface ProxyParts extends ProxyConfigured {
+  readonly database: Database;
   /** The folder of the certificates' folders, each with `fullchain.pem` and `privkey.pem`. */
   readonly tlsFolder: string;
   /** What the gateway's own listeners are bound to, or will be. */
   readonly ownDoors: () => readonly OwnDoor[];
-  /** How long open connections go on after a change or removal, milliseconds. */
-  readonly drainMs: number;
   /** Which servers resolve the names of origins; absent: the system's. */
   readonly dns?: ResolverDns;
   readonly clock: Clock;
   readonly log: Logger;
+}
+
+/** A change of the configuration that is ready. */
+export interface ProxyChange extends Pick<Proxy, 'plugins' | 'seed'> {
+  /** Takes the configuration at once. Resolves when the listeners are those of it; what did not change keeps its connections. */
+  commit(): Promise<void>;
 }
 
 /** The proxy applications of all zones. */
@@ -55,6 +67,8 @@ export interface Proxy {
    * @throws ConfigurationError where one breaks a rule
    */
   seed(): Promise<void>;
+  /** Gets ready for another configuration, without changing anything. */
+  prepare(next: ProxyConfigured): ProxyChange;
   /** Opens the listeners and follows changes from now on, those of other processes too (D94). */
   start(): Promise<void>;
   /** Takes no new connections and lets open ones finish; what is left after so many milliseconds is cut. */
@@ -73,22 +87,57 @@ export function proxyAccounts(
   });
 }
 
-function dataPlaneParts(parts: ProxyParts, plans: DataPlaneParts['plans']): DataPlaneParts {
-  const { settings, zones, dns, clock, log, ownDoors, drainMs } = parts;
-  const resolve = createResolver({ zones, ...(dns ? { dns } : {}) });
+/** What is made of one configuration. */
+interface Configured extends ProxyConfigured {
+  readonly plans: DataPlaneParts['plans'];
+  readonly resolver: Resolver;
+  readonly limits: ReturnType<typeof readLimits>;
+  readonly writing: WriteParts;
+}
+
+function configure(parts: ProxyParts, given: ProxyConfigured, store: ApplicationStore): Configured {
+  const { clock, log, dns, ownDoors } = parts;
+  const { zones, accounts, settings } = given;
+  const sources = createFactSources({ zones, accounts, settings, store, ownDoors });
   return {
-    plans,
-    portOffset: settings.portOffset,
-    originDeny: settings.originDeny,
-    originAllow: settings.originAllow,
+    ...given,
+    plans: storedPlans({ zones, accounts, store, log }),
+    resolver: createResolver({ zones, ...(dns ? { dns } : {}) }),
+    limits: readLimits(settings.limits),
+    writing: { store, clock, sources: { ...sources, log } },
+  };
+}
+
+function dataPlaneParts(parts: ProxyParts, now: () => Configured): DataPlaneParts {
+  const { accountBounds, maxListenersPerAccount } = now().limits;
+  // One resolver for origins that outlast a change of the zones.
+  const resolve: Resolver = {
+    addresses: (name, type) => now().resolver.addresses(name, type),
+    services: (name) => now().resolver.services(name),
+  };
+  return {
+    plans: () => now().plans(),
+    get portOffset() {
+      return now().settings.portOffset;
+    },
+    get originDeny() {
+      return now().settings.originDeny;
+    },
+    get originAllow() {
+      return now().settings.originAllow;
+    },
+    get drainMs() {
+      return now().drainMs;
+    },
+    limitsOf: (plan) => now().limits.limitsOf(plan),
+    accountBounds,
+    ...(maxListenersPerAccount === undefined ? {} : { maxListenersPerAccount }),
     certificate: createCertificateFinder(parts.tlsFolder),
     openUdp: openUdpListener,
-    createOrigins: (plan) => createOrigins(plan, { resolve, clock }),
-    ownDoors,
-    drainMs,
-    ...readLimits(settings.limits),
-    clock,
-    log,
+    createOrigins: (plan) => createOrigins(plan, { resolve, clock: parts.clock }),
+    ownDoors: parts.ownDoors,
+    clock: parts.clock,
+    log: parts.log,
   };
 }
 
@@ -116,32 +165,50 @@ export async function checkConfiguredApplications(
   }
 }
 
+function pluginsOf(parts: ProxyParts, configured: Configured, dataPlane: DataPlane): readonly V4Plugin[] {
+  const { zones, accounts, settings, writing } = configured;
+  return [
+    applicationEndpoints({
+      ...writing,
+      zones,
+      accounts,
+      dataPlane,
+      ownPorts: () => parts.ownDoors().map(({ port }) => port - settings.portOffset),
+      codes: [...ruleRows.map(documentedRule), sourceFailed],
+      log: parts.log,
+    }),
+    networkEndpoints({ accounts }),
+  ];
+}
+
+async function seed({ zones, accounts, file, writing }: Configured, log: Logger): Promise<void> {
+  for (const application of await seedApplications({ ...writing, zones, accounts, file })) {
+    log.info({ application }, 'proxy application of the configuration written');
+  }
+}
+
 /** Opens their store and makes them; nothing listens before `start`. */
 export async function openProxy(parts: ProxyParts): Promise<Proxy> {
-  const { zones, accounts, settings, clock, log, ownDoors } = parts;
+  const { log } = parts;
   const store = await openApplicationStore(parts.database);
-  const sources = createFactSources({ zones, accounts, settings, store, ownDoors });
-  const dataPlane = createDataPlane(dataPlaneParts(parts, storedPlans({ zones, accounts, store, log })));
-  const writing: WriteParts = { store, clock, sources: { ...sources, log } };
+  let current = configure(parts, parts, store);
+  const dataPlane = createDataPlane(dataPlaneParts(parts, () => current));
   let watching: ReturnType<typeof watchStore> | undefined;
   return {
-    plugins: [
-      applicationEndpoints({
-        ...writing,
-        zones,
-        accounts,
-        dataPlane,
-        ownPorts: () => ownDoors().map(({ port }) => port - settings.portOffset),
-        codes: [...ruleRows.map(documentedRule), sourceFailed],
-        log,
-      }),
-      networkEndpoints({ accounts }),
-    ],
+    plugins: pluginsOf(parts, current, dataPlane),
     metrics: [...trafficMetrics(dataPlane), ...reportMetrics(dataPlane), ...budgetMetrics(dataPlane)],
-    async seed() {
-      for (const application of await seedApplications({ ...writing, zones, accounts, file: parts.file })) {
-        log.info({ application }, 'proxy application of the configuration written');
-      }
+    seed: () => seed(current, log),
+    prepare(given) {
+      const next = configure(parts, given, store);
+      return {
+        plugins: pluginsOf(parts, next, dataPlane),
+        seed: () => seed(next, log),
+        commit: () => {
+          current = next;
+          dataPlane.renewCertificates();
+          return dataPlane.reconcile();
+        },
+      };
     },
     async start() {
       watching = watchStore(store, () => dataPlane.reconcile(), log);

@@ -101,6 +101,7 @@ export async function startPlane(
   await plane.reconcile();
   return {
     reconcile: () => plane.reconcile(),
+    renewCertificates: () => plane.renewCertificates(),
     status: (id) => plane.status(id),
     traffic: (id) => plane.traffic(id),
     totals: () => plane.totals(),

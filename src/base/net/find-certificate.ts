@@ -2,10 +2,11 @@
 // holds for it, by a wildcard or one of several names (RFC 9525 §6.3, D84).
 
 import { X509Certificate } from 'node:crypto';
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { errorCode } from '../errors.ts';
+import { fileMark } from '../file-mark.ts';
 
 /** A certificate chain and its key, PEM, and the folder that they were read from. */
 export interface FoundCertificate {
@@ -20,8 +21,7 @@ const mostFolders = 1000;
 const listAgainMs = 1000;
 
 interface Seen {
-  readonly mtimeMs: number;
-  readonly size: number;
+  readonly mark: string;
   /** Absent where the file is no certificate. */
   readonly leaf?: X509Certificate;
 }
@@ -41,13 +41,14 @@ function readFolder(folder: string): FoundCertificate | undefined {
 
 function look(file: string, before: Seen | undefined): Seen | undefined {
   try {
-    const { mtimeMs, size } = statSync(file);
-    if (before && before.mtimeMs === mtimeMs && before.size === size) return before;
+    const mark = fileMark(file);
+    if (mark === undefined) return undefined;
+    if (before?.mark === mark) return before;
     try {
-      return { mtimeMs, size, leaf: new X509Certificate(readFileSync(file)) };
+      return { mark, leaf: new X509Certificate(readFileSync(file)) };
     } catch {
       // No certificate: it is not looked at again before it changes.
-      return { mtimeMs, size };
+      return { mark };
     }
   } catch {
     return undefined;

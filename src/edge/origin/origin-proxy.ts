@@ -53,7 +53,7 @@ class RunningProxy implements OriginProxy {
   readonly #tunnelIdleMs: number;
   readonly #exchanges = new Set<OriginExchange>();
   readonly #tunnels = new Set<Duplex>();
-  #onEmpty: (() => void) | undefined;
+  readonly #whenEmpty = new Set<() => void>();
 
   constructor(parts: OriginProxyParts) {
     const { settings, log, clock = systemClock, lookup, ca, tunnelIdleSeconds, clientStallMs } = parts;
@@ -127,7 +127,7 @@ class RunningProxy implements OriginProxy {
     const { pool } = this.#parts;
     pool.closeIdle();
     if (this.open() > 0) {
-      const empty = new Promise<void>((resolve) => (this.#onEmpty = resolve));
+      const empty = new Promise<void>((resolve) => this.#whenEmpty.add(resolve));
       const cut = setTimeout(() => {
         for (const tunnel of this.#tunnels) tunnel.destroy();
         for (const exchange of this.#exchanges) exchange.abort();
@@ -139,7 +139,9 @@ class RunningProxy implements OriginProxy {
   }
 
   #settle(): void {
-    if (this.open() === 0) this.#onEmpty?.();
+    if (this.open() > 0) return;
+    for (const tell of this.#whenEmpty) tell();
+    this.#whenEmpty.clear();
   }
 
   #beginUpgrade(asked: {

@@ -1,12 +1,11 @@
 // What a zone lets through to its origin, in the order in which it is asked (D60, D66).
 
-import type { Clock } from '../../base/clock.ts';
 import { type AddressTest, addressTest } from '../../base/net/address-test.ts';
 import { tunnelFreeMethods } from '../../http/front.ts';
 import { headerSectionOctets } from '../../http/head-octets.ts';
 import type { EdgeCode } from '../errors/edge-code.ts';
 import { readEdgePath } from './edge-path.ts';
-import { createRateLimit, type RateLimit } from './rate-limit.ts';
+import type { RateLimit } from './rate-limit.ts';
 import type { EdgeZone } from './zone.ts';
 
 /** A zone with its lists read and its counts begun. */
@@ -18,14 +17,14 @@ export interface GuardedZone {
   readonly rateLimit?: RateLimit;
 }
 
-/** Prepares a zone. */
-export function guardZone(zone: EdgeZone, clock: Clock): GuardedZone {
-  const { block = [], allow = [], rateLimit } = zone;
+/** Prepares a zone. @param rateLimit the count of its limit; absent where it has none */
+export function guardZone(zone: EdgeZone, rateLimit: RateLimit | undefined): GuardedZone {
+  const { block = [], allow = [] } = zone;
   return {
     zone,
     isBlocked: addressTest(block),
     ...(allow.length > 0 ? { isAllowed: addressTest(allow) } : {}),
-    ...(rateLimit ? { rateLimit: createRateLimit(rateLimit, clock) } : {}),
+    ...(rateLimit ? { rateLimit } : {}),
   };
 }
 

@@ -15,12 +15,40 @@ export interface RateLimit {
   size(): number;
 }
 
+/** What counts for a zone. */
+export interface RateLimitSettings {
+  readonly requests: number;
+  readonly perSeconds: number;
+}
+
+/**
+ * Keeps the counts of zones while the configuration changes: a zone whose limit is the same goes on with its count.
+ * @returns what gives the count of a zone by its id and its limit; undefined where it has none
+ */
+export function keepRateLimits(
+  clock: MonotonicClock,
+): (zone: string, limit: RateLimitSettings | undefined) => RateLimit | undefined {
+  const kept = new Map<string, { readonly limit: RateLimitSettings; readonly count: RateLimit }>();
+  return (zone, limit) => {
+    if (!limit) {
+      kept.delete(zone);
+      return undefined;
+    }
+    const before = kept.get(zone);
+    const isSame = before?.limit.requests === limit.requests && before.limit.perSeconds === limit.perSeconds;
+    if (before && isSame) return before.count;
+    const count = createRateLimit(limit, clock);
+    kept.set(zone, { limit, count });
+    return count;
+  };
+}
+
 /** Clients of a zone that are remembered: the oldest are forgotten, so that a flood of addresses costs no memory. */
 const maxClients = 50_000;
 
 /** Makes the count; it lives in memory, one for each process. */
 export function createRateLimit(
-  { requests, perSeconds }: { readonly requests: number; readonly perSeconds: number },
+  { requests, perSeconds }: RateLimitSettings,
   clock: MonotonicClock,
   most = maxClients,
 ): RateLimit {

@@ -19,6 +19,8 @@ export interface ConnectionLimit {
   /** Counts a connection from this address, or says why it is not taken. Each one taken is given back by `closed`. */
   take(address: string): ConnectionRefusal | undefined;
   closed(address: string): void;
+  /** Goes by other limits from now on; who is connected stays. */
+  follow(limits: ConnectionLimits, trusted?: readonly string[]): void;
   /** Connections open now. */
   open(): number;
   /** Connections refused since the start. */
@@ -29,8 +31,9 @@ export interface ConnectionLimit {
  * Makes the count.
  * @param trusted networks whose addresses have no share of their own: a proxy brings the connections of many clients
  */
-export function createConnectionLimit(limits: ConnectionLimits, trusted: readonly string[] = []): ConnectionLimit {
-  const isTrusted = addressTest(trusted);
+export function createConnectionLimit(given: ConnectionLimits, trusted: readonly string[] = []): ConnectionLimit {
+  let limits = given;
+  let isTrusted = addressTest(trusted);
   const byAddress = new Map<string, number>();
   const refused = { all: 0, address: 0 };
   let open = 0;
@@ -54,6 +57,10 @@ export function createConnectionLimit(limits: ConnectionLimits, trusted: readonl
       open -= 1;
       if (count > 1) byAddress.set(key, count - 1);
       else byAddress.delete(key);
+    },
+    follow(next, trustedNow = []) {
+      limits = next;
+      isTrusted = addressTest(trustedNow);
     },
     open: () => open,
     refused: () => ({ ...refused }),

@@ -2,7 +2,7 @@
 // way (D66, D67, D68, D97). Who answers is none of its business.
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
+import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContext } from 'node:tls';
@@ -57,6 +57,12 @@ export interface HttpListenerParts {
 /** A listener. */
 export interface HttpListener {
   listen(at: BoundHttp): Promise<BoundHttp>;
+  /**
+   * Shows another certificate to clients that ask for no name, or for one without a certificate; sessions of TLS from
+   * before are not resumed. Plain HTTP has none and does nothing. Connections that are up go on.
+   * @throws Error where certificate and key do not fit one another
+   */
+  showCertificate(shown: Pick<ListenerTls, 'cert' | 'key'>): void;
   /** What is open now. */
   open(): OpenHttp;
   /**
@@ -74,6 +80,8 @@ const handshakeTimeoutMs = 20_000;
 const defaultClientStallMs = 300_000;
 /** Connections over the limit that are told so at a time; further ones are closed at once. */
 const maxToldRefusals = 64;
+
+const oldestTls = 'TLSv1.2';
 
 const serverOptions = {
   maxHeaderSize: maxParsedHeadBytes,
@@ -161,7 +169,7 @@ function makeServer({ handlers, tls, clientStallMs }: HttpListenerParts): Server
         allowHalfOpen: true,
         cert: tls.cert,
         key: tls.key,
-        minVersion: 'TLSv1.2',
+        minVersion: oldestTls,
         ALPNProtocols: ['http/1.1'],
         handshakeTimeout: handshakeTimeoutMs,
         SNICallback: (name, done) => done(null, tls.contextOf(name.toLowerCase())),
@@ -238,6 +246,9 @@ export function createListener(parts: HttpListenerParts): HttpListener {
     async listen(at) {
       accepting = await listenBySeveral(server, at);
       return accepting.at;
+    },
+    showCertificate({ cert, key }) {
+      if (server instanceof TlsServer) server.setSecureContext({ cert, key, minVersion: oldestTls });
     },
     open: () => connections.open(),
     async close(withinMs) {

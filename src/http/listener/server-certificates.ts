@@ -9,6 +9,17 @@ export interface ServerCertificate {
   readonly privateKey: string;
 }
 
+const contexts = new WeakMap<ServerCertificate, SecureContext>();
+
+/** The context of a certificate, made once: of many certificates one is replaced at a time. */
+function contextOf(given: ServerCertificate): SecureContext {
+  const known = contexts.get(given);
+  if (known) return known;
+  const made = createSecureContext({ cert: given.certificate, key: given.privateKey, minVersion: 'TLSv1.2' });
+  contexts.set(given, made);
+  return made;
+}
+
 /**
  * Reads certificates once for a listener.
  * @param certificates by host, lower case
@@ -20,9 +31,6 @@ export function serverCertificates(
 ): ListenerTls {
   const shown = certificates.get(fallback);
   if (!shown) throw new Error(`There is no certificate for ${fallback}`);
-  const contexts = new Map<string, SecureContext>();
-  for (const [host, { certificate, privateKey }] of certificates) {
-    contexts.set(host, createSecureContext({ cert: certificate, key: privateKey, minVersion: 'TLSv1.2' }));
-  }
-  return { cert: shown.certificate, key: shown.privateKey, contextOf: (serverName) => contexts.get(serverName) };
+  const byHost = new Map([...certificates].map(([host, certificate]) => [host, contextOf(certificate)]));
+  return { cert: shown.certificate, key: shown.privateKey, contextOf: (serverName) => byHost.get(serverName) };
 }

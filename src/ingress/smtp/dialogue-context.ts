@@ -45,6 +45,6 @@ export interface Client {
   readonly sessionId: string;
   /** Normal form, IPv4 never in IPv6 form. */
   readonly address: string;
-  /** Set where the listener itself names the submitter (D40c). */
-  readonly submitter: Submitter | undefined;
+  /** Gives the submitter, as the accounts have it now, where the listener itself names it (D40c); else undefined. */
+  readonly submitter: () => Submitter | undefined;
 }

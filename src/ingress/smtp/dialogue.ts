@@ -48,7 +48,7 @@ export class Dialogue implements MailSession {
 
   /** The account and credential of the session, once known. */
   get submitter(): Submitter | undefined {
-    return this.#client.submitter ?? this.#authentication.submitter;
+    return this.#client.submitter() ?? this.#authentication.submitter;
   }
 
   /** The name of HELO or EHLO, as given. */
@@ -94,7 +94,7 @@ export class Dialogue implements MailSession {
 
   /** Reads the token of the submitter again, unless the listener itself names who it is (D40c, D94). */
   renew(): MaybePromise<Submitter | undefined> {
-    return this.#client.submitter ?? this.#authentication.renew();
+    return this.#client.submitter() ?? this.#authentication.renew();
   }
 
   /**

@@ -14,7 +14,7 @@ import { type ConnectionCounter, createConnectionCounter } from './connection-co
 import type { DoorAccounts } from './dialogue-context.ts';
 import type { MaybePromise } from './maybe-promise.ts';
 import { createMessageIntake } from './message-intake.ts';
-import type { SmtpListener, SmtpSettings } from './settings.ts';
+import { compareListeners, type SmtpListener, type SmtpSettings } from './settings.ts';
 import type { TlsCredentials } from './smtp-library.ts';
 import { SmtpListenerServer } from './smtp-listener.ts';
 import type { SessionContext, SmtpSession } from './smtp-session.ts';
@@ -71,7 +71,34 @@ export interface SmtpDoor {
    * @param withinMs milliseconds after which connections are cut
    */
   drain(withinMs: number): Promise<void>;
+  /**
+   * Gets ready for other settings, without changing anything: new listeners are bound and wait.
+   * @throws ConfigurationError for a listener that cannot work, cannot be bound, or would have to be bound anew
+   */
+  prepare(next: SmtpDoorNext): Promise<SmtpDoorChange>;
+  /** Shows another certificate in every TLS handshake from now on. @throws Error where it does not fit its key */
+  showCertificate(tls: TlsCredentials): void;
   counts(): SmtpDoorCounts;
+}
+
+/** Other settings of the door, and what they are judged with. */
+export interface SmtpDoorNext {
+  readonly settings: SmtpSettings;
+  readonly accounts: Pick<DoorAccounts, 'submitter'>;
+  readonly tls: (hostname: string) => TlsCredentials;
+}
+
+/** A change of settings that is ready; one of both functions is called, once. */
+export interface SmtpDoorChange {
+  /**
+   * Takes the settings, at once. Sessions of listeners that are the same go on, under the new limits. Those of listeners
+   * that are gone, or have other settings, get 421 when the message in flight is done with.
+   * @param drainMs milliseconds after which these are cut
+   * @returns where the door listens now
+   */
+  commit(drainMs: number): readonly BoundListener[];
+  /** Gives up what was bound. */
+  abort(): Promise<void>;
 }
 
 /** How often deadlines are looked at; they may be missed by so much. */
@@ -88,46 +115,55 @@ export function createSmtpDoor(parts: SmtpDoorParts): SmtpDoor {
   return new Door(parts);
 }
 
+/** A listener at work. */
+interface Served {
+  listener: SmtpListener;
+  readonly server: SmtpListenerServer;
+  bound: BoundListener;
+  /** Those that go by the listener as it is now. */
+  sessions: Set<SmtpSession>;
+}
+
 class Door implements SmtpDoor {
   readonly #parts: SmtpDoorParts;
   readonly #counter: ConnectionCounter;
   readonly #bodies: BodyBudget;
   readonly #guessing: Guessing;
-  readonly #servers: readonly { readonly name: string; readonly server: SmtpListenerServer }[];
   readonly #sessions = new Set<SmtpSession>();
   readonly #messages = { accepted: 0, refused: 0, failed: 0 };
   readonly #seen = { sessions: 0, connectionsRefused: 0, authFailures: 0 };
+  #settings: SmtpSettings;
+  #served: readonly Served[] = [];
   #sweep: NodeJS.Timeout | undefined;
 
   constructor(parts: SmtpDoorParts) {
-    const { hostname, limits, listeners } = parts.settings;
     this.#parts = parts;
-    this.#counter = createConnectionCounter(limits);
-    this.#bodies = parts.bodies ?? createBodyBudget(defaultBodyLimit());
-    this.#guessing = parts.guessing ?? createGuessing();
-    const tls = listeners.some((listener) => listener.tls !== 'none') ? parts.tls(hostname) : undefined;
-    this.#servers = listeners.map((listener) => ({ name: listener.name, server: this.#build(listener, tls) }));
-  }
-
-  #build(listener: SmtpListener, tls: TlsCredentials | undefined): SmtpListenerServer {
-    const context = this.#context(listener);
-    const take = createMessageIntake({ context, submit: this.#parts.submit, counts: this.#messages });
-    return new SmtpListenerServer({
-      context: { ...context, take },
-      tls: listener.tls === 'none' ? undefined : tls,
-      counter: this.#counter,
-      onRefused: () => {
-        this.#seen.connectionsRefused += 1;
+    this.#settings = parts.settings;
+    const limits = (): SmtpSettings['limits'] => this.#settings.limits;
+    this.#counter = createConnectionCounter({
+      get connections() {
+        return limits().connections;
+      },
+      get connectionsPerAddress() {
+        return limits().connectionsPerAddress;
       },
     });
+    this.#bodies = parts.bodies ?? createBodyBudget(defaultBodyLimit());
+    this.#guessing = parts.guessing ?? createGuessing();
   }
 
-  #context(listener: SmtpListener): Omit<SessionContext, 'take'> {
-    const { settings, accounts, log, clock, suppressed, rateLimit, onRefused } = this.#parts;
-    return {
-      hostname: settings.hostname,
+  /** What sessions of a listener go by: limits and the name of the server are those in force when they are asked for. */
+  #context(listener: SmtpListener, own: Set<SmtpSession>): SessionContext {
+    const { accounts, log, clock, suppressed, rateLimit, onRefused } = this.#parts;
+    const settings = (): SmtpSettings => this.#settings;
+    const context = {
+      get hostname() {
+        return settings().hostname;
+      },
+      get limits() {
+        return settings().limits;
+      },
       listener,
-      limits: settings.limits,
       accounts,
       log,
       clock,
@@ -139,43 +175,110 @@ class Door implements SmtpDoor {
       onAuthFailure: () => {
         this.#seen.authFailures += 1;
       },
-      onRefused: (refusal) => {
+      onRefused: (refusal: Parameters<Refuse>[0]) => {
         if (refusal.stage === 'message' && refusal.violations.length > 0) this.#messages.refused += 1;
         onRefused?.(refusal);
       },
-      onOpen: (session) => {
+      onOpen: (session: SmtpSession) => {
         this.#seen.sessions += 1;
         this.#sessions.add(session);
+        own.add(session);
       },
-      onGone: (session) => {
+      onGone: (session: SmtpSession) => {
         this.#sessions.delete(session);
+        own.delete(session);
+      },
+    };
+    const take = createMessageIntake({ context, submit: this.#parts.submit, counts: this.#messages });
+    // Not by a spread, which would read the limits once and for all.
+    return Object.assign(context, { take });
+  }
+
+  async #open(listener: SmtpListener, tls: TlsCredentials | undefined): Promise<Served> {
+    const sessions = new Set<SmtpSession>();
+    const server = new SmtpListenerServer({
+      context: this.#context(listener, sessions),
+      tls: listener.tls === 'none' ? undefined : tls,
+      counter: this.#counter,
+      onRefused: () => {
+        this.#seen.connectionsRefused += 1;
+      },
+    });
+    const { address, port } = await server.open();
+    return { listener, server, bound: { name: listener.name, host: address, port }, sessions };
+  }
+
+  async #openAll(listeners: readonly SmtpListener[], tls: TlsCredentials | undefined): Promise<readonly Served[]> {
+    const opened: Served[] = [];
+    try {
+      for (const listener of listeners) opened.push(await this.#open(listener, tls));
+      return opened;
+    } catch (error) {
+      await Promise.all(opened.map((served) => this.#retire(served, 0)));
+      throw error;
+    }
+  }
+
+  async listen(): Promise<readonly BoundListener[]> {
+    const { listeners, hostname } = this.#settings;
+    this.#served = await this.#openAll(listeners, usesTls(listeners) ? this.#parts.tls(hostname) : undefined);
+    this.#sweep = setInterval(() => this.#checkDeadlines(), sweepMs);
+    return this.#served.map(({ bound }) => bound);
+  }
+
+  async prepare(next: SmtpDoorNext): Promise<SmtpDoorChange> {
+    const { settings, accounts } = next;
+    for (const listener of settings.listeners) checkListener(listener, accounts);
+    const changes = compareListeners(this.#served, settings.listeners);
+    const tls = usesTls(settings.listeners) ? next.tls(settings.hostname) : undefined;
+    const opened = await this.#openAll(changes.added, tls);
+    return {
+      commit: (drainMs) => {
+        this.#settings = settings;
+        for (const { served, next: listener, isChanged } of changes.kept) {
+          if (isChanged) this.#change(served, listener, drainMs);
+        }
+        const kept = changes.kept.map(({ served }) => served);
+        this.#served = [...kept, ...opened];
+        if (tls) this.showCertificate(tls);
+        for (const served of changes.removed) void this.#retire(served, drainMs);
+        return this.#served.map(({ bound }) => bound);
+      },
+      abort: async () => {
+        await Promise.all(opened.map((served) => this.#retire(served, 0)));
       },
     };
   }
 
-  async listen(): Promise<readonly BoundListener[]> {
-    const bound: BoundListener[] = [];
-    try {
-      for (const { name, server } of this.#servers) {
-        const { address, port } = await server.open();
-        bound.push({ name, host: address, port });
-      }
-    } catch (error) {
-      await this.drain(0);
-      throw error;
-    }
-    this.#sweep = setInterval(() => this.#checkDeadlines(), sweepMs);
-    return bound;
+  showCertificate(tls: TlsCredentials): void {
+    for (const { listener, server } of this.#served) if (listener.tls !== 'none') server.showCertificate(tls);
+  }
+
+  /** Lets new sessions go by other settings; the sessions before are ended, since they began with other rights. */
+  #change(served: Served, listener: SmtpListener, drainMs: number): void {
+    const before = served.sessions;
+    served.listener = listener;
+    served.bound = { ...served.bound, name: listener.name };
+    served.sessions = new Set();
+    served.server.follow(this.#context(listener, served.sessions));
+    endSessions(before, drainMs);
+  }
+
+  /** Takes a listener away. Resolves once its last connection has gone. */
+  async #retire({ server, sessions }: Served, drainMs: number): Promise<void> {
+    const gone = server.shut();
+    endSessions(sessions, drainMs);
+    await gone;
   }
 
   #checkDeadlines(): void {
     const now = this.#parts.clock.monotonic();
     for (const session of this.#sessions) session.checkDeadline(now);
-    for (const { server } of this.#servers) server.checkDeadlines(now);
+    for (const { server } of this.#served) server.checkDeadlines(now);
   }
 
   async drain(withinMs: number): Promise<void> {
-    const gone = this.#servers.map(({ server }) => server.shut());
+    const gone = this.#served.map(({ server }) => server.shut());
     for (const session of this.#sessions) session.drain();
     const cut = setTimeout(() => {
       for (const session of this.#sessions) session.destroy();
@@ -197,7 +300,20 @@ class Door implements SmtpDoor {
   }
 }
 
-function checkListener(listener: SmtpListener, accounts: DoorAccounts): void {
+function usesTls(listeners: readonly SmtpListener[]): boolean {
+  return listeners.some(({ tls }) => tls !== 'none');
+}
+
+/** Ends sessions once a message in flight is done with; what is left after so many milliseconds is cut. */
+function endSessions(sessions: ReadonlySet<SmtpSession>, withinMs: number): void {
+  for (const session of sessions) session.drain();
+  const cut = setTimeout(() => {
+    for (const session of sessions) session.destroy();
+  }, withinMs);
+  cut.unref();
+}
+
+function checkListener(listener: SmtpListener, accounts: Pick<DoorAccounts, 'submitter'>): void {
   const where = `SMTP listener "${listener.name}"`;
   if (listener.role === 'bounce') {
     throw new ConfigurationError(`${where}: role "bounce" is not available yet, set enabled: false`);

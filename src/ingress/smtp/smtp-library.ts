@@ -6,6 +6,7 @@
 /* oxlint-disable no-underscore-dangle -- the library names what a subclass may override so */
 
 import type { AddressInfo, Socket } from 'node:net';
+import { createSecureContext } from 'node:tls';
 import { SMTPServer } from 'smtp-server';
 import { SMTPConnection } from 'smtp-server/lib/smtp-connection.js';
 import { SMTPStream } from 'smtp-server/lib/smtp-stream.js';
@@ -53,7 +54,7 @@ export const libraryMembers: readonly LibraryMembers[] = [
     fields: ['_closed', '_closing', '_parser', '_socket', '_upgrading'],
   }),
   membersOf(SMTPServer, {
-    methods: ['connect', '_acceptSocket', '_handleProxy', '_upgrade'],
+    methods: ['connect', 'updateSecureContext', '_acceptSocket', '_handleProxy', '_upgrade'],
     fields: ['_pendingSockets', 'server'],
   }),
 ];
@@ -285,6 +286,15 @@ export abstract class LibraryServer<Known extends Admission> extends SMTPServer 
     const address = this.server.address();
     if (address === null || typeof address === 'string') throw new Error('The SMTP listener has no address');
     return address;
+  }
+
+  /**
+   * Shows another certificate in every TLS handshake that begins from now on; connections that are up go on.
+   * @throws Error where certificate and key do not fit one another: nothing has changed then
+   */
+  showCertificate({ cert, key }: TlsCredentials): void {
+    createSecureContext({ cert, key });
+    this.updateSecureContext({ cert, key });
   }
 
   /** Stops accepting and drops connections without a session; resolves when the last connection has gone. */

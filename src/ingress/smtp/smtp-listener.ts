@@ -39,16 +39,26 @@ interface Admitted extends Admission {
 /** Listens, and hands admitted connections to sessions. */
 export class SmtpListenerServer extends LibraryServer<Admitted> {
   readonly #parts: ListenerParts;
+  /** What sessions that begin now go by; a session keeps its own. */
+  #context: SessionContext;
   readonly #arrivals = new Map<Socket, Arrival>();
-  readonly #proxied: (address: string) => boolean;
-  readonly #allowed: (address: string) => boolean;
+  #proxied: (address: string) => boolean;
+  #allowed: (address: string) => boolean;
 
   constructor(parts: ListenerParts) {
     const { listener, limits } = parts.context;
     super({ tls: listener.tls, credentials: parts.tls, handshakeMs: limits.authSeconds * 1000 });
     this.#parts = parts;
+    this.#context = parts.context;
     this.#proxied = addressTest(listener.proxyProtocolFrom);
     this.#allowed = addressTest(listener.allowFrom);
+  }
+
+  /** Lets connections that come from now on go by another context, of a listener at the same address with the same TLS. */
+  follow(context: SessionContext): void {
+    this.#context = context;
+    this.#proxied = addressTest(context.listener.proxyProtocolFrom);
+    this.#allowed = addressTest(context.listener.allowFrom);
   }
 
   /**
@@ -56,7 +66,7 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
    * @throws ConfigurationError when it cannot be bound
    */
   async open(): Promise<AddressInfo> {
-    const { listener } = this.#parts.context;
+    const { listener } = this.#context;
     try {
       return await this.bind(listener);
     } catch (cause) {
@@ -77,17 +87,18 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
   }
 
   protected override handshakeFailed(error: Error): void {
-    const { log, listener } = this.#parts.context;
+    const { log, listener } = this.#context;
     log.debug({ listener: listener.name, error: error.message }, 'TLS handshake failed');
   }
 
   protected override listenerFailed(error: Error): void {
-    const { log, listener } = this.#parts.context;
+    const { log, listener } = this.#context;
     log.error({ listener: listener.name, err: error }, 'listener failed');
   }
 
   protected override arrived(socket: Socket): (() => void) | undefined {
-    const { context, counter } = this.#parts;
+    const { counter } = this.#parts;
+    const context = this.#context;
     socket.on('error', ignoreError);
     const place = counter.enter();
     if (!place) {
@@ -138,14 +149,14 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
   /** Says why a client is not admitted, once its address is known. */
   #refusal(arrival: Arrival, address: string): Answer | undefined {
     arrival.address = address;
-    const { listener } = this.#parts.context;
+    const { listener } = this.#context;
     if (listener.credential && !this.#allowed(address)) return replies.notAllowedFrom;
     return arrival.place.claim(address) ? undefined : replies.tooManyConnections;
   }
 
   protected override begin(socket: Socket, { id, remoteAddress, place }: Admitted): SmtpSession {
-    const { context } = this.#parts;
-    const client = { sessionId: id, address: remoteAddress, submitter: this.#submitter() };
+    const context = this.#context;
+    const client = { sessionId: id, address: remoteAddress, submitter: submitterOf(context) };
     context.log.debug({ session: id, listener: context.listener.name, client: client.address }, 'connected');
     return new SmtpSession(this, { socket, client, context, place });
   }
@@ -157,7 +168,7 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
     this.#parts.onRefused();
     this.#logRefusal(address, answer.text);
     // In front of a TLS handshake nothing can be said.
-    if (this.#parts.context.listener.tls === 'implicit') {
+    if (this.#context.listener.tls === 'implicit') {
       socket.destroy();
       return;
     }
@@ -166,15 +177,18 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
   }
 
   #logRefusal(client: string | undefined, reason: string): void {
-    const { log, listener } = this.#parts.context;
+    const { log, listener } = this.#context;
     log.info({ listener: listener.name, client, reason }, 'connection refused');
   }
+}
 
-  #submitter(): Submitter | undefined {
-    const { accounts, listener } = this.#parts.context;
-    const { credential } = listener;
-    return credential && accounts.submitter(credential.account, credential.name);
-  }
+/**
+ * Whom a listener names as the submitter of its sessions (D40c), found anew each time it is asked for: accounts may change
+ * while a session lasts. Where the credential is gone since, the session ends as the one that it began as.
+ */
+function submitterOf({ accounts, listener: { credential } }: SessionContext): () => Submitter | undefined {
+  let last: Submitter | undefined;
+  return () => (last = (credential && accounts.submitter(credential.account, credential.name)) ?? last);
 }
 
 function ignoreError(): void {

@@ -6,12 +6,12 @@ import { isBoundTo, type OwnDoor, readOriginAllow } from '../application/own-doo
 import { reachedAddresses } from '../application/reached-addresses.ts';
 import type { OriginAddress } from './origin.ts';
 
-/** What is known of where connections may go. */
+/** What is known of where connections may go. The lists are read with each connection, and may be others then. */
 export interface OriginGuardParts {
   /** CIDRs that no connection may go to. */
   readonly originDeny: readonly string[];
   /** Addresses with ports, and CIDRs: what of Postern's own listeners may be an origin all the same. Absent: nothing. */
-  readonly originAllow?: readonly string[];
+  readonly originAllow?: readonly string[] | undefined;
   /** The listeners of mail and HTTP. */
   readonly ownDoors: () => readonly OwnDoor[];
   /** Id of the application that listens at an address of this machine; undefined: none. */
@@ -24,23 +24,36 @@ export type RefuseOrigin = (
   plan: Pick<ForwardingPlan, 'id' | 'transport'>,
 ) => string | undefined;
 
+const none: readonly string[] = [];
+
+/** Reads a list again only where it is another one than before. */
+function lastRead<T>(read: (list: readonly string[]) => T): (list: readonly string[]) => T {
+  let before: { readonly list: readonly string[]; readonly value: T } | undefined;
+  return (list) => {
+    if (before?.list !== list) before = { list, value: read(list) };
+    return before.value;
+  };
+}
+
 /**
  * Makes the judge. `originDeny` and the listeners of Postern itself are judged by every address that the origin's may end
  * at (`reachedAddresses`); an application is never its own origin, whatever `originAllow` says.
  * @throws ConfigurationError for a network that is none
  */
 export function createOriginGuard(parts: OriginGuardParts): RefuseOrigin {
-  const isDenied = addressTest(parts.originDeny);
-  const allowance = readOriginAllow(parts.originAllow ?? []);
+  const denyOf = lastRead(addressTest);
+  const allowanceOf = lastRead(readOriginAllow);
+  denyOf(parts.originDeny);
   const refuseAt = (address: string, port: number, { id, transport }: Pick<ForwardingPlan, 'id' | 'transport'>) => {
     const application = parts.listenerAt(transport, address, port);
     if (application === id) return 'the application itself listens there';
     const isDoor = (door: OwnDoor): boolean => door.port === port && isBoundTo(door.host, address);
     const isOwn = application !== undefined || (transport === 'tcp' && parts.ownDoors().some(isDoor));
-    if (!isOwn || allowance.isAllowed(address, port)) return undefined;
+    if (!isOwn || allowanceOf(parts.originAllow ?? none).isAllowed(address, port)) return undefined;
     return 'Postern itself listens there, and proxy.originAllow does not name it';
   };
   return ({ address, port }, plan) => {
+    const isDenied = denyOf(parts.originDeny);
     const reached = reachedAddresses(address);
     // What is no address at all would be looked up by name, past the lists.
     if (reached.length === 0 || reached.some(isDenied)) return 'denied by proxy.originDeny';

@@ -20,6 +20,8 @@ export interface DataPlane {
    * changed has its status. Calls at once run one after another, and never throw: a failure is a status, and is tried again.
    */
   reconcile(): Promise<void>;
+  /** Looks now whether certificates in use were renewed, as it does by itself now and then. */
+  renewCertificates(): void;
   /** `pending` for an application that it has not seen. */
   status(application: string): ApplicationStatus;
   /** Counters, the latest events, the newest first, its sockets and its origins; undefined for an application that it has not seen. */

@@ -34,7 +34,10 @@ import { createListenPlanner, listenerKey, type WantedListener } from './listen-
 import { OpenSockets } from './open-sockets.ts';
 import { type ApplicationState, createApplicationState } from './running-applications.ts';
 
-/** What the data plane is made from. */
+/**
+ * What the data plane is made from. What belongs to no socket (networks, offset, limits of applications, drain time) is
+ * read when it is used, and may be another then; `reconcile` follows.
+ */
 export interface DataPlaneParts {
   /** The plans of all stored applications, the oldest first: where sockets run short, the first are served. */
   readonly plans: () => Promise<readonly ForwardingPlan[]>;
@@ -115,7 +118,6 @@ class Reconciler implements DataPlane {
   readonly #maxListeners: number;
   readonly #maxListenersPerAccount: number;
   readonly #budget: OpenBudget;
-  readonly #drainMs: number;
   readonly #certificates;
   readonly #planListeners = createListenPlanner();
   readonly #applications = new Map<string, ApplicationState>();
@@ -140,7 +142,6 @@ class Reconciler implements DataPlane {
     // Half of what the process may open, so that connections find descriptors too.
     this.#maxListeners = parts.maxListeners ?? Math.min(mostListeners, Math.floor(openFiles / 2), descriptors);
     this.#maxListenersPerAccount = parts.maxListenersPerAccount ?? Math.ceil(this.#maxListeners / 2);
-    this.#drainMs = parts.drainMs ?? defaultDrainMs;
     this.#certificates = createCertificates(parts.certificate);
     this.#sockets = new OpenSockets((wanted) => this.#open(wanted), parts.log);
     this.#renewTimer = setInterval(() => this.#lookAround(), parts.renewMs ?? defaultRenewMs);
@@ -151,12 +152,21 @@ class Reconciler implements DataPlane {
       clock: parts.clock,
       log: parts.log,
       refuseOrigin: createOriginGuard({
-        ...parts,
+        get originDeny() {
+          return parts.originDeny;
+        },
+        get originAllow() {
+          return parts.originAllow;
+        },
         ownDoors: () => parts.ownDoors?.() ?? [],
         listenerAt: (transport, address, port) => this.#listenerAt(transport, address, port),
       }),
       certificate: this.#certificates.get,
     };
+  }
+
+  get #drainMs(): number {
+    return this.#parts.drainMs ?? defaultDrainMs;
   }
 
   reconcile(): Promise<void> {
@@ -284,7 +294,7 @@ class Reconciler implements DataPlane {
 
   /** What nobody tells: certificates are renewed, and addresses come and go. */
   #lookAround(): void {
-    this.#renewCertificates();
+    this.renewCertificates();
     const addresses = this.#lookAtAddresses();
     if (addresses.join(' ') === this.#ipv6Addresses.join(' ')) return;
     this.#ipv6Addresses = addresses;
@@ -293,7 +303,7 @@ class Reconciler implements DataPlane {
   }
 
   /** New connections get a renewed certificate; one that cannot be used is told once. */
-  #renewCertificates(): void {
+  renewCertificates(): void {
     const faults = this.#certificates.renew();
     for (const [name, reason] of faults) {
       if (this.#renewalFaults.get(name) === reason) continue;

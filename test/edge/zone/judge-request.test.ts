@@ -23,7 +23,7 @@ function clockAt(start = 0) {
 function judge(given: Partial<EdgeZone>, request: Partial<JudgedRequest> = {}, isFull = false): Verdict {
   const path = request.path ?? '/';
   return judgeRequest(
-    guardZone({ ...zone, ...given }, clockAt()),
+    guardZone({ ...zone, ...given }, undefined),
     { method: 'GET', path, target: path, rawHeaders: [], clientAddress: '192.0.2.1', ...request },
     { room: { maxHeaderBytes: 1000, isFull: () => isFull }, hasError: (code) => code === 522 },
   );
@@ -49,7 +49,7 @@ describe('/cdn-cgi/', () => {
   });
 
   test('it is no request of the rate limit', () => {
-    const guarded = guardZone({ ...zone, rateLimit: { requests: 1, perSeconds: 60 } }, clockAt());
+    const guarded = guardZone(zone, createRateLimit({ requests: 1, perSeconds: 60 }, clockAt()));
     const room = { maxHeaderBytes: 1000, isFull: () => false };
     const verdicts = ['/cdn-cgi/error/522', '/cdn-cgi/x', '/', '/', '/cdn-cgi/error/522'].map((path) =>
       judgeRequest(
@@ -84,7 +84,7 @@ test('a zone without an origin is 1004, after everything else', () => {
   const { origin: _, ...bare } = zone;
   const act = (isFull: boolean) =>
     judgeRequest(
-      guardZone(bare, clockAt()),
+      guardZone(bare, undefined),
       { method: 'GET', path: '/', target: '/', rawHeaders: [], clientAddress: '192.0.2.1' },
       { room: { maxHeaderBytes: 1000, isFull: () => isFull }, hasError: isEdgeCode },
     );

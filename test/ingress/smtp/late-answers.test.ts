@@ -549,7 +549,7 @@ test('where the stores answer at once, so does every command: no promise is made
       onAuthFailure: () => undefined,
       onRefused: () => undefined,
     },
-    { client: { sessionId: '1', address: '127.0.0.1', submitter: undefined }, secure: false },
+    { client: { sessionId: '1', address: '127.0.0.1', submitter: () => undefined }, secure: false },
   );
   const lines = [
     ['EHLO client.example', 250],
