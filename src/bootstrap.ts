@@ -19,8 +19,8 @@ import {
 import { type Config, type DevelopmentSettings, developmentToken, type Environment, missingSecrets } from './config.ts';
 import { generateDkimKey } from './sign/dkim-key.ts';
 
-export { defaultTlsHost } from './bootstrap/key-paths.ts';
-export { type Keys, loadKeys } from './bootstrap/load-keys.ts';
+export { defaultTlsHost, type TlsPlace, tlsPlace } from './bootstrap/key-paths.ts';
+export { type Keys, loadKeys, readTlsKeys, type TlsKeys } from './bootstrap/load-keys.ts';
 
 /** What there is of a token for the development credential. */
 export type DevelopmentToken =
@@ -120,7 +120,7 @@ async function ensureToken(
  * Makes what is missing at first start, in development only. Safe when several processes start at once.
  * @throws ConfigurationError where a file cannot be written; in production, where a secret in use is not there
  */
-export async function bootstrap(config: Config, parts: BootstrapParts): Promise<Bootstrapped> {
+export async function bootstrap(config: Config, parts: Pick<BootstrapParts, 'env' | 'clock'>): Promise<Bootstrapped> {
   const missing = missingSecrets(config, parts.env);
   const { development } = config;
   if (!development) {

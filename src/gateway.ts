@@ -7,22 +7,35 @@ import { openTokenStore } from './accounts/token-store.ts';
 import { createBodyBudget, defaultBodyLimit } from './base/body-budget.ts';
 import { type Clock, systemClock } from './base/clock.ts';
 import type { Database } from './base/database/database.ts';
+import { ConfigurationError } from './base/errors.ts';
 import type { Logger } from './base/log.ts';
 import type { Keys } from './bootstrap.ts';
 import type { Config } from './config.ts';
-import { edgeAccounts, openEdge } from './edge/open-edge.ts';
+import { createHttpApp } from './http/app.ts';
 import { createMetrics } from './http/metrics.ts';
-import { openProxy, proxyAccounts } from './proxy/proxy.ts';
+import { openProxy } from './proxy/proxy.ts';
 import { GatewayAddresses, type Listening } from './wiring/addresses.ts';
-import { createHttp, httpMetrics, listenHttp } from './wiring/http.ts';
-import { openMail } from './wiring/mail.ts';
+import { watchCertificates } from './wiring/certificate-watch.ts';
+import { changeSettings, proxyConfigured } from './wiring/change-settings.ts';
+import { httpAppParts, httpMetrics, httpsCertificates, listenHttp } from './wiring/http.ts';
+import { type Live, liveAccounts, type Settings } from './wiring/in-force.ts';
+import { createLiveEdge } from './wiring/live-edge.ts';
+import { certificateOf, openMail } from './wiring/mail.ts';
 import { processMetrics } from './wiring/process-metrics.ts';
+import { createReloader, type ReloadOutcome } from './wiring/reload.ts';
 import { type Running, stopAll } from './wiring/running.ts';
 
 /** A running gateway. */
 export interface Gateway {
-  /** Every listener that is up, SMTP and HTTP. */
+  /** Every listener that is up now, SMTP and HTTP. */
   readonly listening: readonly Listening[];
+  /** The configuration in force. */
+  readonly config: Config;
+  /**
+   * Reads the configuration again and takes it on, whole or not at all; connections stay. Never rejects.
+   * @param why who asked, for the log
+   */
+  reload(why: string): Promise<ReloadOutcome>;
   /**
    * Stops accepting, lets DATA in flight finish, commits and records, closes (D97). Resolves within the drain time
    * and a second.
@@ -42,6 +55,10 @@ export interface GatewayParts {
   readonly log: Logger;
   /** Log lines lost since the start; none if absent. */
   readonly droppedLogLines?: () => number;
+  /** Reads the configuration again, for a reload; absent: each is refused. */
+  readonly load?: () => Promise<Settings>;
+  /** Milliseconds from one look for renewed certificates to the next; absent: 60,000. */
+  readonly certificatesEveryMs?: number;
   readonly clock?: Clock;
 }
 
@@ -71,58 +88,99 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
   const { config, keys, log, database, clock } = parts;
   const { tokens, globalKeys = [] } = parts;
   const store = await openTokenStore(database);
-  const accounts = createAccounts({ accounts: config.accounts, tokens, globalKeys, store, clock });
+  const first = createAccounts({ accounts: config.accounts, tokens, globalKeys, store, clock });
+  const live: Live = { current: { config, keys, tokens, globalKeys, accounts: first } };
+  const accounts = liveAccounts(live);
   const guessing = createGuessing();
   const bodies = createBodyBudget(config.limits.bodiesInFlightBytes ?? defaultBodyLimit());
   const metrics = createMetrics();
-  const addresses = new GatewayAddresses(config);
-  const edge = await openEdge({
+  const addresses = new GatewayAddresses(() => live.current.config);
+  const edge = createLiveEdge({
     database,
-    zones: config.zones,
-    accounts: edgeAccounts(config.accounts, config.edgeAccounts),
-    settings: config.edge,
-    apiHosts: config.http.apiHosts,
+    limits: () => live.current.config.edge.limits,
     docsBaseUrl: () => addresses.docsBaseUrl(),
+    onRequest: (count) => metrics.edgeRequest(count),
     clock,
     log,
-    onRequest: (count) => metrics.edgeRequest(count),
   });
   running.edge = edge;
-  const shared = { config, keys, accounts, tokens: store, database, bodies, guessing, metrics, clock, log };
+  const firstEdge = await edge.prepare(config);
+  firstEdge.commit();
+  const shared = { live, accounts, tokens: store, database, bodies, guessing, metrics, clock, log };
   const mail = await openMail(shared, running);
   const proxy = await openProxy({
+    ...proxyConfigured(config),
     database,
-    zones: config.zones,
-    accounts: proxyAccounts(config.accounts, config.edgeAccounts),
-    settings: config.proxy,
-    file: config.file,
     tlsFolder: join(config.certsDir, 'tls'),
     ownDoors: () => addresses.ownDoors(),
-    drainMs: config.drainSeconds * 1000,
     clock,
     log,
   });
   running.proxy = proxy;
   let isReady = false;
-  const http = createHttp({ ...shared, mail, edge, proxy, isServing: () => isReady && !running.isDraining });
+  const httpParts = { ...shared, mail, isServing: () => isReady && !running.isDraining };
+  const http = createHttpApp(httpAppParts({ ...httpParts, settings: live.current, edge: firstEdge, proxy }));
   running.http = http;
+  const certificates = watchCertificates({
+    live,
+    onRenewed: ({ host }) => {
+      const { current } = live;
+      if (host === current.config.smtp.hostname) mail.door.showCertificate(certificateOf(current.keys, host));
+      if (current.config.http.tlsListen) http.showCertificate(httpsCertificates(current));
+    },
+    now: () => clock.now(),
+    log,
+    everyMs: parts.certificatesEveryMs,
+  });
+  const isDraining = (): boolean => running.isDraining;
+  const changing = {
+    live,
+    tokens: store,
+    mail,
+    edge,
+    proxy,
+    http,
+    httpParts,
+    addresses,
+    certificates,
+    isDraining,
+    clock,
+    log,
+  };
+  const reloader = createReloader({
+    load: parts.load ?? (() => Promise.reject(new ConfigurationError('There is no configuration to read again'))),
+    apply: (settings) => changeSettings(changing, settings),
+    clock,
+    log,
+  });
   metrics.add(mail);
   metrics.add(httpMetrics(http, edge));
   metrics.add(processMetrics({ bodies, guessing, droppedLogLines: parts.droppedLogLines ?? (() => 0) }));
-  metrics.add({ families: proxy.metrics });
+  metrics.add({ families: [...proxy.metrics, ...certificates.families] });
+  metrics.add(reloader);
   // Before anything listens: a configuration that breaks a rule takes no mail first.
   await proxy.seed();
-  addresses.addHttp(await listenHttp(http, shared));
+  addresses.setHttp(await listenHttp(http, live));
   await mail.delivery.start();
-  addresses.addMail(await mail.door.listen());
+  addresses.setMail(await mail.door.listen());
   await proxy.start();
+  certificates.start();
   isReady = true;
   return {
-    listening: addresses.listening,
-    stop: () => {
+    get listening() {
+      return addresses.listening;
+    },
+    get config() {
+      return live.current.config;
+    },
+    reload: (why) => reloader.reload(why),
+    async stop() {
+      // A reload under way is over before anything is ended, so that nothing is opened behind the end.
+      await reloader.stop();
+      certificates.stop();
       mail.outcomes.release();
       guessing.close();
-      return stopAll(running, { drainMs: config.drainSeconds * 1000, clock });
+      await stopAll(running, { drainMs: live.current.config.drainSeconds * 1000, clock });
     },
   };
 }

@@ -101,6 +101,13 @@ function loadTls(place: TlsPlace, problems: Problems): TlsKeys[] {
   }
 }
 
+/** Reads the certificate and the key of one host as they are now. @returns them, or what is wrong with the files */
+export function readTlsKeys(place: TlsPlace): { readonly keys: TlsKeys } | { readonly problem: string } {
+  const problems: Problems = [];
+  const [keys] = loadTls(place, problems);
+  return keys ? { keys } : { problem: problems.map(({ text }) => text).join('; ') };
+}
+
 function loadHmacKey(file: string, problems: Problems): KeyObject | undefined {
   const remedy = 'postern keys hmac';
   const secret = read(file, problems, remedy);

@@ -8,6 +8,10 @@ export const commands = {
     summary: 'Run the gateway in the foreground until SIGTERM (the default)',
     load: async () => (await import('./serve.ts')).serveCommand,
   },
+  reload: {
+    summary: 'Let the running server read configuration and keys again',
+    load: async () => (await import('./reload.ts')).reloadCommand,
+  },
   check: {
     summary: 'Judge message files as the gateway would; nothing is sent',
     load: async () => (await import('./check.ts')).checkCommand,

@@ -3,13 +3,11 @@
 import { stringify } from 'yaml';
 import { systemClock } from '../base/clock.ts';
 import { ConfigurationError } from '../base/errors.ts';
-import { silentLog } from '../base/log.ts';
 import { checkFiles } from '../bootstrap/check-files.ts';
 import { formatHostPort } from '../config/addresses.ts';
 import { type Config, missingSecrets } from '../config.ts';
 import { errorPageFaults } from '../edge/custom/error-page-file.ts';
-import { checkConfiguredApplications, proxyAccounts } from '../proxy/proxy.ts';
-import { configuredDoors } from '../wiring/addresses.ts';
+import { checkApplications } from '../wiring/load-settings.ts';
 import { configOption, defineCommand, table } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
 import { configFor } from './command/load-config.ts';
@@ -64,15 +62,7 @@ const check = defineCommand({
   exitCodes,
   async run({ options, args }, io) {
     const config = configFor(io, args[0] ?? options.config);
-    await checkConfiguredApplications({
-      zones: config.zones,
-      accounts: proxyAccounts(config.accounts, config.edgeAccounts),
-      settings: config.proxy,
-      file: config.file,
-      ownDoors: () => configuredDoors(config),
-      clock: systemClock,
-      log: silentLog,
-    });
+    await checkApplications(config, systemClock);
     const secrets = options['no-files'] ? [] : missingSecrets(config, io.env);
     const files = options['no-files'] ? { faults: [], warnings: [] } : checkFiles(config, systemClock.now());
     const faults = [...files.faults, ...(config.development ? [] : secrets)];

@@ -4,11 +4,13 @@ import { join } from 'node:path';
 import { openTokenStore } from '../accounts/token-store.ts';
 import { systemClock } from '../base/clock.ts';
 import { openDatabase } from '../base/database/sqlite-database.ts';
-import { type Logger, type OpenLog, openLog } from '../base/log.ts';
+import { type OpenLog, openLog } from '../base/log.ts';
 import { fileWarnings } from '../bootstrap/check-files.ts';
 import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, loadKeys } from '../bootstrap.ts';
-import { type Config, configuredGlobalKeys, configuredTokens } from '../config.ts';
+import { type Config, type ConfigPlace, configuredGlobalKeys, configuredTokens } from '../config.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
+import { loadSettings } from '../wiring/load-settings.ts';
+import { openReloadSocket } from '../wiring/reload-socket.ts';
 import { renderBanner, renderTokenNote } from './banner.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
 import { configFor } from './command/load-config.ts';
@@ -40,12 +42,22 @@ function untilSignal(): Promise<NodeJS.Signals> {
   });
 }
 
-/** To a service SIGHUP means "read the configuration again", which is not built: it must not end the process. */
-function ignoreHangup(log: Logger): void {
-  if (process.stdout.isTTY) return;
-  process.on('SIGHUP', () => {
-    log.warn({ signal: 'SIGHUP' }, 'signal ignored: the configuration is read at start only, restart to change it');
-  });
+/**
+ * To a service SIGHUP means "read the configuration again". One that comes before there is a gateway is kept until then.
+ * @returns what hands the signals to a gateway; undefined from the beginning of its end on: they are ignored then
+ */
+function onHangup(): (gateway: Gateway | undefined) => void {
+  let gateway: Gateway | undefined;
+  let isWaiting = false;
+  const reload = (): void => {
+    if (gateway) void gateway.reload('SIGHUP');
+    else isWaiting = true;
+  };
+  if (!process.stdout.isTTY) process.on('SIGHUP', reload);
+  return (given) => {
+    gateway = given;
+    if (given && isWaiting) reload();
+  };
 }
 
 /** Anything that nobody caught: the spool is safe on disk at every moment, so the honest end is to say why and stop. */
@@ -80,8 +92,17 @@ function banner(config: Config, gateway: Gateway, token: DevelopmentToken | unde
   });
 }
 
+/** What a process that serves has beside its configuration. */
+interface Serving {
+  readonly openedLog: OpenLog;
+  /** Where the configuration is read again. */
+  readonly place: ConfigPlace;
+  readonly handHangups: ReturnType<typeof onHangup>;
+}
+
 /** Opens everything and stays until a signal; what could not be opened is closed again. */
-async function serve(config: Config, io: CommandIo, openedLog: OpenLog): Promise<void> {
+async function serve(config: Config, io: CommandIo, serving: Serving): Promise<void> {
+  const { openedLog, place, handHangups } = serving;
   const { log } = openedLog;
   // From the first moment on: one that comes while everything is opened ends it as soon as it is. Without a handler the
   // first process of a container would not even hear it.
@@ -106,12 +127,15 @@ async function serve(config: Config, io: CommandIo, openedLog: OpenLog): Promise
       database,
       log,
       droppedLogLines: openedLog.dropped,
+      load: () => loadSettings(place, systemClock),
     });
     token = await ensureDevelopmentToken(config, parts);
   } catch (error) {
     await database.close();
     throw error;
   }
+  handHangups(gateway);
+  const socket = await openReloadSocket(config.dataDir, () => gateway.reload('command'), log);
   log.info({ listeners: gateway.listening, dataDir: config.dataDir }, 'listening');
   if (token?.kind === 'given' && token.revoked.length > 0) {
     const { account, credential, revoked } = token;
@@ -124,7 +148,9 @@ async function serve(config: Config, io: CommandIo, openedLog: OpenLog): Promise
     io.stderr.write(text);
   }
   const signal = await signalled;
-  log.info({ signal, drainSeconds: config.drainSeconds }, 'draining');
+  handHangups(undefined);
+  socket.close();
+  log.info({ signal, drainSeconds: gateway.config.drainSeconds }, 'draining');
   await gateway.stop();
   log.info('stopped');
 }
@@ -138,7 +164,8 @@ export const serveCommand = defineCommand({
   details: `With the shipped configuration: SMTP on 127.0.0.1:2587 (STARTTLS) and 127.0.0.1:2465 (TLS), REST
 and health on 127.0.0.1:8080, mail captured into data/capture/new; keys, a certificate and a token are made at the first start.
 POSTERN_RELAY=smtp://host:port relays for real. The environment's POSTERN_* wins over the file; docs/operations.md
-lists it all. SIGTERM stops accepting, finishes what is in flight and exits 0.`,
+lists it all. SIGHUP reads the configuration again, as "postern reload" does. SIGTERM stops accepting, finishes what is
+in flight and exits 0.`,
   options: configOption,
   examples: [
     'postern serve',
@@ -152,10 +179,12 @@ lists it all. SIGTERM stops accepting, finishes what is in flight and exits 0.`,
   run: async ({ options }, io) => {
     const config = configFor(io, options.config);
     const openedLog = openLog(config.log.level);
+    const handHangups = onHangup();
     dieOnSurprise(openedLog);
-    ignoreHangup(openedLog.log);
+    const { config: file } = options;
+    const place = { env: io.env, cwd: io.cwd, ...(file === undefined ? {} : { file }) };
     try {
-      await serve(config, io, openedLog);
+      await serve(config, io, { openedLog, place, handHangups });
       return 0;
     } finally {
       await openedLog.close(logPatienceMs);

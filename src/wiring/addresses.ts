@@ -21,36 +21,38 @@ export function configuredDoors({ smtp, http }: Config): readonly OwnDoor[] {
 
 /** The listeners of mail and HTTP: at first those of the configuration, then what has been bound. */
 export class GatewayAddresses {
-  readonly #config: Config;
-  readonly #listening: Listening[] = [];
+  readonly #config: () => Config;
+  #http: readonly Listening[] = [];
+  #mail: readonly Listening[] = [];
 
-  constructor(config: Config) {
+  /** @param config the one in force, asked for each time */
+  constructor(config: () => Config) {
     this.#config = config;
   }
 
-  /** Keeps the bound listeners of HTTP. */
-  addHttp(bound: readonly Listening[]): void {
-    this.#listening.push(...bound);
+  /** Keeps the listeners of HTTP that are bound. */
+  setHttp(bound: readonly Listening[]): void {
+    this.#http = bound;
   }
 
-  /** Keeps the bound listeners of mail, which are told before those of HTTP. */
-  addMail(bound: readonly Listening[]): void {
-    this.#listening.unshift(...bound);
+  /** Keeps the listeners of mail that are bound now, which are told before those of HTTP. */
+  setMail(bound: readonly Listening[]): void {
+    this.#mail = bound;
   }
 
   /** Every listener that is up. */
   get listening(): readonly Listening[] {
-    return this.#listening;
+    return [...this.#mail, ...this.#http];
   }
 
   /** What no proxy application may have for its origin (D84). */
   ownDoors(): readonly OwnDoor[] {
-    return [...configuredDoors(this.#config), ...this.#listening];
+    return [...configuredDoors(this.#config()), ...this.listening];
   }
 
   /** The start of the documentation's URLs (D62): the configured one, or where plain HTTP listens. */
   docsBaseUrl(): string {
-    const { docsBaseUrl, listen } = this.#config.http;
-    return docsBaseUrl ?? `http://${formatHostPort(this.#listening.find(({ name }) => name === 'http') ?? listen)}`;
+    const { docsBaseUrl, listen } = this.#config().http;
+    return docsBaseUrl ?? `http://${formatHostPort(this.#http.find(({ name }) => name === 'http') ?? listen)}`;
   }
 }

@@ -10,10 +10,10 @@ import { tokenEndpoints } from '../admin/token-endpoints.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
-import { defaultTlsHost, type Keys } from '../bootstrap.ts';
-import type { Config } from '../config.ts';
+import { defaultTlsHost } from '../bootstrap.ts';
 import type { OpenEdge } from '../edge/open-edge.ts';
-import { createHttpApp, type HttpApp } from '../http/app.ts';
+import type { HttpApp, HttpAppParts } from '../http/app.ts';
+import type { ListenerTls } from '../http/listener/listener.ts';
 import { serverCertificates } from '../http/listener/server-certificates.ts';
 import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
@@ -22,34 +22,37 @@ import type { Proxy } from '../proxy/proxy.ts';
 import { build, examine, restAnswers } from '../submit.ts';
 import type { Listening } from './addresses.ts';
 import { recordFacts } from './build-parts.ts';
+import { type Live, madeOf, type Settings } from './in-force.ts';
+import type { EdgeRoutes } from './live-edge.ts';
 import type { Mail } from './mail.ts';
 
 /** What the HTTP side is made from. */
 export interface HttpParts {
-  readonly config: Config;
-  readonly keys: Keys;
+  /** What the routes are made of; others are made for other settings. */
+  readonly settings: Pick<Settings, 'config' | 'keys'>;
+  /** As they are at the moment of each question. */
   readonly accounts: Accounts;
   readonly tokens: TokenStore;
   readonly bodies: BodyBudget;
   readonly guessing: Guessing;
   readonly metrics: Metrics;
   readonly mail: Mail;
-  readonly edge: OpenEdge;
-  readonly proxy: Proxy;
+  readonly edge: EdgeRoutes;
+  readonly proxy: Pick<Proxy, 'plugins'>;
   /** Whether everything is up and nothing drains. */
   readonly isServing: () => boolean;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-function sendingEndpoints({ config, mail }: HttpParts): V4Plugin {
+function sendingEndpoints({ settings, mail }: HttpParts): V4Plugin {
   const { submit, building, outcomes, suppressed } = mail;
   return restDoor({
-    limits: config.rest.limits,
+    limits: settings.config.rest.limits,
     submit,
-    examine: (submission) => examine(submission, building),
+    examine: (submission) => examine(submission, building()),
     preview: async (submission) => {
-      const built = await build(submission, building);
+      const built = await build(submission, building());
       return built.ok ? { ok: true, head: built.signed.head, bodyOctets: built.signed.body.length } : built;
     },
     keys: mail.spool,
@@ -59,11 +62,12 @@ function sendingEndpoints({ config, mail }: HttpParts): V4Plugin {
   });
 }
 
-/** Makes the HTTP side; nothing listens before `listenHttp`. */
-export function createHttp(parts: HttpParts): HttpApp {
-  const { config, keys, accounts, tokens, bodies, guessing, metrics, mail, edge, proxy, isServing, clock, log } = parts;
+/** What answers over HTTP under some settings: for the start, and for each reload. */
+export function httpAppParts(parts: HttpParts): HttpAppParts {
+  const { accounts, tokens, bodies, guessing, metrics, mail, edge, proxy, isServing, clock, log } = parts;
+  const { config, keys } = parts.settings;
   const accountOfZone = new Map(config.zones.map(({ id, account }) => [id, account]));
-  return createHttpApp({
+  return {
     answers: restAnswers,
     accounts,
     accountOfZone: (zone) => accountOfZone.get(zone),
@@ -91,19 +95,25 @@ export function createHttp(parts: HttpParts): HttpApp {
     limits: config.http.limits,
     ...(config.http.adminListen ? { admin: { limits: config.http.adminLimits } } : {}),
     ...(config.http.metricsToken ? { metricsToken: { sha256: config.http.metricsToken.sha256 } } : {}),
-  });
+  };
 }
 
-/** Binds HTTP, and HTTPS and the API's own listener where they are configured. @throws ConfigurationError naming what cannot be bound */
-export async function listenHttp(
-  http: HttpApp,
-  { config, keys }: Pick<HttpParts, 'config' | 'keys'>,
-): Promise<Listening[]> {
-  const { listen, tlsListen, adminListen } = config.http;
+/** The certificates of HTTPS under some settings. @throws Error where the one that is shown by default is missing */
+export function httpsCertificates({ config, keys }: Pick<Settings, 'config' | 'keys'>): ListenerTls {
+  return serverCertificates(keys.tls, defaultTlsHost(config));
+}
+
+/**
+ * Binds HTTP, and HTTPS and the API's own listener where they are configured; certificates are looked up with each handshake.
+ * @throws ConfigurationError naming what cannot be bound
+ */
+export async function listenHttp(http: HttpApp, live: Live): Promise<Listening[]> {
+  const { listen, tlsListen, adminListen } = live.current.config.http;
   const bound: Listening[] = [{ name: 'http', ...(await http.listen(listen)) }];
   if (tlsListen) {
-    const certificates = serverCertificates(keys.tls, defaultTlsHost(config));
-    bound.push({ name: 'https', ...(await http.listen(tlsListen, certificates)) });
+    const certificates = madeOf(live, httpsCertificates);
+    const tls = { ...certificates(), contextOf: (serverName: string) => certificates().contextOf(serverName) };
+    bound.push({ name: 'https', ...(await http.listen(tlsListen, tls)) });
   }
   if (adminListen) bound.push({ name: 'admin', ...(await http.listenAdmin(adminListen)) });
   return bound;

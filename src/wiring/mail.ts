@@ -10,8 +10,6 @@ import type { Database } from '../base/database/database.ts';
 import { ConfigurationError } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { Keys } from '../bootstrap.ts';
-import type { Config } from '../config.ts';
-import { createDelivery, type Delivery } from '../deliver/delivery.ts';
 import { transportOf } from '../deliver/router.ts';
 import { logEvent } from '../events/log-event.ts';
 import { openSuppressionStore, type SuppressionStore } from '../feedback/suppression-store.ts';
@@ -22,13 +20,15 @@ import type { Spool } from '../spool/spool.ts';
 import { spoolMetrics } from '../spool/spool-metrics.ts';
 import { type BuildParts, createSubmit, restAnswers, type Submit, type Violation } from '../submit.ts';
 import { buildParts } from './build-parts.ts';
+import { type Live, madeOf } from './in-force.ts';
+import { createLiveDelivery, type LiveDelivery } from './live-delivery.ts';
 import { openSpool } from './open-spool.ts';
 import type { Running } from './running.ts';
 
 /** What the mail path is made from. */
 export interface MailParts {
-  readonly config: Config;
-  readonly keys: Keys;
+  readonly live: Live;
+  /** As they are at the moment of each question. */
   readonly accounts: Accounts;
   /** What accounts, limits and suppressions are in. */
   readonly database: Database;
@@ -42,10 +42,11 @@ export interface MailParts {
 /** The mail path; nothing listens and nothing is delivered before `door.listen` and `delivery.start`. */
 export interface Mail {
   readonly spool: Spool;
-  readonly delivery: Delivery;
+  readonly delivery: LiveDelivery;
   readonly door: SmtpDoor;
   readonly submit: Submit;
-  readonly building: BuildParts;
+  /** What messages are built with now. */
+  readonly building: () => BuildParts;
   readonly outcomes: OutcomeWatch;
   readonly suppressions: SuppressionStore;
   /** Whether an account does not send to a recipient (D51). */
@@ -114,29 +115,32 @@ function rateViolation(account: Account, verdict: LimitVerdict): Violation | und
 
 /** The pipeline, with the rates of accounts before it, and log, metrics and delivery behind it. */
 function createPipeline(
-  { config }: MailParts,
+  { live }: MailParts,
   { spool, delivery, building, limits }: Pick<Mail, 'spool' | 'delivery' | 'building'> & { readonly limits: Limits },
 ): Submit {
-  const pipeline = createSubmit({
-    ...building,
-    spool,
-    charge: async ({ submitter: { account }, envelope }) =>
-      rateViolation(account, await limits.take(account, envelope.recipients.length)),
-    refund: ({ submitter, envelope }) => limits.giveBack(submitter.account, envelope.recipients.length),
-    transportOf: transportOf(config.delivery.routes),
-    expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
-    onAccepted: (entry) => delivery.deliverNow(entry),
-    onRefused: spool.events.refuse,
-  });
+  // Of one message everything is built with the same settings, whatever is reloaded meanwhile.
+  const pipelineOf = madeOf(live, ({ config }) =>
+    createSubmit({
+      ...building(),
+      spool,
+      charge: async ({ submitter: { account }, envelope }) =>
+        rateViolation(account, await limits.take(account, envelope.recipients.length)),
+      refund: ({ submitter, envelope }) => limits.giveBack(submitter.account, envelope.recipients.length),
+      transportOf: transportOf(config.delivery.routes),
+      expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
+      onAccepted: (entry) => delivery.deliverNow(entry),
+      onRefused: spool.events.refuse,
+    }),
+  );
   // Asked before a message is built and signed, too.
   return async (submission) => {
     checkSpool(spool);
-    return await pipeline(submission);
+    return await pipelineOf()(submission);
   };
 }
 
 /** The certificate of a name. @throws ConfigurationError where there is none */
-function certificateOf({ tls }: Keys, host: string): { readonly cert: string; readonly key: string } {
+export function certificateOf({ tls }: Keys, host: string): { readonly cert: string; readonly key: string } {
   const found = tls.get(host);
   if (!found) throw new ConfigurationError(`No certificate for ${host}`);
   return { cert: found.certificate, key: found.privateKey };
@@ -174,7 +178,8 @@ function mailGauges({ delivery, door }: Pick<Mail, 'delivery' | 'door'>): readon
  * @param running is given each part as soon as it is there, so that a start that fails can end it
  */
 export async function openMail(parts: MailParts, running: Running): Promise<Mail> {
-  const { config, keys, accounts, bodies, guessing, metrics, clock, log } = parts;
+  const { live, accounts, bodies, guessing, metrics, clock, log } = parts;
+  const { config } = live.current;
   const limits = await openLimits(parts.database, clock);
   running.stores.push(() => limits.close());
   const suppressions = await openSuppressionStore(parts.database, clock);
@@ -188,14 +193,14 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   running.stores.push(() => spool.close());
   const outcomes = createOutcomeWatch();
   tellEvents(spool, { log, metrics, outcomes });
-  const delivery = createDelivery({
+  const delivery = createLiveDelivery({
     spool,
     settings: config.delivery,
     clock,
     log,
   });
   running.delivery = delivery;
-  const building = buildParts(config, keys, accounts, clock);
+  const building = madeOf(live, (inForce) => buildParts(inForce.config, inForce.keys, accounts, clock));
   const submit = createPipeline(parts, { spool, delivery, building, limits });
   const door = createSmtpDoor({
     settings: config.smtp,
@@ -203,7 +208,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     submit,
     log,
     clock,
-    tls: (host) => certificateOf(keys, host),
+    tls: (host) => certificateOf(live.current.keys, host),
     bodies,
     guessing,
     suppressed,

@@ -16,9 +16,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createEmailBinding, EmailError, type EmailHeaders } from '../../packages/binding/src/index.ts';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
-import { openTokenStore } from '../../src/accounts/token-store.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { bootstrap, loadKeys } from '../../src/bootstrap.ts';
@@ -305,8 +303,7 @@ export async function openDoors(): Promise<Doors> {
   writeFileSync(join(folder, 'postern.yaml'), JSON.stringify(configuration));
   const config = loadConfig({ file: 'postern.yaml', env, cwd: folder });
   const database = openSqliteFile(':memory:');
-  const stores = await openDatabase(':memory:');
-  await bootstrap(config, { env, tokens: await openTokenStore(stores), clock: systemClock });
+  await bootstrap(config, { env, clock: systemClock });
   const accounts = createAccounts({
     accounts: config.accounts,
     tokens: configuredTokens(config, env),
@@ -365,7 +362,6 @@ export async function openDoors(): Promise<Doors> {
       for (const door of doors) door.close?.();
       await Promise.all([smtp.drain(0), http.close(0)]);
       database.close();
-      await stores.close();
       rmSync(folder, { recursive: true, force: true });
     },
   };

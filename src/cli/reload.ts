@@ -1,0 +1,62 @@
+// postern reload: lets the running server read its configuration, keys and certificates again.
+
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { parseDocument } from 'yaml';
+import { ConfigurationError } from '../base/errors.ts';
+import { askToReload } from '../wiring/reload-socket.ts';
+import { type CommandIo, configOption, defineCommand } from './command/command.ts';
+import { configFor } from './command/load-config.ts';
+
+/** The data folder that a faulty file names all the same; the default where it names none that can be read. */
+function namedDataDir(io: CommandIo, option: string | undefined): string {
+  const given = io.env['POSTERN_DATA_DIR']?.trim();
+  if (given) return resolve(io.cwd, given);
+  try {
+    const file = resolve(io.cwd, option ?? (io.env['POSTERN_CONFIG'] || 'config/postern.yaml'));
+    const named: unknown = parseDocument(readFileSync(file, 'utf8'), { logLevel: 'silent' }).get('dataDir');
+    return resolve(io.cwd, typeof named === 'string' ? named : 'data');
+  } catch {
+    return resolve(io.cwd, 'data');
+  }
+}
+
+/** The data folder, and what is wrong with the configuration where it cannot be read. */
+function placeOf(io: CommandIo, option: string | undefined): { dataDir: string; fault?: ConfigurationError } {
+  try {
+    return { dataDir: configFor(io, option).dataDir };
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    return { dataDir: namedDataDir(io, option), fault: error };
+  }
+}
+
+/** The command. */
+export const reloadCommand = defineCommand({
+  name: 'reload',
+  summary: 'Let the running server read configuration and keys again',
+  synopsis: '',
+  arguments: { min: 0, max: 0 },
+  details: `The server is found by its data folder, in which it has the socket postern.sock. It reads the file that it was
+started with, under the environment that it was started with, and takes everything on or nothing: with a fault in it
+nothing changes, and the faults are printed here. Connections stay. What only a restart can change (dataDir, certsDir,
+database, spool, http.listen, http.tlsListen) is a fault. SIGHUP to the server does the same and tells its log.`,
+  options: configOption,
+  examples: ['postern reload', 'postern reload --config /etc/postern/postern.yaml'],
+  exitCodes: {
+    1: 'no server runs on the data folder, or it gave no answer',
+    78: 'the configuration has faults: nothing has changed',
+  },
+  async run({ options }, io) {
+    const { dataDir, fault } = placeOf(io, options.config);
+    const outcome = await askToReload(dataDir);
+    if (!outcome) {
+      if (fault) throw fault;
+      io.stderr.write(`no server is running on ${dataDir}\n`);
+      return 1;
+    }
+    if (!outcome.ok) throw new ConfigurationError(`${outcome.faults.join('\n')}\nNothing has changed.`);
+    io.stdout.write(`reloaded: ${outcome.changed.length > 0 ? outcome.changed.join(', ') : 'nothing has changed'}\n`);
+    return 0;
+  },
+});

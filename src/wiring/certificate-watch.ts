@@ -1,0 +1,120 @@
+// Looks every minute whether a certificate that listeners show was renewed, and replaces that one alone. One that cannot be
+// used leaves the one before in its place.
+
+import { fileMark } from '../base/file-mark.ts';
+import type { Logger } from '../base/log.ts';
+import { readTlsKeys, type TlsKeys, type TlsPlace, tlsPlace } from '../bootstrap.ts';
+import type { MetricFamily } from '../http/metrics.ts';
+import type { Live } from './in-force.ts';
+
+/** What the watch is made from. */
+export interface CertificateWatchParts {
+  readonly live: Live;
+  /** Is told of each renewal: listeners are to show it. */
+  readonly onRenewed: (keys: TlsKeys) => void;
+  readonly now: () => number;
+  readonly log: Logger;
+  /** Milliseconds from one look to the next; absent: 60,000. */
+  readonly everyMs?: number | undefined;
+}
+
+/** The watch. */
+export interface CertificateWatch {
+  /** Looks from now on. */
+  start(): void;
+  /** Forgets what it has seen: after a reload, which has read all files itself. */
+  reset(): void;
+  stop(): void;
+  readonly families: readonly MetricFamily[];
+}
+
+const defaultEveryMs = 60_000;
+
+function markOf({ certificateFile, privateKeyFile }: TlsPlace): string {
+  try {
+    return `${fileMark(certificateFile) ?? 'none'}, ${fileMark(privateKeyFile) ?? 'none'}`;
+  } catch {
+    return 'cannot be looked at';
+  }
+}
+
+/** Makes the watch; it looks at nothing before `start`. */
+export function watchCertificates(parts: CertificateWatchParts): CertificateWatch {
+  const { live, log } = parts;
+  const marks = new Map<string, string>();
+  const faults = new Map<string, string>();
+  let timer: NodeJS.Timeout | undefined;
+
+  const placesNow = (): TlsPlace[] => {
+    const { config, keys } = live.current;
+    return [...keys.tls.keys()].map((host) => tlsPlace(config.certsDir, host));
+  };
+
+  /** @returns why it cannot be used */
+  function renew(place: TlsPlace, before: TlsKeys): string | undefined {
+    const read = readTlsKeys(place);
+    if ('problem' in read) return read.problem;
+    const { keys } = read;
+    if (keys.certificate === before.certificate && keys.privateKey === before.privateKey) return undefined;
+    const now = parts.now();
+    if (keys.notAfter <= now && before.notAfter > now) return `${place.certificateFile} has expired already`;
+    live.current = {
+      ...live.current,
+      keys: { ...live.current.keys, tls: new Map([...live.current.keys.tls, [place.host, keys]]) },
+    };
+    parts.onRenewed(keys);
+    log.info({ host: place.host, expiresAt: new Date(keys.notAfter).toISOString() }, 'certificate renewed');
+    return undefined;
+  }
+
+  function look(): void {
+    for (const place of placesNow()) {
+      const mark = markOf(place);
+      if (marks.get(place.host) === mark) continue;
+      // Taken before the files are read: what is written while they are is looked at again.
+      marks.set(place.host, mark);
+      const before = live.current.keys.tls.get(place.host);
+      const fault = before && renew(place, before);
+      if (fault === undefined) faults.delete(place.host);
+      else if (faults.get(place.host) !== fault) {
+        faults.set(place.host, fault);
+        log.error({ host: place.host, reason: fault }, 'the certificate before is shown on');
+      }
+    }
+  }
+
+  return {
+    // The first look reads each file once more: one that was renewed since it was read at the start is not missed.
+    reset() {
+      marks.clear();
+      faults.clear();
+    },
+    start() {
+      timer = setInterval(() => {
+        try {
+          look();
+        } catch (err) {
+          log.error({ err }, 'certificates could not be looked at');
+        }
+      }, parts.everyMs ?? defaultEveryMs);
+      timer.unref();
+    },
+    stop: () => clearInterval(timer),
+    families: [
+      {
+        kind: 'gauge',
+        name: 'postern_certificate_expiry_timestamp_seconds',
+        help: 'When the certificate that listeners show for a host expires, seconds since 1970',
+        label: 'host',
+        read: () => [...live.current.keys.tls.values()].map(({ host, notAfter }) => [host, notAfter / 1000] as const),
+      },
+      {
+        kind: 'gauge',
+        name: 'postern_certificate_renewal_failed',
+        help: '1 where the files of a host hold no certificate that can be used, so that the one before is shown',
+        label: 'host',
+        read: () => [...live.current.keys.tls.keys()].map((host) => [host, faults.has(host) ? 1 : 0] as const),
+      },
+    ],
+  };
+}

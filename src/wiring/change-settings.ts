@@ -1,0 +1,125 @@
+// Puts other settings in the place of those in force. Everything that can fail is done first and changes nothing; then all
+// parts take the settings in one turn of the event loop.
+
+import { createAccounts } from '../accounts/create-accounts.ts';
+import type { TokenStore } from '../accounts/token-store.ts';
+import type { Clock } from '../base/clock.ts';
+import { ConfigurationError } from '../base/errors.ts';
+import type { Logger } from '../base/log.ts';
+import { fileWarnings } from '../bootstrap/check-files.ts';
+import type { Config } from '../config.ts';
+import type { HttpApp } from '../http/app.ts';
+import { type Proxy, type ProxyConfigured, proxyAccounts } from '../proxy/proxy.ts';
+import type { GatewayAddresses } from './addresses.ts';
+import type { CertificateWatch } from './certificate-watch.ts';
+import { type HttpParts, httpAppParts, httpsCertificates } from './http.ts';
+import type { InForce, Live, Settings } from './in-force.ts';
+import type { LiveEdge } from './live-edge.ts';
+import { certificateOf, type Mail } from './mail.ts';
+import { changesOf, isSame, restartFaults } from './restart-keys.ts';
+
+/** The parts that take other settings. */
+export interface ChangeParts {
+  readonly live: Live;
+  readonly tokens: TokenStore;
+  readonly mail: Mail;
+  readonly edge: LiveEdge;
+  readonly proxy: Proxy;
+  readonly http: HttpApp;
+  /** What HTTP is made from beside what changes. */
+  readonly httpParts: Omit<HttpParts, 'settings' | 'edge' | 'proxy'>;
+  readonly addresses: GatewayAddresses;
+  readonly certificates: CertificateWatch;
+  readonly isDraining: () => boolean;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** What of a configuration the proxy applications are made from. */
+export function proxyConfigured(config: Config): ProxyConfigured {
+  return {
+    zones: config.zones,
+    accounts: proxyAccounts(config.accounts, config.edgeAccounts),
+    settings: config.proxy,
+    file: config.file,
+    drainMs: config.drainSeconds * 1000,
+  };
+}
+
+/** What is ready to take the settings. */
+interface Ready {
+  readonly inForce: InForce;
+  readonly edge: Awaited<ReturnType<LiveEdge['prepare']>>;
+  readonly proxy: ReturnType<Proxy['prepare']>;
+  readonly answer: () => void;
+  /** Absent where routes and retries are the same. */
+  readonly deliver: (() => void) | undefined;
+  readonly door: Awaited<ReturnType<Mail['door']['prepare']>>;
+}
+
+/** Gets everything ready. @param undo is given what gives up what was opened */
+async function prepare(parts: ChangeParts, next: Settings, undo: (() => Promise<void>)[]): Promise<Ready> {
+  const { live, mail, http, clock } = parts;
+  const { config, keys, tokens, globalKeys } = next;
+  const faults = restartFaults(live.current.config, config);
+  if (faults.length > 0) throw new ConfigurationError(faults.join('\n'));
+  const accounts = createAccounts({ accounts: config.accounts, tokens, globalKeys, store: parts.tokens, clock });
+  if (config.http.tlsListen) httpsCertificates(next);
+  const edge = await parts.edge.prepare(config);
+  undo.push(() => edge.abort());
+  const proxy = parts.proxy.prepare(proxyConfigured(config));
+  const answer = await http.prepare(httpAppParts({ ...parts.httpParts, settings: next, edge, proxy }));
+  const isSameDelivery = isSame(live.current.config.delivery, config.delivery);
+  const deliver = isSameDelivery ? undefined : mail.delivery.prepare(config.delivery);
+  const tls = (host: string) => certificateOf(keys, host);
+  const door = await mail.door.prepare({ settings: config.smtp, accounts, tls });
+  undo.push(() => door.abort());
+  await proxy.seed();
+  if (parts.isDraining()) throw new ConfigurationError('The server is stopping');
+  return { inForce: { ...next, accounts }, edge, proxy, answer, deliver, door };
+}
+
+/** Takes the settings, without waiting for anything. @returns what resolves when proxy applications follow them */
+function take(parts: ChangeParts, { inForce, edge, proxy, answer, deliver, door }: Ready): Promise<void> {
+  const { live, http, addresses, certificates, log } = parts;
+  const { config } = inForce;
+  const before = live.current;
+  live.current = inForce;
+  addresses.setMail(door.commit(config.drainSeconds * 1000));
+  deliver?.();
+  edge.commit();
+  answer();
+  if (config.http.tlsListen) http.showCertificate(httpsCertificates(inForce));
+  certificates.reset();
+  if (config.log.level !== before.config.log.level) log.level = config.log.level;
+  return proxy.commit();
+}
+
+/** What is warned of as at a start, but for what was warned of before. */
+function warningsOf({ clock }: ChangeParts, before: Settings, next: Settings): string[] {
+  const now = clock.now();
+  const [old, all] = [before, next].map(({ config, keys }) => [...config.warnings, ...fileWarnings(config, keys, now)]);
+  return (all ?? []).filter((line) => !old?.includes(line));
+}
+
+/**
+ * Puts settings in force.
+ * @returns what has changed, in a few words each
+ * @throws ConfigurationError with a line for each thing that keeps them from being taken, or what failed: nothing has
+ *   changed then
+ */
+export async function changeSettings(parts: ChangeParts, next: Settings): Promise<readonly string[]> {
+  const undo: (() => Promise<void>)[] = [];
+  let ready: Ready;
+  try {
+    ready = await prepare(parts, next, undo);
+  } catch (error) {
+    await Promise.all(undo.map((each) => each()));
+    throw error;
+  }
+  const before = parts.live.current;
+  const changed = changesOf(before, next);
+  await take(parts, ready);
+  for (const line of warningsOf(parts, before, next)) parts.log.warn(line);
+  return changed;
+}

@@ -1,0 +1,98 @@
+// The edge while zones change: a new one answers requests that come from now on, and the one before ends those that it has.
+// Counts of open requests and of clients' rates go on.
+
+import type { Clock } from '../base/clock.ts';
+import type { Database } from '../base/database/database.ts';
+import type { Logger } from '../base/log.ts';
+import type { Config } from '../config.ts';
+import { edgeAccounts, type OpenEdge, type OpenEdgeParts, openEdge } from '../edge/open-edge.ts';
+import { createOpenRequests, type OpenRequests } from '../edge/zone/open-requests.ts';
+import { keepRateLimits } from '../edge/zone/rate-limit.ts';
+
+/** What it is made from. */
+export interface LiveEdgeParts extends Pick<OpenEdgeParts, 'docsBaseUrl' | 'onRequest'> {
+  readonly database: Database;
+  /** Asked whenever a limit is looked at. */
+  readonly limits: () => Config['edge']['limits'];
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** What an edge gives the API, before or after it is the one that answers. */
+export type EdgeRoutes = Pick<OpenEdge, 'front' | 'plugins'>;
+
+/** The edge, of which another can take the place. */
+export interface LiveEdge extends Pick<OpenEdge, 'open' | 'requests' | 'close'> {
+  /**
+   * Opens another edge beside the present one.
+   * @throws ConfigurationError where the file of an Error Page cannot be used
+   */
+  prepare(config: Config): Promise<EdgeRoutes & { commit(): void; abort(): Promise<void> }>;
+}
+
+/** The longest time that a timer takes, in milliseconds. */
+const longestMs = 2 ** 31 - 1;
+
+function liveRequests(limits: LiveEdgeParts['limits']): OpenRequests {
+  return createOpenRequests({
+    get requests() {
+      return limits().requests;
+    },
+    get requestsPerZone() {
+      return limits().requestsPerZone;
+    },
+    get requestsPerAddress() {
+      return limits().requestsPerAddress;
+    },
+  });
+}
+
+/** Makes it; there is no edge before the first is prepared and committed. */
+export function createLiveEdge(parts: LiveEdgeParts): LiveEdge {
+  const { limits, log, ...rest } = parts;
+  const requests = liveRequests(limits);
+  const rateLimitOf = keepRateLimits(parts.clock);
+  const opened = new Set<OpenEdge>();
+  let current: OpenEdge | undefined;
+
+  async function end(edge: OpenEdge, withinMs: number): Promise<void> {
+    try {
+      await edge.close(withinMs);
+    } catch (error) {
+      log.error({ err: error }, 'the edge before could not be ended');
+    }
+    opened.delete(edge);
+  }
+
+  return {
+    async prepare(config) {
+      const next = await openEdge({
+        ...rest,
+        log,
+        zones: config.zones,
+        accounts: edgeAccounts(config.accounts, config.edgeAccounts),
+        settings: config.edge,
+        apiHosts: config.http.apiHosts,
+        requests,
+        rateLimitOf,
+      });
+      opened.add(next);
+      return {
+        front: next.front,
+        plugins: next.plugins,
+        commit() {
+          const before = current;
+          current = next;
+          // Its requests, upgraded connections among them, have as much time as they had.
+          if (before) void end(before, longestMs);
+        },
+        abort: () => end(next, 0),
+      };
+    },
+    open: () => [...opened].reduce((sum, edge) => sum + edge.open(), 0),
+    requests: () => requests.open(),
+    async close(withinMs) {
+      await Promise.all([...opened].map((edge) => edge.close(withinMs)));
+    },
+  };
+}

@@ -1,0 +1,61 @@
+// Reads a configuration with everything that it names, as a reload needs it: whole and checked before anything is changed.
+
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from '../base/clock.ts';
+import { ConfigurationError } from '../base/errors.ts';
+import { fileMark } from '../base/file-mark.ts';
+import { silentLog } from '../base/log.ts';
+import { bootstrap, loadKeys } from '../bootstrap.ts';
+import { type Config, type ConfigPlace, configuredGlobalKeys, configuredTokens, loadConfig } from '../config.ts';
+import { errorPageFaults } from '../edge/custom/error-page-file.ts';
+import { checkConfiguredApplications, proxyAccounts } from '../proxy/proxy.ts';
+import { configuredDoors } from './addresses.ts';
+import type { Settings } from './in-force.ts';
+
+/** A file that somebody writes is whole, or has changed, after so many milliseconds. */
+const settleMs = 100;
+
+/**
+ * Judges the proxy applications of a configuration without a store.
+ * @throws ConfigurationError where one breaks a rule
+ */
+export async function checkApplications(config: Config, clock: Clock): Promise<void> {
+  await checkConfiguredApplications({
+    zones: config.zones,
+    accounts: proxyAccounts(config.accounts, config.edgeAccounts),
+    settings: config.proxy,
+    file: config.file,
+    ownDoors: () => configuredDoors(config),
+    clock,
+    log: silentLog,
+  });
+}
+
+/**
+ * Reads the configuration, its secrets, keys, certificates, tokens and Error Pages. In development what is missing is made,
+ * as at a start.
+ * @throws ConfigurationError with a line for each fault
+ */
+export async function loadSettings(place: ConfigPlace, clock: Clock): Promise<Settings> {
+  const { file } = loadConfig(place);
+  const before = fileMark(file);
+  await sleep(settleMs);
+  const settings = await readSettings(place, clock);
+  // A part of a configuration may be a configuration: without the accounts that were not written yet.
+  if (fileMark(file) !== before) throw new ConfigurationError(`${file}: is being written; reload when it is whole`);
+  if (readFileSync(file, 'utf8').trim() === '') throw new ConfigurationError(`${file}: is empty; want a configuration`);
+  return settings;
+}
+
+async function readSettings(place: ConfigPlace, clock: Clock): Promise<Settings> {
+  const config = loadConfig(place);
+  await bootstrap(config, { env: place.env, clock });
+  const keys = loadKeys(config);
+  const tokens = configuredTokens(config, place.env);
+  const globalKeys = configuredGlobalKeys(config, place.env);
+  const pages = errorPageFaults({ zones: config.zones, accounts: config.edgeAccounts });
+  if (pages.length > 0) throw new ConfigurationError(pages.join('\n'));
+  await checkApplications(config, clock);
+  return { config, keys, tokens, globalKeys };
+}

@@ -1,0 +1,157 @@
+// How `postern reload` reaches the running server: a Unix socket in the data folder, which only its owner may use. One line is
+// asked, one line of JSON is answered, and the connection closes.
+
+import { chmodSync, rmSync } from 'node:fs';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { errorCode, errorMessage } from '../base/errors.ts';
+import type { Logger } from '../base/log.ts';
+import type { ReloadOutcome } from './reload.ts';
+
+/** The socket of a data folder. */
+function reloadSocketFile(dataDir: string): string {
+  return join(dataDir, 'postern.sock');
+}
+
+const question = 'reload\n';
+/** Who asks has so long for the question, in milliseconds. */
+const questionMs = 5000;
+/** Who ask at a time; more are closed at once. */
+const mostAsking = 32;
+
+/** Answers one connection. */
+function serveOne(socket: Socket, reload: () => Promise<ReloadOutcome>): void {
+  let asked = '';
+  // Whoever asks nothing must not keep a process that ends.
+  socket.unref();
+  socket.setEncoding('utf8');
+  socket.setTimeout(questionMs, () => socket.destroy());
+  socket.on('error', () => socket.destroy());
+  socket.on('data', (text: string) => {
+    if (asked.length >= question.length) return;
+    asked += text;
+    if (asked.length < question.length) return;
+    socket.setTimeout(0);
+    if (asked !== question) {
+      socket.destroy();
+      return;
+    }
+    // It never rejects.
+    void reload().then((outcome) => socket.end(`${JSON.stringify(outcome)}\n`));
+  });
+}
+
+/** Binds the socket, from its first moment on readable by its owner alone. */
+function listenOn(server: Server, file: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    const before = process.umask(0o177);
+    try {
+      // The file is made before this returns.
+      server.listen(file, () => {
+        server.removeListener('error', reject);
+        resolve();
+      });
+    } finally {
+      process.umask(before);
+    }
+  });
+}
+
+/** Whether a server answers at a socket. */
+function isAnswered(file: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(file);
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
+}
+
+/** Binds the socket, in the place of one that a killed process has left. @throws Error where it cannot */
+async function bind(server: Server, file: string): Promise<void> {
+  try {
+    await listenOn(server, file);
+  } catch (error) {
+    if (errorCode(error) !== 'EADDRINUSE') throw error;
+    if (await isAnswered(file)) throw new Error('another server on this data folder has it', { cause: error });
+    rmSync(file, { force: true });
+    await listenOn(server, file);
+  }
+}
+
+/** Where the socket is, once it is open. */
+export interface ReloadSocket {
+  /** Takes no more questions; those that were asked are answered by whoever reloads. */
+  close(): void;
+}
+
+/**
+ * Opens the socket of a data folder. A server without it runs all the same: the log says why, and SIGHUP is left.
+ * @param reload is called for each question
+ */
+export async function openReloadSocket(
+  dataDir: string,
+  reload: () => Promise<ReloadOutcome>,
+  log: Logger,
+): Promise<ReloadSocket> {
+  const file = reloadSocketFile(dataDir);
+  const server = createServer((socket) => serveOne(socket, reload));
+  server.maxConnections = mostAsking;
+  server.unref();
+  try {
+    await bind(server, file);
+    chmodSync(file, 0o600);
+  } catch (error) {
+    server.close();
+    log.warn({ file, reason: errorMessage(error) }, '"postern reload" cannot reach this server; SIGHUP can');
+    return { close: () => undefined };
+  }
+  server.on('error', (error: Error) => log.warn({ file, reason: error.message }, 'the socket for reloads failed'));
+  return {
+    // Closing removes the file.
+    close: () => void server.close(),
+  };
+}
+
+function isOutcome(value: unknown): value is ReloadOutcome {
+  if (typeof value !== 'object' || value === null || !('ok' in value)) return false;
+  const list: unknown = value.ok === true && 'changed' in value ? value.changed : 'faults' in value && value.faults;
+  return Array.isArray(list) && list.every((line) => typeof line === 'string');
+}
+
+/** How long a reload may take before the command gives up, in milliseconds: it waits for one under way, and for locks. */
+const answerMs = 60_000;
+
+/**
+ * Asks the server on a data folder to reload.
+ * @returns how it ended; undefined where no server runs there
+ * @throws Error where one runs that cannot be asked, or ends without an answer
+ */
+export function askToReload(dataDir: string): Promise<ReloadOutcome | undefined> {
+  const file = reloadSocketFile(dataDir);
+  return new Promise((resolve, reject) => {
+    let answer = '';
+    const socket = connect(file);
+    socket.setEncoding('utf8');
+    socket.setTimeout(answerMs, () => socket.destroy(new Error(`no answer within ${answerMs / 1000} s`)));
+    socket.on('connect', () => socket.write(question));
+    socket.on('data', (text: string) => (answer += text));
+    socket.on('error', (error) => {
+      const code = errorCode(error);
+      if (code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'ENOTDIR') resolve(undefined);
+      else reject(new Error(`Cannot ask the server at ${file}: ${errorMessage(error)}`, { cause: error }));
+    });
+    socket.on('close', () => {
+      try {
+        const parsed: unknown = JSON.parse(answer);
+        if (isOutcome(parsed)) resolve(parsed);
+      } catch {
+        // Told below.
+      }
+      reject(new Error(`The server at ${file} ended without an answer; its log tells why`));
+    });
+  });
+}

@@ -1,0 +1,84 @@
+// What of a configuration only a restart can change, and what in words has changed between two.
+
+import { isDeepStrictEqual } from 'node:util';
+import type { Keys } from '../bootstrap.ts';
+import type { Config } from '../config.ts';
+import type { Settings } from './in-force.ts';
+
+/** By the key as it stands in the file: what the process has opened once and for all. */
+const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
+  dataDir: ({ dataDir }) => dataDir,
+  certsDir: ({ certsDir }) => certsDir,
+  database: ({ database }) => database,
+  spool: ({ spool }) => spool,
+  'limits.bodiesInFlightBytes': ({ limits }) => limits.bodiesInFlightBytes,
+  'http.listen': ({ http }) => http.listen,
+  'http.tlsListen': ({ http }) => http.tlsListen,
+  'http.adminListen': ({ http }) => http.adminListen,
+  'proxy.limits.accountConnections': ({ proxy }) => proxy.limits.accountConnections,
+  'proxy.limits.accountSessions': ({ proxy }) => proxy.limits.accountSessions,
+  'proxy.limits.accountListeners': ({ proxy }) => proxy.limits.accountListeners,
+};
+
+/** What a reload would have to change and cannot, one line each. */
+export function restartFaults(before: Config, next: Config): string[] {
+  return Object.entries(fixed)
+    .filter(([, read]) => !isSame(read(before), read(next)))
+    .map(([key]) => `${next.file}: ${key} has changed; restart to change ${key}`);
+}
+
+/** Whether two values are equal in all that they hold. A secret that cannot be read makes its holder another one. */
+export function isSame(one: unknown, other: unknown): boolean {
+  try {
+    return isDeepStrictEqual(one, other);
+  } catch {
+    return false;
+  }
+}
+
+/** Parts of the configuration by the words for them, in the order in which they are told. */
+const parts: Readonly<Record<string, (config: Config) => unknown>> = {
+  platform: ({ platform }) => platform,
+  'SMTP listeners': ({ smtp }) => [smtp.hostname, smtp.listeners],
+  limits: ({ smtp, rest, http, edge, proxy }) => [
+    smtp.limits,
+    rest.limits,
+    [http.limits, http.adminLimits],
+    edge.limits,
+    proxy.limits,
+  ],
+  routes: ({ delivery }) => delivery.routes,
+  retries: ({ delivery }) => delivery.retry,
+  accounts: ({ accounts, edgeAccounts }) => [accounts, edgeAccounts],
+  zones: ({ zones }) => zones,
+  edge: ({ edge }) => ({ ...edge, limits: undefined }),
+  proxy: ({ proxy }) => ({ ...proxy, limits: undefined }),
+  http: ({ http }) => [http.apiHosts, http.docsBaseUrl, http.metricsToken],
+  drainSeconds: ({ drainSeconds }) => drainSeconds,
+  'log level': ({ log }) => log.level,
+};
+
+function hasSameKeys(before: Keys, next: Keys): boolean {
+  const [old, now] = [before, next].map(({ signing, platform }) => [...[...signing.values()].flat(), ...platform]);
+  if (old?.length !== now?.length || !before.hmacKey.equals(next.hmacKey)) return false;
+  return (now ?? []).every((key, index) => {
+    const other = old?.[index];
+    return key.domain === other?.domain && key.selector === other.selector && key.key.equals(other.key);
+  });
+}
+
+/** Names what differs between two settings, in a few words each; empty where nothing does. */
+export function changesOf(before: Settings, next: Settings): string[] {
+  const changed = Object.entries(parts)
+    .filter(([, read]) => !isSame(read(before.config), read(next.config)))
+    .map(([words]) => words);
+  const certificates = [...next.keys.tls.values()]
+    .filter(({ host, certificate }) => before.keys.tls.get(host)?.certificate !== certificate)
+    .map(({ host }) => `certificate of ${host}`);
+  return [
+    ...changed,
+    ...(isSame([before.tokens, before.globalKeys], [next.tokens, next.globalKeys]) ? [] : ['tokens']),
+    ...(hasSameKeys(before.keys, next.keys) ? [] : ['DKIM keys']),
+    ...certificates,
+  ];
+}
