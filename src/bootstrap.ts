@@ -19,7 +19,7 @@ import {
 import { type Config, type DevelopmentSettings, developmentToken, type Environment, missingSecrets } from './config.ts';
 import { generateDkimKey } from './sign/dkim-key.ts';
 
-export { defaultTlsHost, type TlsPlace, tlsPlace } from './bootstrap/key-paths.ts';
+export { defaultTlsHost, type TlsPlace, tlsPlacesFor } from './bootstrap/key-paths.ts';
 export { type Keys, loadKeys, readTlsKeys, type TlsKeys } from './bootstrap/load-keys.ts';
 
 /** What there is of a token for the development credential. */

@@ -63,7 +63,7 @@ export function ownTlsPlace(certsDir: string, host: string): TlsPlace {
  * The certificates of hosts: each in the folder of its name where that has one, else in whichever folder of certs/tls has
  * one that holds for the name, by a wildcard or one of several names (D84). Where none does it is the folder of the name.
  */
-function placesFor(certsDir: string, hosts: Iterable<string>): TlsPlace[] {
+export function tlsPlacesFor(certsDir: string, hosts: Iterable<string>): TlsPlace[] {
   const find = createCertificateFinder(join(certsDir, 'tls'));
   return [...hosts].map((host) => {
     const own = ownTlsPlace(certsDir, host);
@@ -77,7 +77,7 @@ function placesFor(certsDir: string, hosts: Iterable<string>): TlsPlace[] {
 
 /** Where the certificate of a host lies now: in its own folder, or in that of one that holds for its name. */
 export function tlsPlace(certsDir: string, host: string): TlsPlace {
-  return placesFor(certsDir, [host])[0] ?? ownTlsPlace(certsDir, host);
+  return tlsPlacesFor(certsDir, [host])[0] ?? ownTlsPlace(certsDir, host);
 }
 
 /** The host whose certificate HTTPS shows to a client that asks for no name, or for one without a certificate (D68). */
@@ -94,11 +94,11 @@ export function tlsPlaces(config: Config): TlsPlace[] {
     hosts.add(defaultTlsHost(config));
     for (const { hostnames } of zones) for (const hostname of hostnames) hosts.add(hostname);
   }
-  return placesFor(certsDir, hosts);
+  return tlsPlacesFor(certsDir, hosts);
 }
 
 /** Certificates that HTTPS shows where they are there: those of the API's own names. */
 export function optionalTlsPlaces({ certsDir, http }: Config): TlsPlace[] {
   const names = http.tlsListen ? http.apiHosts.filter((host) => isIP(host) === 0) : [];
-  return placesFor(certsDir, names).filter(({ folder }) => existsSync(folder));
+  return tlsPlacesFor(certsDir, names).filter(({ folder }) => existsSync(folder));
 }

@@ -3,7 +3,7 @@
 
 import { fileMark } from '../base/file-mark.ts';
 import type { Logger } from '../base/log.ts';
-import { readTlsKeys, type TlsKeys, type TlsPlace, tlsPlace } from '../bootstrap.ts';
+import { readTlsKeys, type TlsKeys, type TlsPlace, tlsPlacesFor } from '../bootstrap.ts';
 import type { MetricFamily } from '../http/metrics.ts';
 import type { Live } from './in-force.ts';
 
@@ -47,7 +47,7 @@ export function watchCertificates(parts: CertificateWatchParts): CertificateWatc
 
   const placesNow = (): TlsPlace[] => {
     const { config, keys } = live.current;
-    return [...keys.tls.keys()].map((host) => tlsPlace(config.certsDir, host));
+    return tlsPlacesFor(config.certsDir, keys.tls.keys());
   };
 
   /** @returns why it cannot be used */
