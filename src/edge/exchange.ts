@@ -1,0 +1,133 @@
+// One request at the edge from its beginning to its end: where its answer goes, how it fails, and what is told of it.
+
+import type { IncomingMessage } from 'node:http';
+import type { Clock } from '../base/clock.ts';
+import type { Logger } from '../base/log.ts';
+import type { Arrival } from '../http/front.ts';
+import type { AnswerSink } from './answer-sink.ts';
+import { createErrorAnswers, type ErrorAnswerParts, lastResort } from './error-answers.ts';
+import type { EdgeCode } from './errors/edge-code.ts';
+import type { ErrorRequest } from './errors/edge-error.ts';
+import type { EdgeClient } from './zone/client-address.ts';
+import type { GuardedZone } from './zone/judge-request.ts';
+import type { OpenRequest } from './zone/open-requests.ts';
+
+/** One request and where its answer goes. */
+export interface Exchange {
+  readonly request: IncomingMessage;
+  readonly arrival: Arrival;
+  readonly zone: GuardedZone | undefined;
+  readonly client: EdgeClient;
+  readonly sink: AnswerSink;
+  /** Its place among those that are open. */
+  readonly place: OpenRequest;
+  /** Code of the error answered, for log and count. */
+  code?: EdgeCode;
+  /** Whether the error was asked for at /cdn-cgi/error. */
+  asked?: boolean;
+}
+
+/** What is counted of a request once it has ended. */
+export interface EdgeCount {
+  /** Name of the zone; empty where it was for none. */
+  readonly zone: string;
+  /** Absent where the client had gone before an answer, or the connection was upgraded. */
+  readonly status?: number | undefined;
+  /** Code of the error that was answered; absent where it was asked for at /cdn-cgi/error. */
+  readonly code?: EdgeCode | undefined;
+}
+
+/** Answers a request with an error. @param waitSeconds what its Retry-After says; absent: no such field */
+export type Fail = (exchange: Exchange, code: EdgeCode, waitSeconds?: number) => void;
+
+/** Gives the value of a field, every line of it, from the fields as they came. */
+export function headerOf({ rawHeaders }: IncomingMessage): ErrorRequest['header'] {
+  return (name) => {
+    const values: string[] = [];
+    for (let index = 0; index < rawHeaders.length; index += 2) {
+      const given = rawHeaders[index] ?? '';
+      if (given.length === name.length && given.toLowerCase() === name) values.push(rawHeaders[index + 1] ?? '');
+    }
+    return values;
+  };
+}
+
+/** Makes `Fail`: the answer by the edge's renderer, its code kept for what is told of the request. */
+export function createFail(parts: ErrorAnswerParts): Fail {
+  const answerTo = createErrorAnswers(parts);
+  return (exchange, code, waitSeconds) => {
+    const { request, arrival, zone, client, sink } = exchange;
+    exchange.code = code;
+    const answer = answerTo({
+      code,
+      rayId: arrival.rayId,
+      zone: zone?.zone,
+      waitSeconds,
+      request: {
+        method: request.method ?? 'GET',
+        path: arrival.route.path,
+        host: arrival.route.host,
+        header: headerOf(request),
+        clientAddress: client.address,
+      },
+    });
+    sink.send(answer);
+  };
+}
+
+/** Runs what may fail by our own fault: that is 500, by the same renderer. */
+export function runGuarded(
+  exchange: Exchange,
+  work: () => void,
+  { fail, log }: { readonly fail: Fail; readonly log: Logger },
+): void {
+  try {
+    work();
+  } catch (error) {
+    log.error({ ray: exchange.arrival.rayId, host: exchange.arrival.route.host, err: error }, 'edge request failed');
+    try {
+      fail(exchange, 500);
+    } catch (second) {
+      log.error({ ray: exchange.arrival.rayId, err: second }, 'the answer to an error failed');
+      exchange.sink.send(lastResort);
+    }
+  }
+}
+
+/** Whether a request is for the API's pages or its host, and so for no zone. */
+export function isOfApi({ route: { destination } }: Arrival): boolean {
+  return destination === 'reference' || destination === 'api-host';
+}
+
+/** Tells of a request when it has ended, in the log and to who counts; its place is given back then. */
+export function tellAtEnd(
+  exchange: Exchange,
+  parts: { readonly clock: Clock; readonly log: Logger; readonly onRequest?: (count: EdgeCount) => void },
+): void {
+  const { request, arrival, place, sink } = exchange;
+  const { route, rayId } = arrival;
+  const startedAt = parts.clock.monotonic();
+  sink.onEnd(({ status, whole }) => {
+    place.end();
+    const { code, asked } = exchange;
+    const zone = exchange.zone?.zone.name;
+    parts.log.info(
+      {
+        ray: rayId,
+        zone,
+        host: route.host,
+        method: request.method,
+        path: route.path.slice(0, 200),
+        status,
+        code,
+        asked,
+        client: exchange.client.address,
+        ms: Math.round(parts.clock.monotonic() - startedAt),
+        unfinished: whole ? undefined : true,
+      },
+      'edge request',
+    );
+    if (isOfApi(arrival)) return;
+    parts.onRequest?.({ zone: zone ?? '', status, code: asked ? undefined : code });
+  });
+}
