@@ -1,37 +1,25 @@
 // The data plane of proxy applications: a reconciler that keeps the listeners equal to the stored plans (D84).
 
-import { networkInterfaces } from 'node:os';
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
-import { normalAddress } from '../../base/net/socket-address.ts';
 import type { ApplicationStatus, ForwardingPlan, TransportProtocol } from '../application/application.ts';
 import { wildcardIp } from '../application/edge-address.ts';
 import { isLocalAddress, type OwnDoor } from '../application/own-doors.ts';
-import { joinReasons } from '../application/quote.ts';
 import type { Origins } from '../origins/origin.ts';
 import { createOriginGuard } from '../origins/origin-guard.ts';
 import { type CertificatePair, createCertificates, expiryOf } from '../traffic/certificates.ts';
-import type {
-  DataPlaneLimits,
-  OpenListener,
-  PortListener,
-  ProxyListenerParts,
-  RunningApplication,
-} from '../traffic/listener.ts';
-import {
-  type BudgetBounds,
-  descriptorsAllowed,
-  descriptorsOf,
-  OpenBudget,
-  openFilesLimit,
-} from '../traffic/open-budget.ts';
+import type { DataPlaneLimits, OpenListener, PortListener, ProxyListenerParts } from '../traffic/listener.ts';
+import type { BudgetBounds } from '../traffic/open-budget.ts';
 import { openTcpListener } from '../traffic/tcp-listener.ts';
+import { ApplicationStatuses } from './application-statuses.ts';
 import { explainFailures } from './bind-failures.ts';
 import type { ApplicationReport, DataPlane } from './data-plane-interface.ts';
 import { createListenPlanner, listenerKey, type WantedListener } from './listen-plan.ts';
+import { interfaceAddresses, type OpenBounds, openBounds } from './machine-bounds.ts';
 import { OpenSockets } from './open-sockets.ts';
+import { cutConnections, RetiredPlans } from './retired-plans.ts';
 import { type ApplicationState, createApplicationState } from './running-applications.ts';
 
 /**
@@ -88,23 +76,8 @@ export const defaultDataPlaneLimits: DataPlaneLimits = {
 const defaultDrainMs = 30_000;
 const defaultRenewMs = 60_000;
 const defaultRetry = { firstMs: 1000, longestMs: 30_000 };
-const mostListeners = 16_384;
 /** How long a listener may take to close after all of its connections were cut. */
 const cutGraceMs = 1000;
-/** Sockets of an application, neighbouring ports together, that one line of the log tells. */
-const mostTold = 8;
-/** The IPv6 addresses of this machine; without link-local ones, which are only meant together with an interface. */
-function interfaceAddresses(): readonly string[] {
-  const entries = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  const found = entries.flatMap(({ family, address, scopeid }) => (family === 'IPv6' && !scopeid ? [address] : []));
-  return [...new Set(found.map((address) => normalAddress(address) ?? address))].sort();
-}
-
-/** What one account may have where nothing is configured: the others find a quarter, whatever it does. */
-function accountShares(descriptors: number): Pick<BudgetBounds, 'accountConnections' | 'accountSessions'> {
-  const share = Math.floor((descriptors * 3) / 4);
-  return { accountConnections: Math.floor(share / descriptorsOf.tcp), accountSessions: share };
-}
 
 /** Makes the data plane; it listens nowhere before the first reconcile(). */
 export function createDataPlane(parts: DataPlaneParts): DataPlane {
@@ -115,16 +88,13 @@ class Reconciler implements DataPlane {
   readonly #parts: DataPlaneParts;
   readonly #listenerParts: ProxyListenerParts;
   #ipv6Addresses: readonly string[];
-  readonly #maxListeners: number;
-  readonly #maxListenersPerAccount: number;
-  readonly #budget: OpenBudget;
+  readonly #bounds: OpenBounds;
   readonly #certificates;
   readonly #planListeners = createListenPlanner();
   readonly #applications = new Map<string, ApplicationState>();
-  readonly #statuses = new Map<string, ApplicationStatus>();
+  readonly #statuses: ApplicationStatuses;
   readonly #sockets: OpenSockets;
-  /** What was opened under plans that are no more, until it ends or its drain time is over. */
-  readonly #retired = new Map<RunningApplication, NodeJS.Timeout>();
+  readonly #retired = new RetiredPlans();
   #running: Promise<void> | undefined;
   #next: Promise<void> | undefined;
   #retryTimer: NodeJS.Timeout | undefined;
@@ -136,19 +106,15 @@ class Reconciler implements DataPlane {
   constructor(parts: DataPlaneParts) {
     this.#parts = parts;
     this.#ipv6Addresses = this.#lookAtAddresses();
-    const openFiles = parts.openFiles ?? openFilesLimit();
-    const descriptors = descriptorsAllowed(openFiles);
-    this.#budget = new OpenBudget({ descriptors, ...accountShares(descriptors), ...parts.accountBounds });
-    // Half of what the process may open, so that connections find descriptors too.
-    this.#maxListeners = parts.maxListeners ?? Math.min(mostListeners, Math.floor(openFiles / 2), descriptors);
-    this.#maxListenersPerAccount = parts.maxListenersPerAccount ?? Math.ceil(this.#maxListeners / 2);
+    this.#bounds = openBounds(parts);
+    this.#statuses = new ApplicationStatuses(parts.log);
     this.#certificates = createCertificates(parts.certificate);
     this.#sockets = new OpenSockets((wanted) => this.#open(wanted), parts.log);
     this.#renewTimer = setInterval(() => this.#lookAround(), parts.renewMs ?? defaultRenewMs);
     this.#renewTimer.unref();
     this.#listenerParts = {
       limits: (plan) => ({ ...defaultDataPlaneLimits, ...parts.limits, ...parts.limitsOf?.(plan) }),
-      budget: this.#budget,
+      budget: this.#bounds.budget,
       clock: parts.clock,
       log: parts.log,
       refuseOrigin: createOriginGuard({
@@ -185,7 +151,7 @@ class Reconciler implements DataPlane {
   }
 
   status(application: string): ApplicationStatus {
-    const status = this.#statuses.get(application);
+    const status = this.#statuses.of(application);
     if (!status) return { state: 'pending', reason: 'its listeners are not open yet' };
     const at = this.#certificateEnd(application);
     return at === undefined ? status : { ...status, certificateExpiresAt: at };
@@ -225,7 +191,8 @@ class Reconciler implements DataPlane {
   }
 
   open() {
-    return { ...this.#budget.counts(), listeners: this.#sockets.count(), maxListeners: this.#maxListeners };
+    const { budget, maxListeners } = this.#bounds;
+    return { ...budget.counts(), listeners: this.#sockets.count(), maxListeners };
   }
 
   drain(withinMs: number): Promise<void> {
@@ -259,8 +226,8 @@ class Reconciler implements DataPlane {
       plans.filter(({ id }) => !uncertified.has(id)),
       {
         portOffset: this.#parts.portOffset,
-        maxListeners: this.#maxListeners,
-        maxPerAccount: this.#maxListenersPerAccount,
+        maxListeners: this.#bounds.maxListeners,
+        maxPerAccount: this.#bounds.maxListenersPerAccount,
         ipv6Addresses: this.#ipv6Addresses,
         ownPorts: new Set(this.#parts.ownDoors?.().map(({ port }) => port)),
       },
@@ -273,10 +240,13 @@ class Reconciler implements DataPlane {
     const told = plans.filter(({ id }) => {
       const unread = uncertified.get(id);
       const reasons = unread === undefined ? (problems.get(id) ?? []) : [unread];
-      const isChanged = this.#setStatus(id, [...reasons, ...explainFailures(failures.get(id) ?? [])]);
+      const isChanged = this.#statuses.set(id, [...reasons, ...explainFailures(failures.get(id) ?? [])]);
       return isChanged || opened.has(id);
     });
-    if (told.length > 0) this.#tellStatuses(told);
+    if (told.length > 0) {
+      const ids = told.map(({ id }) => id);
+      this.#statuses.tell(ids, this.#sockets.ofAll());
+    }
     return failures.size === 0 && uncertified.size === 0;
   }
 
@@ -317,37 +287,24 @@ class Reconciler implements DataPlane {
     for (const [id, state] of this.#applications) {
       if (ids.has(id)) continue;
       state.close();
-      this.#retire(state.current());
+      this.#retired.add(state.current(), this.#drainMs);
       this.#applications.delete(id);
       this.#statuses.delete(id);
     }
     for (const plan of plans) {
       const known = this.#applications.get(plan.id);
-      if (known) known.follow(plan, (before) => this.#retire(before));
+      if (known) known.follow(plan, (before) => this.#retired.add(before, this.#drainMs));
       else this.#applications.set(plan.id, createApplicationState(plan, this.#parts));
     }
-  }
-
-  /** Gives what was opened under a plan the drain time, then cuts it (D84). */
-  #retire(before: RunningApplication): void {
-    if (before.connections.size === 0) return;
-    const timer = setTimeout(() => this.#cut(before), this.#drainMs);
-    timer.unref();
-    this.#retired.set(before, timer);
-  }
-
-  #cut(retired: RunningApplication): void {
-    clearTimeout(this.#retired.get(retired));
-    this.#retired.delete(retired);
-    for (const connection of retired.connections) connection.cut('the application was changed or removed');
   }
 
   async #open({ transport, at, application }: WantedListener): Promise<PortListener | undefined> {
     const state = this.#applications.get(application);
     if (!state) return undefined;
-    while (!this.#budget.hasRoom(1) && this.#budget.evict('all'));
-    if (!this.#budget.hasRoom(1)) throw Object.assign(new Error('no descriptor is left'), { code: 'EMFILE' });
-    const giveBack = this.#budget.take(1);
+    const { budget } = this.#bounds;
+    while (!budget.hasRoom(1) && budget.evict('all'));
+    if (!budget.hasRoom(1)) throw Object.assign(new Error('no descriptor is left'), { code: 'EMFILE' });
+    const giveBack = budget.take(1);
     const openListener = transport === 'tcp' ? openTcpListener : this.#parts.openUdp;
     try {
       const listener = await openListener(at, state.current, this.#listenerParts);
@@ -361,25 +318,6 @@ class Reconciler implements DataPlane {
     } catch (error) {
       giveBack();
       throw error;
-    }
-  }
-
-  /** @returns whether it is another one: retries that end the same way are not told again */
-  #setStatus(application: string, reasons: readonly string[]): boolean {
-    const before = this.#statuses.get(application);
-    const reason = reasons.join('; ');
-    const state = reason === '' ? 'active' : 'failed';
-    this.#statuses.set(application, { state, reason });
-    return before?.state !== state || before.reason !== reason;
-  }
-
-  #tellStatuses(plans: readonly ForwardingPlan[]): void {
-    const boundOf = this.#sockets.ofAll();
-    for (const { id: application } of plans) {
-      const { state, reason } = this.status(application);
-      const listening = joinReasons(boundOf(application), mostTold, ', ');
-      if (state === 'active') this.#parts.log.info({ application, listening }, 'proxy application is active');
-      else this.#parts.log.warn({ application, reason, listening }, 'proxy application has failed');
     }
   }
 
@@ -401,8 +339,8 @@ class Reconciler implements DataPlane {
     const leftMs = Math.max(0, until - performance.now());
     this.#sockets.closeUnwanted(new Map(), leftMs);
     const timer = setTimeout(() => {
-      for (const before of this.#retired.keys()) this.#cut(before);
-      for (const state of this.#applications.values()) this.#cut(state.current());
+      this.#retired.cutAll();
+      for (const state of this.#applications.values()) cutConnections(state.current());
     }, leftMs);
     await Promise.race([this.#sockets.closed(), sleep(leftMs + cutGraceMs, undefined, { ref: false })]);
     clearTimeout(timer);
