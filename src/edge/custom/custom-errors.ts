@@ -3,20 +3,12 @@
 
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../base/database/database.ts';
-import { ConfigurationError } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-error.ts';
-import type { CustomErrorRule, CustomErrorSettings, EdgeAccountSlice, EdgeZone } from '../zone/zone.ts';
-import { type CompiledRules, compileRules } from './custom-error-rules.ts';
-import {
-  type CustomErrorKind,
-  type CustomErrorOwner,
-  openCustomErrorStore,
-  type StoredCustomErrors,
-} from './custom-error-store.ts';
-import { type CompiledPage, compilePage } from './error-page.ts';
-import { errorPageFaults, readErrorPage } from './error-page-file.ts';
-import { readStoredRules, writeStoredRules } from './stored-rules.ts';
+import type { CustomErrorRule, EdgeAccountSlice, EdgeZone } from '../zone/zone.ts';
+import { CustomErrorLayers, fileLayers, type Layer, type Layered } from './custom-error-layers.ts';
+import { type CustomErrorOwner, openCustomErrorStore } from './custom-error-store.ts';
+import { writeStoredRules } from './stored-rules.ts';
 
 /** What custom errors are made from. */
 export interface CustomErrorsParts {
@@ -56,63 +48,15 @@ export interface CustomErrors {
   putPage(owner: CustomErrorOwner, html: string | undefined): Promise<void>;
 }
 
-interface Kept<T> {
-  readonly file: T | undefined;
-  stored: { readonly version: number; readonly updatedAt: number; readonly value: T | undefined } | undefined;
-}
-
-interface Layer {
-  readonly rules: Kept<CompiledRules>;
-  readonly page: Kept<CompiledPage>;
-}
-
-function inEffect<T>({ file, stored }: Kept<T>): InEffect<T | undefined> {
+function inEffect<T>({ file, stored }: Layered<T>): InEffect<T | undefined> {
   const since = stored ? { version: stored.version, updatedAt: stored.updatedAt } : { version: 0 };
   if (stored?.value !== undefined) return { source: 'api', ...since, value: stored.value };
   return { source: file === undefined ? 'none' : 'file', ...since, value: file };
 }
 
 /** The value alone, for who asks with every error. */
-function valueOf<T>({ file, stored }: Kept<T>): T | undefined {
+function valueOf<T>({ file, stored }: Layered<T>): T | undefined {
   return stored?.value ?? file;
-}
-
-const keyOf = ({ level, id }: CustomErrorOwner): string => `${level}/${id}`;
-
-interface Configured extends CustomErrorOwner {
-  readonly customErrors: CustomErrorSettings | undefined;
-}
-
-function owners({ zones, accounts }: CustomErrorsParts): Configured[] {
-  return [
-    ...zones.map(({ id, customErrors }): Configured => ({ level: 'zone', id, customErrors })),
-    ...accounts.map(({ id, customErrors }): Configured => ({ level: 'account', id, customErrors })),
-  ];
-}
-
-/** The page of the configuration; its file was judged before. */
-function configuredPage({ errorPage }: CustomErrorSettings = {}): CompiledPage | undefined {
-  if (errorPage?.file === undefined) return errorPage?.html === undefined ? undefined : compilePage(errorPage.html);
-  const page = readErrorPage(errorPage.file);
-  if ('problem' in page) throw new ConfigurationError(page.problem);
-  return compilePage(page.html);
-}
-
-/** The layers of the configuration, pages read. */
-function fileLayers(parts: CustomErrorsParts): Map<string, Layer> {
-  const faults = errorPageFaults(parts);
-  if (faults.length > 0) throw new ConfigurationError(faults.join('\n'));
-  return new Map(
-    owners(parts).map((owner): [string, Layer] => {
-      const { level, id, customErrors } = owner;
-      const onFault = (text: string): void => parts.log.error({ [level]: id, text }, 'rule left out');
-      const rules = customErrors?.rules && compileRules(customErrors.rules, onFault);
-      return [
-        keyOf(owner),
-        { rules: { file: rules, stored: undefined }, page: { file: configuredPage(customErrors), stored: undefined } },
-      ];
-    }),
-  );
 }
 
 /**
@@ -121,57 +65,16 @@ function fileLayers(parts: CustomErrorsParts): Map<string, Layer> {
  */
 export async function openCustomErrors(parts: CustomErrorsParts): Promise<CustomErrors> {
   const { database, zones, accounts, clock, log } = parts;
-  const layers = fileLayers(parts);
-  const zoneLayers = new Map(zones.map(({ id }) => [id, layers.get(`zone/${id}`)]));
-  const accountLayers = new Map(accounts.map(({ id }) => [id, layers.get(`account/${id}`)]));
-  const store = await openCustomErrorStore(database, clock);
+  const configured = fileLayers(parts);
+  const layers = new CustomErrorLayers(configured, { store: await openCustomErrorStore(database, clock), log });
+  const zoneLayers = new Map(zones.map(({ id }) => [id, layers.find({ level: 'zone', id })]));
+  const accountLayers = new Map(accounts.map(({ id }) => [id, layers.find({ level: 'account', id })]));
   const plans = new Map(accounts.map(({ id, plan }) => [id, plan]));
   const accountOfZone = new Map(zones.map(({ id, account }) => [id, account]));
-  let known = 0;
-
-  function take({ level, owner, kind, version, updatedAt, revision, body }: StoredCustomErrors): void {
-    // Of two that look at the same time the slower one may know less.
-    if (revision <= known) return;
-    known = revision;
-    const layer = layers.get(`${level}/${owner}`);
-    if (!layer) return; // a zone or an account that is configured no more
-    const common = { version, updatedAt };
-    if (kind === 'page') {
-      layer.page.stored = { ...common, value: body === undefined ? undefined : compilePage(body) };
-      return;
-    }
-    if (kind !== 'rules') return; // what a newer program keeps
-    const onFault = (text: string): void => log.error({ [level]: owner, text }, 'stored rule left out');
-    const rules = body === undefined ? undefined : readStoredRules(body, onFault);
-    layer.rules.stored = { ...common, value: rules && compileRules(rules, onFault) };
-  }
-
-  async function learn(): Promise<void> {
-    if ((await store.revision()) === known) return;
-    for (const stored of await store.changedSince(known)) take(stored);
-  }
-
-  function layerOf(owner: CustomErrorOwner): Layer {
-    const layer = layers.get(keyOf(owner));
-    if (!layer) throw new Error(`There is no ${owner.level} ${JSON.stringify(owner.id)}`);
-    return layer;
-  }
-
   /** D65: plan `free` has no rules, whatever was put while the account had another. */
-  function hasRules(account: string | undefined): boolean {
-    return account !== undefined && plans.get(account) !== 'free';
-  }
+  const hasRules = (account: string | undefined): boolean => account !== undefined && plans.get(account) !== 'free';
 
-  async function put(owner: CustomErrorOwner, kind: CustomErrorKind, body: string | undefined): Promise<void> {
-    const kept = layerOf(owner)[kind];
-    await learn();
-    // Taking back what was never put changes nothing.
-    if (body === undefined && kept.stored?.value === undefined) return;
-    await store.put(owner, kind, body);
-    await learn();
-  }
-
-  await learn();
+  await layers.learn();
   return {
     choose(zone, occurrence, request) {
       const ofZone = zoneLayers.get(zone.id);
@@ -185,27 +88,27 @@ export async function openCustomErrors(parts: CustomErrorsParts): Promise<Custom
     },
     async refresh() {
       try {
-        await learn();
+        await layers.learn();
       } catch (error) {
         log.error({ err: error }, 'custom errors cannot be read; what is known of them goes on counting');
       }
     },
     async rules(owner) {
-      const { rules } = layerOf(owner);
-      await learn();
+      const { rules } = layers.of(owner);
+      await layers.learn();
       const { value, ...rest } = inEffect(rules);
       const account = owner.level === 'account' ? owner.id : accountOfZone.get(owner.id);
       if (!hasRules(account)) return { ...rest, source: 'none', value: [] };
       return { ...rest, value: value?.rules ?? [] };
     },
     async page(owner) {
-      const { page } = layerOf(owner);
-      await learn();
+      const { page } = layers.of(owner);
+      await layers.learn();
       const { value, ...rest } = inEffect(page);
       return { ...rest, value: value?.html() };
     },
-    putRules: (owner, rules) => put(owner, 'rules', rules && writeStoredRules(rules)),
-    putPage: (owner, html) => put(owner, 'page', html),
+    putRules: (owner, rules) => layers.put(owner, 'rules', rules && writeStoredRules(rules)),
+    putPage: (owner, html) => layers.put(owner, 'page', html),
   };
 }
 

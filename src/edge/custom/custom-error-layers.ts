@@ -1,0 +1,132 @@
+// What is known of custom errors, zone by zone and account by account: the layers of the configuration, and over them what
+// the API put here or in another process (D94).
+
+import { ConfigurationError } from '../../base/errors.ts';
+import type { Logger } from '../../base/log.ts';
+import type { CustomErrorSettings, EdgeAccountSlice, EdgeZone } from '../zone/zone.ts';
+import { type CompiledRules, compileRules } from './custom-error-rules.ts';
+import type { CustomErrorKind, CustomErrorOwner, CustomErrorStore, StoredCustomErrors } from './custom-error-store.ts';
+import { type CompiledPage, compilePage } from './error-page.ts';
+import { errorPageFaults, readErrorPage } from './error-page-file.ts';
+import { readStoredRules } from './stored-rules.ts';
+
+/** Whose custom errors there are. */
+interface LayerParts {
+  readonly zones: readonly EdgeZone[];
+  readonly accounts: readonly EdgeAccountSlice[];
+  readonly log: Logger;
+}
+
+/** What the configuration has for an owner, and what the API put over it. */
+export interface Layered<T> {
+  readonly file: T | undefined;
+  stored: { readonly version: number; readonly updatedAt: number; readonly value: T | undefined } | undefined;
+}
+
+/** What is kept for one zone or account. */
+export interface Layer {
+  readonly rules: Layered<CompiledRules>;
+  readonly page: Layered<CompiledPage>;
+}
+
+const keyOf = ({ level, id }: CustomErrorOwner): string => `${level}/${id}`;
+
+interface Configured extends CustomErrorOwner {
+  readonly customErrors: CustomErrorSettings | undefined;
+}
+
+function owners({ zones, accounts }: LayerParts): Configured[] {
+  return [
+    ...zones.map(({ id, customErrors }): Configured => ({ level: 'zone', id, customErrors })),
+    ...accounts.map(({ id, customErrors }): Configured => ({ level: 'account', id, customErrors })),
+  ];
+}
+
+/** The page of the configuration; its file was judged before. */
+function configuredPage({ errorPage }: CustomErrorSettings = {}): CompiledPage | undefined {
+  if (errorPage?.file === undefined) return errorPage?.html === undefined ? undefined : compilePage(errorPage.html);
+  const page = readErrorPage(errorPage.file);
+  if ('problem' in page) throw new ConfigurationError(page.problem);
+  return compilePage(page.html);
+}
+
+/**
+ * The layers of the configuration, pages read.
+ * @throws ConfigurationError where a page's file is missing, too large or no text: one line for each
+ */
+export function fileLayers(parts: LayerParts): ReadonlyMap<string, Layer> {
+  const faults = errorPageFaults(parts);
+  if (faults.length > 0) throw new ConfigurationError(faults.join('\n'));
+  return new Map(
+    owners(parts).map((owner): [string, Layer] => {
+      const { level, id, customErrors } = owner;
+      const onFault = (text: string): void => parts.log.error({ [level]: id, text }, 'rule left out');
+      const rules = customErrors?.rules && compileRules(customErrors.rules, onFault);
+      return [
+        keyOf(owner),
+        { rules: { file: rules, stored: undefined }, page: { file: configuredPage(customErrors), stored: undefined } },
+      ];
+    }),
+  );
+}
+
+/** The layers of all owners, kept up with a store. */
+export class CustomErrorLayers {
+  readonly #layers: ReadonlyMap<string, Layer>;
+  readonly #store: CustomErrorStore;
+  readonly #log: Logger;
+  /** The revision of the store up to which everything is known. */
+  #known = 0;
+
+  /** @param layers those of the configuration (`fileLayers`), by owner */
+  constructor(layers: ReadonlyMap<string, Layer>, parts: { readonly store: CustomErrorStore; readonly log: Logger }) {
+    this.#layers = layers;
+    this.#store = parts.store;
+    this.#log = parts.log;
+  }
+
+  /** The layer of an owner; undefined where there is no such zone or account. */
+  find(owner: CustomErrorOwner): Layer | undefined {
+    return this.#layers.get(keyOf(owner));
+  }
+
+  /** The layer of an owner. @throws Error where there is no such zone or account */
+  of(owner: CustomErrorOwner): Layer {
+    const layer = this.find(owner);
+    if (!layer) throw new Error(`There is no ${owner.level} ${JSON.stringify(owner.id)}`);
+    return layer;
+  }
+
+  /** Learns what was put since the last look. @throws what the store throws */
+  async learn(): Promise<void> {
+    if ((await this.#store.revision()) === this.#known) return;
+    for (const stored of await this.#store.changedSince(this.#known)) this.#take(stored);
+  }
+
+  /** Puts what has been judged, or takes it back; it counts once this resolves. @throws as `of`, and what the store throws */
+  async put(owner: CustomErrorOwner, kind: CustomErrorKind, body: string | undefined): Promise<void> {
+    const kept = this.of(owner)[kind];
+    await this.learn();
+    // Taking back what was never put changes nothing.
+    if (body === undefined && kept.stored?.value === undefined) return;
+    await this.#store.put(owner, kind, body);
+    await this.learn();
+  }
+
+  #take({ level, owner, kind, version, updatedAt, revision, body }: StoredCustomErrors): void {
+    // Of two that look at the same time the slower one may know less.
+    if (revision <= this.#known) return;
+    this.#known = revision;
+    const layer = this.#layers.get(`${level}/${owner}`);
+    if (!layer) return; // a zone or an account that is configured no more
+    const common = { version, updatedAt };
+    if (kind === 'page') {
+      layer.page.stored = { ...common, value: body === undefined ? undefined : compilePage(body) };
+      return;
+    }
+    if (kind !== 'rules') return; // what a newer program keeps
+    const onFault = (text: string): void => this.#log.error({ [level]: owner, text }, 'stored rule left out');
+    const rules = body === undefined ? undefined : readStoredRules(body, onFault);
+    layer.rules.stored = { ...common, value: rules && compileRules(rules, onFault) };
+  }
+}
