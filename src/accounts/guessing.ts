@@ -66,6 +66,70 @@ interface Failures {
 /** Above this the delay has long stopped to grow, so a longer memory would only forgive later. */
 const failuresRemembered = 20;
 
+/** The wrong tokens of each address, as far as they are not forgiven. */
+class FailureTable {
+  readonly #limits: GuessingLimits;
+  readonly #now: () => number;
+  readonly #table = new Map<string, Failures>();
+
+  constructor(limits: GuessingLimits, now: () => number) {
+    this.#limits = limits;
+    this.#now = now;
+  }
+
+  get size(): number {
+    return this.#table.size;
+  }
+
+  find(address: string): Failures | undefined {
+    return this.#table.get(address);
+  }
+
+  /** Failures that are not forgiven by now. */
+  standing({ count, at }: Failures): number {
+    return Math.max(0, count - Math.floor((this.#now() - at) / this.#limits.forgiveMs));
+  }
+
+  /** Counts one more; what was counted longest ago stands first in the table. */
+  count(address: string): Failures {
+    const failures = this.#table.get(address) ?? { count: 0, at: this.#now(), waiting: 0 };
+    failures.count = Math.min(failuresRemembered, this.standing(failures) + 1);
+    failures.at = this.#now();
+    this.#table.delete(address);
+    if (this.#table.size >= this.#limits.addresses) this.#table.delete(this.#table.keys().next().value ?? '');
+    this.#table.set(address, failures);
+    return failures;
+  }
+}
+
+/** Waits that can be ended all at once. */
+class Waits {
+  readonly #waits = new Map<NodeJS.Timeout, () => void>();
+
+  get size(): number {
+    return this.#waits.size;
+  }
+
+  wait(delayMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const end = (): void => {
+        this.#waits.delete(timer);
+        resolve();
+      };
+      const timer = setTimeout(end, delayMs);
+      timer.unref();
+      this.#waits.set(timer, end);
+    });
+  }
+
+  endAll(): void {
+    for (const [timer, end] of this.#waits) {
+      clearTimeout(timer);
+      end();
+    }
+  }
+}
+
 /**
  * Makes the count; it lives in memory.
  * @param options limits other than the program's, and a monotonic clock in milliseconds
@@ -73,38 +137,10 @@ const failuresRemembered = 20;
 export function createGuessing(options: Partial<GuessingLimits> & { readonly now?: () => number } = {}): Guessing {
   const { now = () => performance.now(), ...given } = options;
   const limits = { ...guessingLimits, ...given };
-  const table = new Map<string, Failures>();
-  const waits = new Map<NodeJS.Timeout, () => void>();
+  const table = new FailureTable(limits, now);
+  const waits = new Waits();
   let penalties = 0;
   let closed = false;
-
-  /** Failures that are not forgiven by now. */
-  function standing({ count: counted, at }: Failures): number {
-    return Math.max(0, counted - Math.floor((now() - at) / limits.forgiveMs));
-  }
-
-  /** Counts one more; what was counted longest ago stands first in the table. */
-  function count(address: string): Failures {
-    const failures = table.get(address) ?? { count: 0, at: now(), waiting: 0 };
-    failures.count = Math.min(failuresRemembered, standing(failures) + 1);
-    failures.at = now();
-    table.delete(address);
-    if (table.size >= limits.addresses) table.delete(table.keys().next().value ?? '');
-    table.set(address, failures);
-    return failures;
-  }
-
-  function wait(delayMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const end = (): void => {
-        waits.delete(timer);
-        resolve();
-      };
-      const timer = setTimeout(end, delayMs);
-      timer.unref();
-      waits.set(timer, end);
-    });
-  }
 
   function hasRoom({ waiting }: Failures): boolean {
     return waiting < limits.waitingPerAddress && penalties < limits.waiting;
@@ -114,19 +150,19 @@ export function createGuessing(options: Partial<GuessingLimits> & { readonly now
   async function penalty(failures: Failures, delayMs: number): Promise<void> {
     failures.waiting += 1;
     penalties += 1;
-    await wait(delayMs);
+    await waits.wait(delayMs);
     failures.waiting -= 1;
     penalties -= 1;
   }
 
   return {
     pause(address) {
-      const failures = table.get(countedAddress(address));
-      if (!failures || closed || hasRoom(failures) || standing(failures) < limits.freeFailures) return undefined;
-      return wait(limits.pauseMs);
+      const failures = table.find(countedAddress(address));
+      if (!failures || closed || hasRoom(failures) || table.standing(failures) < limits.freeFailures) return undefined;
+      return waits.wait(limits.pauseMs);
     },
     failed(address) {
-      const failures = count(countedAddress(address));
+      const failures = table.count(countedAddress(address));
       const delayed = failures.count - limits.freeFailures;
       if (delayed <= 0 || closed) return { kind: 'wait' };
       const delayMs = Math.min(limits.maxDelayMs, limits.firstDelayMs * 2 ** (delayed - 1));
@@ -143,10 +179,7 @@ export function createGuessing(options: Partial<GuessingLimits> & { readonly now
     },
     close() {
       closed = true;
-      for (const [timer, end] of waits) {
-        clearTimeout(timer);
-        end();
-      }
+      waits.endAll();
     },
   };
 }
