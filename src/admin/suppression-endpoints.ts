@@ -5,7 +5,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import { type Suppression, type SuppressionStore, suppressionReasons } from '../feedback/suppression-store.ts';
 import { type Fault, Refusal, succeed } from '../http/envelope.ts';
-import { submitterOf, type V4Plugin } from '../http/v4-app.ts';
+import { submitterOf, type V4App, type V4Plugin } from '../http/v4-app.ts';
 import { readComparable } from '../mail/address/comparable-mailbox.ts';
 import { accountPath, entryPath, expiry, isoTime, readExpiry, removed, time, timeOrNull, words } from './schemas.ts';
 
@@ -83,95 +83,105 @@ function shown({ id, address, reason, note, createdAt, expiresAt }: Suppression)
 const path = '/accounts/:account_id/email/sending/suppressions';
 const common = { config: { scope: 'email:suppressions' }, tags: ['Suppressions'] } as const;
 
+function listSuppressions(app: V4App, { suppressions }: SuppressionEndpointsParts): void {
+  app.get(
+    path,
+    {
+      config: common.config,
+      schema: {
+        operationId: 'listSuppressions',
+        summary: 'List suppressed addresses, the newest first',
+        description:
+          '`result_info` has `count` and `per_page` of this page, and the `cursor` of the next one, null where there is none.',
+        tags: common.tags,
+        params: accountPath,
+        querystring: page,
+        response: { 200: Type.Array(suppression) },
+      },
+    },
+    async (request, reply) => {
+      const { cursor, per_page: perPage, search } = request.query;
+      const limit = Number(perPage ?? defaultPage);
+      const { entries, next } = await suppressions.list(submitterOf(request).account.id, {
+        limit,
+        ...(cursor === undefined ? {} : { after: cursor }),
+        ...(search === undefined ? {} : { search }),
+      });
+      const info = { count: entries.length, per_page: limit, cursor: next ?? null };
+      return succeed(reply, entries.map(shown), { result_info: info });
+    },
+  );
+}
+
+function createSuppression(app: V4App, { suppressions, clock, log }: SuppressionEndpointsParts): void {
+  app.post(
+    path,
+    {
+      config: common.config,
+      schema: {
+        operationId: 'createSuppression',
+        summary: 'Suppress an address',
+        description:
+          'Mail to it is refused from now on, by SMTP at RCPT and by REST the whole request. An address that is on the list already keeps its id and takes reason, note and expiry of the new entry.',
+        tags: common.tags,
+        params: accountPath,
+        body: newSuppression,
+        response: { 200: suppression },
+      },
+    },
+    async (request, reply) => {
+      const { address: given, reason: why = 'manual', note, expires_at: expiresText } = request.body;
+      const faults: Fault[] = [];
+      const address = readComparable(given);
+      if (address === undefined) {
+        const message = `address must be an address such as user@example.net, got ${JSON.stringify(given.slice(0, 100))}`;
+        faults.push({ token: 'E_VALIDATION_ERROR', message, pointer: '/address' });
+      }
+      const expiresAt = readExpiry(expiresText, clock.now());
+      if (typeof expiresAt === 'object') faults.push(expiresAt);
+      if (address === undefined || typeof expiresAt === 'object') throw new Refusal(faults);
+      const { account } = submitterOf(request);
+      const entry = await suppressions.add({
+        account: account.id,
+        address,
+        reason: why,
+        ...(note === undefined || note === '' ? {} : { note }),
+        ...(expiresAt === undefined ? {} : { expiresAt }),
+      });
+      log.info({ session: request.id, account: account.name, recipient: address, reason: why }, 'suppression added');
+      return succeed(reply, shown(entry));
+    },
+  );
+}
+
+function deleteSuppression(app: V4App, { suppressions, log }: SuppressionEndpointsParts): void {
+  app.delete(
+    `${path}/:id`,
+    {
+      config: common.config,
+      schema: {
+        operationId: 'deleteSuppression',
+        summary: 'Take an address off the list',
+        tags: common.tags,
+        params: entryPath,
+        response: { 200: removed },
+      },
+    },
+    async (request, reply) => {
+      const { account } = submitterOf(request);
+      const entry = await suppressions.remove(account.id, request.params.id);
+      if (!entry) throw new Refusal([{ token: 'E_NOT_FOUND', message: 'There is no such entry on the list' }]);
+      log.info({ session: request.id, account: account.name, recipient: entry.address }, 'suppression removed');
+      return succeed(reply, { id: entry.id });
+    },
+  );
+}
+
 /** The endpoints of the suppression list. */
-export function suppressionEndpoints({ suppressions, clock, log }: SuppressionEndpointsParts): V4Plugin {
+export function suppressionEndpoints(parts: SuppressionEndpointsParts): V4Plugin {
   return (app) => {
-    app.get(
-      path,
-      {
-        config: common.config,
-        schema: {
-          operationId: 'listSuppressions',
-          summary: 'List suppressed addresses, the newest first',
-          description:
-            '`result_info` has `count` and `per_page` of this page, and the `cursor` of the next one, null where there is none.',
-          tags: common.tags,
-          params: accountPath,
-          querystring: page,
-          response: { 200: Type.Array(suppression) },
-        },
-      },
-      async (request, reply) => {
-        const { cursor, per_page: perPage, search } = request.query;
-        const limit = Number(perPage ?? defaultPage);
-        const { entries, next } = await suppressions.list(submitterOf(request).account.id, {
-          limit,
-          ...(cursor === undefined ? {} : { after: cursor }),
-          ...(search === undefined ? {} : { search }),
-        });
-        const info = { count: entries.length, per_page: limit, cursor: next ?? null };
-        return succeed(reply, entries.map(shown), { result_info: info });
-      },
-    );
-
-    app.post(
-      path,
-      {
-        config: common.config,
-        schema: {
-          operationId: 'createSuppression',
-          summary: 'Suppress an address',
-          description:
-            'Mail to it is refused from now on, by SMTP at RCPT and by REST the whole request. An address that is on the list already keeps its id and takes reason, note and expiry of the new entry.',
-          tags: common.tags,
-          params: accountPath,
-          body: newSuppression,
-          response: { 200: suppression },
-        },
-      },
-      async (request, reply) => {
-        const { address: given, reason: why = 'manual', note, expires_at: expiresText } = request.body;
-        const faults: Fault[] = [];
-        const address = readComparable(given);
-        if (address === undefined) {
-          const message = `address must be an address such as user@example.net, got ${JSON.stringify(given.slice(0, 100))}`;
-          faults.push({ token: 'E_VALIDATION_ERROR', message, pointer: '/address' });
-        }
-        const expiresAt = readExpiry(expiresText, clock.now());
-        if (typeof expiresAt === 'object') faults.push(expiresAt);
-        if (address === undefined || typeof expiresAt === 'object') throw new Refusal(faults);
-        const { account } = submitterOf(request);
-        const entry = await suppressions.add({
-          account: account.id,
-          address,
-          reason: why,
-          ...(note === undefined || note === '' ? {} : { note }),
-          ...(expiresAt === undefined ? {} : { expiresAt }),
-        });
-        log.info({ session: request.id, account: account.name, recipient: address, reason: why }, 'suppression added');
-        return succeed(reply, shown(entry));
-      },
-    );
-
-    app.delete(
-      `${path}/:id`,
-      {
-        config: common.config,
-        schema: {
-          operationId: 'deleteSuppression',
-          summary: 'Take an address off the list',
-          tags: common.tags,
-          params: entryPath,
-          response: { 200: removed },
-        },
-      },
-      async (request, reply) => {
-        const { account } = submitterOf(request);
-        const entry = await suppressions.remove(account.id, request.params.id);
-        if (!entry) throw new Refusal([{ token: 'E_NOT_FOUND', message: 'There is no such entry on the list' }]);
-        log.info({ session: request.id, account: account.name, recipient: entry.address }, 'suppression removed');
-        return succeed(reply, { id: entry.id });
-      },
-    );
+    listSuppressions(app, parts);
+    createSuppression(app, parts);
+    deleteSuppression(app, parts);
   };
 }

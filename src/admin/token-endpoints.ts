@@ -8,7 +8,7 @@ import type { Clock } from '../base/clock.ts';
 import { closest } from '../base/closest.ts';
 import type { Logger } from '../base/log.ts';
 import { type Fault, Refusal, succeed } from '../http/envelope.ts';
-import { submitterOf, type V4Plugin } from '../http/v4-app.ts';
+import { submitterOf, type V4App, type V4Plugin } from '../http/v4-app.ts';
 import {
   accountPath,
   entryPath,
@@ -108,93 +108,103 @@ const path = '/accounts/:account_id/tokens';
 const config = { scope: 'admin' } as const;
 const tags = ['Tokens'] as const;
 
+function listTokens(app: V4App, { store, clock }: TokenEndpointsParts): void {
+  app.get(
+    path,
+    {
+      config,
+      schema: {
+        operationId: 'listTokens',
+        summary: 'List tokens, the oldest first',
+        description: 'Tokens that the configuration file names are not listed.',
+        tags,
+        params: accountPath,
+        querystring: Type.Object({ all: Type.Optional(flag) }, { additionalProperties: false }),
+        response: { 200: Type.Array(token) },
+      },
+    },
+    async (request, reply) => {
+      const { account } = submitterOf(request);
+      const now = clock.now();
+      const every = isOn(request.query.all);
+      const records = (await store.list(account.id)).filter((record) => every || isLive(record, now));
+      return succeed(
+        reply,
+        records.map((record) => shown(account, record, now)),
+      );
+    },
+  );
+}
+
+function createToken(app: V4App, { store, clock, log }: TokenEndpointsParts): void {
+  app.post(
+    path,
+    {
+      config,
+      schema: {
+        operationId: 'createToken',
+        summary: 'Make a token',
+        description: 'The answer shows it, this once. It counts at once, by HTTP and SMTP.',
+        tags,
+        params: accountPath,
+        body: newToken,
+        response: { 200: madeToken },
+      },
+    },
+    async (request, reply) => {
+      const { account } = submitterOf(request);
+      const { credential, label = '', scopes: wanted, expires_at: expiresText } = request.body;
+      const now = clock.now();
+      const faults = credentialFaults(account, credential, wanted ?? []);
+      const expiresAt = readExpiry(expiresText, now);
+      if (typeof expiresAt === 'object') throw new Refusal([...faults, expiresAt]);
+      if (faults.length > 0) throw new Refusal(faults);
+      const made = await store.create({
+        account: account.id,
+        credential,
+        label,
+        ...(wanted === undefined ? {} : { scopes: wanted }),
+        ...(expiresAt === undefined ? {} : { expiresAt }),
+        createdAt: now,
+      });
+      log.info({ session: request.id, account: account.name, credential, tokenId: made.record.id }, 'token made');
+      reply.header('Cache-Control', 'no-store');
+      return succeed(reply, { ...shown(account, made.record, now), token: made.token });
+    },
+  );
+}
+
+function revokeToken(app: V4App, { store, clock, log }: TokenEndpointsParts): void {
+  app.delete(
+    `${path}/:id`,
+    {
+      config,
+      schema: {
+        operationId: 'revokeToken',
+        summary: 'Revoke a token',
+        description: 'From now on it opens nothing; an SMTP session that it opened ends at its next MAIL.',
+        tags,
+        params: entryPath,
+        response: { 200: removed },
+      },
+    },
+    async (request, reply) => {
+      const { account } = submitterOf(request);
+      const { id } = request.params;
+      const record = await store.revoke({ id, account: account.id, now: clock.now() });
+      if (!record) throw new Refusal([{ token: 'E_NOT_FOUND', message: 'The account has no such token' }]);
+      const { credential } = record;
+      log.info({ session: request.id, account: account.name, credential, tokenId: id }, 'token revoked');
+      return succeed(reply, { id });
+    },
+  );
+}
+
 /** The endpoints of tokens. */
-export function tokenEndpoints({ store, clock, log }: TokenEndpointsParts): V4Plugin {
+export function tokenEndpoints(parts: TokenEndpointsParts): V4Plugin {
   return (app) => {
-    app.get(
-      path,
-      {
-        config,
-        schema: {
-          operationId: 'listTokens',
-          summary: 'List tokens, the oldest first',
-          description: 'Tokens that the configuration file names are not listed.',
-          tags,
-          params: accountPath,
-          querystring: Type.Object({ all: Type.Optional(flag) }, { additionalProperties: false }),
-          response: { 200: Type.Array(token) },
-        },
-      },
-      async (request, reply) => {
-        const { account } = submitterOf(request);
-        const now = clock.now();
-        const every = isOn(request.query.all);
-        const records = (await store.list(account.id)).filter((record) => every || isLive(record, now));
-        return succeed(
-          reply,
-          records.map((record) => shown(account, record, now)),
-        );
-      },
-    );
-
-    app.post(
-      path,
-      {
-        config,
-        schema: {
-          operationId: 'createToken',
-          summary: 'Make a token',
-          description: 'The answer shows it, this once. It counts at once, by HTTP and SMTP.',
-          tags,
-          params: accountPath,
-          body: newToken,
-          response: { 200: madeToken },
-        },
-      },
-      async (request, reply) => {
-        const { account } = submitterOf(request);
-        const { credential, label = '', scopes: wanted, expires_at: expiresText } = request.body;
-        const now = clock.now();
-        const faults = credentialFaults(account, credential, wanted ?? []);
-        const expiresAt = readExpiry(expiresText, now);
-        if (typeof expiresAt === 'object') throw new Refusal([...faults, expiresAt]);
-        if (faults.length > 0) throw new Refusal(faults);
-        const made = await store.create({
-          account: account.id,
-          credential,
-          label,
-          ...(wanted === undefined ? {} : { scopes: wanted }),
-          ...(expiresAt === undefined ? {} : { expiresAt }),
-          createdAt: now,
-        });
-        log.info({ session: request.id, account: account.name, credential, tokenId: made.record.id }, 'token made');
-        reply.header('Cache-Control', 'no-store');
-        return succeed(reply, { ...shown(account, made.record, now), token: made.token });
-      },
-    );
-
-    app.delete(
-      `${path}/:id`,
-      {
-        config,
-        schema: {
-          operationId: 'revokeToken',
-          summary: 'Revoke a token',
-          description: 'From now on it opens nothing; an SMTP session that it opened ends at its next MAIL.',
-          tags,
-          params: entryPath,
-          response: { 200: removed },
-        },
-      },
-      async (request, reply) => {
-        const { account } = submitterOf(request);
-        const { id } = request.params;
-        const record = await store.revoke({ id, account: account.id, now: clock.now() });
-        if (!record) throw new Refusal([{ token: 'E_NOT_FOUND', message: 'The account has no such token' }]);
-        const { credential } = record;
-        log.info({ session: request.id, account: account.name, credential, tokenId: id }, 'token revoked');
-        return succeed(reply, { id });
-      },
-    );
+    listTokens(app, parts);
+    createToken(app, parts);
+    revokeToken(app, parts);
   };
 }
