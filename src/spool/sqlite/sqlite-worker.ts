@@ -6,7 +6,7 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import type { ClockReading } from '../../base/clock.ts';
 import { giveBackSomePages } from '../../base/database/free-pages.ts';
 import { sqliteCode, whyUnwritable } from '../../base/database/sqlite-errors.ts';
-import { openSqliteFile } from '../../base/database/sqlite-file.ts';
+import { type DatabaseSync, openSqliteFile } from '../../base/database/sqlite-file.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { defaultQueuedBytes, type SpoolLimits } from '../spool-limits.ts';
 import { type SpoolFault, SpoolFiles } from './sqlite-health.ts';
@@ -49,96 +49,122 @@ function completeLimits(limits: SpoolLimits, folder: string): SpoolLimits {
   return { ...limits, queuedBytes: limits.queuedBytes ?? defaultQueuedBytes(blocks * bsize) };
 }
 
-function serve(port: MessagePort, { file, lockFile, bodies, limits, eventLimits }: SpoolWorkerData): void {
-  const database = openSqliteFile(file);
-  database.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
-  const lock = new SpoolLock(lockFile);
-  const store = new SqliteStore({
-    ...{ database, lock, bodies, eventLimits },
-    limits: completeLimits(limits, dirname(file)),
-  });
-  const files = new SpoolFiles({ file, folders: [dirname(file), bodies], minFreeBytes: limits.minFreeBytes });
-  database.exec(`PRAGMA busy_timeout = ${lockTryMs}`);
-  const post = (message: WorkerMessage, transfer: readonly ArrayBuffer[] = []): void =>
-    port.postMessage(message, [...transfer]);
+/** The thread's work: batches of writes, questions, and what is looked at in between. */
+class SpoolServer {
+  readonly #port: MessagePort;
+  readonly #file: string;
+  readonly #database: DatabaseSync;
+  readonly #lock: SpoolLock;
+  readonly #store: SqliteStore;
+  readonly #files: SpoolFiles;
+  #looking: NodeJS.Timeout | undefined;
+  #givingBack: NodeJS.Timeout | undefined;
+  #lastWrite: SpoolFault | undefined;
+  #lastWriteAt = Number.NEGATIVE_INFINITY;
+  /** Of its health, what was told last. */
+  #told = '';
+  #unlookedBytes = 0;
 
-  let lastWrite: SpoolFault | undefined;
-  let told = '';
-  let unlookedBytes = 0;
-  const look = (): void => {
-    unlookedBytes = 0;
-    const { freeBytes, fault: noRoom } = files.room();
-    // Only what failed is tried again: a probe costs a sync.
-    if (lastWrite && files.isInPlace()) lastWrite = faultOf(() => store.probe(Date.now()));
-    const fault = files.isInPlace() ? (noRoom ?? lastWrite) : replaced(file);
-    const text = `${fault?.text ?? ''} ${freeBytes}`;
-    if (text === told) return;
-    told = text;
-    post({ kind: 'health', freeBytes, ...(fault ? { fault } : {}) });
-  };
-  let lastWriteAt = Number.NEGATIVE_INFINITY;
-  let givingBack: NodeJS.Timeout | undefined;
-  const giveBack = (): void => {
-    givingBack = undefined;
-    if (!lock.isHeld || performance.now() - lastWriteAt < idleMs) return;
-    try {
-      if (giveBackSomePages(database)) givingBack = setTimeout(giveBack, idleMs / 2);
-    } catch (thrown) {
-      // Another program writes: at the next look.
-      if (whyUnwritable(sqliteCode(thrown)) === undefined) throw thrown;
+  constructor(port: MessagePort, { file, lockFile, bodies, limits, eventLimits }: SpoolWorkerData) {
+    this.#port = port;
+    this.#file = file;
+    this.#database = openSqliteFile(file);
+    this.#database.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
+    this.#lock = new SpoolLock(lockFile);
+    this.#store = new SqliteStore({
+      ...{ database: this.#database, lock: this.#lock, bodies, eventLimits },
+      limits: completeLimits(limits, dirname(file)),
+    });
+    this.#files = new SpoolFiles({ file, folders: [dirname(file), bodies], minFreeBytes: limits.minFreeBytes });
+    this.#database.exec(`PRAGMA busy_timeout = ${lockTryMs}`);
+  }
+
+  /** Begins: tells its health, and that it is open. */
+  serve(): void {
+    this.#looking = setInterval(() => {
+      this.#look();
+      if (this.#lock.isHeld) this.#whereWritable(() => this.#store.pruneEvents());
+      if (!this.#givingBack) this.#giveBack();
+    }, lookEveryMs);
+    this.#port.on('message', (message: WriteBatch | ReadBatch | 'close') => {
+      if (message === 'close') this.#close();
+      else if (message.kind === 'writes') {
+        this.#write(unpack(message), message.now, performance.now() + lockPatienceMs);
+      } else this.#read(message);
+    });
+    this.#look();
+    this.#post({ kind: 'open' });
+  }
+
+  #post(message: WorkerMessage, transfer: readonly ArrayBuffer[] = []): void {
+    this.#port.postMessage(message, [...transfer]);
+  }
+
+  #read({ operations }: ReadBatch): void {
+    for (const [index, operation] of operations.entries()) {
+      const outcome = this.#store.read(operation);
+      this.#post({ kind: 'read', index, outcome }, loadedBuffers(outcome));
     }
-  };
-  const pruneEvents = (): void => {
-    try {
-      store.pruneEvents();
-    } catch (thrown) {
-      // Another program writes, or nothing can be written: at the next look.
-      if (whyUnwritable(sqliteCode(thrown)) === undefined) throw thrown;
-    }
-  };
-  const write = (writes: readonly WriteOperation[], now: ClockReading, until: number): void => {
-    const result = store.write(writes, now);
-    lastWriteAt = performance.now();
+    this.#post({ kind: 'allRead' });
+  }
+
+  /** @param until when another program's lock is waited for no longer, in milliseconds of this thread's monotonic clock */
+  #write(writes: readonly WriteOperation[], now: ClockReading, until: number): void {
+    const result = this.#store.write(writes, now);
+    this.#lastWriteAt = performance.now();
     if (result.isBusy && performance.now() < until) {
-      setTimeout(write, lockPauseMs, writes, now, until);
+      setTimeout(() => this.#write(writes, now, until), lockPauseMs);
       return;
     }
-    const isInPlace = files.isInPlace();
-    const fault = isInPlace ? failureOf(result) : replaced(file);
-    unlookedBytes += writes.reduce((sum, operation) => sum + (operation.kind === 'add' ? operation.size : 0), 0);
-    if (fault || lastWrite || unlookedBytes >= lookEveryBytes) {
-      lastWrite = fault;
-      look();
+    const isInPlace = this.#files.isInPlace();
+    const fault = isInPlace ? failureOf(result) : replaced(this.#file);
+    this.#unlookedBytes += writes.reduce((sum, operation) => sum + (operation.kind === 'add' ? operation.size : 0), 0);
+    if (fault || this.#lastWrite || this.#unlookedBytes >= lookEveryBytes) {
+      this.#lastWrite = fault;
+      this.#look();
     }
     // What was committed to a file that has no name any more is lost with this process: nobody is told that it is safe.
-    post({ kind: 'written', result: isInPlace ? result : refused(result, replaced(file)) });
-  };
-  const looking = setInterval(() => {
-    look();
-    if (lock.isHeld) pruneEvents();
-    if (!givingBack) giveBack();
-  }, lookEveryMs);
-  port.on('message', (message: WriteBatch | ReadBatch | 'close') => {
-    if (message === 'close') {
-      clearInterval(looking);
-      clearTimeout(givingBack);
-      database.close();
-      lock.close();
-      port.close();
-      return;
+    this.#post({ kind: 'written', result: isInPlace ? result : refused(result, replaced(this.#file)) });
+  }
+
+  /** Tells room and faults where they have changed. */
+  #look(): void {
+    this.#unlookedBytes = 0;
+    const { freeBytes, fault: noRoom } = this.#files.room();
+    // Only what failed is tried again: a probe costs a sync.
+    if (this.#lastWrite && this.#files.isInPlace()) this.#lastWrite = faultOf(() => this.#store.probe(Date.now()));
+    const fault = this.#files.isInPlace() ? (noRoom ?? this.#lastWrite) : replaced(this.#file);
+    const text = `${fault?.text ?? ''} ${freeBytes}`;
+    if (text === this.#told) return;
+    this.#told = text;
+    this.#post({ kind: 'health', freeBytes, ...(fault ? { fault } : {}) });
+  }
+
+  /** Gives free pages back to the file system, some at a time, while nothing is written. */
+  #giveBack(): void {
+    this.#givingBack = undefined;
+    if (!this.#lock.isHeld || performance.now() - this.#lastWriteAt < idleMs) return;
+    this.#whereWritable(() => {
+      if (giveBackSomePages(this.#database)) this.#givingBack = setTimeout(() => this.#giveBack(), idleMs / 2);
+    });
+  }
+
+  /** Does what may wait: where another program writes, or nothing can be written, it is left to the next look. */
+  #whereWritable(work: () => void): void {
+    try {
+      work();
+    } catch (thrown) {
+      if (whyUnwritable(sqliteCode(thrown)) === undefined) throw thrown;
     }
-    if (message.kind === 'writes') {
-      write(unpack(message), message.now, performance.now() + lockPatienceMs);
-      return;
-    }
-    for (const [index, operation] of message.operations.entries()) {
-      const outcome = store.read(operation);
-      post({ kind: 'read', index, outcome }, loadedBuffers(outcome));
-    }
-    post({ kind: 'allRead' });
-  });
-  look();
-  post({ kind: 'open' });
+  }
+
+  #close(): void {
+    clearInterval(this.#looking);
+    clearTimeout(this.#givingBack);
+    this.#database.close();
+    this.#lock.close();
+    this.#port.close();
+  }
 }
 
 function replaced(file: string): SpoolFault {
@@ -197,4 +223,4 @@ function unpack({ operations, octets }: WriteBatch): WriteOperation[] {
 
 if (!parentPort) throw new Error('This file runs as a worker thread of the spool only');
 const data: SpoolWorkerData = workerData;
-serve(parentPort, data);
+new SpoolServer(parentPort, data).serve();
