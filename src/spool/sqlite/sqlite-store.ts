@@ -15,7 +15,7 @@ import { type PackedEvent, SqliteEvents } from './sqlite-events.ts';
 import { SqliteKeys } from './sqlite-keys.ts';
 import { Ledger } from './sqlite-ledger.ts';
 import type { SpoolLock } from './sqlite-lock.ts';
-import { StoredMessages } from './sqlite-messages.ts';
+import { StoredMessages, StoredQueue } from './sqlite-messages.ts';
 import type {
   OperationOf,
   OperationOutcome,
@@ -24,7 +24,6 @@ import type {
   WriteOperation,
   WriteResult,
 } from './sqlite-protocol.ts';
-import { StoredQueue } from './sqlite-queue.ts';
 import { Retention } from './sqlite-retention.ts';
 import { spoolMigrations } from './sqlite-schema.ts';
 import { prepareStatements, type Statements } from './sqlite-statements.ts';
