@@ -11,7 +11,10 @@ import type { Message } from './compose/message.ts';
 import { planBody } from './compose/plan-body.ts';
 import type { RefusalFacts, Refuse } from './events/refusal.ts';
 import { check } from './policy/check.ts';
+import type { ObservedHeader } from './policy/checked.ts';
 import { type Explanation, explain } from './policy/explain.ts';
+import { judge } from './policy/judge.ts';
+import { removeOffending } from './policy/observe.ts';
 import { rejections } from './policy/rejections.ts';
 import type { Submission } from './policy/submission.ts';
 import type { Violation } from './policy/violation.ts';
@@ -76,7 +79,7 @@ export interface SubmitParts extends BuildParts {
 
 /** A message built but not kept, or every reason against it. */
 export type BuildResult =
-  | { readonly ok: true; readonly signed: Signed; readonly stripped: readonly string[] }
+  | { readonly ok: true; readonly signed: Signed }
   | { readonly ok: false; readonly violations: readonly Violation[] };
 
 /** One for the whole process: its thread begins with the first long field. */
@@ -87,12 +90,13 @@ export async function build(
   submission: Submission,
   parts: BuildParts & Pick<SubmitParts, 'charge'>,
 ): Promise<BuildResult> {
-  const verdict = check(submission, { sendingDomain: parts.sendingDomain });
+  const { sendingDomain, hostname, clock } = parts;
+  const verdict = check(submission, { sendingDomain, observing: { nowMs: clock.now(), hostname } });
   const plan = await planBody(submission, { yieldNow: giveTurn, writeLong });
   submission.release?.();
   if (!verdict.ok || !plan.ok) {
     const ofBody = plan.ok ? [] : plan.violations;
-    return { ok: false, violations: inOrder(submission, verdict.ok ? [] : verdict.violations, ofBody) };
+    return { ok: false, violations: inOrder(submission, verdict.ok ? verdict.forgiven : verdict.violations, ofBody) };
   }
   const { checked } = verdict;
   const keys = parts.domainKeys(checked.sendingDomain.name);
@@ -113,7 +117,6 @@ export async function build(
   return {
     ok: true,
     signed: await sign(message, { domain: keys, platform }, giveTurn),
-    stripped: checked.stripped,
   };
 }
 
@@ -146,6 +149,24 @@ export async function examine(
   return { explanation, violations: inOrder(submission, explanation.violations, plan.ok ? [] : plan.violations) };
 }
 
+/** What would become of a message while the policy is observed (D4c). */
+export interface ObservedVerdict {
+  /** The headers that would be removed. */
+  readonly removed: readonly ObservedHeader[];
+  /** What stands against it also without them; empty means that the rest would pass. */
+  readonly violations: readonly Violation[];
+}
+
+/** Tells what observing would do to a message, whether or not its credential is observed; `postern check --observe`. */
+export async function examineObserved(
+  submission: Submission,
+  parts: Pick<BuildParts, 'sendingDomain' | 'hostname'>,
+): Promise<ObservedVerdict> {
+  const { judgement, removed } = removeOffending(submission, judge(submission, parts), parts);
+  const plan = await planBody(submission, { yieldNow: giveTurn, writeLong });
+  return { removed, violations: inOrder(submission, judgement.violations, plan.ok ? [] : plan.violations) };
+}
+
 /** Makes the pipeline. What it resolves to `accepted` is on disk; what it refuses left no trace. */
 export function createSubmit(parts: SubmitParts): Submit {
   return async (submission) => {
@@ -161,7 +182,7 @@ export function createSubmit(parts: SubmitParts): Submit {
         parts.onRefused(refusalOf(submission, built.violations));
         return { accepted: false, violations: built.violations };
       }
-      const entry = spoolEntry(built, parts);
+      const entry = spoolEntry(built.signed, parts);
       await parts.spool.add(entry, parts.clock.now() + leaseMilliseconds);
       charged = false;
       parts.onAccepted(entry);
@@ -212,11 +233,11 @@ function originOf({ via: { kind, remoteAddress, helo } }: Submission): Origin {
 }
 
 function spoolEntry(
-  { signed, stripped }: { readonly signed: Signed; readonly stripped: readonly string[] },
+  signed: Signed,
   { transportOf, expireAfterSeconds }: Pick<SubmitParts, 'transportOf' | 'expireAfterSeconds'>,
 ): SpoolEntry {
   const { message, head, body, platformSignature } = signed;
-  const { submission, clientMessageId } = message.checked;
+  const { submission, clientMessageId, stripped, observed } = message.checked;
   return {
     id: message.id,
     account: submission.submitter.account.name,
@@ -225,7 +246,7 @@ function spoolEntry(
     messageId: message.messageId,
     ...(clientMessageId === undefined ? {} : { clientMessageId }),
     origin: originOf(submission),
-    received: { size: submission.size, stripped },
+    received: { size: submission.size, stripped, ...(observed.length > 0 ? { observed } : {}) },
     reversePath: message.reversePath,
     senderPath: submission.envelope.reversePath,
     recipients: submission.envelope.recipients,

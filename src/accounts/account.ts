@@ -1,5 +1,6 @@
 // Accounts, credentials and sending domains as values (D50, D93). They come from the configuration and the store.
 
+import type { ObservePeriod } from './observe-period.ts';
 import type { StripRules } from './strip-rules.ts';
 
 /** Every scope (D85). */
@@ -51,6 +52,8 @@ export interface Credential {
   readonly defaultDomain?: string;
   /** For raw 8-bit text that is no UTF-8; wins over the listener's (D13, D42a). */
   readonly legacyCharset?: string;
+  /** Until when its messages by SMTP and send_raw are observed, not refused (D4c). */
+  readonly observe?: ObservePeriod;
 }
 
 /** Rates an account may not exceed (D42a); absent is unlimited. */

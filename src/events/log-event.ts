@@ -29,6 +29,7 @@ function acceptedLine(event: AcceptedEvent): Line {
     recipients: event.recipientCount,
     size: event.size,
     ...(event.stripped ? { stripped: event.stripped } : {}),
+    ...(event.observed ? { observed: event.observed, observedCount: event.observedCount } : {}),
   };
 }
 

@@ -48,6 +48,13 @@ export interface AcceptedEvent extends MessageEventBase {
   readonly sizeAsSent: number;
   /** Names of the fields that were removed for its credential (D4a). */
   readonly stripped?: readonly string[];
+  /**
+   * The first of the headers that were removed because the policy is only observed (D4c), each with the E_ token that the
+   * message would have been refused with.
+   */
+  readonly observed?: readonly { readonly field: string; readonly code: string }[];
+  /** How many were removed so; absent where none was. */
+  readonly observedCount?: number;
 }
 
 /** One reason of a refusal. */

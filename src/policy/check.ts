@@ -3,15 +3,19 @@
 import type { Checked, CheckedField, HeaderUsage, LiftedFields } from './checked.ts';
 import { type CheckContext, type Judgement, judge } from './judge.ts';
 import { completeAddresses, isReplacedByOriginalFrom, type Sender } from './judge-sender.ts';
+import { observe } from './observe.ts';
 import type { Submission } from './submission.ts';
 import type { Violation } from './violation.ts';
 
 export type { CheckContext } from './judge.ts';
 export { mayStrip } from './strip.ts';
 
-/** Admitted, or every reason against it in the order of D42b. */
+/**
+ * Admitted, or every reason against it in the order of D42b. `forgiven` are the reasons that stood against a message which
+ * is only observed (D4c); of all others it is empty.
+ */
 export type CheckResult =
-  | { readonly ok: true; readonly checked: Checked }
+  | { readonly ok: true; readonly checked: Checked; readonly forgiven: readonly Violation[] }
   | { readonly ok: false; readonly violations: readonly Violation[]; readonly usage: HeaderUsage };
 
 const liftedNames = { to: 'to', cc: 'cc', 'reply-to': 'replyTo', subject: 'subject' } as const;
@@ -55,19 +59,28 @@ function collect(submission: Submission, judgement: Judgement, sender: Sender): 
     trace,
     ...(clientMessageId === undefined ? {} : { clientMessageId }),
     stripped,
+    observed: [],
     usage: judgement.usage,
   };
+}
+
+function admit(submission: Submission, judgement: Judgement): Checked {
+  if (!judgement.sender) throw new Error('The policy admitted a submission without a sender');
+  return collect(submission, judgement, judgement.sender);
 }
 
 /**
  * Judges a submission by the header policy and its sender by the account's domains. Nothing is changed but what the
  * contract says: stripped fields go (D4a), missing domains come (D4b), enumerations get their spelling (D8). Lifted and
- * MIME fields that are empty count as absent.
+ * MIME fields that are empty count as absent. Where the policy is only observed, headers that it refuses go too, if that
+ * is enough (D4c).
  */
 export function check(submission: Submission, context: CheckContext): CheckResult {
   const judgement = judge(submission, context);
-  const { violations, usage, sender } = judgement;
-  if (violations.length > 0) return { ok: false, violations, usage };
-  if (!sender) throw new Error('The policy admitted a submission without a sender');
-  return { ok: true, checked: collect(submission, judgement, sender) };
+  const { violations, usage } = judgement;
+  if (violations.length === 0) return { ok: true, checked: admit(submission, judgement), forgiven: [] };
+  const observed = observe(submission, judgement, context);
+  if (!observed) return { ok: false, violations, usage };
+  const checked = { ...admit(observed.submission, observed.judgement), observed: observed.removed };
+  return { ok: true, checked, forgiven: violations };
 }

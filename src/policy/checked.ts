@@ -2,6 +2,7 @@
 
 import type { SendingDomain } from '../accounts/account.ts';
 import type { HeaderField } from '../mail/header/header-field.ts';
+import type { RejectionCode } from './rejections.ts';
 import type { Submission } from './submission.ts';
 
 /** A field the policy let pass. */
@@ -48,6 +49,15 @@ export interface HeaderUsage {
   readonly bytes: number;
 }
 
+/** A header that was removed because the policy is only observed (D4c), and what the message would have been refused for. */
+export interface ObservedHeader {
+  /** As given. */
+  readonly name: string;
+  /** Its place among the fields as they came, from 0. */
+  readonly index: number;
+  readonly code: RejectionCode;
+}
+
 /** A submission with its verdict: admitted. */
 export interface Checked {
   readonly submission: Submission;
@@ -65,5 +75,7 @@ export interface Checked {
   readonly clientMessageId?: string;
   /** Names, as given, of the fields removed because the credential says so (D4a). */
   readonly stripped: readonly string[];
+  /** What was removed because the policy is only observed, in the order of the text (D4c); else empty. */
+  readonly observed: readonly ObservedHeader[];
   readonly usage: HeaderUsage;
 }

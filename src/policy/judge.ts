@@ -23,6 +23,11 @@ export const MAX_RECEIVED = 50;
 /** What the policy asks of the world. */
 export interface CheckContext {
   readonly sendingDomain: FindSendingDomain;
+  /**
+   * Lets submissions be observed whose period lasts (D4c): milliseconds since 1970, and what the gateway calls itself in
+   * Received. Without it the policy is enforced, whatever the submission says.
+   */
+  readonly observing?: { readonly nowMs: number; readonly hostname: string };
 }
 
 /** Everything found. */
@@ -105,6 +110,11 @@ function judgeNeeds(groups: Groups, fields: readonly JudgedField[]): void {
   }
 }
 
+/** What one custom header counts of the bytes that all may have (D6). */
+export function usageBytes(name: string, decoded: string): number {
+  return name.length + 2 + Buffer.byteLength(decoded) + 2;
+}
+
 /** Counts custom headers by the formula of D6, refused values too. */
 function countUsage(fields: readonly JudgedField[]): HeaderUsage {
   let allowlisted = 0;
@@ -112,7 +122,7 @@ function countUsage(fields: readonly JudgedField[]): HeaderUsage {
   for (const { handling, row, field, value } of fields) {
     if (handling !== 'custom' || !value) continue;
     if (row?.class === 'allowlisted') allowlisted += 1;
-    bytes += field.name.length + 2 + Buffer.byteLength(value.decoded) + 2;
+    bytes += usageBytes(field.name, value.decoded);
   }
   return { allowlisted, bytes };
 }

@@ -1,6 +1,7 @@
 // What every door makes, and the only thing the pipeline takes (architecture: the one way through).
 
 import type { Submitter } from '../accounts/account.ts';
+import type { ObservePeriod } from '../accounts/observe-period.ts';
 import type { Envelope } from '../mail/envelope.ts';
 import type { HeaderField } from '../mail/header/header-field.ts';
 
@@ -54,6 +55,8 @@ export interface Submission {
   /** Set by the reader when the header section was larger than it reads: everything else was dropped unread. */
   readonly headerSectionTooLarge?: boolean;
   readonly body: SubmissionBody;
+  /** Until when the policy is only observed for it (D4c): the listener's or the credential's; never set by REST's send. */
+  readonly observe?: ObservePeriod | undefined;
   /** Octets received, for the size limit and the log (D42). */
   readonly size: number;
   /** The most octets that the composed message may have: REST's limit (D42). */

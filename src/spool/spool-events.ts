@@ -21,6 +21,7 @@ function factsOf(entry: DueMessage['entry']) {
 /** A message has been accepted. */
 export function acceptedEvent(entry: SpoolEntry): AcceptedEvent {
   const { clientMessageId, received, recipients } = entry;
+  const observed = received?.observed ?? [];
   return {
     kind: 'accepted',
     at: entry.acceptedAt,
@@ -32,6 +33,14 @@ export function acceptedEvent(entry: SpoolEntry): AcceptedEvent {
     sizeAsSent: entry.head.length + entry.body.length,
     ...(received && received.stripped.length > 0
       ? { stripped: received.stripped.slice(0, eventBounds.violations) }
+      : {}),
+    ...(observed.length > 0
+      ? {
+          observed: observed
+            .slice(0, eventBounds.violations)
+            .map(({ name, code }) => ({ field: cutText(name, eventBounds.fieldName), code })),
+          observedCount: observed.length,
+        }
       : {}),
   };
 }

@@ -33,8 +33,15 @@ export interface SpoolEntry {
   readonly reversePath: string;
   /** Absent for messages of an earlier release. */
   readonly origin?: Origin;
-  /** What only the event of its acceptance tells: octets that came in, names of the fields that were removed (D4a). */
-  readonly received?: { readonly size: number; readonly stripped: readonly string[] };
+  /**
+   * What only the event of its acceptance tells: octets that came in, names of the fields that were removed (D4a), and
+   * headers that were removed because the policy is only observed, with the codes they would have had (D4c).
+   */
+  readonly received?: {
+    readonly size: number;
+    readonly stripped: readonly string[];
+    readonly observed?: readonly { readonly name: string; readonly code: string }[];
+  };
   /** The reverse-path that the client gave; reports go there. */
   readonly senderPath: string;
   readonly recipients: readonly string[];

@@ -96,6 +96,24 @@ export function eventsContract(name: string, store: EventsUnderTest): void {
       expect(await spool.events.newest()).toBe(1);
     });
 
+    test('headers removed while the policy is observed stand in the event with their codes, cut to its bounds', async () => {
+      const spool = await open();
+      const observed = Array.from({ length: 60 }, (_, index) => ({
+        name: `X-${index}${'a'.repeat(120)}`,
+        index,
+        code: 'E_HEADER_NAME_INVALID',
+      }));
+      await spool.add(spoolEntry({ received: { size: 1, stripped: [], observed } }), someTime);
+      await spool.add(spoolEntry({ received: { size: 1, stripped: [], observed: observed.slice(0, 1) } }), someTime);
+      const [many, one] = await all(spool);
+      expect(many).toMatchObject({ kind: 'accepted', observedCount: 60 });
+      expect(many?.kind === 'accepted' && many.observed?.length).toBe(50);
+      expect(one).toMatchObject({
+        observed: [{ field: `X-0${'a'.repeat(97)}`, code: 'E_HEADER_NAME_INVALID' }],
+        observedCount: 1,
+      });
+    });
+
     test('what is not kept has no event', async () => {
       const spool = await open();
       const entry = spoolEntry();

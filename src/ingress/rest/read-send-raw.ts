@@ -116,6 +116,7 @@ export async function readSendRaw(document: JsonDocument, context: ReadContext):
       },
       fields,
       ...(tooLarge ? { headerSectionTooLarge: true } : {}),
+      observe: context.submitter.credential.observe,
       // What is too large for a message is not looked into.
       body: { kind: 'mime', bytes: size.length > 0 ? noOctets : bytes },
       size: octets.length,

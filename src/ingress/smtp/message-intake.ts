@@ -1,5 +1,6 @@
 // A message that has come in whole: made into a Submission, handed to the pipeline, and the answer printed (D7, D41).
 
+import { laterPeriod } from '../../accounts/observe-period.ts';
 import { Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { RefusalFacts } from '../../events/refusal.ts';
@@ -115,6 +116,7 @@ function submissionOf({ context }: IntakeParts, { client, dialogue, data }: Rece
     envelope,
     fields,
     ...(tooLarge ? { headerSectionTooLarge: true } : {}),
+    observe: laterPeriod(listener.observe, submitter.credential.observe),
     body: { kind: 'mime', bytes: body },
     size: data.size,
   };

@@ -3,6 +3,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { ConfigurationError } from '../../base/errors.ts';
 
+import type { ObservePeriod } from '../../accounts/observe-period.ts';
+
 /** One SMTP listener. */
 export interface SmtpListener {
   readonly name: string;
@@ -23,6 +25,8 @@ export interface SmtpListener {
   readonly credential?: { readonly account: string; readonly name: string };
   /** CIDRs; non-empty exactly where `credential` is given. */
   readonly allowFrom: readonly string[];
+  /** Until when its messages are observed, not refused (D4c). */
+  readonly observe?: ObservePeriod;
 }
 
 /** Limits of every SMTP listener (D42); sizes in octets. */
