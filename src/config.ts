@@ -3,6 +3,7 @@
 
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { type Clock, systemClock } from './base/clock.ts';
 import { ConfigurationError, errorCode, errorMessage } from './base/errors.ts';
 import { isRecord } from './base/is-record.ts';
 import { accountsFaults, zonesFaults } from './config/account-checks.ts';
@@ -35,12 +36,15 @@ export interface ConfigPlace {
   readonly file?: string;
   readonly env: Environment;
   readonly cwd: string;
+  /** Tells how far ahead a day of the configuration is; the machine's own if absent. */
+  readonly clock?: Pick<Clock, 'now'>;
 }
 
 /** Checks of entries against one another; each runs where the sections that it reads are of the right shape. */
 const crossChecks: readonly {
   readonly reads: readonly Section[];
-  readonly check: (contents: CompleteContents) => ConfigFault[];
+  /** @param nowMs milliseconds since 1970 */
+  readonly check: (contents: CompleteContents, nowMs: number) => ConfigFault[];
 }[] = [
   { reads: ['development', 'accounts'], check: mailChecks.developmentFaults },
   { reads: ['database'], check: mailChecks.databaseFaults },
@@ -129,9 +133,9 @@ function databaseFile(url: string, dataDir: string): string {
 
 function build(
   { contents, relay }: Overridden,
-  place: { readonly file: string; readonly cwd: string; readonly env: Environment },
+  place: { readonly file: string; readonly cwd: string; readonly env: Environment; readonly nowMs: number },
 ): Config {
-  const { file, cwd, env } = place;
+  const { file, cwd, env, nowMs } = place;
   const folders = { cwd, dataDir: resolve(cwd, contents.dataDir), certsDir: resolve(cwd, contents.certsDir) };
   const development = accountParts.resolveDevelopment(contents);
   const { delivery, routeSecrets } = mailParts.resolveDelivery({ contents, folders, env }, relay);
@@ -171,7 +175,7 @@ function build(
     zones: contents.zones.map((zone) => accountParts.resolveZone(contents, zone, folders)),
     warnings: warningsOf(
       { smtp, delivery, edgeAccounts, accounts, platform, http, ...(development ? { development } : {}) },
-      env,
+      { env, nowMs },
     ),
   };
 }
@@ -183,7 +187,8 @@ function build(
  *   wanted
  */
 export function loadConfig(place: ConfigPlace): Config {
-  const { env, cwd } = place;
+  const { env, cwd, clock = systemClock } = place;
+  const nowMs = clock.now();
   const named = place.file ?? (env['POSTERN_CONFIG'] || 'config/postern.yaml');
   const file = resolve(cwd, named);
   const source = parseSource(readText(file, named, place.file === undefined && Boolean(env['POSTERN_CONFIG'])));
@@ -194,10 +199,10 @@ export function loadConfig(place: ConfigPlace): Config {
   const faulty = new Set(shapeFaults.map(({ path }) => path[0]));
   const crossFaults = crossChecks
     .filter(({ reads }) => !reads.some((section) => faulty.has(section)))
-    .flatMap(({ check }) => check(overridden.contents));
+    .flatMap(({ check }) => check(overridden.contents, nowMs));
   refuse([
     ...faultLines([...shapeFaults, ...crossFaults], { file: named, source, origins: overridden.origins }),
     ...overridden.faults,
   ]);
-  return deepFreeze(build(overridden, { file, cwd, env }));
+  return deepFreeze(build(overridden, { file, cwd, env, nowMs }));
 }

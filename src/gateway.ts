@@ -21,6 +21,7 @@ import { httpAppParts, httpMetrics, httpsCertificates, listenHttp } from './wiri
 import { type Live, liveAccounts, type Settings } from './wiring/in-force.ts';
 import { createLiveEdge } from './wiring/live-edge.ts';
 import { certificateOf, openMail } from './wiring/mail.ts';
+import { observeMetrics } from './wiring/observe-metrics.ts';
 import { processMetrics } from './wiring/process-metrics.ts';
 import { createReloader, type ReloadOutcome } from './wiring/reload.ts';
 import { type Running, stopAll } from './wiring/running.ts';
@@ -158,6 +159,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
   metrics.add(processMetrics({ bodies, guessing, droppedLogLines: parts.droppedLogLines ?? (() => 0) }));
   metrics.add({ families: [...proxy.metrics, ...certificates.families] });
   metrics.add(reloader);
+  metrics.add(observeMetrics(() => live.current.config));
   // Before anything listens: a configuration that breaks a rule takes no mail first.
   await proxy.seed();
   addresses.setHttp(await listenHttp(http, live));

@@ -12,10 +12,10 @@ import { asciiDomain } from '../mail/address/domain.ts';
 import { mayStrip } from '../policy/check.ts';
 import { type CompleteContents, http } from './defaults.ts';
 import { type ConfigFault, type ConfigPath, quote } from './fault.ts';
-import { findAccount, repeated, unknownAccount } from './mail-checks.ts';
+import { findAccount, observeFaults, repeated, unknownAccount } from './mail-checks.ts';
 import type { AccountEntry, CredentialEntry, ZoneEntry } from './schema.ts';
 
-function credentialFaults(credential: CredentialEntry, path: ConfigPath): ConfigFault[] {
+function credentialFaults(credential: CredentialEntry, path: ConfigPath, nowMs: number): ConfigFault[] {
   const sources = (['tokenEnv', 'tokenFile', 'tokenSha256'] as const).filter((key) => credential[key] !== undefined);
   const strip = (['strip', 'keepFirst'] as const).flatMap((key) =>
     (credential[key] ?? []).flatMap((name, index) =>
@@ -29,9 +29,10 @@ function credentialFaults(credential: CredentialEntry, path: ConfigPath): Config
           ],
     ),
   );
-  if (sources.length < 2) return strip;
+  const others = [...strip, ...observeFaults(credential, path, nowMs)];
+  if (sources.length < 2) return others;
   return [
-    ...strip,
+    ...others,
     {
       path: [...path, sources[1] ?? ''],
       text: `stands beside ${sources[0]}; want at most one of tokenEnv, tokenFile, tokenSha256`,
@@ -74,11 +75,11 @@ function customErrorFaults(customErrors: CustomErrors, plan: string, path: Confi
   return faults;
 }
 
-function accountFaults(account: AccountEntry, path: ConfigPath): ConfigFault[] {
+function accountFaults(account: AccountEntry, path: ConfigPath, nowMs: number): ConfigFault[] {
   const credentials = account.credentials ?? [];
   return [
     ...repeated(credentials.map(({ name }, index) => ({ key: name, path: [...path, 'credentials', index, 'name'] }))),
-    ...credentials.flatMap((credential, index) => credentialFaults(credential, [...path, 'credentials', index])),
+    ...credentials.flatMap((credential, index) => credentialFaults(credential, [...path, 'credentials', index], nowMs)),
     ...(account.sendingDomains ?? []).flatMap(({ dkim = [] }, at) =>
       repeated(
         dkim.map(({ selector }, index) => ({
@@ -91,8 +92,8 @@ function accountFaults(account: AccountEntry, path: ConfigPath): ConfigFault[] {
   ];
 }
 
-/** Accounts: names, ids and sending domains of their own (D50, D93). */
-export function accountsFaults(contents: CompleteContents): ConfigFault[] {
+/** Accounts: names, ids and sending domains of their own (D50, D93). @param nowMs milliseconds since 1970 */
+export function accountsFaults(contents: CompleteContents, nowMs: number): ConfigFault[] {
   const accounts = contents.accounts.map((account, index) => ({ account, path: ['accounts', index] as const }));
   const domains = accounts.flatMap(({ account, path }) =>
     (account.sendingDomains ?? []).map(({ name }, index) => ({
@@ -104,7 +105,7 @@ export function accountsFaults(contents: CompleteContents): ConfigFault[] {
     ...repeated(accounts.map(({ account, path }) => ({ key: account.name, path: [...path, 'name'] }))),
     ...repeated(accounts.map(({ account, path }) => ({ key: account.id.toLowerCase(), path: [...path, 'id'] }))),
     ...repeated(domains),
-    ...accounts.flatMap(({ account, path }) => accountFaults(account, path)),
+    ...accounts.flatMap(({ account, path }) => accountFaults(account, path, nowMs)),
   ];
 }
 

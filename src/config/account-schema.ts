@@ -23,6 +23,9 @@ const sendingDomain = value.object({
 
 const scope = value.choice(...scopes);
 
+/** `policy` of a credential or a listener (D4c). */
+export const policy = value.object({ observe: Optional(value.object({ until: value.isoDay })) });
+
 const credential = value.object(
   {
     name: value.entryName,
@@ -37,6 +40,7 @@ const credential = value.object(
     trustedHop: Optional(value.boolean),
     defaultDomain: Optional(value.domain),
     legacyCharset: Optional(value.charset),
+    policy: Optional(policy),
   },
   true,
 );

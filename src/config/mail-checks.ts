@@ -1,5 +1,6 @@
 // What the schema cannot say about the mail part: entries that must fit one another.
 
+import { daysUntil, maxObserveDays } from '../accounts/observe-period.ts';
 import { closest } from '../base/closest.ts';
 import { isWithinDomain } from '../base/net/domain-labels.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
@@ -79,19 +80,32 @@ export function platformFaults({ platform }: CompleteContents): ConfigFault[] {
   ];
 }
 
+interface PolicyEntry {
+  readonly policy?: { readonly observe?: { readonly until: string } };
+}
+
+/**
+ * Whether the last day that the policy is observed is near enough (D4c). One that is over is no fault: the gateway must start the day after, too.
+ * @param nowMs milliseconds since 1970
+ */
+export function observeFaults({ policy }: PolicyEntry, path: ConfigPath, nowMs: number): ConfigFault[] {
+  const until = policy?.observe?.until;
+  if (until === undefined) return [];
+  const days = daysUntil(until, nowMs);
+  if (days <= maxObserveDays) return [];
+  const text = `got ${quote(until)}, which is ${days} days ahead; want a day at most ${maxObserveDays} days ahead`;
+  return [{ path: [...path, 'policy', 'observe', 'until'], text }];
+}
+
 function listenerFaults(contents: CompleteContents, listener: ListenerEntry, path: ConfigPath): ConfigFault[] {
   const { credential, allowFrom } = listener;
   if (listener.role === 'bounce' && listener.enabled !== false) {
     const text = 'the bounce listener is not built yet (D40a); want enabled: false';
     return [{ path: [...path, 'role'], text }];
   }
-  if (listener.role === 'bounce' && (credential !== undefined || allowFrom !== undefined)) {
-    return [
-      {
-        path: [...path, credential === undefined ? 'allowFrom' : 'credential'],
-        text: 'a bounce listener has none',
-      },
-    ];
+  const ofMailers = (['credential', 'allowFrom', 'policy'] as const).find((key) => listener[key] !== undefined);
+  if (listener.role === 'bounce' && ofMailers) {
+    return [{ path: [...path, ofMailers], text: 'a bounce listener has none' }];
   }
   if (credential === undefined && (allowFrom?.length ?? 0) > 0) {
     return [{ path: [...path, 'allowFrom'], text: 'stands without credential; want both or neither' }];
@@ -107,8 +121,8 @@ function listenerFaults(contents: CompleteContents, listener: ListenerEntry, pat
   ];
 }
 
-/** Listeners: names and addresses of their own, devices as D40c says. */
-export function smtpFaults(contents: CompleteContents): ConfigFault[] {
+/** Listeners: names and addresses of their own, devices as D40c says. @param nowMs milliseconds since 1970 */
+export function smtpFaults(contents: CompleteContents, nowMs: number): ConfigFault[] {
   const listeners = (contents.smtp.listeners ?? []).map((listener, index) => ({
     listener,
     path: ['smtp', 'listeners', index] as const,
@@ -118,6 +132,7 @@ export function smtpFaults(contents: CompleteContents): ConfigFault[] {
     ...repeated(listeners.map(({ listener, path }) => ({ key: listener.name, path: [...path, 'name'] }))),
     ...repeated(enabled.map(({ listener, path }) => ({ key: listener.listen, path: [...path, 'listen'] }))),
     ...listeners.flatMap(({ listener, path }) => listenerFaults(contents, listener, path)),
+    ...listeners.flatMap(({ listener, path }) => observeFaults(listener, path, nowMs)),
   ];
 }
 

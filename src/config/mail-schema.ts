@@ -1,7 +1,7 @@
 // The mail part of the schema: platform, SMTP, REST, routes, delivery (D26-D29, D40-D42a, D96, D98).
 
 import { Type } from 'typebox';
-import { dkimKeys } from './account-schema.ts';
+import { dkimKeys, policy } from './account-schema.ts';
 import * as value from './value-types.ts';
 
 const { Optional } = Type;
@@ -26,6 +26,7 @@ const smtpListener = value.object({
   proxyProtocolFrom: Optional(value.list(value.network)),
   credential: Optional(value.credentialReference),
   allowFrom: Optional(value.list(value.network)),
+  policy: Optional(policy),
   enabled: Optional(value.boolean),
 });
 

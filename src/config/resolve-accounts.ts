@@ -2,6 +2,7 @@
 
 import { resolve } from 'node:path';
 import type { Account, Credential, SendingDomain } from '../accounts/account.ts';
+import { observePeriod } from '../accounts/observe-period.ts';
 import { stripRules } from '../accounts/strip-rules.ts';
 import type { CustomErrorRule, CustomErrorSettings } from '../edge/zone/zone.ts';
 import { type StripSetName, stripSets } from '../policy/strip-sets.ts';
@@ -25,6 +26,7 @@ function resolveCredential(entry: CredentialEntry): Credential {
     trustedHop: entry.trustedHop ?? false,
     ...(entry.defaultDomain === undefined ? {} : { defaultDomain: domainOf(entry.defaultDomain) }),
     ...(entry.legacyCharset === undefined ? {} : { legacyCharset: entry.legacyCharset }),
+    ...(entry.policy?.observe ? { observe: observePeriod(entry.policy.observe.until) } : {}),
   };
 }
 

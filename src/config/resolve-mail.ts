@@ -2,6 +2,7 @@
 
 import { resolve } from 'node:path';
 import type { DkimKeyName } from '../accounts/account.ts';
+import { observePeriod } from '../accounts/observe-period.ts';
 import type { CaptureRoute, DeliverySettings, Route, SmarthostRoute } from '../deliver/settings.ts';
 import type { SmtpListener, SmtpSettings } from '../ingress/smtp/settings.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
@@ -74,6 +75,7 @@ function resolveListener(contents: Contents, entry: ListenerEntry): SmtpListener
     proxyProtocolFrom: networksOf(entry.proxyProtocolFrom),
     ...(entry.credential === undefined ? {} : { credential: credentialOf(contents, entry.credential) }),
     allowFrom: networksOf(entry.allowFrom),
+    ...(entry.policy?.observe ? { observe: observePeriod(entry.policy.observe.until) } : {}),
   };
 }
 

@@ -3,6 +3,7 @@
 import { isIP } from 'node:net';
 import iconv from 'iconv-lite';
 import { type TProperties, type TSchema, Type } from 'typebox';
+import { isDay } from '../accounts/observe-period.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 import { isPortRange, parseListen, parseNetwork } from './addresses.ts';
 
@@ -118,6 +119,8 @@ export const fieldPattern = text(
   'the name of a header field, or how names begin with one * at the end (X-MS-Exchange-*)',
   (value) => /^[!-)+-9;-~]{1,100}\*?$/.test(value),
 );
+/** A day of the calendar, ISO 8601. */
+export const isoDay = text('a day, such as 2027-01-31', isDay);
 export const charset = text('a character set, such as windows-1252', (value) => iconv.encodingExists(value));
 /** The value may be the secret itself, put in the wrong place: it is not shown. */
 export const variableName = text(

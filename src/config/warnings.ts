@@ -1,9 +1,11 @@
 // What the configuration may say but hardly means: told at start and by `postern config check`.
 
 import { isIP } from 'node:net';
+import type { Account } from '../accounts/account.ts';
+import { daysUntil, type ObservePeriod } from '../accounts/observe-period.ts';
 import { addressTest } from '../base/net/address-test.ts';
 import type { DeliverySettings } from '../deliver/settings.ts';
-import type { SmtpSettings } from '../ingress/smtp/settings.ts';
+import type { SmtpListener, SmtpSettings } from '../ingress/smtp/settings.ts';
 import { formatHostPort } from './addresses.ts';
 import { type Environment, globalKeyOf } from './secrets.ts';
 import type { Config, HttpSettings } from './settings.ts';
@@ -72,10 +74,47 @@ function adminWarnings({ adminListen, listen, docsBaseUrl }: HttpSettings): stri
   ];
 }
 
-/** One line each. */
-export function warningsOf(config: Warned, env: Environment): string[] {
+/** Who is observed until when: credentials as `account/credential`, and listeners. */
+export interface ObservedPart {
+  readonly kind: 'credential' | 'listener';
+  readonly name: string;
+  readonly period: ObservePeriod;
+}
+
+/** Everything for which the configuration has the policy observed, also where that is over. */
+export function observedParts(config: {
+  readonly accounts: readonly Account[];
+  readonly smtp: { readonly listeners: readonly SmtpListener[] };
+}): ObservedPart[] {
+  const credentials = config.accounts.flatMap((account) =>
+    [...account.credentials.values()].flatMap(({ name, observe }): ObservedPart[] =>
+      observe ? [{ kind: 'credential', name: `${account.name}/${name}`, period: observe }] : [],
+    ),
+  );
+  const listeners = config.smtp.listeners.flatMap(({ name, observe }): ObservedPart[] =>
+    observe ? [{ kind: 'listener', name, period: observe }] : [],
+  );
+  return [...credentials, ...listeners];
+}
+
+/** What is observed, and until when. */
+function observeWarnings(config: Parameters<typeof observedParts>[0], nowMs: number): string[] {
+  return observedParts(config).map(({ kind, name, period: { until } }) => {
+    const days = daysUntil(until, nowMs);
+    if (days < 0)
+      return `${kind} ${name}: observing the header policy ended after ${until}, it is enforced; remove policy.observe`;
+    const left = days === 0 ? 'today is the last day' : `${days} ${days === 1 ? 'day' : 'days'} from now`;
+    return `${kind} ${name}: the header policy is only observed until ${until} (${left}): headers that it refuses are removed`;
+  });
+}
+
+/** One line each. @param at the environment, and the time in milliseconds since 1970 */
+export function warningsOf(
+  config: Warned,
+  { env, nowMs }: { readonly env: Environment; readonly nowMs: number },
+): string[] {
   const { smtp, delivery, edgeAccounts } = config;
-  const warnings = [...productionWarnings(config), ...adminWarnings(config.http)];
+  const warnings = [...productionWarnings(config), ...adminWarnings(config.http), ...observeWarnings(config, nowMs)];
   for (const { name, role, tls, allowInsecureAuth, credential } of smtp.listeners) {
     if (role === 'submission' && tls === 'none' && !credential && !allowInsecureAuth) {
       warnings.push(`smtp listener "${name}" takes no mail: it has neither TLS for AUTH nor a credential of its own`);

@@ -1,9 +1,8 @@
 // What the SMTP door is told: its slice of the configuration (D40, D40c, D42), and which listeners of another one stay.
 
 import { isDeepStrictEqual } from 'node:util';
-import { ConfigurationError } from '../../base/errors.ts';
-
 import type { ObservePeriod } from '../../accounts/observe-period.ts';
+import { ConfigurationError } from '../../base/errors.ts';
 
 /** One SMTP listener. */
 export interface SmtpListener {
