@@ -6,6 +6,7 @@ import { resolve } from 'node:path';
 import type { Submitter } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import { createAccounts } from '../accounts/create-accounts.ts';
+import { observePeriod } from '../accounts/observe-period.ts';
 import { systemClock } from '../base/clock.ts';
 import { errorMessage, UsageError } from '../base/errors.ts';
 import { escapeCharacters } from '../base/escape-text.ts';
@@ -17,7 +18,7 @@ import { readMessage } from '../mail/header/header-reader.ts';
 import type { Explanation, HeaderExplanation } from '../policy/explain.ts';
 import type { Submission } from '../policy/submission.ts';
 import type { Violation } from '../policy/violation.ts';
-import { build, examine } from '../submit.ts';
+import { build, examine, examineObserved, type ObservedVerdict } from '../submit.ts';
 import { buildParts } from '../wiring/build-parts.ts';
 import { type CommandIo, configOption, defineCommand, table } from './command/command.ts';
 import { configFor } from './command/load-config.ts';
@@ -28,6 +29,8 @@ interface Verdict {
   readonly explanation: Explanation;
   /** The explanation's, then those of the body. */
   readonly violations: readonly Violation[];
+  /** What would become of it while the policy is observed (D4c), where that was asked. */
+  readonly observed?: ObservedVerdict;
   /** The message as it would leave. */
   readonly asSent?: string;
 }
@@ -107,23 +110,57 @@ function printable(text: string): string {
   return escapeCharacters(text, /[^\x20-\x7e]/g);
 }
 
-function verdictText({ file, explanation, violations }: Verdict): string {
-  const { headers, usage, limits } = explanation;
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}
+
+/** The reasons that keep a message from leaving under what was asked: the policy enforced, or observed. */
+function reasonsOf({ violations, observed }: Verdict): readonly Violation[] {
+  return observed?.violations ?? violations;
+}
+
+function summaryOf(verdict: Verdict): string {
+  const { violations, observed } = verdict;
+  if (violations.length === 0) return 'admitted';
+  const reasons = counted(reasonsOf(verdict).length, 'reason');
+  if (!observed) return `refused, ${reasons}`;
+  if (observed.violations.length > 0) return `refused also while observed, ${reasons}`;
+  return `admitted while observed, ${counted(observed.removed.length, 'header')} removed`;
+}
+
+/** A header that would be removed, with the code that it has while the policy is enforced. */
+function removedLine({ name, violation }: HeaderExplanation, code: Violation['code']): readonly [string, string] {
+  const why =
+    violation?.code === code ? reasonLine(violation) : `${code}: by the limits over all, or without the others removed`;
+  return [`${printable(name)}: removed`, why];
+}
+
+function headerLines({ explanation, observed }: Verdict): (readonly [string, string])[] {
+  const codes = new Map(observed?.removed.map(({ index, code }) => [index, code]));
+  return explanation.headers.map((header, index) => {
+    const code = codes.get(index);
+    return code === undefined ? headerLine(header) : removedLine(header, code);
+  });
+}
+
+function verdictText(verdict: Verdict): string {
+  const { headers, usage, limits } = verdict.explanation;
   const shown = new Set(headers.flatMap(({ violation }) => (violation ? [violation.message] : [])));
-  const rest = violations.filter(({ message }) => !shown.has(message));
+  const rest = reasonsOf(verdict).filter(({ message }) => !shown.has(message));
   const lines = [
-    `${file}: ${violations.length === 0 ? 'admitted' : `refused, ${violations.length} reason${violations.length === 1 ? '' : 's'}`}`,
-    ...table(headers.map(headerLine)),
+    `${verdict.file}: ${summaryOf(verdict)}`,
+    ...table(headerLines(verdict)),
     ...rest.map((violation) => `  ${reasonLine(violation)}`),
     `  ${usage.allowlisted} of ${limits.allowlisted} allowlisted headers, ${usage.bytes} of ${limits.totalBytes} bytes`,
   ];
   return `${lines.join('\n')}\n`;
 }
 
-function verdictJson({ file, explanation, violations, asSent }: Verdict): string {
+function verdictJson({ file, explanation, violations, observed, asSent }: Verdict): string {
   const { headers, usage, limits } = explanation;
   const verdict = { file, admitted: violations.length === 0, headers, violations, usage, limits };
-  return `${JSON.stringify({ ...verdict, ...(asSent === undefined ? {} : { asSent }) })}\n`;
+  const observedVerdict = observed && { admitted: observed.violations.length === 0, ...observed };
+  return `${JSON.stringify({ ...verdict, ...(observedVerdict ? { observed: observedVerdict } : {}), ...(asSent === undefined ? {} : { asSent }) })}\n`;
 }
 
 /** The command. */
@@ -143,6 +180,9 @@ export const checkCommand = defineCommand({
       summary: 'the reverse-path that is assumed, <> for a bounce (default: an address of the account)',
     },
     to: { value: 'ADDRESS', summary: 'the recipient that is assumed (default: recipient@example.net)' },
+    observe: {
+      summary: 'what would pass while the policy is observed (policy.observe), and the headers removed from it',
+    },
     'as-sent': { summary: 'print the message as it would leave, signed; its verdict goes to standard error' },
     json: { summary: 'one JSON object a file' },
     ...configOption,
@@ -151,6 +191,7 @@ export const checkCommand = defineCommand({
     'postern check message.eml',
     'postern check --as dev/cron --json *.eml',
     "postern check --as dev/oldbox --from '<>' bounce.eml",
+    'postern check --observe --as dev/oldbox message.eml',
     'postern check --as-sent message.eml > sent.eml',
   ],
   exitCodes: {
@@ -168,13 +209,17 @@ export const checkCommand = defineCommand({
     let exitCode = 0;
     for (const file of args) {
       const submission = submissionOf(readMessageFile(file, io.cwd), submitter, paths);
-      const verdict = await judge({ file, submission, accounts, config, asSent: options['as-sent'] === true });
+      const asked = { asSent: options['as-sent'] === true, observe: options.observe === true };
+      const verdict = await judge({ file, submission, accounts, config, ...asked });
       print(verdict, { io, json: options.json === true, asSent: options['as-sent'] === true });
-      if (verdict.violations.length > 0) exitCode = 1;
+      if (reasonsOf(verdict).length > 0) exitCode = 1;
     }
     return exitCode;
   },
 });
+
+/** The question is what observing does, not until when the configuration has it done. */
+const always = observePeriod('9999-12-31');
 
 async function judge(of: {
   readonly file: string;
@@ -182,16 +227,22 @@ async function judge(of: {
   readonly accounts: Accounts;
   readonly config: Config;
   readonly asSent: boolean;
+  readonly observe: boolean;
 }): Promise<Verdict> {
-  const { file, submission, accounts, config } = of;
-  const { explanation, violations } = await examine(submission, {
+  const { file, accounts, config } = of;
+  const submission = of.observe ? { ...of.submission, observe: always } : of.submission;
+  const parts: Parameters<typeof examineObserved>[1] = {
+    hostname: config.smtp.hostname,
     sendingDomain: (account, domain) => accounts.sendingDomain(account, domain),
-  });
-  if (!of.asSent || violations.length > 0) return { file, explanation, violations };
+  };
+  const { explanation, violations } = await examine(submission, parts);
+  const observed = of.observe ? { observed: await examineObserved(submission, parts) } : {};
+  const verdict = { file, explanation, violations, ...observed };
+  if (!of.asSent || reasonsOf(verdict).length > 0) return verdict;
   const built = await build(submission, buildParts(config, loadKeys(config), accounts, systemClock));
   if (!built.ok) return { file, explanation, violations: built.violations };
   const { head, body } = built.signed;
-  return { file, explanation, violations, asSent: head.toString('utf8') + body.toString('latin1') };
+  return { ...verdict, asSent: head.toString('utf8') + body.toString('latin1') };
 }
 
 function print(

@@ -61,6 +61,35 @@ test('--from <> judges a message as a bounce; without it the reverse-path is the
   expect((await check(message, ...options, '--from', '')).exitCode).toBe(0);
 });
 
+test('--observe tells what would be removed while the policy is observed, and what would be refused all the same (D4c)', async () => {
+  const message = 'From: a@example.com\nUser-Agent: x\nX-Foo: bar\nX-Foo: bar\n\nHi\n';
+  const passes = await check(message, '--observe');
+  expect(passes.exitCode).toBe(0);
+  expect(passes.stdout).toContain(': admitted while observed, 2 headers removed\n');
+  expect(passes.stdout).toMatch(/^ {2}User-Agent: removed +E_HEADER_NOT_ALLOWED: User-Agent is not on the allowlist$/m);
+  expect(passes.stdout).toMatch(/^ {2}X-Foo: removed +E_HEADER_VALUE_INVALID: X-Foo appears 2 times/m);
+  const json: unknown = JSON.parse((await check(message, '--observe', '--json')).stdout);
+  expect(json).toMatchObject({
+    admitted: false,
+    observed: {
+      admitted: true,
+      removed: [
+        { name: 'User-Agent', index: 1, code: 'E_HEADER_NOT_ALLOWED' },
+        { name: 'X-Foo', index: 3, code: 'E_HEADER_VALUE_INVALID' },
+      ],
+      violations: [],
+    },
+  });
+  const refused = await check(message.replace('example.com', 'elsewhere.example'), '--observe');
+  expect(refused.exitCode).toBe(1);
+  expect(refused.stdout).toContain(': refused also while observed, 1 reason\n');
+  expect(refused.stdout).toMatch(/^ {2}User-Agent: removed /m);
+  expect(refused.stdout).toMatch(/^ {2}From: refused +E_SENDER_NOT_VERIFIED: /m);
+  expect((await check('From: a@example.com\nX-A: b\n\nHi\n', '--observe')).stdout).toContain(': admitted\n');
+  // Without the option the verdict is the one that holds from the day on.
+  expect((await check(message)).stdout).toContain(': refused, 2 reasons\n');
+});
+
 test('nothing that stands in a message moves the cursor of a terminal', async () => {
   const { stdout } = await check(
     'From: a@example.com \u009b31m\u202e\nX-\u001b[31m: y\nPrecedence: \u202ebulk\u0085\n' +
