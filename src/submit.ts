@@ -9,6 +9,7 @@ import { uuidv7 } from './base/ids.ts';
 import { compose, writeLongFields } from './compose/compose.ts';
 import type { Message } from './compose/message.ts';
 import { planBody } from './compose/plan-body.ts';
+import { mailerOf } from './events/mailer-mark.ts';
 import type { RefusalFacts, Refuse } from './events/refusal.ts';
 import { check } from './policy/check.ts';
 import type { ObservedHeader } from './policy/checked.ts';
@@ -198,6 +199,7 @@ export function createSubmit(parts: SubmitParts): Submit {
 /** A message that the policy refused, as its event tells it. */
 export function refusalOf(submission: Submission, violations: readonly Violation[]): RefusalFacts {
   const { via, submitter, envelope, size } = submission;
+  const mailer = mailerOf(submission.fields);
   const { smtpCode, enhanced, httpStatus } = rejections[violations[0]?.code ?? 'E_INTERNAL_SERVER_ERROR'];
   return {
     stage: 'message',
@@ -211,6 +213,7 @@ export function refusalOf(submission: Submission, violations: readonly Violation
     senderPath: envelope.reversePath,
     recipients: envelope.recipients,
     size,
+    ...(mailer === undefined ? {} : { mailer }),
     violations,
     reply: via.kind === 'smtp' ? { code: smtpCode, enhanced } : { code: httpStatus },
   };

@@ -83,6 +83,8 @@ export interface RefusedEvent extends EventBase {
   /** The first of the reasons; none where it was for want of room. */
   readonly violations: readonly EventViolation[];
   readonly violationCount: number;
+  /** By what the program that made it is known: `User-Agent: s-nail v14.9.24`; printable, at most 200 octets. */
+  readonly mailer?: string | undefined;
   /** A reason without a code, in words. */
   readonly reason?: string | undefined;
   /** The answer: an SMTP reply, or the HTTP status where it came by REST. */

@@ -108,7 +108,7 @@ export class MailCommands {
     if (size > this.#context.limits.messageBytes) return this.#tooLarge(path.mailbox, size);
     if (size > 0 && !this.#hasRoom(size)) return this.#noRoom(path.mailbox, size);
     const sender = this.#completed(path.mailbox, path.domain);
-    if (sender === undefined) return replies.senderWithoutDomain;
+    if (sender === undefined) return this.#senderWithoutDomain(path.mailbox);
     const refused = this.#senderRefused(sender);
     if (refused) return refused;
     this.#transaction = {
@@ -154,6 +154,12 @@ export class MailCommands {
     if (domain !== undefined || mailbox === '') return { mailbox, domain: domain ?? '' };
     const defaultDomain = this.#session.submitter?.credential.defaultDomain;
     return defaultDomain === undefined ? undefined : { mailbox: `${mailbox}@${defaultDomain}`, domain: defaultDomain };
+  }
+
+  #senderWithoutDomain(from: string): Answer {
+    const message = `The reverse-path "${printableAscii(from, 100)}" has no domain`;
+    const violations = [{ code: 'E_VALIDATION_ERROR', message }];
+    return this.#refuse({ stage: 'sender', senderPath: from, violations }, replies.senderWithoutDomain);
   }
 
   /** D50: the domain must be the account's; the null reverse-path is anybody's. */
