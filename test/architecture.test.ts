@@ -71,6 +71,8 @@ const mayImport: Record<string, readonly string[]> = {
   ],
   submit: ['policy', 'compose', 'sign', 'spool', 'events', 'accounts', 'mail/*', 'base/*'],
   'submit.ts': ['submit', 'policy', 'compose', 'sign', 'spool', 'events', 'accounts', 'mail/*', 'base/*'],
+  report: ['report/archive', 'submit.ts', 'policy', 'events', 'accounts', 'mail/*', 'base/*'],
+  'report/archive': ['mail/*', 'base/*'],
   'ingress/smtp': ['submit.ts', 'events', 'accounts', 'mail/*', 'base/*'],
   'ingress/rest': ['submit.ts', 'events', 'accounts', 'mail/*', 'http/*', 'base/*'],
   admin: ['feedback', 'sign', 'accounts', 'mail/*', 'http/*', 'base/*'],

@@ -16,12 +16,15 @@ import type { Config } from '../config.ts';
 import type { Envelope } from '../mail/envelope.ts';
 import { readMessage } from '../mail/header/header-reader.ts';
 import type { Explanation, HeaderExplanation } from '../policy/explain.ts';
+import type { FindSendingDomain } from '../policy/judge-sender.ts';
 import type { Submission } from '../policy/submission.ts';
 import type { Violation } from '../policy/violation.ts';
+import { offlineSubmission } from '../report/rehearse.ts';
 import { build, examine, examineObserved, type ObservedVerdict } from '../submit.ts';
 import { buildParts } from '../wiring/build-parts.ts';
 import { type CommandIo, configOption, defineCommand, table } from './command/command.ts';
 import { configFor } from './command/load-config.ts';
+import { namedPaths, namesArchive, rehearseArchive } from './rehearsal.ts';
 
 /** What is said of one file. */
 interface Verdict {
@@ -74,25 +77,8 @@ function reversePathOf(named: string | undefined, { account }: Submitter): strin
 type Paths = Pick<Envelope, 'reversePath' | 'recipients'>;
 
 function submissionOf(octets: Buffer, submitter: Submitter, paths: Paths): Submission {
-  const { fields, body, tooLarge } = readMessage(octets);
-  const { credential } = submitter;
-  return {
-    via: {
-      kind: 'smtp',
-      sessionId: randomHex(8),
-      helo: 'check.invalid',
-      protocol: 'ESMTPSA',
-      legacyCharset: credential.legacyCharset ?? 'windows-1252',
-      trustedHop: credential.trustedHop,
-      lineEndings: 'fix',
-    },
-    submitter,
-    envelope: { ...paths, smtputf8: false, requireTls: false },
-    fields,
-    ...(tooLarge ? { headerSectionTooLarge: true } : {}),
-    body: { kind: 'mime', bytes: body },
-    size: octets.length,
-  };
+  const message = { ...readMessage(octets), ...paths, size: octets.length };
+  return offlineSubmission(message, submitter, randomHex(8));
 }
 
 function headerLine({ name, verdict, rule, standard, violation }: HeaderExplanation): readonly [string, string] {
@@ -169,7 +155,9 @@ export const checkCommand = defineCommand({
   summary: 'Judge messages as the gateway would: each header’s verdict with its rule; nothing is sent',
   synopsis: 'FILE...',
   arguments: { min: 1, max: 10_000 },
-  details: 'A FILE of - is standard input. A file with line ends of LF alone is read as if they were CRLF.',
+  details: `A FILE of - is standard input. A file with line ends of LF alone is read as if they were CRLF.
+Of a folder, a Maildir or an mbox file every message is judged and a report is printed: what would be refused, by
+mailer, how often, and the configuration or the change in the program that cures it.`,
   options: {
     as: {
       value: 'ACCOUNT/CREDENTIAL',
@@ -184,7 +172,9 @@ export const checkCommand = defineCommand({
       summary: 'what would pass while the policy is observed (policy.observe), and the headers removed from it',
     },
     'as-sent': { summary: 'print the message as it would leave, signed; its verdict goes to standard error' },
-    json: { summary: 'one JSON object a file' },
+    report: { summary: 'print the report for message files too' },
+    apply: { summary: 'judge again with the configuration that the report proposes, and tell both shares' },
+    json: { summary: 'one JSON object a file; one for a report' },
     ...configOption,
   },
   examples: [
@@ -193,6 +183,7 @@ export const checkCommand = defineCommand({
     "postern check --as dev/oldbox --from '<>' bounce.eml",
     'postern check --observe --as dev/oldbox message.eml',
     'postern check --as-sent message.eml > sent.eml',
+    'postern check --as dev/oldbox --apply ~/Maildir/.Sent sent.mbox',
   ],
   exitCodes: {
     1: 'a message would be refused',
@@ -206,6 +197,19 @@ export const checkCommand = defineCommand({
       reversePath: reversePathOf(options.from, submitter),
       recipients: [options.to ?? 'recipient@example.net'],
     };
+    const wantsReport = options.report === true || options.apply === true;
+    const archive = args.includes('-') ? [] : await namedPaths(args, io.cwd);
+    if (wantsReport && archive.length === 0)
+      throw new UsageError('--report and --apply want files, not standard input');
+    if (wantsReport || (await namesArchive(archive))) {
+      if (options['as-sent']) throw new UsageError('--as-sent wants messages in files of their own');
+      const sendingDomain: FindSendingDomain = (account, domain) => accounts.sendingDomain(account, domain);
+      const parts = { submitter, ...paths, sendingDomain, messageBytes: config.smtp.limits.messageBytes };
+      return await rehearseArchive(
+        { paths: archive, parts, apply: options.apply === true, json: options.json === true },
+        io,
+      );
+    }
     let exitCode = 0;
     for (const file of args) {
       const submission = submissionOf(readMessageFile(file, io.cwd), submitter, paths);

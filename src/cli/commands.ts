@@ -16,6 +16,10 @@ export const commands = {
     summary: 'Judge message files as the gateway would; nothing is sent',
     load: async () => (await import('./check.ts')).checkCommand,
   },
+  report: {
+    summary: 'Tell what was refused, by mailer, and the settings that cure it',
+    load: async () => (await import('./report.ts')).reportCommand,
+  },
   queue: {
     summary: 'Look at and act on the messages that wait or failed',
     load: async () => (await import('./queue/queue.ts')).queueCommands,

@@ -5,7 +5,7 @@ import type { Account, Credential, SendingDomain } from '../accounts/account.ts'
 import { observePeriod } from '../accounts/observe-period.ts';
 import { stripRules } from '../accounts/strip-rules.ts';
 import type { CustomErrorRule, CustomErrorSettings } from '../edge/zone/zone.ts';
-import { type StripSetName, stripSets } from '../policy/strip-sets.ts';
+import { patternsOfSets } from '../policy/strip-sets.ts';
 import * as defaults from './defaults.ts';
 import { findAccount } from './mail-checks.ts';
 import { dkimOf, domainOf, type Folders } from './resolve-mail.ts';
@@ -14,15 +14,11 @@ import type { ConfiguredToken, DevelopmentSettings, EdgeAccount, Zone } from './
 
 type Contents = defaults.CompleteContents;
 
-function setPatterns(names: readonly StripSetName[]): string[] {
-  return names.flatMap((name) => stripSets[name].map(({ pattern }) => pattern));
-}
-
 function resolveCredential(entry: CredentialEntry): Credential {
   return {
     name: entry.name,
     scopes: new Set(entry.scopes ?? ['email:send' as const]),
-    strip: stripRules({ ...entry, strip: [...(entry.strip ?? []), ...setPatterns(entry.stripSets ?? [])] }),
+    strip: stripRules({ ...entry, strip: [...(entry.strip ?? []), ...patternsOfSets(entry.stripSets ?? [])] }),
     trustedHop: entry.trustedHop ?? false,
     ...(entry.defaultDomain === undefined ? {} : { defaultDomain: domainOf(entry.defaultDomain) }),
     ...(entry.legacyCharset === undefined ? {} : { legacyCharset: entry.legacyCharset }),

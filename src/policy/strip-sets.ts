@@ -70,3 +70,8 @@ export const stripSets = {
     { pattern: 'User-Agent', why: 'of the mail command that cron hands it to' },
   ],
 } as const satisfies Readonly<Record<StripSetName, readonly StripSetEntry[]>>;
+
+/** The patterns of some sets, as `strip` would name them. */
+export function patternsOfSets(names: readonly StripSetName[]): string[] {
+  return names.flatMap((name) => stripSets[name].map(({ pattern }) => pattern));
+}

@@ -7,7 +7,8 @@ import { errorCode, errorMessage, UsageError } from '../../base/errors.ts';
 /** What a command has of the world; tests hand in their own. */
 export interface CommandIo {
   readonly stdout: { write(text: string | Uint8Array): unknown };
-  readonly stderr: { write(text: string): unknown };
+  /** `isTTY`: a person looks on, who may be shown progress. */
+  readonly stderr: { write(text: string): unknown; readonly isTTY?: boolean };
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Asks the person at the terminal and gives the line of the answer; absent where nobody is there to answer. */
   readonly ask?: (question: string) => Promise<string>;

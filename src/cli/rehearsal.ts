@@ -1,0 +1,156 @@
+// The rehearsal of `postern check`: all messages of an archive judged as the gateway would judge them, the report of what
+// would be refused, and the share that is accepted with the proposed configuration.
+
+import { realpath } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import type { Submitter } from '../accounts/account.ts';
+import { archiveOctets, isArchive, readArchive } from '../report/archive/archive-files.ts';
+import { archivedMessage } from '../report/archive/archived-message.ts';
+import { type CredentialReport, Findings } from '../report/findings.ts';
+import { counted, credentialJson, credentialText, escapedText, printableJson, share } from '../report/print.ts';
+import { type RehearsalParts, rehearse } from '../report/rehearse.ts';
+import { withLines } from '../report/yaml-lines.ts';
+import type { CommandIo } from './command/command.ts';
+import { ProgressLine } from './command/progress-line.ts';
+
+/** Files that are no messages are named one by one up to here; the rest is counted. */
+const namedSkips = 20;
+/** A cure can show a fault that stood behind another: the proposal is made anew so many times at most. */
+const rounds = 3;
+
+/** What one reading found. */
+interface Reading {
+  readonly findings: Findings;
+  readonly messages: number;
+  readonly skipped: readonly { readonly name: string; readonly why: string }[];
+  readonly skippedCount: number;
+  /** Messages of which fields were set aside that delivery or the mailbox had written. */
+  readonly cleaned: number;
+}
+
+/** A rehearsal: what is read, as whom, and how it is told. */
+export interface Rehearsal {
+  readonly paths: readonly string[];
+  readonly parts: RehearsalParts;
+  /** Judge again with what is proposed. */
+  readonly apply: boolean;
+  readonly json: boolean;
+}
+
+/** The paths of a command line with links followed: what is named is meant; below it no link is followed. */
+export function namedPaths(args: readonly string[], cwd: string): Promise<readonly string[]> {
+  return Promise.all(args.map((arg) => realpath(resolve(cwd, arg)).catch(() => resolve(cwd, arg))));
+}
+
+/** Whether a command line names more than messages in files of their own. */
+export async function namesArchive(paths: readonly string[]): Promise<boolean> {
+  for (const path of paths) if (await isArchive(path)) return true;
+  return false;
+}
+
+async function read({ paths, parts }: Rehearsal, io: CommandIo, what: string): Promise<Reading> {
+  const progress = new ProgressLine(io.stderr, what);
+  const all = progress.isWatched ? await archiveOctets(paths) : 0;
+  const findings = new Findings();
+  const skipped: { name: string; why: string }[] = [];
+  let [messages, octets, skippedCount, cleaned] = [0, 0, 0, 0];
+  const onOctets = (more: number): void => {
+    octets += more;
+  };
+  try {
+    for await (const entry of readArchive(paths, { most: parts.messageBytes, onOctets })) {
+      if (entry.kind === 'skipped') {
+        skippedCount += 1;
+        if (skipped.length < namedSkips) skipped.push(entry);
+        continue;
+      }
+      const message = archivedMessage(entry);
+      findings.add(await rehearse(message, parts));
+      messages += 1;
+      cleaned += message.setAside > 0 ? 1 : 0;
+      progress.show(octets, all, counted(messages, 'message'));
+    }
+  } finally {
+    progress.end();
+  }
+  return { findings, messages, skipped, skippedCount, cleaned };
+}
+
+function reportOf({ findings }: Reading, { account, credential }: Submitter): CredentialReport {
+  const [found] = findings.report((_, name) => account.credentials.get(name) ?? credential);
+  if (found) return found;
+  const nothing = { accepted: 0, refused: 0, observed: 0, mailers: [], settings: [], proposal: {} };
+  return { account: account.name, credential: credential.name, ...nothing };
+}
+
+interface Applied {
+  /** What was found with the proposal, and the proposal with everything that came to light meanwhile. */
+  readonly after: CredentialReport;
+  readonly proposal: CredentialReport['proposal'];
+}
+
+/** Judges again with the proposal, and with what that brings to light, until nothing more is proposed. */
+async function applied(first: CredentialReport, rehearsal: Rehearsal, io: CommandIo): Promise<Applied> {
+  const { account, credential } = rehearsal.parts.submitter;
+  let { proposal } = first;
+  for (let round = 1; ; round += 1) {
+    const changed = withLines(credential, proposal);
+    const submitter = {
+      account: { ...account, credentials: new Map([...account.credentials, [credential.name, changed]]) },
+      credential: changed,
+    };
+    const parts = { ...rehearsal.parts, submitter };
+    const after = reportOf(await read({ ...rehearsal, parts }, io, 'Judging again'), submitter);
+    if (after.settings.length === 0 || round === rounds) return { after, proposal };
+    proposal = after.proposal;
+  }
+}
+
+function tellReading({ messages, skipped, skippedCount, cleaned, findings }: Reading, io: CommandIo): void {
+  for (const { name, why } of skipped) io.stderr.write(`${escapedText(name)}: passed over: ${escapedText(why)}\n`);
+  if (skippedCount > skipped.length)
+    io.stderr.write(`${counted(skippedCount - skipped.length, 'file')} more passed over\n`);
+  if (cleaned > 0)
+    io.stderr.write(
+      `Of ${counted(cleaned, 'message')} fields were set aside that delivery or the mailbox had written\n`,
+    );
+  if (findings.unlisted > 0)
+    io.stderr.write(`${counted(findings.unlisted, 'reason')} of further kinds are not listed: there are too many\n`);
+  if (messages === 0) io.stderr.write('There is no message to judge\n');
+}
+
+function shareLine(when: string, { accepted, refused }: CredentialReport): string {
+  const all = accepted + refused;
+  return `${when} ${accepted.toLocaleString('en')} of ${counted(all, 'message')} accepted (${share(accepted, all)})`;
+}
+
+function tellText(report: CredentialReport, found: Applied | undefined, io: CommandIo): void {
+  const proposal = found?.proposal ?? report.proposal;
+  io.stdout.write(`${credentialText({ ...report, proposal }).join('\n')}\n`);
+  if (!found) return;
+  io.stdout.write(`${shareLine('Without these lines', report)}\n${shareLine('With these lines   ', found.after)}\n`);
+  if (found.after.refused === 0) return;
+  io.stdout.write('\nWhat is still refused then, and no setting cures:\n\n');
+  io.stdout.write(
+    `${credentialText({ ...found.after, proposal: {} })
+      .slice(2)
+      .join('\n')}\n`,
+  );
+}
+
+/** Reads, judges and tells. @returns the exit code: 1 where a message would be refused, in the end */
+export async function rehearseArchive(rehearsal: Rehearsal, io: CommandIo): Promise<number> {
+  const reading = await read(rehearsal, io, 'Judging');
+  const report = reportOf(reading, rehearsal.parts.submitter);
+  tellReading(reading, io);
+  const found = rehearsal.apply && report.settings.length > 0 ? await applied(report, rehearsal, io) : undefined;
+  if (rehearsal.json) {
+    const { messages, skippedCount: skipped, cleaned } = reading;
+    const after = found ? { after: credentialJson({ ...found.after, proposal: {} }) } : {};
+    const before = credentialJson({ ...report, proposal: found?.proposal ?? report.proposal });
+    io.stdout.write(`${printableJson({ ...before, messages, skipped, cleaned, ...after })}\n`);
+  } else {
+    tellText(report, found, io);
+  }
+  return (found?.after ?? report).refused > 0 || reading.messages === 0 ? 1 : 0;
+}

@@ -1,0 +1,73 @@
+// postern report: what was refused, by credential and mailer, with the configuration that cures it, from the stored events
+// beside a running server (D94).
+
+import type { Account } from '../accounts/account.ts';
+import { UsageError } from '../base/errors.ts';
+import type { Config } from '../config.ts';
+import type { CredentialReport } from '../report/findings.ts';
+import { counted, credentialJson, credentialText, printableJson } from '../report/print.ts';
+import { findingsOfEvents } from '../report/read-events.ts';
+import { chooseAccount } from './choose-account.ts';
+import { type CommandIo, configOption, defineCommand } from './command/command.ts';
+import { configExitCode } from './command/load-config.ts';
+import { ProgressLine } from './command/progress-line.ts';
+import { parseSpan } from './command/span.ts';
+import { withQueue } from './queue/open-queue.ts';
+
+function accountNamed(config: Config, name: string): Account | undefined {
+  return config.accounts.find((account) => account.name === name);
+}
+
+/** Writes credentials one after another. */
+export function printCredentials(reports: readonly CredentialReport[], io: CommandIo): void {
+  for (const report of reports) io.stdout.write(`${credentialText(report).join('\n')}\n`);
+}
+
+/** The command. */
+export const reportCommand = defineCommand({
+  name: 'report',
+  summary: 'Tell what was refused, by credential and mailer, and the configuration that cures it',
+  synopsis: '',
+  arguments: { min: 0, max: 0 },
+  details: `Reads the stored events beside a running server. Each reason has the lines of configuration or the change in the
+program that cures it; under each credential stand the lines that cure all together, its present ones among them.`,
+  options: {
+    since: { value: 'SPAN', summary: 'how far back: 12h, 7d, 4w (default: 7d; events are kept for 30 days)' },
+    account: { value: 'ACCOUNT', summary: 'only of this account, by name or id' },
+    credential: { value: 'NAME', summary: 'only of this credential' },
+    json: { summary: 'one JSON object a credential and line' },
+    ...configOption,
+  },
+  examples: ['postern report --since 7d', 'postern report --account dev --credential cron --json'],
+  exitCodes: configExitCode,
+  run: ({ options }, io) => {
+    const since = Date.now() - parseSpan(options.since ?? '7d', '--since');
+    return withQueue(options.config, io, async ({ spool, config }) => {
+      const account = options.account === undefined ? undefined : chooseAccount(config, options.account);
+      const { credential } = options;
+      if (account && credential !== undefined && !account.credentials.has(credential))
+        throw new UsageError(`--credential: account ${account.name} has no credential "${credential}"`);
+      const progress = new ProgressLine(io.stderr, 'Reading events');
+      const findings = await findingsOfEvents(spool.events, {
+        since,
+        account: account?.name,
+        credential,
+        sendingDomains: (name) => accountNamed(config, name)?.sendingDomains.map((domain) => domain.name) ?? [],
+        onProgress: (done, all) => progress.show(done, all),
+      }).finally(() => progress.end());
+      const reports = findings.report((name, one) => accountNamed(config, name)?.credentials.get(one));
+      if (options.json) {
+        for (const report of reports) io.stdout.write(`${printableJson(credentialJson(report))}\n`);
+        return 0;
+      }
+      printCredentials(reports, io);
+      if (reports.length === 0)
+        io.stdout.write(`Nothing was accepted or refused since ${new Date(since).toISOString()}\n`);
+      if (findings.unlisted > 0)
+        io.stderr.write(
+          `${counted(findings.unlisted, 'reason')} of further kinds are not listed: there are too many\n`,
+        );
+      return 0;
+    });
+  },
+});

@@ -1,0 +1,122 @@
+// The report as text for a person and as JSON for a program. Everything in it may come from a client: nothing of it steers
+// a terminal.
+
+import { escapeCharacters } from '../base/escape-text.ts';
+import type { Cure } from './cure.ts';
+import type { CredentialReport, MailerReport, Problem } from './findings.ts';
+import { credentialLines } from './settings.ts';
+import { yamlLines } from './yaml-lines.ts';
+
+/** Controls, and marks that reorder or break text. */
+const steering = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** Text of somebody else on one line of a terminal. */
+export function escapedText(text: string): string {
+  return escapeCharacters(text, steering);
+}
+
+/** JSON on one line, of which a terminal shows every character. */
+export function printableJson(value: unknown): string {
+  return JSON.stringify(value).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) =>
+    [...Array(character.length).keys()]
+      .map((at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`)
+      .join(''),
+  );
+}
+
+/** A count with its word: `1 message`, `1,204 messages`. */
+export function counted(count: number, word: string): string {
+  return `${count.toLocaleString('en')} ${word}${count === 1 ? '' : 's'}`;
+}
+
+/** A share in percent, as much as one digit behind the point shows; never 100 % while one is missing. */
+export function share(part: number, all: number): string {
+  if (all === 0) return '-';
+  return `${(Math.floor((part / all) * 1000) / 10).toFixed(1)} %`;
+}
+
+function time(ms: number | undefined): string {
+  return ms === undefined ? '' : `, last ${new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z')}`;
+}
+
+function cureText(cure: Cure): string {
+  if (cure.kind === 'program') return `in the program: ${cure.text}`;
+  const lines = yamlLines(credentialLines(cure.settings)).join('; ');
+  return cure.instead === undefined ? lines : `${lines}   or in the program: ${cure.instead}`;
+}
+
+function problemLines({ code, message, count, lastSeen, cure, isCured }: Problem): string[] {
+  const cured = isCured ? ' (the configuration has it by now)' : '';
+  return [
+    `    ${String(count).padStart(6)}  ${escapedText(code)}: ${escapedText(message)}${time(lastSeen)}`,
+    `            ${escapedText(cureText(cure))}${cured}`,
+  ];
+}
+
+function mailerLines({ mailer, refused, observed, lastSeen, problems }: MailerReport): string[] {
+  const told = [
+    ...(refused > 0 ? [`${counted(refused, 'message')} refused`] : []),
+    ...(observed > 0 ? [`${counted(observed, 'message')} let pass while observed`] : []),
+  ];
+  return [`  ${escapedText(mailer)}: ${told.join(', ')}${time(lastSeen)}`, ...problems.flatMap(problemLines), ''];
+}
+
+function proposalLines({ account, credential, proposal }: CredentialReport): string[] {
+  const lines = yamlLines(proposal);
+  if (lines.length === 0) return [];
+  return [
+    `  Put into the configuration, at credential "${escapedText(credential)}" of account "${escapedText(account)}":`,
+    '',
+    ...lines.map((line) => `      ${line}`),
+    '',
+  ];
+}
+
+/** What is said of one credential, lines without their ends. */
+export function credentialText(report: CredentialReport): readonly string[] {
+  const { account, credential, accepted, refused, observed, mailers } = report;
+  const all = accepted + refused;
+  const name = [account, credential]
+    .filter((one) => one !== '')
+    .map(escapedText)
+    .join('/');
+  const watched = observed === 0 ? '' : `, ${counted(observed, 'message')} of the accepted only because it is observed`;
+  return [
+    `${name === '' ? '(nobody)' : name}: ${accepted.toLocaleString('en')} of ${counted(all, 'message')} accepted (${share(accepted, all)})${watched}`,
+    '',
+    ...mailers.flatMap(mailerLines),
+    ...proposalLines(report),
+  ];
+}
+
+function isoTime(ms: number | undefined): { readonly lastSeen?: string } {
+  return ms === undefined ? {} : { lastSeen: new Date(ms).toISOString() };
+}
+
+function cureJson(cure: Cure): object {
+  if (cure.kind === 'program') return cure;
+  const { kind, settings, instead } = cure;
+  return { kind, lines: yamlLines(credentialLines(settings)), ...(instead === undefined ? {} : { instead }) };
+}
+
+/** The same as a value for JSON; times in ISO 8601, lines of configuration as text. */
+export function credentialJson(report: CredentialReport): object {
+  const { account, credential, accepted, refused, observed, mailers, proposal } = report;
+  return {
+    account,
+    credential,
+    accepted,
+    refused,
+    observed,
+    mailers: mailers.map(({ lastSeen, problems, ...mailer }) => ({
+      ...mailer,
+      ...isoTime(lastSeen),
+      problems: problems.map(({ lastSeen: at, cure, ...problem }) => ({
+        ...problem,
+        ...isoTime(at),
+        cure: cureJson(cure),
+      })),
+    })),
+    proposal: yamlLines(proposal),
+  };
+}

@@ -1,0 +1,103 @@
+// The report of what the gateway judged: reads the stored events by cursor, a page at a time.
+
+import type { EventStore } from '../events/event-store.ts';
+import type { AcceptedEvent, EventViolation, MailEvent, RefusedEvent } from '../events/mail-event.ts';
+import { Findings } from './findings.ts';
+
+/** Which events are read, and what is known beside them. */
+export interface EventsQuery {
+  /** Milliseconds since 1970. */
+  readonly since: number;
+  /** Name of an account; undefined: of all. */
+  readonly account?: string | undefined;
+  readonly credential?: string | undefined;
+  /** The sending domains of an account, A-labels, the one to complete addresses with first. */
+  readonly sendingDomains: (account: string, credential: string) => readonly string[];
+  /** Told after each page how many of how many there are to look at. */
+  readonly onProgress?: (done: number, all: number) => void;
+}
+
+const pageEvents = 1000;
+/** Events of a time may stand behind events that are so much later, in milliseconds: they share commits. */
+const disorderMs = 600_000;
+
+/** An id before which no event of the time is: found by halves, since ids grow with time. */
+async function startOf(events: Pick<EventStore, 'read'>, since: number, newest: number): Promise<number> {
+  let [low, high] = [0, newest];
+  while (high - low > pageEvents) {
+    const middle = Math.floor((low + high) / 2);
+    const { events: found } = await events.read({ after: middle, limit: 1 });
+    const event = found[0];
+    if (event && event.at < since - disorderMs) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+function mailerOfEvent(event: RefusedEvent | AcceptedEvent): string {
+  const { helo, via } = event;
+  const mailer = event.kind === 'refused' ? event.mailer : undefined;
+  return mailer ?? (helo === undefined ? `without a mark, by ${via ?? 'smtp'}` : `HELO ${helo}`);
+}
+
+/** What an accepted event tells of headers that were removed while the policy is observed (D4c). */
+interface ObservedHeaders {
+  readonly observed?: readonly { readonly field: string; readonly code: string }[];
+}
+
+/** The removed headers as the reasons that they would have been, one a name and code. */
+function observedReasons({ observed = [] }: AcceptedEvent & ObservedHeaders): readonly EventViolation[] {
+  const reasons = observed.map(({ field, code }): [string, EventViolation] => [
+    `${code} ${field.toLowerCase()}`,
+    { code, field, message: `${field} was removed while the policy is observed` },
+  ]);
+  return [...new Map(reasons).values()];
+}
+
+function reasonsOf(event: RefusedEvent | AcceptedEvent): readonly EventViolation[] {
+  if (event.kind === 'accepted') return observedReasons(event);
+  const { violations, reason, reply } = event;
+  if (violations.length > 0 || reason === undefined) return violations;
+  return [{ code: String(reply?.code ?? ''), message: reason }];
+}
+
+/** A refused recipient is no refused message, and no setting of a credential cures it. */
+function isOfMessage(event: MailEvent): event is (RefusedEvent | AcceptedEvent) & { readonly id: number } {
+  return event.kind === 'accepted' || (event.kind === 'refused' && event.stage !== 'recipient');
+}
+
+/**
+ * Reads what was judged since a time. What it holds is bounded by `Findings` and one page, however many events there are.
+ * It ends with the newest event of its beginning. Rejects where the store fails.
+ */
+export async function findingsOfEvents(
+  events: Pick<EventStore, 'read' | 'newest'>,
+  query: EventsQuery,
+): Promise<Findings> {
+  const { since, account, sendingDomains, onProgress } = query;
+  const findings = new Findings();
+  const newest = await events.newest();
+  const start = await startOf(events, since, newest);
+  for (let after = start; after < newest; ) {
+    const page = await events.read({ after, limit: pageEvents, kinds: ['accepted', 'refused'], account });
+    for (const event of page.events) {
+      const credential = event.credential ?? '';
+      if (event.at < since || !isOfMessage(event)) continue;
+      if (query.credential !== undefined && credential !== query.credential) continue;
+      const mailer = mailerOfEvent(event);
+      findings.add({
+        account: event.account,
+        credential,
+        mailer,
+        at: event.at,
+        accepted: event.kind === 'accepted',
+        reasons: reasonsOf(event),
+        facts: { mailer, senderPath: event.senderPath, sendingDomains: sendingDomains(event.account, credential) },
+      });
+    }
+    onProgress?.(Math.min(page.next, newest) - start, newest - start);
+    if (!page.hasMore) break;
+    after = page.next;
+  }
+  return findings;
+}
