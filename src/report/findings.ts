@@ -174,8 +174,9 @@ export class Findings {
 
   #addReason({ problems }: MailerRow, reason: EventViolation, { facts, at }: Finding): void {
     const { code, field } = reason;
-    const isBounce = facts.senderPath === '' ? '<>' : '';
-    const key = cutText(`${code} ${field ?? ''} ${isBounce} ${ruleOf(reason)}`.toLowerCase(), 400);
+    // A bounce's From has another cure than that of a message.
+    const of = code === 'E_SENDER_NOT_VERIFIED' && facts.senderPath === '' ? '<>' : '';
+    const key = cutText(`${code} ${field ?? ''} ${of} ${ruleOf(reason)}`.toLowerCase(), 400);
     const found = problems.get(key);
     if (found) {
       found.count += 1;
