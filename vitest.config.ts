@@ -24,7 +24,6 @@ export default defineConfig({
           name: 'system',
           include: ['test/system/**/*.test.ts'],
           pool: 'forks',
-          fileParallelism: false,
           testTimeout: 180_000,
           hookTimeout: 120_000,
         },
