@@ -63,6 +63,8 @@ export interface GatewayParts {
   readonly clock?: Clock;
 }
 
+type Opening = GatewayParts & { readonly clock: Clock };
+
 /** What a failed start has begun may take so long to end. */
 const failedStartDrainMs = 3000;
 
@@ -85,9 +87,14 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   }
 }
 
-async function openParts(parts: GatewayParts & { readonly clock: Clock }, running: Running): Promise<Gateway> {
-  const { config, keys, log, database, clock } = parts;
-  const { tokens, globalKeys = [] } = parts;
+/** Whether the gateway takes requests: from the end of its start to the beginning of its drain. */
+interface Readiness {
+  isReady: boolean;
+}
+
+/** Makes every part, in order; each is given to `running` as soon as it is there. Nothing listens yet. */
+async function makeParts(parts: Opening, running: Running, readiness: Readiness) {
+  const { config, keys, log, database, clock, tokens, globalKeys = [] } = parts;
   const store = await openTokenStore(database);
   const first = createAccounts({ accounts: config.accounts, tokens, globalKeys, store, clock });
   const live: Live = { current: { config, keys, tokens, globalKeys, accounts: first } };
@@ -118,10 +125,15 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     log,
   });
   running.proxy = proxy;
-  let isReady = false;
-  const httpParts = { ...shared, mail, isServing: () => isReady && !running.isDraining };
+  const httpParts = { ...shared, mail, isServing: () => readiness.isReady && !running.isDraining };
   const http = createHttpApp(httpAppParts({ ...httpParts, settings: live.current, edge: firstEdge, proxy }));
   running.http = http;
+  return { ...shared, addresses, edge, mail, proxy, httpParts, http };
+}
+
+/** What can open anew while everything runs: certificates by themselves, the configuration when it is asked for. */
+function makeRenewal(parts: Opening, made: Awaited<ReturnType<typeof makeParts>>, running: Running) {
+  const { live, mail, http, clock, log } = made;
   const certificates = watchCertificates({
     live,
     onRenewed: ({ host }) => {
@@ -133,27 +145,21 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
     log,
     everyMs: parts.certificatesEveryMs,
   });
-  const isDraining = (): boolean => running.isDraining;
-  const changing = {
-    live,
-    tokens: store,
-    mail,
-    edge,
-    proxy,
-    http,
-    httpParts,
-    addresses,
-    certificates,
-    isDraining,
-    clock,
-    log,
-  };
+  const changing = { ...made, certificates, isDraining: () => running.isDraining };
   const reloader = createReloader({
     load: parts.load ?? (() => Promise.reject(new ConfigurationError('There is no configuration to read again'))),
     apply: (settings) => changeSettings(changing, settings),
     clock,
     log,
   });
+  return { certificates, reloader };
+}
+
+async function openParts(parts: Opening, running: Running): Promise<Gateway> {
+  const readiness: Readiness = { isReady: false };
+  const made = await makeParts(parts, running, readiness);
+  const { live, addresses, edge, mail, proxy, http, metrics, bodies, guessing, clock } = made;
+  const { certificates, reloader } = makeRenewal(parts, made, running);
   metrics.add(mail);
   metrics.add(httpMetrics(http, edge));
   metrics.add(processMetrics({ bodies, guessing, droppedLogLines: parts.droppedLogLines ?? (() => 0) }));
@@ -167,7 +173,7 @@ async function openParts(parts: GatewayParts & { readonly clock: Clock }, runnin
   addresses.setMail(await mail.door.listen());
   await proxy.start();
   certificates.start();
-  isReady = true;
+  readiness.isReady = true;
   return {
     get listening() {
       return addresses.listening;

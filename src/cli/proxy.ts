@@ -1,4 +1,4 @@
-// `postern proxy`: the stored applications for operators who run a dedicated proxy (issue 5, D94).
+// `postern proxy`: the stored applications for operators who run a dedicated proxy (D94).
 
 import { getServers } from 'node:dns';
 import { writeFileSync } from 'node:fs';

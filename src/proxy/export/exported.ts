@@ -1,4 +1,4 @@
-// What an export is made from and what it gives: plans in, the text of another proxy's configuration out (issue 5).
+// What an export is made from and what it gives: plans in, the text of another proxy's configuration out.
 
 import type { ForwardingPlan } from '../application/application.ts';
 import type { DataPlaneLimits } from '../traffic/listener.ts';
