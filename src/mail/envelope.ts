@@ -1,4 +1,4 @@
-// The envelope of RFC 5321: what MAIL and RCPT said, apart from what the header section says.
+// The envelope of RFC 5321: what MAIL and RCPT said, independent of what the header section says.
 
 /** Where a message goes and where its reports go (RFC 5321 §2.3.1). */
 export interface Envelope {

@@ -1,9 +1,9 @@
-// The token in a reverse-path and in CFBL-Feedback-ID: a reference to a message that nobody else can make (D26, D29).
+// The token in a reverse-path and in CFBL-Feedback-ID: it refers to a message, and only Postern can make it (D26, D29).
 
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { base32 } from '../base/ids.ts';
 
-/** What a token is for; one made for the one is no token for the other. */
+/** What a token is for; a token of one kind is not accepted as the other. */
 export type ReturnTokenKind = 'bounce' | 'feedback';
 
 /** The tokens of one message: 52 characters of lower-case base32 each, so that `b+TOKEN` has 54 octets (D26: at most 64). */
@@ -12,7 +12,7 @@ export type MessageTokens = { readonly [Kind in ReturnTokenKind]: string };
 const idOctets = 16;
 const macOctets = 16;
 
-/** HMAC-SHA256 of the id; its first half authenticates bounces, its second half feedback: two secrets for one hash. */
+/** HMAC-SHA256 of the id. Its first half authenticates bounces, its second half feedback: one hash gives two secrets. */
 function macOf(id: Buffer, kind: ReturnTokenKind, mac: Buffer): Buffer {
   const half = kind === 'bounce' ? mac.subarray(0, macOctets) : mac.subarray(macOctets);
   return Buffer.concat([id, half]);

@@ -6,19 +6,19 @@ import { encodedWords, encodeText, hasNonAscii } from './header/encoded-word.ts'
 import { foldField, foldInsideBrackets, foldPieces, maximumLineLength } from './header/fold.ts';
 import { decodeWords } from './header/header-text.ts';
 
-/** How a field's value is built, as far as writing it goes; the header catalogue knows it for each name. */
+/** How a field's value is written; the header catalogue names the kind of each field. */
 export type FieldKind =
   /** Free text (RFC 5322 §2.2.1). */
   | 'text'
   /** Addresses: From, To, Cc, Reply-To (RFC 5322 §3.4). */
   | 'addresses'
-  /** The same of a message that goes without SMTPUTF8 (RFC 6531): nothing but ASCII leaves. */
+  /** Addresses of a message that goes without SMTPUTF8 (RFC 6531): written in ASCII only. */
   | 'ascii-addresses'
-  /** Phrases with commas between: Keywords (RFC 5322 §3.6.5). */
+  /** Phrases separated by commas: Keywords (RFC 5322 §3.6.5). */
   | 'phrases'
   /** URIs in angle brackets: List-*, Archived-At (RFC 2369, RFC 5064). */
   | 'uris'
-  /** Msg-ids, dates, language tags: not ASCII, the whole value becomes encoded-words (D13). */
+  /** Msg-ids, dates, language tags: a value that is not ASCII becomes encoded-words as a whole (D13). */
   | 'whole'
   /** A value with parameters: Content-Type, Content-Disposition (RFC 2045 §5.1). */
   | 'parameters'
@@ -46,7 +46,7 @@ const encoders = {
   'ascii-addresses': (text, used) => encodeAddresses(text, { used, asciiOnly: true }),
   phrases: (text, used) => encodeAddresses(text, { used, phrasesOnly: true }),
   uris: encodeUris,
-  // What is judged is the decoded form; encoded-words among the raw text would be encoded twice.
+  // The policy judged the decoded form. Encoded-words are decoded first, since they would be encoded twice otherwise.
   whole: (text, used) => encodedWords(decodeWords(text), { place: 'text', used }),
   parameters: (text) => encodeParameters(text),
   location: (text) => percentEncode(text),
@@ -57,7 +57,7 @@ function percentEncode(text: string): string {
   return text.toWellFormed().replace(/[^\x00-\x7f]+/gu, (run) => encodeURIComponent(run));
 }
 
-/** Percent-encodes inside angle brackets, encoded-words outside (D13). */
+/** Percent-encodes text inside angle brackets; text outside becomes encoded-words (D13). */
 function encodeUris(text: string, used: number): string {
   const percent = text.replace(/<[^<>]*>/g, (uri) => (hasNonAscii(uri) ? percentEncode(uri) : uri));
   return hasNonAscii(percent) ? encodeAddresses(percent, { used, phrasesOnly: true }) : percent;
@@ -75,8 +75,8 @@ function isTooLong(word: string): boolean {
 }
 
 /**
- * No fold can cut a run of blanks without a line of white space alone (RFC 5322 §3.2.2); between the words of a
- * structured value one blank says the same.
+ * Shortens a run of blanks that cannot be folded: a fold inside it would leave a line of white space alone (RFC 5322
+ * §3.2.2). Between the words of a structured value one blank means the same.
  */
 function shortenBlanks(text: string): string {
   return text.replace(/[ \t]+/g, (run) => (run.length > longestBlankRun ? ' ' : run));
@@ -94,7 +94,7 @@ function foldLong(name: string, given: string, kind: FieldKind): string {
     const encoded = encodeAddresses(text, { used, phrasesOnly: kind === 'phrases' });
     const whole = foldField(name, encoded);
     if (whole !== undefined) return whole;
-    // A list without white space that no line can hold: the one place where white space is put in, behind commas.
+    // No line can hold a list without white space: only here white space is added, behind commas.
     const [first = '', ...more] = splitAtSeparators(encoded);
     const listed = foldPieces([`${name}: ${first}`, ...more.map((piece) => ` ${piece.trimStart()}`)]);
     if (listed !== undefined) return listed;

@@ -1,4 +1,4 @@
-// The policy's one question: may this submission leave, and as what? Pure (D1-D11, D13, D42b).
+// Answers the policy's question: may this submission leave, and in what form? Pure (D1-D11, D13, D42b).
 
 import type { Checked, CheckedField, HeaderUsage, LiftedFields } from './checked.ts';
 import { type CheckContext, type Judgement, judge } from './judge.ts';
@@ -11,8 +11,8 @@ export type { CheckContext } from './judge.ts';
 export { mayStrip } from './strip.ts';
 
 /**
- * Admitted, or every reason against it in the order of D42b. `forgiven` are the reasons that stood against a message which
- * is only observed (D4c); of all others it is empty.
+ * The result: admitted, or every reason against the message in the order of D42b. `forgiven` holds the reasons against a
+ * message that passes because the policy is only observed for it (D4c); otherwise it is empty.
  */
 export type CheckResult =
   | { readonly ok: true; readonly checked: Checked; readonly forgiven: readonly Violation[] }
@@ -70,10 +70,10 @@ function admit(submission: Submission, judgement: Judgement): Checked {
 }
 
 /**
- * Judges a submission by the header policy and its sender by the account's domains. Nothing is changed but what the
- * contract says: stripped fields go (D4a), missing domains come (D4b), enumerations get their spelling (D8). Lifted and
- * MIME fields that are empty count as absent. Where the policy is only observed, headers that it refuses go too, if that
- * is enough (D4c).
+ * Judges a submission by the header policy and its sender by the account's domains. Only these changes are made: stripped
+ * fields are removed (D4a), missing domains are added (D4b), enumerations get the catalogue's spelling (D8). Lifted and
+ * MIME fields that are empty count as absent. Where the policy is only observed, refused headers are removed too, if that
+ * is enough to admit the message (D4c).
  */
 export function check(submission: Submission, context: CheckContext): CheckResult {
   const judgement = judge(submission, context);

@@ -7,7 +7,7 @@ import type { Submission } from './submission.ts';
 
 /** A field the policy let pass. */
 export interface CheckedField {
-  /** As it leaves: the catalogue's casing; X- names as the client wrote them (D10). */
+  /** The name as it leaves: the catalogue's casing; X- names as the client wrote them (D10). */
   readonly name: string;
   /**
    * The given text: unfolded, trimmed of SP and TAB, raw 8-bit octets read as UTF-8 or the legacy charset; RFC 2047
@@ -15,7 +15,7 @@ export interface CheckedField {
    * spelling (D8).
    */
   readonly text: string;
-  /** `text` with its RFC 2047 words decoded: what was judged. */
+  /** `text` with its RFC 2047 words decoded; the policy judged this form. */
   readonly decoded: string;
   /** The octets as given, for MIME fields that stay verbatim (D20). */
   readonly rawBytes: Buffer;
@@ -41,7 +41,7 @@ export type MimeFieldName =
   | 'content-description'
   | 'content-location';
 
-/** What the limits of the specification counted (D6). */
+/** The numbers that the specification limits (D6). */
 export interface HeaderUsage {
   /** Allowlisted non-X headers, of at most 20. */
   readonly allowlisted: number;
@@ -49,7 +49,7 @@ export interface HeaderUsage {
   readonly bytes: number;
 }
 
-/** A header that was removed because the policy is only observed (D4c), and what the message would have been refused for. */
+/** A header removed because the policy is only observed (D4c), with the code that the message would have been refused with. */
 export interface ObservedHeader {
   /** As given. */
   readonly name: string;
@@ -58,7 +58,7 @@ export interface ObservedHeader {
   readonly code: RejectionCode;
 }
 
-/** A submission with its verdict: admitted. */
+/** An admitted submission with everything the policy found. */
 export interface Checked {
   readonly submission: Submission;
   readonly lifted: LiftedFields;
@@ -75,7 +75,7 @@ export interface Checked {
   readonly clientMessageId?: string;
   /** Names, as given, of the fields removed because the credential says so (D4a). */
   readonly stripped: readonly string[];
-  /** What was removed because the policy is only observed, in the order of the text (D4c); else empty. */
+  /** The headers removed because the policy is only observed, in the order of the text (D4c); otherwise empty. */
   readonly observed: readonly ObservedHeader[];
   readonly usage: HeaderUsage;
 }

@@ -1,4 +1,4 @@
-// The part of docs/errors.md about mail, written from the tables, so that the page and the doors cannot disagree.
+// Writes the part of docs/errors.md about mail from the same tables that the doors use, so that they cannot disagree.
 
 import {
   type HeaderClass,

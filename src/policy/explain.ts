@@ -1,4 +1,4 @@
-// The policy's verdicts header by header, for `postern check` (D47): what was judged, as what, by which rule.
+// Explains the policy's verdict header by header, for `postern check` (D47): what was judged, as what, by which rule.
 
 import type { HeaderUsage } from './checked.ts';
 import { type CheckContext, judge } from './judge.ts';
@@ -17,20 +17,20 @@ export interface HeaderExplanation {
   /** As given. */
   readonly name: string;
   readonly verdict: HeaderVerdict;
-  /** The catalogue's words for it. */
+  /** The rule in the catalogue's words. */
   readonly rule: string;
-  /** RFC; absent where no table has the name. */
+  /** The RFC that defines the header; absent where the catalogue does not know the name. */
   readonly standard?: string;
-  /** Why it is refused; fields of one name share one. */
+  /** Why it is refused; all fields of one name share one violation. */
   readonly violation?: Violation;
 }
 
-/** The whole verdict. */
+/** The verdict on the whole submission. */
 export interface Explanation {
   readonly admitted: boolean;
   /** In the order of the text. */
   readonly headers: readonly HeaderExplanation[];
-  /** What `check` answers, in its order. */
+  /** The violations that `check` answers, in its order. */
   readonly violations: readonly Violation[];
   readonly usage: HeaderUsage;
   readonly limits: typeof headerLimits;
@@ -63,7 +63,7 @@ function verdictOf(field: JudgedField, violation: Violation | undefined): Header
   return field.handling === 'custom' ? 'admitted' : field.handling;
 }
 
-/** What is told of the fields that a bounce's new From touches (D4b); undefined for the others. */
+/** The explanation of a field that is affected by the new From of a bounce (D4b); undefined for other fields. */
 function explainBounce({ key }: JudgedField, sender: Sender | undefined): Partial<HeaderExplanation> | undefined {
   if (isReplacedByOriginalFrom(key, sender)) return { verdict: 'replaced', rule: 'Keeps what From was.' };
   if (key !== 'from' || !sender?.originalFrom) return undefined;

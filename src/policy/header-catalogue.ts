@@ -1,45 +1,45 @@
-// The header catalogue: every header name the policy knows, one row each. Acceptance, canonical casing, value rules,
-// folding, DKIM's h= and docs/errors.md read it. Sources: the specification's header tables, D3, D8, D9, D27.
+// The header catalogue: every header name the policy knows, one row for each. It decides acceptance, canonical casing,
+// value rules, folding, DKIM's h= and docs/errors.md. Sources: the specification's header tables, D3, D8, D9, D27.
 
 /** Who may set a header. */
 export type HeaderClass =
-  /** The platform alone. */
+  /** Only the platform. */
   | 'platform'
   /** Part of the body's description, which a MIME message brings along (D3). */
   | 'mime'
-  /** A field of the API of its own. */
+  /** The submitter, by a field of its own in the API. */
   | 'first-class'
-  /** The submitter: on the allowlist, counted among the 20. */
+  /** The submitter: the header is on the allowlist and counts among the 20. */
   | 'allowlisted'
-  /** The submitter: begins with X-, not counted among the 20. */
+  /** The submitter: the name begins with X- and does not count among the 20. */
   | 'extension';
 
 /** What becomes of a header in a message handed over by SMTP or send_raw (D3). */
 export type OverSmtp =
-  /** Taken into the message's own fields. */
+  /** Becomes one of the message's own fields. */
   | 'lifted'
   /** Read as the body's description. */
   | 'mime'
-  /** Left out; the platform writes its own. */
+  /** Dropped; the platform writes its own. */
   | 'replaced'
-  /** Refused with E_HEADER_NOT_ALLOWED, but kept as trace from a trusted hop (D4). */
+  /** Kept as trace from a trusted hop (D4), otherwise refused with E_HEADER_NOT_ALLOWED. */
   | 'trace'
   /** Refused with E_HEADER_NOT_ALLOWED. */
   | 'refused'
   /** Judged as a custom header. */
   | 'custom';
 
-/** What a value must be besides the rules that hold for all (D8, D9, D14). */
+/** The rule for one header's value, besides the rules that hold for all (D8, D9, D14). */
 export type ValueRule =
   | { readonly kind: 'free' }
-  /** Compared without case, written in this spelling; with `comments` beside it the given text leaves (D8). */
+  /** Compared without case and written in this spelling; a value with comments, where allowed, leaves as given (D8). */
   | { readonly kind: 'one-of'; readonly values: readonly string[]; readonly comments?: true }
   /** Compared octet by octet. */
   | { readonly kind: 'exactly'; readonly value: string }
   /** One or more https or mailto URIs in angle brackets (D9). */
   | { readonly kind: 'unsubscribe-uris' };
 
-/** What a value is made of; folding and encoding differ by it (D12, D13). */
+/** The syntax of a value; folding and encoding depend on it (D12, D13). */
 export type ValueSyntax =
   | 'text'
   | 'phrase-list'
@@ -51,27 +51,27 @@ export type ValueSyntax =
   | 'token'
   | 'structured';
 
-/** How DKIM covers a header (D27): h= names it once more than it stands, as often as it stands, or not at all. */
+/** How DKIM covers a header (D27): h= names it once more than it occurs, as often as it occurs, or not at all. */
 export type SignedRule = 'oversigned' | 'if-present' | 'no';
 
-/** One row. */
+/** One row: everything the policy knows of a header name. */
 export interface HeaderRow {
   /** Canonical casing. For a row that stands for a prefix, the prefix and a star: `ARC-*`, `X-*`. */
   readonly name: string;
   readonly class: HeaderClass;
-  /** As in the specification's table: Threading, List ...; for the other classes the class's own word. */
+  /** As in the specification's table: Threading, List ...; rows outside the allowlist name their class. */
   readonly group: string;
   /** RFC, or `non-standard`. */
   readonly standard: string;
   readonly value: ValueRule;
   readonly syntax: ValueSyntax;
-  /** A header that must stand beside it, and with what. */
+  /** Another header that the message must have too, and what that must hold. */
   readonly needs?: { readonly name: string; readonly with: 'an https URI' };
   readonly signed: SignedRule;
   readonly overSmtp: OverSmtp;
-  /** The field of the REST request in its place. */
+  /** The field of the REST request that sets this header. */
   readonly apiField?: string;
-  /** For docs/errors.md and `check`: what the platform does with it, or what the value is. */
+  /** For docs/errors.md and `check`: what the platform does with the header, or what its value is. */
   readonly about: string;
 }
 
@@ -213,7 +213,7 @@ export const headerCatalogue = {
     about: 'The platform’s reference for complaint feedback.',
   },
 
-  // D3: what mailers put on a single-part message besides; part of the top-level entity's description.
+  // D3: fields that mailers also put on a single-part message; they describe the top-level entity.
   'content-disposition': {
     ...mime,
     name: 'Content-Disposition',
@@ -434,9 +434,9 @@ export const headerCatalogue = {
 const rows = new Map<string, HeaderRow>(Object.entries(headerCatalogue).filter(([key]) => !key.endsWith('*')));
 
 /**
- * The row of a header name, in constant time.
+ * Finds the row of a header name, in constant time.
  * @param lowerName in lower case; only names of ASCII characters may be lowered (the Kelvin sign lowers to k, D10)
- * @returns the row of the name, or of its prefix (ARC-, X-); undefined where no table has it
+ * @returns the row of the name, or of its prefix (ARC-, X-); undefined where the catalogue has neither
  */
 export function findHeader(lowerName: string): HeaderRow | undefined {
   const row = rows.get(lowerName);

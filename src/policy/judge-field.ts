@@ -1,4 +1,4 @@
-// Judges one header field by itself: its name, its class, its characters, its length, its value (D2's order of rules).
+// Judges one header field by itself: its name, class, characters, length and value (in the order of rules of D2).
 
 import type { FieldFault, HeaderField } from '../mail/header/header-field.ts';
 import { decodeWords, trimBlanks } from '../mail/header/header-text.ts';
@@ -31,24 +31,24 @@ export interface FieldViolation {
   readonly message: string;
 }
 
-/** Who a field is: its name looked up. */
+/** A field's name, looked up in the catalogue. */
 interface FieldIdentity {
   /** In lower case; a name that breaks the syntax has only its ASCII letters lowered. */
   readonly key: string;
-  /** Undefined where no table has the name. */
+  /** Undefined where the catalogue does not have the name. */
   readonly row: HeaderRow | undefined;
   readonly fault: string | undefined;
 }
 
-/** One field with what was found. */
+/** One field with its verdict. */
 export interface JudgedField {
   readonly field: HeaderField;
   readonly key: string;
   readonly row: HeaderRow | undefined;
   readonly handling: Handling;
-  /** Why it is removed; of stripped fields only. */
+  /** Why the field is removed; only stripped fields have it. */
   readonly stripReason?: StripReason;
-  /** Absent of stripped fields and of those refused for their name or class. */
+  /** Absent on stripped fields and on fields refused for their name or class. */
   readonly value?: CheckedField;
   readonly violation?: FieldViolation;
 }
@@ -64,7 +64,7 @@ const valueFaults: Partial<Record<FieldFault, string>> = {
   'lone-surrogate': 'has a lone surrogate, which is no character',
 };
 
-// Most names come in one of two spellings; these skip the syntax check and the lowering.
+// Most names come in one of two spellings, which skip the syntax check and the lowering.
 const knownSpellings = new Map<string, FieldIdentity>();
 for (const [key, row] of Object.entries(headerCatalogue)) {
   if (key.endsWith('*')) continue;
@@ -124,7 +124,7 @@ function invalid(rank: number, message: string): FieldViolation {
   return { rank, code: 'E_HEADER_VALUE_INVALID', message };
 }
 
-/** D11, before and after decoding; `decoded` is `given` where words are not decoded. */
+/** Judges characters (D11) before and after decoding; `decoded` is `given` where encoded-words are not decoded. */
 function judgeCharacters(given: string, decoded: string): string | undefined {
   const character = forbiddenCharacter(given);
   if (character !== undefined) return `holds ${character}`;
@@ -134,14 +134,14 @@ function judgeCharacters(given: string, decoded: string): string | undefined {
   return decoded.isWellFormed() ? undefined : 'holds a lone surrogate inside an encoded-word';
 }
 
-/** The rules for custom headers behind the characters: emptiness, length, value (D6, D8, D9, D11). */
+/** Judges a custom header whose characters are allowed: emptiness, length, value (D6, D8, D9, D11). */
 function judgeCustom(
   row: HeaderRow,
   name: string,
   { text, decoded }: Pick<CheckedField, 'text' | 'decoded'>,
 ): FieldViolation | { readonly canonical?: string } {
   if (decoded === '') return invalid(ruleRank.characters, `${name} is empty`);
-  // A character is at most three bytes of UTF-8 for each unit of UTF-16: short values need no count.
+  // UTF-8 takes at most three bytes for each unit of UTF-16, so short values need not be counted.
   if (decoded.length * 3 > headerLimits.valueBytes) {
     const bytes = Buffer.byteLength(decoded);
     if (bytes > headerLimits.valueBytes) {
@@ -177,19 +177,19 @@ function judgeFieldValue(submission: Submission, field: HeaderField, row: Header
   return { field, handling, value: judged.canonical === undefined ? value : { ...value, text: judged.canonical } };
 }
 
-/** Lines that are no field: what stands where its name should be is not one that an operator could mean. */
+/** Tells whether a line is no field: the text in place of its name cannot be a name that an operator meant. */
 function isBrokenLine({ fault }: HeaderField): boolean {
   return fault !== undefined && lineFaults[fault] !== undefined;
 }
 
 /**
  * Judges one field by itself; whether its name repeats is judged beside the others.
- * @param submission whose door, credential and charset decide
- * @param strip what the operator has taken out of this message (D4a); absent: nothing
+ * @param submission its door, credential and charset matter here
+ * @param strip decides what the operator has removed from this message (D4a); absent: nothing is removed
  */
 export function judgeField(submission: Submission, field: HeaderField, strip?: Stripper): JudgedField {
   const { key, row, fault } = identify(field);
-  // Before its name is judged: a name that breaks D10, such as MSIP_Labels, can be taken out too.
+  // Decided before the name is judged, so that a name that breaks D10, such as MSIP_Labels, can be removed too.
   const stripReason = strip && !isBrokenLine(field) ? strip(key, field) : undefined;
   if (stripReason) return { field, key, row, handling: 'stripped', stripReason };
   if (fault !== undefined) {

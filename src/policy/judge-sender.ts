@@ -15,7 +15,7 @@ import type { Violation } from './violation.ts';
 /** Finds the sending domain of an account that covers a domain (D50); `domain` is an A-label in lower case. */
 export type FindSendingDomain = (account: Account, domain: string) => SendingDomain | undefined;
 
-/** The sender as found. */
+/** The sender of an admitted message. */
 export interface Sender {
   /** The From field written anew (D4b), its domain completed. */
   readonly field: CheckedField;
@@ -24,24 +24,24 @@ export interface Sender {
   /** An A-label in lower case. */
   readonly domain: string;
   readonly sendingDomain: SendingDomain;
-  /** X-Original-From with the given From, where a mail server's bounce got another one (D4b). */
+  /** X-Original-From with the given From, where the bounce of a mail server got a new From (D4b). */
   readonly originalFrom?: CheckedField;
 }
 
 /**
- * Tells whether a field gives way to the X-Original-From of a bounce (D4b): one of that name that the message already had.
+ * Tells whether a field is replaced by the X-Original-From of a bounce (D4b): the message already had one of that name.
  * @param key the field's name in lower case
  */
 export function isReplacedByOriginalFrom(key: string, sender: Sender | undefined): boolean {
   return sender?.originalFrom !== undefined && key === originalFromName.toLowerCase();
 }
 
-/** The verdict on the sender: what is broken in the fields themselves, and what the account may not send as. */
+/** The verdict on the sender: faults of the fields themselves, and domains that the account may not send from. */
 export interface SenderVerdict {
   readonly sender?: Sender;
-  /** Of the From header itself. */
+  /** What is wrong with the From header itself. */
   readonly malformed?: Violation;
-  /** Of the envelope. */
+  /** What is wrong with the reverse-path. */
   readonly envelope?: Violation;
   readonly unverified: readonly Violation[];
 }
@@ -57,8 +57,8 @@ function withDomains(text: string, boxes: readonly Mailbox[], domain: string): s
 }
 
 /**
- * Completes the addresses of a field that have no domain (D4b). What cannot be read stays as it is: only From is refused
- * for its syntax (D14).
+ * Completes the addresses of a field that have no domain (D4b). A field that is no address list stays as it is: only From
+ * is refused for its syntax (D14).
  */
 export function completeAddresses(field: CheckedField, defaultDomain: string): CheckedField {
   const list = parseAddressList(field.text);
@@ -72,8 +72,8 @@ export function completeAddresses(field: CheckedField, defaultDomain: string): C
 }
 
 /**
- * The longest From that is read, octets of its value as it came in: it is one mailbox, whose address has at most 254
- * octets; the rest is a display name and comments. Every word of it is written anew, on the one thread that serves all.
+ * Octets of a From value, as it came in, that are read at most. From holds one mailbox, whose address has at most 254
+ * octets; the rest is a display name and comments. Writing them anew takes time on the thread that serves everyone.
  */
 const MAX_FROM_BYTES = 8192;
 
@@ -83,7 +83,7 @@ function malformed(message: string): { readonly violation: Omit<Violation, 'name
   return { violation: { code: 'E_VALIDATION_ERROR', message } };
 }
 
-/** The one mailbox of a From header (D4b). */
+/** Reads the one mailbox of a From header (D4b). */
 function oneMailbox(text: string): FromMailbox {
   const list: AddressList = parseAddressList(text, { strict: true });
   if (!list.ok) return malformed(`From is malformed: ${list.reason}; got "${shown(text)}"`);
@@ -99,7 +99,7 @@ function unverified(what: string, domain: string, account: Account): Violation {
   return { code: 'E_SENDER_NOT_VERIFIED', message };
 }
 
-/** What is known of the From header: it passed the rules of all fields, was refused by them, or is not there. */
+/** The state of the From header: it passed the rules for all fields, was refused by them, or is missing. */
 export type FromState =
   | { readonly kind: 'given'; readonly value: CheckedField; readonly pointer?: string }
   | { readonly kind: 'refused' }
@@ -112,13 +112,13 @@ interface ReadFrom {
 }
 
 /**
- * The From of a mail server's bounce (D4b): MAILER-DAEMON at the credential's default domain, the given text kept in
- * X-Original-From. Undefined for everything else, and where the credential has no default domain.
+ * Reads the From of a mail server's bounce (D4b): it becomes MAILER-DAEMON at the credential's default domain, and the
+ * given text is kept in X-Original-From. Undefined for other messages, and where the credential has no default domain.
  */
 function readBounceFrom(submission: Submission, given: CheckedField, find: FindSendingDomain): ReadFrom['from'] {
   const { account, credential } = submission.submitter;
   const domain = credential.defaultDomain;
-  // A request's fields are no server's bounce, though its reverse-path is empty where its sender could not be read.
+  // A REST request is no server's bounce: its reverse-path is also empty where its sender could not be read.
   if (domain === undefined || submission.envelope.reversePath !== '' || submission.via.kind === 'rest')
     return undefined;
   if (!isServersFrom(given.text, (name) => find(account, name) !== undefined)) return undefined;
@@ -158,7 +158,7 @@ function readFrom(submission: Submission, state: FromState, find: FindSendingDom
   return { from: { field, address: `${written.localPart}@${written.domain}`, domain: written.domain } };
 }
 
-/** Judges From, then its domain and the reverse-path's; one violation a domain. */
+/** Judges From, then its domain and that of the reverse-path; at most one violation for each domain. */
 export function judgeSender(submission: Submission, state: FromState, find: FindSendingDomain): SenderVerdict {
   const { account } = submission.submitter;
   const { malformed, from } = readFrom(submission, state, find);
@@ -183,7 +183,7 @@ export function judgeSender(submission: Submission, state: FromState, find: Find
   };
 }
 
-/** The null reverse-path belongs to everyone (D50); a domain that From has too is judged there. */
+/** Judges the reverse-path: every account may use the null one (D50), and a domain that From has too is judged there. */
 function judgeReversePath(
   submission: Submission,
   fromDomain: string | undefined,

@@ -1,5 +1,5 @@
 // Judges a whole submission: every field by itself, then names that repeat, headers that need another, the sender, and
-// the limits over all (D1-D11, D42b). `check` and `explain` both read what this finds, so they cannot disagree.
+// the limits over all headers (D1-D11, D42b). `check` and `explain` both use this result, so they cannot disagree.
 
 import type { HeaderField } from '../mail/header/header-field.ts';
 import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../mail/header/header-reader.ts';
@@ -20,26 +20,26 @@ import type { Violation } from './violation.ts';
 /** More Received headers than this are a loop (D4, RFC 5321 §6.3). */
 export const MAX_RECEIVED = 50;
 
-/** What the policy asks of the world. */
+/** What the policy needs to know besides the submission. */
 export interface CheckContext {
   readonly sendingDomain: FindSendingDomain;
   /**
-   * Lets submissions be observed whose period lasts (D4c): milliseconds since 1970, and what the gateway calls itself in
-   * Received. Without it the policy is enforced, whatever the submission says.
+   * Allows the policy to be only observed for submissions whose period has not ended (D4c): the time in milliseconds since
+   * 1970, and the gateway's own name in Received. Without it the policy is enforced, whatever the submission says.
    */
   readonly observing?: { readonly nowMs: number; readonly hostname: string };
 }
 
-/** Everything found. */
+/** The result of judging a submission. */
 export interface Judgement {
   /** In the order of the text; empty when the header section was too large to be read. */
   readonly fields: readonly JudgedField[];
-  /** The reason against a field's name: one for all fields of that name (D2). */
+  /** The reason against a field's name; all fields of that name share it (D2). */
   readonly refusal: (judged: JudgedField) => Violation | undefined;
   /** In the order of D42b; empty means admitted. */
   readonly violations: readonly Violation[];
   readonly usage: HeaderUsage;
-  /** Absent when anything about the sender is broken. */
+  /** Absent where anything is wrong with the sender. */
   readonly sender?: Sender;
 }
 
@@ -50,7 +50,7 @@ interface NameGroup {
   /** The first broken rule in the order of D2, and the field that broke it. */
   broken: FieldViolation | undefined;
   culprit: HeaderField;
-  /** The reason where it is told before the headers: of the sender, of a loop. */
+  /** The reason, where the answer lists it before the headers: about the sender or a loop. */
   told: Violation | undefined;
 }
 
@@ -67,7 +67,7 @@ function breakRule(group: NameGroup, broken: FieldViolation, culprit: HeaderFiel
 
 type Groups = Map<string, NameGroup>;
 
-/** The API's own fields and the headers beside them are two places: From in `headers` does not repeat `from`. */
+/** The key of a field's group. From in the API's `headers` and the API's own `from` are not repetitions of one another. */
 function groupKey(field: HeaderField, key: string): string {
   return field.pointer !== undefined && !isApiHeader(field) ? `/${key}` : key;
 }
@@ -96,7 +96,7 @@ function judgeRepetition(groups: Groups): void {
   }
 }
 
-/** Headers that need another beside them: List-Unsubscribe-Post (D9). */
+/** Judges headers that need another one beside them: List-Unsubscribe-Post (D9). */
 function judgeNeeds(groups: Groups, fields: readonly JudgedField[]): void {
   for (const group of groups.values()) {
     const { row, field, handling } = group.first;
@@ -110,12 +110,12 @@ function judgeNeeds(groups: Groups, fields: readonly JudgedField[]): void {
   }
 }
 
-/** What one custom header counts of the bytes that all may have (D6). */
+/** The bytes that one custom header adds to the total that is limited (D6). */
 export function usageBytes(name: string, decoded: string): number {
   return name.length + 2 + Buffer.byteLength(decoded) + 2;
 }
 
-/** Counts custom headers by the formula of D6, refused values too. */
+/** Counts custom headers by the formula of D6, including those with refused values. */
 function countUsage(fields: readonly JudgedField[]): HeaderUsage {
   let allowlisted = 0;
   let bytes = 0;
@@ -153,7 +153,7 @@ interface FoundFrom {
   readonly group?: NameGroup;
 }
 
-/** The From that counts: the header section's, or the API's own field. */
+/** Finds the From that counts: that of the header section, or the API's own field. */
 function findFrom(submission: Submission, groups: Groups, fields: readonly JudgedField[]): FoundFrom {
   const from = fields.find(({ key, field }) => key === 'from' && !isApiHeader(field));
   const group = from && groups.get(groupKey(from.field, 'from'));
@@ -163,7 +163,7 @@ function findFrom(submission: Submission, groups: Groups, fields: readonly Judge
   return { state: { kind: 'given', value, ...(field.pointer === undefined ? {} : { pointer: field.pointer }) }, group };
 }
 
-/** What is told before the headers: collected fields, then the sender (D42b). */
+/** Gives the reasons that come before those of the headers: the collected fields, then the sender (D42b). */
 function judgeFront(found: FoundFrom, verdict: SenderVerdict): Violation[] {
   const { malformed, envelope, unverified } = verdict;
   const { group } = found;
@@ -184,7 +184,7 @@ const unread: Judgement = {
   usage: { allowlisted: 0, bytes: 0 },
 };
 
-/** Judges a submission. Pure; every reason is found, one a header name (D2). */
+/** Judges a submission. Pure. It finds every reason, one for each header name (D2). */
 export function judge(submission: Submission, context: CheckContext): Judgement {
   if (submission.headerSectionTooLarge === true) return unread;
   const groups: Groups = new Map();

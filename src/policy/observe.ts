@@ -1,5 +1,5 @@
-// Observing in place of refusing (D4c): while an operator moves an old estate, headers that the policy refuses are removed
-// where that is enough, and named. Nothing else of the verdict changes; From, the envelope and the body are judged as ever.
+// Observes instead of refusing (D4c): while an operator moves an old estate, refused headers are removed and named if
+// that is enough to admit the message. From, the envelope and the body are judged as always.
 
 import type { HeaderField } from '../mail/header/header-field.ts';
 import { trimBlanks } from '../mail/header/header-text.ts';
@@ -11,10 +11,10 @@ import { mayStrip } from './strip.ts';
 import type { Submission } from './submission.ts';
 import { headerLimits } from './value-rules.ts';
 
-/** Which reasons can go with a header. Everything else is refused as ever. */
+/** Whether removing a header cures each reason. Where it does not, the message is refused as always. */
 export const curedByRemoval = {
   E_HEADER_NOT_ALLOWED: true,
-  // Only `send` of REST meets it, and that is never observed.
+  // Only `send` of REST gives this reason, and `send` is never observed.
   E_HEADER_USE_API_FIELD: false,
   E_HEADER_VALUE_INVALID: true,
   E_HEADER_VALUE_TOO_LONG: true,
@@ -34,38 +34,38 @@ export const curedByRemoval = {
   E_INTERNAL_SERVER_ERROR: false,
 } as const satisfies Record<RejectionCode, boolean>;
 
-/** A submission without the headers that stand against it. */
+/** A submission without the headers that the policy refused. */
 export interface Observed {
-  /** What is left of it. */
+  /** The submission that remains. */
   readonly submission: Submission;
-  /** The verdict on what is left; its violations are those that no removal cures. */
+  /** The verdict on the rest; its violations are those that no removal cures. */
   readonly judgement: Judgement;
   /** In the order of the text. */
   readonly removed: readonly ObservedHeader[];
 }
 
-/** A field of the judgement that has to go, by its place in it. */
+/** A field to remove: its index in the judgement, and the reason. */
 interface Offence {
   readonly at: number;
   readonly code: RejectionCode;
 }
 
 /**
- * The removals that can follow from one another: faults of single fields, names that still repeat without them, a header
- * whose companion went, the limits over all, again a companion. One more than that is a fault of this file.
+ * Removals can make others necessary: faults of single fields, names that still repeat, a header whose companion was
+ * removed, the limits over all headers, a companion once more. More rounds than this are a fault of this file.
  */
 const maxRounds = 6;
 
-// RFC 5322 §2.2: printable US-ASCII without the colon. A line whose name is none may be text of the body, its empty line
-// forgotten, or hide the name of another field behind a byte-order mark.
+// RFC 5322 §2.2: printable US-ASCII without the colon. A line with another name may be text of a body whose empty line
+// is missing, or hide the name of another field behind a byte-order mark.
 const fieldName = /^[!-9;-~]+$/;
 
-/** It keeps a message from whoever got an address after its owner (RFC 7293): without it the message goes to them. */
+/** RFC 7293: without this header, whoever now has the address of a former owner would get the former owner's mail. */
 const guards: ReadonlySet<string> = new Set(['require-recipient-valid-since']);
 
 /**
- * Whether a message may be in a loop, which nobody would notice once its trace is gone (D4, RFC 5321 §6.3): it has been
- * here already, or has passed as many hosts as a trusted hop may not show.
+ * Tells whether a message may be in a loop, which nobody would notice once its trace is removed (D4, RFC 5321 §6.3): it
+ * has passed this gateway before, or more hosts than a trusted hop may show.
  */
 function mayLoop(fields: readonly HeaderField[], hostname: string): boolean {
   const own = `by ${hostname} `.toLowerCase();
@@ -75,8 +75,8 @@ function mayLoop(fields: readonly HeaderField[], hostname: string): boolean {
 }
 
 /**
- * Whether a field can go at all: none that is the message's own or describes its body (D4a), no trace of a trusted hop,
- * which tells loops apart, and no line that is no field.
+ * Tells whether a field may be removed. Never removed are the message's own fields and those that describe its body (D4a),
+ * the trace of a trusted hop, which reveals loops, and lines that are no field.
  */
 function mayRemove({ field, key, handling }: JudgedField, keepsReceived: boolean): boolean {
   const { name, fault } = field;
@@ -89,7 +89,7 @@ function textOf({ value, field }: JudgedField): string {
   return value?.text ?? field.rawBytes.toString('latin1');
 }
 
-/** Fields of one name that are refused only because of one another, and what they say. */
+/** Fields of one name that are refused only because they repeat or lack another header, with their values. */
 interface Repeated {
   readonly code: RejectionCode;
   readonly places: number[];
@@ -97,8 +97,9 @@ interface Repeated {
 }
 
 /**
- * Fields with a fault of their own. Of those refused only for standing beside others of their name, where none of these
- * has one: the later ones where all say the same, else all of them. One that lacks another that it needs goes too.
+ * Lists the fields to remove. Fields with a fault of their own go first. Where the fields of a name are refused only
+ * because they repeat, all but the first go if their values are equal, otherwise all. A field whose companion is missing
+ * goes too.
  */
 function faultyFields({ fields, refusal }: Judgement): Offence[] {
   const offences: Offence[] = [];
@@ -118,7 +119,7 @@ function faultyFields({ fields, refusal }: Judgement): Offence[] {
     group.texts.add(textOf(judged));
   }
   for (const [key, { code, places, texts }] of others) {
-    // Judged again once the faulty ones of the name are gone.
+    // The remaining fields of the name are judged again once the faulty ones are removed.
     if (withFault.has(key)) continue;
     const surplus = places.length > 1 && texts.size === 1 ? places.slice(1) : places;
     for (const at of surplus) offences.push({ at, code });
@@ -126,7 +127,7 @@ function faultyFields({ fields, refusal }: Judgement): Offence[] {
   return offences;
 }
 
-/** Custom headers beyond the limits over all, from the last one on (D6). */
+/** Lists custom headers beyond the limits over all headers, starting with the last one (D6). */
 function beyondLimits({ fields, usage }: Judgement): Offence[] {
   let { allowlisted, bytes } = usage;
   const codes = new Map<number, RejectionCode>();
@@ -144,7 +145,7 @@ function beyondLimits({ fields, usage }: Judgement): Offence[] {
   return [...codes].map(([at, code]) => ({ at, code }));
 }
 
-/** What has to go next. Limits count once nothing else stands against a header: removals before may be enough. */
+/** Lists the fields to remove next. The limits count only once no single header is refused: fewer removals may be enough. */
 function nextOffences(judgement: Judgement, keepsReceived: boolean): Offence[] {
   const faulty = faultyFields(judgement);
   const offences = faulty.length > 0 ? faulty : beyondLimits(judgement);
@@ -155,8 +156,8 @@ function nextOffences(judgement: Judgement, keepsReceived: boolean): Offence[] {
 }
 
 /**
- * Removes the headers that the policy refuses, and judges what is left, until nothing of it can be removed any more.
- * Linear in the fields: a few rounds, whatever there is.
+ * Removes the headers that the policy refuses and judges the rest again, until nothing more can be removed. Linear in the
+ * number of fields: the rounds are few.
  * @param first the verdict on the submission as it came
  * @param hostname what the gateway calls itself in Received
  */
@@ -186,9 +187,9 @@ export function removeOffending(
 }
 
 /**
- * What the policy lets pass in place of a refused submission while it is observed.
- * @returns undefined where it is enforced: no period, one that is over, a message by `send` or of our own, or anything
- *   against it that removing headers does not cure
+ * Gives what passes in place of a refused submission while the policy is observed.
+ * @returns undefined where the policy is enforced: there is no period or it has ended, the message came by `send` or is
+ *   our own, or a reason against it is not cured by removing headers
  */
 export function observe(submission: Submission, first: Judgement, context: CheckContext): Observed | undefined {
   const { sendingDomain, observing } = context;

@@ -147,13 +147,13 @@ export const rejections = {
   },
 } as const satisfies Record<string, Rejection>;
 
-/** Every E_ token that a message can be refused with. */
+/** Every E_ token that can refuse a message. */
 export type RejectionCode = keyof typeof rejections;
 
-/** One row of a token that only a request by HTTP can meet. */
+/** The row of a token that only an HTTP request can get. */
 export type HttpRejection = Omit<Rejection, 'smtpCode' | 'enhanced'>;
 
-/** The tokens about a request itself, which has no counterpart by SMTP (D45). */
+/** The tokens for faults of a request itself, which SMTP does not have (D45). */
 export const httpRejections = {
   E_UNAUTHORIZED: {
     httpStatus: 401,
@@ -196,5 +196,5 @@ export const httpRejections = {
 /** Every E_ token that REST answers with. */
 export type RestCode = RejectionCode | keyof typeof httpRejections;
 
-/** Every token with its answer by REST: what the HTTP app reads. */
+/** Every token with its REST answer; the HTTP app reads this. */
 export const restAnswers = { ...rejections, ...httpRejections } as const satisfies Record<RestCode, HttpRejection>;

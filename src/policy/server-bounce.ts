@@ -1,10 +1,10 @@
-// Bounces of mail servers behind a credential with a default domain (D4b): what such a server writes into From is no
-// address that anyone may send from, or none at all (RFC 3464 §2, RFC 5321 §4.5.5).
+// Bounces of mail servers behind a credential with a default domain (D4b): the From of such a bounce holds no address
+// that the account may send from, or no address at all (RFC 3464 §2, RFC 5321 §4.5.5).
 
 import { type Mailbox, parseAddressList } from '../mail/address/address.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 
-/** The name of the field that keeps what From was. */
+/** The name of the field that keeps the From as it was given. */
 export const originalFromName = 'X-Original-From';
 
 const serverNames = new Set(['mailer-daemon', 'postmaster']);
@@ -17,7 +17,7 @@ function readMailbox(text: string): Mailbox | 'none' | undefined {
     if (!first) return 'none';
     return second || first.kind === 'group' ? undefined : first;
   }
-  // RFC 5322 has no empty address: with one put in, everything around it is read by its rules.
+  // RFC 5322 has no empty address: a filler is put in, so that everything around it is read by the usual rules.
   const filled = parseAddressList(text.replace(/<[ \t]*>/, '<none>'));
   if (!filled.ok) return undefined;
   const [first, second] = filled.addresses;

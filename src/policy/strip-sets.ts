@@ -1,7 +1,7 @@
-// Named sets of fields that well-known systems add and nobody needs beyond them (D4a). An operator names a set for a
-// credential; docs/mailers.md shows the tables, and a test holds the two equal.
+// Named sets of fields that well-known systems add and that nobody needs outside of them (D4a). An operator names a set
+// for a credential; docs/mailers.md shows the tables, and a test keeps the two equal.
 
-/** One entry: a name, or the beginning of names with `*`, and why it stands in a message. */
+/** One entry: a name, or a prefix of names followed by `*`, and why it stands in a message. */
 export interface StripSetEntry {
   readonly pattern: string;
   readonly why: string;
@@ -71,7 +71,7 @@ export const stripSets = {
   ],
 } as const satisfies Readonly<Record<StripSetName, readonly StripSetEntry[]>>;
 
-/** The patterns of some sets, as `strip` would name them. */
+/** The patterns of some sets, as they would be written under `strip`. */
 export function patternsOfSets(names: readonly StripSetName[]): string[] {
   return names.flatMap((name) => stripSets[name].map(({ pattern }) => pattern));
 }

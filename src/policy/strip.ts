@@ -7,10 +7,10 @@ import { readRawText } from '../mail/header/raw-text.ts';
 import { findHeader } from './header-catalogue.ts';
 import { asciiLower } from './value-rules.ts';
 
-/** Why a field is removed: it is named, it has no value, or one of its name came before it. */
+/** Why a field is removed: the rules name it, it has no value, or another field of its name came before it. */
 export type StripReason = 'named' | 'empty' | 'repeated';
 
-/** Tells of each field of one message, in order, whether it is removed and why. */
+/** Tells for each field of one message, called in order, whether it is removed and why; undefined if it stays. */
 export type Stripper = (key: string, field: HeaderField) => StripReason | undefined;
 
 /**
@@ -24,19 +24,19 @@ export function mayStrip(name: string): boolean {
 
 const blankOctets: ReadonlySet<number> = new Set([0x20, 0x09, 0x0d, 0x0a]);
 
-/** Whether nothing is left of a value once it is unfolded, trimmed and decoded: then the policy finds it empty (D11). */
+/** Tells whether nothing is left of a value after unfolding, trimming and decoding, as the policy sees it (D11). */
 function isEmpty(key: string, { rawBytes, fault }: HeaderField): boolean {
   if (fault !== undefined) return false;
   const start = rawBytes.findIndex((octet) => !blankOctets.has(octet));
   if (start === -1) return true;
-  // Only an encoded-word of nothing, such as =?utf-8?Q??=, can still be empty.
+  // Otherwise only an encoded-word without content, such as =?utf-8?Q??=, can be empty.
   if (rawBytes[start] !== 0x3d) return false;
   const structured = findHeader(key)?.syntax !== 'text';
   const text = readRawText(rawBytes, { legacyCharset: 'windows-1252', folded: true, structured });
   return trimBlanks(decodeWords(trimBlanks(text))) === '';
 }
 
-/** Makes the rules ready for one message; fields are handed in from top to bottom. */
+/** Prepares the rules for one message; its fields are handed in from top to bottom. */
 export function createStripper(rules: StripRules): Stripper | undefined {
   const { names, prefixes, empty, keepFirst } = rules;
   if (names.size === 0 && prefixes.length === 0 && !empty && keepFirst.size === 0) return undefined;

@@ -1,4 +1,4 @@
-// What every door makes, and the only thing the pipeline takes (architecture: the one way through).
+// The Submission: every door makes one, and the pipeline takes nothing else.
 
 import type { Submitter } from '../accounts/account.ts';
 import type { ObservePeriod } from '../accounts/observe-period.ts';
@@ -18,7 +18,7 @@ export interface Via {
   readonly listener?: string;
   /** The `with` of Received (RFC 3848, RFC 6531): ESMTP, ESMTPA, ESMTPS, ESMTPSA, UTF8SMTPSA, HTTP ... */
   readonly protocol: string;
-  /** For raw 8-bit text that is no UTF-8 (D13): the credential's, else the listener's; an iconv-lite name. */
+  /** The charset of raw 8-bit text that is not UTF-8 (D13): the credential's, else the listener's; an iconv-lite name. */
   readonly legacyCharset: string;
   /** Received fields are kept as trace (D4): the listener's or the credential's flag. */
   readonly trustedHop: boolean;
@@ -45,7 +45,7 @@ export type SubmissionBody =
       readonly attachments: readonly Attachment[];
     };
 
-/** A message as a door hands it over, nothing judged yet. */
+/** A message as a door hands it over, before it is judged. */
 export interface Submission {
   readonly via: Via;
   readonly submitter: Submitter;
@@ -55,13 +55,13 @@ export interface Submission {
   /** Set by the reader when the header section was larger than it reads: everything else was dropped unread. */
   readonly headerSectionTooLarge?: boolean;
   readonly body: SubmissionBody;
-  /** Until when the policy is only observed for it (D4c): the listener's or the credential's; never set by REST's send. */
+  /** Until when the policy is only observed (D4c): set by the listener or the credential; never for REST's send. */
   readonly observe?: ObservePeriod | undefined;
   /** Octets received, for the size limit and the log (D42). */
   readonly size: number;
   /** The most octets that the composed message may have: REST's limit (D42). */
   readonly composedBytesLimit?: number;
-  /** Called once the body is composed: nothing reads the parts' octets any more, and their memory may be given back. */
+  /** Called once the body is composed: the parts' octets are no longer read, and their memory may be given back. */
   readonly release?: () => void;
   /** The request's Idempotency-Key, kept with the message in one commit (D48). */
   readonly idempotency?: Idempotency;
@@ -70,6 +70,6 @@ export interface Submission {
 /** An Idempotency-Key and what it was used for (D48). */
 export interface Idempotency {
   readonly key: string;
-  /** SHA-256 of the endpoint and the body, hex: tells another body under the same key. */
+  /** SHA-256 of the endpoint and the body, hex: shows whether the same key comes with another body. */
   readonly digest: string;
 }

@@ -1,12 +1,12 @@
-// What a header's name and value may be: name syntax (D10), forbidden characters (D11), lengths (D6), enumerations (D8),
-// List-Unsubscribe (D9). Nothing beyond the specification is refused (D14).
+// Rules for a header's name and value: name syntax (D10), forbidden characters (D11), lengths (D6), enumerations (D8),
+// List-Unsubscribe (D9). Only what the specification forbids is refused (D14).
 
 import { escapeCharacters } from '../base/escape-text.ts';
 import { trimBlanks } from '../mail/header/header-text.ts';
 import { skipComments } from '../mail/header/quoted-text.ts';
 import type { HeaderRow, ValueRule } from './header-catalogue.ts';
 
-/** Limits of the specification; a value exactly at one is accepted (D6). Bytes are bytes of UTF-8. */
+/** Limits of the specification; a value exactly at a limit is accepted (D6). Bytes are bytes of UTF-8. */
 export const headerLimits = {
   nameBytes: 100,
   valueBytes: 2048,
@@ -28,10 +28,10 @@ export function shown(text: string): string {
 const plainName = /^[A-Za-z0-9-]+$/;
 const extensionName = /^[Xx]-[A-Za-z0-9_-]+$/;
 
-// U+FEFF as octets of UTF-8, one character an octet, as SMTP's names come; and as a character, as JSON's do.
+// U+FEFF: as UTF-8 octets with one character each, the form of names by SMTP; and as one character, the form in JSON.
 const byteOrderMark = /^(?:\xef\xbb\xbf|\ufeff)/;
 
-/** Says that a name begins with a byte-order mark, which editors put before the first header and nobody sees. */
+/** Says that a name begins with a byte-order mark, which editors put before the first header invisibly; else undefined. */
 export function byteOrderMarkFault(name: string): string | undefined {
   if (!byteOrderMark.test(name)) return undefined;
   const rest = shown(name.replace(byteOrderMark, ''));
@@ -58,7 +58,7 @@ const forbidden = /[\x00-\x08\x0a-\x1f\x7f]/;
 
 const forbiddenNames: Record<number, string> = { 0: 'NUL', 10: 'a bare LF', 13: 'a bare CR', 127: 'DEL' };
 
-/** Says which character that no value may hold stands in an unfolded text, or undefined (D11). */
+/** Says which forbidden character (D11) an unfolded text holds; undefined if none. */
 export function forbiddenCharacter(text: string): string | undefined {
   const at = text.search(forbidden);
   if (at < 0) return undefined;
@@ -66,9 +66,9 @@ export function forbiddenCharacter(text: string): string | undefined {
   return forbiddenNames[code] ?? `the control character 0x${code.toString(16).padStart(2, '0')}`;
 }
 
-/** What a List-Unsubscribe value comes to. */
+/** What was found in a List-Unsubscribe value. */
 export interface UnsubscribeUris {
-  /** It holds an https URI with a host, whatever else is wrong with it. */
+  /** It holds an https URI with a host; other parts of it may still be wrong. */
   readonly https: boolean;
   /** What is wrong, ready to stand behind the header's name. */
   readonly reason?: string;
@@ -87,7 +87,7 @@ function isOneAddress(afterScheme: string): boolean {
   return at > 0 && at < address.length - 1 && address.indexOf('@', at + 1) < 0;
 }
 
-/** Judges one URI as it stands in brackets. Blanks inside come from folding; readers ignore them (RFC 2369 §2). */
+/** Judges one URI as it stands in brackets. Blanks inside come from folding and are ignored (RFC 2369 §2). */
 function judgeUri(inBrackets: string): { readonly https: boolean; readonly reason?: string } {
   const uri = inBrackets.replace(/[ \t]+/g, '');
   const scheme = /^[A-Za-z][A-Za-z0-9+.-]*(?=:)/.exec(uri)?.[0].toLowerCase();
@@ -126,7 +126,7 @@ export function parseUnsubscribe(value: string): UnsubscribeUris {
   }
 }
 
-/** The text without its comments and the blanks around them; blanks alone where a comment is never closed. */
+/** Removes comments and the blanks around them; where a comment is never closed, only the blanks. */
 function withoutComments(text: string): string {
   const pieces: string[] = [];
   let at = skipComments(text, 0);
@@ -144,7 +144,7 @@ function findValue(values: readonly string[], text: string): string | undefined 
   return values.find((value) => value.toLowerCase() === lower);
 }
 
-/** A value's verdict: what is wrong, or the text to write in place of the given one. */
+/** The verdict on a value: what is wrong, or the text to write in place of the given one. */
 export interface ValueVerdict {
   readonly reason?: string;
   /** Enumerations in the catalogue's spelling (D8). */
@@ -157,8 +157,8 @@ export function asciiLower(text: string): string {
 }
 
 /**
- * Finds a URI that List-Unsubscribe may not hold in the text as given. What an encoded-word decodes to can put brackets
- * into a comment that stand in none for a reader, who decodes nothing there (RFC 2047 §5).
+ * Finds a forbidden URI of List-Unsubscribe in the text before decoding. Decoding an encoded-word can move brackets into
+ * a comment, but a mail reader decodes nothing there and still sees the URI (RFC 2047 §5).
  */
 function hiddenUri(given: string): string | undefined {
   for (let at = 0; ; ) {
@@ -185,8 +185,8 @@ type OneOf = Extract<ValueRule, { readonly kind: 'one-of' }>;
 function judgeOneOf({ values, comments }: OneOf, decoded: string, given: string): ValueVerdict {
   const canonical = findValue(values, decoded);
   if (canonical !== undefined) return { canonical };
-  // RFC 3834 §5: comments are allowed, and leave as they were given. The value is one in the given text too: nobody
-  // decodes words in a structured field.
+  // RFC 3834 §5: comments are allowed and leave as given. The given text must hold one of the values too, because mail
+  // readers do not decode encoded-words in a structured field.
   if (comments && findValue(values, withoutComments(decoded)) && findValue(values, withoutComments(given))) return {};
   return { reason: `must be one of ${values.join(', ')}; got "${shown(decoded)}"` };
 }

@@ -4,8 +4,8 @@
 import { closingEnd, commentEnd, withoutQuotedPairs } from '../header/quoted-text.ts';
 
 /**
- * What a token is; `end` stands behind the last one, and `open` is the rest of the text where its first character opens
- * a quoted-string, domain-literal, comment or brackets that are never closed. `brackets` come by `takeBrackets` alone.
+ * What a token is. `end` is the token behind the last one. `open` is the rest of the text from a character that opens a
+ * quoted-string, domain-literal, comment or brackets that are never closed. Only `takeBrackets` gives `brackets`.
  */
 export type AddressTokenKind = 'atom' | 'quoted' | 'literal' | 'comment' | 'special' | 'brackets' | 'open' | 'end';
 
@@ -14,7 +14,7 @@ export interface AddressToken {
   readonly kind: AddressTokenKind;
   readonly start: number;
   readonly end: number;
-  /** As written; the special's character; empty for the end. */
+  /** As written. A special is its character; `end` is empty. */
   readonly text: string;
 }
 
@@ -23,7 +23,7 @@ export function isSpecial(token: AddressToken, character: string): boolean {
   return token.kind === 'special' && token.text === character;
 }
 
-/** What a token stands for: without the marks around a quoted-string or comment, and without quoted-pairs. */
+/** Gives what a token stands for: its text without the marks around a quoted-string or comment, quoted-pairs resolved. */
 export function contentOf({ kind, text }: AddressToken): string {
   if (kind === 'quoted' || kind === 'comment') return withoutQuotedPairs(text.slice(1, -1));
   return kind === 'open' && /^["(]/.test(text) ? withoutQuotedPairs(text.slice(1)) : text;
@@ -32,12 +32,12 @@ export function contentOf({ kind, text }: AddressToken): string {
 // Everything that may stand in an atom: RFC 5322's atext, its dots, and any non-ASCII character (RFC 6532 §3.2), the
 // blanks of other scripts among them.
 const atom = /[^\x00-\x20\x7f()<>[\]:;@\\,"]+/y;
-// Mailers leave characters in the encoded-word of a phrase that RFC 2047 §5 (3) wants encoded; brackets, quotes and @
-// are never taken in, so that nothing that a stricter reader takes for an address can hide (`=?utf-8?q?a@b.example,?=`).
+// Mailers leave characters in the encoded-word of a phrase that RFC 2047 §5 (3) wants encoded. Such a word is taken too,
+// but never with brackets, quotes or @ in it: a stricter reader would see an address there (`=?utf-8?q?a@b.example,?=`).
 const looseWord = /=\?[^?\s<>"\\@]+\?[bq]\?[^?\s<>"\\@]*\?=/iy;
 const blanks = /[ \t\r\n]+/y;
 
-/** Reads tokens in their order, one ahead; white space stands between them and is no token. Linear, never throws. */
+/** Reads tokens in their order and can look one ahead. White space separates tokens and is none itself. Linear, never throws. */
 export class Scanner {
   readonly #text: string;
   #at = 0;
@@ -47,7 +47,7 @@ export class Scanner {
     this.#text = text;
   }
 
-  /** The next token, not taken. */
+  /** Gives the next token without taking it. */
   peek(): AddressToken {
     this.#next ??= this.#read();
     return this.#next;
@@ -101,7 +101,7 @@ export class Scanner {
     }
   }
 
-  /** @param end -1 where nothing closes it: readers take the rest of the text for it */
+  /** @param end -1 where nothing closes the token: it then reaches to the end of the text, as readers take it */
   #wrapped(kind: AddressTokenKind, end: number): AddressToken {
     return end < 0 ? this.#token('open', this.#text.length) : this.#token(kind, end);
   }

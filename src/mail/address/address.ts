@@ -6,11 +6,11 @@ import { type AddressToken, contentOf, isSpecial, Scanner } from './address-scan
 /** One mailbox of an address list. */
 export interface Mailbox {
   readonly kind: 'mailbox';
-  /** Decoded (RFC 2047), quotes taken off; from the comment where only that names the person: `a@b (Jo)`. */
+  /** Decoded (RFC 2047), without its quotes. Where only a comment names the person (`a@b (Jo)`), the comment's text. */
   readonly displayName?: string;
-  /** As written, comments and blanks taken out; quoted where it was. */
+  /** As written, without comments and blanks; with its quotes where it was quoted. */
   readonly localPart: string;
-  /** As written; absent in `root`. A domain-literal keeps its brackets. */
+  /** As written; absent where the address has none (`root`). A domain-literal keeps its brackets. */
   readonly domain?: string;
   /** The words of the display name as written, quotation marks and encoded-words included; empty where there is none. */
   readonly phrase: readonly string[];
@@ -30,7 +30,7 @@ export interface Group {
   readonly members: readonly Mailbox[];
 }
 
-/** The addresses in their order, or what stands in the way. */
+/** The addresses in their order, or the reason why the text is no address list. */
 export type AddressList =
   | { readonly ok: true; readonly addresses: readonly (Mailbox | Group)[] }
   | { readonly ok: false; readonly reason: string };
@@ -50,7 +50,7 @@ function unexpected(token: AddressToken): AddressSyntaxError {
   return new AddressSyntaxError(`unexpected ${JSON.stringify(shown)} ${place}`);
 }
 
-/** The words of a phrase as text: a blank where one stood, encoded-words decoded. */
+/** The words of a phrase as text: encoded-words decoded, one blank wherever white space stood between two words. */
 function phraseText(words: readonly AddressToken[]): string {
   let text = '';
   let end = -1;
@@ -102,7 +102,7 @@ function takeDomain(scanner: Scanner, at: AddressToken): Parts {
   return parts;
 }
 
-/** Makes an addr-spec of the words before its `@` and those behind it; the latter are absent in `root`. */
+/** Makes an addr-spec of the words before its `@` and those behind it; the latter are absent where there is no `@`. */
 function addrSpec(local: Parts, domain: Parts | undefined): AddrSpec {
   const [first] = local.words;
   const last = (domain ?? local).words.at(-1);
@@ -121,7 +121,7 @@ function addrSpec(local: Parts, domain: Parts | undefined): AddrSpec {
 function finishAddrSpec(scanner: Scanner, local: Parts): AddrSpec {
   if (local.words.length === 0) throw unexpected(scanner.peek());
   const next = scanner.peek();
-  // A local part that hangs together by nothing is told before what stands behind it.
+  // A local part that is several words is reported before anything that stands behind it.
   if (!isSpecial(next, '@')) return addrSpec(local, undefined);
   joinDotted(local.words);
   return addrSpec(local, takeDomain(scanner, scanner.take()));
@@ -156,8 +156,8 @@ function mailbox(spec: AddrSpec, phrase: readonly AddressToken[] | undefined): M
 }
 
 /**
- * Tells whether a bracketed word of a display name may be one. Readers differ about `[...]` there: one that holds what
- * another reader takes for an address, or for the end of one, is no name.
+ * Throws where a bracketed word of a display name must not be one. Readers differ about `[...]` there: a word that holds
+ * what another reader takes for an address, or for the end of one, is refused.
  */
 function refuseLiterals(words: readonly AddressToken[], isStrict: boolean): void {
   const literal = words.find(({ kind, text }) => kind === 'literal' && (isStrict || /[<>@,;:"()\\]/.test(text)));
@@ -171,7 +171,7 @@ function takeAroundAts(scanner: Scanner, first: Parts): { readonly at: AddressTo
     const at = scanner.take();
     more.push({ at, parts: takeWords(scanner) });
   }
-  // `@route:a@b` and `@b` begin with no word: no name does.
+  // `@route:a@b` and `@b` begin without a word; a display name never does.
   if (first.words.length === 0 && more[0]) throw unexpected(more[0].at);
   return more;
 }

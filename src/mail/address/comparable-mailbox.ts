@@ -1,4 +1,4 @@
-// One spelling for all spellings of a mailbox, for lists that ask whether two addresses are the same (D51).
+// Gives all spellings of one mailbox the same form, for lists that ask whether two addresses are the same (D51).
 
 import { quotedString, withoutQuotedPairs } from '../header/quoted-text.ts';
 import { atext } from './atext.ts';

@@ -5,7 +5,7 @@ import ipaddr from 'ipaddr.js';
 import { closingEnd } from '../header/quoted-text.ts';
 
 const label = /^_?[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
-/** What is neither a label nor outside ASCII. Node would read it as part of a URL: it cuts a name at `/` and decodes `%2E`. */
+/** ASCII that no label has. Node would read it as part of a URL: it cuts a name at `/` and decodes `%2E`. */
 const foreignAscii = /[^a-z0-9._\-\u0080-\uffff]/;
 const dottedNumbers = /^[0-9.]+$/;
 
@@ -31,7 +31,7 @@ export function asciiDomain(domain: string): string | undefined {
 /**
  * Reads an address literal of SMTP (RFC 5321 §4.1.3).
  * @param literal with its brackets: `[192.0.2.1]`, `[IPv6:2001:db8::1]`
- * @returns its one spelling, with brackets; undefined when it is none: a tag nobody knows, a zone, a short IPv4 form
+ * @returns its normal spelling, with brackets; undefined for an unknown tag, a zone or a short IPv4 form
  */
 export function addressLiteral(literal: string): string | undefined {
   // Most names are no literals, and the library finds that out by an exception: some 20 microseconds a message.

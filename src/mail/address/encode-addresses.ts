@@ -1,6 +1,6 @@
-// Address lists (RFC 5322 §3.4) whose text is not ASCII, writing side: phrases, quoted-strings and comments become
-// encoded-words (RFC 2047 §5), domains A-labels; a local part stays raw UTF-8 and makes the message SMTPUTF8 (RFC 6532).
-// Any text is taken, also what is no address list: only From is refused for its syntax (D14).
+// Writes address lists (RFC 5322 §3.4) whose text is not ASCII: phrases, quoted-strings and comments become encoded-words
+// (RFC 2047 §5), domains become A-labels; a local part stays raw UTF-8 and makes the message SMTPUTF8 (RFC 6532).
+// Text that is no address list is taken too: only From is refused for its syntax (D14).
 
 import { encodedWords, encodeRuns, encodeText, hasNonAscii, isEncodedWord, type Word } from '../header/encoded-word.ts';
 import { decodeWords } from '../header/header-text.ts';
@@ -10,11 +10,11 @@ import { asciiDomain } from './domain.ts';
 interface ListToken extends AddressToken {
   /** White space before it. */
   readonly gap: string;
-  /** It stands behind an `@`, perhaps with comments between, and no word behind it: it is all of the domain. */
+  /** The token is the whole domain: an `@` stands before it, perhaps with comments between, and no word behind it. */
   readonly isDomain: boolean;
 }
 
-/** What hangs together in a list: a word without white space, a comment, an address in brackets, or one `,` `;` `:`. */
+/** Tokens that belong together: a word without white space, a comment, an address in brackets, or one `,` `;` `:`. */
 interface Piece {
   readonly kind: 'word' | 'comment' | 'angle' | 'separator';
   /** White space before it. */
@@ -31,7 +31,7 @@ const longestWord = 900;
 export interface ListOptions {
   /** Octets before it on its line. */
   readonly used: number;
-  /** A list of phrases, no addresses (Keywords); brackets in it hold URIs. */
+  /** The list holds phrases and no addresses (Keywords); brackets in it hold URIs. */
   readonly phrasesOnly?: boolean;
   /** For a message that needs no SMTPUTF8: an address that ASCII cannot write becomes text. */
   readonly asciiOnly?: boolean;
@@ -83,8 +83,8 @@ export function splitAtSeparators(text: string): readonly string[] {
 }
 
 /**
- * Writes an element whose address ASCII has no form for, so that it is still read, though not written to: as the name of
- * an empty group (RFC 6857 §3.1), inside of a group as a comment, since groups do not nest.
+ * Writes an element whose address has no form in ASCII, so that people can still read it though no mail can be sent to it:
+ * as the name of an empty group (RFC 6857 §3.1), or as a comment where it stands inside a group, since groups do not nest.
  */
 function writeAsText(element: readonly Piece[], options: { readonly inGroup: boolean; readonly used: number }): string {
   const gap = element[0]?.gap ?? '';
@@ -119,7 +119,7 @@ function writeElement(element: readonly Piece[], options: { readonly phrase: boo
   return written;
 }
 
-/** In a list of phrases brackets mean nothing: no address stands in them whose local part had to stay (D13). */
+/** In a list of phrases brackets mean nothing: they hold no address whose local part would have to stay as it is (D13). */
 function isInPhrase({ kind, raw }: Piece): boolean {
   return kind === 'word' || (kind === 'angle' && hasNonAscii(raw));
 }
@@ -138,13 +138,13 @@ function phraseWord({ gap, raw, tokens }: Piece): Word {
 }
 
 /**
- * The first word behind a comment. Readers take comments out of a phrase, and then drop the blank between two encoded-words
- * (RFC 2047 §6.2): where one of them is ours, the blank goes into it.
+ * Gives the words for the first word behind a comment. Readers take comments out of a phrase, and then drop the blank
+ * between two encoded-words (RFC 2047 §6.2): where we write one of the two, the blank is encoded with it.
  */
 function behindComment(word: Word, before: Word): readonly Word[] {
   if (word.needs) return [before.needs || before.encoded ? { ...word, text: ` ${word.text}` } : word];
   if (!word.encoded || !before.needs) return [word];
-  // The given one stays as it is: a word of ours that holds nothing but the blank goes before it.
+  // The given word stays as it is: an encoded-word that holds only the blank goes before it.
   return [
     { gap: word.gap, raw: '', text: '', needs: true, encoded: false },
     { ...word, gap: ' ' },
@@ -175,12 +175,12 @@ function needsEncoding(raw: string): boolean {
 
 function encodeComment(token: ListToken): string {
   const content = token.text.slice(1, token.kind === 'open' ? undefined : -1);
-  // A word that holds a parenthesis would take it out of the comment's nesting: such a comment is encoded whole.
+  // Encoded alone, a word with a parenthesis would leave the comment's nesting unbalanced: encode the whole comment.
   if (/[()\\]/.test(content)) return `(${encodedWords(decodeWords(contentOf(token)), { place: 'phrase' })})`;
   return `(${encodeText(content, { place: 'phrase', used: 60, needs: needsEncoding })})`;
 }
 
-/** Takes all tokens. Brackets that hold URIs are one token: quotation marks and parentheses mean nothing there. */
+/** Lists all tokens. Brackets that hold URIs are one token: quotation marks and parentheses mean nothing inside them. */
 function scanTokens(text: string, hasUris: boolean): readonly ListToken[] {
   const scanner = new Scanner(text);
   const tokens: ListToken[] = [];
@@ -199,7 +199,7 @@ function scanTokens(text: string, hasUris: boolean): readonly ListToken[] {
   return tokens;
 }
 
-/** Cuts a list into pieces; joined with their gaps they are the list again, but for white space at the end. Linear. */
+/** Cuts a list into pieces. Joined with their gaps they give the list again, without white space at its end. Linear. */
 function cutPieces(text: string, hasUris: boolean): readonly Piece[] {
   const tokens = scanTokens(text, hasUris);
   const pieces: Piece[] = [];
@@ -213,7 +213,7 @@ function cutPieces(text: string, hasUris: boolean): readonly Piece[] {
   return pieces;
 }
 
-/** What begins at a token, and the index behind its last one. */
+/** Gives the kind of the piece that begins at a token, and the index behind the piece's last token. */
 function pieceAt(tokens: readonly ListToken[], index: number): readonly [Piece['kind'], number] {
   const first = tokens[index];
   if (!first || isSeparator(first)) return ['separator', index + 1];
@@ -222,15 +222,15 @@ function pieceAt(tokens: readonly ListToken[], index: number): readonly [Piece['
     const end = first.kind === 'special' ? angleEnd(tokens, index) : index + 1;
     return end < 0 ? ['word', index + 1] : ['angle', end];
   }
-  // RFC 2047 §5 (3): an encoded-word stands apart from words, so what hangs together is encoded together.
+  // RFC 2047 §5 (3): an encoded-word is separated from words, so tokens without white space between are encoded together.
   let end = index + 1;
   for (let next = tokens[end]; next?.gap === '' && isOfWord(next); next = tokens[end]) end += 1;
   return ['word', end];
 }
 
 /**
- * The index behind an address in brackets. Where nobody closed them they end before the next separator; where another
- * `<` comes before that, the first one is none (-1), as in `5 < 6 <a@b>`.
+ * Gives the index behind an address in brackets. Brackets that are never closed end before the next separator. Where
+ * another `<` comes before that, the first `<` opens no address (-1), as in `5 < 6 <a@b>`.
  */
 function angleEnd(tokens: readonly ListToken[], open: number): number {
   let separator = -1;
@@ -247,12 +247,12 @@ function isSeparator({ kind, text }: ListToken): boolean {
   return kind === 'special' && (text === ',' || text === ';' || text === ':');
 }
 
-/** A comment that is never closed is one too: readers take it to the end of the field. */
+/** Tells whether a token is a comment, also one that is never closed: readers take it to the end of the field. */
 function isComment({ kind, text }: ListToken): boolean {
   return kind === 'comment' || (kind === 'open' && text.startsWith('('));
 }
 
-/** `<`, or the brackets of a URI. */
+/** Tells whether a token is `<`, or the brackets of a URI. */
 function isBracket({ kind, text }: ListToken): boolean {
   return kind === 'brackets' || ((kind === 'special' || kind === 'open') && text.startsWith('<'));
 }

@@ -1,7 +1,7 @@
 // The paths of MAIL and RCPT: reverse-path and forward-path (RFC 5321 §4.1.2, RFC 6531 §3.3). Their grammar is not that of
 // addresses in header fields (RFC 5322 §3.4), so the address scanner does not read them: a path has no comments, no folds
-// and no white space, its literal must be an IP address, and it ends inside a line that goes on with parameters. What both
-// grammars have alike (atext, quoted-strings, domains) is shared.
+// and no white space, its literal must be an IP address, and parameters may follow it on the same line. The elements that
+// both grammars have in common (atext, quoted-strings, domains) are shared code.
 
 import { closingEnd } from '../header/quoted-text.ts';
 import { atext } from './atext.ts';
@@ -9,7 +9,7 @@ import { addressLiteral, asciiDomain } from './domain.ts';
 
 /** One path as it stands in a command line. */
 export interface Path {
-  /** Local part as given, `@`, domain; only the local part where there is no domain; '' is the null reverse-path. */
+  /** The local part as given, `@` and the domain; without a domain the local part alone; '' is the null reverse-path. */
   readonly mailbox: string;
   /** A-label in lower case, or an address literal with its brackets; undefined where the path has none. */
   readonly domain: string | undefined;
@@ -23,7 +23,7 @@ const maxMailboxOctets = 254;
 // Dots may stand anywhere: addresses like `name.@carrier` are in use, though RFC 5321's Dot-string knows none.
 const unquoted = new RegExp(`[${atext}.\\u00a0-\\uffff]+`, 'y');
 
-// RFC 5321 §4.1.2: qtextSMTP and quoted-pairSMTP have none, and RFC 6531 §3.3 adds no C1 controls.
+// RFC 5321 §4.1.2: qtextSMTP and quoted-pairSMTP hold no controls, and RFC 6531 §3.3 adds no C1 controls.
 const controls = /[\x00-\x1f\x7f-\x9f]/;
 
 /** Gives the index behind the local part that begins at `start`, or -1. */
@@ -49,7 +49,7 @@ function readDomain(text: string, start: number): { readonly domain: string; rea
   return domain === undefined ? undefined : { domain, end };
 }
 
-/** RFC 5321 Appendix C: a source route is dropped. Gives the index behind its colon, `start` where there is none, or -1. */
+/** RFC 5321 Appendix C: a source route is dropped. Gives the index behind its colon; `start` without a route; -1 if broken. */
 function sourceRouteEnd(text: string, start: number): number {
   let index = start;
   while (text[index] === '@') {

@@ -1,5 +1,5 @@
-// One mailbox written anew from what was read (RFC 5322 §3.4), in the one form that all readers understand alike: for
-// From, where what is read must be what was judged (D4b).
+// Writes one mailbox anew from what was read (RFC 5322 §3.4), in the one form that all readers understand alike. From
+// is written so, because readers must see the mailbox that was judged (D4b).
 
 import { encodedWords, hasNonAscii } from '../header/encoded-word.ts';
 import { decodeWords } from '../header/header-text.ts';
@@ -25,9 +25,9 @@ const maxAddressOctets = 254;
 /** A word longer than this cannot stay in one piece (D12). */
 const longestWord = 900;
 
-/** Atext (RFC 5322 §3.2.3) and what is not ASCII, which is encoded where fields are written (D13). */
+/** Atext (RFC 5322 §3.2.3) and all non-ASCII characters, which are encoded when the field is written (D13). */
 const atom = new RegExp(`^(?:[${atext}]|[^\\x00-\\x7f])+$`);
-/** Atext and dots, and the letters, marks, digits and symbols of RFC 6532 §3.2; blanks and unseen characters are none. */
+/** Atext, dots, and the letters, marks, digits and symbols of RFC 6532 §3.2, without blanks and invisible characters. */
 const plainLocalPart = new RegExp(`^[${atext}.\\p{L}\\p{M}\\p{N}\\p{S}\\p{P}]+$`, 'u');
 /** What may stand in a quoted local part: no character that divides addresses or words in the eyes of some reader. */
 const quotedLocalPart = new RegExp(`^[${atext}. \\p{L}\\p{M}\\p{N}]+$`, 'u');
@@ -44,7 +44,7 @@ function unquote(word: string): string {
   return word.startsWith('"') ? withoutQuotedPairs(word.slice(1, -1)) : word;
 }
 
-/** Tells whether a word means the same to those who decode encoded-words and to those who do not, or is one. */
+/** Tells whether a word means the same with and without decoding of encoded-words, or is a valid encoded-word. */
 function staysAtom(word: string): boolean {
   return word.length <= longestWord && atom.test(word) && (!word.includes('=?') || isStrictWord(word));
 }
@@ -53,7 +53,7 @@ function isPlainAscii(text: string): boolean {
   return /^[\t -~]*$/.test(text) && !text.includes('=?') && text.length <= longestWord;
 }
 
-/** Writes a display name: words as given where all readers take them for the same, else quoted, else encoded. */
+/** Writes a display name: words as given where all readers agree on them, else quoted, else encoded. */
 function writePhrase(box: Mailbox, used: number): string {
   if (box.phrase.every(staysAtom)) return box.phrase.join(' ');
   const name = box.displayName ?? '';
@@ -65,8 +65,8 @@ function writePhrase(box: Mailbox, used: number): string {
 const plainInComment = new RegExp(`^[${atext}.]+$`);
 
 /**
- * Writes a comment. What is more than words and dots is encoded: readers differ about parentheses inside (§3.2.2), and
- * some count commas there.
+ * Writes a comment. Content with anything but words and dots is encoded: readers differ about parentheses inside
+ * (§3.2.2), and some count commas there.
  */
 function writeComment(content: string): string {
   const words = content.split(/[ \t]+/).filter((word) => word !== '');
@@ -77,13 +77,13 @@ function writeComment(content: string): string {
   return `(${encodedWords(decodeWords(content), { place: 'phrase' })})`;
 }
 
-/** The local part as it leaves: without needless quotes; or undefined where readers would not agree on it. */
+/** Gives the local part to write, without needless quotes; undefined where readers would not agree on it. */
 function writeLocalPart(given: string): string | undefined {
   const isQuoted = given.startsWith('"') && given.endsWith('"') && given.length > 1;
   const content = isQuoted ? unquote(given) : given;
-  // Readers decode encoded-words in a local part, which RFC 2047 §5 forbids: another mailbox would come out.
+  // Some readers decode encoded-words in a local part although RFC 2047 §5 forbids it: they would see another mailbox.
   if (content.includes('=?') || !content.isWellFormed() || /^\.*$/.test(content)) return undefined;
-  // Some readers fold look-alikes of other scripts onto ASCII first.
+  // Some readers map look-alikes of other scripts to ASCII first.
   if (plainLocalPart.test(content) && !dividing.test(content.normalize('NFKC'))) return content;
   return isQuoted && quotedLocalPart.test(content) ? `"${content}"` : undefined;
 }
@@ -92,14 +92,14 @@ function writeLocalPart(given: string): string | undefined {
  * Writes a mailbox: display name, address in brackets, comments behind it; an address that stood alone stands alone.
  * @param box as read; its domain completed where it had none
  * @param used octets before it on its line
- * @returns `text`: ASCII, but for atoms of the display name and a local part; `reason`: ready to stand behind "From"
+ * @returns `text`: ASCII except for atoms of the display name and a local part; `reason`: words to put behind "From"
  */
 export function writeMailbox(box: Mailbox & { readonly domain: string }, used: number): WrittenMailbox {
   const localPart = writeLocalPart(box.localPart);
   const domain = box.domain.startsWith('[') ? box.domain : asciiDomain(box.domain);
   if (localPart === undefined) return { ok: false, reason: 'has a local part that mail readers disagree about' };
   if (domain === undefined) return { ok: false, reason: 'has a domain that is no domain name' };
-  // The given letters, where they are ASCII: a domain has no case (RFC 5321 §2.4).
+  // Keep the letters as given where they are ASCII: a domain has no case (RFC 5321 §2.4).
   const address = `${localPart}@${hasNonAscii(box.domain) ? domain : box.domain}`;
   if (Buffer.byteLength(address) > maxAddressOctets) {
     return { ok: false, reason: `has an address of over ${maxAddressOctets} octets` };

@@ -1,4 +1,4 @@
-// Character sets of mail: from octets to text, by whichever library knows the charset's name (D13).
+// Character sets of mail: turns octets into text, with whichever library knows the charset's name (D13).
 
 import { isAscii, isUtf8 } from 'node:buffer';
 import { createRequire } from 'node:module';
@@ -10,13 +10,13 @@ const require = createRequire(import.meta.url);
 /** Turns octets into text; octets that are wrong for the charset become U+FFFD, nothing is thrown. */
 export type CharsetDecoder = (bytes: Buffer) => string;
 
-// iconv-lite answers to these, but they are encodings of octets, not charsets.
+// iconv-lite accepts these names too, but they are encodings of octets, not charsets.
 const notCharsets = new Set(['hex', 'base64', 'binary', 'internal']);
 
-// What only encoding-japanese knows: the relatives of iso-2022-jp that other libraries have no name for.
+// Names that only encoding-japanese knows: relatives of iso-2022-jp.
 const japaneseNames = /^(?:x-|cs)?(?:iso-?2022-?jp(?:-?(?:[123]|ms|ext|2004))?|cp5022[0-2]|jis)$/;
 
-// A name is at most this long (RFC 2978 §2.3: 40 characters); the cache holds at most so many names.
+// A name is at most this long (RFC 2978 §2.3: 40 characters); MAX_CACHED_NAMES bounds the cache.
 const MAX_NAME_LENGTH = 40;
 const MAX_CACHED_NAMES = 256;
 
@@ -25,17 +25,17 @@ const decoders = new Map<string, CharsetDecoder | undefined>([
   ['utf8', (bytes) => bytes.toString('utf8')],
 ]);
 
-/** iconv-lite's own way of reading a name; its question `encodingExists` costs an exception for each unknown one. */
+/** Finds iconv-lite's decoder by its own reading of a name; `encodingExists` would throw and catch for each unknown name. */
 function iconvDecoder(name: string): CharsetDecoder | undefined {
   const key = name.replace(/:\d{4}$|[^0-9a-z]/g, '');
   if (notCharsets.has(key)) return undefined;
-  // Asking for one charset loads the list of all; their tables are loaded when they are used.
+  // Looking up one charset loads the list of all charsets; the table of each is loaded at its first use.
   if (!iconv.encodings) iconv.getCodec('utf8');
   return iconv.encodings && key in iconv.encodings ? (bytes) => iconv.decode(bytes, name) : undefined;
 }
 
-// TextDecoder calls two escape sequences without a character between them an error; encoded-words side by side have just
-// that, since each must begin and end in ASCII (RFC 1468, RFC 2047 §3).
+// TextDecoder reports an error for two escape sequences without a character between them. Adjacent encoded-words have
+// exactly that, since each must begin and end in ASCII (RFC 1468, RFC 2047 §3).
 const idleEscapes = /(?:\x1b[$(][@BIJ])+(?=\x1b[$(][@BIJ])/g;
 
 function dropIdleEscapes(bytes: Buffer): Buffer {
@@ -43,7 +43,7 @@ function dropIdleEscapes(bytes: Buffer): Buffer {
 }
 
 // The labels of the Encoding Standard that TextDecoder knows and iconv-lite does not. They are written out because
-// TextDecoder has no way to ask but an exception, and a message may ask with thousands of made-up names.
+// TextDecoder can only be asked by catching its exception, and a message may name thousands of made-up charsets.
 const platformLabels = new Set(
   (
     'iso-2022-jp csiso2022jp x-euc-jp cseucpkdfmtjapanese x-mac-roman x-mac-cyrillic x-mac-ukrainian dos-874 koi koi8 ' +
@@ -72,14 +72,14 @@ function japaneseDecoder(name: string): CharsetDecoder | undefined {
 /**
  * Finds the decoder of a charset: iconv-lite, else the platform's TextDecoder, else encoding-japanese (D13).
  * @param charset its name in any case
- * @returns undefined when nobody knows it
+ * @returns undefined when no library knows the charset
  */
 export function charsetDecoder(charset: string): CharsetDecoder | undefined {
   const name = charset.toLowerCase();
   if (decoders.has(name)) return decoders.get(name);
   if (name.length === 0 || name.length > MAX_NAME_LENGTH) return undefined;
   const decoder = iconvDecoder(name) ?? platformDecoder(name) ?? japaneseDecoder(name);
-  // Names come from strangers: the cache must not grow with them.
+  // Clients choose the names: the cache must not grow without bound.
   if (decoders.size < MAX_CACHED_NAMES) decoders.set(name, decoder);
   return decoder;
 }

@@ -1,5 +1,5 @@
-// Content-Type and Content-Disposition values: type, parameters (RFC 2045 §5.1, RFC 2231), read tolerantly because
-// mailers write them so; and the writing of a parameter that is not ASCII.
+// Reads Content-Type and Content-Disposition values: type and parameters (RFC 2045 §5.1, RFC 2231), tolerant of what
+// mailers write. Also writes parameters that are not ASCII.
 
 import { hasNonAscii } from './encoded-word.ts';
 import { skipComments } from './quoted-text.ts';
@@ -9,14 +9,14 @@ export interface ContentType {
   /** `text`, `multipart` ..., lower case. For Content-Disposition the whole disposition, `subtype` ''. */
   readonly type: string;
   readonly subtype: string;
-  /** By lower-case name; of a repeated one the first. Continuations joined, RFC 2231 percent-encoding undone as latin1 octets. */
+  /** By lower-case name, the first of a repeated one. Continuations joined, RFC 2231 percent-encoding undone as latin1 octets. */
   readonly parameters: ReadonlyMap<string, string>;
 }
 
-/** What a part without a usable Content-Type is (RFC 2045 §5.2). */
+/** The type of a part without a usable Content-Type (RFC 2045 §5.2). */
 export const plainText: ContentType = { type: 'text', subtype: 'plain', parameters: new Map() };
 
-/** What a part of a multipart/digest without Content-Type is (RFC 2046 §5.1.5). */
+/** The type of a part of a multipart/digest without Content-Type (RFC 2046 §5.1.5). */
 export const embeddedMessage: ContentType = { type: 'message', subtype: 'rfc822', parameters: new Map() };
 
 /** One parameter as it stands in a value. */
@@ -62,7 +62,7 @@ function readQuoted(value: string, from: number): { readonly text: string; reado
 
 const unquotedEnd = /[;\r\n]/g;
 
-/** A value without quotes goes on to `;`, the line's end or a comment; blanks inside it are let pass (`name=a b.pdf`). */
+/** A value without quotes ends at `;`, the line's end or a comment; blanks inside it are accepted (`name=a b.pdf`). */
 function readUnquoted(value: string, from: number): number {
   unquotedEnd.lastIndex = from;
   const found = unquotedEnd.exec(value);
@@ -112,7 +112,7 @@ function skipToSemicolon(value: string, from: number): number {
 }
 
 /**
- * Reads the media type of a Content-Type value, in lower case, and none of its parameters: they may be many.
+ * Reads only the media type of a Content-Type value, in lower case. It skips the parameters, since they may be many.
  * @returns text/plain where the type is unreadable
  */
 export function parseMediaType(value: string): Pick<ContentType, 'type' | 'subtype'> {
@@ -161,9 +161,9 @@ function percentDecoded(value: string, section: number): string {
 }
 
 /**
- * Makes a value ASCII: parameters that are not become those of RFC 2231, anything else that is not becomes `?`.
+ * Makes a value ASCII: parameters that are not ASCII take the form of RFC 2231; any other such character becomes `?`.
  * @param value Unicode, unfolded
- * @param longest parameters with more characters become those of RFC 2231 too, in sections that can be folded
+ * @param longest parameters with more characters take the form of RFC 2231 too, in sections that can be folded
  */
 export function encodeParameters(value: string, longest = Number.POSITIVE_INFINITY): string {
   let written = '';

@@ -1,5 +1,5 @@
-// Encoded-words, writing side (RFC 2047): UTF-8, B or Q whichever is shorter, never splitting a character, at most 75
-// octets each (§2).
+// Writes encoded-words (RFC 2047): UTF-8, in B or Q, whichever is shorter; at most 75 octets each (§2), and no character
+// is split between two words.
 
 import { decodeWords } from './header-text.ts';
 
@@ -10,9 +10,9 @@ const opening = '=?utf-8?';
 /** `=?utf-8?Q?` and `?=`. */
 const overhead = opening.length + 4;
 
-/** RFC 2047 §5 (3): all that Q may leave as it is in a phrase; it is safe in text and comments too. */
+/** RFC 2047 §5 (3): all that Q may leave unencoded in a phrase; it is safe in text and comments too. */
 const plainInPhrase = /^[A-Za-z0-9!*+\-/]$/;
-/** RFC 2047 §4.2, §5 (1), (2): in text also other printable ASCII; without `( ) "` comments are safe too. */
+/** RFC 2047 §4.2, §5 (1), (2): text allows other printable ASCII too; without `( ) "` comments are also safe. */
 const plainInText = /^[A-Za-z0-9!*+\-/#$%&',.:;<>@[\\\]^`{|}~]$/;
 
 const qTable = (plain: RegExp): readonly string[] =>
@@ -28,7 +28,7 @@ const tables = { phrase: qTable(plainInPhrase), text: qTable(plainInText) } as c
 export type EncodedWordPlace = keyof typeof tables;
 
 /**
- * Writes a text as encoded-words, separated by one blank each, which readers drop again (RFC 2047 §6.2).
+ * Writes a text as encoded-words with one blank between two; readers drop that blank (RFC 2047 §6.2).
  * @param text any Unicode; a lone surrogate becomes U+FFFD
  * @param options `used`: octets already on the line, so that the first word may fit behind them
  * @returns ASCII; every word at most 75 octets
@@ -42,7 +42,7 @@ export function encodedWords(
   const octets = characters.reduce((sum, character) => sum + character.octets, 0);
   const qLength = characters.reduce((sum, character) => sum + character.q.length, 0);
   const useB = Math.ceil(octets / 3) * 4 < qLength;
-  // RFC 2047 §2: a line with an encoded-word has at most 76 octets. A word shorter than this is not worth a line's rest.
+  // RFC 2047 §2: a line with an encoded-word has at most 76 octets. A very short word in the rest of a line is not worth it.
   const rest = encodedWordLine - (options.used ?? 0);
   let room = (rest >= 24 ? Math.min(rest, longestWord) : longestWord) - overhead;
   const words: string[] = [];
@@ -72,7 +72,7 @@ function characterForms(text: string, table: readonly string[]): CharacterForms 
   return { text, octets: octets.length, q };
 }
 
-/** The index behind the last character that fits; at least one is taken, a character being 12 octets of Q at most. */
+/** The index behind the last character that fits; takes at least one, since a character is at most 12 octets of Q. */
 function takeQ(characters: readonly CharacterForms[], from: number, room: number): number {
   let length = 0;
   let to = from;
@@ -104,14 +104,14 @@ function wordB(characters: readonly CharacterForms[]): string {
 
 const wholeWord = /^=\?[!->@-~]+\?[bq]\?[!->@-~]*\?=$/i;
 
-/** Tells whether a word (no white space in it) is an encoded-word: ASCII, so that it may leave as it is. */
+/** Tells whether a word (no white space in it) is an ASCII encoded-word, which may leave as it is. */
 export function isEncodedWord(word: string): boolean {
   return word.startsWith('=?') && wholeWord.test(word);
 }
 
 const anyWord = /=\?[^?\s]+\?[bq]\?[^?\s]*\?=/i;
 
-/** Tells whether a line holds an encoded-word. Linear: `=?` is looked for first. */
+/** Tells whether a line holds an encoded-word. Linear, because it first looks for `=?`. */
 export function holdsEncodedWord(line: string): boolean {
   const start = line.indexOf('=?');
   return start >= 0 && anyWord.test(line.slice(start));
@@ -128,20 +128,20 @@ export function hasNonAscii(text: string): boolean {
 export interface Word {
   /** White space before it. */
   readonly gap: string;
-  /** As given; what leaves when it is not encoded. */
+  /** As given; written so when the word is not encoded. */
   readonly raw: string;
   /** What it means: `raw`, or a quoted-string's content. */
   readonly text: string;
-  /** It has to be encoded. */
+  /** The word has to be encoded. */
   readonly needs: boolean;
-  /** An encoded-word already: it stays, and no run of ours goes across it. */
+  /** The word already is an encoded-word: it stays, and no run that we encode includes it. */
   readonly encoded: boolean;
 }
 
 /**
- * Writes words: runs from one that needs encoding to the last that does become encoded-words, all else stays as given
- * (D13). Blanks next to an encoded-word that was given already go into ours too, since readers drop those between two
- * (RFC 2047 §6.2). Linear.
+ * Writes words. Each run from a word that needs encoding to the last one that does becomes encoded-words; all else stays
+ * as given (D13). A blank between one of these and an encoded-word that was given is encoded too, since readers drop the
+ * white space between two encoded-words (RFC 2047 §6.2). Linear.
  */
 export function encodeRuns(
   words: readonly Word[],
@@ -162,19 +162,19 @@ export function encodeRuns(
       run += (at > index ? (words[at]?.gap ?? '') : '') + (words[at]?.text ?? '');
     if (next?.encoded) run += next.gap;
     const used = columnAfter(options.used + written.length + word.gap.length);
-    // An encoded-word glued to raw text is read as one (D13): left as text it would be encoded twice.
+    // Readers decode an encoded-word that is glued to raw text (D13): kept as plain text it would be encoded twice.
     written += word.gap + encodedWords(decodeWords(run), { place: options.place, used });
     index = last + 1;
   }
   return written;
 }
 
-/** Octets on the last line, supposing the ones before were folded at 76. */
+/** Octets on the last line, assuming that the lines before were folded at 76. */
 function columnAfter(length: number): number {
   return length <= encodedWordLine ? length : length % encodedWordLine;
 }
 
-/** The last word of the run that begins at `from`: words between two that need encoding go along. */
+/** The last word of the run that begins at `from`: words between two that need encoding belong to the run. */
 function runEnd(words: readonly Word[], from: number): number {
   let last = from;
   for (let index = from + 1; index < words.length && !words[index]?.encoded; index += 1) {

@@ -1,11 +1,11 @@
-// Folding of header fields (RFC 5322 §2.2.3, RFC 2047 §2; D12): only at white space that is already there, lines of at
-// most 78 octets where it allows that, 76 with an encoded-word, never over 998.
+// Folds header fields (RFC 5322 §2.2.3, RFC 2047 §2; D12), only at white space that is already there. Lines have at most
+// 78 octets where the white space allows it, 76 with an encoded-word, and never more than 998.
 
 import { hasNonAscii, holdsEncodedWord } from './encoded-word.ts';
 
 /** RFC 5322 §2.1.1: lines SHOULD have no more than this many octets. */
 const preferredLineLength = 78;
-/** RFC 2047 §2: lines with an encoded-word. */
+/** RFC 2047 §2: the limit of lines with an encoded-word. */
 const encodedWordLineLength = 76;
 /** RFC 5322 §2.1.1: lines MUST have no more than this many octets. */
 export const maximumLineLength = 998;
@@ -21,7 +21,7 @@ export function foldField(name: string, text: string): string | undefined {
   const whole = `${name}: ${text}`;
   if (whole.length <= encodedWordLineLength && !hasNonAscii(whole)) return `${whole}\r\n`;
   if (!hasNonAscii(whole)) return foldOctets(whole);
-  // Lengths are octets: fold the UTF-8 as one character an octet.
+  // Limits count octets: fold the UTF-8 as latin1, which has one character for each octet.
   const folded = foldOctets(Buffer.from(whole, 'utf8').toString('latin1'));
   return folded === undefined ? undefined : Buffer.from(folded, 'latin1').toString('utf8');
 }
@@ -38,7 +38,7 @@ function foldOctets(whole: string): string | undefined {
   }
 }
 
-/** Where the line that begins at `start` ends: before a white space, or at the end of all. */
+/** Gives the end of the line that begins at `start`: an offset before white space, or the end of the text. */
 function chooseLineEnd(whole: string, start: number): number {
   const end = lineEndWithin(whole, start, preferredLineLength);
   if (end - start <= encodedWordLineLength || !holdsEncodedWord(whole.slice(start, end))) return end;

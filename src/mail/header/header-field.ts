@@ -1,6 +1,6 @@
-// A header field as it was handed in: its name and its octets, nothing interpreted (RFC 5322 §2.2).
+// A header field as it was handed in: its name and its octets, without any interpretation (RFC 5322 §2.2).
 
-/** What is wrong with a field before its name or value is even looked at (D5, D10, D11). */
+/** What is wrong with the form of a field, found before its name or value is judged (D5, D10, D11). */
 export type FieldFault =
   /** A line of the header section without a colon. */
   | 'no-colon'

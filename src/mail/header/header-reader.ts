@@ -1,5 +1,5 @@
-// Reads the header section of a message: fields in their order with their octets, nothing interpreted (RFC 5322 §2.2).
-// Header policy runs on this and on nothing that merges, reorders or repairs.
+// Reads the header section of a message: the fields in their order with their octets, uninterpreted (RFC 5322 §2.2).
+// Header policy judges exactly these fields: nothing before it merges, reorders or repairs any.
 
 import type { FieldFault, HeaderField } from './header-field.ts';
 
@@ -15,7 +15,7 @@ export interface ReadMessage {
   readonly fields: readonly HeaderField[];
   /** What stands behind the first empty line: a view of the message's own octets, not a copy. */
   readonly body: Buffer;
-  /** The header section is over a limit: nothing of it was read, `fields` and `body` are empty. */
+  /** The header section is over a limit: nothing of it was read; `fields` and `body` are empty. */
   readonly tooLarge: boolean;
 }
 
@@ -38,7 +38,7 @@ function sectionLength(raw: Buffer): number | undefined {
   return raw.length <= MAX_HEADER_SECTION_BYTES ? raw.length : undefined;
 }
 
-/** Where the field that begins at `start` ends: before the line end that no blank follows. */
+/** Gives the end of the field that begins at `start`: the offset of the first line end that no blank follows. */
 function fieldEnd(section: string, start: number): number {
   let end = section.indexOf(lineEnd, start);
   while (end >= 0 && startsWithBlank(section, end + 2)) end = section.indexOf(lineEnd, end + 2);

@@ -27,7 +27,7 @@ export interface EncodedWord {
   readonly decoder: CharsetDecoder;
   /** In lower case, without the language of RFC 2231 §5. */
   readonly charset: string;
-  /** What stands between its third question mark and its end, as written. */
+  /** The text between its third question mark and its end, as written. */
   readonly encoded: string;
   /** The octets that it stands for. */
   readonly bytes: Buffer;
@@ -54,7 +54,7 @@ function decodeQ(text: string): Buffer {
     if (code === 0x3d && index + 2 < text.length) {
       const high = hexValues[text.charCodeAt(index + 1)] ?? -1;
       const low = hexValues[text.charCodeAt(index + 2)] ?? -1;
-      // What only looks like an octet stays as its text: mailers forget to encode "=".
+      // `=` without two hex digits stays as text: mailers forget to encode "=".
       if (high >= 0 && low >= 0) {
         byte = (high << 4) | low;
         index += 2;
@@ -67,9 +67,9 @@ function decodeQ(text: string): Buffer {
 }
 
 /**
- * Reads the encoded-word that begins at `start`, where `=?` stands, of a charset that somebody knows. Looks no further
- * than the third `?` behind it.
- * @param text of one character an octet where 8-bit octets may stand in a word
+ * Reads the encoded-word that begins at `start`, where `=?` stands, if its charset is known. Looks no further than the
+ * third `?` behind it.
+ * @param text one character for each octet where a word may hold 8-bit octets
  */
 export function readWord(text: string, start: number): EncodedWord | undefined {
   const charsetEnd = text.indexOf('?', start + 2);
@@ -88,7 +88,7 @@ export function readWord(text: string, start: number): EncodedWord | undefined {
   return { decoder, charset, encoded, bytes: isB ? Buffer.from(encoded, 'base64') : decodeQ(encoded), end: end + 2 };
 }
 
-/** Words of one charset side by side: their octets belong together, a character may be split between two (D13). */
+/** Adjacent words of one charset: their octets are decoded together, since a character may be split between two (D13). */
 interface Run {
   readonly decoder: CharsetDecoder;
   readonly charset: string;
@@ -102,9 +102,9 @@ function finish(run: Run | undefined): string {
 }
 
 /**
- * Decodes the encoded-words of a text (RFC 2047 §6). White space between two of them goes; what is no encoded-word, or
- * of a charset that nobody knows, stays as its text. More is read as a word than the standard allows (inside other text,
- * with blanks in it, over 75 characters), as mailers write it and readers show it. Linear.
+ * Decodes the encoded-words of a text (RFC 2047 §6). White space between two of them is dropped; what is no encoded-word,
+ * or has an unknown charset, stays as text. Words that the standard forbids but mailers write and readers show are decoded
+ * too: inside other text, with blanks in them, over 75 characters. Linear.
  * @param text unfolded
  */
 export function decodeWords(text: string): string {
@@ -115,7 +115,7 @@ export function decodeWords(text: string): string {
   let run: Run | undefined;
   while (at >= 0) {
     const word = readWord(text, at);
-    // What is not ASCII there has lost the octets that it was (D13: `readRawText` reads those).
+    // Non-ASCII text in a word no longer has its original octets (D13: `readRawText` decodes those).
     if (!word || nonAscii.test(word.encoded)) {
       at = text.indexOf('=?', at + 2);
       continue;

@@ -1,10 +1,10 @@
-// The parts of a structured field that quote: quoted-strings, quoted-pairs and comments (RFC 5322 §3.2). Whoever reads such
-// a field finds their ends here. Linear, however deep comments nest.
+// Finds the ends of quoted-strings, quoted-pairs and comments in a structured field (RFC 5322 §3.2). Every reader of such
+// a field uses this file. Linear, however deep comments nest.
 
 const backslash = 0x5c;
 
 /**
- * Finds the end of what stands between two marks, such as a quoted-string; a mark behind a backslash is no end.
+ * Finds the end of text between two marks, such as a quoted-string; a mark behind a backslash does not end it.
  * @param start where the first mark stands
  * @param mark the closing one
  * @returns the offset behind it, or -1 where there is none
@@ -36,7 +36,7 @@ function isBlank(code: number): boolean {
   return code === 0x20 || code === 0x09 || code === 0x0d || code === 0x0a;
 }
 
-/** The offset behind comments and white space, folds among it, or -1 where a comment is never closed. */
+/** The offset behind comments and white space, folds included, or -1 where a comment is never closed. */
 export function skipComments(text: string, from: number): number {
   for (let at = from; ; ) {
     while (at < text.length && isBlank(text.charCodeAt(at))) at += 1;

@@ -1,5 +1,5 @@
-// The octets of a field body read as text (D13): UTF-8 or the legacy charset, and 8-bit octets inside an encoded-word,
-// where RFC 2047 §2 allows none, in that word's charset.
+// Reads the octets of a field body as text (D13): as UTF-8 or the legacy charset. 8-bit octets inside an encoded-word,
+// where RFC 2047 §2 allows none, are read in that word's charset.
 
 import { isAscii } from 'node:buffer';
 import { decodeRaw } from './charset.ts';
@@ -8,7 +8,7 @@ import { type EncodedWord, readWord, trimBlanks, unfold } from './header-text.ts
 
 const eightBit = /[\x80-\xff]/;
 const lineBreak = /[\r\n]/;
-// What divides addresses is no part of a word there, whatever stands around it; a reader would see the address.
+// These characters divide addresses: no word of an address or phrase includes one, since a reader would see the address.
 const dividing = /[<>"\\@]/;
 
 /** How a field body is read. */
@@ -21,7 +21,7 @@ export interface RawTextOptions {
   readonly structured: boolean;
 }
 
-/** Encoded-words of one charset with nothing but blanks between, at least one of them with 8-bit octets: [start, end). */
+/** Encoded-words of one charset with only blanks between them, at least one of them with 8-bit octets: [start, end). */
 interface MarredRun {
   readonly start: number;
   end: number;
@@ -33,7 +33,7 @@ function isMarred({ words }: MarredRun): boolean {
   return words.some(({ encoded }) => eightBit.test(encoded));
 }
 
-/** Finds the words with 8-bit octets, together with their neighbours of the same charset: a character may be split. */
+/** Finds words with 8-bit octets, and their neighbours of the same charset, since a character may be split between two. */
 function marredRuns(octets: string, structured: boolean): readonly MarredRun[] {
   const runs: MarredRun[] = [];
   let run: MarredRun | undefined;
@@ -55,7 +55,7 @@ function marredRuns(octets: string, structured: boolean): readonly MarredRun[] {
   return runs.filter(isMarred);
 }
 
-/** The text of a run; octets that are none of its charset are read as they are outside of words. */
+/** The text of a run; octets that are invalid in its charset are read like octets outside of words. */
 function textOf({ words }: MarredRun, legacyCharset: string): string {
   const bytes = Buffer.concat(words.map((word) => word.bytes));
   const text = words[0]?.decoder(bytes) ?? '';

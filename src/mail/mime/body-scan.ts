@@ -1,4 +1,4 @@
-// What a body's octets are like, found in one pass with the engine's native searches: 8-bit, NUL, bare CR or LF, the
+// Finds the properties of a body's octets in one pass with the engine's native searches: 8-bit, NUL, bare CR or LF, the
 // longest line, the last line end (RFC 5321 §2.3.8, §4.5.3.1.6; D11, D20).
 
 import { isAscii } from 'node:buffer';
@@ -22,20 +22,20 @@ export interface BodyFacts {
 /** Takes a body piece by piece; the pieces may be cut anywhere. */
 export interface BodyScan {
   push(chunk: Buffer): void;
-  /** What has been found so far, the pieces being the whole body. */
+  /** The facts of all octets taken so far, as if they were the whole body. */
   result(): BodyFacts;
 }
 
-/** Lets other work run between two pieces of a large body's; handed in by the caller, and cheap when it is nobody's turn. */
+/** Lets other work run between two slices of a large body; the caller hands it in. It is cheap when no other work waits. */
 export type YieldNow = () => Promise<void>;
 
-/** Octets looked at before others may get a turn: a few milliseconds' work at most. */
+/** Octets processed before other work may run: a few milliseconds' work at most. */
 export const sliceSize = 65_536;
 
 const CR = 13;
 const LF = 10;
 
-/** Makes an incremental scan. Linear in the octets pushed, no state but the length of the open line. */
+/** Makes an incremental scan. Linear in the octets pushed; its only state is the length of the open line. */
 export function createBodyScan(): BodyScan {
   let eightBit = false;
   let nul = false;
@@ -62,7 +62,7 @@ export function createBodyScan(): BodyScan {
   }
 
   function scanLines(chunk: Buffer, start: number): void {
-    // A latin1 string's indexOf costs a third of a Buffer's: one memchr, no crossing into C++.
+    // `indexOf` costs a latin1 string a third of what it costs a Buffer: one memchr, without a call into C++.
     const text = chunk.toString('latin1');
     let position = start;
     let cr = text.indexOf('\r', position);
@@ -78,7 +78,7 @@ export function createBodyScan(): BodyScan {
         endLine(openLine + lf - position);
         position = lf + 1;
       }
-      // Each is searched again only once it lies behind, so a body of one kind alone stays linear.
+      // Each is searched again only once the position has passed it, so a body with only one kind stays linear.
       if (cr >= 0 && cr < position) cr = text.indexOf('\r', position);
       if (lf >= 0 && lf < position) lf = text.indexOf('\n', position);
     }
@@ -115,7 +115,7 @@ export function createBodyScan(): BodyScan {
 }
 
 /**
- * Scans a whole body; over `sliceSize` octets slice by slice.
+ * Scans a whole body; one over `sliceSize` octets in slices.
  * @param yieldNow called between two slices
  */
 export async function scanBody(body: Buffer, yieldNow?: YieldNow): Promise<BodyFacts> {

@@ -1,4 +1,4 @@
-// Line ending repair: SMTP knows CRLF and nothing else (RFC 5321 §2.3.8; D11).
+// Repairs line ends: SMTP knows only CRLF (RFC 5321 §2.3.8; D11).
 
 import { sliceSize, type YieldNow } from './body-scan.ts';
 
@@ -24,7 +24,7 @@ export async function repairLineEndings(body: Buffer, yieldNow?: YieldNow): Prom
   return pieces.length === 1 ? (pieces[0] ?? body) : Buffer.concat(pieces);
 }
 
-/** A slice that needs nothing is given back itself. Octet by octet: a text of it would cost ten times as much. */
+/** Repairs a slice octet by octet: a string would cost ten times as much. Gives back the slice itself if it needs nothing. */
 function repairSlice(slice: Buffer): Buffer {
   const missing = countMissing(slice);
   if (missing === 0) return slice;
@@ -41,7 +41,7 @@ function repairSlice(slice: Buffer): Buffer {
   return target;
 }
 
-/** Bare CRs and bare LFs. */
+/** Counts bare CRs and bare LFs. */
 function countMissing(slice: Buffer): number {
   let missing = 0;
   let last = 0;

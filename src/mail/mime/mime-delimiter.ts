@@ -1,4 +1,4 @@
-// The delimiter lines of a multipart's boundaries (RFC 2046 §5.1.1), looked for in one pass for all open boundaries.
+// Finds the delimiter lines of multiparts (RFC 2046 §5.1.1), in one pass for all open boundaries.
 
 /** A delimiter line that ends a part, or the end of the body. */
 export interface Delimiter {
@@ -11,17 +11,17 @@ export interface Delimiter {
   readonly next: number;
 }
 
-/** The open boundaries of a walk, and how much it has looked at. */
+/** The open boundaries of a walk, and the search for their delimiter lines. */
 export interface Boundaries {
   /** Opens a boundary (one character an octet, no white space at its end); gives its level. */
   open(boundary: string): number;
-  /** Closes the innermost. */
+  /** Closes the innermost boundary. */
   close(): void;
   /** The delimiter line at `lineStart`, the start of a line; undefined where none stands. Linear in the line. */
   at(lineStart: number): Delimiter | undefined;
   /**
    * Finds the next delimiter line at or behind `from`, the start of a line; the end of the body where there is none.
-   * Stops between candidates to let others work.
+   * Yields between candidates to let other work run.
    */
   next(from: number): Generator<undefined, Delimiter>;
 }
@@ -32,15 +32,15 @@ const SPACE = 32;
 const TAB = 9;
 const HYPHEN = 45;
 
-/** Lines that begin with two hyphens, looked at before others get a turn. */
+/** Lines that begin with two hyphens and are examined before other work may run. */
 const candidatesInTurn = 4096;
 
-/** Makes it for one body. */
+/** Makes the boundaries of one body, none open. */
 export function createBoundaries(body: Buffer): Boundaries {
   const stack: string[] = [];
   /** The innermost level of each open boundary. */
   const levels = new Map<string, number>();
-  /** Open boundaries by length: most lines are no delimiters for their length alone. */
+  /** How many open boundaries have each length: most lines cannot be delimiters by their length alone. */
   const lengths = new Uint16Array(1024);
   let candidates = 0;
 
@@ -48,14 +48,14 @@ export function createBoundaries(body: Buffer): Boundaries {
     if (stack.length === 0 || body[lineStart] !== HYPHEN || body[lineStart + 1] !== HYPHEN) return undefined;
     candidates += 1;
     const start = lineStart + 2;
-    // No longer line can be one, whatever white space is behind it.
+    // A longer line cannot be a delimiter, whatever white space is behind its text.
     const end = textEnd(body, start, start + lengths.length + 2);
     if (end === undefined) return undefined;
     const length = end.text - start;
     const isClose = length > 2 && body[end.text - 1] === HYPHEN && body[end.text - 2] === HYPHEN;
     const whole = levelOf(start, end.text);
     const closed = isClose ? levelOf(start, end.text - 2) : -1;
-    // RFC 2046 §5.1.2: the innermost, if a line is the delimiter of several.
+    // RFC 2046 §5.1.2: where a line is the delimiter of several boundaries, the innermost counts.
     const level = Math.max(whole, closed);
     return level < 0 ? undefined : { level, close: closed > whole, lineStart, next: end.line };
   }
@@ -96,8 +96,9 @@ export function createBoundaries(body: Buffer): Boundaries {
 }
 
 /**
- * Where the text of a line ends, and the line with the white space behind it (RFC 2046 §5.1.1: transport-padding).
- * @param limit no text that reaches it is a delimiter: undefined
+ * Gives the end of a line's text, and the end of the line with its trailing white space (RFC 2046 §5.1.1:
+ * transport-padding).
+ * @param limit text that reaches this offset is no delimiter: the result is then undefined
  */
 function textEnd(body: Buffer, start: number, limit: number): { text: number; line: number } | undefined {
   let text = start;
@@ -112,13 +113,13 @@ function textEnd(body: Buffer, start: number, limit: number): { text: number; li
   return { text, line: body.length };
 }
 
-/** Octets looked at here before the native search is asked, whose call costs as much. */
+/** Octets examined here before the native search is called, since such a call costs as much. */
 const nearby = 64;
 
-/** The next line start behind `from` where two hyphens stand; -1 where none is. */
+/** The next start of a line behind `from` with two hyphens; -1 where there is none. */
 function nextCandidate(body: Buffer, from: number): number {
   const far = Math.min(from + nearby, body.length);
-  // The attack: a body of nothing but lines of hyphens, each of them a candidate.
+  // Guards against a body that consists of lines with two hyphens, each of them a candidate.
   for (let index = from; index < far; index += 1) {
     if (body[index] === LF && body[index + 1] === HYPHEN && body[index + 2] === HYPHEN) return index + 1;
   }

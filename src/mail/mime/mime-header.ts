@@ -1,5 +1,5 @@
-// The header section of a MIME part where it stands in the body, field by field (RFC 2045 §3, RFC 5322 §2.2). No more of
-// it is read than of a message's own.
+// Reads the header section of a MIME part inside the body, field by field (RFC 2045 §3, RFC 5322 §2.2). The limits are
+// those of the message's own header section.
 
 import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../header/header-reader.ts';
 
@@ -15,7 +15,7 @@ export interface MimeField {
   readonly end: number;
 }
 
-/** Where a header section ends, and what of it describes the content. */
+/** Where a header section ends, and the fields of it that describe the content. */
 export interface PartHeader {
   /** Behind the last field. */
   readonly end: number;
@@ -29,7 +29,7 @@ export interface PartHeader {
   readonly transferEncoding: string | undefined;
 }
 
-/** A Content-Type or Content-Transfer-Encoding is read no further than this, in octets. */
+/** Octets of a Content-Type or Content-Transfer-Encoding that are read at most. */
 const longestFieldRead = 65_536;
 const longestNameRead = 100;
 
@@ -41,9 +41,9 @@ const COLON = 58;
 
 /**
  * Reads the header section that begins at `start`.
- * @param isDelimiter tells whether a delimiter line stands at an offset: it ends the section too
- * @returns undefined where the section is over the limits of a message's own (`MAX_HEADER_SECTION_BYTES`,
- *   `MAX_HEADER_FIELDS`); nothing behind them was looked at
+ * @param isDelimiter tells whether a delimiter line stands at an offset: such a line ends the section too
+ * @returns undefined where the section is over the limits of the message's own (`MAX_HEADER_SECTION_BYTES`,
+ *   `MAX_HEADER_FIELDS`); nothing behind the limit is read
  */
 export function readPartHeader(
   body: Buffer,
@@ -68,7 +68,7 @@ export function readPartHeader(
   return { end: position, contentStart: position + blank, separated: blank > 0, contentType, transferEncoding };
 }
 
-/** Lists the fields of a header section that has been read, in their order. */
+/** Lists the fields of a header section that `readPartHeader` has read, in their order. */
 export function fieldsOf(body: Buffer, header: { readonly start: number; readonly end: number }): readonly MimeField[] {
   const fields: MimeField[] = [];
   let position = header.start;
@@ -91,13 +91,13 @@ function emptyLineLength(body: Buffer, position: number): number {
   return body[position] === CR && body[position + 1] === LF ? 2 : 0;
 }
 
-/** Reads the field that begins at `position`; undefined where none does. Folds behind `limit` are not looked at. */
+/** Reads the field that begins at `position`; undefined where none begins. Folds behind `limit` are not read. */
 function fieldAt(body: Buffer, position: number, limit: number): MimeField | undefined {
   let lineEnd = lineEndAt(body, position);
   const colon = body.subarray(position, lineEnd).indexOf(COLON);
   if (colon <= 0) return undefined;
   const name = body.toString('latin1', position, position + Math.min(colon, longestNameRead)).replace(/[ \t]+$/, '');
-  // RFC 5322 §3.6.8: a name has no blank in it; such a line is the content of a part without a header section.
+  // RFC 5322 §3.6.8: a name has no blank in it. Such a line is the content of a part without a header section.
   if (!/^[!-9;-~]+$/.test(name)) return undefined;
   while (lineEnd <= limit && (body[lineEnd] === SPACE || body[lineEnd] === TAB)) lineEnd = lineEndAt(body, lineEnd);
   return { name: name.toLowerCase(), start: position, valueStart: position + colon + 1, end: lineEnd };

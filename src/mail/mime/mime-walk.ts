@@ -1,6 +1,6 @@
-// The MIME tree over a body's octets, nothing decoded or copied: where each part's header section and content lie
-// (RFC 2046 §5.1, RFC 2045 §5, §6). Linear: each octet is searched once, whatever the boundaries are. Depth, parts and
-// the header section of each are bounded, and the walk stops often enough to let others work.
+// Builds the MIME tree over a body's octets without decoding or copying: where each part's header section and content lie
+// (RFC 2046 §5.1, RFC 2045 §5, §6). Linear: each octet is searched once, whatever the boundaries are. Depth, number of
+// parts and size of their header sections are bounded, and the walk yields often enough to let other work run.
 
 import { type ContentType, embeddedMessage, parseContentType, plainText } from '../header/content-type.ts';
 import type { YieldNow } from './body-scan.ts';
@@ -8,9 +8,10 @@ import { type Boundaries, createBoundaries, type Delimiter } from './mime-delimi
 import { readPartHeader } from './mime-header.ts';
 
 /**
- * Why a part was not gone into: a multipart whose boundary is missing or never stands in it; a multipart or message
- * nested too deep; a message that is encoded, or nobody knows whether it is; a header section over the limits of a
- * message's own, whose part is then a leaf of unknown type, header section and all.
+ * Why the walk did not look inside a part. `boundary`: a multipart whose boundary is missing or never occurs in it.
+ * `depth`: a multipart or message nested too deep. `encoded`: a message with a Content-Transfer-Encoding that changes its
+ * octets or is unknown. `header`: a header section over the limits of the message's own; the part is then a leaf of
+ * unknown type that includes its header section.
  */
 export type Closed = 'boundary' | 'depth' | 'encoded' | 'header';
 
@@ -23,11 +24,11 @@ export interface MimePart {
   readonly contentType: ContentType;
   /** There is a Content-Type field. */
   readonly typeDeclared: boolean;
-  /** Lower case, without comments; '' where no field is. `7-bit` and the like are the names they are meant for. */
+  /** Lower case, without comments; '' where there is no such field. `7-bit` and similar spellings are corrected. */
   readonly transferEncoding: string;
-  /** Somewhere inside a multipart/signed, or one itself (RFC 1847 §2.1): not an octet of it may change. */
+  /** The part is a multipart/signed or lies inside one (RFC 1847 §2.1): none of its octets may change. */
   readonly signed: boolean;
-  /** Why it was not gone into; absent where it was, and of what has nothing inside. */
+  /** Why the walk did not look inside; absent where it did, and for parts that have nothing inside. */
   readonly closed?: Closed;
   /** The header section; `start` equals `end` for the root. The empty line is not in it. */
   readonly header: { readonly start: number; readonly end: number };
@@ -37,31 +38,31 @@ export interface MimePart {
   readonly start: number;
   readonly end: number;
   readonly children: readonly MimePart[];
-  /** What stands before the first, and behind the last delimiter line of a multipart; no part of the mail. */
+  /** The octets before the first and behind the last delimiter line of a multipart; readers ignore them. */
   readonly padding: readonly { readonly start: number; readonly end: number }[];
 }
 
 /** A walked body. */
 export interface MimeTree {
   readonly root: MimePart;
-  /** More parts than are walked: the octets from here on were not looked at. */
+  /** There are more parts than the limit: the octets from here on were not looked at. */
   readonly unwalkedFrom?: number;
 }
 
-/** What the header section outside the body says about it. */
+/** The fields of the message's own header section that describe the body. */
 export interface TopLevel {
-  /** The field's body (folds may be in it), one character an octet; absent where the field is. */
+  /** The field's body (folds may be in it), one character an octet; undefined without the field. */
   readonly contentType?: string;
   readonly transferEncoding?: string;
 }
 
-/** Levels of multipart and message that are gone into. */
+/** Levels of multipart and message that the walk looks into. */
 export const maximumDepth = 50;
-/** Parts that are looked at. */
+/** Parts that the walk looks at. */
 export const maximumParts = 10_000;
-/** RFC 2046 §5.1.1 allows 70 octets; more are let pass as long as a line can hold them. */
+/** RFC 2046 §5.1.1 allows 70 octets; longer boundaries are accepted as long as a line can hold them. */
 const longestBoundary = 990;
-/** Octets of header sections read before others get a turn; a part counts as a hundred more. */
+/** Octets of header sections read before other work may run; each part counts as a hundred more. */
 const headerOctetsInTurn = 65_536;
 
 const CR = 13;
@@ -77,11 +78,11 @@ interface Walk {
 
 interface Entity {
   readonly part: MimePart;
-  /** What ended it. */
+  /** The delimiter line that ended the part. */
   readonly delimiter: Delimiter;
 }
 
-/** The walk stops at each `yield`, so that others may work; it takes nothing in. */
+/** A walk in steps: at each `yield` other work may run; nothing is passed back in. */
 type Walking<T> = Generator<undefined, T>;
 
 interface Description {
@@ -101,10 +102,10 @@ interface Place {
 }
 
 /**
- * Walks a body step by step.
+ * Walks a body step by step. Each step takes a few milliseconds at most, whatever the body holds.
  * @param body CRLF line ends (a bare LF ends a line too)
  * @param top the message's own Content-Type and Content-Transfer-Encoding
- * @returns stops where others should get a turn: after some milliseconds at most, whatever the body holds
+ * @returns a generator that yields between steps and returns the tree
  */
 export function* walkSteps(body: Buffer, top: TopLevel): Walking<MimeTree> {
   const walk: Walk = {
@@ -140,7 +141,7 @@ export async function walkMime(body: Buffer, top: TopLevel, yieldNow?: YieldNow)
   }
 }
 
-/** Names of the identity encodings as some mailers spell them; nothing else can be meant. */
+/** Misspellings of the identity encodings that some mailers write; each can mean only one encoding. */
 const spellings: ReadonlyMap<string, string> = new Map([
   ['7-bit', '7bit'],
   ['7bits', '7bit'],
@@ -150,7 +151,7 @@ const spellings: ReadonlyMap<string, string> = new Map([
 
 const identities: ReadonlySet<string> = new Set(['', '7bit', '8bit', 'binary']);
 
-/** Tells whether a Content-Transfer-Encoding leaves the octets as they are (RFC 2045 §6.2); an unknown one may not. */
+/** Tells whether a Content-Transfer-Encoding is known to leave the octets as they are (RFC 2045 §6.2). */
 export function isIdentity(transferEncoding: string): boolean {
   return identities.has(transferEncoding);
 }
@@ -158,7 +159,7 @@ export function isIdentity(transferEncoding: string): boolean {
 function describe(type: string | undefined, encoding: string | undefined, fallback: ContentType): Description {
   const token = encoding === undefined ? '' : tokenOf(encoding);
   return {
-    // RFC 5322 §2.2.3: folds are no part of a value, least of all of a boundary.
+    // RFC 5322 §2.2.3: folds do not belong to a value: a boundary with one would never be found.
     contentType: type === undefined ? fallback : parseContentType(type.replace(/[\r\n]/g, '')),
     typeDeclared: type !== undefined,
     transferEncoding: spellings.get(token) ?? token,
@@ -255,7 +256,7 @@ function entity(
     header: place.header,
     separated: place.separated,
     start: place.start,
-    // An empty last part may begin where the delimiter that ends it does: then the line end before that is no longer free.
+    // An empty last part may begin at the delimiter that ends it: the line end before that is then not the delimiter's.
     end: Math.max(
       contentEnd(walk.body, place.start, delimiter),
       rest.children.at(-1)?.end ?? 0,

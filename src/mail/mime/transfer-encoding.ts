@@ -1,4 +1,4 @@
-// Content transfer encodings, writing side: quoted-printable and base64 (RFC 2045 §6.7, §6.8), whichever is smaller (D20).
+// Encodes content for transfer: quoted-printable and base64 (RFC 2045 §6.7, §6.8), whichever is smaller (D20).
 
 import { sliceSize, type YieldNow } from './body-scan.ts';
 
@@ -21,7 +21,7 @@ const qpLineRoom = 75;
 
 const hexDigits = Buffer.from('0123456789ABCDEF');
 
-/** 0: as it is; 1: escaped; 2: blank or TAB; 3: CR. */
+/** How quoted-printable treats each octet. 0: as it is; 1: escaped; 2: blank or TAB; 3: CR. */
 const qpClass = Uint8Array.from({ length: 256 }, (_, octet) => {
   if (octet === SPACE || octet === TAB) return 2;
   if (octet === CR) return 3;
@@ -59,11 +59,11 @@ function wrapBase64(text: string): string {
   return lines.join('\r\n');
 }
 
-/** How a content is read while it becomes quoted-printable. */
+/** How content is encoded as quoted-printable. */
 export interface QuotedPrintableMode {
-  /** CRLF stays a line break; else it is escaped like any other octet (RFC 2045 §6.7 (4)). */
+  /** CRLF stays a line break; otherwise it is escaped like any other octet (RFC 2045 §6.7 (4)). */
   readonly text: boolean;
-  /** `=` and what is behind it are left alone: the content is quoted-printable already, only not 7-bit or too long. */
+  /** The content already is quoted-printable, only not 7-bit or with too long lines: its escapes stay as they are. */
   readonly repair?: boolean;
 }
 
@@ -138,13 +138,13 @@ function encodeSlice(content: Buffer, target: Buffer, work: SliceWork): void {
   work.state.column = column;
 }
 
-/** RFC 2045 §6.7 (3): a blank at the end of a line is escaped; in quoted-printable already it means nothing, and stays. */
+/** RFC 2045 §6.7 (3): a blank at the end of a line is escaped. In content to repair it means nothing and stays. */
 function endsLine(content: Buffer, index: number, mode: QuotedPrintableMode): boolean {
   if (mode.repair) return false;
   return index >= content.length || (mode.text && content[index] === CR && content[index + 1] === LF);
 }
 
-/** The offset behind a soft line break that begins at `index`, blanks before its line end included (RFC 2045 §6.7); 0. */
+/** The offset behind a soft line break at `index` with the blanks before its line end (RFC 2045 §6.7); 0 if there is none. */
 function softBreakEnd(content: Buffer, index: number): number {
   if (content[index] !== EQUALS) return 0;
   let end = index + 1;
@@ -171,7 +171,7 @@ export async function encodeQuotedPrintable(
   content: Buffer,
   mode: QuotedPrintableMode & { readonly yieldNow?: YieldNow | undefined },
 ): Promise<Buffer> {
-  // Three octets an octet, three more for a soft line break every 25 of them.
+  // An octet takes three at most, and every 25 of them three more for a soft line break.
   const limit = content.length * 3 + Math.ceil(content.length / 8) + 8;
   const encoded = await quotedPrintableWithin(content, { ...mode, limit });
   if (!encoded) throw new Error('Quoted-printable outgrew its bound');
@@ -194,7 +194,7 @@ export async function encodeSmaller(
 
 const notBase64 = /[^A-Za-z0-9+/=]+/g;
 
-/** Gives base64 that was not 7-bit or had too long lines again in lines of 76, without what is no base64 (RFC 2045 §6.8). */
+/** Wraps base64 that was not 7-bit or had too long lines in lines of 76, dropping other characters (RFC 2045 §6.8). */
 export async function rewrapBase64(content: Buffer, yieldNow?: YieldNow): Promise<Buffer> {
   const lines: string[] = [];
   let rest = '';
