@@ -1,5 +1,5 @@
-// The pipeline, one screen long: check -> compose -> sign -> spool. Every door hands a Submission in and prints what
-// comes back; nothing else leads into the spool.
+// The pipeline: check -> compose -> sign -> spool. Every door hands a Submission in and turns the result into an answer;
+// there is no other way into the spool.
 
 import type { KeyObject } from 'node:crypto';
 import type { Account, SendingDomain } from './accounts/account.ts';
@@ -34,24 +34,24 @@ export {
 export type { Attachment, Idempotency, Submission, SubmissionBody, Via } from './policy/submission.ts';
 export type { Violation } from './policy/violation.ts';
 
-/** The pipeline's answer: on disk under this id, or refused with every reason. */
+/** The pipeline's answer: the message is on disk under this id, or it is refused for every reason listed. */
 export type SubmitResult =
   | { readonly accepted: true; readonly id: string; readonly messageId: string }
   | { readonly accepted: false; readonly violations: readonly Violation[] };
 
-/** Judges, builds, signs and keeps a message. It rejects (throws) on a fault of our own: the door answers 451 4.3.0. */
+/** Judges, builds, signs and keeps a message. It rejects on a fault of our own: the door then answers 451 4.3.0. */
 export type Submit = (submission: Submission) => Promise<SubmitResult>;
 
-/** What building a message needs besides the message. */
+/** What building a message needs besides the submission. */
 export interface BuildParts {
   readonly clock: Clock;
-  /** Makes a message's id, a UUIDv7, of milliseconds since 1970; tests hand in their own. */
+  /** Makes a message's id, a UUIDv7, from a time in milliseconds since 1970; tests hand in their own function. */
   readonly newId?: (nowMs: number) => string;
-  /** Received `by` (D25). */
+  /** The host name in Received `by` (D25). */
   readonly hostname: string;
   readonly platform: { readonly domain: string; readonly bounceDomain: string; readonly hmacKey: KeyObject };
   readonly sendingDomain: (account: Account, domain: string) => SendingDomain | undefined;
-  /** The keys of a sending domain; empty where it has none (D27). */
+  /** Gives the keys of a sending domain; empty where it has none (D27). */
   readonly domainKeys: (domain: string) => readonly SigningKey[];
   readonly platformKeys: readonly SigningKey[];
   /** Tells whether any route for these recipients wants the platform's signature (D27). */
@@ -61,29 +61,29 @@ export interface BuildParts {
 /** What the whole pipeline needs. */
 export interface SubmitParts extends BuildParts {
   readonly spool: Spool;
-  /** Names the transport that each recipient waits for in the spool; without it they get one when they are due. */
+  /** Names the transport that each recipient waits for in the spool; without it they get one once they are due. */
   readonly transportOf?: TransportOf;
-  /** How long delivery is tried (D42a). */
+  /** For how many seconds delivery is tried (D42a). */
   readonly expireAfterSeconds: number;
   /**
-   * Charges a message that is in order to its account's rates, before it is signed and kept (D42a); a violation refuses
-   * it.
+   * Charges an admitted message to its account's rates, before it is signed and kept (D42a); a violation refuses the
+   * message.
    */
   readonly charge?: (submission: Submission) => Promise<Violation | undefined>;
-  /** Gives a charge back: the message was in order, and a fault of our own kept it from being kept. */
+  /** Gives a charge back, where a fault of our own kept an admitted message from being kept. */
   readonly refund?: (submission: Submission) => void;
-  /** Is given every message right after its commit. */
+  /** Called with every message right after its commit. */
   readonly onAccepted: (entry: SpoolEntry) => void;
-  /** Is told of every message that is refused. */
+  /** Called for every message that is refused. */
   readonly onRefused: Refuse;
 }
 
-/** A message built but not kept, or every reason against it. */
+/** A built message that is not kept yet, or every reason against it. */
 export type BuildResult =
   | { readonly ok: true; readonly signed: Signed }
   | { readonly ok: false; readonly violations: readonly Violation[] };
 
-/** One for the whole process: its thread begins with the first long field. */
+/** The writer of long fields for the whole process; its thread starts with the first such field. */
 const writeLong = createFieldWriter();
 
 /** Judges a message and builds the exact octets that would leave; keeps nothing. `postern check --as-sent` ends here. */
@@ -121,7 +121,7 @@ export async function build(
   };
 }
 
-/** D42b: parts are fields of the request and come first; the octets of a MIME body come behind its headers. */
+/** Orders violations (D42b): those of REST's parts, which are fields of the request, come first; those of a MIME body last. */
 function inOrder(
   submission: Submission,
   ofHeaders: readonly Violation[],
@@ -130,7 +130,7 @@ function inOrder(
   return submission.body.kind === 'parts' ? [...ofBody, ...ofHeaders] : [...ofHeaders, ...ofBody];
 }
 
-/** D42: REST is limited by what is composed. */
+/** Refuses a composed message over the size limit of REST, which limits the composed size (D42). */
 function tooLarge({ checked, trace, fields, body }: Message): Violation | undefined {
   const limit = checked.submission.composedBytesLimit;
   if (limit === undefined) return undefined;
@@ -140,7 +140,7 @@ function tooLarge({ checked, trace, fields, body }: Message): Violation | undefi
   return { code: 'E_CONTENT_TOO_LARGE', message: `The message has ${size} octets, at most ${limit} are allowed` };
 }
 
-/** Everything that can be said of a message without building it: each header's verdict, and every violation (D47). */
+/** Tells everything that is known of a message without building it: each header's verdict, and every violation (D47). */
 export async function examine(
   submission: Submission,
   parts: Pick<BuildParts, 'sendingDomain'>,
@@ -150,15 +150,15 @@ export async function examine(
   return { explanation, violations: inOrder(submission, explanation.violations, plan.ok ? [] : plan.violations) };
 }
 
-/** What would become of a message while the policy is observed (D4c). */
+/** What would happen to a message while the policy is observed (D4c). */
 export interface ObservedVerdict {
   /** The headers that would be removed. */
   readonly removed: readonly ObservedHeader[];
-  /** What stands against it also without them; empty means that the rest would pass. */
+  /** The violations that remain without these headers; empty means that the rest would pass. */
   readonly violations: readonly Violation[];
 }
 
-/** Tells what observing would do to a message, whether or not its credential is observed; `postern check --observe`. */
+/** Tells what observing would do to a message, whether or not its credential is observed; for `postern check --observe`. */
 export async function examineObserved(
   submission: Submission,
   parts: Pick<BuildParts, 'sendingDomain' | 'hostname'>,
@@ -168,7 +168,7 @@ export async function examineObserved(
   return { removed, violations: inOrder(submission, judgement.violations, plan.ok ? [] : plan.violations) };
 }
 
-/** Makes the pipeline. What it resolves to `accepted` is on disk; what it refuses left no trace. */
+/** Makes the pipeline. A message that it resolves as `accepted` is on disk; of a refused one it keeps nothing. */
 export function createSubmit(parts: SubmitParts): Submit {
   return async (submission) => {
     let charged = false;
@@ -189,14 +189,14 @@ export function createSubmit(parts: SubmitParts): Submit {
       parts.onAccepted(entry);
       return { accepted: true, id: entry.id, messageId: entry.messageId };
     } catch (error) {
-      // The client will come again with it, and must not pay twice.
+      // The client will send the message again, and must not pay twice.
       if (charged) parts.refund?.(submission);
       throw error;
     }
   };
 }
 
-/** A message that the policy refused, as its event tells it. */
+/** The facts of a refusal by the policy, for its event. */
 export function refusalOf(submission: Submission, violations: readonly Violation[]): RefusalFacts {
   const { via, submitter, envelope, size } = submission;
   const mailer = mailerOf(submission.fields);

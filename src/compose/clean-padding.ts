@@ -1,5 +1,5 @@
-// Preamble and epilogue of a multipart (RFC 2046 §5.1.1), made 7-bit and short-lined: nobody reads them, but no hop would
-// let them pass (D20).
+// Makes preamble and epilogue of a multipart (RFC 2046 §5.1.1) 7-bit and short-lined: nobody reads them, but hops would
+// reject them otherwise (D20).
 
 import { maximumLineLength } from '../mail/header/fold.ts';
 import { sliceSize, type YieldNow } from '../mail/mime/body-scan.ts';

@@ -1,5 +1,5 @@
-// The MIME tree of a message handed over as parts (D21): text and HTML as alternatives, inline attachments related to the
-// HTML, attachments mixed. nodemailer composes the octets; the message's own header fields are ours.
+// Composes the MIME tree of a message handed over as parts (D21): text and HTML as alternatives, inline attachments related
+// to the HTML, attachments mixed. nodemailer composes the octets; Postern writes the message's own header fields.
 
 import MailComposer from 'nodemailer/lib/mail-composer';
 import type MimeNode from 'nodemailer/lib/mime-node';
@@ -16,7 +16,7 @@ import { readRaw } from './raw-text.ts';
 /** The parts of a message. */
 export type BodyParts = Extract<SubmissionBody, { readonly kind: 'parts' }>;
 
-/** A composed body with what its header section says of it. */
+/** A composed body, and what its header section says of it. */
 export interface ComposedParts {
   /** Ends with CRLF. CRLF throughout and 7-bit, but for attached messages, which are as they were given. */
   readonly body: Buffer;
@@ -26,7 +26,7 @@ export interface ComposedParts {
 const token = /^[A-Za-z0-9!#$&^_.+-]{1,127}$/;
 const printable = /^[ -~]*$/;
 
-/** What is wrong with the attachments: a media type or a Content-ID that is none, or what cannot be attached. */
+/** Says what is wrong with the attachments: an invalid media type or Content-ID, or content that cannot be attached. */
 export function attachmentViolations(attachments: readonly Attachment[]): readonly Violation[] {
   const violations: Violation[] = [];
   attachments.forEach(({ content, contentType, contentId }, index) => {
@@ -40,7 +40,7 @@ export function attachmentViolations(attachments: readonly Attachment[]): readon
       violations.push({ code: 'E_VALIDATION_ERROR', message, pointer: `${pointer}/type` });
     }
     if (type === 'message' && content.includes(0)) {
-      // D11: a message is attached as it is, and no hop takes NUL.
+      // D11: a message is attached as it is, and no hop accepts NUL.
       const message = 'The attached message holds a NUL octet: encode binary data as base64';
       violations.push({ code: 'E_VALIDATION_ERROR', message, pointer: `${pointer}/content` });
     }
@@ -58,7 +58,7 @@ function bareId(contentId: string): string {
 
 /**
  * Composes the parts.
- * @param boundary what makes the boundaries of this message unlike any text in it: a random id
+ * @param boundary a random id: it keeps the message's boundaries from occurring in any text
  * @param yieldNow called between two slices of a large part
  */
 export async function composeParts(parts: BodyParts, boundary: string, yieldNow?: YieldNow): Promise<ComposedParts> {
@@ -73,7 +73,7 @@ export async function composeParts(parts: BodyParts, boundary: string, yieldNow?
   return { body: endWithCrlf(body), top: { contentType: value('content-type'), transferEncoding } };
 }
 
-/** The parts as nodemailer gets them: whatever is large replaced by a stand-in. */
+/** The parts as nodemailer gets them: large contents are replaced by stand-ins. */
 interface Pieces {
   readonly text: StandIn | undefined;
   readonly html: StandIn | undefined;
@@ -98,7 +98,7 @@ function textPiece(text: string, large: LargeParts): StandIn | Promise<StandIn> 
 }
 
 function attachmentPiece({ content, contentType }: Attachment, large: LargeParts): StandIn {
-  // RFC 2046 §5.2.1: a message is never encoded itself. Of everything else base64 keeps each octet.
+  // RFC 2046 §5.2.1: an attached message is never encoded. For all other content base64 keeps each octet.
   const isMessage = /^message\//i.test(contentType);
   if (content.length > largeOctets) return isMessage ? large.setMessageAside(content) : large.setFileAside(content);
   return isMessage ? { content } : { content, transferEncoding: 'base64' };
@@ -114,14 +114,14 @@ function alternative(subtype: 'plain' | 'html', standIn: StandIn | undefined) {
   return standIn ? [{ ...part(standIn), contentType: `text/${subtype}; charset=utf-8` }] : [];
 }
 
-/** `boundary` makes the Content-ID of inline attachments without one of their own. */
+/** Builds the tree. An inline attachment without a Content-ID gets one made from `boundary`. */
 function treeOf({ text, html, attachments }: Pieces, boundary: string): MimeNode {
   const composer = new MailComposer({
-    // Not as `text` and `html`, which may not be empty.
+    // nodemailer's `text` and `html` may not be empty; alternatives may.
     alternatives: [...alternative('plain', text), ...alternative('html', html)],
     attachments: attachments.map(({ contentType, disposition, contentId, filename, standIn }, index) => {
       const id = contentId ?? (disposition === 'inline' && html ? `${index}.${boundary}` : undefined);
-      // What has a `cid` is related to the HTML.
+      // nodemailer puts an attachment with a `cid` beside the HTML, as related to it.
       const idOf = (bare: string) =>
         disposition === 'inline' ? { cid: bare } : { headers: { 'Content-ID': `<${bare}>` } };
       return {
@@ -134,7 +134,7 @@ function treeOf({ text, html, attachments }: Pieces, boundary: string): MimeNode
     }),
     baseBoundary: boundary,
     newline: 'win',
-    // The content is in memory, always: no content may make nodemailer open a file or a URL.
+    // All content is in memory: no content may make nodemailer open a file or a URL.
     disableFileAccess: true,
     disableUrlAccess: true,
   });

@@ -1,4 +1,4 @@
-// The exact message that leaves: platform fields, order, casing, folding (D20-D30; order D22).
+// Composes the exact message that leaves: platform fields, order, casing, folding (D20-D30; order D22).
 
 import type { KeyObject } from 'node:crypto';
 import { hasNonAscii } from '../mail/header/encoded-word.ts';
@@ -13,9 +13,9 @@ import type { Message, MessageField } from './message.ts';
 import { receivedField, traceField } from './received.ts';
 import { verbatimField } from './verbatim-field.ts';
 
-/** The platform's own names and secret (D26, D29). */
+/** The platform's own names and its secret (D26, D29). */
 export interface Platform {
-  /** A-label, lower case: Message-ID, Feedback-ID, the platform's signature. */
+  /** A-label, lower case: used in Message-ID, Feedback-ID and the platform's signature. */
   readonly domain: string;
   /** A-label, lower case: the platform's bounce processor. */
   readonly bounceDomain: string;
@@ -29,23 +29,23 @@ export interface ComposeContext {
   readonly id: string;
   /** Acceptance time, milliseconds since 1970. */
   readonly nowMs: number;
-  /** Received `by`. */
+  /** The host name in Received `by`. */
   readonly hostname: string;
   readonly platform: Platform;
   /** Fields that have been written already: see `writeLongFields`. */
   readonly written?: WrittenFields;
 }
 
-/** RFC 5322 §3.3, in UTC (D24). */
+/** The date in the form of RFC 5322 §3.3, in UTC (D24). */
 function mailDate(ms: number): string {
   return `${new Date(ms).toUTCString().slice(0, -3)}+0000`;
 }
 
-/** Fields as they leave, by what was to be written; by the plan the Content-Type that it makes. */
+/** Finished fields by what they were made of: a field, or the body's plan for the Content-Type that it changes. */
 export type WrittenFields = ReadonlyMap<CheckedField | BodyPlan, string>;
 
 /**
- * Writes the fields that would take long; the others are written while the message is composed.
+ * Writes in advance the fields that take long; `compose` writes the others.
  * @param plan as for `compose`
  */
 export async function writeLongFields(
@@ -106,7 +106,7 @@ export function compose(checked: Checked, plan: BodyPlan, context: ComposeContex
     checked,
     id: context.id,
     messageId,
-    // D50: a null reverse-path stays null, and so never causes a report.
+    // D50: a null reverse-path stays null, so that the message never causes a report.
     reversePath: submission.envelope.reversePath === '' ? '' : `b+${tokens.bounce}@${returnDomain}`,
     acceptedAt: context.nowMs,
     trace,
@@ -116,13 +116,13 @@ export function compose(checked: Checked, plan: BodyPlan, context: ComposeContex
   };
 }
 
-/** Writes a field, or finds it written. */
+/** Writes a field, or gives it as it was written in advance. */
 type Write = (field: CheckedField) => MessageField;
 
 /**
- * The kind that each field of a message is written as. Where the sender did not ask for SMTPUTF8 (RFC 6531 §3.4), no
- * later hop without it shall fail the message for an address that only people read. A From outside ASCII asks for it by
- * itself, and so does a REST request, whose addresses are UTF-8 and have no other way to ask.
+ * Chooses how each field of a message is written. Where the sender did not ask for SMTPUTF8 (RFC 6531 §3.4), a later hop
+ * without SMTPUTF8 must not fail the message for an address that only people read. The sender asks for it in MAIL, by a
+ * From outside ASCII, or by using REST, whose addresses are UTF-8 and which has no other way to ask.
  */
 function kindsOf({ lifted, submission, from }: Checked): (field: CheckedField) => FieldKind {
   const { to, cc, replyTo } = lifted;
@@ -142,7 +142,7 @@ function liftedFields({ lifted }: Checked, write: Write): MessageField[] {
 }
 
 const campaign = /^[A-Za-z0-9._-]{1,64}$/;
-/** D42a. */
+/** The channel of each door (D42a). */
 const channels = { smtp: 'smtp', dsn: 'smtp', rest: 'rest', raw: 'rest' } as const satisfies Record<
   Via['kind'],
   string
@@ -169,7 +169,7 @@ function platformFields(
   return fields;
 }
 
-/** The MIME fields besides Content-Type and Content-Transfer-Encoding that describe the top-level entity (D3). */
+/** The MIME fields that describe the top-level entity, besides Content-Type and Content-Transfer-Encoding (D3). */
 const describing = [
   ['content-disposition', 'Content-Disposition'],
   ['content-id', 'Content-ID'],

@@ -1,4 +1,4 @@
-// How a field is written, by its name: from the header catalogue's syntax (D12, D13).
+// Chooses how a field is written, by its name: from the header catalogue's syntax (D12, D13).
 
 import type { FieldKind } from '../mail/write-field.ts';
 import { findHeader, type ValueSyntax } from '../policy/header-catalogue.ts';
@@ -15,16 +15,16 @@ const bySyntax = {
   structured: 'text',
 } as const satisfies Record<ValueSyntax, FieldKind>;
 
-/** The structured fields that have a form of their own for what is not ASCII. */
+/** The structured fields with a form of their own for text that is not ASCII. */
 const byName: ReadonlyMap<string, FieldKind> = new Map<string, FieldKind>([
   ['content-type', 'parameters'],
   ['content-disposition', 'parameters'],
   ['content-location', 'location'],
-  // In an embedded message; the catalogue knows only what a message of ours may have.
+  // Sender can occur in an embedded message; the catalogue has only what the message itself may have.
   ['sender', 'addresses'],
 ]);
 
-/** The kind of a field by its name, in any case; a name on no table is text. */
+/** Gives the kind of a field by its name, in any case; an unknown name is text. */
 export function fieldKind(name: string): FieldKind {
   const lowerName = name.toLowerCase();
   const row = findHeader(lowerName);

@@ -1,5 +1,5 @@
-// Large contents of a message handed over as parts: encoded slice by slice and put where they belong after nodemailer has
-// composed the rest, which would copy them at every step and never pause (D21).
+// Encodes large contents of a message handed over as parts. They are encoded in slices and put in after nodemailer has
+// composed the rest, because nodemailer would copy them at every step and never pause (D21).
 
 import { createHash } from 'node:crypto';
 import { scanBody, type YieldNow } from '../mail/mime/body-scan.ts';
@@ -10,7 +10,7 @@ import { encodeSmaller } from '../mail/mime/transfer-encoding.ts';
 export interface StandIn {
   /** Given to nodemailer as the content. */
   readonly content: Buffer | string;
-  /** The encoding it has to be given; absent where nodemailer leaves it as it is. */
+  /** The encoding that nodemailer must be told; absent where it keeps the content as it is. */
   readonly transferEncoding?: 'base64' | 'quoted-printable';
 }
 
@@ -25,11 +25,11 @@ export interface LargeParts {
    * octets, as nodemailer does with short ones.
    */
   setTextAside(text: string): Promise<StandIn>;
-  /** Puts everything where it belongs; each content is written once, into the octets that leave. */
+  /** Replaces all stand-ins by their contents; each content is written once, directly into the octets that leave. */
   fillIn(composed: Buffer): Promise<Buffer>;
 }
 
-/** A content with the text that stands in its place in the composed octets. */
+/** A content, and the text that marks its place in the composed octets. */
 interface Placeholder {
   readonly written: string;
   readonly content: Buffer;
@@ -43,19 +43,19 @@ const CR = 0x0d;
 const LF = 0x0a;
 /** RFC 2045 §6.8: 57 octets make a line of 76 characters. */
 const lineOctets = 57;
-/** Octets encoded before others may get a turn. */
+/** Octets encoded before other work may run. */
 const sliceOctets = lineOctets * 1024;
 
 /**
- * Makes it for one message.
- * @param boundary what makes the boundaries of this message unlike any text in it; its stand-ins are likewise
+ * Makes the store of one message's large contents.
+ * @param boundary a random id: it keeps the message's boundaries and stand-ins from occurring in any text
  * @param yieldNow called between two slices of a large content
  */
 export function createLargeParts(boundary: string, yieldNow?: YieldNow): LargeParts {
   const placeholders: Placeholder[] = [];
   const nextDigest = (): Buffer => createHash('sha256').update(`${boundary} ${placeholders.length}`).digest();
 
-  /** The last line end stays with the stand-in: nodemailer puts one behind a content that has none. */
+  /** Gives a content without its last line end, which the stand-in keeps: nodemailer adds one where content has none. */
   function asText(content: Buffer): string {
     const written = nextDigest().toString('hex');
     const ended = content[content.length - 2] === CR && content[content.length - 1] === LF;
@@ -91,7 +91,7 @@ async function fillIn(composed: Buffer, placeholders: readonly Placeholder[], yi
   const whole = Buffer.allocUnsafeSlow(composed.length + growth);
   let from = 0;
   let to = 0;
-  // Inline ones stand before the others, whatever order they were given in.
+  // nodemailer puts inline attachments before the others, whatever order they were given in.
   const places = placeholders.map((placeholder) => ({
     placeholder,
     at: composed.indexOf(placeholder.written, 0, 'latin1'),
@@ -111,7 +111,7 @@ function sizeOf({ content: { length }, encode }: Placeholder): number {
   return encode ? Math.ceil(length / 3) * 4 + (Math.ceil(length / lineOctets) - 1) * 2 : length;
 }
 
-/** Writes base64 in lines; gives the index behind it. */
+/** Writes base64 in lines of 76 characters; gives the index behind it. */
 async function writeBase64(
   target: Buffer,
   at: number,
@@ -136,7 +136,7 @@ function writeLineEnd(target: Buffer, at: number): number {
 
 const characters = Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/', 'latin1');
 
-/** Writes one slice. No text is made of it: the heap would hold as much again. */
+/** Writes one slice octet by octet: a string of it would take as much memory again. */
 function writeLines(target: Buffer, at: number, content: Buffer): number {
   const whole = content.length - (content.length % 3);
   let end = at;

@@ -1,4 +1,4 @@
-// The exact message as an ordered list of finished header fields and the body's octets, CRLF throughout.
+// The exact message: finished header fields in order and the body's octets, CRLF throughout.
 
 import type { Checked } from '../policy/checked.ts';
 
@@ -6,11 +6,11 @@ import type { Checked } from '../policy/checked.ts';
 export interface MessageField {
   /** As written. */
   readonly name: string;
-  /** `Name: value CRLF`, folds included. ASCII, but for addresses of an SMTPUTF8 message; written out as UTF-8. */
+  /** `Name: value CRLF`, folds included. ASCII except for addresses of an SMTPUTF8 message, which leave as UTF-8. */
   readonly line: string;
 }
 
-/** A composed message, not yet signed. After composing, fields are only prepended. */
+/** A composed message, not yet signed. Once it is composed, fields are only put before the others. */
 export interface Message {
   readonly checked: Checked;
   /** UUIDv7: the queue id and the local part of Message-ID (D23). */

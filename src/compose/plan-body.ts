@@ -1,5 +1,5 @@
-// Decides what becomes of a body: nothing wherever possible; where it is not 7-bit or has lines over 998 octets, its
-// leaves are re-encoded, and every other octet stays (D11, D20; RFC 2045 §6, RFC 2046 §5.1).
+// Decides what is done with a body: nothing wherever possible. Leaves that are not 7-bit or have lines over 998 octets are
+// re-encoded, and every other octet stays (D11, D20; RFC 2045 §6, RFC 2046 §5.1).
 
 import { parseMediaType } from '../mail/header/content-type.ts';
 import { maximumLineLength } from '../mail/header/fold.ts';
@@ -13,17 +13,17 @@ import { attachmentViolations, type BodyParts, composeParts } from './compose-pa
 import type { WriteLongField } from './long-field.ts';
 import { repairParts } from './repair-parts.ts';
 
-/** How others get their turns; without it everything is done at a stretch. */
+/** How other work gets its turns; without these functions the body is planned without a pause. */
 export interface PlanTurns {
   /** Called between two slices of a large body. */
   readonly yieldNow?: YieldNow | undefined;
-  /** Writes long header fields of parts elsewhere. */
+  /** Writes long header fields of parts on another thread. */
   readonly writeLong?: WriteLongField | undefined;
 }
 
 /**
- * Plans the body of a submission. It needs no verdict on the headers, so that both are reported together (D2).
- * @param turns how others get their turns while a large body is planned
+ * Plans the body of a submission. It does not depend on the verdict on the headers, so both are reported together (D2).
+ * @param turns lets other work run while a large body is planned
  * @returns the plan, or violations: NUL, bare CR or LF where they are not to be fixed, 8-bit data inside
  *   multipart/signed, a MIME structure that cannot be re-encoded, an attachment that cannot be attached
  */
@@ -42,7 +42,7 @@ interface PlanContext extends PlanTurns {
   readonly via: Via;
 }
 
-/** D21: the composed body declares itself; only attached messages can still need re-encoding. */
+/** Plans a body of parts (D21): it comes out in 7-bit form, so only attached messages can still need re-encoding. */
 async function planParts(parts: BodyParts, context: PlanContext): Promise<BodyPlanResult> {
   const { via, yieldNow } = context;
   const violations = attachmentViolations(parts.attachments);
@@ -54,7 +54,7 @@ async function planParts(parts: BodyParts, context: PlanContext): Promise<BodyPl
   return result.ok ? { ok: true, plan: { ...top, ...result.plan } } : result;
 }
 
-/** Lets clean octets pass, and has the others repaired. */
+/** Plans a body of given octets: clean octets stay, others are repaired. */
 async function planOctets(
   bytes: Buffer,
   context: PlanContext & { readonly top: TopLevel; readonly facts: BodyFacts },
@@ -81,7 +81,7 @@ function octetViolations(facts: BodyFacts, lineEndings: 'fix' | 'reject'): reado
   return violations;
 }
 
-/** The first Content-Type and Content-Transfer-Encoding of the header section; the policy sees to repeated ones (D5). */
+/** The first Content-Type and Content-Transfer-Encoding of the header section; the policy refuses repeated ones (D5). */
 function topLevel(fields: Submission['fields']): TopLevel {
   let contentType: string | undefined;
   let transferEncoding: string | undefined;
@@ -97,7 +97,7 @@ function topLevel(fields: Submission['fields']): TopLevel {
   };
 }
 
-/** A clean body of one part needs no walk. */
+/** Tells whether a body can have parts: a clean body without parts need not be walked. */
 function isStructured({ contentType }: TopLevel): boolean {
   if (contentType === undefined) return false;
   const { type } = parseMediaType(contentType);

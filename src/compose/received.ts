@@ -1,4 +1,4 @@
-// Our own Received field (RFC 5321 §4.4, RFC 3848, RFC 6531 §4.3; D25), and those of a trusted hop (D4).
+// Writes our own Received field (RFC 5321 §4.4, RFC 3848, RFC 6531 §4.3; D25), and those of a trusted hop (D4).
 
 import { addressLiteral, asciiDomain } from '../mail/address/domain.ts';
 import type { Envelope } from '../mail/envelope.ts';
@@ -17,18 +17,18 @@ export interface ReceivedFacts {
   readonly envelope: Envelope;
   /** The account's setting (D25). */
   readonly showClientAddress: boolean;
-  /** `by`. */
+  /** The host name in `by`. */
   readonly hostname: string;
   readonly id: string;
   /** RFC 5322 date. */
   readonly date: string;
 }
 
-/** Writes our Received field. The recipient is named only when there is one, so that no Bcc shows (D22). */
+/** Writes our Received field. It names the recipient only where there is just one, so that it reveals no Bcc (D22). */
 export function receivedField(facts: ReceivedFacts): string {
   const { via, envelope, hostname, id, date } = facts;
   const [recipient = ''] = envelope.recipients;
-  // A mailbox with white space or outside ASCII stays out: the clause is optional, and a field is no place to be clever.
+  // The clause is optional: a mailbox with white space, or outside ASCII, is left out instead of being encoded.
   const named = envelope.recipients.length === 1 && plainMailbox.test(recipient) && !/[<>;]/.test(recipient);
   const from = via.kind === 'smtp' ? `from ${client(facts)} ` : '';
   const rcpt = named ? ` for <${recipient}>` : '';
@@ -45,14 +45,14 @@ function client({ via, showClientAddress }: ReceivedFacts): string {
   return `${name} ([${address.includes(':') ? 'IPv6:' : ''}${address}])`;
 }
 
-/** RFC 5321 §4.1.2: a domain or an address literal; anything else says nothing and is an attack's way into the field. */
+/** Accepts a domain or an address literal (RFC 5321 §4.1.2); any other HELO is useless and could be an attack on the field. */
 function heloName(helo: string | undefined, showLiteral: boolean): string {
   if (helo === undefined || helo.length > 255) return 'unknown';
   if (addressLiteral(helo) !== undefined) return showLiteral ? helo : 'unknown';
   return asciiDomain(helo) ?? 'unknown';
 }
 
-/** RFC 6531 §4.3: ESMTPSA of an SMTPUTF8 message is UTF8SMTPSA. */
+/** Gives the protocol name: ESMTPSA of an SMTPUTF8 message is UTF8SMTPSA (RFC 6531 §4.3). */
 function protocol(via: Via, envelope: Envelope): string {
   const { protocol } = via;
   return envelope.smtputf8 && protocol.startsWith('ESMTP') ? `UTF8SMTP${protocol.slice('ESMTP'.length)}` : protocol;

@@ -1,5 +1,5 @@
-// Makes a MIME tree pass every hop: 7-bit, lines of at most 998 octets (D20). Leaves are re-encoded, containers declare
-// 7bit, raw 8-bit header fields of parts become encoded-words; multipart/signed is never touched (RFC 1847 §2.1).
+// Makes a MIME tree acceptable to every hop: 7-bit, lines of at most 998 octets (D20). Leaves are re-encoded, containers
+// declare 7bit, raw 8-bit header fields of parts become encoded-words; multipart/signed is never touched (RFC 1847 §2.1).
 
 import { isAscii, isUtf8 } from 'node:buffer';
 import { readParameters } from '../mail/header/content-type.ts';
@@ -29,13 +29,13 @@ export interface RepairInput {
   readonly tree: MimeTree;
   readonly top: TopLevel;
   readonly legacyCharset: string;
-  /** The whole body is 7-bit with short lines: only declarations may be wrong. */
+  /** The whole body already is 7-bit with short lines: only declarations may be wrong. */
   readonly clean: boolean;
   readonly yieldNow: YieldNow | undefined;
   readonly writeLong: WriteLongField | undefined;
 }
 
-/** Octets that take the place of others. */
+/** Octets that replace a range of the body. */
 interface Edit {
   readonly start: number;
   readonly end: number;
@@ -46,17 +46,17 @@ interface Repair extends RepairInput {
   readonly body: Buffer;
   readonly edits: Edit[];
   readonly violations: Violation[];
-  /** What changes in the header section outside the body. */
+  /** The changes to the header section outside the body. */
   root: HeaderChange;
-  /** Octets looked at since others had a turn; a part counts as a thousand. */
+  /** Octets examined since other work last had a turn; each part counts as a thousand. */
   work: number;
 }
 
-/** Reasons that are told; a body with more of them is not looked at any further. */
+/** Reasons that are reported; a body with more of them is not examined any further. */
 const maximumReasons = 20;
 const partWork = 1000;
 
-/** Lets others work when enough has been done since they last did: many small parts are as much as a large one. */
+/** Lets other work run once enough has been done: many small parts cost as much as a large one. */
 async function work(repair: Repair, octets: number): Promise<void> {
   repair.work += partWork + octets;
   if (repair.work < sliceSize) return;
@@ -109,7 +109,7 @@ function refuse(repair: Repair, message: string): void {
   repair.violations.push({ code: 'E_VALIDATION_ERROR', message });
 }
 
-/** Names a part in a violation. */
+/** Names a part for a violation's message. */
 function named(part: MimePart): string {
   const { type, subtype } = part.contentType;
   return `${part.path === '' ? 'The body' : `Part ${part.path}`} (${`${type}/${subtype}`.slice(0, 60)})`;
@@ -149,7 +149,7 @@ async function repairPart(repair: Repair, part: MimePart, embedded: boolean): Pr
   repair.edits.push({ start: header.start, end: header.end, bytes });
 }
 
-/** Repairs a part's content; gives what its header section has to say then. */
+/** Repairs a part's content; gives the changes that this makes necessary in the part's header section. */
 async function repairContent(repair: Repair, part: MimePart): Promise<HeaderChange> {
   if (part.signed) return repairSigned(repair, part);
   if (part.kind === 'leaf') return repairLeaf(repair, part);
@@ -166,7 +166,7 @@ function declares8Bit({ transferEncoding }: MimePart): boolean {
   return transferEncoding === '8bit' || transferEncoding === 'binary';
 }
 
-/** Nothing inside a multipart/signed changes; what stands outside the signed octets, its own declaration, may (D20). */
+/** Repairs a multipart/signed: nothing inside it may change, but its own declaration stands outside the signed octets (D20). */
 async function repairSigned(repair: Repair, part: MimePart): Promise<HeaderChange> {
   if (!repair.clean && !isAscii(repair.body.subarray(part.start, part.end))) {
     const culprit = findEightBit(repair.body, part);
@@ -187,7 +187,7 @@ function findEightBit(body: Buffer, part: MimePart): MimePart {
   return part;
 }
 
-/** RFC 6532 §3.7: a message/global may have raw UTF-8 fields and, unlike message/rfc822, be encoded as a whole. */
+/** RFC 6532 §3.7: a message/global may have raw UTF-8 fields and, unlike message/rfc822, may be encoded as a whole. */
 async function holdsRawHeader(repair: Repair, part: MimePart): Promise<boolean> {
   const [child] = part.children;
   if (part.contentType.subtype !== 'global' || !child) return false;
@@ -207,7 +207,7 @@ async function repairLeaf(repair: Repair, part: MimePart): Promise<HeaderChange>
     if (faulty) replaceContent(repair, part, await encodeQuotedPrintable(content, mode));
     return {};
   }
-  // A label that claims more than the content needs is all there is to change (D20).
+  // Where only the label claims more than the content needs, only the label changes (D20).
   if (!faulty) return declares8Bit(part) ? { transferEncoding: '7bit' } : {};
   const reason = reasonAgainst(part);
   if (reason === undefined) return reencode(repair, part, faults.eightBit);
@@ -222,26 +222,26 @@ const closedReasons = {
   header: `but its header section is over ${MAX_HEADER_SECTION_BYTES} octets or ${MAX_HEADER_FIELDS} fields, and is not read`,
 } as const satisfies Record<Closed, string>;
 
-/** Why a leaf may not be re-encoded (D20); undefined where it may. */
+/** Says why a leaf may not be re-encoded (D20); undefined where it may. */
 function reasonAgainst(part: MimePart): string | undefined {
-  // A quoted-printable of octets that are encoded already, nobody knows how, would be read by nobody.
+  // Octets in an unknown encoding, once encoded again as quoted-printable, could be read by nobody.
   if (!isIdentity(part.transferEncoding)) {
     const shown = JSON.stringify(part.transferEncoding.slice(0, 40));
     return `and is encoded as ${shown}, which nobody knows: only quoted-printable and base64 can leave (RFC 2045 section 6)`;
   }
   if (part.closed !== undefined) return closedReasons[part.closed];
   const { type, subtype } = part.contentType;
-  // RFC 6532 §3.5: message/global and what came with it may be encoded, every other message may not (RFC 2045 §6.4).
+  // RFC 6532 §3.5: message/global and its relatives may be encoded, every other message may not (RFC 2045 §6.4).
   if (type !== 'message' || subtype === 'global' || subtype.startsWith('global-')) return undefined;
   return 'and a part of type message may not be encoded (RFC 2045 section 6.4): encode what stands in it';
 }
 
-/** Encodes a part's content, whichever way is smaller, and says so (D20). */
+/** Encodes a part's content in the smaller encoding; gives the header changes that declare it (D20). */
 async function reencode(repair: Repair, part: MimePart, eightBit: boolean): Promise<HeaderChange> {
   const { type } = part.contentType;
   const text = type === 'text' || type === 'message';
   let content = repair.body.subarray(part.start, part.end);
-  // What is no text has no last line end of its own at the message's end: SMTP put it there.
+  // Content that is not text has no last line end of its own at the end of the message: SMTP added that one.
   if (!text && endsBody(repair, part)) content = content.subarray(0, Math.max(0, content.length - 2));
   const contentType = type === 'text' && eightBit ? withCharset(repair, part) : undefined;
   const { encoding, bytes } = await encodeSmaller(content, { text, yieldNow: repair.yieldNow });
@@ -254,7 +254,7 @@ function replaceContent(repair: Repair, part: MimePart, bytes: Buffer): void {
   repair.edits.push({ start: part.start, end: part.end, bytes: ended });
 }
 
-/** No delimiter, and so no line end of a delimiter, stands behind the part. */
+/** Tells whether a part reaches to the body's end: no delimiter, and so no line end of a delimiter, follows it. */
 function endsBody(repair: Repair, part: MimePart): boolean {
   return part.end === repair.body.length;
 }
@@ -263,7 +263,7 @@ function endsLine(bytes: Buffer): boolean {
   return bytes[bytes.length - 1] === 10;
 }
 
-/** The Content-Type value of an 8-bit text that declares no charset which could be true (D20); undefined where it does. */
+/** The Content-Type value for 8-bit text whose charset is missing or ASCII (D20); undefined where it declares another one. */
 function withCharset(repair: Repair, part: MimePart): string | undefined {
   const declared = part.contentType.parameters.get('charset')?.toLowerCase() ?? '';
   if (declared !== '' && declared !== 'us-ascii' && declared !== 'ascii') return undefined;
@@ -276,14 +276,14 @@ function withCharset(repair: Repair, part: MimePart): string | undefined {
   return `${withoutEnd(value)}; charset=${charset}`;
 }
 
-/** Cuts semicolons and white space off the end. */
+/** Removes semicolons and white space from the end. */
 function withoutEnd(value: string): string {
   let end = value.length;
   while (end > 0 && '; \t'.includes(value[end - 1] ?? '')) end -= 1;
   return value.slice(0, end);
 }
 
-/** A value that begins without a type, as mailers with an empty setting write it, is text/plain (RFC 2045 §5.2). */
+/** Puts text/plain before a value without a type, which mailers with an empty setting write (RFC 2045 §5.2). */
 function withType(value: string): string {
   if (/^[^;]*\//.test(value)) return value;
   return ['text/plain', ...readParameters(value).map(({ start, end }) => value.slice(start, end))].join('; ');
@@ -296,7 +296,7 @@ function contentTypeValue(repair: Repair, part: MimePart): string {
   return field ? readRaw(repair.body.subarray(field.valueStart, field.end), repair.legacyCharset) : '';
 }
 
-/** Preamble and epilogue are no part of the mail: what no hop would let pass is made harmless there. */
+/** Cleans preamble and epilogue, which readers ignore but hops would reject. */
 async function repairPadding(repair: Repair, range: { readonly start: number; readonly end: number }): Promise<void> {
   if (!(await isFaulty(repair, range))) return;
   const bytes = await cleanPadding(repair.body.subarray(range.start, range.end), repair.yieldNow);

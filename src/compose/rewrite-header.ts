@@ -1,4 +1,4 @@
-// The header section of a MIME part, written anew where something has to change; every other field stays as it is (D20).
+// Writes the header section of a MIME part anew where something has to change; every other field stays as it is (D20).
 
 import { isAscii } from 'node:buffer';
 import { hasNonAscii } from '../mail/header/encoded-word.ts';
@@ -11,7 +11,7 @@ import { fieldKind } from './field-kind.ts';
 import { longFieldLength, type WriteLongField } from './long-field.ts';
 import { readRaw } from './raw-text.ts';
 
-/** New values of a part's fields. */
+/** New values of a part's fields; absent ones stay. */
 export interface HeaderChange {
   readonly contentType?: string;
   readonly transferEncoding?: string;
@@ -19,18 +19,18 @@ export interface HeaderChange {
 
 /** How a header section is written anew. */
 export interface HeaderRewrite extends HeaderChange {
-  /** Fields that are not ASCII or have lines over 998 octets are encoded and folded. */
+  /** Encode and fold fields that are not ASCII or have lines over 998 octets. */
   readonly encode: boolean;
-  /** The header section of a message inside a message: MIME fields there need MIME-Version (RFC 2045 §4). */
+  /** It is the header section of a message inside a message: MIME fields there need MIME-Version (RFC 2045 §4). */
   readonly embedded: boolean;
   readonly legacyCharset: string;
   /** Called between two fields when many octets have been written anew. */
   readonly yieldNow?: YieldNow | undefined;
-  /** Writes long fields elsewhere; absent, they are written here. */
+  /** Writes long fields on another thread; absent: they are written on this one. */
   readonly writeLong?: WriteLongField | undefined;
 }
 
-/** Octets of fields written anew before others get a turn: writing a field costs more an octet than anything else here. */
+/** Octets of fields written before other work may run: writing a field costs more for each octet than anything else here. */
 const octetsInTurn = 8192;
 
 /**
@@ -46,7 +46,7 @@ export async function rewriteHeader(body: Buffer, part: MimePart, rewrite: Heade
   const pieces: Buffer[] = [];
   let turn = 0;
   for (const field of fields) {
-    // A small cost a field, even where it stays.
+    // Every field costs a little, even one that stays.
     turn += 100 + (rewrite.encode ? field.end - field.start : 0);
     if (turn >= octetsInTurn) {
       turn = 0;
@@ -74,7 +74,7 @@ function nameOf(body: Buffer, field: MimeField): string {
   return body.toString('latin1', field.start, field.valueStart - 1).trimEnd();
 }
 
-/** Writes a field here, or elsewhere where it takes long. */
+/** Writes a field, on another thread where it takes long. */
 async function write(
   { writeLong }: HeaderRewrite,
   name: string,
@@ -90,7 +90,7 @@ async function keepField(body: Buffer, field: MimeField, rewrite: HeaderRewrite)
   const name = nameOf(body, field).slice(0, 100);
   const text = readRaw(body.subarray(field.valueStart, field.end), rewrite.legacyCharset);
   const line = await write(rewrite, name, { as: name, text });
-  // A local part of an embedded message's address: nothing there tells a next hop of SMTPUTF8, so it is text too.
+  // A non-ASCII local part in an embedded message becomes text too: that message cannot ask a next hop for SMTPUTF8.
   return Buffer.from(hasNonAscii(line) ? await write(rewrite, name, { as: name, text, kind: 'text' }) : line);
 }
 

@@ -1,5 +1,5 @@
-// Which fields DKIM covers, and how (D27): the header catalogue's `signed` column. It stands here because `sign` reads
-// messages, not policy.
+// Lists the fields that DKIM covers, and how (D27), from the header catalogue's `signed` column. The list stands here
+// because `sign` depends on messages, not on the policy.
 
 import { type HeaderRow, headerCatalogue } from '../policy/header-catalogue.ts';
 
@@ -7,11 +7,11 @@ import { type HeaderRow, headerCatalogue } from '../policy/header-catalogue.ts';
 export interface SignedName {
   /** Canonical casing, as h= has it. */
   readonly name: string;
-  /** Named once more than it is there. */
+  /** h= names it once more than it occurs. */
   readonly oversigned: boolean;
 }
 
-/** From and the message's other own fields first, then the rest of the oversigned ones, then the others. */
+/** The rank of a row in h=: From and the message's other own fields, then the other oversigned ones, then the rest. */
 function order(row: HeaderRow): number {
   if (row.signed !== 'oversigned') return 2;
   return row.class === 'first-class' ? 0 : 1;

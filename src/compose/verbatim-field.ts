@@ -1,13 +1,13 @@
-// A field that stays as it was given, its own folds included (D20), where they are legal (RFC 5322 §2.1.1, §2.2.3).
+// Writes a field as it was given, folds included (D20), where these are legal (RFC 5322 §2.1.1, §2.2.3).
 
 import { isAscii } from 'node:buffer';
 import { maximumLineLength } from '../mail/header/fold.ts';
 
 /**
  * Writes a field with the value's octets as they are.
- * @param rawBytes behind the colon, folds included, without the last line end
- * @returns undefined when they may not leave as they are: not ASCII, a bare CR or LF, NUL, a fold that is none, a line of
- *   white space alone or over 998 octets
+ * @param rawBytes the octets behind the colon, folds included, without the last line end
+ * @returns undefined when the octets may not leave as they are: non-ASCII, a bare CR or LF, NUL, a CRLF that is no fold, a
+ *   line of white space alone or one over 998 octets
  */
 export function verbatimField(name: string, rawBytes: Buffer): string | undefined {
   if (!isAscii(rawBytes) || rawBytes.includes(0)) return undefined;

@@ -1,5 +1,5 @@
-// The body hash of a DKIM signature: relaxed canonicalisation (RFC 6376 §3.4.4) and SHA-256, without a copy of what is
-// canonical already, and without regular expressions.
+// Computes the body hash of a DKIM signature: relaxed canonicalisation (RFC 6376 §3.4.4) and SHA-256. Octets that are
+// canonical already are not copied, and no regular expressions are used.
 
 import { createHash, hash } from 'node:crypto';
 import type { YieldNow } from '../mail/mime/body-scan.ts';
@@ -9,16 +9,16 @@ const LF = 10;
 const SPACE = 32;
 const TAB = 9;
 
-/** Octets looked at at once; the scratch for canonical octets is of this size. */
+/** Octets processed at a time; the scratch buffer for canonical octets has this size. */
 const blockSize = 65_536;
 const scratch = Buffer.allocUnsafe(blockSize);
 const lineEnd = Buffer.from('\r\n');
 
-/** Over this many octets a body is hashed in slices, with turns for others between them. */
+/** A body over this many octets is hashed in slices, and other work may run between them. */
 const sliceThreshold = 262_144;
 
 /**
- * Hashes a body as bh= wants it.
+ * Hashes a body for the bh= tag.
  * @param body CRLF line ends throughout; any length
  * @param yieldNow called between two slices of a body over 256 KiB
  * @returns base64
@@ -46,9 +46,9 @@ export async function relaxedBodyHash(body: Buffer, yieldNow?: YieldNow): Promis
 }
 
 /**
- * Where the last line that is not empty ends, its trailing white space left out: empty lines at the end do not count.
+ * Gives the end of the last line that is not empty, without its trailing white space: empty lines at the end do not count.
  * @param before offset behind the last octet that may be content
- * @param from nothing before this offset is looked at; given back where all behind it is white space
+ * @param from nothing before this offset is examined; the result where only white space follows it
  */
 function contentEnd(body: Buffer, before: number, from: number): number {
   let end = before;
@@ -63,7 +63,7 @@ function contentEnd(body: Buffer, before: number, from: number): number {
 /** Tells whether a block has no white space that relaxed canonicalisation would change, and does not end with any. */
 function isCanonical(block: Buffer): boolean {
   if (block.includes(TAB)) return false;
-  // Base64 has no blanks at all, and the native search says so ten times faster than the loop.
+  // Base64 has no blanks, and the native search finds that out ten times faster than the loop.
   let index = block.indexOf(SPACE);
   if (index < 0) return true;
   const last = block.length - 1;
@@ -78,18 +78,18 @@ function isCanonical(block: Buffer): boolean {
 }
 
 /**
- * Makes a canonicaliser that takes a content block by block, cut anywhere. What it gives is the block itself or lies in
- * the shared scratch, and is good until its next call.
+ * Makes a canonicaliser that takes content block by block, cut anywhere. Its result is the block itself or lies in the
+ * shared scratch buffer, and is valid until the next call.
  */
 function createCanonicaliser(): (block: Buffer) => Buffer {
-  /** White space was read and not yet written: it may turn out to stand at a line's end. */
+  /** White space was read and not yet written: it is dropped if it turns out to end a line. */
   let blankPending = false;
   return (block) => {
     if (!blankPending && isCanonical(block)) return block;
     let written = 0;
     let blank = blankPending;
     const length = block.length;
-    // A pending blank makes one octet more than the block has, but only when the block begins with no blank itself.
+    // A pending blank adds one octet to the block's own, but only when the block does not begin with a blank.
     const target = length < blockSize ? scratch : Buffer.allocUnsafe(length + 1);
     for (let index = 0; index < length; index += 1) {
       const octet = block[index] ?? 0;
@@ -98,7 +98,7 @@ function createCanonicaliser(): (block: Buffer) => Buffer {
         continue;
       }
       if (blank) {
-        // RFC 6376 §3.4.4: white space at a line's end goes, any other run is one blank.
+        // RFC 6376 §3.4.4: white space at a line's end is dropped, any other run becomes one blank.
         if (octet !== CR) target[written++] = SPACE;
         blank = false;
       }

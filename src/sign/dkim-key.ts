@@ -23,7 +23,7 @@ export function generateDkimKey(algorithm: SigningKey['algorithm']): Promise<str
   });
 }
 
-/** Names a key, for `parseSigningKey` and `dkimRecord`. */
+/** A key and its place in the DNS, for `parseSigningKey` and `dkimRecord`. */
 export interface KeyPlace {
   /** A-label, lower case. */
   readonly domain: string;
@@ -33,8 +33,8 @@ export interface KeyPlace {
 }
 
 /**
- * Parses a private key once, for all signatures to come.
- * @throws Error saying what is wrong: no private key, another type than `algorithm`, RSA under 1024 bits
+ * Parses a private key once, for use in many signatures.
+ * @throws Error saying what is wrong: no private key, a type other than `algorithm`, RSA under 1024 bits
  */
 export function parseSigningKey(place: KeyPlace & { readonly algorithm: SigningKey['algorithm'] }): SigningKey {
   const { domain, selector, algorithm } = place;
@@ -88,7 +88,7 @@ export function txtRecord(name: string, value: string): DkimRecord {
   return { name, value, zone: `${name}. IN TXT ${data}` };
 }
 
-/** Gives the record that publishes the public half of a key that is parsed. */
+/** Gives the record that publishes the public half of a parsed key. */
 export function publicRecord({ domain, selector, key }: Pick<SigningKey, 'domain' | 'selector' | 'key'>): DkimRecord {
   const ed25519 = key.asymmetricKeyType === 'ed25519';
   // RFC 8463 §4: the 32 octets of the key itself; RFC 6376 §3.6.1: RSA as SubjectPublicKeyInfo.

@@ -8,16 +8,16 @@ import type { Signed, SigningKey } from './signed.ts';
 
 /** The keys of one message. */
 export interface SigningKeys {
-  /** Of the sending domain, one signature each; never empty. */
+  /** Keys of the sending domain, one for each signature; never empty. */
   readonly domain: readonly SigningKey[];
-  /** Of the platform domain, which may be left out by a route later (D27). */
+  /** Keys of the platform domain; a route may leave their signatures out later (D27). */
   readonly platform: readonly SigningKey[];
 }
 
 /**
- * Signs a message: the body is hashed once for all signatures, each signature is made in the thread pool.
+ * Signs a message: the body is hashed once for all signatures, and each signature is made in the thread pool.
  * @param yieldNow called between slices of a large body
- * @returns rejects when there is no key or a signature fails: nothing ever leaves unsigned
+ * @returns rejects when there is no key or a signature fails: no message ever leaves unsigned
  */
 export async function sign(message: Message, keys: SigningKeys, yieldNow?: YieldNow): Promise<Signed> {
   if (keys.domain.length === 0) {

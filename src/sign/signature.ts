@@ -1,13 +1,13 @@
-// One DKIM-Signature field (RFC 6376 §3.5): its tags, its folds, the octets that are signed.
+// Makes one DKIM-Signature field (RFC 6376 §3.5): its tags, its folds, the octets that are signed.
 
 import { createHash, type KeyObject, sign as signWithKey } from 'node:crypto';
 import type { MessageField } from '../compose/message.ts';
 import { signedNames } from '../compose/signed-names.ts';
 import type { SigningKey } from './signed.ts';
 
-/** What all signatures of a message share. */
+/** What all signatures of one message have in common. */
 export interface SignatureBasis {
-  /** The h= tag's names, in their order, repeated where a field is and once more where it is oversigned. */
+  /** The names of the h= tag in order; a name occurs as often as the field, and once more where it is oversigned. */
   readonly names: readonly string[];
   /** The named fields in relaxed canonical form, each with CRLF. */
   readonly canonicalFields: string;
@@ -19,7 +19,7 @@ export interface SignatureBasis {
 
 const whiteSpace = /[ \t\r\n]+/g;
 
-/** Canonicalises a field: relaxed (RFC 6376 §3.4.2), without line end. `line` has its own line end. */
+/** Canonicalises a field as relaxed (RFC 6376 §3.4.2); the result has no line end, though `line` has one. */
 function relaxedField(name: string, line: string): string {
   const value = line.slice(name.length + 1, -2).replace(whiteSpace, ' ');
   const start = value.startsWith(' ') ? 1 : 0;
@@ -50,16 +50,16 @@ export function chooseFields(fields: readonly MessageField[]): Pick<SignatureBas
       names.push(name);
       canonicalFields += `${relaxedField(field.name, field.line)}\r\n`;
     }
-    // RFC 6376 §8.15: named once more than it is there, so that nobody can add another.
+    // RFC 6376 §8.15: named once more than it occurs, so that nobody can add another.
     if (oversigned) names.push(name);
   }
   return { names, canonicalFields };
 }
 
-/** Octets of a folded line in the field. */
+/** Octets of one folded line in the DKIM-Signature field. */
 const lineLength = 76;
 
-/** h= folds between names only (D27). */
+/** Folds the h= tag between names only (D27). */
 function foldNames(names: readonly string[]): string {
   let folded = '';
   let column = 1 + 'h='.length;
@@ -93,7 +93,7 @@ export async function signatureField(key: SigningKey, basis: SignatureBasis): Pr
     `\td=${key.domain}; s=${key.selector}; t=${basis.time};\r\n` +
     `\tbh=${basis.bodyHash};\r\n` +
     `\th=${foldNames(basis.names)};\r\n\tb=`;
-  // RFC 6376 §3.7: the field itself comes last, b= empty, without line end.
+  // RFC 6376 §3.7: the signature field itself comes last, with an empty b= and without its line end.
   const data = `${basis.canonicalFields}${relaxedField('DKIM-Signature', `${unsigned}\r\n`)}`;
   const signature = await signData(key, Buffer.from(data, 'utf8'));
   return `${unsigned}${foldBase64(signature)}\r\n`;

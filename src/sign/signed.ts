@@ -1,9 +1,9 @@
-// A signed message: the octets that leave.
+// A signed message: the octets that leave, with the place of the platform's signature in them.
 
 import type { KeyObject } from 'node:crypto';
 import type { Message } from '../compose/message.ts';
 
-/** A private key ready for signing: parsed once, never a PEM string per signature (D27). */
+/** A private key ready for signing: parsed once, instead of a PEM string for each signature (D27). */
 export interface SigningKey {
   /** The d= tag: A-label, lower case. */
   readonly domain: string;
@@ -13,7 +13,7 @@ export interface SigningKey {
   readonly key: KeyObject;
 }
 
-/** A message with its signatures. The octets that leave are `head` then `body`. */
+/** A message with its signatures. The octets that leave are `head` followed by `body`. */
 export interface Signed {
   readonly message: Message;
   /** Every header field and the empty line behind them. */

@@ -1,4 +1,4 @@
-// A thread that writes long header fields: a thin shell around `writeField`.
+// The worker thread that writes long header fields; all it does is call `writeField`.
 
 import { type MessagePort, parentPort } from 'node:worker_threads';
 import { type FieldKind, writeField } from '../mail/write-field.ts';
@@ -10,7 +10,7 @@ export interface FieldQuestion {
   readonly kind: FieldKind;
 }
 
-/** The answers come in the order of the questions. */
+/** The answer to one question; answers come in the order of the questions. */
 export type FieldAnswer = { readonly line: string } | { readonly error: string };
 
 function answer({ name, text, kind }: FieldQuestion): FieldAnswer {

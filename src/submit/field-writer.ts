@@ -1,5 +1,5 @@
-// Long header fields written on a thread of their own: a field of 256 KiB costs a tenth of a second or two, and cannot be
-// cut into slices.
+// Writes long header fields on a thread of their own: a field of 256 KiB takes 100 to 200 ms, and the work cannot be cut
+// into slices.
 
 import { Worker } from 'node:worker_threads';
 import type { WriteLongField } from '../compose/long-field.ts';
@@ -10,12 +10,12 @@ interface Pending {
   readonly reject: (error: Error) => void;
 }
 
-/** What V8 may use on that thread, MiB; a field is 256 KiB at most. */
+/** The heap limit of that thread in MiB; a field has at most 256 KiB. */
 const heapMebibytes = 256;
 
 /**
- * Makes a writer with a thread of its own, which begins with the first field and keeps no process from ending while it
- * has none. A message waits for one field at a time, so no more wait here than messages are being built.
+ * Makes a writer with a thread of its own. The thread starts with the first field, and while idle it does not keep the
+ * process alive. A message waits for one field at a time, so no more fields wait here than messages are being built.
  */
 export function createFieldWriter(): WriteLongField {
   let worker: Worker | undefined;
