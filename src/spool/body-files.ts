@@ -1,5 +1,5 @@
-// Large bodies as files of their own beside the database (D94): durable before the row that names them is committed,
-// deleted after the row is. The file's name is the message's id.
+// Keeps large bodies as files beside the database (D94): a file is durable before the row that names it is committed, and
+// is deleted after the row is deleted. The file's name is the message's id.
 
 import { mkdir, open, readFile, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -9,7 +9,7 @@ import { errorCode } from '../base/errors.ts';
 /** Bodies above this size, in octets, are files (D94). */
 export const bodyFileThreshold = 256 * 1024;
 
-/** The bodies' folder. */
+/** The folder of the bodies that are files. */
 export class BodyFiles {
   readonly folder: string;
   #made: Promise<void> | undefined;
@@ -19,7 +19,7 @@ export class BodyFiles {
     this.folder = folder;
   }
 
-  /** Writes a body; it is on disk, and so is its name, when this resolves. The buffer is written as it is, uncopied. */
+  /** Writes a body from the given buffer, uncopied. When this resolves, the octets and the file's name are on disk. */
   async write(id: string, body: Buffer): Promise<void> {
     this.#made ??= this.#make();
     try {
@@ -67,7 +67,7 @@ export class BodyFiles {
   }
 
   #path(id: string): string {
-    // An id never leads out of the folder, wherever it came from.
+    // Whatever its source, an id must not lead out of the folder.
     if (!/^[\w-]+$/.test(id)) throw new Error(`"${id}" is no message id`);
     return join(this.folder, id);
   }

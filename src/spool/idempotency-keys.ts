@@ -1,10 +1,10 @@
-// Idempotency-Keys and the messages they made (D48). The spool owns them: a key is written in the very commit of its message, so
-// that no crash can part them: a key that is there has its message, and one that is not has sent nothing.
+// Idempotency-Keys and the messages they made (D48). The spool owns them: a key is written in the same commit as its
+// message, so that no crash can part them. A key that exists has its message, and a key that does not exist has sent nothing.
 
-/** How long a key answers for its message. */
+/** How long a key refers to its message. */
 export const idempotencyMilliseconds = 24 * 60 * 60 * 1000;
 
-/** A key, and the name of the account whose it is. */
+/** A key, and the name of the account that used it. */
 export interface AccountKey {
   readonly account: string;
   readonly key: string;
@@ -17,6 +17,6 @@ export interface UsedKey {
   /** With brackets. */
   readonly messageId: string;
   readonly recipients: readonly string[];
-  /** The answer that was told, where it was another than that all recipients are queued. */
+  /** The answer that the client got; absent where it was that all recipients are queued. */
   readonly answer?: string;
 }

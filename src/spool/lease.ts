@@ -6,5 +6,5 @@
  */
 export const leaseMilliseconds = 60 * 60 * 1000;
 
-/** A message whose recipients are all at their end, one of them failed, is kept this long after that end. */
+/** How long a message is kept after its last recipient's end, where a recipient has failed, in milliseconds. */
 export const failedRetentionMilliseconds = 30 * 24 * 60 * 60 * 1000;

@@ -1,4 +1,4 @@
-// The spool in memory, for tests and trials: the same behaviour as the durable stores, gone with the process.
+// The spool in memory, for tests and trials: it behaves like the durable stores, but ends with the process.
 
 import { type Clock, type ClockReading, clockStep, readClock, systemClock } from '../base/clock.ts';
 import { silentLog } from '../base/log.ts';
@@ -83,7 +83,7 @@ function recorded(recipient: HeldRecipient, outcome: OutcomeEvent, now: number):
 /** A spool that keeps everything in memory. @public for tests of what stands on a spool. */
 export class MemorySpool implements Spool {
   readonly #messages = new Map<string, Held>();
-  /** What each key was used for, and when. */
+  /** The use of each key, and when it was used. */
   readonly #keys = new Map<string, UsedKey & { readonly createdAt: number }>();
   readonly #clock: Clock;
   readonly #events: MemoryEvents;
@@ -123,7 +123,7 @@ export class MemorySpool implements Spool {
       nextAttemptAt: entry.acceptedAt,
       claimedUntil: claimUntil,
     }));
-    // The octets are copied as any store does: what the caller does to its buffers afterwards is its own affair.
+    // The octets are copied, as every store does: the caller may change its buffers afterwards.
     const kept = { ...entry, head: Buffer.from(entry.head), body: Buffer.from(entry.body) };
     this.#messages.set(entry.id, { entry: kept, recipients });
     const event = acceptedEvent(entry);
@@ -264,7 +264,7 @@ export class MemorySpool implements Spool {
       if (recipient.state === 'delivered' || recipients?.includes(recipient.address) === false) return recipient;
       made.recipients += 1;
       if (recipient.state === 'failed') made.failed += 1;
-      // A claim stays: its holder may be speaking to the next hop right now.
+      // `retry` leaves a claim alone: its holder may be speaking to the next hop right now.
       const claimedUntil = recipient.state === 'queued' ? recipient.claimedUntil : 0;
       const { endedAt: _, ...rest } = recipient;
       return { ...rest, state: 'queued', nextAttemptAt: times.now, claimedUntil };
@@ -319,7 +319,7 @@ export class MemorySpool implements Spool {
     if (step !== 0) this.#moveTimes(step);
   }
 
-  /** The wall clock was set: what waits goes on waiting for as long as it was to. */
+  /** The wall clock was set by `step`: moves all times by as much, so that every waiting time keeps its length. */
   #moveTimes(step: number): void {
     for (const [id, held] of this.#messages) {
       this.#update(held, ({ endedAt, ...recipient }) => ({

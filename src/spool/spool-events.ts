@@ -1,4 +1,4 @@
-// The events that the spool writes with what they tell of: made of the message, at one place each.
+// Makes the events that the spool writes in one commit with what they report.
 
 import { type AcceptedEvent, cutText, eventBounds, firstAddresses, type OutcomeEvent } from '../events/mail-event.ts';
 import type { DueMessage, Outcome, SpoolEntry } from './spool.ts';
@@ -18,7 +18,7 @@ function factsOf(entry: DueMessage['entry']) {
   };
 }
 
-/** A message has been accepted. */
+/** Makes the event of an accepted message. */
 export function acceptedEvent(entry: SpoolEntry): AcceptedEvent {
   const { clientMessageId, received, recipients } = entry;
   const observed = received?.observed ?? [];
@@ -45,7 +45,7 @@ export function acceptedEvent(entry: SpoolEntry): AcceptedEvent {
   };
 }
 
-/** An attempt for one recipient, and what became of it. */
+/** One attempt for one recipient, and its outcome. */
 export interface DeliveryAttempt {
   readonly recipient: string;
   readonly outcome: Outcome;
@@ -57,11 +57,11 @@ export interface DeliveryAttempt {
   readonly attempts: number;
   /** Octets of head and body. */
   readonly size: number;
-  /** Milliseconds since 1970; for a deferral, now if absent. */
+  /** Milliseconds since 1970; a deferral without it is due now. */
   readonly nextAttemptAt?: number;
 }
 
-/** An attempt has ended. */
+/** Makes the event of an attempt that has ended. */
 export function outcomeEvent(entry: DueMessage['entry'], attempt: DeliveryAttempt): OutcomeEvent {
   const { recipient, outcome, at, route, attempts } = attempt;
   const { kind, reply, host } = outcome;

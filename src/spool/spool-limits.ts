@@ -1,16 +1,16 @@
-// How much the spool takes: free room on the disk, and a share of it for each account.
+// Limits of the spool: the free room that must be left on the disk, and each account's share of the spool.
 
 /** The spool's settings. */
 export interface SpoolLimits {
-  /** With less room than this on a file system of the spool no mail is taken; absent: see `defaultMinFreeBytes`. */
+  /** With less free room than this on a file system of the spool no mail is taken; absent: see `defaultMinFreeBytes`. */
   readonly minFreeBytes?: number;
-  /** Queued messages of one account; more are refused. */
+  /** Queued messages that one account may have; more are refused. */
   readonly queuedMessages: number;
-  /** Octets of one account's queued messages; absent: a quarter of the database's file system. */
+  /** Octets that one account's queued messages may have; absent: a quarter of the database's file system. */
   readonly queuedBytes?: number;
-  /** Messages of one account kept as failed; the oldest go first. */
+  /** Messages of one account that are kept as failed; the oldest are removed first. */
   readonly failedMessages: number;
-  /** Octets of these. */
+  /** Octets of one account's messages that are kept as failed. */
   readonly failedBytes: number;
 }
 

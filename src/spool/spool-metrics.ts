@@ -1,18 +1,18 @@
-// The spool's numbers for /metrics (D97). All of one reading come from one question to the spool.
+// The spool's numbers for /metrics (D97). All numbers of one reading come from a single request to the spool.
 
 import type { Spool } from './spool.ts';
 import { type Tally, totalOf } from './tally.ts';
 
 /** A number for /metrics. */
 export interface SpoolGauge {
-  /** A number that only grows; a gauge if absent. */
+  /** `counter` for a number that only grows; absent: a gauge. */
   readonly kind?: 'counter';
   readonly name: string;
   readonly help: string;
   readonly read: () => Promise<number>;
 }
 
-/** Numbers for /metrics, told apart by recipient or message state. */
+/** Numbers for /metrics with one value for each recipient or message state. */
 export interface SpoolFamily {
   readonly kind: 'gauge';
   readonly name: string;
@@ -22,7 +22,7 @@ export interface SpoolFamily {
 }
 
 /**
- * What the spool tells /metrics: messages, octets and recipients by state, and whether it takes mail.
+ * Makes the spool's part of /metrics: messages, octets and recipients by state, and whether the spool takes mail.
  * @param removedFailures failed messages removed since the start because their account had too many
  */
 export function spoolMetrics(
@@ -33,7 +33,7 @@ export function spoolMetrics(
   readonly families: readonly SpoolFamily[];
 } {
   let asking: Promise<Tally> | undefined;
-  /** What is asked for while a question is open has its answer. */
+  /** Asks the spool once: whoever asks while an answer is awaited gets the same answer. */
   const total = (): Promise<Tally> => {
     asking ??= spool
       .tallies()

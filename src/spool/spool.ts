@@ -1,5 +1,5 @@
-// The spool: keeps an accepted message and each recipient's state until all are done. One interface, several stores;
-// test/contract/spool.ts holds every store to the same behaviour (D90, D91, D94).
+// The spool: keeps an accepted message and each recipient's state until all recipients are done. There is one interface and
+// several stores; test/contract/spool.ts holds every store to the same behaviour (D90, D91, D94).
 
 import type { Unavailable } from '../base/errors.ts';
 import type { EventStore } from '../events/event-store.ts';
@@ -31,38 +31,38 @@ export interface SpoolEntry {
   readonly clientMessageId?: string;
   /** The reverse-path that leaves (D26); '' is null. */
   readonly reversePath: string;
-  /** Absent for messages of an earlier release. */
+  /** Absent for messages that an earlier release accepted. */
   readonly origin?: Origin;
   /**
-   * What only the event of its acceptance tells: octets that came in, names of the fields that were removed (D4a), and
-   * headers that were removed because the policy is only observed, with the codes they would have had (D4c).
+   * Details that only the event of the acceptance reports: octets that came in, names of the fields that were removed (D4a),
+   * and headers that were removed because the policy is only observed, with the codes they would have been refused for (D4c).
    */
   readonly received?: {
     readonly size: number;
     readonly stripped: readonly string[];
     readonly observed?: readonly { readonly name: string; readonly code: string }[];
   };
-  /** The reverse-path that the client gave; reports go there. */
+  /** The reverse-path that the client gave; reports are sent there. */
   readonly senderPath: string;
   readonly recipients: readonly string[];
   /**
-   * The transport that each recipient waits for, in their order. One without a transport is given one when it is due
-   * (`giveTransports`).
+   * The transport that each recipient waits for, in the order of the recipients. One without a transport is given one when
+   * it is due (`giveTransports`).
    */
   readonly transports?: readonly string[];
   readonly smtputf8: boolean;
   readonly requireTls: boolean;
   /** Milliseconds since 1970. */
   readonly acceptedAt: number;
-  /** When it is given up, milliseconds since 1970. */
+  /** When delivery is given up, milliseconds since 1970. */
   readonly expiresAt: number;
-  /** Header fields and the empty line. */
+  /** The header fields and the empty line behind them. */
   readonly head: Buffer;
   readonly body: Buffer;
   readonly platformSignature?: { readonly start: number; readonly end: number };
   /**
-   * Kept in the same commit as the message, so that a key and its message are there together or not at all (D48). A key
-   * that the account has used within the last 24 hours fails the add.
+   * The key is kept in the same commit as the message, so that both exist or neither does (D48). `add` rejects for a key
+   * that the account has used within the last 24 hours.
    */
   readonly idempotency?: { readonly key: string; readonly digest: string };
 }
@@ -73,11 +73,11 @@ export interface SpooledRecipient {
   readonly state: RecipientState;
   /** Attempts made so far. */
   readonly attempts: number;
-  /** Milliseconds since 1970; of meaning while queued. */
+  /** Milliseconds since 1970; has a meaning only while the recipient is queued. */
   readonly nextAttemptAt: number;
-  /** The last word on it, ours or the next hop's. */
+  /** The last reply about it, by us or the next hop. */
   readonly lastReply?: SmtpReply;
-  /** Who said it: `route name (host:port)`. */
+  /** Who gave that reply: `route name (host:port)`. */
   readonly lastHost?: string;
 }
 
@@ -88,16 +88,16 @@ export type Outcome =
   | { readonly kind: 'failed'; readonly reply: SmtpReply; readonly host: string };
 
 /**
- * Names the transport of a recipient: where it waits for its turn, behind those of its own transport only. A transport
- * is a name that the spool does not read; delivery has one for each route.
+ * Names the transport of a recipient. The recipient waits for its turn only behind others of that transport. To the spool
+ * a transport is just a name; delivery has one for each route.
  */
 export type TransportOf = (recipient: { readonly account: string; readonly address: string }) => string;
 
-/** A message that is due, claimed for this process, with its due recipients of one transport. */
+/** A message that is due, with its due recipients of one transport, claimed for this process. */
 export interface DueMessage {
   /**
-   * Everything but the octets, which `load` brings, and what was of use at the add; `recipients` are all, of every
-   * transport.
+   * The message without its octets, which `load` brings, and without what only `add` uses. `recipients` lists all of them,
+   * of every transport.
    */
   readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'transports' | 'received'>;
   /** Octets of head and body together. */
@@ -113,7 +113,7 @@ export interface QueueItem {
   readonly recipients: readonly SpooledRecipient[];
 }
 
-/** What `claimDue` is asked: times in milliseconds since 1970. */
+/** The question of `claimDue`; times in milliseconds since 1970. */
 export interface ClaimQuery {
   readonly now: number;
   readonly limit: number;
@@ -121,7 +121,7 @@ export interface ClaimQuery {
   readonly transport?: string;
 }
 
-/** Which messages are listed. */
+/** The question of `list`: which messages are wanted. */
 export interface ListQuery {
   readonly state?: 'queued' | 'failed';
   readonly search?: string;
@@ -129,21 +129,21 @@ export interface ListQuery {
   readonly after?: string;
 }
 
-/** Some messages of a list. */
+/** One page of a list of messages. */
 export interface QueuePage {
   readonly items: readonly QueueItem[];
-  /** Where the next page begins; absent behind the last message. */
+  /** Where the next page begins; absent on the last page. */
   readonly next?: string;
 }
 
 /** A message to try again. */
 export interface RetryPick {
   readonly id: string;
-  /** Absent: all that do not have it. */
+  /** Absent: all recipients that have not received the message. */
   readonly recipients?: readonly string[];
 }
 
-/** What a retry made due. */
+/** What a retry has made due. */
 export interface RetryCount {
   readonly messages: number;
   readonly recipients: number;
@@ -152,14 +152,14 @@ export interface RetryCount {
 }
 
 /**
- * Keeps messages safe. Every method rejects on a failure of the store; nothing is then half done. What may go well later
- * rejects with Unavailable. Times are wall times; when the wall clock is set, the store moves by as much what it keeps
- * (next attempts, claims, expiries, ends), so that whatever waits goes on waiting for as long as it was to.
+ * Keeps messages safe. Every method rejects on a failure of the store, and then has changed nothing. A failure that may
+ * pass rejects with Unavailable. Times are wall times. When the wall clock is set, the store moves all times that it keeps
+ * (next attempts, claims, expiries, ends) by as much, so that every waiting time keeps its length.
  */
 export interface Spool {
-  /** Why it takes no mail at the moment, at most a second old; undefined while it does. Nothing else is kept from it. */
+  /** Why the spool takes no mail now, at most a second old; undefined while it does. All other methods still work. */
   readonly unavailable: Unavailable | undefined;
-  /** What happened to mail. `add` and `record` write their events in their own commits; refusals are handed in here. */
+  /** The events of this mail. `add` and `record` write theirs in their own commits; refusals are handed in here. */
   readonly events: EventStore;
   /**
    * Adds a message and the event of its acceptance; resolves only once both are durable. Its recipients are claimed for
@@ -167,15 +167,14 @@ export interface Spool {
    */
   add(entry: SpoolEntry, claimUntil: number): Promise<void>;
   /**
-   * Claims up to `limit` messages with recipients of a transport that are due at `now` and that nobody holds, until
-   * `claimUntil`; those due longest first. Without a transport: recipients that have none. What it costs depends on
-   * what it claims, not on how many wait, in this transport or another.
+   * Claims up to `limit` messages with recipients of a transport that are due at `now` and not claimed, until `claimUntil`;
+   * those that have been due longest come first. Without a transport: recipients that have none. The cost depends on what
+   * is claimed, not on how many wait, in this transport or another.
    */
   claimDue(query: ClaimQuery): Promise<readonly DueMessage[]>;
   /**
-   * Gives a transport to recipients that are due at `now` and wait for none of `transports`: those of an older
-   * database, or of a transport that has left the configuration. At most `limit` of them; resolves to how many there
-   * were.
+   * Gives a transport to at most `limit` recipients that are due at `now` and whose transport is none of `transports`:
+   * those of an older database, or of a transport that has left the configuration. Resolves to how many there were.
    */
   giveTransports(query: {
     readonly now: number;
@@ -183,31 +182,30 @@ export interface Spool {
     readonly transports: readonly string[];
     readonly transportOf: TransportOf;
   }): Promise<number>;
-  /** The octets of a message; undefined when it is no longer there. */
+  /** The octets of a message; undefined when the message no longer exists. */
   load(id: string): Promise<{ readonly head: Buffer; readonly body: Buffer } | undefined>;
   /**
-   * Writes what became of attempts, with their events, releases the claims, and forgets messages whose recipients are
-   * all delivered. A message that has a failed recipient is kept for 30 days after its last recipient's end. Where a
-   * message is no longer there, or a recipient has it already, only the event is written: the attempt was made.
+   * Writes the outcomes of attempts with their events, releases the claims, and removes messages whose recipients are all
+   * delivered. A message with a failed recipient is kept for 30 days after its last recipient's end. Where the message no
+   * longer exists, or the recipient is delivered already, only the event is written, because the attempt was made.
    */
   record(outcomes: readonly OutcomeEvent[]): Promise<void>;
-  /** Releases claims without an outcome (drain, lost connection before anything was sent). */
+  /** Releases claims without an outcome (drain, connection lost before anything was sent). */
   release(id: string, recipients: readonly string[]): Promise<void>;
-  /** Releases what an earlier process of this store still held, at start; resolves to the number of messages queued. */
+  /** Releases, at start, claims that an earlier process of this store still held; resolves to the number of messages queued. */
   recover(): Promise<number>;
   /**
-   * Lists messages, oldest first, a page at a time; `state`: those with a recipient in it; `search` matches part of the
-   * id, a message id, sender or recipient, without case; `after` is the `next` of the last page. A page costs a bounded
-   * look at the store however many messages there are: it may hold fewer than `limit`, or none, and others follow while
-   * it has a `next`.
+   * Lists messages, oldest first, a page at a time. `state`: only messages with a recipient in that state; `search`: part of
+   * the id, message id, sender or a recipient, without case; `after`: the `next` of the last page. The cost of a page is
+   * bounded however many messages there are, so a page may hold fewer than `limit`, or none, and still have a `next`.
    */
   list(query: ListQuery): Promise<QueuePage>;
   show(id: string): Promise<QueueItem | undefined>;
-  /** Makes queued recipients due now, failed ones queued again with `expiresAt`; false when there is no such message. */
+  /** Makes queued recipients due now, and failed ones queued again with `expiresAt`; false when there is no such message. */
   retry(id: string, times: { readonly now: number; readonly expiresAt: number }): Promise<boolean>;
   /**
-   * `retry` for many messages in one transaction, so no more than some hundreds; of each all recipients, or those named.
-   * Recipients that have it already, and messages that are gone, are passed over.
+   * Does for many messages in one transaction what `retry` does for one; so hand in no more than some hundreds. For each
+   * message all recipients, or those named. Delivered recipients and messages that no longer exist are skipped.
    */
   retryMany(
     picks: readonly RetryPick[],
@@ -215,24 +213,24 @@ export interface Spool {
   ): Promise<RetryCount>;
   /** Removes a message; false when there is none. */
   drop(id: string): Promise<boolean>;
-  /** Messages with a queued recipient, and messages that have none left and are kept as failed. */
+  /** Counts messages with a queued recipient, and messages without one that are kept as failed. */
   counts(): Promise<{ readonly queued: number; readonly failed: number }>;
   /**
-   * What each account has in the spool, by the account's name; accounts without a message are left out. The numbers are
-   * kept, not counted: asking costs the same however many messages there are.
+   * The numbers of each account by the account's name; accounts without a message are left out. They are kept up to date
+   * instead of being counted, so asking costs the same however many messages there are.
    */
   tallies(): Promise<readonly AccountTally[]>;
-  /** What an account, by its name, has used an Idempotency-Key for within the last 24 hours (D48); undefined if nothing. */
+  /** Finds the use of an Idempotency-Key by the named account within the last 24 hours (D48); undefined if there is none. */
   usedKey(account: string, key: string): Promise<UsedKey | undefined>;
   /**
-   * Keeps what the first request with a key was answered, so that it can be told again word for word (D48). To be called
-   * only where that is another answer than that all recipients are queued. A key that is not there is passed over.
+   * Keeps the answer to the first request with a key, so that it can be repeated word for word (D48). To be called only
+   * for an answer other than that all recipients are queued. An unknown key is ignored.
    */
   answered(account: string, key: string, answer: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/** The recipients of an entry with their transports, each once however often it is named. */
+/** Lists the recipients of an entry with their transports; a recipient that is named repeatedly comes once. */
 export function distinctRecipients({
   recipients,
   transports = [],

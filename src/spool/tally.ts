@@ -1,10 +1,10 @@
-// What lies in the spool, as numbers: messages, octets and recipients by state. A message is queued while one of its
-// recipients is, and counts as failed once none is and it is kept; recipients count each by their own state, so that a
-// message that failed in part shows.
+// Counts the contents of the spool: messages, octets and recipients by state. A message counts as queued while one of its
+// recipients is queued, and as failed once none is and the message is still kept. Each recipient counts by its own state,
+// so that a message that failed for some recipients shows.
 
 import type { RecipientState } from './recipient-state.ts';
 
-/** Numbers of one account, or of all. */
+/** The numbers of one account, or of all accounts. */
 export interface Tally {
   readonly messages: { readonly queued: number; readonly failed: number };
   /** Octets of head and body of these messages. */
@@ -18,7 +18,7 @@ export interface AccountTally extends Tally {
   readonly account: string;
 }
 
-/** Nothing at all. */
+/** The numbers of an account without messages. */
 export const emptyTally: Tally = {
   messages: { queued: 0, failed: 0 },
   octets: { queued: 0, failed: 0 },
@@ -28,7 +28,7 @@ export const emptyTally: Tally = {
 /** How many of a message's recipients are in each state. */
 export type StateCounts = Readonly<Record<RecipientState, number>>;
 
-/** Counts states. */
+/** Counts the recipients in each state. */
 export function countStates(states: Iterable<RecipientState>): StateCounts {
   const counts = { queued: 0, delivered: 0, failed: 0 };
   for (const state of states) counts[state] += 1;
@@ -37,7 +37,7 @@ export function countStates(states: Iterable<RecipientState>): StateCounts {
 
 /**
  * What one message adds to its account's numbers.
- * @param recipients undefined: the message is not there
+ * @param recipients undefined: the message does not exist
  */
 export function tallyOf(size: number, recipients: StateCounts | undefined): Tally {
   if (!recipients) return emptyTally;
@@ -50,7 +50,7 @@ export function tallyOf(size: number, recipients: StateCounts | undefined): Tall
   };
 }
 
-/** Adds `times` times the second to the first; -1 takes it away. */
+/** Adds the second tally `times` times to the first; -1 subtracts it. */
 export function addTally(sum: Tally, added: Tally, times: 1 | -1 = 1): Tally {
   return {
     messages: {

@@ -1,21 +1,21 @@
-// Gives the free pages of the spool's database back by hand: in small steps, or, for a database of an earlier release, by
-// writing it anew while nobody works on it.
+// Shrinks the spool's database on command by giving back its free pages: in small steps, or, for a database of an earlier
+// release, by writing the file anew while no process works on it.
 
 import { setTimeout } from 'node:timers/promises';
 import { compactDatabase, databaseBytes, giveBackSomePages, givesPagesBack } from '../../base/database/free-pages.ts';
 import { openSqliteFile } from '../../base/database/sqlite-file.ts';
 import { SpoolLock } from './sqlite-lock.ts';
 
-/** Between two steps the lock is others'. */
+/** How long other processes can take the lock between two steps, in milliseconds. */
 const pauseMs = 20;
 
-/** What became of it: octets of the database before and after; undefined where a server works on it, which must not be. */
+/** Octets of the database before and after; undefined where a server works on a database that must be written anew. */
 export type Compacted = { readonly beforeBytes: number; readonly afterBytes: number } | undefined;
 
 /**
  * Gives free pages back.
  * @param file path of the database
- * @throws what SQLite throws: there must be room for a second copy where it is written anew
+ * @throws what SQLite throws; where the file is written anew, the disk must have room for a second copy
  */
 export async function compactSpool(file: string): Promise<Compacted> {
   const database = openSqliteFile(file);

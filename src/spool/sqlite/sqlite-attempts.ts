@@ -1,4 +1,4 @@
-// What became of attempts, written to the recipients' rows, and recipients that are to be tried again.
+// Writes the outcomes of attempts to the recipients' rows, and queues recipients for another attempt.
 
 import type { RecipientState } from '../recipient-state.ts';
 import type { RetryCount, RetryPick } from '../spool.ts';
@@ -9,7 +9,7 @@ import type { OperationOf, PackedOutcome } from './sqlite-protocol.ts';
 import { integer, stateAfter, stateNumbers, stateOf, text } from './sqlite-rows.ts';
 import type { Statements } from './sqlite-statements.ts';
 
-/** The attempts on one database; what each method does is told at the method of `Spool` that has its name. */
+/** The attempts on one database; the methods of the same names in `Spool` say what each method does. */
 export class Attempts {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
@@ -50,7 +50,7 @@ export class Attempts {
   #recordMessage(id: string, outcomes: readonly PackedOutcome[], now: number): void {
     const rows = this.#statements.states.all(id);
     const [message] = rows;
-    // Dropped meanwhile by a command beside the server (D94).
+    // A command beside the server has dropped the message meanwhile (D94).
     if (!message) return;
     const byAddress = new Map(outcomes.map((outcome) => [outcome.recipient, outcome]));
     const before = rows.map(stateOf);

@@ -1,4 +1,4 @@
-// Who may have which recipients of the spool: claims, and the transports that recipients wait for.
+// Claims on recipients of the spool, and the transports that recipients wait for.
 
 import type { DueMessage } from '../spool.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
@@ -7,10 +7,10 @@ import type { OperationOf, Stray } from './sqlite-protocol.ts';
 import { integer, strayOf, text } from './sqlite-rows.ts';
 import type { Statements } from './sqlite-statements.ts';
 
-/** A claim looks at no more rows than this, so that messages of very many recipients do not hold up the others. */
+/** Rows that one claim looks at, at most, so that messages with very many recipients do not delay the others. */
 const mostDueRows = 10_000;
 
-/** The claims on one database; what each method does is told at the method of `Spool` that has its name. */
+/** The claims on one database; the methods of the same names in `Spool` say what each method does. */
 export class RecipientClaims {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
@@ -53,7 +53,7 @@ export class RecipientClaims {
       this.#statements.giveTransport.run(transport, message, position);
   }
 
-  /** Recipients that are due in none of these transports, `limit` of them at most. */
+  /** Recipients that are due and whose transport is none of these, `limit` of them at most. */
   strays({ now, limit, transports }: OperationOf<'strays'>): readonly Stray[] {
     const strays: Stray[] = [];
     const known = new Set(transports);
@@ -70,7 +70,7 @@ export class RecipientClaims {
 
   release({ id, recipients }: OperationOf<'release'>): void {
     const wanted = new Set(recipients);
-    // One look at the message's rows: a look for each address would cost the square of their number.
+    // One query for all rows of the message: a query for each address would cost the square of their number.
     for (const row of this.#statements.states.all(id)) {
       if (wanted.has(text(row, 'address'))) {
         this.#statements.release.run(integer(row, 'seq'), integer(row, 'position'));

@@ -1,6 +1,6 @@
-// The spool's own time. Every time in its rows but that of acceptance is wall time less an offset, and whenever the wall
-// clock is found to have been set, the offset is moved by as much: what waits goes on waiting for as long as it was to, a
-// claim holds for as long as it was to, and no row is touched. All processes on a database share the offset.
+// The spool's own time. Every stored time except that of acceptance is wall time minus an offset. Whenever the wall clock
+// is found to have been set, the offset is moved by as much: every waiting time and claim keeps its length, and no row has
+// to be changed. All processes on a database share the offset.
 
 import { type ClockReading, clockStep } from '../../base/clock.ts';
 import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
@@ -13,36 +13,36 @@ export class SpoolClock {
   #seen: ClockReading | undefined;
   #held = 0;
 
-  /** The tables must be up to date. */
+  /** @param database its tables are up to date */
   constructor(database: DatabaseSync) {
     this.#database = database;
     this.#get = database.prepare('SELECT offset, skew FROM spool_clock');
     this.#put = database.prepare('INSERT OR REPLACE INTO spool_clock VALUES (1, ?, ?)');
   }
 
-  /** Milliseconds that are taken from a wall time before it is stored. */
+  /** Milliseconds subtracted from a wall time before it is stored. */
   get #offset(): number {
     return Number(this.#get.get()?.['offset'] ?? 0);
   }
 
-  /** Reads the offset. `stored` and `wall` reckon with it until the next call, however many rows are worked on. */
+  /** Reads the offset. `stored` and `wall` use this value until the next call, however many rows are worked on. */
   hold(): void {
     this.#held = this.#offset;
   }
 
-  /** A wall time as it is stored. */
+  /** Turns a wall time into the time to store. */
   stored(wallTime: number): number {
     return wallTime - this.#held;
   }
 
-  /** A stored time as the wall clock tells it. */
+  /** Turns a stored time into wall time. */
   wall(storedTime: number): number {
     return storedTime + this.#held;
   }
 
   /**
-   * Looks whether the wall clock was set since the last look, and moves the offset if so. Outside of a transaction.
-   * @throws Error of SQLite; it is looked at again the next time
+   * Checks whether the wall clock was set since the last check, and moves the offset if so. Call it outside a transaction.
+   * @throws Error of SQLite; the next call checks again
    */
   observe(now: ClockReading): void {
     const step = this.#seen ? clockStep(this.#seen, now) : 0;
@@ -51,8 +51,8 @@ export class SpoolClock {
   }
 
   /**
-   * Begins anew, where no other process works on the database: its last one may have run before the machine was booted,
-   * and a monotonic time of then has no meaning now. Within a transaction.
+   * Takes a new reference, where no other process works on the database: the last process may have run before the machine
+   * was booted, and a monotonic time of then has no meaning now. Call it within a transaction.
    */
   begin(now: ClockReading): void {
     this.#put.run(this.#offset, skewOf(now));

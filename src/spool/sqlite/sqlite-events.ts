@@ -1,4 +1,5 @@
-// Events in a table of the spool's database, written on the spool's connection in the transaction of what they tell of.
+// Keeps events in a table of the spool's database. They are written on the spool's connection, in the transaction of the
+// change that they report.
 
 import type { Migrations } from '../../base/database/database.ts';
 import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../base/database/sqlite-file.ts';
@@ -39,7 +40,7 @@ const eventMigrations: Migrations = {
   ],
 };
 
-/** An event as it crosses between threads: what the table's columns hold, and all of it as JSON. */
+/** An event as it is passed between threads: the values of the table's columns, and the whole event as JSON. */
 export interface PackedEvent {
   readonly at: number;
   readonly account: string;
@@ -47,7 +48,7 @@ export interface PackedEvent {
   readonly json: string;
 }
 
-/** Events as they were found, as JSON. */
+/** A page of events that were found, each as JSON. */
 export interface PackedPage {
   readonly events: readonly { readonly id: number; readonly json: string }[];
   readonly next: number;
@@ -65,7 +66,7 @@ export function unpackEvent({ id, json }: PackedPage['events'][number]): MailEve
   return { ...(JSON.parse(json) as EventFacts), id };
 }
 
-/** Rows that one page looks at in each share. */
+/** Rows of each share that are examined for one page. */
 const examinedAtOnce = 2000;
 /** Characters of JSON after which a page is full. */
 const pageCharacters = 2_097_152;
@@ -77,7 +78,7 @@ const removedAtOnce = 256;
 const shareNumbers = { mail: 0, refusals: 1 } as const satisfies Record<EventShare, number>;
 const shares = ['mail', 'refusals'] as const satisfies readonly EventShare[];
 
-/** A number of each account, in each share. */
+/** One number for each account in each share. */
 type Numbers = Readonly<Record<EventShare, Map<string, number>>>;
 
 function numbers(): Numbers {
@@ -86,7 +87,7 @@ function numbers(): Numbers {
 
 interface Found {
   readonly events: { id: number; json: string }[];
-  /** Up to here all were looked at. */
+  /** All events up to this id were examined. */
   readonly until: number;
 }
 
@@ -101,9 +102,9 @@ export class SqliteEvents {
   readonly #oldest: StatementSync;
   readonly #oldestOf: StatementSync;
   readonly #remove: StatementSync;
-  /** By how much the counts change in this transaction. */
+  /** The changes to the counts in this transaction. */
   readonly #changes = numbers();
-  /** What has more than its limit, by how much. */
+  /** By how much each account is over its limit. */
   readonly #surplus = numbers();
   #hasAged = false;
 
@@ -123,14 +124,14 @@ export class SqliteEvents {
     this.#remove = database.prepare('DELETE FROM mail_events WHERE id = ?');
   }
 
-  /** Writes an event, in the transaction of what it tells of. @param at its time as it is stored */
+  /** Writes an event, in the transaction of the change that it reports. @param at its time as it is stored */
   add({ account, kind, json }: PackedEvent, at: number): void {
     const { share } = eventKinds[kind];
     this.#add.run(at, account, shareNumbers[share], kind, json);
     this.#change(account, share, 1);
   }
 
-  /** Writes the counts, and removes some of what is too much or too old; the last thing before COMMIT. */
+  /** Writes the counts, and removes some events that are too many or too old; to be called last before COMMIT. */
   finish(now: number): void {
     this.#removeSurplus();
     if (this.#hasAged) this.#removeAged(now);
@@ -145,12 +146,12 @@ export class SqliteEvents {
     }
   }
 
-  /** The transaction was undone. */
+  /** Forgets the changes, since the transaction was undone. */
   undo(): void {
     for (const share of shares) this.#changes[share].clear();
   }
 
-  /** Whether there is something to remove, by a transaction of its own where no other comes. @param now as stored */
+  /** Tells whether events have to be removed, by a transaction of its own if no other comes. @param now as stored */
   hasSurplus(now: number): boolean {
     const at = this.#oldest.get(1)?.['at'];
     this.#hasAged = at !== undefined && Number(at) < now - this.#limits.ageMilliseconds;
@@ -161,7 +162,7 @@ export class SqliteEvents {
     return Number(this.#newest.get()?.['seq'] ?? 0);
   }
 
-  /** Finds events. What is behind the newest one of the first look is left to the next page. */
+  /** Finds events. Those newer than the newest one at the start of the search are left to the next page. */
   read({ after, limit, kinds, account }: EventQuery): PackedPage {
     const newest = this.newest();
     if (newest <= after) return { events: [], next: after, hasMore: false };
@@ -193,7 +194,7 @@ export class SqliteEvents {
     let left = removedAtOnce;
     for (const share of shares) {
       for (const [account, over] of this.#surplus[share]) {
-        // What has come in this transaction is over the limit as well.
+        // Events added in this transaction are over the limit as well.
         const many = Math.min(left, over + (this.#changes[share].get(account) ?? 0));
         if (many <= 0) continue;
         const rows = this.#oldestOf.all(account, shareNumbers[share], many);
@@ -227,7 +228,7 @@ function lookAt(
   for (const row of rows) {
     const [id, kind, json] = [Number(row['id']), String(row['kind']), String(row['event'])];
     examined += 1;
-    // A newer release may have written kinds that this one does not know.
+    // A newer release may have written kinds that this one does not know; they are skipped.
     if (isEventKind(kind) && (!bounds.wanted || bounds.wanted.has(kind))) {
       events.push({ id, json });
       characters += json.length;

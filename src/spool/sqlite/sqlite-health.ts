@@ -1,5 +1,5 @@
-// Whether the spool can take mail: its file is still the one that was opened, its file systems have room, the last write
-// went well. Looked at on the spool's thread, once a second and after every commit.
+// Checks whether the spool can take mail: its file is still the one that was opened, its file systems have room, and the
+// last write succeeded. The spool's thread checks this once a second and after every commit.
 
 import { type BigIntStats, statfsSync, statSync } from 'node:fs';
 import { errorCode, errorMessage } from '../../base/errors.ts';
@@ -8,13 +8,13 @@ import { defaultMinFreeBytes } from '../spool-limits.ts';
 /** Why the spool takes no mail. */
 export interface SpoolFault {
   readonly reason: 'room' | 'store';
-  /** For the log and the operator. */
+  /** The reason in words, for the log and the operator. */
   readonly text: string;
 }
 
-/** What is looked at. */
+/** The files and limits to check. */
 export interface HealthParts {
-  /** The database. */
+  /** Path of the database. */
   readonly file: string;
   /** Folders that mail is written to; one that is not there yet is left out. */
   readonly folders: readonly string[];
@@ -25,7 +25,7 @@ function identity({ dev, ino }: BigIntStats): string {
   return `${dev}:${ino}`;
 }
 
-/** Looks at the files of a spool whose database is open. */
+/** Checks the files of a spool whose database is open. */
 export class SpoolFiles {
   readonly #parts: HealthParts;
   readonly #opened: string;
@@ -36,17 +36,17 @@ export class SpoolFiles {
     this.#opened = identity(statSync(parts.file, { bigint: true }));
   }
 
-  /** Tells whether the name still leads to the file that is open: what is written to another one is lost. */
+  /** Tells whether the path still leads to the open file: writes to a file without a path would be lost. */
   isInPlace(): boolean {
     try {
       return identity(statSync(this.#parts.file, { bigint: true })) === this.#opened;
     } catch {
-      // Gone, or no longer to be looked at: either way nobody finds it again.
+      // The path is gone or unreadable; either way nobody finds the file again.
       return false;
     }
   }
 
-  /** The room on the fullest of the file systems, and whether it is enough. */
+  /** The free room on the file system with the least of it, and the fault if that is too little. */
   room(): { readonly freeBytes: number; readonly fault?: SpoolFault } {
     let least = Number.POSITIVE_INFINITY;
     let fault: SpoolFault | undefined;

@@ -1,11 +1,11 @@
-// The Idempotency-Keys in SQLite (D48), on the spool's own connection.
+// Keeps the Idempotency-Keys in SQLite (D48), on the spool's own connection.
 
 import type { Migrations } from '../../base/database/database.ts';
 import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../base/database/sqlite-file.ts';
 import { type AccountKey, idempotencyMilliseconds, type UsedKey } from '../idempotency-keys.ts';
 import type { SpoolEntry } from '../spool.ts';
 
-/** The table of the keys. Times are milliseconds since 1970; `answer` is null until one beside the default is told. */
+/** The table of the keys. Times are milliseconds since 1970; `answer` is null unless it is other than the default. */
 const idempotencyMigrations: Migrations = {
   owner: 'idempotency',
   steps: [
@@ -23,7 +23,7 @@ const idempotencyMigrations: Migrations = {
   ],
 };
 
-/** The keys on the spool's connection; every method runs in a transaction of the caller's or by itself. */
+/** The keys on the spool's connection. A method runs in the caller's transaction, or in one of its own if there is none. */
 export class SqliteKeys {
   readonly #add: StatementSync;
   readonly #find: StatementSync;
@@ -54,7 +54,7 @@ export class SqliteKeys {
     if (Number(changes) === 0) throw new Error(`Account ${entry.account} has used this Idempotency-Key already`);
   }
 
-  /** What the account has used a key for within the last 24 hours. @param now milliseconds since 1970 */
+  /** Finds the use of a key by the account within the last 24 hours. @param now milliseconds since 1970 */
   find({ account, key }: AccountKey, now: number): UsedKey | undefined {
     const row = this.#find.get(account, key, now - idempotencyMilliseconds);
     if (!row) return undefined;
@@ -67,12 +67,12 @@ export class SqliteKeys {
     };
   }
 
-  /** Keeps what the first request was answered, to be told again. */
+  /** Keeps the answer to the first request, so that it can be repeated. */
   answered({ account, key }: AccountKey, answer: string): void {
     this.#answered.run(answer, account, key);
   }
 
-  /** Removes up to `limit` keys older than 24 hours; true where there may be more. */
+  /** Removes up to `limit` keys older than 24 hours; true where there may be more of them. */
   prune(now: number, limit: number): boolean {
     return Number(this.#prune.run(now - idempotencyMilliseconds, limit).changes) === limit;
   }

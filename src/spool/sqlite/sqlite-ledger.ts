@@ -1,6 +1,6 @@
-// The numbers of each account in the spool, kept and not counted: what a transaction changes is gathered here and written
-// into one row an account before its COMMIT, so that numbers and messages are never apart, whatever process changes
-// them and however it ends.
+// Keeps the numbers of each account in the spool, so that they need not be counted. The changes of a transaction are
+// gathered here and written to one row for each account before its COMMIT, so that numbers and messages always agree,
+// whichever process changes them and however it ends.
 
 import type { Row } from '../../base/database/database.ts';
 import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
@@ -64,7 +64,7 @@ export class Ledger {
     this.#recipients = database.prepare('SELECT state, count(*) AS recipients FROM spool_recipients GROUP BY state');
   }
 
-  /** Notes that a message of the account counted as `before` and counts as `after` from now on. */
+  /** Notes that a message of the account changes from the numbers `before` to the numbers `after`. */
   change(account: string, before: Tally, after: Tally): void {
     const sum = addTally(this.#changes.get(account) ?? emptyTally, before, -1);
     this.#changes.set(account, addTally(sum, after));
@@ -76,7 +76,7 @@ export class Ledger {
     return addTally(row ? tallyOfRow(row) : emptyTally, this.#changes.get(account) ?? emptyTally);
   }
 
-  /** Writes what was noted; the last thing before COMMIT. */
+  /** Writes the noted changes; to be called last before COMMIT. */
   write(): void {
     for (const [account, { messages, octets, recipients }] of this.#changes) {
       this.#add.run(
@@ -94,19 +94,19 @@ export class Ledger {
     this.#changes.clear();
   }
 
-  /** Forgets what was noted: the transaction was undone. */
+  /** Forgets the noted changes, since the transaction was undone. */
   undo(): void {
     this.#changes.clear();
   }
 
-  /** The numbers of every account that has a message, by name: as many rows as accounts, however many messages. */
+  /** The numbers of every account that has a message, by name. It reads one row for each account, however many messages. */
   read(): readonly AccountTally[] {
     return this.#all.all().map(tallyOfRow);
   }
 
   /**
-   * Counts messages and recipients once, and writes all rows anew where they differ from what is kept: a program that
-   * is not Postern has changed the tables. To be called inside a transaction that has changed nothing yet.
+   * Counts all messages and recipients, and rewrites the rows where they differ from the count, because another program
+   * has changed the tables. To be called inside a transaction that has changed nothing yet.
    * @returns false where they differed
    */
   verify(): boolean {

@@ -1,11 +1,11 @@
-// Tells whether another process works on the same spool. A process that adds or claims holds a shared lock for its
-// life; the operating system takes it away however the process ends, so that a claim whose holder is gone is known.
+// Tells whether another process works on the same spool. A process that adds or claims holds a shared lock as long as it
+// runs. The operating system releases the lock however the process ends, so the claims of a dead process can be recognised.
 
 import { DatabaseSync } from 'node:sqlite';
 import { isBusy } from '../../base/database/sqlite-errors.ts';
 import { makePrivate } from '../../base/database/sqlite-file.ts';
 
-/** A lock beside the database. SQLite's own locks on an empty file are used: Node has no others. */
+/** A lock beside the database. It uses SQLite's own locks on an empty file, because Node offers no file locks. */
 export class SpoolLock {
   readonly #database: DatabaseSync;
   #held = false;
@@ -16,12 +16,12 @@ export class SpoolLock {
     this.#database = new DatabaseSync(file, { timeout: 5000 });
   }
 
-  /** Whether this process works on the spool: it adds or claims, and does not only look or change single messages. */
+  /** Whether this process holds the lock, as one that adds or claims does; one that only reads or edits messages does not. */
   get isHeld(): boolean {
     return this.#held;
   }
 
-  /** Holds the shared lock from now on. Waits up to 5 s while another process recovers. */
+  /** Takes the shared lock and keeps it. Waits up to 5 s while another process recovers. */
   hold(): void {
     if (this.#held) return;
     this.#database.exec('BEGIN');

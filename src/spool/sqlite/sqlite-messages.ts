@@ -1,5 +1,5 @@
-// A message and its recipients in the spool's tables, with what follows from every change to them: the account's numbers,
-// the list of messages that are kept as failed, and the body file that is to be deleted. Besides, how messages are shown.
+// Writes messages and their recipients to the spool's tables, with everything that follows from a change: the account's
+// numbers, the list of messages kept as failed, and body files to delete. Also reads messages for the queue commands.
 
 import type { Row } from '../../base/database/database.ts';
 import { distinctRecipients, type QueueItem, type QueuePage } from '../spool.ts';
@@ -10,14 +10,14 @@ import type { EntryMeta, OperationOf, OperationResults } from './sqlite-protocol
 import { entryOf, integer, octets, recipientOf, stateNumbers, stateOf, text } from './sqlite-rows.ts';
 import type { Statements } from './sqlite-statements.ts';
 
-/** What everything that works on the spool's tables works with: one connection, and one time for a whole transaction. */
+/** Shared by all that works on the spool's tables: one connection, and one time for a whole transaction. */
 export interface SpoolTables {
   readonly statements: Statements;
   readonly clock: SpoolClock;
   readonly ledger: Ledger;
 }
 
-/** The messages of one database. Every method runs in a transaction of the caller's. */
+/** The messages of one database. Every method runs in the caller's transaction. */
 export class StoredMessages {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
@@ -31,12 +31,12 @@ export class StoredMessages {
     this.#ledger = ledger;
   }
 
-  /** Accounts of which a message was kept as failed in this transaction: they may have too many now. */
+  /** Accounts that got a message kept as failed in this transaction, and may now have too many. */
   get grown(): ReadonlySet<string> {
     return this.#grown;
   }
 
-  /** Ids of the messages with a body file that went in this transaction. */
+  /** Ids of messages with a body file that were removed in this transaction. */
   get gone(): readonly string[] {
     return this.#gone;
   }
@@ -47,7 +47,7 @@ export class StoredMessages {
     this.#grown.clear();
   }
 
-  /** Puts a message and its recipients in. */
+  /** Adds a message and its recipients. */
   add({ entry, claimUntil, size, head, body }: OperationOf<'add'>): void {
     const { lastInsertRowid } = this.#statements.addMessage.run(
       entry.id,
@@ -92,7 +92,7 @@ export class StoredMessages {
   }
 
   /**
-   * Keeps the account's numbers, and the list of messages that are kept as failed, after recipients changed state.
+   * Updates the account's numbers and the list of messages kept as failed, after recipients changed state.
    * @param message a row with seq, account and size
    */
   changed(
@@ -119,12 +119,12 @@ export class StoredMessages {
     if (integer(message, 'body_in_file') === 1) this.#gone.push(text(message, 'id'));
   }
 
-  /** Has it looked after the transaction's other changes whether an account has too many failed messages. */
+  /** Marks an account, so that it is checked after the transaction's other changes for too many failed messages. */
   suspect(account: string): void {
     this.#grown.add(account);
   }
 
-  /** A message of a row of spool_messages with its times as the wall clock tells them; its recipients are handed in. */
+  /** Makes the message of a row of spool_messages, its times turned into wall times. */
   entry(row: Row, recipients: readonly string[]): EntryMeta {
     const stored = entryOf(row, recipients);
     return { ...stored, expiresAt: this.#clock.wall(stored.expiresAt) };
@@ -137,18 +137,18 @@ export class StoredMessages {
   }
 }
 
-/** Messages that one page of a list looks at. */
+/** Messages that are examined for one page of a list. */
 const examinedAtOnce = 2000;
-/** With more recipients than this a page of a list is full. */
+/** A page of a list is full once its messages have more recipients than this. */
 const listedRecipientsAtOnce = 5000;
-/** Sorts behind every id. */
+/** Sorts after every id. */
 const behindEveryId = '\u{10ffff}';
 
 function escapeLike(search: string): string {
   return `%${search.replace(/[\\%_]/g, '\\$&')}%`;
 }
 
-/** The queue of one database: questions only, outside of any transaction; what each method does is told at the method of `Spool` that has its name. */
+/** Reads the queue of one database, outside of any transaction; the methods of the same names in `Spool` say what each does. */
 export class StoredQueue {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
@@ -160,7 +160,7 @@ export class StoredQueue {
     this.#messages = messages;
   }
 
-  /** A message's octets; without its body where that is in a file. */
+  /** A message's octets; without the body where that is in a file. */
   load(id: string): OperationResults['load'] {
     const row = this.#statements.octets.get(id);
     return row && { head: octets(row, 'head'), body: row['body_in_file'] === 1 ? undefined : octets(row, 'body') };

@@ -1,5 +1,5 @@
-// What the spool's two threads say to one another: operations over, results back. Octets of all messages of a batch
-// lie in one ArrayBuffer that is transferred, so that a batch costs one message and one allocation.
+// The messages between the main thread and the spool's thread: operations go out, results come back. The octets of all
+// messages of a batch lie in one transferred ArrayBuffer, so that a batch costs one message and one allocation.
 
 import type { ClockReading } from '../../base/clock.ts';
 import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
@@ -24,28 +24,28 @@ import type { SpoolFault } from './sqlite-health.ts';
 /** A message without its octets. */
 export type EntryMeta = Omit<SpoolEntry, 'head' | 'body' | 'received'>;
 
-/** What became of an attempt: what of it the recipient's row holds, and its event. */
+/** The outcome of an attempt: the values for the recipient's row, and the event. */
 export interface PackedOutcome extends Pick<OutcomeEvent, 'queueId' | 'recipient' | 'kind' | 'reply' | 'host'> {
   readonly nextAttemptAt?: number;
   readonly event: PackedEvent;
 }
 
-/** A body that lies in a file of its own has this for its length in the batch. */
+/** The length, in the batch, of a body that lies in a file of its own. */
 export const BODY_IN_FILE = -1;
 
-/** Where a recipient's row is. */
+/** The place of a recipient's row. */
 export interface RecipientKey {
   readonly message: number;
   readonly position: number;
 }
 
-/** A recipient that waits for no transport of those that there are. */
+/** A due recipient whose transport is none of the current ones. */
 export interface Stray extends RecipientKey {
   readonly account: string;
   readonly address: string;
 }
 
-/** An operation that changes the store. All of a batch share one transaction. */
+/** An operation that changes the store. All operations of a batch share one transaction. */
 export type WriteOperation =
   | {
       readonly kind: 'add';
@@ -54,7 +54,7 @@ export type WriteOperation =
       readonly claimUntil: number;
       readonly size: number;
       readonly head: Uint8Array;
-      /** `undefined`: the body is in its file. */
+      /** `undefined`: the body is in a file. */
       readonly body: Uint8Array | undefined;
     }
   | { readonly kind: 'record'; readonly outcomes: readonly PackedOutcome[]; readonly now: number }
@@ -75,9 +75,9 @@ export type WriteOperation =
   /** Takes the lock that keeps other processes from removing this one's files (SpoolLock). */
   | { readonly kind: 'hold' };
 
-/** An operation that only looks; it runs outside the transaction. */
+/** An operation that only reads; it runs outside the transaction. */
 export type ReadOperation =
-  /** Recipients due at `now` in none of these transports. */
+  /** Finds recipients that are due at `now` and whose transport is none of these. */
   | { readonly kind: 'strays'; readonly now: number; readonly limit: number; readonly transports: readonly string[] }
   | { readonly kind: 'load'; readonly id: string }
   | ({ readonly kind: 'list' } & ListQuery)
@@ -121,7 +121,7 @@ export interface OperationResults {
 /** Why an operation failed. */
 export type OperationFailure = DatabaseFailure;
 
-/** Messages of an account that went before their time. */
+/** Messages of one account that were removed before their time. */
 export interface RemovedFailures {
   readonly account: string;
   readonly messages: number;
@@ -133,31 +133,31 @@ export type OperationOutcome =
   | { readonly value: OperationResults[keyof OperationResults] }
   | { readonly error: OperationFailure };
 
-/** What a batch of writes did, told only after its COMMIT. */
+/** What a batch of writes did; sent only after its COMMIT. */
 export interface WriteResult {
   /** One for each operation, in order. */
   readonly outcomes: readonly OperationOutcome[];
   /** Messages that are gone and whose body files may be deleted now. */
   readonly orphanedBodies: readonly string[];
-  /** Messages kept as failed that went because their account has too many. */
+  /** Messages kept as failed that were removed because their account has too many. */
   readonly removed: readonly RemovedFailures[];
-  /** Nothing was done because another program held the lock for too long. */
+  /** Nothing was done, because another program held the lock for too long. */
   readonly isBusy: boolean;
 }
 
-/** An add as it crosses to the worker: its octets lie in the batch's buffer, one behind the other. */
+/** An add as it is sent to the worker; the octets of all adds lie one behind the other in the batch's buffer. */
 export interface PackedAdd {
   readonly kind: 'packed';
   readonly entry: EntryMeta;
   readonly event: PackedEvent;
   readonly claimUntil: number;
   readonly headLength: number;
-  /** BODY_IN_FILE when it is in a file. */
+  /** BODY_IN_FILE when the body is in a file. */
   readonly bodyLength: number;
   readonly size: number;
 }
 
-/** Writes, main thread to worker. Only one such batch is under way at a time: what comes meanwhile makes up the next. */
+/** Writes, sent from the main thread. One such batch is under way at a time; operations that come meanwhile form the next. */
 export interface WriteBatch {
   readonly kind: 'writes';
   readonly operations: readonly (Exclude<WriteOperation, { kind: 'add' }> | PackedAdd)[];
@@ -167,24 +167,24 @@ export interface WriteBatch {
 }
 
 /**
- * Questions, main thread to worker. They are answered also while a batch of writes waits for a lock that another program
- * holds; one batch at a time, too.
+ * Questions, sent from the main thread. They are answered even while a batch of writes waits for a lock that another
+ * program holds. One such batch is under way at a time, too.
  */
 export interface ReadBatch {
   readonly kind: 'reads';
   readonly operations: readonly ReadOperation[];
 }
 
-/** Worker to main thread: after opening, once the batch's writes are durable, after each answer and the last of a batch. */
+/** Messages from the worker: after opening, once a batch of writes is durable, after each answer and the last of a batch. */
 export type WorkerMessage =
   | { readonly kind: 'open' }
   | { readonly kind: 'written'; readonly result: WriteResult }
   | { readonly kind: 'read'; readonly index: number; readonly outcome: OperationOutcome }
   | { readonly kind: 'allRead' }
-  /** Once a second, and when it changes. */
+  /** Sent once a second, and when it changes. */
   | { readonly kind: 'health'; readonly freeBytes: number; readonly fault?: SpoolFault };
 
-/** What the worker is started with: absolute paths. */
+/** The data that the worker starts with; paths are absolute. */
 export interface SpoolWorkerData {
   readonly file: string;
   readonly lockFile: string;

@@ -1,5 +1,5 @@
-// How much the spool keeps and for how long: quotas of accounts, failed messages that are too many or too old, used
-// Idempotency-Keys, and body files that belong to no message.
+// Decides how much the spool keeps and for how long: quotas of accounts, failed messages that are too many or too old,
+// used Idempotency-Keys, and body files without a message.
 
 import { type Dirent, readdirSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,10 +15,10 @@ import { integer } from './sqlite-rows.ts';
 import type { Statements } from './sqlite-statements.ts';
 
 const pruneEveryMilliseconds = 60 * 60 * 1000;
-/** Messages removed in one transaction at most; what is left waits for the next. */
+/** Messages removed in one transaction at most; the next one removes more. */
 const removedAtOnce = 500;
 
-/** What one database keeps. Every method runs in a transaction of the caller's. */
+/** The retention on one database. Every method runs in the caller's transaction. */
 export class Retention {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
@@ -41,7 +41,7 @@ export class Retention {
     this.#limits = parts.limits;
   }
 
-  /** What `removeSurplus` removed in this transaction, by account. */
+  /** The messages that `removeSurplus` removed in this transaction, by account. */
   get removed(): readonly RemovedFailures[] {
     return [...this.#removed.values()];
   }
@@ -51,7 +51,7 @@ export class Retention {
     this.#removed.clear();
   }
 
-  /** Why a message may not be added: its account has too much queued already. */
+  /** Says why a message may not be added: its account already has too much queued. Undefined where it may. */
   overQuota({ entry, size }: OperationOf<'add'>): OperationFailure | undefined {
     const { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY } = this.#limits;
     if (queuedMessages === Number.POSITIVE_INFINITY && queuedBytes === Number.POSITIVE_INFINITY) return undefined;
@@ -61,7 +61,7 @@ export class Retention {
     return { message, code: 'SPOOL_QUOTA', unavailable: 'room' };
   }
 
-  /** Removes the oldest failed messages of accounts that have too many; what is left over goes in a later transaction. */
+  /** Removes the oldest failed messages of accounts that have too many; a later transaction removes what remains. */
   removeSurplus(): void {
     const { failedMessages, failedBytes } = this.#limits;
     let left = removedAtOnce;
@@ -80,22 +80,22 @@ export class Retention {
     }
   }
 
-  /** Prunes where it was not done for an hour. @param now milliseconds since 1970 */
+  /** Calls `prune` if that was last done more than an hour ago. @param now milliseconds since 1970 */
   pruneSometimes(now: number): void {
     if (now - this.#prunedAt > pruneEveryMilliseconds) this.prune(now);
   }
 
-  /** Removes what is too old, `removedAtOnce` at most: if there may be more, the next claim goes on. */
+  /** Removes what is too old, at most `removedAtOnce` messages; if more may remain, the next claim continues. */
   prune(now: number): void {
     const rows = this.#statements.prunable.all(this.#clock.stored(now) - failedRetentionMilliseconds, removedAtOnce);
     for (const row of rows) this.#messages.forget(row);
-    // A limit may be lower than at the last start.
+    // The limits may be lower than before the last start.
     for (const { account } of this.#ledger.read()) this.#messages.suspect(account);
     const moreKeys = this.#keys.prune(now, removedAtOnce);
     this.#prunedAt = rows.length === removedAtOnce || moreKeys ? 0 : now;
   }
 
-  /** Deletes the files in the bodies' folder that are no message's and whose names are not in `keep`. */
+  /** Deletes files in the bodies' folder that belong to no message and whose names are not in `keep`. */
   removeOrphans(bodies: string, keep: ReadonlySet<string>): void {
     let entries: Dirent[];
     try {
@@ -105,7 +105,7 @@ export class Retention {
       throw thrown;
     }
     for (const entry of entries) {
-      // A folder is none of ours: `lost+found`, where the bodies have a file system of their own.
+      // Postern makes no folders here: this may be `lost+found`, where the bodies have a file system of their own.
       if (!entry.isFile() || keep.has(entry.name) || this.#statements.entry.get(entry.name)) continue;
       unlinkSync(join(bodies, entry.name));
     }

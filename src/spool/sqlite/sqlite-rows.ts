@@ -1,4 +1,4 @@
-// Rows of the spool's tables as values, and back.
+// Converts rows of the spool's tables into values, and states into numbers.
 
 import type { Row } from '../../base/database/database.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
@@ -6,7 +6,7 @@ import type { RecipientState } from '../recipient-state.ts';
 import type { Origin, Outcome, SpooledRecipient } from '../spool.ts';
 import type { EntryMeta, Stray } from './sqlite-protocol.ts';
 
-/** The numbers that stand for states in the table. */
+/** The number of each state in the table. */
 export const stateNumbers = { queued: 0, delivered: 1, failed: 2 } as const satisfies Record<RecipientState, number>;
 
 const states = ['queued', 'delivered', 'failed'] as const;
@@ -27,7 +27,7 @@ export function integer(row: Row, column: string): number {
   return Number(row[column] ?? 0);
 }
 
-/** The column's octets; none for NULL. */
+/** The column's octets; empty for NULL. */
 export function octets(row: Row, column: string): Uint8Array {
   const value = row[column];
   return value instanceof Uint8Array ? value : new Uint8Array(0);
@@ -49,7 +49,7 @@ function originOf(row: Row): Origin | undefined {
   };
 }
 
-/** The message of a row of spool_messages; its recipients are handed in. */
+/** Makes the message of a row of spool_messages. */
 export function entryOf(row: Row, recipients: readonly string[]): EntryMeta {
   const clientMessageId = row['client_message_id'];
   const origin = originOf(row);
@@ -74,12 +74,12 @@ export function entryOf(row: Row, recipients: readonly string[]): EntryMeta {
   };
 }
 
-/** The state of a row of spool_recipients. */
+/** Gives the state in a row of spool_recipients. */
 export function stateOf(row: Row): RecipientState {
   return states[integer(row, 'state')] ?? 'queued';
 }
 
-/** The recipient of a row of spool_recipients. */
+/** Makes the recipient of a row of spool_recipients. */
 export function recipientOf(row: Row): SpooledRecipient {
   const reply = replyOf(row);
   const host = row['host'];
@@ -103,7 +103,7 @@ function replyOf(row: Row): SmtpReply | undefined {
   };
 }
 
-/** A recipient without a transport of a row of spool_recipients with its message's account. */
+/** Makes a stray from a row of spool_recipients joined with its message's account. */
 export function strayOf(row: Row): Stray {
   return {
     message: integer(row, 'message'),
@@ -113,7 +113,7 @@ export function strayOf(row: Row): Stray {
   };
 }
 
-/** The state that an outcome leads to. */
+/** Gives the state that an outcome leads to. */
 export function stateAfter(kind: Outcome['kind']): RecipientState {
   return kind === 'deferred' ? 'queued' : kind;
 }

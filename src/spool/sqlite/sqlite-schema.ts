@@ -1,4 +1,4 @@
-// The spool's tables in SQLite (D89, D90). A message is written once; an attempt changes only small recipient rows.
+// The spool's tables in SQLite (D89, D90). A message is written once; an attempt only changes small rows of recipients.
 
 import type { Migrations } from '../../base/database/database.ts';
 import { rebuildLedger } from './sqlite-ledger.ts';

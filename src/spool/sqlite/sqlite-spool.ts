@@ -1,5 +1,5 @@
-// The spool in a SQLite file (D90, D94): the main thread's half, with the body files, whose octets never go over to the
-// spool's thread.
+// The spool in a SQLite file (D90, D94): the part on the main thread. It also reads and writes the body files, whose octets
+// never pass to the spool's thread.
 
 import { dirname, join } from 'node:path';
 import { type Clock, systemClock } from '../../base/clock.ts';
@@ -29,22 +29,22 @@ import type { SpoolFault } from './sqlite-health.ts';
 import { BODY_IN_FILE, type RemovedFailures } from './sqlite-protocol.ts';
 import { retryAfterSeconds, SpoolThread } from './sqlite-thread.ts';
 
-/** Where the spool lies. */
+/** Where the spool is stored, and its settings. */
 export interface SqliteSpoolOptions {
   /** Path of the database. */
   readonly file: string;
   /** Folder of the large bodies (D94); `bodies` beside the database if absent. */
   readonly bodiesFolder?: string;
   readonly clock?: Clock;
-  /** Hears of body files that cannot be deleted. */
+  /** Logs body files that cannot be deleted. */
   readonly log?: Logger;
-  /** Is told, once, when the thread has ended though nobody closed the spool: it takes and gives nothing any more. */
+  /** Called once, when the thread ended without `close`: the spool no longer works. */
   readonly onLost?: (error: Error) => void;
-  /** None if absent. */
+  /** Absent: no limits. */
   readonly limits?: SpoolLimits;
   /** How long events are kept; absent: `defaultEventLimits`. */
   readonly eventLimits?: EventLimits;
-  /** Is told of messages kept as failed that went because their account has too many. */
+  /** Called with how many failed messages were removed, and of which account, because their account has too many. */
   readonly onRemoved?: (removed: RemovedFailures) => void;
 }
 
@@ -63,7 +63,7 @@ export class SqliteSpool implements Spool {
   #recovering: Promise<unknown> = Promise.resolve();
 
   /**
-   * Opens a spool, making the file and its tables where they are not there.
+   * Opens a spool, creating the file and its tables where they are missing.
    * @throws Error when the database cannot be opened or is of a newer version
    */
   static async open(options: SqliteSpoolOptions): Promise<SqliteSpool> {
@@ -120,7 +120,7 @@ export class SqliteSpool implements Spool {
     return new Unavailable(this.#fault.text, { reason: this.#fault.reason, retryAfterSeconds });
   }
 
-  /** Free octets of the fullest file system that it writes to, at most a second old. */
+  /** Free octets of the file system with the least free room that the spool writes to, at most a second old. */
   get freeBytes(): number {
     return this.#freeBytes;
   }
@@ -136,11 +136,11 @@ export class SqliteSpool implements Spool {
   }
 
   async #addLarge(entry: SpoolEntry, claimUntil: number): Promise<void> {
-    // A recovery asked for from now on leaves this body alone; those before it do not know of it and must be over.
+    // Recoveries that begin from now on leave this body alone; those before do not know of it and must have ended.
     this.#writing.add(entry.id);
     try {
       await this.#recovering;
-      // Without the lock another process that starts would take the file for an orphan.
+      // Without the lock, another process that starts would treat the file as an orphan.
       await this.#thread.run({ kind: 'hold' });
       await this.#bodies.write(entry.id, entry.body).catch((thrown: unknown) => {
         throw bodyError(thrown);
@@ -148,7 +148,7 @@ export class SqliteSpool implements Spool {
       try {
         await this.#add(entry, claimUntil, undefined);
       } catch (thrown) {
-        // With the thread gone nobody knows whether the row was committed; the next start does.
+        // With the thread gone it is unknown whether the row was committed; the next start finds out.
         if (!this.#thread.ended) await this.#bodies.remove(entry.id);
         throw thrown;
       }
@@ -180,7 +180,7 @@ export class SqliteSpool implements Spool {
     if (row.body) return { head, body: bufferOver(row.body) };
     const body = await this.#bodies.read(id);
     if (body) return { head, body };
-    // Forgotten between the two looks; a body missing from a message that is still there is damage.
+    // The message may have been removed between the two reads. A body missing from a message that still exists is damage.
     if (!(await this.#thread.ask({ kind: 'show', id }))) return undefined;
     throw new Error(`The body of message ${id} is missing from "${this.#bodies.folder}"`);
   }
@@ -247,7 +247,7 @@ export class SqliteSpool implements Spool {
     await this.#thread.run({ kind: 'answered', account, key, answer });
   }
 
-  /** Finishes what was asked, deletes what is to be deleted, and ends the thread. */
+  /** Finishes pending operations, deletes what is to be deleted, and ends the thread. */
   async close(): Promise<void> {
     if (this.#thread.ended) return;
     await this.events.close();
@@ -286,20 +286,20 @@ export class SqliteSpool implements Spool {
   #removeBody(id: string): void {
     this.#track(
       this.#bodies.remove(id).catch((error: unknown) => {
-        // Nobody waits for it, and it is removed at the next start.
+        // No caller waits for this, and the next start removes the file.
         this.#log.warn({ id, error: errorMessage(error) }, 'Cannot delete a body file');
       }),
     );
   }
 
-  /** Holds `close` back until the work is done; who began it hears of its failure. */
+  /** Makes `close` wait for the work; whoever began the work handles its failure. */
   #track(work: Promise<void>): void {
     this.#fileWork.add(work);
     void Promise.allSettled([work]).then(() => this.#fileWork.delete(work));
   }
 }
 
-/** Opens a spool in SQLite; see SqliteSpool.open. */
+/** Opens a spool in SQLite; see `SqliteSpool.open`. */
 export function openSqliteSpool(options: SqliteSpoolOptions): Promise<SqliteSpool> {
   return SqliteSpool.open(options);
 }
@@ -308,7 +308,7 @@ function bufferOver(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** A body that could not be written because the disk is full or cannot be written at all. */
+/** Maps the error of a body that could not be written: Unavailable where the disk is full or cannot be written. */
 function bodyError(thrown: unknown): unknown {
   const code = errorCode(thrown) ?? '';
   const isFull = code === 'ENOSPC' || code === 'EDQUOT';

@@ -1,4 +1,4 @@
-// The spool's SQL, prepared once a connection. `state` is 0 queued, 1 delivered, 2 failed.
+// The spool's SQL, prepared once for each connection. `state` is 0 queued, 1 delivered, 2 failed.
 
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { entryColumns } from './sqlite-rows.ts';
@@ -25,12 +25,12 @@ export function prepareStatements(database: DatabaseSync) {
     due: database.prepare(`SELECT message FROM spool_recipients
       WHERE state = 0 AND lane = ? AND max(next_attempt_at, claimed_until) <= ?
       ORDER BY max(next_attempt_at, claimed_until)`),
-    // The plus keeps SQLite to the message's own rows: the index of the transport would be as long as its queue.
+    // `+lane` makes SQLite read only the message's own rows: the index on the transport would lead through its whole queue.
     dueOf: database.prepare(`SELECT address, attempts FROM spool_recipients
       WHERE message = ? AND state = 0 AND +lane = ? AND max(next_attempt_at, claimed_until) <= ? ORDER BY position`),
     claim: database.prepare(`UPDATE spool_recipients SET claimed_until = ?
       WHERE message = ? AND state = 0 AND +lane = ? AND max(next_attempt_at, claimed_until) <= ?`),
-    // A step from transport to transport in the index, over whatever waits for each. The column is named lane.
+    // Steps from one transport to the next in the index, without reading what waits for each. The column is named lane.
     nextTransport: database.prepare('SELECT min(lane) AS lane FROM spool_recipients WHERE state = 0 AND lane > ?'),
     dueInTransport: database.prepare(`SELECT r.message, r.position, r.address, m.account
       FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message

@@ -1,5 +1,5 @@
-// The spool's statements on a SQLite database, synchronous: what the worker thread runs (D90). One transaction for
-// everything that has come in; it is told to the caller only after COMMIT has returned, which is after the fsync.
+// Runs the spool's operations on a SQLite database, synchronously, on the worker thread (D90). All operations that have
+// come in share one transaction; callers get results only after COMMIT has returned, which is after the fsync.
 
 import type { ClockReading } from '../../base/clock.ts';
 import { failureOf, isBusy } from '../../base/database/sqlite-errors.ts';
@@ -37,7 +37,7 @@ function failure(thrown: unknown): OperationOutcome {
 /** The spool in one database. It owns nothing but its prepared statements; the caller closes database and lock. */
 export class SqliteStore {
   #now: ClockReading | undefined;
-  /** When it was told, by this thread's own clock. */
+  /** When `#now` was set, by this thread's own clock. */
   #toldAt = 0;
   readonly #database: DatabaseSync;
   readonly #lock: SpoolLock;
@@ -56,7 +56,7 @@ export class SqliteStore {
   /**
    * Brings the tables up to date.
    * @param options.bodies folder of the bodies that are files; it need not exist
-   * @param options.limits none if absent
+   * @param options.limits absent: no limits
    */
   constructor(options: {
     readonly database: DatabaseSync;
@@ -84,9 +84,9 @@ export class SqliteStore {
   }
 
   /**
-   * Runs operations in one transaction. If one fails, all are undone and each is tried again in a transaction of its
-   * own, so that it fails alone.
-   * @param now the time; without it, it is not looked at whether the clock was set
+   * Runs operations in one transaction. If one fails, all are undone and each is run again in a transaction of its own, so
+   * that only the faulty one fails.
+   * @param now the time; without it, the clock is not checked for having been set
    */
   write(operations: readonly WriteOperation[], now?: ClockReading): WriteResult {
     try {
@@ -98,7 +98,7 @@ export class SqliteStore {
       }
       return this.#transaction(operations);
     } catch (thrown) {
-      // Where the time was spent waiting for another process, it would be spent again on each.
+      // If the time was spent waiting for another process, each retry would spend it again.
       if (operations.length === 1 || isBusy(thrown)) {
         return {
           outcomes: operations.map(() => failure(thrown)),
@@ -149,8 +149,8 @@ export class SqliteStore {
   }
 
   /**
-   * Removes some of the events that are too many or too old, where there are such; nothing before the first write, which
-   * tells the time. @throws what SQLite throws
+   * Removes some of the events that are too many or too old, if there are any. Does nothing before the first write, which
+   * brings the time. @throws what SQLite throws
    */
   pruneEvents(): void {
     if (!this.#now) return;
@@ -162,12 +162,12 @@ export class SqliteStore {
     this.#transaction([]);
   }
 
-  /** Writes something, to find out whether anything can be written. @throws what SQLite throws */
+  /** Writes a value, to find out whether the database can be written. @throws what SQLite throws */
   probe(now: number): void {
     this.#statements.probe.run(now);
   }
 
-  /** What is refused for what the store holds already is no failure of the batch: the others are not undone for it. */
+  /** Runs one operation. One refused because of what the store already holds does not undo the others of the batch. */
   #outcome(operation: WriteOperation): OperationOutcome {
     const refused = operation.kind === 'add' ? this.#retention.overQuota(operation) : undefined;
     return refused ? { error: refused } : { value: this.#apply(operation) };
@@ -262,7 +262,7 @@ export class SqliteStore {
     this.#ledger.write();
     this.#ledger.verify();
     this.#retention.prune(now);
-    // While another process works on the spool, its claims hold and its unfinished adds have body files without a row.
+    // While another process works on the spool, its claims stay, and its unfinished adds have body files without a row.
     this.#lock.whileAlone(() => {
       if (this.#now) this.#clock.begin(this.#now);
       this.#statements.releaseAll.run();

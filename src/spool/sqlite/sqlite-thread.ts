@@ -1,5 +1,5 @@
-// The main thread's way to the spool's thread: operations gather while the worker commits the last batch and go over
-// together, so that many messages share one fsync, one message between threads and one allocation.
+// The main thread's connection to the spool's thread. Operations gather while the worker commits the last batch and are
+// then sent together, so that many messages share one fsync, one message between threads and one allocation.
 
 import { Worker } from 'node:worker_threads';
 import { type Clock, readClock } from '../../base/clock.ts';
@@ -19,16 +19,16 @@ import type {
   WriteResult,
 } from './sqlite-protocol.ts';
 
-/** A batch takes no more operations than this, so that no caller waits long for its commit. */
+/** Operations of one batch at most, so that no caller waits long for its commit. */
 const maxBatchOperations = 1024;
-/** A batch takes no more octets of messages than this (the first operation always goes). */
+/** Octets of messages in one batch at most; the first operation of a batch may have more. */
 const maxBatchOctets = 16 * 1024 * 1024;
-/** How long outcomes wait for a message to ride along with; a crash meanwhile sends what they tell of once more. */
+/** How long outcomes wait for a message to be sent with. A crash in that time sends the mail of these outcomes again. */
 const outcomePatienceMs = 5;
-/** What a client is told to wait where the store cannot be written or has no room. */
+/** Seconds that a client is told to wait where the store cannot be written or has no room. */
 export const retryAfterSeconds = 30;
 
-/** What an add carries across beside its operation; `body` is undefined where it is in a file. */
+/** The octets of an add, sent beside its operation; `body` is undefined where it is in a file. */
 type AddOctets = { readonly head: Buffer; readonly body: Buffer | undefined };
 
 type Settle = (outcome: OperationOutcome) => void;
@@ -44,31 +44,31 @@ interface Asked {
   readonly settle: Settle;
 }
 
-/** Who is told what the thread tells unasked. */
+/** Receives what the thread reports without being asked. */
 export interface ThreadListener {
-  /** A batch was committed; told after those who wait for its operations. */
+  /** A batch was committed; called after its operations have been answered. */
   readonly onWritten: (result: WriteResult) => void;
-  /** Free octets of the fullest file system, and why nothing can be written. */
+  /** The free octets of the fullest file system, and why the spool cannot be written, if so. */
   readonly onHealth: (freeBytes: number, fault: SpoolFault | undefined) => void;
-  /** The thread has ended though nobody closed it, after it was open. */
+  /** The thread had opened the database and then ended without `close`. */
   readonly onLost: (error: Error) => void;
 }
 
-/** The spool's thread, and what it was asked and has not answered. */
+/** The spool's thread, with the operations that it has not answered yet. */
 export class SpoolThread {
   readonly #worker: Worker;
   readonly #clock: Clock;
   readonly #listener: ThreadListener;
   #waiting: Waiting[] = [];
-  /** What goes over alone: others do not wait for it, nor fail with it. */
+  /** Operations that are sent alone: no other waits for one of them or fails with it. */
   #apart: Waiting[] = [];
   #underWay: Waiting[] = [];
   #asked: Asked[] = [];
   #answering: Asked[] = [];
-  /** Told when nothing is under way and nothing waits. */
+  /** Called when no operation is under way or waiting. */
   #onQuiet: (() => void)[] = [];
   #scheduled = false;
-  /** Something other than outcomes waits. */
+  /** An operation other than an outcome waits. */
   #urgent = false;
   #patience: NodeJS.Timeout | undefined;
   #ended: Error | undefined;
@@ -77,7 +77,7 @@ export class SpoolThread {
   #opened: (() => void) | undefined;
   #openFailed: ((error: Error) => void) | undefined;
 
-  /** Starts the thread; `opened` tells when it serves. */
+  /** Starts the thread; `opened` resolves when it is ready. */
   constructor(
     data: SpoolWorkerData,
     { clock, listener }: { readonly clock: Clock; readonly listener: ThreadListener },
@@ -94,7 +94,7 @@ export class SpoolThread {
     );
   }
 
-  /** Resolves when the database is open. To be called once. @throws Error when it cannot be opened or is of a newer version */
+  /** Resolves when the database is open. Call it once. @throws Error when it cannot be opened or is of a newer version */
   async opened(): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.#opened = resolve;
@@ -102,12 +102,12 @@ export class SpoolThread {
     });
   }
 
-  /** Why it takes and gives nothing any more; undefined while it does. */
+  /** Why the thread no longer works; undefined while it does. */
   get ended(): Error | undefined {
     return this.#ended;
   }
 
-  /** Adds a message; resolves once it is durable. @throws Error of the store; Unavailable where it may go well later */
+  /** Adds a message; resolves once it is durable. @throws Error of the store; Unavailable for a failure that may pass */
   async add(operation: PackedAdd, octets: AddOctets): Promise<void> {
     await this.#enqueue(operation, octets);
   }
@@ -120,7 +120,7 @@ export class SpoolThread {
     return (await this.#enqueue(operation, undefined)) as OperationResults[Operation['kind']];
   }
 
-  /** Asks the store; answered also while a batch of writes waits for a lock. @throws as `add` does */
+  /** Asks the store; it answers even while a batch of writes waits for a lock. @throws as `add` does */
   async ask<Operation extends ReadOperation>(operation: Operation): Promise<OperationResults[Operation['kind']]> {
     const answer = await this.#promised((settle) => {
       this.#asked.push({ operation, settle });
@@ -130,13 +130,13 @@ export class SpoolThread {
     return answer as OperationResults[Operation['kind']];
   }
 
-  /** Resolves once everything that was asked is answered. */
+  /** Resolves once all operations are answered. */
   async quiet(): Promise<void> {
     if (this.#ended || this.#open === 0) return;
     await new Promise<void>((resolve) => this.#onQuiet.push(resolve));
   }
 
-  /** Ends the thread; what was asked must be answered (`quiet`). */
+  /** Ends the thread; all operations must have been answered (`quiet`). */
   async close(): Promise<void> {
     if (this.#ended) return;
     this.#closing = true;
@@ -171,7 +171,7 @@ export class SpoolThread {
     });
   }
 
-  /** What was asked and is not answered. */
+  /** How many operations have not been answered. */
   get #open(): number {
     const writes = this.#waiting.length + this.#apart.length + this.#underWay.length;
     return writes + this.#asked.length + this.#answering.length;
@@ -189,7 +189,7 @@ export class SpoolThread {
     this.#worker.postMessage(batch, []);
   }
 
-  /** Sees to it that what waits goes over: at the end of this turn of the event loop, outcomes alone a little later. */
+  /** Schedules sending: at the end of this turn of the event loop, or a little later where only outcomes wait. */
   #schedule(): void {
     if (this.#scheduled || this.#underWay.length > 0 || this.#waiting.length === 0) return;
     if (this.#urgent) {
@@ -197,7 +197,7 @@ export class SpoolThread {
       setImmediate(() => this.#send());
       return;
     }
-    // Nobody waits for an outcome to be written: it rides along with the next message and saves a sync of its own.
+    // No caller waits for an outcome to be written: sent with the next message it needs no sync of its own.
     this.#patience ??= setTimeout(() => this.#send(), outcomePatienceMs);
   }
 
@@ -227,10 +227,10 @@ export class SpoolThread {
     this.#post(total);
   }
 
-  /** Sends over what is under way. @param total octets of its messages */
+  /** Sends the operations that are under way. @param total octets of their messages */
   #post(total = 0): void {
     try {
-      // A buffer of its own, not zeroed: every octet is written.
+      // A buffer of its own; it need not be zeroed, since every octet is written.
       const packed = Buffer.allocUnsafeSlow(total);
       const octets = packed.buffer;
       pack(this.#underWay, packed);
@@ -238,7 +238,7 @@ export class SpoolThread {
       const batch: WriteBatch = { kind: 'writes', operations, octets, now: readClock(this.#clock) };
       this.#worker.postMessage(batch, [octets]);
     } catch (thrown) {
-      // Out of memory: nothing has gone over.
+      // Out of memory: nothing was sent.
       const refused = this.#underWay;
       this.#underWay = [];
       for (const { settle } of refused) settle({ error: { message: errorMessage(thrown) } });
@@ -287,7 +287,7 @@ export class SpoolThread {
     this.#apart = [];
     this.#answering = [];
     this.#asked = [];
-    // Promises that are settled already ignore this.
+    // Promises that are already settled ignore this.
     for (const { settle } of abandoned) settle({ error: { message: error.message } });
     this.#tellQuiet();
     if (this.#isOpen && !this.#closing) this.#listener.onLost(error);

@@ -1,4 +1,4 @@
-// The spool's own thread (D90): a thin shell that hands batches to the store and posts back what became of them.
+// The spool's own thread (D90): passes batches to the store and posts the results back.
 
 import { statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -24,32 +24,32 @@ import {
 import { SqliteStore } from './sqlite-store.ts';
 
 /**
- * Pages of the log before it is written back into the file. Most messages are gone by then, and cost the file nothing:
- * half as much again goes through than with the 1,000 of SQLite's own.
+ * Pages of the write-ahead log before a checkpoint. By then most messages have been removed and never reach the database
+ * file: throughput is half as much again as with SQLite's default of 1,000.
  */
 const checkpointPages = 4000;
 
-/** How long a batch waits for a lock that another program holds, in milliseconds; then its callers hear of it. */
+/** How long a batch waits for a lock that another program holds, in milliseconds; then it fails as busy. */
 const lockPatienceMs = 5000;
-/** How long one try waits, and how long questions have their turn before the next, in milliseconds. */
+/** How long one try for the lock waits, and how long questions are answered before the next try, in milliseconds. */
 const lockTryMs = 50;
 const lockPauseMs = 10;
 
-/** How often files, room and the last fault are looked at, in milliseconds. */
+/** How often files, free room and the last fault are checked, in milliseconds. */
 const lookEveryMs = 1000;
-/** After so many octets of mail the room is looked at besides: a fast disk takes gigabytes in a second. */
+/** Octets of mail after which free room is checked besides: a fast disk takes gigabytes in a second. */
 const lookEveryBytes = 1_048_576;
 
-/** After so long without a write free pages are given back, in milliseconds. */
+/** How long nothing must have been written before free pages are given back, in milliseconds. */
 const idleMs = 100;
 
-/** Limits of this machine's file system where the configuration has none. */
+/** Fills in limits that the configuration leaves open, from the size of this machine's file system. */
 function completeLimits(limits: SpoolLimits, folder: string): SpoolLimits {
   const { blocks, bsize } = statfsSync(folder);
   return { ...limits, queuedBytes: limits.queuedBytes ?? defaultQueuedBytes(blocks * bsize) };
 }
 
-/** The thread's work: batches of writes, questions, and what is looked at in between. */
+/** Runs the thread: batches of writes, questions, and periodic checks in between. */
 class SpoolServer {
   readonly #port: MessagePort;
   readonly #file: string;
@@ -61,7 +61,7 @@ class SpoolServer {
   #givingBack: NodeJS.Timeout | undefined;
   #lastWrite: SpoolFault | undefined;
   #lastWriteAt = Number.NEGATIVE_INFINITY;
-  /** Of its health, what was told last. */
+  /** The health that was reported last. */
   #told = '';
   #unlookedBytes = 0;
 
@@ -79,7 +79,7 @@ class SpoolServer {
     this.#database.exec(`PRAGMA busy_timeout = ${lockTryMs}`);
   }
 
-  /** Begins: tells its health, and that it is open. */
+  /** Begins serving: reports the health, and that the database is open. */
   serve(): void {
     this.#looking = setInterval(() => {
       this.#look();
@@ -123,15 +123,15 @@ class SpoolServer {
       this.#lastWrite = fault;
       this.#look();
     }
-    // What was committed to a file that has no name any more is lost with this process: nobody is told that it is safe.
+    // What is committed to a file without a path is lost with this process: no caller may be told that it is safe.
     this.#post({ kind: 'written', result: isInPlace ? result : refused(result, replaced(this.#file)) });
   }
 
-  /** Tells room and faults where they have changed. */
+  /** Reports free room and faults where they have changed. */
   #look(): void {
     this.#unlookedBytes = 0;
     const { freeBytes, fault: noRoom } = this.#files.room();
-    // Only what failed is tried again: a probe costs a sync.
+    // Only after a failed write is writing tried: a probe costs a sync.
     if (this.#lastWrite && this.#files.isInPlace()) this.#lastWrite = faultOf(() => this.#store.probe(Date.now()));
     const fault = this.#files.isInPlace() ? (noRoom ?? this.#lastWrite) : replaced(this.#file);
     const text = `${fault?.text ?? ''} ${freeBytes}`;
@@ -140,7 +140,7 @@ class SpoolServer {
     this.#post({ kind: 'health', freeBytes, ...(fault ? { fault } : {}) });
   }
 
-  /** Gives free pages back to the file system, some at a time, while nothing is written. */
+  /** Gives free pages back to the file system, some at a time, while nothing else is written. */
   #giveBack(): void {
     this.#givingBack = undefined;
     if (!this.#lock.isHeld || performance.now() - this.#lastWriteAt < idleMs) return;
@@ -149,7 +149,7 @@ class SpoolServer {
     });
   }
 
-  /** Does what may wait: where another program writes, or nothing can be written, it is left to the next look. */
+  /** Runs work that can wait: where another program writes, or nothing can be written, the next check runs it. */
   #whereWritable(work: () => void): void {
     try {
       work();
@@ -171,7 +171,7 @@ function replaced(file: string): SpoolFault {
   return { reason: 'store', text: `The database "${file}" was removed or replaced while it was open` };
 }
 
-/** Why nothing of a batch could be written; undefined where something was, or each failed for what it was. */
+/** Says why no operation of a batch could be written; undefined where one was, or each failed for a reason of its own. */
 function failureOf({ outcomes }: WriteResult): SpoolFault | undefined {
   let fault: SpoolFault | undefined;
   for (const outcome of outcomes) {
@@ -198,7 +198,7 @@ function refused(result: WriteResult, { reason, text }: SpoolFault): WriteResult
   return { ...result, outcomes: result.outcomes.map(() => ({ error })), orphanedBodies: [] };
 }
 
-/** The buffers of a loaded message, which are handed over instead of being copied. */
+/** The buffers of a loaded message; they are transferred instead of copied. */
 function loadedBuffers(outcome: OperationOutcome): ArrayBuffer[] {
   if (!('value' in outcome) || outcome.value === null || typeof outcome.value !== 'object') return [];
   if (!('head' in outcome.value)) return [];
