@@ -1,5 +1,5 @@
 // Capture: final delivery into a Maildir, so that staging sees exactly the octets that would have left (D98). A file is
-// written under tmp, synced, moved to new, and the folder synced, before anything is called delivered.
+// written under tmp, synced and moved to new, and the folder is synced; only then is the message reported as delivered.
 
 import { mkdir, open, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import type { RecipientResult } from './smtp/smtp-client.ts';
 import type { TaskQueue } from './task-queue.ts';
 import type { Transport, TransportEvents } from './transport.ts';
 
-/** Files written at once. */
+/** How many files are written at once. */
 const writers = 16;
 
 /** A Maildir. */
@@ -20,14 +20,14 @@ export class Maildir {
   #made: Promise<void> | undefined;
   #count = 0;
 
-  /** @param folder absolute; made with its tmp, new and cur at the first message */
+  /** @param folder absolute path; it and its tmp, new and cur are created with the first message */
   constructor(folder: string) {
     this.#folder = folder;
   }
 
   /**
-   * Writes a message; it is on disk when this resolves. One that was written before under the same name is replaced:
-   * after a crash between the write and its record the same message comes again.
+   * Writes a message; it is on disk when this resolves. A file of the same name is replaced: after a crash between the write
+   * and its record the same message is written again.
    * @param name without `.eml`
    */
   async write(name: string, parts: readonly Buffer[]): Promise<void> {
@@ -103,7 +103,7 @@ export class CaptureTransport implements Transport {
   }
 
   abort(): void {
-    // A write under way ends by itself.
+    // A write that is under way finishes by itself.
     this.queue.stop();
   }
 
@@ -131,8 +131,8 @@ export class CaptureTransport implements Transport {
     const { entry, content } = job;
     try {
       if (!content) throw new Error('its octets are not in memory');
-      // RFC 5321 §4.4: whoever makes final delivery writes Return-Path, first. Nothing tells of the recipients: some
-      // are blind (D22, D26).
+      // RFC 5321 §4.4: final delivery writes Return-Path as the first field. No field names the recipients, because some are
+      // blind copies (D22, D26).
       const returnPath = Buffer.from(`Return-Path: <${entry.reversePath}>\r\n`, 'utf8');
       await this.#maildir.write(entry.id, [returnPath, ...headFor(content, entry, this.route), content.body]);
       return { kind: 'delivered', reply: { code: 250, enhanced: '2.0.0', text: `Captured as ${entry.id}.eml` } };

@@ -1,5 +1,5 @@
-// Asks the spool for what is due, transport by transport: as much as a transport's share has room for, so that the many
-// due messages of one next hop never stand before those of another.
+// Asks the spool for due messages, transport by transport, as many as a transport's share has room for. So the many due
+// messages of one next hop never delay those of another.
 
 import { type Clock, type ClockReading, readClock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
@@ -8,12 +8,12 @@ import type { DueMessage, Spool, TransportOf } from '../spool/spool.ts';
 import type { Transport } from './transport.ts';
 import type { TransportShare } from './transport-share.ts';
 
-/** How often the spool is asked for due messages, in milliseconds; commands beside the server are noticed by it (D94). */
+/** How often the spool is asked for due messages, in milliseconds; so changes by commands beside the server are found (D94). */
 const pollInterval = 1000;
-/** Recipients given a transport at once. */
+/** Recipients that get a transport in one step, at most. */
 const strayLimit = 1000;
 
-/** A transport, and its share. */
+/** A transport at work, and its share. */
 export interface Working {
   readonly transport: Transport;
   readonly share: TransportShare;
@@ -30,7 +30,7 @@ export interface ClaimerParts {
   readonly mayClaim: () => boolean;
   /**
    * Takes a message that was claimed.
-   * @param claimedAt when the claim began, which lasts for `leaseMilliseconds`
+   * @param claimedAt when the claim began; it lasts for `leaseMilliseconds`
    */
   readonly take: (working: Working, message: DueMessage, claimedAt: ClockReading) => void;
 }
@@ -43,19 +43,19 @@ function hasMore(working: Working): boolean {
   return working.share.mayHaveMore && hasRoom(working);
 }
 
-/** Claims for all transports of this process; one round after another, never two at once. */
+/** Claims for all transports of this process. The rounds follow one another and never overlap. */
 export class Claimer {
   readonly #parts: ClaimerParts;
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> | undefined;
-  /** Every transport is to be asked, and there may be recipients that wait for none. */
+  /** The next round asks for every transport, and for recipients without one. */
   #askAll = false;
 
   constructor(parts: ClaimerParts) {
     this.#parts = parts;
   }
 
-  /** Asks now, and each second from now on. */
+  /** Asks now, and then once a second. */
   start(): void {
     const tick = (): void => {
       this.#askAll = true;
@@ -65,13 +65,13 @@ export class Claimer {
     tick();
   }
 
-  /** Asks no more; resolves when the last claim has been taken. */
+  /** Stops asking; resolves when what the last claim brought has been taken. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await this.#round;
   }
 
-  /** Asks for the transports that may have more and have room for it. */
+  /** Asks for the transports that may have more due messages and have room for them. */
   poll(): void {
     if (this.#round || !this.#parts.mayClaim()) return;
     this.#round = this.#claimAll().finally(() => {
@@ -98,7 +98,7 @@ export class Claimer {
     }
   }
 
-  /** All in one transaction of the spool's. What one transport has claimed is taken even where another's claim failed. */
+  /** Claims for several transports in one transaction. If one claim fails, what the others brought is still taken. */
   async #claimSideBySide(turn: readonly Working[]): Promise<void> {
     const claims = await Promise.allSettled(turn.map((working) => this.#claim(working)));
     for (const claim of claims) if (claim.status === 'rejected') throw claim.reason;
@@ -107,7 +107,7 @@ export class Claimer {
   async #claim(working: Working): Promise<void> {
     const { clock, spool, take } = this.#parts;
     const { name: transport, claimLimit: limit } = working.share;
-    // Read before the claim, so that it ends for us no later than for the spool.
+    // Read before the claim, so that our claim ends no later than the spool's.
     const claimedAt = readClock(clock);
     const now = claimedAt.wall;
     const messages = await spool.claimDue({ now, limit, claimUntil: now + leaseMilliseconds, transport });
@@ -115,7 +115,7 @@ export class Claimer {
     for (const message of messages) take(working, message, claimedAt);
   }
 
-  /** Gives transports to recipients of an older database or configuration; true when there may be more of them. */
+  /** Gives transports to recipients of an older database or configuration; true when more of them may be left. */
   async #giveTransports(): Promise<boolean> {
     const { clock, spool, transports, transportOf } = this.#parts;
     const names = transports.map(({ share }) => share.name);

@@ -1,6 +1,6 @@
-// How many octets of messages delivery keeps in memory.
+// Limits how many octets of messages delivery keeps in memory.
 
-/** Counts octets in memory against a limit. One message always finds room, however large it is. */
+/** Counts octets in memory against a limit. While nothing is counted, one message of any size finds room. */
 export class ContentBudget {
   readonly #limit: number;
   #used = 0;
@@ -14,7 +14,7 @@ export class ContentBudget {
     return this.#used;
   }
 
-  /** Takes room for a message, or says that there is none. */
+  /** Takes room for a message; false if there is none. */
   tryReserve(octets: number): boolean {
     if (this.#used > 0 && this.#used + octets > this.#limit) return false;
     this.#used += octets;

@@ -1,8 +1,8 @@
-// The delivery runner: takes due recipients to the next hop, records outcomes, plans retries. A message comes in two
-// ways: straight from the pipeline with its octets still in memory, or claimed from the spool when it is due.
+// The delivery runner: takes due recipients to the next hop, records outcomes, plans retries. A message comes straight
+// from the pipeline, with its octets still in memory, or it is claimed from the spool when it is due.
 //
-// Never lost, seldom twice: a message is in the spool until the outcome of its last recipient is committed. Between the
-// next hop's 250 and that commit lies a window; whoever is killed inside it sends the message again after the restart.
+// No message is lost, and few are sent twice: a message is in the spool until the outcome of its last recipient is committed.
+// If the process is killed between the next hop's 250 and that commit, it sends the message again after the restart.
 
 import { type Clock, type ClockReading, clockStep, readClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
@@ -34,9 +34,9 @@ export interface DeliveryMetrics {
   readonly delivered: number;
   readonly deferred: number;
   readonly failed: number;
-  /** Messages in hand, each once for every transport that it goes by. */
+  /** Messages in hand; one counts once for each transport that it takes. */
   readonly inHand: number;
-  /** Accepted messages that were left to the spool since the start, because their transport had its share in hand. */
+  /** Accepted messages left to the spool since the start, because the share of their transport was used up. */
   readonly leftToSpool: number;
   /** Transactions and file writes under way. */
   readonly active: number;
@@ -44,7 +44,7 @@ export interface DeliveryMetrics {
   readonly connections: number;
   /** Octets of messages in memory. */
   readonly contentBytes: number;
-  /** Outcomes not on disk yet. */
+  /** Outcomes that are not on disk yet. */
   readonly unrecorded: number;
 }
 
@@ -54,31 +54,31 @@ export interface DeliveryParts {
   readonly settings: DeliverySettings;
   readonly clock: Clock;
   readonly log: Logger;
-  /** From 0 up to, not including, 1; for the jitter. Math.random if absent. */
+  /** A random number from 0 up to, not including, 1, for the jitter; absent: Math.random. */
   readonly random?: () => number;
-  /** Octets of accepted messages kept in memory until they are delivered; above, they are read back from the spool. */
+  /** Octets of accepted messages kept in memory until they are delivered; messages beyond are read back from the spool. */
   readonly contentBytes?: number;
   readonly timeouts?: SmtpTimeouts;
 }
 
-/** Running delivery. */
+/** A delivery at work. */
 export interface Delivery {
-  /** Takes a message that has just been added to the spool, claimed for us. */
+  /** Takes a message that was just added to the spool with its recipients claimed for this process. */
   deliverNow(entry: SpoolEntry): void;
   /**
-   * Takes over what an earlier process held, and asks for due messages from now on. Resolves to the messages queued.
-   * @param options.takesOver false: what is held stays with its holder, another delivery of this process
+   * Takes over claims of an earlier process and asks for due messages from now on. Resolves to the number of queued messages.
+   * @param options.takesOver false: claims stay with their holder, which is another delivery of this process
    */
   start(options?: { readonly takesOver: boolean }): Promise<number>;
   /**
-   * May be called again, with less time. Begins nothing more, waits for what is under way, breaks it off after `withinMs` milliseconds, and records every
-   * outcome. What was not begun stays in the spool.
+   * Begins nothing more, waits for what is under way, breaks it off after `withinMs` milliseconds, and records every
+   * outcome. What was not begun stays in the spool. May be called again, with less time.
    */
   drain(withinMs: number): Promise<void>;
   metrics(): DeliveryMetrics;
 }
 
-/** Makes a delivery; nothing moves before `deliverNow` or `start`. */
+/** Makes a delivery; it does nothing before `deliverNow` or `start`. */
 export function createDelivery(parts: DeliveryParts): Delivery {
   return new DeliveryRunner(parts);
 }
@@ -179,7 +179,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
     const { entry, share, size, takenAt } = task.job;
     const at = readClock(this.#parts.clock);
     const now = at.wall;
-    // The spool has moved its times by as much.
+    // Where the clock was set, the spool has moved its times by as much.
     const expiresAt = entry.expiresAt + clockStep(takenAt, at);
     for (const [index, { address, attempts }] of task.recipients.entries()) {
       const result = results[index];
@@ -221,7 +221,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
     return new SmarthostTransport({ route, client, queue, events: this, clock, log });
   }
 
-  /** Takes recipients of one transport of a message that has just been accepted, or leaves them to the spool. */
+  /** Takes recipients of one transport from a message that was just accepted, or leaves them to the spool. */
   #takeFresh(entry: SpoolEntry, { transport, share }: Working, addresses: readonly string[]): void {
     const { head, body, transports: _, received: _received, ...meta } = entry;
     if (this.#isDraining || !share.mayTake) {
@@ -249,7 +249,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
     this.#take(transport, job, due);
   }
 
-  /** Takes what was claimed for a transport, but for what is in hand already. */
+  /** Takes what was claimed for a transport, except recipients that are in hand already. */
   #takeClaimed({ transport, share }: Working, message: DueMessage, takenAt: ClockReading): void {
     const { entry, size } = message;
     const due = message.due.filter(({ address }) => !this.#held.isHeldAlready(entry.id, address));
@@ -259,7 +259,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
     this.#take(transport, job, due);
   }
 
-  /** Gives a message's recipients to their transport. */
+  /** Hands a message's recipients to their transport as tasks. */
   #take(transport: Transport, job: Job, due: readonly DueRecipient[]): void {
     const tasks: Task[] = [];
     for (let start = 0; start < due.length; start += transport.recipientsPerTask) {
@@ -268,7 +268,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
     for (const { address } of due) this.#held.hold(job.entry.id, address);
     this.#inHand += 1;
     job.share.enter(job);
-    // All are counted before the first is begun: it may end at once.
+    // All tasks are counted before the first begins, since a task may end at once.
     job.openTasks = tasks.length;
     for (const task of tasks) transport.push(task);
   }
@@ -293,7 +293,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
     const { job } = task;
     try {
       if (job.content || (await job.loading)) return true;
-      // Dropped by a command beside the server (D94).
+      // A command beside the server has dropped the message (D94).
       for (const { address } of task.recipients) this.#held.letGo(job.entry.id, address);
       this.#close(task);
       return false;
@@ -306,7 +306,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
     }
   }
 
-  /** A task is at its end, however it came to it. */
+  /** Closes a task that has ended, whatever ended it. */
   #close({ job }: Task): void {
     job.openTasks -= 1;
     if (job.openTasks > 0) return;
@@ -324,10 +324,10 @@ class DeliveryRunner implements Delivery, TransportEvents {
   }
 
   #release(id: string, recipients: readonly string[]): void {
-    // Claims that are asked for from now on come after it.
+    // Claims that are asked for from now on come after this release.
     for (const recipient of recipients) this.#held.letGo(id, recipient);
     const releasing = this.#parts.spool.release(id, recipients).catch((error: unknown) => {
-      // Its claim runs out by itself, or is taken over at the next start.
+      // The claim runs out by itself, or the next start takes it over.
       this.#parts.log.error({ id, err: error }, 'Cannot give a message back to the spool');
     });
     this.#releases.add(releasing);
@@ -340,7 +340,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
     }
   }
 
-  /** Without a spool that records outcomes nothing is begun: everything sent now would be sent again. */
+  /** While the spool does not record outcomes, nothing is begun: everything sent in that time would be sent again. */
   #setHealth(isHealthy: boolean): void {
     if (this.#isHealthy === isHealthy) return;
     this.#isHealthy = isHealthy;

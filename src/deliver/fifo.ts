@@ -1,4 +1,4 @@
-// A queue whose ends cost the same however long it is: Array.shift moves every element of a long array.
+// A queue with the same cost for every operation however long it is; Array.shift moves every element of a long array.
 
 /** First in, first out. */
 export class Fifo<T> {
@@ -13,7 +13,7 @@ export class Fifo<T> {
     this.#items.push(item);
   }
 
-  /** Takes the oldest. */
+  /** Takes the oldest element. */
   shift(): T | undefined {
     if (this.length === 0) return undefined;
     const item = this.#items[this.#first];
@@ -26,7 +26,7 @@ export class Fifo<T> {
     return item;
   }
 
-  /** Takes all, oldest first. */
+  /** Takes all elements, oldest first. */
   takeAll(): T[] {
     const items = this.#items.slice(this.#first).filter((item) => item !== undefined);
     this.#items = [];

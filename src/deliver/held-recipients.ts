@@ -1,9 +1,9 @@
-// The recipients that this process has in hand, so that it never delivers twice at once what it holds: a claim in the
-// spool runs out by its time, and time may be wrong. A recipient is held until what became of it is written.
+// The recipients that this process has in hand. It never delivers to one of them a second time at once, although its claim
+// in the spool ends by a clock that may be wrong. A recipient is held until its outcome is written.
 
-/** Recipients in hand: as many as the transports' shares allow, and those whose outcome is on its way to the spool. */
+/** Recipients in hand: as many as the transports' shares allow, and those whose outcome is not yet written to the spool. */
 export class HeldRecipients {
-  /** Whether each was claimed once more while it was held. */
+  /** For each held recipient: whether it was claimed once more meanwhile. */
   readonly #held = new Map<string, boolean>();
 
   get size(): number {
@@ -18,7 +18,7 @@ export class HeldRecipients {
     return this.#held.has(`${id} ${address}`);
   }
 
-  /** Tells whether a recipient that was just claimed is in hand already; the claim is then nobody's. */
+  /** Tells whether a recipient that was just claimed is in hand already; if so, the new claim is noted for release. */
   isHeldAlready(id: string, address: string): boolean {
     const key = `${id} ${address}`;
     if (!this.#held.has(key)) return false;
@@ -26,7 +26,7 @@ export class HeldRecipients {
     return true;
   }
 
-  /** Holds it no longer; true where it was claimed once more meanwhile, and that claim is still to be released. */
+  /** Stops holding a recipient; true where it was claimed once more meanwhile, and that claim has still to be released. */
   letGo(id: string, address: string): boolean {
     const key = `${id} ${address}`;
     const isClaimed = this.#held.get(key) ?? false;

@@ -1,4 +1,4 @@
-// What delivery has in hand: a message (job), and its recipients that take one route in one transaction (task).
+// What delivery has in hand: a message (job), and those of its recipients that take one route in one transaction (task).
 
 import type { ClockReading } from '../base/clock.ts';
 import type { SpoolEntry } from '../spool/spool.ts';
@@ -32,17 +32,17 @@ export interface Job {
   readonly recipientCount: number;
   /** Claimed from the spool, not handed over by the pipeline. */
   readonly isClaimed: boolean;
-  /** When it was taken in hand. */
+  /** When delivery took it in hand. */
   readonly takenAt: ClockReading;
   /** When the claim on its recipients runs out, in milliseconds of the monotonic clock. */
   readonly claimEndsAt: number;
-  /** Tasks that are not at their end. */
+  /** Tasks that have not ended. */
   openTasks: number;
   /** Its octets, while they are in memory. */
   content: Content | undefined;
-  /** Where the room for its octets was taken. */
+  /** The budget that its octets were counted in. */
   room: ContentBudget | undefined;
-  /** Its octets are being brought; true once they are there. */
+  /** While its octets are being loaded: a promise that becomes true once they are there. */
   loading: Promise<boolean> | undefined;
 }
 
@@ -50,11 +50,11 @@ export interface Job {
 export interface Task {
   readonly job: Job;
   readonly recipients: readonly DueRecipient[];
-  /** Begun so often on a connection that turned out to be dead. */
+  /** How often it was begun on a connection that turned out to be dead. */
   readonly deadConnections: number;
 }
 
-/** A message newly in hand. */
+/** Makes the job of a message that was just taken in hand. */
 export function newJob(
   message: Pick<Job, 'entry' | 'share' | 'size' | 'recipientCount' | 'isClaimed' | 'takenAt' | 'claimEndsAt'>,
 ): Job {
@@ -62,7 +62,7 @@ export function newJob(
 }
 
 /**
- * The head's octets as the route wants them: without the platform's own signature where it says so (D27).
+ * The head's octets as the route wants them: without the platform's own signature where the route leaves it out (D27).
  * @param entry its `platformSignature` tells where in the head that signature stands
  */
 export function headFor(

@@ -1,22 +1,22 @@
-// Writes outcomes to the spool: all of one turn of the event loop together, tried again until they are written. An
-// outcome that is lost would send the message twice.
+// Writes outcomes to the spool: all outcomes of one turn of the event loop together, retried until they are written. Losing
+// an outcome would send the message twice.
 
 import type { Logger } from '../base/log.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
 import type { Spool } from '../spool/spool.ts';
 
-/** How long to wait before writing again what could not be written, in milliseconds. */
+/** How long to wait before a failed write is repeated, in milliseconds. */
 const retryDelay = 1000;
 
-/** What a writer tells. */
+/** The events of a writer. */
 export interface OutcomeWriterEvents {
   /** The spool has stopped taking outcomes, or takes them again. */
   onHealth(isHealthy: boolean): void;
-  /** These are on disk. */
+  /** These outcomes are on disk. */
   onWritten(outcomes: readonly OutcomeEvent[]): void;
 }
 
-/** Outcomes on their way to the spool. */
+/** The outcomes that are not in the spool yet. */
 export class OutcomeWriter {
   readonly #spool: Pick<Spool, 'record'>;
   readonly #log: Logger;
@@ -49,7 +49,7 @@ export class OutcomeWriter {
     });
   }
 
-  /** Resolves when everything is written, or has failed once more. */
+  /** Resolves when everything is written, or when one more try has failed. */
   async settle(): Promise<void> {
     clearTimeout(this.#retryTimer);
     this.#retryTimer = undefined;

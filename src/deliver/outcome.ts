@@ -1,4 +1,4 @@
-// From what a next hop said to what is recorded: a deferral has its next time, or is given up (D42a).
+// Turns a next hop's reply into the outcome to record: a deferral gets its next time, or is given up (D42a).
 
 import type { Outcome } from '../spool/spool.ts';
 import { planRetry } from './retry.ts';
@@ -13,15 +13,15 @@ function days(milliseconds: number): string {
 /** The outcome of an attempt, and for a deferral when to try again. */
 export interface SettledOutcome {
   readonly outcome: Outcome;
-  /** Milliseconds since 1970; exactly for deferrals. */
+  /** Milliseconds since 1970; present for deferrals only. */
   readonly nextAttemptAt?: number;
 }
 
 /**
- * Settles what became of a recipient. A deferral whose time is over fails: 4.4.7 (RFC 3463 §3.5, delivery time
- * expired), with the next hop's last words.
+ * Decides the outcome for a recipient. A deferral of an expired message fails with 4.4.7 (RFC 3463 §3.5, delivery time
+ * expired) and the next hop's last reply.
  * @param attempt.attempts attempts so far, this one included
- * @param attempt.host who said it
+ * @param attempt.host who replied
  * @param attempt.random from 0 up to, not including, 1
  */
 export function settleOutcome(

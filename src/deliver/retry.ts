@@ -1,13 +1,13 @@
-// When a deferred recipient is tried again, and when it is given up (D42a).
+// Decides when a deferred recipient is tried again, and when it is given up (D42a).
 
 import type { RetrySettings } from './settings.ts';
 
-/** What follows a deferral. */
+/** What to do after a deferral. */
 export type RetryPlan = { readonly kind: 'retry'; readonly at: number } | { readonly kind: 'expired' };
 
 /**
- * Plans what follows a deferral: the delay doubles (by `factor`) with each attempt up to its maximum, drawn from
- * `jitter` around it. The last attempt is made when the time is over, not before.
+ * Plans what follows a deferral: the delay grows by `factor` with each attempt up to its maximum, and is varied at random
+ * by `jitter`. The last attempt is made when the message expires, not before.
  * @param attempt.attempts attempts made so far, this one included; 1 or more
  * @param attempt.now, attempt.expiresAt milliseconds since 1970
  * @param attempt.random from 0 up to, not including, 1

@@ -1,5 +1,5 @@
-// Which route a recipient takes: the first that matches by account and recipient domain (D96, D99), and the transport
-// of the spool that it waits for.
+// Chooses the route of a recipient, the first that matches by account and recipient domain (D96, D99), and the transport
+// that the recipient waits for in the spool.
 
 import { createHash } from 'node:crypto';
 import { splitMailbox } from '../mail/address/domain.ts';
@@ -12,10 +12,10 @@ function matches({ match }: Route, account: string, domain: string): boolean {
 }
 
 /**
- * The route of a recipient.
+ * Finds the route of a recipient.
  * @param mail.account name of the account
  * @param mail.recipient mailbox; its domain is an A-label
- * @throws Error when none matches: the configuration sees to it that the last matches all
+ * @throws Error when no route matches: the configuration makes sure that the last one matches everything
  */
 export function routeFor(
   routes: readonly Route[],
@@ -28,9 +28,9 @@ export function routeFor(
 }
 
 /**
- * The spool's transport of each route: `name#digest`. The digest is of what decides who takes the route, the matches
- * down to its own: after a change of these, whoever waits for the transport may belong elsewhere, so the transport is
- * another one and its recipients are given theirs anew. Changing where a route leads leaves its transport as it is.
+ * Names the spool's transport of each route: `name#digest`. The digest covers the matches of all routes down to this one,
+ * since they decide who takes it. When these change, recipients may belong to another route: the transport's name changes,
+ * and the recipients of the old one get a transport anew. A change of where the route leads keeps the name.
  */
 export function transportNames(routes: readonly Route[]): ReadonlyMap<Route, string> {
   const above = createHash('sha256');
@@ -43,7 +43,7 @@ export function transportNames(routes: readonly Route[]): ReadonlyMap<Route, str
   );
 }
 
-/** Names the transport of any recipient; see `transportNames`. */
+/** Makes the function that names the transport of a recipient; see `transportNames`. */
 export function transportOf(routes: readonly Route[]): TransportOf {
   const names = transportNames(routes);
   return ({ account, address }) => names.get(routeFor(routes, { account, recipient: address })) ?? '';

@@ -1,10 +1,10 @@
-// What delivery is told: its slice of the configuration (D27, D42a, D96, D98).
+// The part of the configuration that delivery uses (D27, D42a, D96, D98).
 
 interface RouteBase {
   readonly name: string;
-  /** Every given list must hold the message; absent matches all. Names of accounts; domains in A-labels, lower case. */
+  /** A message must match every list; absent: all match. Names of accounts; domains as A-labels in lower case. */
   readonly match?: { readonly accounts?: readonly string[]; readonly recipientDomains?: readonly string[] };
-  /** Send the platform's own DKIM signature along (D27). */
+  /** Send the platform's own DKIM signature too (D27). */
   readonly platformSignature: boolean;
 }
 
@@ -15,12 +15,12 @@ export interface SmarthostRoute extends RouteBase {
   readonly port: number;
   /** `none` never, `opportunistic` STARTTLS if offered, `required` STARTTLS or nothing, `implicit` TLS from the first octet. */
   readonly tls: 'none' | 'opportunistic' | 'required' | 'implicit';
-  /** Check the certificate and its name. With `auth` it is false only where the configuration says so in so many words. */
+  /** Verify the certificate and its name. With `auth` it is false only where the configuration explicitly says so. */
   readonly tlsVerify: boolean;
-  /** Certificates to trust in place of the system's: absolute path of a PEM file, read at each handshake. */
+  /** Certificates to trust instead of the system's: absolute path of a PEM file, read at each handshake. */
   readonly caFile?: string;
   readonly auth?: { readonly user: string; readonly password: string };
-  /** Connections at once. */
+  /** How many connections may be open at once. */
   readonly connections: number;
 }
 
@@ -31,7 +31,7 @@ export interface CaptureRoute extends RouteBase {
   readonly folder: string;
 }
 
-/** Where mail goes; the first route that matches takes it. */
+/** A way for mail; a recipient takes the first route that matches. */
 export type Route = SmarthostRoute | CaptureRoute;
 
 /** When a deferred message is tried again (D42a). */
@@ -39,16 +39,16 @@ export interface RetrySettings {
   readonly firstDelaySeconds: number;
   readonly factor: number;
   readonly maxDelaySeconds: number;
-  /** 0.2: each delay is drawn from 80 % to 120 %. */
+  /** The random share of a delay: with 0.2 it is between 80 % and 120 %. */
   readonly jitter: number;
   readonly expireAfterSeconds: number;
 }
 
-/** Delivery's slice. */
+/** The settings of delivery. */
 export interface DeliverySettings {
-  /** What we call ourselves in EHLO. */
+  /** Our own name in EHLO. */
   readonly hostname: string;
-  /** The last has no `match`. */
+  /** In order; the last has no `match`. */
   readonly routes: readonly Route[];
   readonly retry: RetrySettings;
 }

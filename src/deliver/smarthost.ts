@@ -1,5 +1,5 @@
-// A smarthost route at work: a pool of connections, each fed with the next task as soon as it can take one. A next hop
-// that is down is not asked again for each message: for a while they are all deferred with what it last said.
+// A smarthost route at work: a pool of connections, each of which gets the next task as soon as it can take one. While a
+// next hop is down it is not tried for each message: for a while all messages are deferred with its last reply.
 
 import type { MonotonicClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
@@ -20,13 +20,13 @@ import type { Transport, TransportEvents } from './transport.ts';
 
 const firstBackoff = 1000;
 const longestBackoff = 60_000;
-/** So many connections in a row that end before they served a message count as a next hop that is down. */
+/** A next hop counts as down after this many connections in a row that ended before they served a message. */
 const barrenConnections = 3;
 
-/** A message is deferred only after so many idle connections turned out to be dead, one after another. */
+/** A message is deferred only after this many idle connections in a row turned out to be dead. */
 const deadConnectionsAllowed = 3;
 
-/** RFC 5321 §4.5.3.1.10: too many recipients for one transaction, not too many altogether. */
+/** RFC 5321 §4.5.3.1.10: too many recipients for one transaction; the rest can go in another. */
 function isTooMany({ kind, reply }: RecipientResult): boolean {
   const codes = reply.code === 452 || reply.code === 552;
   return kind === 'deferred' && codes && (reply.enhanced === undefined || reply.enhanced.endsWith('.5.3'));
@@ -98,7 +98,7 @@ export class SmarthostTransport implements Transport {
     for (const connection of this.#connections) connection.destroy(reply);
   }
 
-  /** Nobody is connected, and it is too early to try. */
+  /** No connection is open, and it is too early to try again. */
   get isDown(): boolean {
     return this.#connections.size === 0 && this.#opening === 0 && this.#clock.monotonic() < this.#downUntil;
   }
@@ -118,7 +118,7 @@ export class SmarthostTransport implements Transport {
   }
 
   #mayOpen(): boolean {
-    // A next hop that was down is tried by one connection, and by more only once that has served.
+    // A next hop that was down is tried with one connection; more are opened once that one has served a message.
     const most = this.#failures > 0 ? 1 : this.route.connections;
     return this.#connections.size + this.#opening < most && this.#clock.monotonic() >= this.#downUntil;
   }
@@ -131,7 +131,7 @@ export class SmarthostTransport implements Transport {
         return;
       }
       this.#active += 1;
-      // Begun behind another: if the next hop closes after that one, nothing is to be held against this.
+      // The task was begun behind another: if the next hop closes after that one, it does not count against this task.
       const deadConnections = connection.isIdle ? task.deadConnections + 1 : task.deadConnections;
       connection.begin(this.#mailOf(task), (end) => {
         if (this.#failures > 0 && connection.served > 0) this.#isUp();
@@ -140,7 +140,7 @@ export class SmarthostTransport implements Transport {
     }
   }
 
-  /** It serves again: the other connections may be opened. */
+  /** The next hop serves again, so the other connections may be opened. */
   #isUp(): void {
     this.#failures = 0;
     this.#barren = 0;
@@ -201,7 +201,7 @@ export class SmarthostTransport implements Transport {
     } else if (!(result instanceof SmtpConnection)) {
       this.#backOff(result);
     } else {
-      // One that accepts connections and drops them is not up yet.
+      // A next hop that accepts connections and drops them is still down.
       if (this.#barren === 0) this.#failures = 0;
       this.#downUntil = Number.NEGATIVE_INFINITY;
       this.#connections.add(result);
@@ -227,13 +227,13 @@ export class SmarthostTransport implements Transport {
     this.#idle.delete(connection);
     this.#barren = connection.served === 0 ? this.#barren + 1 : 0;
     if (this.#barren >= barrenConnections && !this.#stopped && connection.closedBy) this.#backOff(connection.closedBy);
-    // After whatever is running now: a connection may close in the midst of being fed.
+    // Deferred until the current code has finished: a connection may close while it is being fed.
     setImmediate(() => this.#pump());
   }
 
   #backOff(reply: SmtpReply): void {
     this.#lastRefusal = reply;
-    // Several connections that fail at once have failed once.
+    // Several connections that fail at once count as one failure.
     if (this.#clock.monotonic() < this.#downUntil) return;
     this.#failures += 1;
     const delay = Math.min(firstBackoff * 2 ** (this.#failures - 1), longestBackoff);

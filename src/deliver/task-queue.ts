@@ -1,29 +1,29 @@
-// The tasks that wait for a route. Only tasks whose message is in memory are handed out; the octets of the others are
-// brought from the spool a few at a time, as far as the budget allows.
+// The tasks that wait for a route. Only tasks whose message is in memory are given out; the octets of other messages are
+// loaded from the spool a few at a time, as far as the budget allows.
 
 import { Fifo } from './fifo.ts';
 import type { Task } from './job.ts';
 
-/** What a queue asks of the delivery that it belongs to. */
+/** What a queue needs from the delivery that it belongs to. */
 export interface TaskHost {
   /**
-   * Takes room for the message's octets and loads them, unless another task of the message has.
-   * @returns false at once where there is no room; else a promise of whether they are there now: if not, the task has
-   *   been dealt with
+   * Takes room for the message's octets and loads them, unless another task of the message has done so.
+   * @returns false at once where there is no room; otherwise a promise of whether they are loaded. If they are not, the task
+   *   has been dealt with
    */
   load(task: Task): false | Promise<boolean>;
-  /** The claim on its recipients will not last for an attempt. */
+  /** The claim on the task's recipients will not last for an attempt. */
   isStale(task: Task): boolean;
-  /** Takes a task back without an attempt: its claim is released. */
+  /** Gives a task back without an attempt: its claim is released. */
   giveBack(task: Task): void;
 }
 
-/** Messages loaded ahead of need. */
+/** Messages that are loaded in advance. */
 const loadedAhead = 16;
 
 /** A route's waiting tasks. */
 export class TaskQueue {
-  /** Called when a task can be pulled that could not before. */
+  /** Called when another task can be pulled. */
   onReady: () => void = () => undefined;
   readonly #host: TaskHost;
   readonly #fresh = new Fifo<Task>();
@@ -39,12 +39,12 @@ export class TaskQueue {
     this.#host = host;
   }
 
-  /** All waiting tasks. */
+  /** How many tasks wait. */
   get length(): number {
     return this.#fresh.length + this.#loaded.length + this.#unloaded.length + this.#loading + (this.#blocked ? 1 : 0);
   }
 
-  /** Tasks that can be pulled now. */
+  /** How many tasks can be pulled now. */
   get ready(): number {
     return this.#isHeld || this.#isStopped ? 0 : this.#fresh.length + this.#loaded.length;
   }
@@ -55,7 +55,7 @@ export class TaskQueue {
     this.fill();
   }
 
-  /** Takes the next task whose octets are in memory; new mail and what had to be loaded take turns. */
+  /** Takes the next task whose octets are in memory; new messages and loaded ones take turns. */
   pull(): Task | undefined {
     while (this.ready > 0) {
       this.#isFreshTurn = !this.#isFreshTurn;
@@ -68,7 +68,7 @@ export class TaskQueue {
     return undefined;
   }
 
-  /** Begins to load what there is room for; called again whenever room was made. */
+  /** Begins to load as many messages as there is room for; to be called again whenever room becomes free. */
   fill(): void {
     while (!this.#isStopped && this.#loading + this.#loaded.length < loadedAhead) {
       const task = this.#blocked ?? this.#unloaded.shift();
@@ -84,20 +84,20 @@ export class TaskQueue {
     }
   }
 
-  /** Hands nothing out while held. */
+  /** While it is held, the queue gives out no task. */
   hold(isHeld: boolean): void {
     this.#isHeld = isHeld;
     if (this.ready > 0) this.onReady();
   }
 
-  /** Takes every task that waits, but for those that are just being loaded. */
+  /** Takes every waiting task except those that are being loaded. */
   takeAll(): Task[] {
     const blocked = this.#blocked ? [this.#blocked] : [];
     this.#blocked = undefined;
     return [...this.#loaded.takeAll(), ...this.#fresh.takeAll(), ...blocked, ...this.#unloaded.takeAll()];
   }
 
-  /** Gives back every task, those that are just being loaded as soon as they are. */
+  /** Gives back every task; those that are being loaded are given back once they are loaded. */
   stop(): void {
     this.#isStopped = true;
     for (const task of this.takeAll()) this.#host.giveBack(task);

@@ -1,21 +1,21 @@
-// What a transport may have in hand: its share of messages, recipients and octets. A next hop that takes nothing fills
-// its own share and no other, and what does not fit waits in the spool, where it costs nothing.
+// A transport's share of the messages, recipients and octets that delivery may have in hand. A next hop that takes nothing
+// fills only its own share; what does not fit waits in the spool, where it needs no memory.
 
 import { ContentBudget } from './content-budget.ts';
 import type { Route } from './settings.ts';
 
-/** What delivery may have in hand over all transports, and the bounds of a transport's share. */
+/** Messages that delivery may have in hand over all transports, and the least share of a transport. */
 const messages = { all: 10_000, least: 100 } as const;
-/** Each recipient costs memory, and a write when it is given back at the end. */
+/** Recipients likewise: each costs memory, and a write when it is given back at the end. */
 const recipients = { all: 50_000, least: 1000 } as const;
-/** Messages claimed from the spool: enough to keep the connections of a transport busy. */
+/** Messages claimed from the spool: enough to keep all connections of a transport busy. */
 const claimed = { all: 2048, least: 32, most: 512 } as const;
 /** Octets of messages read back from the spool. */
 const loadedOctets = { all: 64 * 1024 * 1024, most: 32 * 1024 * 1024 } as const;
-/** Messages claimed at once. */
+/** Messages that one claim asks for, at most. */
 const mostAtOnce = 256;
 
-/** What a message in hand counts for. */
+/** What a message in hand uses of the share. */
 interface Load {
   /** How many of its recipients are in hand. */
   readonly recipientCount: number;
@@ -23,16 +23,16 @@ interface Load {
   readonly isClaimed: boolean;
 }
 
-/** A transport's share, and what it holds of it. */
+/** A transport's share, and how much of it is in use. */
 export class TransportShare {
   readonly route: Route;
   /** The transport's name in the spool. */
   readonly name: string;
-  /** Octets of accepted messages that are kept until they are delivered. */
+  /** The budget of accepted messages whose octets are kept until they are delivered. */
   readonly fresh: ContentBudget;
-  /** Octets of messages read back from the spool. */
+  /** The budget of messages whose octets were read back from the spool. */
   readonly loaded: ContentBudget;
-  /** The last claim brought as many as it asked for. */
+  /** The last claim brought as many messages as it asked for, so there may be more. */
   mayHaveMore = false;
   readonly #most: { readonly messages: number; readonly recipients: number; readonly claimed: number };
   #messages = 0;
@@ -40,7 +40,7 @@ export class TransportShare {
   #claimed = 0;
 
   /**
-   * @param place.transports how many transports there are: the shares are equal
+   * @param place.transports the number of transports; all shares are equal
    * @param place.contentBytes octets of accepted messages kept in memory, over all transports
    */
   constructor(
@@ -69,7 +69,7 @@ export class TransportShare {
     return this.#messages < this.#most.messages && this.#recipients < this.#most.recipients;
   }
 
-  /** How many messages may be claimed from the spool now; 0 where there is no room. */
+  /** How many messages may be claimed from the spool now; 0 without room. */
   get claimLimit(): number {
     if (this.#recipients >= this.#most.recipients) return 0;
     return this.#claimed < this.#most.claimed ? Math.min(mostAtOnce, this.#most.claimed) : 0;

@@ -1,4 +1,4 @@
-// A route at work: it takes tasks from its queue and tells what became of each recipient.
+// The interface of a route at work: it takes tasks from its queue and reports the result for each recipient.
 
 import type { Task } from './job.ts';
 import type { Route } from './settings.ts';
@@ -9,28 +9,28 @@ import type { TaskQueue } from './task-queue.ts';
 export interface Transport {
   readonly route: Route;
   readonly queue: TaskQueue;
-  /** Recipients of one message for one task, at most. */
+  /** The most recipients of a message that one task may have. */
   readonly recipientsPerTask: number;
   push(task: Task): void;
-  /** Its next hop is down: whatever comes is deferred, and nothing more is to be claimed for it. */
+  /** Its next hop is down: all its messages are deferred, and no more are to be claimed for it. */
   readonly isDown: boolean;
   /** Attempts under way. */
   readonly active: number;
   /** Open connections. */
   readonly connections: number;
-  /** Begins nothing more; what is under way goes on to its end. */
+  /** Begins nothing more; attempts under way go on to their end. */
   stop(): void;
-  /** Breaks off what is under way: it is deferred. */
+  /** Breaks off attempts under way; their messages are deferred. */
   abort(): void;
 }
 
-/** What a transport tells of a task. */
+/** What a transport reports of a task. */
 export interface TransportEvents {
   /**
-   * What became of each recipient of the task, in order.
-   * @param host who said it: `route name (host:port)`
+   * Reports the result for each recipient of the task, in order.
+   * @param host who replied: `route name (host:port)`
    */
   finish(task: Task, results: readonly RecipientResult[], host: string): void;
-  /** Takes a task back without an attempt. */
+  /** Gives a task back without an attempt. */
   giveBack(task: Task): void;
 }

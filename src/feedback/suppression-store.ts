@@ -1,4 +1,4 @@
-// The suppression list: addresses that an account does not send to, on the database (D51, D52, D94).
+// The suppression lists: addresses that an account does not send to, kept in the database (D51, D52, D94).
 
 import type { Clock } from '../base/clock.ts';
 import type { Database, Migrations, Row } from '../base/database/database.ts';
@@ -33,7 +33,7 @@ export type SuppressionReason = (typeof suppressionReasons)[number];
 
 /** One entry. Times are milliseconds since 1970. */
 export interface Suppression {
-  /** 32 hex; a later entry has a greater one. */
+  /** 32 hex digits; a later entry has a greater id. */
   readonly id: string;
   /** Id of the account. */
   readonly account: string;
@@ -45,54 +45,54 @@ export interface Suppression {
   readonly expiresAt?: number;
 }
 
-/** What is put on the list. */
+/** A new entry. */
 export interface NewSuppression {
   readonly account: string;
-  /** In any spelling; the caller has seen to it that it is an address. */
+  /** In any spelling; the caller has checked that it is an address. */
   readonly address: string;
   readonly reason: SuppressionReason;
   readonly note?: string;
-  /** Milliseconds since 1970; absent: until it is removed. */
+  /** Milliseconds since 1970; absent: it stays until it is removed. */
   readonly expiresAt?: number;
 }
 
-/** Which entries of an account are wanted, the newest first. */
+/** Which entries of an account are wanted; the newest come first. */
 export interface SuppressionQuery {
   readonly limit: number;
-  /** Id of the last entry of the page before. */
+  /** Id of the last entry of the previous page. */
   readonly after?: string;
   /** Part of the address or the note, in any case. */
   readonly search?: string;
 }
 
-/** A part of the list. */
+/** One page of the list. */
 export interface SuppressionPage {
   readonly entries: readonly Suppression[];
-  /** `after` for the next page; absent: there is none. */
+  /** The `after` of the next page; absent on the last page. */
   readonly next?: string;
 }
 
 /** The suppression lists of all accounts. `account` is always an account's id. */
 export interface SuppressionStore {
   /**
-   * Tells whether an account's list holds a recipient now. An account without entries costs no look at the database;
-   * what another process changes counts within a second (D94).
+   * Tells whether an account's list has a recipient now. For an account without entries this mostly does not read the
+   * database; changes by another process take effect within a second (D94).
    */
   isSuppressed(account: string, recipient: string): Promise<boolean>;
   /**
-   * Puts an address on the list. One that is there already keeps its id and its date and takes reason, note and expiry
-   * of the new one.
+   * Puts an address on the list. An address that is there already keeps its id and date, and gets the reason, note and
+   * expiry of the new entry.
    */
   add(entry: NewSuppression): Promise<Suppression>;
-  /** Takes an entry off the list. @returns the entry as it was; undefined where there is none */
+  /** Removes an entry from the list. @returns the entry as it was; undefined where there is none */
   remove(account: string, id: string): Promise<Suppression | undefined>;
-  /** The live entry of an address in any spelling. */
+  /** Finds the entry of an address in any spelling, unless it has expired. */
   find(account: string, address: string): Promise<Suppression | undefined>;
-  /** Live entries, page by page. A search goes through the rows in slices. */
+  /** Lists entries that have not expired, page by page. A search reads the rows in slices. */
   list(account: string, query: SuppressionQuery): Promise<SuppressionPage>;
 }
 
-/** How long it is believed that an account has no entries: well within the second of D94. */
+/** How long an account is remembered as having no entries, in milliseconds: well within the second of D94. */
 const emptyForMs = 500;
 /** Rows that a search reads at a time. */
 const sliceRows = 1000;
@@ -102,7 +102,7 @@ const prunedAtOnce = 1000;
 const behindAll = 'g';
 
 function reasonOf(text: unknown): SuppressionReason {
-  // A reason of a newer program is shown as the most general one, rather than not at all.
+  // An unknown reason, written by a newer program, is shown as the most general one.
   return suppressionReasons.find((reason) => reason === text) ?? 'manual';
 }
 
@@ -119,7 +119,7 @@ function suppressionOf(row: Row): Suppression {
   };
 }
 
-/** Tells whether an entry has what is searched for; a domain may be given in its own script. */
+/** Makes the test of whether an entry contains the searched text; a domain may be given in its own script. */
 function matcher(search: string): (entry: Suppression) => boolean {
   const wanted = search.toLowerCase();
   const { localPart, domain = '' } = search.includes('@') ? splitMailbox(search) : { localPart: '', domain: search };
@@ -147,13 +147,13 @@ const sql = {
     ORDER BY id DESC LIMIT $4`,
 } as const;
 
-/** Remembers for a moment which accounts have no entries. */
+/** Remembers for a short time which accounts have no entries. */
 class EmptyAccounts {
   readonly #database: Database;
   readonly #clock: Clock;
-  /** When it was asked, and the answer was that there is none. */
+  /** When the database said that the account has no entries. */
   readonly #since = new Map<string, number>();
-  /** Entries that this process added: an answer asked for before one of them is old. */
+  /** How many entries this process has added: an answer that was asked for before one of them may be outdated. */
   #added = 0;
 
   constructor(database: Database, clock: Clock) {
@@ -172,7 +172,7 @@ class EmptyAccounts {
     return rows.length === 0;
   }
 
-  /** An entry of the account was added. */
+  /** Forgets an account, since an entry of it was added. */
   forget(account: string): void {
     this.#added += 1;
     this.#since.delete(account);
@@ -194,7 +194,7 @@ async function search(
   }
 }
 
-/** Opens the lists; the database is brought up to date, and what has expired is cleared away. */
+/** Opens the lists, updates the tables of the database, and removes expired entries. */
 export async function openSuppressionStore(database: Database, clock: Clock): Promise<SuppressionStore> {
   await database.migrate(suppressionMigrations);
   await database.run(sql.pruneAll, [clock.now()]);
@@ -216,7 +216,7 @@ export async function openSuppressionStore(database: Database, clock: Clock): Pr
       const id = uuidv7(now).replaceAll('-', '');
       const values = [account, id, key, reason, note ?? null, now, expiresAt ?? null];
       const [row] = await database.transaction(async (transaction) => {
-        // An entry that has expired is gone: the new one is a new one, not its continuation.
+        // An expired entry counts as removed: the new entry gets an id and date of its own.
         await transaction.run(sql.forget, [account, key, now]);
         await transaction.run(sql.prune, [now]);
         return await transaction.query(sql.add, values);

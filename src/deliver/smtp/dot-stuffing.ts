@@ -1,5 +1,5 @@
-// The content of a transaction as it goes over the wire: a dot before each line that begins with one, and the end of
-// data (RFC 5321 §4.5.2). A piece without such a line leaves as it is, uncopied.
+// Prepares the content of a transaction for sending: a dot before each line that begins with one, and the end of data
+// (RFC 5321 §4.5.2). A piece without such a line leaves as it is, uncopied.
 
 const dot = 0x2e;
 const lineFeed = 0x0a;
@@ -8,7 +8,7 @@ const lineFeedDot = Buffer.from('\n.');
 const endAfterLine = Buffer.from('.\r\n');
 const endAfterText = Buffer.from('\r\n.\r\n');
 
-/** Content is handed out in pieces of about this many octets, so that a large body is never in memory twice. */
+/** Content is given in pieces of about this many octets, so that a large body is never in memory twice. */
 const pieceOctets = 256 * 1024;
 
 /** Copies a piece with its dots doubled; `hits` are the offsets of the dots, ascending. */
@@ -35,7 +35,7 @@ function stuffPiece(piece: Buffer, atLineStart: boolean): Buffer {
 
 /**
  * Gives a message's content in pieces, dots doubled, then the end of data. A message that does not end with CRLF gets
- * one, as the end of data demands it.
+ * one, because the end of data requires it.
  * @param parts the message's octets, CRLF throughout, cut anywhere
  */
 export function* stuffedContent(parts: readonly Buffer[]): Generator<Buffer, void, undefined> {

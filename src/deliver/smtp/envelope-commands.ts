@@ -1,5 +1,5 @@
-// The MAIL and RCPT commands of a transaction, by what the next hop offers and the message needs (RFC 5321 §3.3, 1870,
-// 6152, 6531, 8689). What a next hop cannot carry fails here, before anything is sent (D40).
+// Writes the MAIL and RCPT commands of a transaction from what the next hop offers and the message needs (RFC 5321 §3.3,
+// 1870, 6152, 6531, 8689). A message that the next hop cannot carry fails here, before anything is sent (D40).
 
 import { isAscii } from 'node:buffer';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
@@ -18,19 +18,19 @@ export interface OutgoingMail {
   readonly body: Buffer;
 }
 
-/** What is known of the connection. */
+/** The state of the connection. */
 export interface Session {
   readonly capabilities: Capabilities;
-  /** TLS is on and the certificate was found good for the next hop's name. */
+  /** TLS is on, and the certificate was verified for the next hop's name. */
   readonly verifiedTls: boolean;
 }
 
-/** A recipient's command, or why it cannot be given. */
+/** A recipient's RCPT command, or why the recipient cannot be sent. */
 export type RecipientCommand =
   | { readonly address: string; readonly command: string }
   | { readonly address: string; readonly refused: SmtpReply };
 
-/** The commands of a transaction, or why there can be none. */
+/** The commands of a transaction, or why there can be no transaction. */
 export type EnvelopeCommands =
   | { readonly refused: SmtpReply }
   | { readonly mail: string; readonly recipients: readonly RecipientCommand[] };
@@ -57,7 +57,7 @@ function isAsciiText(text: string): boolean {
   return true;
 }
 
-/** A line end inside an address would be a command of its own: it cannot come this far, and does not pass here. */
+/** Tells whether an address has a line end, which would start another command. None comes this far; none passes here. */
 function isUnsafe(address: string): boolean {
   for (let index = 0; index < address.length; index += 1) {
     const code = address.charCodeAt(index);
@@ -66,7 +66,7 @@ function isUnsafe(address: string): boolean {
   return false;
 }
 
-/** The address in ASCII where only its domain is not (RFC 6531 §3.2); undefined where the local part is not either. */
+/** Gives an address in ASCII by its A-label (RFC 6531 §3.2); undefined where the local part is not ASCII. */
 function asciiAddress(address: string): string | undefined {
   if (isAsciiText(address)) return address;
   const { localPart, domain } = splitMailbox(address);

@@ -6,7 +6,7 @@ import type { SmtpReply } from '../../mail/smtp-reply.ts';
 export interface Capabilities {
   /** RFC 2920. */
   readonly pipelining: boolean;
-  /** RFC 1870: offered; with its limit in octets where there is one. */
+  /** RFC 1870: SIZE is offered. */
   readonly size: boolean;
   readonly maxSize?: number;
   /** RFC 6152. */
@@ -35,7 +35,7 @@ export function capabilitiesOf(reply: SmtpReply): Capabilities {
   return {
     pipelining: offered.has('PIPELINING'),
     size: offered.has('SIZE'),
-    // RFC 1870 §3: 0, or no number, is no fixed limit.
+    // RFC 1870 §3: SIZE with 0 or without a number sets no fixed limit.
     ...(Number.isSafeInteger(maxSize) && maxSize > 0 ? { maxSize } : {}),
     eightBitMime: offered.has('8BITMIME'),
     smtputf8: offered.has('SMTPUTF8'),
@@ -45,7 +45,7 @@ export function capabilitiesOf(reply: SmtpReply): Capabilities {
   };
 }
 
-/** A next hop that knows only HELO offers nothing. */
+/** The capabilities of a next hop that knows only HELO: none. */
 export const noCapabilities: Capabilities = {
   pipelining: false,
   size: false,

@@ -1,5 +1,6 @@
-// A client's connection for relaying (RFC 5321). Where the next hop offers PIPELINING, MAIL, RCPT and DATA go in one
-// write, and the next transaction's together with the content before it (RFC 2920 §3.1): one round trip a message.
+// A client connection for relaying (RFC 5321). Where the next hop offers PIPELINING, MAIL, RCPT and DATA are sent in one
+// write, and those of the next transaction together with the content of the one before (RFC 2920 §3.1). So a message costs
+// one round trip.
 
 import { connect as connectTcp, type Socket } from 'node:net';
 import { errorMessage } from '../../base/errors.ts';
@@ -15,7 +16,7 @@ export type { OutgoingMail } from './envelope-commands.ts';
 export type { SmtpClientOptions } from './smtp-handshake.ts';
 export type { RecipientResult, TransactionEnd } from './smtp-transaction.ts';
 
-/** Content up to this size goes to the socket in one buffer: cheaper than several writes. */
+/** Content up to this size is sent in one buffer, which is cheaper than several writes. */
 const oneWriteOctets = 64 * 1024;
 /** How long a connection may take to close after QUIT, in milliseconds. */
 const quitGrace = 2000;
@@ -30,9 +31,9 @@ interface Live {
 /** An open session with a next hop, for one transaction after another. */
 export class SmtpConnection {
   readonly session: Session;
-  /** Called when the connection can take a transaction, possibly before the last one has ended. */
+  /** Called when the connection can take a transaction, which may be before the last one has ended. */
   onVacant: () => void = () => undefined;
-  /** Called once, when it can take no more. Everything begun on it has ended by then. */
+  /** Called once, when the connection can take no more transactions. All that were begun have ended by then. */
   onClosed: () => void = () => undefined;
 
   readonly #socket: Socket;
@@ -63,17 +64,17 @@ export class SmtpConnection {
     this.#arm();
   }
 
-  /** Can take a transaction now. */
+  /** The connection can take a transaction now. */
   get isVacant(): boolean {
     return this.#vacant && !this.#closed;
   }
 
-  /** Transactions that came to their end by the next hop's replies. */
+  /** How many transactions ended by the next hop's replies. */
   get served(): number {
     return this.#served;
   }
 
-  /** Why it was closed, where not by `quit`. */
+  /** Why the connection was closed; undefined where `quit` closed it. */
   get closedBy(): SmtpReply | undefined {
     return this.#closedBy;
   }
@@ -100,7 +101,7 @@ export class SmtpConnection {
     if (this.#live.length === 1) this.#arm();
   }
 
-  /** Closes it politely; a transaction under way goes on to its end first. */
+  /** Closes the connection with QUIT, once a transaction under way has ended. */
   quit(): void {
     if (this.#quitting || this.#closed) return;
     this.#quitting = true;
@@ -108,7 +109,7 @@ export class SmtpConnection {
     if (this.#live.length === 0) this.#sayGoodbye();
   }
 
-  /** Closes it at once; what is under way is deferred with these words. */
+  /** Closes the connection at once; a transaction under way is deferred with this reply. */
   destroy(reply: SmtpReply): void {
     this.#close(reply);
   }
@@ -137,7 +138,7 @@ export class SmtpConnection {
   #take(reply: SmtpReply): void {
     const live = this.#live[0];
     if (!live) {
-      // Nobody asked: a goodbye (421), or a server out of step. Either way nothing more goes over this connection.
+      // An unexpected reply: a goodbye (421), or a server out of step. Nothing more is sent over this connection.
       this.#close(reply);
       return;
     }
@@ -208,11 +209,11 @@ export class SmtpConnection {
 
   #contentSent(transaction: SmtpTransaction): void {
     transaction.contentSent();
-    // RFC 2920 §3.1: content may be the first of a group, the next transaction's commands the rest.
+    // RFC 2920 §3.1: content may begin a group, with the next transaction's commands behind it.
     if (this.session.capabilities.pipelining && !this.#quitting) this.#becomeVacant();
   }
 
-  /** Sets the time by which something must have happened. */
+  /** Sets the time by which the next hop must have replied. */
   #arm(): void {
     const { timeouts } = this.#options;
     const transaction = this.#live[0]?.transaction;
@@ -220,7 +221,7 @@ export class SmtpConnection {
     this.#deadline = transaction
       ? Math.min(now + timeouts[stageTimeouts[transaction.stage]], transaction.startedAt + timeouts.transaction)
       : now + timeouts.idle;
-    // The timer is left to run where it rings early enough: setting one for each command costs more than the command.
+    // A timer that rings early enough is left running: setting one for each command costs more than the command.
     if (this.#timer && this.#timerAt <= this.#deadline) return;
     this.#startTimer(now);
   }
@@ -273,15 +274,15 @@ export class SmtpConnection {
 
 /**
  * Connects to a next hop and makes the session ready.
- * @param signal breaks it off
- * @returns the connection, or why there is none, in the form of a reply
+ * @param signal breaks off the attempt
+ * @returns the connection, or in the form of a reply why there is none
  */
 export async function connectSmtp(
   options: SmtpClientOptions,
   signal?: AbortSignal,
 ): Promise<{ readonly connection: SmtpConnection } | { readonly refused: SmtpReply }> {
   const socket = connectTcp({ host: options.host, port: options.port, noDelay: true });
-  // Whoever waits for the socket hears of its errors; this keeps one from ending the process when nobody does.
+  // Others wait for the socket and handle its errors; this listener keeps an error from ending the process meanwhile.
   socket.on('error', () => undefined);
   const breakOff = (): void => void socket.destroy();
   signal?.addEventListener('abort', breakOff);

@@ -1,4 +1,4 @@
-// From a bare socket to a session that is ready for MAIL: greeting, EHLO or HELO, STARTTLS (RFC 3207), AUTH (RFC 4954).
+// Turns a bare socket into a session that is ready for MAIL: greeting, EHLO or HELO, STARTTLS (RFC 3207), AUTH (RFC 4954).
 
 import { readFileSync } from 'node:fs';
 import { isIP, type Socket } from 'node:net';
@@ -14,21 +14,21 @@ import type { SmtpTimeouts } from './smtp-timeouts.ts';
 export interface SmtpClientOptions {
   readonly host: string;
   readonly port: number;
-  /** As in a route. */
+  /** How TLS is used, as in a route. */
   readonly tls: 'none' | 'opportunistic' | 'required' | 'implicit';
-  /** False takes any certificate, with `auth` too: whoever answers is then given the password. */
+  /** False accepts any certificate, with `auth` too: then anyone who answers gets the password. */
   readonly tlsVerify: boolean;
-  /** Certificates to trust in place of the system's, PEM. */
+  /** Certificates to trust instead of the system's, PEM. */
   readonly ca?: string;
-  /** The same as a file, read at each handshake, so that a renewed one counts at once. */
+  /** Path of a file with such certificates, read at each handshake, so that renewed ones take effect at once. */
   readonly caFile?: string;
   readonly auth?: { readonly user: string; readonly password: string };
-  /** What we call ourselves in EHLO. */
+  /** Our own name in EHLO. */
   readonly hostname: string;
   readonly timeouts: SmtpTimeouts;
 }
 
-/** A session that could not be made ready: the reason in the form of a reply. Always temporary: it is about us, not the mail. */
+/** Why a session could not be made ready, in the form of a reply. Always temporary, because the mail is not the cause. */
 export class HandshakeFailure extends Error {
   override readonly name = 'HandshakeFailure';
   readonly reply: SmtpReply;
@@ -48,7 +48,7 @@ function refused(what: string, reply: SmtpReply): HandshakeFailure {
   return failure(reply.enhanced ? `4${reply.enhanced.slice(1)}` : '4.3.0', words);
 }
 
-/** A socket that is asked and answers, one command at a time. */
+/** A socket for one command at a time, each with its reply. */
 class CommandSocket {
   readonly #socket: Socket;
   readonly #reader = new ReplyReader();
@@ -103,7 +103,7 @@ class CommandSocket {
     return this.#reader.pending;
   }
 
-  /** Leaves the socket to another reader. */
+  /** Stops reading, so that another reader can take the socket. */
   detach(): void {
     this.#socket.off('data', this.#onData);
     this.#socket.off('error', this.#onLost);
@@ -124,7 +124,7 @@ function trusted({ ca, caFile }: SmtpClientOptions): Pick<ConnectionOptions, 'ca
 function tlsOptions(options: SmtpClientOptions): ConnectionOptions {
   return {
     host: options.host,
-    // RFC 6066 §3: an address is no server name.
+    // RFC 6066 §3: an IP address is no server name.
     ...(isIP(options.host) ? {} : { servername: options.host }),
     ...trusted(options),
     rejectUnauthorized: options.tlsVerify,
@@ -132,7 +132,7 @@ function tlsOptions(options: SmtpClientOptions): ConnectionOptions {
   };
 }
 
-/** Waits for an event that makes a socket usable, or for its end, or for the time to be over. */
+/** Waits for the event that makes a socket usable; rejects when the socket ends or the time is over. */
 async function established(socket: Socket, event: 'connect' | 'secureConnect', timeout: number): Promise<void> {
   const [enhanced, what] = event === 'connect' ? ['4.4.1', 'Cannot connect'] : ['4.7.5', 'The TLS handshake failed'];
   let timer: NodeJS.Timeout | undefined;
@@ -150,19 +150,19 @@ async function established(socket: Socket, event: 'connect' | 'secureConnect', t
 
 async function secured(socket: Socket, options: SmtpClientOptions): Promise<TLSSocket> {
   const secure = connectTls({ ...tlsOptions(options), socket });
-  // Whoever waits hears of an error; this keeps a second one from ending the process.
+  // The waiting code handles the first error; this listener keeps a second one from ending the process.
   secure.on('error', () => undefined);
   try {
     await established(secure, 'secureConnect', options.timeouts.handshake);
   } catch (thrown) {
-    // Node notes why a certificate was refused; any other failure of the handshake has no such note.
+    // Node sets `authorizationError` where it refused a certificate, and only then.
     const isRefusal = thrown instanceof HandshakeFailure && secure.authorizationError !== null;
     throw isRefusal ? failure('4.7.5', `${thrown.message}; ${remedyFor(options)}`, thrown) : thrown;
   }
   return secure;
 }
 
-/** What an operator can do about a certificate that is refused. */
+/** Says what an operator can do about a refused certificate. */
 function remedyFor({ host, auth }: SmtpClientOptions): string {
   const what = auth ? `the password goes only to a next hop` : `the route asks for one`;
   return `${what} whose certificate is trusted here and names ${host}: trust its issuer (tls: { ca: FILE } in the route), or say tlsVerify: false there`;
@@ -183,8 +183,8 @@ function base64(text: string): string {
 }
 
 /**
- * Throws unless the password may be sent: over TLS, to a peer whose certificate was verified, chain and name, or that the
- * route says in so many words not to verify. Whoever stands between could otherwise have it for the asking.
+ * Throws unless the password may be sent: over TLS, to a peer whose certificate chain and name were verified, or where the
+ * route explicitly says not to verify. Otherwise an attacker between the two hosts could just ask for the password.
  */
 function requireTrust(session: Session & { tls: boolean }, options: SmtpClientOptions): void {
   if (!session.tls) {
@@ -195,7 +195,7 @@ function requireTrust(session: Session & { tls: boolean }, options: SmtpClientOp
     throw failure('4.7.5', `The certificate is not verified; ${remedyFor(options)}`);
 }
 
-/** Authenticates with PLAIN, else LOGIN. A refusal is temporary: it is our configuration, not the mail. */
+/** Authenticates with PLAIN, else LOGIN. A refusal is temporary: the fault is in our configuration, not in the mail. */
 async function authenticate(
   commands: CommandSocket,
   session: Session & { tls: boolean },
@@ -229,21 +229,21 @@ async function upgrade(
     if (options.tls === 'required' || reply.code === 421) throw refused('The next hop refused STARTTLS', reply);
     return undefined;
   }
-  // Replies slipped in before TLS would be taken for the server's own afterwards (CVE-2011-0411 and its kin).
+  // Replies injected before TLS would later be taken for the server's own (CVE-2011-0411 and similar).
   if (commands.pendingOctets > 0) throw failure('4.7.0', 'The next hop sent octets between STARTTLS and TLS');
   commands.detach();
   return await secured(socket, options);
 }
 
-/** What `handshake` gives: a socket with nobody reading it, and what is known of it. */
+/** The result of `handshake`: a socket that nobody reads, and the state of its session. */
 export interface ReadySession extends Session {
   readonly socket: Socket;
   readonly tls: boolean;
 }
 
 /**
- * Makes a session ready on a socket that is just connecting.
- * @throws HandshakeFailure; the socket is then to be destroyed
+ * Makes a session ready on a socket that is connecting.
+ * @throws HandshakeFailure; the caller must then destroy the socket
  */
 export async function handshake(bare: Socket, options: SmtpClientOptions): Promise<ReadySession> {
   await established(bare, 'connect', options.timeouts.connect);
@@ -262,7 +262,7 @@ export async function handshake(bare: Socket, options: SmtpClientOptions): Promi
     if (secure) {
       socket = secure;
       commands = new CommandSocket(socket);
-      // RFC 3207 §4.2: what was offered before TLS counts no more.
+      // RFC 3207 §4.2: what the server offered before TLS no longer counts.
       capabilities = await greet(commands, options);
     }
   }

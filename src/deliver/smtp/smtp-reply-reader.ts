@@ -1,12 +1,12 @@
-// Reads replies of SMTP from the octets of a connection (RFC 5321 §4.2, RFC 2034, RFC 3463).
+// Reads SMTP replies from the octets of a connection (RFC 5321 §4.2, RFC 2034, RFC 3463).
 
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 
-/** A next hop that sends a longer line, without its line end, is not speaking SMTP. RFC 5321 §4.5.3.1.5 allows 512. */
+/** A next hop that sends a longer line does not speak SMTP. RFC 5321 §4.5.3.1.5 allows 512. */
 const maxLineOctets = 4096;
-/** All lines of one reply together. */
+/** The octets of all lines of one reply, at most. */
 const maxReplyOctets = 64 * 1024;
-/** What is kept of a reply's words, in characters. */
+/** The characters of a reply's text that are kept. */
 const maxTextLength = 1000;
 
 const enhancedStatus = /^([245]\.\d{1,3}\.\d{1,3})(?: |$)/;
@@ -20,15 +20,15 @@ function codeOf(line: string): number {
   return isCode ? hundreds * 100 + tens * 10 + ones : 0;
 }
 
-/** Controls in a next hop's words would steer the terminal that the queue or the log is shown on. */
+/** Control characters in a next hop's text could change the terminal that shows the queue or the log. */
 const controls = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
 
-/** Words as they are kept: line ends stay, other controls do not. */
+/** The text of a reply as it is kept: line ends stay, other control characters do not. */
 function wordsOf(lines: readonly string[]): string {
   return decoded(lines.join('\n')).replace(controls, '?').slice(0, maxTextLength);
 }
 
-/** Words beyond ASCII are UTF-8 where they can be (RFC 6531 §3.7.4.2). */
+/** Decodes text beyond ASCII as UTF-8 where it is valid (RFC 6531 §3.7.4.2). */
 function decoded(latin1: string): string {
   for (let index = 0; index < latin1.length; index += 1) {
     if (latin1.charCodeAt(index) > 0x7f) return Buffer.from(latin1, 'latin1').toString('utf8');
@@ -37,12 +37,12 @@ function decoded(latin1: string): string {
 }
 
 /**
- * Makes a reply of its lines' texts (what stands behind `250 ` or `250-`). The enhanced status is taken off each line
- * that repeats it.
+ * Makes a reply from the texts of its lines (what stands behind `250 ` or `250-`). The enhanced status is removed from
+ * each line that repeats it.
  */
 function replyOf(code: number, lines: readonly string[]): SmtpReply {
   const enhanced = enhancedStatus.exec(lines[0] ?? '')?.[1];
-  // RFC 2034 §4: the class repeats the code's first digit; anything else is text.
+  // RFC 2034 §4: the class repeats the code's first digit; otherwise it is ordinary text.
   if (enhanced === undefined || enhanced.charCodeAt(0) - zero !== Math.floor(code / 100)) {
     return { code, text: wordsOf(lines) };
   }
@@ -54,7 +54,7 @@ function replyOf(code: number, lines: readonly string[]): SmtpReply {
   return { code, enhanced, text: wordsOf(words) };
 }
 
-/** Collects octets and gives replies. */
+/** Collects octets and gives replies from them. */
 export class ReplyReader {
   #text = '';
   #offset = 0;
@@ -70,12 +70,12 @@ export class ReplyReader {
     this.#offset = 0;
   }
 
-  /** Octets that no reply has used yet. After STARTTLS there must be none. */
+  /** Octets that no reply has used yet. After the reply to STARTTLS there must be none. */
   get pending(): number {
     return this.#text.length - this.#offset + this.#octets;
   }
 
-  /** What was wrong with the octets, once something was; then there are no more replies. */
+  /** What is wrong with the octets; undefined while nothing is. After a fault there are no more replies. */
   get fault(): string | undefined {
     return this.#fault;
   }

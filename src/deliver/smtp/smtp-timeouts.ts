@@ -8,7 +8,7 @@ export interface SmtpTimeouts {
   readonly connect: number;
   /** RFC 5321 §4.5.3.2.1. */
   readonly greeting: number;
-  /** EHLO, STARTTLS with its handshake, AUTH: each. */
+  /** For EHLO, for STARTTLS with its TLS handshake, and for AUTH: each. */
   readonly handshake: number;
   /** RFC 5321 §4.5.3.2.2. */
   readonly mail: number;
@@ -16,13 +16,13 @@ export interface SmtpTimeouts {
   readonly rcpt: number;
   /** RFC 5321 §4.5.3.2.4. */
   readonly data: number;
-  /** Without any of the content going out; RFC 5321 §4.5.3.2.5. */
+  /** How long none of the content may go out; RFC 5321 §4.5.3.2.5. */
   readonly dataBlock: number;
   /** RFC 5321 §4.5.3.2.6. */
   readonly endOfData: number;
-  /** A whole transaction; it must stay below the spool's lease, or another claimer sends the message too. */
+  /** A whole transaction; it must be shorter than the spool's lease, or another process could send the message too. */
   readonly transaction: number;
-  /** A connection without work is closed. */
+  /** How long a connection without work stays open. */
   readonly idle: number;
 }
 
@@ -42,7 +42,7 @@ export const defaultTimeouts: SmtpTimeouts = {
   idle: minute / 4,
 };
 
-/** Which waiting time belongs to a stage. */
+/** The timeout of each stage. */
 export const stageTimeouts = {
   RSET: 'mail',
   MAIL: 'mail',

@@ -1,10 +1,10 @@
-// One transaction as the client sees it: which reply belongs to which command, and what becomes of each recipient
-// (RFC 5321 §3.3, RFC 2920). It holds no socket: it is told replies and says what to send next.
+// One transaction as the client sees it: which reply belongs to which command, and the result for each recipient (RFC 5321
+// §3.3, RFC 2920). It holds no socket: it is given replies and says what to send next.
 
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import { type EnvelopeCommands, envelopeCommands, type OutgoingMail, type Session } from './envelope-commands.ts';
 
-/** What became of one recipient. */
+/** The result of a transaction for one recipient. */
 export interface RecipientResult {
   readonly kind: 'delivered' | 'deferred' | 'failed';
   readonly reply: SmtpReply;
@@ -18,7 +18,7 @@ export interface TransactionEnd {
   readonly untouched: boolean;
 }
 
-/** What the connection is to do next. */
+/** What the connection has to do next. */
 export type NextStep =
   /** Wait for the next reply. */
   | { readonly kind: 'wait' }
@@ -29,7 +29,7 @@ export type NextStep =
   /** The next hop broke the protocol, or is about to close (421). */
   | { readonly kind: 'abandon'; readonly reply: SmtpReply };
 
-/** What the transaction waits for: the stage that names a timeout and a lost connection. */
+/** The reply that a transaction waits for; it decides the timeout, and the text for a lost connection. */
 export type Stage = 'RSET' | 'MAIL' | 'RCPT' | 'DATA' | 'content' | 'end of data';
 
 /** RFC 5321 §4.3.2: the first digit decides. */
@@ -73,17 +73,17 @@ export class SmtpTransaction {
     }
   }
 
-  /** Nothing can be sent; `fail` ends it. */
+  /** The next hop cannot carry the message, so nothing may be sent; `fail` ends the transaction. */
   get isRefused(): boolean {
     return this.#commands === undefined || this.#asked.length === 0;
   }
 
-  /** The next hop holds an open transaction: RSET must come before the next MAIL. */
+  /** The next hop still has an open transaction: RSET must come before the next MAIL. */
   get leavesOpen(): boolean {
     return this.#mailAccepted && this.stage !== 'end of data';
   }
 
-  /** Starts: gives what to send first. */
+  /** Starts the transaction; gives what to send first. */
   begin(resetFirst: boolean): string {
     const reset = resetFirst ? 'RSET\r\n' : '';
     this.stage = resetFirst ? 'RSET' : 'MAIL';
@@ -95,14 +95,14 @@ export class SmtpTransaction {
     return `${text}DATA\r\n`;
   }
 
-  /** The content went out whole. */
+  /** The content was sent completely. */
   contentSent(): void {
     this.stage = 'end of data';
   }
 
   /** Takes the next reply. */
   take(reply: SmtpReply): NextStep {
-    // RFC 5321 §3.8: 421 may answer anything, and the connection closes.
+    // RFC 5321 §3.8: 421 may answer any command, and the next hop then closes the connection.
     if (reply.code === 421) return { kind: 'abandon', reply };
     switch (this.stage) {
       case 'RSET':
@@ -122,7 +122,7 @@ export class SmtpTransaction {
     return wait;
   }
 
-  /** Ends it with one result for all that are not finished; what the next hop said before stands. */
+  /** Ends the transaction with this result for all unfinished recipients; earlier refusals of the next hop stay. */
   fail(reply: SmtpReply, connectionServedBefore: boolean): TransactionEnd {
     this.#fillUnfinished({ kind: 'deferred', reply });
     return this.#end(connectionServedBefore && !this.#touched && !this.isRefused);
@@ -166,7 +166,7 @@ export class SmtpTransaction {
         this.stage = 'content';
         return { kind: 'content' };
       }
-      // RFC 2920 §3.1: 354 although no recipient was accepted: end it with a lone dot, whatever is answered.
+      // RFC 2920 §3.1: 354 came although no recipient was accepted. A lone dot ends the data, whatever the answer is.
       this.stage = 'end of data';
       return { kind: 'send', commands: '.\r\n' };
     }
@@ -174,7 +174,7 @@ export class SmtpTransaction {
     return { kind: 'end', end: this.#end(false) };
   }
 
-  /** A reply while the content is still being sent: it can only be a refusal, and the connection is out of step. */
+  /** Takes a reply while the content is being sent: it can only be a refusal, and the connection is then out of step. */
   #takeEarly(reply: SmtpReply): NextStep {
     if (reply.code < 400) return unexpected('content', reply);
     for (const index of this.#accepted) this.#results[index] = resultOf(reply);
@@ -202,8 +202,8 @@ export class SmtpTransaction {
 }
 
 /**
- * RFC 5321 §4.5.3.1.10: 552 to RCPT means too many recipients for one transaction, as 452 does: temporary. A next hop
- * that says otherwise by its enhanced status (5.2.2, mailbox full) is believed.
+ * The result of a reply to RCPT. RFC 5321 §4.5.3.1.10: 552 means too many recipients for one transaction, as 452 does, and
+ * is temporary. Where the enhanced status says otherwise (5.2.2, mailbox full), that counts.
  */
 function rcptResult(reply: SmtpReply): RecipientResult {
   const tooMany = reply.code === 552 && (reply.enhanced === undefined || reply.enhanced.endsWith('.5.3'));
