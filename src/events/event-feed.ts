@@ -1,5 +1,5 @@
-// The half of an event store that is the same for all: it tells listeners, wakes followers, and gathers refusals for
-// grouped commits of their own.
+// The part of an event store that all stores share: it tells listeners, wakes followers, and gathers refusals for commits
+// of their own.
 
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
@@ -8,16 +8,16 @@ import type { EventFacts, MailEvent, RefusedEvent } from './mail-event.ts';
 import { type RefusalFacts, refusedEvent } from './refusal.ts';
 import { type QueueBounds, RefusalQueue, refusalBounds } from './refusal-queue.ts';
 
-/** How often followers look for what other processes wrote, in milliseconds. */
+/** How often followers look for events that other processes wrote, in milliseconds. */
 const pollMs = 500;
 /** Events that a follower reads at once. */
 const followedAtOnce = 200;
-/** Refusals gather for so long, in milliseconds. */
+/** How long refusals gather before a commit, in milliseconds. */
 const gatherMs = 100;
-/** Refusals of one commit: few enough that an accept behind it does not wait long. */
+/** Refusals in one commit: so few that an accept that waits for it does not wait long. */
 const refusalsAtOnce = 256;
 
-/** The store behind it. */
+/** The table of events behind a feed. */
 export interface EventTable {
   read(query: EventQuery): Promise<EventPage>;
   newest(): Promise<number>;
@@ -25,7 +25,7 @@ export interface EventTable {
   write(refusals: readonly RefusedEvent[]): Promise<void>;
 }
 
-/** The events of one process's spool. */
+/** The events of one process's spool, for its listeners and followers. */
 export class EventFeed implements EventStore {
   readonly #table: EventTable;
   readonly #clock: Clock;
@@ -36,7 +36,7 @@ export class EventFeed implements EventStore {
   #gathering: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
   #isClosed = false;
-  /** Commits since the start, so that a follower sees that there was one while it read. */
+  /** Commits since the start, so that a follower notices one that came while it read. */
   #commits = 0;
   readonly #sleepers = new Set<() => void>();
 
@@ -93,13 +93,13 @@ export class EventFeed implements EventStore {
     this.#gather();
   };
 
-  /** These are on disk: listeners are told, in order, and followers read on. */
+  /** To be called when events are on disk: tells the listeners, in order, and lets followers read on. */
   committed(events: readonly EventFacts[]): void {
     for (const event of events) this.#tell(event);
     this.#wake();
   }
 
-  /** Writes the refusals that wait, and takes no more. The store is open until it resolves. */
+  /** Writes the waiting refusals and takes no more. The store must stay open until this resolves. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#gathering);
@@ -114,7 +114,7 @@ export class EventFeed implements EventStore {
       try {
         listener(event);
       } catch (thrown) {
-        // A listener's fault is nobody else's: what it was told of has happened.
+        // A listener's fault must not fail the commit: the event has happened.
         this.#log.error({ err: thrown, event: event.kind, session: event.sessionId }, 'A listener for events failed');
       }
     }
@@ -137,7 +137,7 @@ export class EventFeed implements EventStore {
       await this.#table.write(refusals);
       this.#wake();
     } catch (thrown) {
-      // They are not kept for later: while nothing can be written more come, and the log has a line of each.
+      // They are not kept for later: more come while nothing can be written, and the log has a line for each.
       this.#droppedRefusals += refusals.length;
       this.#log.debug({ err: thrown, refusals: refusals.length }, 'refusals are not kept');
     }

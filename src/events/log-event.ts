@@ -1,9 +1,9 @@
-// The line that an event writes into the log: one each, with the ids that lead from a session to its deliveries.
+// Writes the log line of an event: one for each, with the ids that lead from a session to its deliveries.
 
 import type { Logger } from '../base/log.ts';
 import type { AcceptedEvent, EventFacts, OutcomeEvent, RefusedEvent } from './mail-event.ts';
 
-/** What of a next hop's words goes into the log, in characters. */
+/** The characters of a next hop's reply that are logged. */
 const loggedReply = 300;
 
 const refusedTexts = {

@@ -1,12 +1,12 @@
-// What happened to mail, as values: one event an acceptance, a refusal, an outcome of an attempt for a recipient. An event
-// is written in the very commit of what it tells of, so that neither is there without the other.
+// What happened to mail, as values: one event for each acceptance, refusal, and outcome of an attempt for a recipient. The
+// event is written in the same commit as the change that it reports, so that neither exists without the other.
 
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 
 /** How the message came in: by SMTP, by the REST send or send_raw endpoint, or as a report of our own. */
 export type EventVia = 'smtp' | 'rest' | 'raw' | 'dsn';
 
-/** What every event tells, as far as it was known by then. */
+/** The facts of every event, as far as they were known then. */
 interface EventBase {
   /** Milliseconds since 1970, when it happened. */
   readonly at: number;
@@ -38,52 +38,52 @@ export interface AcceptedEvent extends MessageEventBase {
   readonly kind: 'accepted';
   /** The client's own Message-ID (D23). */
   readonly clientMessageId?: string;
-  /** The first of its recipients: as many as have room (`eventBounds`). */
+  /** The first recipients: as many as fit the bound (`eventBounds`). */
   readonly recipients: readonly string[];
-  /** How many it has. */
+  /** The number of all recipients. */
   readonly recipientCount: number;
-  /** Octets as they came in, where the door told. */
+  /** Octets as they came in, where the door gave the number. */
   readonly size?: number;
   /** Octets of head and body as they leave. */
   readonly sizeAsSent: number;
-  /** Names of the fields that were removed for its credential (D4a). */
+  /** Names of the fields that were removed because of its credential (D4a). */
   readonly stripped?: readonly string[];
   /**
    * The first of the headers that were removed because the policy is only observed (D4c), each with the E_ token that the
    * message would have been refused with.
    */
   readonly observed?: readonly { readonly field: string; readonly code: string }[];
-  /** How many were removed so; absent where none was. */
+  /** How many headers were removed so; absent where none was. */
   readonly observedCount?: number;
 }
 
 /** One reason of a refusal. */
 export interface EventViolation {
-  /** The E_ token, or the number of an error that has none. */
+  /** The E_ token, or the number of an error without a token. */
   readonly code: string;
   readonly message: string;
-  /** Name of the header, where it is about one. */
+  /** Name of the header, where the reason is about one. */
   readonly field?: string;
-  /** JSON pointer of what in the request it is about. */
+  /** JSON pointer of the faulty part of the request. */
   readonly pointer?: string;
 }
 
-/** A sender, a recipient or a whole message was refused. Nothing of it is in the spool. */
+/** A sender, a recipient or a whole message was refused. The spool keeps nothing of it. */
 export interface RefusedEvent extends EventBase {
   readonly kind: 'refused';
   /** What was refused: MAIL, one RCPT, or the message. */
   readonly stage: 'sender' | 'recipient' | 'message';
   /** Name of the SMTP listener. */
   readonly listener?: string | undefined;
-  /** The first of the recipients named by then, or the one that was refused. */
+  /** The first of the recipients that were named by then, or the one that was refused. */
   readonly recipients: readonly string[];
   readonly recipientCount?: number;
   /** Octets that came in or were declared. */
   readonly size?: number | undefined;
-  /** The first of the reasons; none where it was for want of room. */
+  /** The first of the reasons; empty where the refusal was for want of room. */
   readonly violations: readonly EventViolation[];
   readonly violationCount: number;
-  /** By what the program that made it is known: `User-Agent: s-nail v14.9.24`; printable, at most 200 octets. */
+  /** The mark of the program that made the message: `User-Agent: s-nail v14.9.24`; printable, at most 200 octets. */
   readonly mailer?: string | undefined;
   /** A reason without a code, in words. */
   readonly reason?: string | undefined;
@@ -96,9 +96,9 @@ interface OutcomeEventBase extends MessageEventBase {
   readonly recipient: string;
   /** Name of the route. */
   readonly route: string;
-  /** Who said it: `route name (host:port)`. */
+  /** Who replied: `route name (host:port)`. */
   readonly host: string;
-  /** The next hop's words, or ours. */
+  /** The next hop's reply, or ours. */
   readonly reply: SmtpReply;
   /** Attempts made so far, this one included. */
   readonly attempts: number;
@@ -108,29 +108,29 @@ interface OutcomeEventBase extends MessageEventBase {
   readonly sizeAsSent: number;
 }
 
-/** The next hop took it. */
+/** The next hop accepted the message for this recipient. */
 export interface DeliveredEvent extends OutcomeEventBase {
   readonly kind: 'delivered';
 }
 
-/** It is tried again. */
+/** The attempt failed for now; another one follows. */
 export interface DeferredEvent extends OutcomeEventBase {
   readonly kind: 'deferred';
   /** Milliseconds since 1970. */
   readonly nextAttemptAt: number;
 }
 
-/** It was given up. */
+/** Delivery to this recipient has failed for good. */
 export interface FailedEvent extends OutcomeEventBase {
   readonly kind: 'failed';
 }
 
-/** What became of an attempt. */
+/** The outcome of an attempt. */
 export type OutcomeEvent = DeliveredEvent | DeferredEvent | FailedEvent;
 
 /**
- * What happened, not yet written. Told apart by `kind`; a further kind (a bounce, a complaint, a suppression) is one more
- * member here, and does not compile before everything that looks at kinds knows it.
+ * What happened, before it is written. `kind` tells the members apart. A further kind (a bounce, a complaint, a
+ * suppression) is one more member here; the compiler then finds all code that must learn to handle it.
  */
 export type EventFacts = AcceptedEvent | RefusedEvent | OutcomeEvent;
 
@@ -149,10 +149,10 @@ export type EventKind = EventFacts['kind'];
  */
 export type MailEvent = EventFacts & { readonly id: number };
 
-/** Whose room the events of a kind take: what happens to mail that was accepted, or refusals, which a client can make. */
+/** The share of room that an event's kind takes: for accepted mail, or for refusals, which any client can cause. */
 export type EventShare = 'mail' | 'refusals';
 
-/** Every kind, and the share that it is kept in. */
+/** Every kind, with the share that it takes room from. */
 export const eventKinds = {
   accepted: { share: 'mail' },
   refused: { share: 'refusals' },
@@ -161,12 +161,12 @@ export const eventKinds = {
   failed: { share: 'mail' },
 } as const satisfies Record<EventKind, { readonly share: EventShare }>;
 
-/** Tells whether a text names a kind that this program knows: a newer one may have written others. */
+/** Tells whether this program knows a kind; a newer program may have written others. */
 export function isEventKind(text: string): text is EventKind {
   return Object.hasOwn(eventKinds, text);
 }
 
-/** What an event holds at most; what is over is cut, and the counts tell of how much. Texts in characters. */
+/** The most that an event holds; the rest is cut, and counts tell how much there was. Texts in characters. */
 export const eventBounds = {
   /** All recipients of an accepted message together. */
   acceptedRecipients: 16_384,
@@ -187,7 +187,7 @@ export function cutText(text: string, length: number): string {
   return cut.isWellFormed() ? cut : cut.slice(0, -1).toWellFormed();
 }
 
-/** The first addresses that together have at most so many characters; the first always, cut if need be. */
+/** The first addresses that together fit into so many characters; always at least the first one, cut if necessary. */
 export function firstAddresses(addresses: readonly string[], characters: number): readonly string[] {
   let left = characters;
   let count = 0;

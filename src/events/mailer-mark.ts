@@ -1,12 +1,12 @@
-// By what the program that made a message can be known: a field that it writes of itself. Kept with an event, so that a
-// report can tell which program has to be changed.
+// Finds the mark of the program that made a message: a field in which it names itself. The mark is kept with an event, so
+// that a report can tell which program has to be changed.
 
 import type { HeaderField } from '../mail/header/header-field.ts';
 
 /** The longest mark, in octets. */
 const MAX_MAILER_OCTETS = 200;
 
-/** Fields in which programs name themselves, the most telling first (lower case), with the spelling that is shown. */
+/** Fields in which programs name themselves (lower case), the most informative first, with the spelling to show. */
 const namingFields: ReadonlyMap<string, string> = new Map([
   ['user-agent', 'User-Agent'],
   ['x-mailer', 'X-Mailer'],
@@ -15,7 +15,7 @@ const namingFields: ReadonlyMap<string, string> = new Map([
 ]);
 const rank = new Map([...namingFields.keys()].map((key, at) => [key, at]));
 
-/** Octets of a value that are looked at: blanks and folds beyond what is kept are few. */
+/** Octets of a value that are examined: blanks and folds beyond the kept text are few. */
 const lookedAt = MAX_MAILER_OCTETS * 2;
 
 function printed({ rawBytes }: HeaderField): string {
@@ -24,9 +24,9 @@ function printed({ rawBytes }: HeaderField): string {
 }
 
 /**
- * The mark of a message's program: `User-Agent: s-nail v14.9.24`; of several fields that name it, User-Agent wins over
- * X-Mailer, and both over what PHP and cron add. Of X-Cron-Env the name alone is kept: its value may be a secret of the
- * environment.
+ * Gives the mark of a message's program: `User-Agent: s-nail v14.9.24`. Among several such fields User-Agent wins over
+ * X-Mailer, and both over what PHP and cron add. Of X-Cron-Env only the name is kept, because its value may be a secret of
+ * the environment.
  * @returns printable ASCII of at most 200 octets; undefined where no field names a program
  */
 export function mailerOf(fields: readonly HeaderField[]): string | undefined {

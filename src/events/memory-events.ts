@@ -1,4 +1,4 @@
-// Events in memory, for tests and trials: the same behaviour as the durable stores, gone with the process.
+// Events in memory, for tests and trials: they behave like those of the durable stores, but end with the process.
 
 import type { EventTable } from './event-feed.ts';
 import { defaultEventLimits, type EventLimits, type EventPage, type EventQuery } from './event-store.ts';
@@ -40,7 +40,7 @@ export class MemoryEvents implements EventTable {
     return { events, next: hasMore ? (events.at(-1)?.id ?? after) : Math.max(after, this.#newest), hasMore };
   }
 
-  /** Removes what is too old or too much. @param now milliseconds since 1970 */
+  /** Removes events that are too old or too many. @param now milliseconds since 1970 */
   prune(now: number): void {
     const oldest = now - this.#limits.ageMilliseconds;
     this.#events = this.#events.filter(({ at }) => at >= oldest);

@@ -1,18 +1,18 @@
-// Refusals on their way to the store: a bounded number of them, shared out by account, so that whoever is refused most
-// never takes the room of another.
+// Refusals that wait to be written: a bounded number, divided among the accounts, so that the account with the most
+// refusals never takes the room of another.
 
 import type { RefusedEvent } from './mail-event.ts';
 
-/** What waits at most, over all accounts and of one. */
+/** How many refusals may wait, over all accounts and for each. */
 export interface QueueBounds {
   readonly all: number;
   readonly perAccount: number;
 }
 
-/** The bounds of a running gateway: at a few kilobytes each some megabytes. */
+/** The bounds of a running gateway: at a few kilobytes for each refusal, some megabytes. */
 export const refusalBounds: QueueBounds = { all: 1024, perAccount: 256 };
 
-/** Refusals that wait. */
+/** The refusals that wait to be written. */
 export class RefusalQueue {
   readonly #bounds: QueueBounds;
   readonly #waiting = new Map<string, RefusedEvent[]>();
@@ -27,8 +27,8 @@ export class RefusalQueue {
   }
 
   /**
-   * Puts one in. Where all room is taken, the account that has most makes room for it, by its latest.
-   * @returns how many were left out for it: itself or another one; 0 or 1
+   * Puts a refusal in. When the queue is full, the latest refusal of the account with the most is dropped to make room.
+   * @returns how many refusals were dropped, this one or another: 0 or 1
    */
   put(event: RefusedEvent): number {
     const own = this.#waiting.get(event.account);
@@ -43,7 +43,7 @@ export class RefusalQueue {
     return isFull ? 1 : 0;
   }
 
-  /** Takes up to `limit` of them, one of each account in turn. */
+  /** Takes up to `limit` refusals, one of each account in turn. */
   take(limit: number): readonly RefusedEvent[] {
     const taken: RefusedEvent[] = [];
     for (let round = 0; taken.length < limit && this.#length > 0; round += 1) {
@@ -60,7 +60,7 @@ export class RefusalQueue {
     return taken;
   }
 
-  /** Removes what was taken of lists that have more. */
+  /** Removes taken refusals from the lists that hold more. */
   #forget(taken: readonly RefusedEvent[]): void {
     const gone = new Set(taken);
     for (const [account, list] of this.#waiting) {
@@ -70,7 +70,7 @@ export class RefusalQueue {
     }
   }
 
-  /** Leaves out the latest of the account that has most, where that is more than `than`. */
+  /** Drops the latest refusal of the account with the most, if it has more than `than`; tells whether it did. */
   #makeRoom(than: number): boolean {
     let longest: RefusedEvent[] = [];
     for (const list of this.#waiting.values()) if (list.length > longest.length) longest = list;

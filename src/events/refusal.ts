@@ -1,8 +1,8 @@
-// The one way of a refusal: whoever refuses hands its facts in, and the event is made here, cut to its bounds.
+// Every refusal goes through here: whoever refuses hands in the facts, and the event is made and cut to its bounds.
 
 import { cutText, type EventViolation, eventBounds, firstAddresses, type RefusedEvent } from './mail-event.ts';
 
-/** Why something was refused: a reason of the policy, or a fault that a door found. */
+/** Why something was refused: a violation of the policy, or a fault that a door found. */
 export interface RefusalReason {
   readonly code: string;
   readonly message: string;
@@ -12,16 +12,16 @@ export interface RefusalReason {
   readonly pointer?: string | undefined;
 }
 
-/** What was refused, as its door knows it; the store adds the time. */
+/** A refusal as its door knows it; the store adds the time. */
 export interface RefusalFacts
   extends Omit<RefusedEvent, 'kind' | 'at' | 'violations' | 'violationCount' | 'recipients' | 'recipientCount'> {
-  /** Every reason; may be none where `reason` tells it. */
+  /** Every reason; may be empty where `reason` says why. */
   readonly violations: readonly RefusalReason[];
-  /** Named by then. */
+  /** The recipients named by then. */
   readonly recipients?: readonly string[] | undefined;
 }
 
-/** Tells of a refusal: at once the log and the metrics, soon after the store. It never throws and never waits. */
+/** Reports a refusal: to the log and the metrics at once, to the store soon after. It never throws and never waits. */
 export type Refuse = (refusal: RefusalFacts) => void;
 
 function violationOf({ code, message, name, pointer }: RefusalReason): EventViolation {
@@ -33,7 +33,7 @@ function violationOf({ code, message, name, pointer }: RefusalReason): EventViol
   };
 }
 
-/** Makes the event. @param at milliseconds since 1970 */
+/** Makes the event of a refusal. @param at milliseconds since 1970 */
 export function refusedEvent(refusal: RefusalFacts, at: number): RefusedEvent {
   const { violations, recipients, helo, senderPath, ...rest } = refusal;
   return {

@@ -1,10 +1,10 @@
-// MAIL and RCPT as they stand on the line: path and parameters (RFC 5321 §4.1.1.2-3, §4.1.2; D40b).
+// Reads the lines of MAIL and RCPT: path and parameters (RFC 5321 §4.1.1.2-3, §4.1.2; D40b).
 
 import { isAscii, isUtf8 } from 'node:buffer';
 import { type Path, readPath } from '../../mail/address/path.ts';
 import { type Answer, replies } from './replies.ts';
 
-/** Known parameters and whether they take a value. DSN's are taken though DSN is not offered (D40b). */
+/** Known parameters and whether they take a value. Those of DSN are accepted though DSN is not offered (D40b). */
 const parameters = {
   MAIL: {
     SIZE: 'value',
@@ -32,7 +32,7 @@ export interface AddressCommand {
 
 const none: ReadonlyMap<string, string> = new Map();
 const keyword = /^[A-Za-z0-9][A-Za-z0-9-]*$/;
-// RFC 5321 §4.1.2 esmtp-value, with the non-ASCII of RFC 6531 §3.3 (ORCPT), and with the `=` that some put into ENVID.
+// RFC 5321 §4.1.2 esmtp-value, plus the non-ASCII of RFC 6531 §3.3 (ORCPT), plus `=`, which some clients put into ENVID.
 const value = /^[\x21-\x7e\u{a0}-\u{10ffff}]+$/u;
 
 function parameterError(text: string): Answer {
@@ -62,7 +62,7 @@ function readParameters(verb: 'MAIL' | 'RCPT', text: string): ReadonlyMap<string
 /**
  * Reads a MAIL or RCPT line.
  * @param line without CRLF
- * @param smtputf8 RCPT: the transaction has SMTPUTF8; MAIL says so itself
+ * @param smtputf8 for RCPT: the transaction has SMTPUTF8; a MAIL line says so itself
  * @returns the path and parameters, or the reply that refuses the line
  */
 export function readAddressCommand(
@@ -70,7 +70,7 @@ export function readAddressCommand(
   { line, smtputf8 }: { readonly line: Buffer; readonly smtputf8: boolean },
 ): AddressCommand | Answer {
   const ascii = isAscii(line);
-  // D40b: judged on the raw line, before a U-label turns into ASCII.
+  // D40b: judged on the raw line, before a U-label becomes ASCII.
   if (!ascii && !isUtf8(line)) return replies.needsSmtputf8;
   const text = ascii ? line.toString('latin1') : line.toString('utf8');
   const mayBeUtf8 = verb === 'MAIL' ? / SMTPUTF8(?: |$)/i.test(text) : smtputf8;
@@ -83,7 +83,7 @@ export function readAddressCommand(
   if (ascii && path.end === text.length) return { path, parameters: none };
   const found = readParameters(verb, text.slice(path.end));
   if ('code' in found) return found;
-  // What was found above may stand inside a quoted local part.
+  // The word SMTPUTF8 found above may stand inside a quoted local part.
   if (!ascii && verb === 'MAIL' && !found.has('SMTPUTF8')) return replies.needsSmtputf8;
   return { path, parameters: found };
 }

@@ -1,4 +1,4 @@
-// AUTH PLAIN and LOGIN by API token: the exchange, the failures and who it is (RFC 4954, D40-D42, D93).
+// AUTH PLAIN and LOGIN by API token: the exchange, its failures, and who the client is (RFC 4954, D40-D42, D93).
 
 import type { Submitter } from '../../accounts/account.ts';
 import { hashToken } from '../../accounts/tokens.ts';
@@ -19,7 +19,7 @@ export class Authentication {
   readonly #client: Client;
   #helo: string | undefined;
   #submitter: Submitter | undefined;
-  /** Of the token that it was, to ask for it again. */
+  /** The hash of the token that was accepted, for reading its row again. */
   #tokenHash = '';
   #exchange: ((response: string) => MaybePromise<Answer>) | undefined;
   #failures = 0;
@@ -34,14 +34,14 @@ export class Authentication {
     return this.#submitter;
   }
 
-  /** The client's next line is a response, not a command. */
+  /** The client's next line is a response to a challenge, not a command. */
   get pending(): boolean {
     return this.#exchange !== undefined;
   }
 
   /**
-   * Reads the token's row again, so that one revoked or expired since the login opens nothing more (D94).
-   * @returns who it is; undefined, and nobody from now on, where the token counts no more or may no longer send
+   * Reads the token's row again, so that a token revoked or expired since the login is no longer accepted (D94).
+   * @returns the submitter; undefined, and from then on nobody, where the token no longer counts or may no longer send
    */
   renew(): MaybePromise<Submitter | undefined> {
     const submitter = this.#submitter;
@@ -64,7 +64,7 @@ export class Authentication {
     this.forget();
   }
 
-  /** Forgets who it was (RFC 3207 §4.2); failures stay counted. */
+  /** Forgets the submitter (RFC 3207 §4.2); failures stay counted. */
   forget(): void {
     this.#submitter = undefined;
     this.#exchange = undefined;
@@ -75,7 +75,7 @@ export class Authentication {
     this.#exchange = undefined;
   }
 
-  /** Answers what stands behind `AUTH `. */
+  /** Answers an AUTH command. @param argument what stands behind `AUTH ` */
   begin(argument: string, helo: string | undefined): MaybePromise<Answer> {
     this.#helo = helo;
     const [mechanism = '', initial, ...rest] = argument.split(/ +/);
@@ -99,7 +99,7 @@ export class Authentication {
     return exchange ? exchange(response) : replies.unknownCommand;
   }
 
-  /** Hands a response on decoded: the one given, or the answer to a challenge. */
+  /** Decodes a response, either the given one or the answer to a challenge, and hands it on. */
   #take(
     given: string | undefined,
     challenge: Answer,
@@ -125,7 +125,7 @@ export class Authentication {
     return pause ? pause.then(() => this.#judge(mechanism, login)) : this.#judge(mechanism, login);
   }
 
-  /** D93: the password alone selects the token. It is looked up whatever the user name, so that timing tells nothing. */
+  /** D93: the password alone selects the token. It is looked up for every user name, so that timing reveals nothing. */
   #judge(mechanism: string, { userName, password }: Login): MaybePromise<Answer> {
     const tokenHash = hashToken(password);
     return whenKnown(this.#context.accounts.authenticateHash(tokenHash), (found) => {
@@ -141,11 +141,11 @@ export class Authentication {
     });
   }
 
-  /** A wrong token: its answer waits the longer, the more wrong ones the address has sent to any door (D92). */
+  /** Answers a wrong token: the more of them its address has sent to any door, the longer the answer waits (D92). */
   #guessed(attempt: LoginAttempt): MaybePromise<Answer> {
     const penalty = this.#context.guessing.failed(this.#client.address);
     if (penalty.kind === 'turnedAway') {
-      // A flood of guesses is counted, not written down one by one.
+      // In a flood, wrong tokens are only counted, not logged one by one.
       this.#context.onAuthFailure();
       return replies.tooManyAuthFailures;
     }
@@ -165,7 +165,7 @@ export class Authentication {
         client: this.#client.address,
         helo: this.#helo,
         mechanism,
-        // People type secrets into the wrong field: a user name that is nobody's is not logged.
+        // People type secrets into the wrong field: an unknown user name is not logged.
         user: userName === 'api_token' || accounts.find(userName) ? userName : '(unknown)',
         failures: this.#failures,
         reply: answer.text,

@@ -1,20 +1,20 @@
-// How many connections there are, in all and from each address (D42).
+// Counts connections, in all and from each address (D42).
 
-/** A place among the connections; given back once, at the end. */
+/** A place among the connections; it is given back once, when the connection ends. */
 export interface ConnectionPlace {
-  /** Tells whose it is; false when that address has too many. */
+  /** Assigns the place to an address; false when that address has too many. */
   claim(address: string): boolean;
-  /** Gives it back; more than once is harmless. */
+  /** Gives the place back; further calls do nothing. */
   leave(): void;
 }
 
 /** Counts the connections of all listeners together. */
 export interface ConnectionCounter {
-  /** Takes a place for a connection just accepted; undefined when there are too many. */
+  /** Takes a place for a connection that was just accepted; undefined when there are too many. */
   enter(): ConnectionPlace | undefined;
   /** Connections now. */
   readonly open: number;
-  /** Resolves once there are none. */
+  /** Resolves once no connection is open. */
   empty(): Promise<void>;
 }
 
@@ -23,7 +23,7 @@ interface CounterLimits {
   readonly connectionsPerAddress: number;
 }
 
-/** Makes a counter that admits so many connections at a time. */
+/** Makes a counter with these limits. */
 export function createConnectionCounter(limits: CounterLimits): ConnectionCounter {
   return new Counter(limits);
 }

@@ -1,16 +1,16 @@
-// The octets of DATA: dot-unstuffing, the end of data, and what is kept of a message (RFC 5321 §4.5.2).
-// The end is CRLF.CRLF and nothing else, and only a dot behind CRLF is unstuffed; a bare CR or LF is data like any
-// other octet. That closes SMTP smuggling, whatever the next hop takes for a line end (D11).
+// Reads the octets of DATA: dot-unstuffing, the end of data, and how much of a message is kept (RFC 5321 §4.5.2).
+// Only CRLF.CRLF ends the data, and only a dot behind CRLF is unstuffed; a bare CR or LF is data like any other octet.
+// That prevents SMTP smuggling, whatever the next hop takes for a line end (D11).
 
 import type { BodyHold } from '../../base/body-budget.ts';
 
 /** How much of a message is kept, in octets. */
 export interface DataLimits {
-  /** The room in memory; absent: there is always some. */
+  /** The room in memory that the message may use; absent: unlimited. */
   readonly hold?: BodyHold;
   /** A message over this is counted but no longer kept (D42). */
   readonly messageBytes: number;
-  /** When so much has come without an empty line, nothing more is kept: the reader of the header section refuses it. */
+  /** After this many octets without an empty line nothing more is kept: the reader of the header section refuses the message. */
   readonly headerBytes: number;
 }
 
@@ -20,18 +20,18 @@ const dot = 0x2e;
 const lineStartWithDot = Buffer.from('\r\n.');
 const emptyLine = Buffer.from('\r\n\r\n');
 
-/** Smaller pieces are copied together: a client that sends single octets must not cost an object for each. */
+/** Smaller pieces are copied together, so that a client that sends single octets does not cost an object for each. */
 const smallPieceBytes = 16_384;
 const gatheringBytes = 32_768;
 
-/** Where in a line the reader stands. `dot` and `dotCr`: a dot at the start of a line, held back. */
+/** Where in a line the reader stands. `dot` and `dotCr`: a dot at the start of a line was read and is held back. */
 type State = 'middle' | 'cr' | 'lineStart' | 'dot' | 'dotCr';
 
-/** Takes the octets of one DATA as they come, in any pieces; the same octets give the same result however split. */
+/** Takes the octets of one DATA in pieces of any size; how they are split does not change the result. */
 export class DataReader {
   /** Octets of the message so far, dots unstuffed, the last CRLF included (RFC 1870 §3). */
   size = 0;
-  /** The end of data was read. */
+  /** The end of data has been read. */
   ended = false;
   readonly #limits: DataLimits;
   #state: State = 'lineStart';
@@ -57,14 +57,13 @@ export class DataReader {
     return this.#noRoom;
   }
 
-  /** The message is over twice the limit: not worth reading on. */
+  /** The message is over twice the limit, so the rest of it is not read. */
   get flooded(): boolean {
     return this.size > this.#limits.messageBytes * 2;
   }
 
   /**
-   * Takes octets from `from` on. Dots are taken out in place: the chunk is the reader's to change up to the index
-   * it gives back.
+   * Takes octets from `from` on. It removes dots in place, so it may change the chunk up to the index that it gives back.
    * @returns the index behind the last octet taken: behind the end of data when `ended`, else the chunk's length
    */
   feed(chunk: Buffer, from: number): number {
@@ -78,7 +77,7 @@ export class DataReader {
         index = this.#step(chunk, index);
         continue;
       }
-      // RFC 5321 §4.5.2: the dot goes, whatever follows it on the line.
+      // RFC 5321 §4.5.2: the dot is dropped, whatever follows it on the line.
       if (writeAt !== pieceFrom) moveDown(chunk, writeAt, { start: pieceFrom, end: dotAt });
       writeAt += dotAt - pieceFrom;
       index = dotAt + 1;
@@ -91,14 +90,14 @@ export class DataReader {
     return index;
   }
 
-  /** Gives the index of the next dot at the start of a line that the state lets it see from here, or -1. */
+  /** Gives the index of the next dot at the start of a line that is visible in the current state, or -1. */
   #nextLineStartDot(chunk: Buffer, index: number): number {
     if (this.#state === 'lineStart') return chunk[index] === dot ? index : -1;
     if (this.#state !== 'middle') return -1;
     return dotBehindCrlf(chunk, index);
   }
 
-  /** Takes what is not a dot at the start of a line: one octet, or in the middle of lines all the rest. */
+  /** Takes octets up to the next dot at the start of a line: one octet, or all the rest in the middle of lines. */
   #step(chunk: Buffer, index: number): number {
     const octet = chunk[index];
     switch (this.#state) {
@@ -125,13 +124,13 @@ export class DataReader {
       this.ended = true;
       return index + 1;
     }
-    // The CR was data after all. At the start of a chunk it had been held back with the chunk before.
+    // The CR was data after all. If the chunk begins here, the CR was held back with the chunk before.
     if (index === this.#chunkStart) this.#keep(Buffer.of(carriageReturn));
     this.#state = 'cr';
     return index;
   }
 
-  /** The octets kept: all of the message, unless it is over a limit. */
+  /** The octets that were kept: the whole message, unless it is over a limit. */
   message(): Buffer {
     this.#closeGathering();
     const only = this.#pieces[0];
@@ -192,10 +191,10 @@ export class DataReader {
   }
 }
 
-/** Octets looked at or moved one by one before the native functions are asked, whose call costs as much. */
+/** Octets examined or moved one by one before a native function is called, since such a call costs as much. */
 const nearby = 64;
 
-/** The index of the next dot behind CRLF, from an index on; -1. The attack: a body of nothing but lines with a dot. */
+/** The index of the next dot behind CRLF, from an index on; -1. Guards against a body of nothing but lines with a dot. */
 function dotBehindCrlf(chunk: Buffer, from: number): number {
   const far = Math.min(from + nearby, chunk.length);
   for (let index = from; index < far; index += 1) {
@@ -214,7 +213,7 @@ function moveDown(chunk: Buffer, to: number, { start, end }: { readonly start: n
   for (let index = start; index < end; index += 1) chunk[to + index - start] = chunk[index] ?? 0;
 }
 
-/** The state behind octets that were searched from `from` without finding CRLF and a dot. */
+/** The state after octets that were searched from `from` and hold no CRLF followed by a dot. */
 function stateBehind(chunk: Buffer, from: number): State {
   const last = chunk.length - 1;
   if (chunk[last] === carriageReturn) return 'cr';

@@ -1,5 +1,5 @@
-// What a session's dialogue is handed by the door: the questions that it may ask, and whom it talks to. Questions that a
-// store answers may be answered late.
+// What the door hands to a session's dialogue: the questions that it may ask, and who the client is. Answers that come from
+// a store may come late.
 
 import type { Account, Submitter } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
@@ -11,13 +11,13 @@ import type { Violation } from '../../submit.ts';
 import type { MaybePromise } from './maybe-promise.ts';
 import type { SmtpLimits, SmtpListener } from './settings.ts';
 
-/** The questions about accounts that this door asks. */
+/** What this door may ask about accounts. */
 export interface DoorAccounts extends Pick<Accounts, 'find' | 'submitter' | 'sendingDomain'> {
-  /** The submitter of a token's hash (`hashToken`), or undefined; its row is read each time (D94). */
+  /** The submitter of a token by its hash (`hashToken`), or undefined; the token's row is read each time (D94). */
   authenticateHash(sha256: string): MaybePromise<Submitter | undefined>;
 }
 
-/** What a dialogue may ask, and what the door counts. */
+/** What a dialogue may ask of the door, and what it reports. */
 export interface DialogueContext {
   readonly hostname: string;
   readonly listener: SmtpListener;
@@ -29,22 +29,22 @@ export interface DialogueContext {
   /** Tells whether the account's suppression list holds the recipient (D51). */
   readonly suppressed: (account: Account, recipient: string) => MaybePromise<boolean>;
   /**
-   * Asks the account's rates before the octets of a message are taken; a violation refuses it. Nothing is charged: that
-   * is done when the message is in order (D41).
+   * Checks the account's rates before the octets of a message are taken; a violation refuses the message. Nothing is charged
+   * yet: that is done once the message is found to be in order (D41).
    */
   readonly rateLimit: (account: Account, recipients: number) => MaybePromise<Violation | undefined>;
-  /** The count of wrong tokens of all doors. */
+  /** The count of wrong tokens over all doors. */
   readonly guessing: Guessing;
   readonly onAuthFailure: () => void;
-  /** Is told of each sender, recipient and message that the door itself refuses. */
+  /** Called for each sender, recipient and message that the door itself refuses. */
   readonly onRefused: Refuse;
 }
 
-/** Who is at the other end. */
+/** The client of a session. */
 export interface Client {
   readonly sessionId: string;
-  /** Normal form, IPv4 never in IPv6 form. */
+  /** The IP address in normal form; IPv4 is never in IPv6 form. */
   readonly address: string;
-  /** Gives the submitter, as the accounts have it now, where the listener itself names it (D40c); else undefined. */
+  /** Gives the submitter, as the accounts have it now, where the listener names one (D40c); else undefined. */
   readonly submitter: () => Submitter | undefined;
 }

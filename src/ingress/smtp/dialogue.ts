@@ -1,4 +1,4 @@
-// The SMTP dialogue without its socket: a command line in, a reply out (RFC 5321, RFC 3207, RFC 4954; D40-D42).
+// The SMTP dialogue without its socket: takes a command line, gives a reply (RFC 5321, RFC 3207, RFC 4954; D40-D42).
 
 import type { Submitter } from '../../accounts/account.ts';
 import type { BodyOwner } from '../../base/body-budget.ts';
@@ -9,12 +9,12 @@ import { MailCommands, type MailSession, type SessionFacts } from './mail-comman
 import { type MaybePromise, whenKnown } from './maybe-promise.ts';
 import { type Answer, replies } from './replies.ts';
 
-/** RFC 5321 §4.5.3.1.4 with the parameters of D40b; AUTH alone may be longer (RFC 4954 §4). */
+/** RFC 5321 §4.5.3.1.4 plus the parameters of D40b; only AUTH may be longer (RFC 4954 §4). */
 const maxCommandOctets = 2046;
 const maxHeloOctets = 255;
 const maxErrors = 20;
 
-// C1 too: a terminal that shows the log may obey it.
+// C1 controls too: a terminal that shows the log may obey them.
 const controls = /[\0-\x1f\x7f-\x9f]/;
 const httpRequest = /^(?:GET|HEAD|POST|PUT|DELETE|OPTIONS|TRACE|CONNECT|PATCH) .*HTTP\/\d/i;
 const unimplemented = new Set(['EXPN', 'TURN', 'ATRN', 'ETRN', 'SEND', 'SOML', 'SAML', 'BURL', 'XCLIENT', 'XFORWARD']);
@@ -23,7 +23,7 @@ function isProtocolError(code: number): boolean {
   return (code >= 500 && code <= 504) || code === 530 || code === 538 || code === 555;
 }
 
-/** One session's state and its answers. It knows no socket and no time. */
+/** One session's state and its answers. It has no socket and no clock. */
 export class Dialogue implements MailSession {
   readonly #context: DialogueContext;
   readonly #client: Client;
@@ -63,7 +63,7 @@ export class Dialogue implements MailSession {
     return `${name}${this.#secure ? 'S' : ''}${this.#authentication.submitter ? 'A' : ''}`;
   }
 
-  /** What every refusal in this session tells. */
+  /** The facts of the session for the event of a refusal. */
   get refusalFacts(): SessionFacts {
     return this.#mail.refusalFacts;
   }
@@ -73,7 +73,7 @@ export class Dialogue implements MailSession {
     return this.#mail.envelope;
   }
 
-  /** TLS is up: all that was said before is forgotten (RFC 3207 §4.2). */
+  /** To be called when TLS is up: forgets everything that was said before (RFC 3207 §4.2). */
   secured(): void {
     this.#secure = true;
     this.#helo = undefined;
@@ -81,27 +81,27 @@ export class Dialogue implements MailSession {
     this.#mail.reset();
   }
 
-  /** Whose the octets of the transaction's message are. */
+  /** The owner of the octets of the transaction's message. */
   get bodyOwner(): BodyOwner {
     return { door: 'smtp', account: this.submitter?.account.id ?? '', address: this.#client.address };
   }
 
-  /** The message of the transaction is done with, accepted or not. */
+  /** To be called when the message of the transaction is done with, accepted or not. */
   finish(accepted: boolean): void {
     this.#mail.reset();
     if (accepted) this.#errors = 0;
   }
 
-  /** Reads the token of the submitter again, unless the listener itself names who it is (D40c, D94). */
+  /** Reads the submitter's token again, unless the listener itself names the submitter (D40c, D94). */
   renew(): MaybePromise<Submitter | undefined> {
     return this.#client.submitter() ?? this.#authentication.renew();
   }
 
   /**
-   * Answers a command line, or the client's response inside an AUTH exchange. The next line is to be handed over when
-   * this one's answer is known: an answer changes the session as it becomes known.
+   * Answers a command line, or the client's response inside an AUTH exchange. The next line may be handed in only once the
+   * answer to this one is known, because an answer changes the session.
    * @param line without CRLF
-   * @returns the answer, as a promise only where a store or a penalty is waited for; it rejects with what a store throws
+   * @returns the answer; a promise only where a store or a penalty is waited for. It rejects with what a store throws
    */
   answer(line: Buffer): MaybePromise<Answer> {
     const authentication = this.#authentication;
@@ -109,7 +109,7 @@ export class Dialogue implements MailSession {
     return whenKnown(answer, (known) => this.#counted(known));
   }
 
-  /** Answers a line that was too long to be kept. */
+  /** Answers a line that was too long to keep. */
   answerOverlong(): Answer {
     this.#authentication.cancel();
     return this.#counted(replies.overlongLine);

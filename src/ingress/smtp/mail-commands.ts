@@ -12,15 +12,15 @@ import { printableAscii } from './printable-ascii.ts';
 import { refusalReply } from './refusal.ts';
 import { type Answer, replies } from './replies.ts';
 
-/** What the mail commands ask of the session that they come in by. */
+/** What the mail commands need from their session. */
 export interface MailSession {
   /** TLS is up. */
   readonly secure: boolean;
   /** The name of HELO or EHLO; undefined before. */
   readonly helo: string | undefined;
-  /** Who has authenticated, or whom the listener names. */
+  /** The submitter that has authenticated or that the listener names. */
   readonly submitter: Submitter | undefined;
-  /** Whose the octets of a message are. */
+  /** The owner of the octets of a message. */
   readonly bodyOwner: BodyOwner;
   /** Reads the submitter's token again; undefined where it no longer counts (D94). */
   renew(): MaybePromise<Submitter | undefined>;
@@ -31,17 +31,17 @@ interface MailTransaction {
   readonly recipients: Set<string>;
   readonly smtputf8: boolean;
   readonly requireTls: boolean;
-  /** Octets, as declared (RFC 1870); 0 where nothing was. */
+  /** Octets as declared (RFC 1870); 0 where none were. */
   readonly size: number;
 }
 
-/** What every refusal of a session tells. */
+/** The facts of a session for the event of a refusal. */
 export type SessionFacts = Pick<
   RefusalFacts,
   'account' | 'credential' | 'sessionId' | 'via' | 'listener' | 'clientAddress' | 'helo'
 >;
 
-/** The mail commands of one session. Each is to be handed over when the one before is answered. */
+/** The mail commands of one session. Hand in each command only when the one before has been answered. */
 export class MailCommands {
   readonly #context: DialogueContext;
   readonly #client: Client;
@@ -80,7 +80,7 @@ export class MailCommands {
     this.#transaction = undefined;
   }
 
-  /** What stands before every mail command: TLS, then the submitter (D40). Nothing else is relied on. */
+  /** Gives the refusal where TLS or the submitter is missing, which every mail command needs (D40); else undefined. */
   #barred(): Answer | undefined {
     const { listener } = this.#context;
     if (!this.#session.secure && listener.tls === 'starttls' && !listener.allowInsecureAuth)
@@ -94,7 +94,7 @@ export class MailCommands {
     if (barred) return barred;
     if (this.#session.helo === undefined) return replies.sayHelloFirst;
     if (this.#transaction) return replies.nestedMail;
-    // RFC 4954 §6: 530 to any command that needs an authentication which is not, or no longer, in force.
+    // RFC 4954 §6: 530 to any command that needs an authentication where there is none, or it is no longer valid.
     return whenKnown(this.#session.renew(), (submitter) => (submitter ? this.#open(line) : replies.tokenGone));
   }
 
@@ -131,7 +131,7 @@ export class MailCommands {
     return undefined;
   }
 
-  /** RFC 1870 §6.1: a message that is declared too large is refused here, and its octets never come. */
+  /** RFC 1870 §6.1: a message that is declared too large is refused here, before its octets are sent. */
   #tooLarge(from: string, size: number): Answer {
     const violations = [{ code: 'E_CONTENT_TOO_LARGE', message: replies.tooLarge.text }];
     return this.#refuse({ stage: 'message', senderPath: from, size, violations }, replies.tooLarge);
@@ -146,7 +146,7 @@ export class MailCommands {
     return this.#refuse({ stage: 'message', senderPath: from, size, violations: [], reason }, replies.noRoom);
   }
 
-  /** D4b: an address without a domain gets the credential's, where it has one. */
+  /** D4b: an address without a domain gets the credential's default domain, where there is one. */
   #completed(
     mailbox: string,
     domain: string | undefined,
@@ -162,7 +162,7 @@ export class MailCommands {
     return this.#refuse({ stage: 'sender', senderPath: from, violations }, replies.senderWithoutDomain);
   }
 
-  /** D50: the domain must be the account's; the null reverse-path is anybody's. */
+  /** D50: the domain must be the account's; every account may use the null reverse-path. */
   #senderRefused({ mailbox, domain }: { readonly mailbox: string; readonly domain: string }): Answer | undefined {
     const { accounts } = this.#context;
     const account = this.#session.submitter?.account;
@@ -227,7 +227,7 @@ export class MailCommands {
     );
   }
 
-  /** What every refusal in this session tells. */
+  /** The facts of the session for the event of a refusal. */
   get refusalFacts(): SessionFacts {
     const submitter = this.#session.submitter;
     return {
@@ -241,7 +241,7 @@ export class MailCommands {
     };
   }
 
-  /** Tells of a refusal with the facts of the session, and gives the answer. */
+  /** Reports a refusal with the facts of the session, and gives the answer. */
   #refuse(refusal: Omit<RefusalFacts, keyof SessionFacts | 'reply'>, answer: Answer): Answer {
     const { code, enhanced } = answer;
     const reply = enhanced === undefined ? { code } : { code, enhanced };

@@ -1,12 +1,12 @@
-// Values that are there at once or come later, for questions that some stores answer at once and others late.
+// Values that are known at once or later, for questions that some stores answer at once and others do not.
 
 /** A value, or the promise of one. */
 export type MaybePromise<Value> = Value | Promise<Value>;
 
 /**
- * Goes on with a value once it is known: at once where it is there, so that an answer which waits for nothing costs no
- * turn of the microtask queue; else when the promise is fulfilled.
- * @returns what `proceed` gives, as a promise where the value was one
+ * Continues with a value once it is known. A value that is known already is passed on at once, so that it costs no turn of
+ * the microtask queue; a promise when it is fulfilled.
+ * @returns the result of `proceed`, as a promise where the value was one
  */
 export function whenKnown<Value, Result>(
   value: MaybePromise<Value>,

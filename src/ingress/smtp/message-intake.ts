@@ -1,4 +1,4 @@
-// A message that has come in whole: made into a Submission, handed to the pipeline, and the answer printed (D7, D41).
+// Takes a complete message: makes it a Submission, hands it to the pipeline, and turns the result into a reply (D7, D41).
 
 import { laterPeriod } from '../../accounts/observe-period.ts';
 import { Unavailable } from '../../base/errors.ts';
@@ -11,10 +11,10 @@ import { refusalReply } from './refusal.ts';
 import { type Answer, replies, unavailableReply } from './replies.ts';
 import type { ReceivedMessage } from './smtp-session.ts';
 
-/** What became of the messages so far. */
+/** Counts the messages so far by their result. */
 export interface MessageCounts {
   accepted: number;
-  /** Refused for what they are, or for their size. */
+  /** Refused for their content or their size. */
   refused: number;
   /** Answered 451: a fault of our own. */
   failed: number;
@@ -30,8 +30,8 @@ export interface IntakeParts {
 type Facts = Readonly<Record<string, unknown>>;
 
 /**
- * Makes the function that judges and keeps one message and gives the reply to its final dot. It never rejects: what the
- * pipeline throws is logged with the session's id and answered 451 4.3.0.
+ * Makes the function that judges and keeps one message and gives the reply to its final dot. It never rejects: an error
+ * that the pipeline throws is logged with the session's id and answered 451 4.3.0.
  */
 export function createMessageIntake(parts: IntakeParts): (message: ReceivedMessage) => Promise<Answer> {
   const { context, submit, counts } = parts;
@@ -74,7 +74,7 @@ function logFailure(log: Logger, facts: Facts, error: unknown): void {
   log.error({ ...facts, err: error }, 'failed');
 }
 
-/** What came in, of a message that the door refuses itself. */
+/** The facts of a message that the door itself refuses. */
 function refusalFacts({ dialogue, data }: ReceivedMessage): Omit<RefusalFacts, 'violations'> {
   const { reversePath, recipients } = dialogue.envelope ?? {};
   return { ...dialogue.refusalFacts, stage: 'message', senderPath: reversePath, recipients, size: data.size };

@@ -1,4 +1,4 @@
-// Text made fit for a reply line: printable ASCII and nothing else (RFC 5321 §4.2, D7).
+// Makes text fit for a reply line: printable ASCII only (RFC 5321 §4.2, D7).
 
 function escapeCharacter(character: string): string {
   const code = character.codePointAt(0) ?? 0;
@@ -8,12 +8,12 @@ function escapeCharacter(character: string): string {
 }
 
 /**
- * Makes text fit for a reply line: printable ASCII, everything else escaped (`\xC3`, `\u{20AC}`), so that no text of a
+ * Makes text fit for a reply line: printable ASCII, everything else escaped (`\xC3`, `\u{20AC}`), so that no text from a
  * client can end the line or begin another.
  * @param maxOctets longer text is cut there and ends in `...`
  */
 export function printableAscii(text: string, maxOctets: number): string {
-  // Nothing behind this can be printed, so nothing behind it is looked at.
+  // Text beyond this length cannot appear in the result, so it is not examined.
   const escaped = text.slice(0, maxOctets + 1).replace(/[^\x20-\x7e]/gu, escapeCharacter);
   return escaped.length <= maxOctets ? escaped : `${escaped.slice(0, maxOctets - 3)}...`;
 }

@@ -4,15 +4,15 @@
 import ipaddr from 'ipaddr.js';
 import { normalAddress } from '../../base/net/socket-address.ts';
 
-/** What the octets at the start of a connection are. */
+/** How the octets at the start of a connection were read. */
 export type ProxyHeader =
   | { readonly kind: 'incomplete' }
   | { readonly kind: 'invalid'; readonly reason: string }
   | {
       readonly kind: 'header';
-      /** Octets of the header; what follows is the client's. */
+      /** Octets of the header; the client's octets follow. */
       readonly length: number;
-      /** The client; undefined for LOCAL, UNKNOWN and sockets that are not IP: then it is the balancer itself. */
+      /** The client; undefined for LOCAL, UNKNOWN and sockets that are not IP: the client then is the balancer itself. */
       readonly source: { readonly address: string; readonly port: number } | undefined;
     };
 
@@ -21,9 +21,9 @@ const prefix = Buffer.from('PROXY ');
 /** §2.1: 107 octets with CRLF hold every line of version 1. */
 const maxLineOctets = 107;
 const fixedOctets = 16;
-/** Version 2's length field allows 65,535; addresses and the TLVs known need far less. */
+/** The length field of version 2 allows 65,535; addresses and the known TLVs need far less. */
 const maxBodyOctets = 4096;
-/** Address family in the high four bits: octets of both addresses, then both ports. */
+/** By address family (the high four bits): octets of both addresses and both ports. */
 const addressOctets: Readonly<Record<number, number>> = { 1: 12, 2: 36, 3: 216 };
 
 function invalid(reason: string): ProxyHeader {
@@ -32,7 +32,7 @@ function invalid(reason: string): ProxyHeader {
 
 /**
  * Reads the header at the start of a connection.
- * @param octets all that has come so far; a header may come in any pieces
+ * @param octets all octets so far; a header may arrive in pieces of any size
  */
 export function readProxyHeader(octets: Buffer): ProxyHeader {
   const seen = Math.min(octets.length, signature.length);
@@ -65,7 +65,7 @@ function readVersion1(line: string, length: number): ProxyHeader {
   return { kind: 'header', length, source: { address, port } };
 }
 
-/** §2.2.7: type, length in two octets, value, up to the end. */
+/** §2.2.7: each TLV has a type, a length in two octets and a value; together they must fill the octets exactly. */
 function wellFormedTlvs(octets: Buffer): boolean {
   let index = 0;
   while (index + 3 <= octets.length) index += 3 + octets.readUInt16BE(index + 1);

@@ -1,5 +1,5 @@
-// Violations as an SMTP reply (D7): a line for each, all with the first one's code and enhanced status. Names inside the
-// messages are already cut by the policy.
+// Writes violations as an SMTP reply (D7): one line for each, all with the code and enhanced status of the first. The policy
+// has already cut the names inside the messages.
 
 import { type RejectionCode, rejections, type Violation } from '../../submit.ts';
 import { printableAscii } from './printable-ascii.ts';

@@ -1,4 +1,4 @@
-// The door's replies (D41): code, enhanced status (RFC 2034, RFC 3463) and words; and how a reply is written out.
+// The door's replies (D41): code, enhanced status (RFC 2034, RFC 3463) and text; and how a reply is written out.
 
 import type { Unavailable } from '../../base/errors.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
@@ -7,15 +7,15 @@ import { printableAscii } from './printable-ascii.ts';
 /** RFC 5321 §4.5.3.1.5: a reply line has at most 512 octets, CRLF included. */
 export const maxReplyLineOctets = 512;
 
-/** A reply, and what the session does behind it. */
+/** A reply, and what the session does after it. */
 export interface Answer extends SmtpReply {
   /** `data`: the octets of the message follow; `starttls`: the TLS handshake; `close`: the session is over. */
   readonly next?: 'close' | 'starttls' | 'data';
-  /** Another reply that goes out behind this one. */
+  /** Another reply to send after this one. */
   readonly also?: SmtpReply;
 }
 
-/** The replies whose words never change. */
+/** The replies whose text never changes. */
 export const replies = {
   ok: { code: 250, enhanced: '2.0.0', text: 'Ok' },
   senderOk: { code: 250, enhanced: '2.1.0', text: 'Ok' },
@@ -41,7 +41,7 @@ export const replies = {
   notSmtp: { code: 500, enhanced: '5.5.1', text: 'This is SMTP, not HTTP', next: 'close' },
   unknownCommand: { code: 500, enhanced: '5.5.1', text: 'Command not known' },
   notImplemented: { code: 502, enhanced: '5.5.1', text: 'Command not implemented' },
-  // Octets of a chunk would follow and be read as commands.
+  // The connection is closed because the octets of a chunk would follow and be read as commands.
   noChunking: { code: 502, enhanced: '5.5.1', text: 'CHUNKING is not offered', next: 'close' },
   noParameters: { code: 501, enhanced: '5.5.4', text: 'This command takes no parameters' },
   // RFC 2034 §3: no enhanced code in an answer to HELO or EHLO.
@@ -97,23 +97,23 @@ export const replies = {
   notAllowedFrom: { code: 554, enhanced: '5.7.1', text: 'Your address may not use this listener', next: 'close' },
 } as const satisfies Record<string, Answer>;
 
-/** The reply to something of ours that cannot be had now. */
+/** The reply where something that the gateway itself needs is unavailable now. */
 export function unavailableReply({ reason }: Unavailable): Answer {
   return reason === 'room' ? replies.noDisk : replies.storeUnavailable;
 }
 
 const plainText = /^[\x20-\x7e]*$/;
 
-/** One line of a reply's text as it goes out: what a client wrote and a reply quotes can neither end the line nor leave ASCII. */
+/** One line of a reply's text as it is sent: text quoted from a client can neither end the line nor hold non-ASCII. */
 function lineText(text: string, frameOctets: number): string {
   const room = maxReplyLineOctets - frameOctets;
   return text.length <= room && plainText.test(text) ? text : printableAscii(text, room);
 }
 
 /**
- * Writes a reply out, the only way that one reaches a client: every line with the code and the enhanced status (RFC 2034
- * §4), CRLF at its end, at most 512 octets. Whatever the text quotes, the octets are printable ASCII (RFC 5321 §4.2);
- * anything else is escaped (`\xA7`).
+ * Writes a reply out; every reply to a client goes through here. Every line has the code and the enhanced status (RFC 2034
+ * §4), ends with CRLF and has at most 512 octets of printable ASCII (RFC 5321 §4.2); anything else in the text is escaped
+ * (`\xA7`).
  * @param reply its text has a line feed between lines
  */
 export function formatReply(reply: SmtpReply): string {

@@ -1,6 +1,6 @@
-// SASL PLAIN (RFC 4616) and LOGIN: what a client's response says. The password is an API token (D93).
+// Reads a client's responses in SASL PLAIN (RFC 4616) and LOGIN. The password is an API token (D93).
 
-/** What the client claims. */
+/** The user name and password that the client sent. */
 export interface Login {
   readonly userName: string;
   readonly password: string;
@@ -19,9 +19,9 @@ export function decodeResponse(text: string): string | undefined {
 }
 
 /**
- * Reads a PLAIN message: authzid NUL authcid NUL password. Clients that put the user name in the authzid alone are
- * known; to act for another identity is not offered, so two different ones give an empty user name, which is nobody's.
- * @returns undefined when it has not three parts
+ * Reads a PLAIN message: authzid NUL authcid NUL password. Some clients put the user name into the authzid alone; that is
+ * accepted. Acting for another identity is not offered: two different names give an empty user name, which nobody has.
+ * @returns undefined when it does not have three parts
  */
 export function readPlain(message: string): Login | undefined {
   const [authorization, authentication, password, ...rest] = message.split('\0');

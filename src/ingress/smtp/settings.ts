@@ -1,4 +1,4 @@
-// What the SMTP door is told: its slice of the configuration (D40, D40c, D42), and which listeners of another one stay.
+// The configuration of the SMTP door (D40, D40c, D42), and which listeners stay when it changes.
 
 import { isDeepStrictEqual } from 'node:util';
 import type { ObservePeriod } from '../../accounts/observe-period.ts';
@@ -20,11 +20,11 @@ export interface SmtpListener {
   readonly legacyCharset: string;
   /** CIDRs of load balancers whose PROXY header is required and believed. */
   readonly proxyProtocolFrom: readonly string[];
-  /** Sessions from `allowFrom` are this credential, without AUTH (D40c). */
+  /** Sessions from `allowFrom` have this credential, without AUTH (D40c). */
   readonly credential?: { readonly account: string; readonly name: string };
-  /** CIDRs; non-empty exactly where `credential` is given. */
+  /** CIDRs of the clients that need no AUTH; non-empty exactly where `credential` is given. */
   readonly allowFrom: readonly string[];
-  /** Until when its messages are observed, not refused (D4c). */
+  /** Until when its messages are observed instead of being refused (D4c). */
   readonly observe?: ObservePeriod;
 }
 
@@ -38,36 +38,36 @@ export interface SmtpLimits {
   readonly authSeconds: number;
   readonly commandSeconds: number;
   readonly dataIdleSeconds: number;
-  /** The least octets of DATA a second, on the average of a minute in which some come; 0: any pace. */
+  /** The least octets of DATA a second, averaged over a minute in which some come; 0: no minimum. */
   readonly dataOctetsPerSecond: number;
   readonly idleSeconds: number;
 }
 
-/** The SMTP door's slice. */
+/** The settings of the SMTP door. */
 export interface SmtpSettings {
-  /** Greeting, Received `by`. */
+  /** The host name in the greeting and in Received `by`. */
   readonly hostname: string;
-  /** Only the enabled ones. */
+  /** The enabled listeners only. */
   readonly listeners: readonly SmtpListener[];
   readonly limits: SmtpLimits;
 }
 
-/** What becomes of the listeners. */
+/** How the listeners change from one configuration to the next. */
 export interface ListenerChanges<Served> {
-  /** Those whose socket stays, with their settings of the next configuration, and whether these are others. */
+  /** Listeners whose socket stays, with their next settings, and whether these differ. */
   readonly kept: readonly { readonly served: Served; readonly next: SmtpListener; readonly isChanged: boolean }[];
   readonly added: readonly SmtpListener[];
   readonly removed: readonly Served[];
 }
 
-/** Where a listener is bound, which is what a socket is known by. Port 0 is any free one: such listeners are told apart by their names. */
+/** The place where a listener is bound, which identifies its socket. Listeners on port 0 are identified by their names. */
 function placeOf({ name, host, port }: SmtpListener): string {
   return port === 0 ? `${host} ${port} ${name}` : `${host} ${port}`;
 }
 
 /**
- * Compares the listeners at work with those of the next configuration.
- * @throws ConfigurationError where the TLS of one would change, for which its socket would have to be bound anew
+ * Compares the current listeners with those of the next configuration.
+ * @throws ConfigurationError where the TLS mode of one would change, because its socket would have to be bound anew
  */
 export function compareListeners<Served extends { readonly listener: SmtpListener }>(
   atWork: readonly Served[],

@@ -24,19 +24,19 @@ export interface SmtpDoorParts {
   readonly settings: SmtpSettings;
   readonly accounts: DoorAccounts;
   readonly submit: Submit;
-  /** The room in memory for messages under way, of all doors; absent: one of its own. */
+  /** The room in memory for messages under way, shared by all doors; absent: the door has its own. */
   readonly bodies?: BodyBudget;
-  /** The count of wrong tokens of all doors; absent: one of its own. */
+  /** The count of wrong tokens, shared by all doors; absent: the door has its own. */
   readonly guessing?: Guessing;
   readonly log: Logger;
   readonly clock: Clock;
-  /** Certificate and key for a name; asked once, for `settings.hostname`, if a listener has TLS. */
+  /** Gives certificate and key for a name; called once, for `settings.hostname`, if a listener has TLS. */
   readonly tls: (hostname: string) => TlsCredentials;
-  /** Tells whether the account's suppression list holds a recipient (D51); nobody is suppressed without it. */
+  /** Tells whether the account's suppression list holds a recipient (D51); absent: nobody is suppressed. */
   readonly suppressed?: (account: Account, recipient: string) => MaybePromise<boolean>;
-  /** Asked at DATA: a violation when the account is over its rates already. The pipeline charges a message (D41). */
+  /** Called at DATA: a violation when the account is already over its rates. The pipeline charges the message later (D41). */
   readonly rateLimit?: (account: Account, recipients: number) => MaybePromise<Violation | undefined>;
-  /** Is told of each sender, recipient and message refused before the pipeline has seen it. */
+  /** Called for each sender, recipient and message refused before the pipeline has seen it. */
   readonly onRefused?: Refuse;
 }
 
@@ -49,7 +49,7 @@ export interface BoundListener {
 
 /** Counts since the start, and connections now. */
 export interface SmtpDoorCounts {
-  /** Open now, sessions and those not yet sessions. */
+  /** Connections open now, with and without a session. */
   readonly connections: number;
   readonly sessions: number;
   readonly connectionsRefused: number;
@@ -72,7 +72,7 @@ export interface SmtpDoor {
    */
   drain(withinMs: number): Promise<void>;
   /**
-   * Gets ready for other settings, without changing anything: new listeners are bound and wait.
+   * Prepares other settings without changing anything: new listeners are bound and wait.
    * @throws ConfigurationError for a listener that cannot work, cannot be bound, or would have to be bound anew
    */
   prepare(next: SmtpDoorNext): Promise<SmtpDoorChange>;
@@ -81,29 +81,29 @@ export interface SmtpDoor {
   counts(): SmtpDoorCounts;
 }
 
-/** Other settings of the door, and what they are judged with. */
+/** Other settings of the door, and what is needed to judge them. */
 export interface SmtpDoorNext {
   readonly settings: SmtpSettings;
   readonly accounts: Pick<DoorAccounts, 'submitter'>;
   readonly tls: (hostname: string) => TlsCredentials;
 }
 
-/** A change of settings that is ready; one of both functions is called, once. */
+/** A prepared change of settings; one of its two functions is called, once. */
 export interface SmtpDoorChange {
   /**
-   * Takes the settings, at once. Sessions of listeners that are the same go on, under the new limits. Those of listeners
-   * that are gone, or have other settings, get 421 when the message in flight is done with.
-   * @param drainMs milliseconds after which these are cut
+   * Applies the settings at once. Sessions of unchanged listeners go on, under the new limits. Sessions of listeners that
+   * are removed or have other settings get 421 once their message in flight is done with.
+   * @param drainMs milliseconds after which the latter sessions are cut
    * @returns where the door listens now
    */
   commit(drainMs: number): readonly BoundListener[];
-  /** Gives up what was bound. */
+  /** Gives up the change: new sockets are closed. */
   abort(): Promise<void>;
 }
 
-/** How often deadlines are looked at; they may be missed by so much. */
+/** How often deadlines are checked, in milliseconds; a deadline can be noticed that much late. */
 const sweepMs = 200;
-/** Without an empty line in so many octets the reader finds the header section too large, whatever follows. */
+/** Once this many octets came without an empty line, the reader finds the header section too large, whatever follows. */
 const headerBytes = MAX_HEADER_SECTION_BYTES + 4;
 
 /**
@@ -120,7 +120,7 @@ interface Served {
   listener: SmtpListener;
   readonly server: SmtpListenerServer;
   bound: BoundListener;
-  /** Those that go by the listener as it is now. */
+  /** The sessions that use the listener's current settings. */
   sessions: Set<SmtpSession>;
 }
 
@@ -152,7 +152,7 @@ class Door implements SmtpDoor {
     this.#guessing = parts.guessing ?? createGuessing();
   }
 
-  /** What sessions of a listener go by: limits and the name of the server are those in force when they are asked for. */
+  /** Makes the context of a listener's sessions. Limits and the server's name are always those in force at the moment. */
   #context(listener: SmtpListener, own: Set<SmtpSession>): SessionContext {
     const { accounts, log, clock, suppressed, rateLimit, onRefused } = this.#parts;
     const settings = (): SmtpSettings => this.#settings;
@@ -190,7 +190,7 @@ class Door implements SmtpDoor {
       },
     };
     const take = createMessageIntake({ context, submit: this.#parts.submit, counts: this.#messages });
-    // Not by a spread, which would read the limits once and for all.
+    // A spread would read the limits once and keep them; Object.assign into the context does not.
     return Object.assign(context, { take });
   }
 
@@ -254,7 +254,7 @@ class Door implements SmtpDoor {
     for (const { listener, server } of this.#served) if (listener.tls !== 'none') server.showCertificate(tls);
   }
 
-  /** Lets new sessions go by other settings; the sessions before are ended, since they began with other rights. */
+  /** Gives new sessions other settings; earlier sessions are ended, because they began with other rights. */
   #change(served: Served, listener: SmtpListener, drainMs: number): void {
     const before = served.sessions;
     served.listener = listener;
@@ -304,7 +304,7 @@ function usesTls(listeners: readonly SmtpListener[]): boolean {
   return listeners.some(({ tls }) => tls !== 'none');
 }
 
-/** Ends sessions once a message in flight is done with; what is left after so many milliseconds is cut. */
+/** Ends sessions once their message in flight is done with; what is left after this many milliseconds is cut. */
 function endSessions(sessions: ReadonlySet<SmtpSession>, withinMs: number): void {
   for (const session of sessions) session.drain();
   const cut = setTimeout(() => {

@@ -1,7 +1,7 @@
-// The library smtp-server as the door knows it: the only file that imports it, and the only one that names its private
-// members. Of the library are used the listening socket, the TLS handshakes (implicit and STARTTLS) and the orderly close
-// of a connection. Reading, answering, deadlines and admission are the door's own, put in where the library would call
-// its own. Its version is pinned exactly, and a test looks for each member of `libraryMembers` in what is installed.
+// Adapts the library smtp-server for the door: only this file imports it and names its private members. The door uses the
+// library's listening socket, its TLS handshakes (implicit and STARTTLS) and its orderly close of a connection. Reading,
+// answering, deadlines and admission are the door's own; they are put in where the library would call its own code. Its
+// version is pinned exactly, and a test looks for each member of `libraryMembers` in the installed version.
 
 /* oxlint-disable no-underscore-dangle -- the library names what a subclass may override so */
 
@@ -20,7 +20,7 @@ export interface LibraryMembers {
   readonly fields: readonly string[];
 }
 
-/** Names members of a class; a name that the library's own declarations lack does not compile. */
+/** Lists members of a class; a name that is not in the library's own declarations does not compile. */
 function membersOf<Instance extends object>(
   owner: { readonly name: string; readonly prototype: Instance },
   names: {
@@ -59,7 +59,7 @@ export const libraryMembers: readonly LibraryMembers[] = [
   }),
 ];
 
-/** Takes the place of the library's parser: the octets of a connection go through `take`, one chunk after another. */
+/** Replaces the library's parser: the octets of a connection go through `take`, one chunk after another. */
 export abstract class LibraryReader extends SMTPStream {
   constructor() {
     super();
@@ -68,18 +68,18 @@ export abstract class LibraryReader extends SMTPStream {
     });
   }
 
-  /** The connection is being closed, or has gone over to TLS: nothing that comes or is still held may be acted on. */
+  /** The connection is being closed, or has gone over to TLS: octets that arrive or are still held must be ignored. */
   protected get retired(): boolean {
     return this.isClosed;
   }
 
   /**
-   * Takes octets, never after the reader is closed.
-   * @param release to be called once they are used up; no more come before
+   * Takes octets; never called after the reader is closed.
+   * @param release to be called once the octets are used up; no more come before
    */
   protected abstract take(chunk: Buffer, release: () => void): void;
 
-  /** The client has closed its side, and all octets are used up. */
+  /** Called when the client has closed its side and all octets are used up. */
   protected abstract ended(): void;
 
   override _write(chunk: Buffer, _encoding: string, release: (error?: Error | null) => void): void {
@@ -95,7 +95,7 @@ export abstract class LibraryReader extends SMTPStream {
 
 /** A connection of the library with a reader and answers of its own. */
 export abstract class LibraryConnection extends SMTPConnection {
-  /** The topmost socket: a TLS handshake must not be torn down from below. */
+  /** The topmost socket: a TLS connection must be destroyed through it, not through the socket below. */
   #top: Socket;
 
   /**
@@ -110,15 +110,15 @@ export abstract class LibraryConnection extends SMTPConnection {
 
   /** Makes the reader of a connection. Called by the constructor, before any field of a subclass is there, and for TLS. */
   protected abstract createReader(): LibraryReader;
-  /** The connection is being read; the greeting is due. */
+  /** Called when the connection is being read and the greeting is due. */
   protected abstract begun(): void;
-  /** The handshake behind STARTTLS is over. */
+  /** Called when the handshake after STARTTLS is over. */
   protected abstract secured(): void;
-  /** The library wants to say something; the door leaves it no occasion. */
+  /** Called when the library wants to send a reply of its own; the door gives it no occasion. */
   protected abstract say(code: number, text: string): void;
-  /** The socket or the handshake failed. */
+  /** Called when the socket or the handshake has failed. */
   protected abstract failed(error: Error): void;
-  /** The socket has closed; called once. */
+  /** Called once, when the socket has closed. */
   protected abstract gone(): void;
 
   /** The session has ended or is ending: nothing more may be said. */
@@ -126,12 +126,12 @@ export abstract class LibraryConnection extends SMTPConnection {
     return this._closing || this._closed;
   }
 
-  /** A handshake behind STARTTLS is under way: nothing may be written into it. */
+  /** A handshake after STARTTLS is under way: nothing may be written into it. */
   protected get inHandshake(): boolean {
     return this._upgrading;
   }
 
-  /** The reader in charge; undefined once the connection has gone. */
+  /** The current reader; undefined once the connection has gone. */
   protected get readerInCharge(): SMTPStream | undefined {
     return this._parser || undefined;
   }
@@ -163,12 +163,12 @@ export abstract class LibraryConnection extends SMTPConnection {
   }
 
   /**
-   * Begins the handshake behind STARTTLS. The reader in charge is closed, so that commands sent in plaintext behind
-   * STARTTLS never run (RFC 3207 §4.2, command injection), and `createReader` makes the one for TLS.
+   * Begins the handshake after STARTTLS. The current reader is closed, so that commands sent in plaintext after STARTTLS
+   * never run (RFC 3207 §4.2, command injection), and `createReader` makes the reader for TLS.
    */
   protected startTls(): void {
     const socket = this._socket;
-    // The end of what a client sends, once it is read, is not seen again by the TLS socket: there would be no end.
+    // Once the end of the client's octets has been read, the TLS socket would not see it, and would never end.
     if (socket.readableEnded) {
       this.close();
       return;
@@ -176,7 +176,7 @@ export abstract class LibraryConnection extends SMTPConnection {
     // A client that closes its side inside the handshake would leave the connection open for ever.
     socket.allowHalfOpen = false;
     this.upgrade(() => undefined);
-    // `upgrade` has removed all listeners; the end may have been read and not yet been told.
+    // `upgrade` has removed all listeners, and the end may have been read without having been reported.
     socket.once('end', () => this.destroy());
   }
 
@@ -216,7 +216,7 @@ export abstract class LibraryConnection extends SMTPConnection {
   }
 }
 
-/** Certificate and key of a listener, PEM. */
+/** Certificate and key of a listener, in PEM. */
 export interface TlsCredentials {
   readonly cert: string | Buffer;
   readonly key: string | Buffer;
@@ -227,49 +227,49 @@ export interface LibrarySettings {
   readonly tls: 'starttls' | 'implicit' | 'none';
   /** Undefined where the listener has no TLS. */
   readonly credentials: TlsCredentials | undefined;
-  /** What a handshake of implicit TLS may last, in milliseconds. */
+  /** How long a handshake of implicit TLS may last, in milliseconds. */
   readonly handshakeMs: number;
 }
 
-/** What is known of a client when its session begins; the library hands it through. */
+/** What is known of a client when its session begins; the library passes it on. */
 export interface Admission {
   /** The session's id. */
   readonly id: string;
   readonly remoteAddress: string;
 }
 
-/** A listening socket of the library that decides itself whom it admits, before TLS. */
+/** A listening socket of the library with its own decision on whom to admit, made before TLS. */
 export abstract class LibraryServer<Known extends Admission> extends SMTPServer {
   constructor({ tls, credentials, handshakeMs }: LibrarySettings) {
     super({
-      // Its own logger would write bodies of replies and more; everything is logged by our own.
+      // The library's logger would write reply texts and more; Postern's own logger logs everything.
       logger: false,
       secure: tls === 'implicit',
       hideSTARTTLS: tls !== 'starttls',
       disabledCommands: [],
       disableReverseLookup: true,
-      // A client that closes its side behind its last command still gets the replies.
+      // A client that closes its side after its last command still gets the replies.
       allowHalfOpen: true,
-      // The library's default lets TLS 1.0 in.
+      // The library's default allows TLS 1.0.
       minVersion: 'TLSv1.2',
       socketTimeout: handshakeMs,
       ...(credentials ? { cert: credentials.cert, key: credentials.key } : {}),
     });
     this.on('error', (error: Error) => {
-      // The library notes what it knows of a failed TLS handshake; without it the listening socket itself has failed.
+      // An error with `meta` is a failed TLS handshake; without it the listening socket itself has failed.
       if ('meta' in error) this.handshakeFailed(error);
       else if (this.server.listening) this.listenerFailed(error);
     });
   }
 
   /**
-   * A connection was accepted.
-   * @returns what is called when its session begins or never will, maybe twice; undefined: the connection is refused
+   * Called when a connection was accepted.
+   * @returns a function to call when the session begins or never will, maybe twice; undefined: the connection is refused
    */
   protected abstract arrived(socket: Socket): (() => void) | undefined;
-  /** Finds out who a client is, before TLS; to be answered with an error once the socket is closed or being closed. */
+  /** Finds out who a client is, before TLS; it gives an error where the socket is closed or being closed. */
   protected abstract identify(socket: Socket, done: (known: Known | Error) => void): void;
-  /** Makes the session of a client that was identified, its TLS handshake done where TLS is implicit. */
+  /** Makes the session of an identified client; where TLS is implicit, its handshake is done. */
   protected abstract begin(socket: Socket, known: Known): LibraryConnection;
   protected abstract handshakeFailed(error: Error): void;
   protected abstract listenerFailed(error: Error): void;
@@ -305,7 +305,7 @@ export abstract class LibraryServer<Known extends Admission> extends SMTPServer 
     });
   }
 
-  /** Cuts a connection that has no session yet: by its topmost socket, since a handshake is not torn down from below. */
+  /** Cuts a connection without a session by its topmost socket, since a TLS connection is not destroyed from below. */
   protected drop(socket: Socket): void {
     (this._pendingSockets.get(socket) ?? socket).destroy();
   }
@@ -313,7 +313,7 @@ export abstract class LibraryServer<Known extends Admission> extends SMTPServer 
   override _acceptSocket(socket: Socket, _handshake: boolean): (() => void) | false {
     const left = this.arrived(socket);
     if (!left) return false;
-    // The library notes the TLS socket here once there is one.
+    // The library keeps the TLS socket here once there is one.
     this._pendingSockets.set(socket, socket);
     const release = (): void => {
       this._pendingSockets.delete(socket);

@@ -1,5 +1,4 @@
-// One listening socket: admits connections, reads PROXY headers, and starts sessions (D40, D40c, D42). Whom to
-// admit is decided here, before TLS.
+// One listening socket: decides before TLS whom to admit, reads PROXY headers, and starts sessions (D40, D40c, D42).
 
 import type { AddressInfo, Socket } from 'node:net';
 import type { Submitter } from '../../accounts/account.ts';
@@ -25,9 +24,9 @@ export interface ListenerParts {
 /** A connection that has no session yet. */
 interface Arrival {
   readonly place: ConnectionPlace;
-  /** Milliseconds since 1970. */
+  /** Milliseconds of the monotonic clock. */
   readonly deadline: number;
-  /** Known once a PROXY header is read, where one is due. */
+  /** The client's address, known once a PROXY header is read where one is required. */
   address: string | undefined;
 }
 
@@ -39,7 +38,7 @@ interface Admitted extends Admission {
 /** Listens, and hands admitted connections to sessions. */
 export class SmtpListenerServer extends LibraryServer<Admitted> {
   readonly #parts: ListenerParts;
-  /** What sessions that begin now go by; a session keeps its own. */
+  /** The context of sessions that begin now; a session keeps the one it began with. */
   #context: SessionContext;
   readonly #arrivals = new Map<Socket, Arrival>();
   #proxied: (address: string) => boolean;
@@ -54,7 +53,7 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
     this.#allowed = addressTest(listener.allowFrom);
   }
 
-  /** Lets connections that come from now on go by another context, of a listener at the same address with the same TLS. */
+  /** Gives later connections another context, of a listener at the same address with the same TLS mode. */
   follow(context: SessionContext): void {
     this.#context = context;
     this.#proxied = addressTest(context.listener.proxyProtocolFrom);
@@ -107,7 +106,7 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
     }
     const deadline = context.clock.monotonic() + context.limits.authSeconds * 1000;
     this.#arrivals.set(socket, { place, deadline, address: undefined });
-    // STARTTLS takes this listener away with all others; the session leaves the place then.
+    // STARTTLS removes this listener with all others; the session then gives the place back.
     socket.once('close', () => place.leave());
     return () => {
       this.#arrivals.delete(socket);
@@ -146,7 +145,7 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
     return new Error('The connection is refused');
   }
 
-  /** Says why a client is not admitted, once its address is known. */
+  /** Says why a client is not admitted, once its address is known; undefined where it is admitted. */
   #refusal(arrival: Arrival, address: string): Answer | undefined {
     arrival.address = address;
     const { listener } = this.#context;
@@ -167,7 +166,7 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
   ): void {
     this.#parts.onRefused();
     this.#logRefusal(address, answer.text);
-    // In front of a TLS handshake nothing can be said.
+    // Before a TLS handshake no reply can be sent.
     if (this.#context.listener.tls === 'implicit') {
       socket.destroy();
       return;
@@ -183,8 +182,8 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
 }
 
 /**
- * Whom a listener names as the submitter of its sessions (D40c), found anew each time it is asked for: accounts may change
- * while a session lasts. Where the credential is gone since, the session ends as the one that it began as.
+ * Gives the function that finds the submitter that a listener names for its sessions (D40c). It looks each time, because
+ * accounts may change during a session. Where the credential no longer exists, the session goes on to its end as before.
  */
 function submitterOf({ accounts, listener: { credential } }: SessionContext): () => Submitter | undefined {
   let last: Submitter | undefined;
@@ -195,7 +194,7 @@ function ignoreError(): void {
   // 'close' follows, and everything is done there.
 }
 
-/** Reads the PROXY header; octets behind it go back to the socket. `incomplete`: the connection ended before. */
+/** Reads the PROXY header and puts the octets behind it back. `incomplete`: the connection ended within the header. */
 function readHeader(socket: Socket, done: (header: ProxyHeader) => void): void {
   let octets: Buffer = Buffer.alloc(0);
   const finish = (header: ProxyHeader): void => {

@@ -1,4 +1,4 @@
-// One SMTP connection: reader, dialogue, replies and deadlines, on top of a connection of the library's.
+// One SMTP connection: reader, dialogue, replies and deadlines, built on a connection of the library.
 
 import type { Socket } from 'node:net';
 import type { BodyHold } from '../../base/body-budget.ts';
@@ -15,12 +15,12 @@ import { LibraryConnection } from './smtp-library.ts';
 import { type WireListener, WireReader } from './wire-reader.ts';
 
 /**
- * When replies of so many octets wait to be written, no further command is answered before they are. A packet full of
- * commands has answers of twenty times its size, and a client need not read them.
+ * When this many octets of replies wait to be written, no further command is answered before they are written. A packet
+ * full of commands gets replies of twenty times its size, and a client may not read them.
  */
 const maxWaitingOctets = 16_384;
 
-/** What a session needs besides the dialogue's context. */
+/** What a session needs, besides what its dialogue needs. */
 export interface SessionContext extends DialogueContext {
   readonly clock: Clock;
   /** Octets of a header section after which nothing more of a message is kept. */
@@ -31,7 +31,7 @@ export interface SessionContext extends DialogueContext {
   readonly onGone: (session: SmtpSession) => void;
 }
 
-/** A message that has come in whole, and the session it came in by. */
+/** A complete message, and the session that it came in by. */
 export interface ReceivedMessage {
   readonly client: Client;
   readonly dialogue: Dialogue;
@@ -53,14 +53,14 @@ export class SmtpSession extends LibraryConnection implements WireListener {
   readonly #dialogue: Dialogue;
   readonly #place: ConnectionPlace;
   #out = '';
-  /** Milliseconds since 1970; 0: nothing is waited for from the client. */
+  /** Milliseconds of the monotonic clock; 0: nothing is expected from the client. */
   #deadline: number;
   readonly #authDeadline: number;
   #lineSince = 0;
   #busy = false;
-  /** The room in memory of the message that comes in or is being judged. */
+  /** The room in memory held by the message that is coming in or being judged. */
   #hold: BodyHold | undefined;
-  /** The message that comes in, and how fast. */
+  /** The message that is coming in, and its pace. */
   #incoming: { readonly data: DataReader; readonly pace: BodyPace } | undefined;
   #draining = false;
 
@@ -79,7 +79,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
     context.onOpen(this);
   }
 
-  // Greets two turns later. Whatever has come by then came too early (RFC 5321 §4.3.1).
+  // The greeting is sent two turns later. Octets that have come by then came too early (RFC 5321 §4.3.1).
   protected override begun(): void {
     setImmediate(() => setImmediate(() => this.#greet()));
   }
@@ -118,7 +118,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
 
   protected override gone(): void {
     this.#place.leave();
-    // A message that is being judged is in memory though its client has gone.
+    // A message that is being judged stays in memory even if its client has gone.
     if (!this.#busy) this.#hold?.release();
     this.#context.onGone(this);
   }
@@ -131,7 +131,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
   /** Answers and ends a session whose client let a deadline pass. */
   checkDeadline(now: number): void {
     if (this.over) return;
-    // Answers that were known before one that is late, or before a message that is being judged, are not held back by it.
+    // Known answers are sent now: they do not wait for a late answer or for a message that is being judged.
     if (!this.writeBlocked) void this.#flush();
     if (this.#busy) return;
     const unknown = this.#dialogue.submitter === undefined && now >= this.#authDeadline;
@@ -209,7 +209,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
     }
   }
 
-  /** The answer to a command that could not be answered. */
+  /** The reply to a command whose answer failed with an error. */
   #failure(error: unknown): Answer {
     const { log } = this.#context;
     if (error instanceof Unavailable) {
@@ -220,10 +220,10 @@ export class SmtpSession extends LibraryConnection implements WireListener {
     return { ...replies.internalError, text: `Internal error, id ${this.#client.sessionId}` };
   }
 
-  /** Waits for an answer, and acts on it unless the session has ended meanwhile. Nothing is read before. */
+  /** Waits for an answer, and acts on it unless the session has ended meanwhile. Nothing is read until then. */
   async #actLater(late: Promise<Answer>): Promise<void> {
     const answer = await late;
-    // The client could not go on meanwhile.
+    // The client's deadline begins now, since it could not go on before.
     this.#awaitInput();
     this.#act(answer);
     await this.#flushMuch();
@@ -239,10 +239,10 @@ export class SmtpSession extends LibraryConnection implements WireListener {
         return;
       case 'starttls':
         void this.#flush();
-        // Octets of the handshake are not seen here, so they extend nothing.
+        // Octets of the handshake are not seen here, so they do not extend the deadline.
         this.#deadline = this.#context.clock.monotonic() + this.#context.limits.authSeconds * 1000;
         this.startTls();
-        // The reader for TLS is new, and no greeting comes before what it reads.
+        // The reader for TLS is new, and no greeting has to come first.
         if (this.#reader) this.#reader.ready = true;
         return;
       case 'close':
@@ -281,7 +281,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
       this.#deadline = now + limits.idleSeconds * 1000;
       return;
     }
-    // Octets that trickle in do not extend the time for a line.
+    // Octets that trickle in do not extend the deadline of a line.
     if (this.#lineSince === 0) this.#lineSince = now;
     this.#deadline = this.#lineSince + limits.commandSeconds * 1000;
   }
@@ -290,12 +290,12 @@ export class SmtpSession extends LibraryConnection implements WireListener {
     this.#out += formatReply(answer);
   }
 
-  /** Writes the replies when enough of them wait. */
+  /** Writes the waiting replies once there are enough of them. */
   #flushMuch(): Promise<void> | undefined {
     return this.#out.length < maxWaitingOctets ? undefined : this.#flush();
   }
 
-  /** Writes the replies of all commands at hand at once (RFC 2920 §3.2); waits for a client that does not read them. */
+  /** Writes all waiting replies at once (RFC 2920 §3.2); waits for a client that does not read them. */
   #flush(): Promise<void> | undefined {
     const text = this.#out;
     this.#out = '';
@@ -304,7 +304,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
     return read;
   }
 
-  /** What a line of the log says of the session. */
+  /** The facts of the session for a line of the log. */
   get #facts(): { readonly session: string; readonly listener: string; readonly client: string } {
     const { sessionId, address } = this.#client;
     return { session: sessionId, listener: this.#context.listener.name, client: address };

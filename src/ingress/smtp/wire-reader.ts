@@ -1,15 +1,15 @@
-// Cuts the client's octets into command lines and message octets (RFC 5321 §2.3.8). Any split of the octets gives the
-// same lines: what a reader answers to depends on positions in the stream, never on chunks.
+// Cuts the client's octets into command lines and message octets (RFC 5321 §2.3.8). The lines depend only on positions in
+// the stream, never on how the octets are split into chunks.
 
 import type { DataReader } from './data-reader.ts';
 import { LibraryReader } from './smtp-library.ts';
 
-/** RFC 4954 §4: an AUTH line has at most 12,288 octets with its CRLF. Other commands are held to less by the dialogue. */
+/** RFC 4954 §4: an AUTH line has at most 12,288 octets with its CRLF. The dialogue limits other commands further. */
 const maxLineOctets = 12_286;
-/** So much is read of a line, its CRLF not counted; a line that goes on is not waited for. */
+/** Octets of a line that are read at most, its CRLF not counted; the end of a longer line is not waited for. */
 const maxReadOctets = 65_536;
 
-/** Takes what the reader cuts out. A promise given back makes the reader wait; it must not reject. */
+/** Takes what the reader cuts out. The reader waits for a promise that a method returns; it must not reject. */
 export interface WireListener {
   /** Octets came in before the session was ready for them (RFC 5321 §4.3.1). */
   onEarlyOctets(): void;
@@ -21,9 +21,9 @@ export interface WireListener {
   onEndlessLine(): void;
   /** A CR or LF that is not part of a CRLF stands in a command line. */
   onBareLineEnd(): void;
-  /** The end of data, or so much of it that reading on is pointless. */
+  /** The end of data came, or so much data that reading on is pointless. */
   onData(data: DataReader): Promise<void> | undefined;
-  /** All octets at hand are used up; `partialLine` tells whether the start of a line is among them. */
+  /** All octets that have come are used up; `partialLine` tells whether they end inside a line. */
   onDrained(partialLine: boolean): Promise<void> | undefined;
   /** The client has closed its side, and everything it sent was handled. */
   onEnd(): void;
@@ -43,9 +43,9 @@ export class WireReader extends LibraryReader {
   #at = 0;
   #partial: Buffer | undefined;
   #skipping = false;
-  /** Octets of the line that were dropped so far. */
+  /** Octets of the current line that have been dropped. */
   #skipped = 0;
-  /** Lines and messages taken since other sessions had their turn. A promise that is waited for need not give them one. */
+  /** Lines and messages taken since other sessions had a turn. Awaiting a promise does not always give them one. */
   #taken = 0;
 
   constructor(listener: WireListener) {
@@ -58,7 +58,7 @@ export class WireReader extends LibraryReader {
     this.#data = data;
   }
 
-  /** Message octets are being read. */
+  /** The reader is reading message octets. */
   get inData(): boolean {
     return this.#data !== undefined;
   }
@@ -143,7 +143,7 @@ export class WireReader extends LibraryReader {
     return overlong ? this.#listener.onOverlongLine() : this.#listener.onLine(line);
   }
 
-  /** Keeps the start of a line for the octets to come; of one already too long only a CR at its end. */
+  /** Keeps the start of a line until the rest comes; of a line that is already too long, only a CR at its end. */
   #keepPartial(chunk: Buffer, start: number): void {
     const endsInCr = chunk[chunk.length - 1] === carriageReturn;
     const octets = chunk.length - start - (endsInCr ? 1 : 0);
