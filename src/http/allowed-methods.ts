@@ -1,4 +1,5 @@
-// Which methods a path takes, for `Allow` of a 405 (RFC 9110 §15.5.6): the router itself only knows what it finds.
+// Knows which methods a path takes, for `Allow` of a 405 (RFC 9110 §15.5.6). The router cannot tell: it finds only routes of the
+// request's own method.
 
 /** The methods of every route that was registered. */
 export class AllowedMethods {

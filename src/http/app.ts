@@ -1,6 +1,5 @@
-// The HTTP app: Fastify behind plain node:http and node:https listeners, so that hostnames of zones can be routed before
-// Fastify looks at anything (D67, D68). Under /client/v4 every answer is the v4 envelope; elsewhere what the API itself
-// refuses is one line of text.
+// The HTTP app: Fastify behind plain node:http and node:https listeners, so that hostnames of zones can be routed before Fastify
+// looks at a request (D67, D68). Under /client/v4 every answer is a v4 envelope; elsewhere the API refuses by one line of text.
 
 import { createServer } from 'node:http';
 import Fastify from 'fastify';
@@ -25,22 +24,22 @@ import { type V4Parts, v4Routes } from './v4-routes.ts';
 /** What the app is made from. */
 export interface HttpAppParts extends Omit<PlainParts, 'guessing'>, Omit<V4Parts, 'guessing' | 'bodies'> {
   readonly answers: AnswerTable;
-  /** The room in memory for bodies, of all doors; absent: one of its own. */
+  /** The room in memory for bodies, which all protocols share; absent: the app has its own. */
   readonly bodies?: BodyBudget;
-  /** The count of wrong tokens of all doors; absent: one of its own. */
+  /** The count of wrong tokens, which all protocols share; absent: the app has its own. */
   readonly guessing?: Guessing;
   readonly clock: Clock;
   /** Networks of proxies whose X-Forwarded-For is believed (D66). */
   readonly trustedProxies?: readonly string[];
-  /** Answers for zones, and for what is neither a zone's nor the API's (D67). Absent: that is a plain 404. */
+  /** Answers requests for zones, and those that are neither for a zone nor for the API (D67). Absent: these get a plain 404. */
   readonly front?: HttpFront;
   /** Milliseconds that a request has for its body; absent: 300,000. */
   readonly bodyTimeoutMs?: number;
   /** Absent: as many connections as come. */
   readonly limits?: ConnectionLimits;
   /**
-   * The API has a listener of its own (`listenAdmin`), with limits of its own: those of `listen` serve zones and health
-   * alone. Absent: each of them serves everything.
+   * Present where the API has a listener of its own (`listenAdmin`), with limits of its own: the listeners of `listen` then
+   * serve only zones and health. Absent: each listener serves everything.
    */
   readonly admin?: { readonly limits: ConnectionLimits };
   /** Milliseconds after which a client that takes nothing of an answer is cut; absent: 300,000. */
@@ -50,24 +49,25 @@ export interface HttpAppParts extends Omit<PlainParts, 'guessing'>, Omit<V4Parts
 /** The running app. */
 export interface HttpApp {
   /**
-   * Binds a listener, for HTTPS where there are certificates; every call one more, all with the same routes.
+   * Binds a listener, for HTTPS where `tls` is given. Each call binds one more; all have the same routes.
    * @throws ConfigurationError where it cannot
    */
   listen(at: BoundHttp, tls?: ListenerTls): Promise<BoundHttp>;
   /**
-   * Binds the API's own listener: plain HTTP, no zone whatever the Host, and connections that `limits` does not count.
+   * Binds the API's own listener. It speaks plain HTTP and serves no zone whatever the Host; `limits` does not count its
+   * connections.
    * @throws ConfigurationError where it cannot; Error where the app was made without `admin`
    */
   listenAdmin(at: BoundHttp): Promise<BoundHttp>;
   /**
-   * Gets ready to answer by other parts, without changing anything.
-   * @returns what makes the change, at once: requests that come from then on are answered by these parts, those before by
-   *   the ones that they came to; connections stay
+   * Prepares to answer by other parts, without changing anything yet.
+   * @returns a function that makes the change at once: later requests are answered by the new parts, requests under way by
+   *   the old ones, and connections stay open
    */
   prepare(parts: HttpAppParts): Promise<() => void>;
   /** Shows another default certificate in every TLS handshake from now on. @throws Error where it does not fit its key */
   showCertificate(shown: Pick<ListenerTls, 'cert' | 'key'>): void;
-  /** Stops accepting on all of them, lets requests in flight finish, and cuts what is left after so many milliseconds. */
+  /** Stops accepting on all listeners, lets requests in flight finish, and cuts those left after so many milliseconds. */
   close(withinMs: number): Promise<void>;
   /** Failed logins since the start. */
   authFailures(): number;
@@ -76,15 +76,15 @@ export interface HttpApp {
   /** Connections to the API's own listener that are open now; they are among those of `open`. */
   adminConnections(): number;
   /**
-   * Connections refused since the start, by the limit that they were over: `all`, `address`, and those of the API's own
-   * listener, `admin_all` and `admin_address`, where there is one.
+   * Connections refused since the start, by the limit that was reached: `all`, `address`, and, where the API has a listener of
+   * its own, `admin_all` and `admin_address`.
    */
   refusedConnections(): Readonly<Record<string, number>>;
 }
 
 const noLimits: ConnectionLimits = { connections: Infinity, connectionsPerAddress: Infinity };
 
-/** What answers on each kind of listener. */
+/** The handlers of each kind of listener. */
 type Answering = Readonly<Record<'http' | 'https' | 'admin', ListenerHandlers>>;
 
 /** Makes the routes of the API, and what stands before them. */

@@ -1,5 +1,5 @@
-// Who calls: the bearer token (RFC 6750) or an account's global key, its scope, and the account of the path (D85, D92,
-// D93).
+// Finds who calls, by a bearer token (RFC 6750) or an account's global key, and judges its scope and the account of the path
+// (D85, D92, D93).
 
 import type { FastifyRequest } from 'fastify';
 import type { Scope, Submitter } from '../accounts/account.ts';
@@ -13,23 +13,23 @@ function unauthorized(message: string): Refusal {
   return new Refusal([{ token: 'E_UNAUTHORIZED', message }]);
 }
 
-/** What authorization asks of. */
+/** What authorization needs. */
 export interface AuthorizationParts {
   readonly accounts: Pick<Accounts, 'authenticate' | 'authenticateGlobalKey' | 'find'>;
   readonly guessing: Guessing;
   /** Id of the account that a zone belongs to; absent: there are no zones. */
   readonly accountOfZone?: (zone: string) => string | undefined;
-  /** Told of every failed login, before its answer waits. */
+  /** Called with every failed login, before its answer is delayed. */
   readonly onFailure: (request: FastifyRequest, penalty: Penalty) => void;
 }
 
 interface Caller {
   readonly submitter: Submitter;
-  /** A global key is its account's own: it opens no other account (D85). */
+  /** Whether the caller showed a global key, which opens no other account than its own (D85). */
   readonly isGlobalKey: boolean;
 }
 
-/** X-Auth-Email and X-Auth-Key, where there is no Authorization. */
+/** Reads X-Auth-Email and X-Auth-Key, where there is no Authorization. */
 function globalKeyOf({ headers }: FastifyRequest): { readonly email: string; readonly key: string } | undefined {
   const email = headers['x-auth-email'];
   const key = headers['x-auth-key'];
@@ -37,18 +37,18 @@ function globalKeyOf({ headers }: FastifyRequest): { readonly email: string; rea
   return { email, key };
 }
 
-/** What a request shows. */
+/** The credential that a request shows. */
 type Shown =
   | { readonly kind: 'global'; readonly email: string; readonly key: string }
   | { readonly kind: 'bearer' /** Absent where the header is no bearer token. */; readonly token: string | undefined };
 
-/** Whom it stands for, and what is said where that is nobody. */
+/** The caller that a credential stands for, and the message where it stands for nobody. */
 interface Login {
   readonly caller: Caller | undefined;
   readonly refusal: string;
 }
 
-/** @throws Refusal where the request shows nothing */
+/** Reads the credential of a request. @throws Refusal where the request shows none */
 function readLogin(request: FastifyRequest): Shown {
   const global = globalKeyOf(request);
   if (global) return { kind: 'global', ...global };
@@ -72,8 +72,8 @@ async function findCaller(shown: Shown, accounts: AuthorizationParts['accounts']
 }
 
 /**
- * Finds who the request's token or global key stands for. Only hashes are compared. A valid one passes, whatever else
- * came from its address; the answer to a wrong one may wait (D92).
+ * Finds who the request's token or global key stands for. Only hashes are compared. A valid credential passes whatever else
+ * came from its address; the answer to a wrong one may be delayed (D92).
  */
 async function authenticate(request: FastifyRequest, parts: AuthorizationParts): Promise<Caller> {
   const shown = readLogin(request);
@@ -113,7 +113,8 @@ function pathAccount(request: FastifyRequest, parts: AuthorizationParts): string
 /**
  * Finds who calls and whether they may; the request's `submitter` is then set. Its account is the one of the path or of
  * the path's zone: the token's own, or any where the token has the scope `admin` (D85).
- * @throws Refusal 401, 403 for a scope that is missing, 404 for an account or a zone that is not the token's, 429 where too many wrong tokens of its address wait already
+ * @throws Refusal 401; 403 for a scope that is missing; 404 for an account or a zone that is not the token's; 429 where too
+ *   many wrong tokens of the client's address wait for their answers already
  */
 export async function authorize(request: FastifyRequest, scope: Scope, parts: AuthorizationParts): Promise<Submitter> {
   const { submitter, isGlobalKey } = await authenticate(request, parts);

@@ -1,5 +1,5 @@
-// The documents that the API serves about itself: the OpenAPI document, the reference, and the page at `/`. Each is made
-// when it is first asked for, and then once and for all: no client makes the process render anything twice.
+// The documents that the API serves about itself: the OpenAPI document, the reference, and the page at `/`. They are made when
+// they are first asked for, and only once, so that no client can make the process render anything again.
 
 import type { AnswerTable } from './envelope.ts';
 import { type DocumentedRoute, openApiDocument, statusesOf } from './openapi.ts';
@@ -10,14 +10,14 @@ import { referenceStyle } from './reference/reference-style.ts';
 import type { DescribedError } from './reference/words.ts';
 import type { V4Token } from './v4-code.ts';
 
-/** The documents, as octets that all answers share. */
+/** The documents. All answers share their octets. */
 export interface Documents {
   readonly openApi: FixedDocument;
   readonly reference: FixedDocument;
   readonly home: FixedDocument;
 }
 
-/** The numbers without a token that routes name, each once with all its statuses, in ascending order. */
+/** The error numbers without a token that routes name: each once, with all its statuses, in ascending order. */
 function describedCodes(routes: readonly DocumentedRoute[]): readonly DescribedError[] {
   const found = new Map<number, DescribedError>();
   for (const { number, status, described } of routes.flatMap(({ schema }) => schema.codes ?? [])) {
@@ -29,7 +29,7 @@ function describedCodes(routes: readonly DocumentedRoute[]): readonly DescribedE
   return [...found.values()].sort((one, other) => one.number - other.number);
 }
 
-/** Everything that an answer of these routes may name as its reason: the tokens, then the numbers without one. */
+/** Every error that these routes may answer with: the tokens, then the numbers without a token. */
 function describedErrors(routes: readonly DocumentedRoute[], answers: AnswerTable): readonly DescribedError[] {
   const isToken = (key: string): key is V4Token => Object.hasOwn(answers, key);
   const tokens = Object.keys(answers)
@@ -59,8 +59,8 @@ function makeDocuments(routes: readonly DocumentedRoute[], answers: AnswerTable)
 }
 
 /**
- * Gives the documents, made at the first call.
- * @param routes all of them by then
+ * Gives a function that returns the documents and makes them at its first call.
+ * @param routes may still grow until the first call
  */
 export function createDocuments(routes: readonly DocumentedRoute[], answers: AnswerTable): () => Documents {
   let documents: Documents | undefined;

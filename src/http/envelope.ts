@@ -4,13 +4,13 @@ import type { FastifyReply } from 'fastify';
 import { cutText } from './json/cut-text.ts';
 import type { TokenNumber, V4Number, V4Token } from './v4-code.ts';
 
-/** What a token is answered with; the gateway hands the table in (`restAnswers` of the policy). */
+/** The number, status and texts that a token is answered with. The gateway passes the table in (`restAnswers` of the policy). */
 export interface TokenAnswer {
   readonly httpStatus: number;
   readonly number: TokenNumber;
-  /** When it is given, for the reference. */
+  /** When the token is answered, for the reference. */
   readonly when: string;
-  /** What a caller does about it, for the reference. */
+  /** What a caller can do about it, for the reference. */
   readonly remedy: string;
 }
 
@@ -21,7 +21,7 @@ export type AnswerTable = Readonly<Record<V4Token, TokenAnswer>>;
 export type Fault = {
   /** Without the token. */
   readonly message: string;
-  /** JSON pointer of what in the body it is about. */
+  /** JSON pointer to the place in the body that the fault is about. */
   readonly pointer?: string;
 } & (
   | { readonly token: V4Token /** Where it differs from the table's. */; readonly status?: number }
@@ -43,11 +43,11 @@ export interface V4Envelope {
   readonly result: unknown;
 }
 
-/** Faults that one answer tells; of the others it tells how many they are. */
+/** The most faults that one answer tells; of the others it tells the number. */
 export const maxFaults = 100;
-/** Octets of all faults of one answer; what does not fit is counted with the others. */
+/** The most octets of all faults of one answer; a fault that does not fit is counted with the others. */
 const maxFaultOctets = 65_536;
-/** Characters of one message, and of one pointer. */
+/** The most characters of a message, and of a pointer. */
 const maxMessageCharacters = 8192;
 const maxPointerCharacters = 2048;
 
@@ -66,9 +66,8 @@ function errorOf(answers: AnswerTable, fault: Fault): EnvelopeError {
 }
 
 /**
- * The faults as items of `errors`: at most 100, and at most 64 KiB of them; behind these an item without a pointer that
- * tells how many more there are, with the code of the first that is left out. However much is wrong with a request, its
- * answer stays small.
+ * Writes the faults as items of `errors`: at most 100, and at most 64 KiB. If faults are left out, one more item without a
+ * pointer tells how many, with the code of the first of them. So the answer stays small however much is wrong with a request.
  */
 function errorsOf(answers: AnswerTable, faults: readonly Fault[]): readonly EnvelopeError[] {
   const errors: EnvelopeError[] = [];
@@ -87,7 +86,7 @@ function errorsOf(answers: AnswerTable, faults: readonly Fault[]): readonly Enve
   return errors;
 }
 
-/** A failure as it is answered: its HTTP status is the first fault's (D42b). */
+/** The status and body that answer a failure. The HTTP status is that of the first fault (D42b). */
 export function failureOf(
   answers: AnswerTable,
   faults: readonly Fault[],
@@ -97,7 +96,7 @@ export function failureOf(
   return { status, body: { success: false, errors: errorsOf(answers, faults), messages: [], result: null } };
 }
 
-/** A request that is refused; thrown where it is simpler than answering, caught once by the app. */
+/** Refuses a request. It is thrown where that is simpler than answering, and the app catches it. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
   readonly faults: readonly Fault[];

@@ -11,9 +11,9 @@ import { plainWhole, writeWhole } from './listener/whole-response.ts';
 import { answerPlainly } from './plain-routes.ts';
 import { type HostTable, type RequestRoute, routeRequest, type Serves } from './route.ts';
 
-/** A request on its way to the front, which writes the Ray-ID with its answer. */
+/** What is known of a request that is handed to the front. */
 export interface Arrival {
-  /** One for each response of any kind (D62); whoever answers writes it there. */
+  /** Every response has a Ray-ID of its own (D62), which whoever answers writes into it. */
   readonly rayId: string;
   readonly scheme: 'http' | 'https';
   readonly route: Exclude<RequestRoute, { readonly destination: 'bad' }>;
@@ -22,15 +22,15 @@ export interface Arrival {
 /** What stands before the API. */
 export interface HttpFront {
   readonly hosts: HostTable;
-  /** Answers. The request has one Host, that of the route, and a target in origin-form or `*`. */
+  /** Answers a request, which has one Host, that of the route, and a target in origin-form or `*`. */
   answer(request: IncomingMessage, response: ServerResponse, arrival: Arrival): void;
-  /** Whether a request to upgrade is taken as one; if not it comes to `answer` as any other. */
+  /** Whether a request to upgrade is taken as one. If not, `answer` gets it like any other request. */
   takesUpgrade(request: IncomingMessage, arrival: Pick<Arrival, 'route'>): boolean;
-  /** Answers a request to upgrade; `head` is what came behind it. */
+  /** Answers a request to upgrade; `head` holds the octets that came behind it. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, arrival: Arrival): void;
 }
 
-/** A request to the API has its body to send within so long. */
+/** Milliseconds within which a client must have sent the body of a request to the API. */
 const apiBodyTimeoutMs = 300_000;
 
 const rays = new WeakMap<IncomingMessage, string>();
@@ -43,14 +43,14 @@ export function rayOf(request: IncomingMessage): string {
 /** Answers a request. */
 export type Answerer = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** The name the TLS handshake asked for; Node says `false` or nothing where there was none. */
+/** The name that the TLS handshake asked for. Node gives `false` or nothing where there was none. */
 function serverNameOf({ socket }: IncomingMessage): string | undefined {
   if (!(socket instanceof TLSSocket)) return undefined;
   const { servername } = socket;
   return typeof servername === 'string' ? servername : undefined;
 }
 
-/** Replaces what the client wrote by what it was read as, so that nobody behind this reads it in another way. */
+/** Replaces Host and target by what routing read them as, so that no later reader takes them for something else. */
 function settle(request: IncomingMessage, { authority, target }: { authority: string; target: string }): void {
   request.url = target;
   if (request.headers.host === authority) return;
@@ -79,7 +79,7 @@ function cutSlowBody(request: IncomingMessage, response: ServerResponse, parts: 
   request.once('close', () => clearTimeout(cut));
 }
 
-/** What probes and scrapers ask all the time: logged only where somebody wants to see it. */
+/** Paths that probes and scrapers ask all the time; they are logged only at a finer level. */
 const probes: ReadonlySet<string> = new Set(['/livez', '/readyz', '/metrics']);
 
 function factsOf(request: IncomingMessage, rayId: string): Readonly<Record<string, unknown>> {
@@ -93,7 +93,7 @@ function factsOf(request: IncomingMessage, rayId: string): Readonly<Record<strin
   };
 }
 
-/** Logs an answer that neither the API's v4 endpoints nor the edge log, once it has ended (D62: with its Ray-ID). */
+/** Logs an answer, with its Ray-ID (D62), once it has ended. The v4 endpoints and the edge log their own answers. */
 function logAnswer(request: IncomingMessage, response: ServerResponse, at: { rayId: string; log: Logger }): void {
   const { rayId, log } = at;
   const facts = factsOf(request, rayId);
@@ -108,7 +108,7 @@ function logAnswer(request: IncomingMessage, response: ServerResponse, at: { ray
 
 /** What handlers are made from. */
 export interface HandlerParts {
-  /** Absent: what is not the API's is a plain 404. */
+  /** Absent: a request that is not for the API gets a plain 404. */
   readonly front: HttpFront | undefined;
   readonly scheme: 'http' | 'https';
   /** What the listener serves; absent: all. */
@@ -119,7 +119,7 @@ export interface HandlerParts {
   readonly bodyTimeoutMs?: number | undefined;
 }
 
-/** Makes what answers on a listener: it decides whose a request is (D67, D68). */
+/** Makes the handlers of a listener, which route each request and have it answered (D67, D68). */
 export function createHandlers(parts: HandlerParts): ListenerHandlers {
   const { front, scheme, serves, toFastify, log } = parts;
   const hosts = front?.hosts ?? noHosts;
@@ -178,7 +178,7 @@ export function createHandlers(parts: HandlerParts): ListenerHandlers {
   };
 }
 
-/** What is allowed where CONNECT is not (D66). */
+/** The methods in `Allow` of the answer to CONNECT (D66). */
 export const tunnelFreeMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS';
 
 function hasUnknownCoding({ headers }: IncomingMessage): boolean {
@@ -186,23 +186,23 @@ function hasUnknownCoding({ headers }: IncomingMessage): boolean {
   return coding !== undefined && coding.trim().toLowerCase() !== 'chunked';
 }
 
-/** RFC 9110 §10.1.1: nothing but 100-continue is known. */
+/** RFC 9110 §10.1.1: 100-continue is the only expectation that is known. */
 function isUnknownExpectation({ headers }: IncomingMessage): boolean {
   return headers.expect !== undefined && headers.expect.trim().toLowerCase() !== '100-continue';
 }
 
-/** What no request may have, whoever it is for; `ends` where nothing behind it may be read. */
+/** Why a request is refused whoever it is for. `ends`: nothing behind the request may be read. */
 function refusalOf(
   request: IncomingMessage,
   route: RequestRoute,
 ): { readonly status: number; readonly text: string; readonly ends: boolean } | undefined {
-  // What the sender took for one request may be two.
+  // What the sender takes for one request may be two.
   if (route.destination === 'bad') return { status: 400, text: route.text, ends: true };
-  // RFC 9112 §6.1: where its body ends nobody can say.
+  // RFC 9112 §6.1: with an unknown coding the end of the body cannot be found.
   if (hasUnknownCoding(request)) {
     return { status: 501, text: 'Transfer-Encoding is not taken, but for chunked', ends: true };
   }
-  // RFC 9112 §6.1: HTTP/1.0 knows no codings; a proxy on the way may have read the body in another way.
+  // RFC 9112 §6.1: HTTP/1.0 has no transfer codings, so a proxy on the way may have read the body in another way.
   if (request.httpVersionMinor === 0 && request.headers['transfer-encoding'] !== undefined) {
     return { status: 400, text: 'Transfer-Encoding in HTTP/1.0', ends: true };
   }

@@ -1,17 +1,17 @@
-// How large the head of a request is (RFC 9110 §5.4, RFC 6585 §5).
+// Measures the head of a request (RFC 9110 §5.4, RFC 6585 §5).
 
 /** Octets of a request's header section: every line with its colon, blank and line end. One octet is one character. */
 export function headerSectionOctets(rawHeaders: readonly string[]): number {
-  // `name: value` and CRLF: two octets for each of the two texts.
+  // A line is `name: value` and CRLF: two more octets for the name, two for the value.
   let octets = 2 * rawHeaders.length;
   for (const text of rawHeaders) octets += text.length;
   return octets;
 }
 
-/** What the API takes of a header section and of a target, octets each. */
+/** The most octets that the API takes of a header section, and the most of a target. */
 export const maxApiHeadOctets = 32_768;
 
-/** Whether the head of a request is more than the API takes. */
+/** Whether the head of a request is larger than the API takes. */
 export function isHeadTooLarge({
   url = '',
   rawHeaders,

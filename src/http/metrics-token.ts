@@ -7,7 +7,7 @@ import type { Logger } from '../base/log.ts';
 
 /** What a reader of /metrics has to show. */
 export interface MetricsToken {
-  /** SHA-256 of the token, 64 hexadecimal digits; undefined where the token is not there: then nobody may read. */
+  /** SHA-256 of the token, 64 hexadecimal digits. Undefined where the named token does not exist: then nobody may read. */
   readonly sha256: string | undefined;
 }
 
@@ -15,14 +15,14 @@ export interface MetricsToken {
 export interface RefusedReader {
   readonly status: 401 | 429;
   readonly headers: Readonly<Record<string, string>>;
-  /** One line. */
+  /** The body of the answer, one line. */
   readonly text: string;
 }
 
-/** What is asked of. */
+/** What judging a reader needs. */
 export interface ReaderParts {
   readonly token: MetricsToken;
-  /** The count of wrong tokens of all doors (D92). */
+  /** The count of wrong tokens, which all protocols share (D92). */
   readonly guessing: Guessing;
   readonly log: Logger;
   /** Told of each wrong token. */
@@ -32,14 +32,14 @@ export interface ReaderParts {
 const bearer = /^Bearer +(\S{1,512})$/i;
 const challenge = 'Bearer realm="postern"';
 
-/** Compared as hashes of one length: the time that it takes tells nothing about the token. */
+/** Compares hashes of equal length, so that the time it takes tells nothing about the token. */
 function isToken(shown: string, { sha256 }: MetricsToken): boolean {
   return sha256 !== undefined && timingSafeEqual(hash('sha256', shown, 'buffer'), Buffer.from(sha256, 'hex'));
 }
 
 /**
- * Looks whether a request shows the token. The answer to a wrong one may wait, a right one passes (D92).
- * @returns undefined where it may read
+ * Judges whether a request shows the token. The answer to a wrong token may be delayed; a right one passes at once (D92).
+ * @returns undefined where the request may read
  */
 export async function refuseReader(request: FastifyRequest, parts: ReaderParts): Promise<RefusedReader | undefined> {
   const { token, guessing, log, onAuthFailure } = parts;

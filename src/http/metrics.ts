@@ -4,9 +4,9 @@ import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { createPaced } from './paced.ts';
 import type { V4Token } from './v4-code.ts';
 
-/** What is measured, and the text that /metrics serves. */
+/** Counts events, and renders the text that /metrics serves. */
 export interface Metrics {
-  /** Adds what is read when /metrics is asked for. */
+  /** Adds numbers that are read when /metrics is asked for. */
   readonly add: (sources: MetricSources) => void;
   readonly accepted: (count: { readonly recipients: number; readonly bytes: number }) => void;
   /** Counts a refused message under its first token. */
@@ -19,8 +19,8 @@ export interface Metrics {
     readonly code?: number | undefined;
   }) => void;
   /**
-   * Reads everything anew, ten times a second at most: who asks between waits for the next reading and shares it.
-   * Resolves to undefined for whoever comes while 256 wait already.
+   * Reads all numbers, at most ten times a second: callers in between wait for the next reading and share it. Resolves to
+   * undefined for a caller that comes while 256 wait already.
    */
   readonly render: () => Promise<{ readonly contentType: string; readonly text: string } | undefined>;
 }
@@ -39,16 +39,16 @@ export interface MetricFamily {
   readonly kind: 'gauge' | 'counter';
   readonly name: string;
   readonly help: string;
-  /** Its name; several where numbers are told apart by more than one. */
+  /** The name of the label, or the names where there are several. */
   readonly label: string | readonly string[];
   /**
-   * Values of the label, as many as there are names, with their numbers; what is no longer there is no longer shown, and
-   * none is where it rejects: what cannot be told does not take the other metrics with it.
+   * Gives the numbers by the values of their labels, a value for each name. A number that is no longer given is no longer
+   * shown. Where the function rejects, none of the family is shown, and the other metrics still are.
    */
   readonly read: () => Labelled | Promise<Labelled>;
 }
 
-/** What is read when /metrics is asked for. */
+/** The numbers that are read when /metrics is asked for. */
 export interface MetricSources {
   readonly gauges?: readonly GaugeSource[];
   readonly families?: readonly MetricFamily[];
@@ -92,10 +92,10 @@ function addFamily({ kind, name, help, label, read }: MetricFamily, registers: R
   });
 }
 
-/** Classes of a status (origins may send up to 999), and 0 for none. */
+/** The number of status classes: 1 to 9, since origins may send up to 999, and 0 for no status. */
 const statusClasses = 10;
 
-/** Counts requests to the edge; every one passes here, so labels are put on only when somebody reads. */
+/** Counts requests to the edge. Every request passes here, so labels are written only when the metrics are read. */
 function countEdge(registers: Registry[]): Metrics['edgeRequest'] {
   const byZone = new Map<string, number[]>();
   const byCode = new Map<number, number>();
@@ -135,7 +135,7 @@ function countEdge(registers: Registry[]): Metrics['edgeRequest'] {
   };
 }
 
-/** The number, or NaN where it cannot be told. */
+/** The number, or NaN where it cannot be read. */
 async function numberOf(read: GaugeSource['read']): Promise<number> {
   try {
     return await read();
@@ -163,7 +163,7 @@ function addGauge({ name, help, kind, read }: GaugeSource, registers: Registry[]
 
 /** Milliseconds from the beginning of one reading to the beginning of the next, however many ask. */
 const readingPaceMs = 100;
-/** Readers that wait for the next reading at most. */
+/** The most callers that may wait for the next reading. */
 const maxWaitingReaders = 256;
 
 /** Makes the registry; the names begin with `postern_`. @param sources what is read at /metrics; `add` adds more */

@@ -14,7 +14,7 @@ export interface DocumentedRoute {
   readonly scope: string;
 }
 
-/** Takes what the document needs of a route; nothing of the HEAD that stands beside each GET. */
+/** Takes what the document needs of a route. The HEAD route that stands beside each GET is left out. */
 export function documentedRoutes({ method, url, schema, config }: RouteOptions): DocumentedRoute[] {
   return [method]
     .flat()
@@ -22,7 +22,7 @@ export function documentedRoutes({ method, url, schema, config }: RouteOptions):
     .map((name) => ({ method: name.toLowerCase(), url, schema: schema ?? {}, scope: config?.scope ?? '' }));
 }
 
-/** Collects schemas with a title of one word and leaves references in their places. */
+/** Collects schemas whose title is one word as components, and leaves references in their places. */
 class Components {
   readonly schemas = new Map<string, unknown>();
   readonly #texts = new Map<string, string>();
@@ -122,7 +122,7 @@ function successSchema(result: unknown): Json {
   };
 }
 
-/** What every endpoint may answer with. */
+/** The tokens that every endpoint may answer with. */
 const everywhere = [
   'E_VALIDATION_ERROR',
   'E_UNAUTHORIZED',
@@ -139,7 +139,7 @@ const moreStatuses: Readonly<Partial<Record<V4Token, readonly number[]>>> = {
   E_IDEMPOTENCY_CONFLICT: [422],
 };
 
-/** Every HTTP status that a token is answered with: the table's, then those that differ from it (D45). */
+/** Every HTTP status that a token is answered with: that of the table, then those of certain endpoints (D45). */
 export function statusesOf(token: V4Token, answers: AnswerTable): readonly number[] {
   return [answers[token].httpStatus, ...(moreStatuses[token] ?? [])];
 }
@@ -206,7 +206,7 @@ function operationOf(route: DocumentedRoute, components: Components, answers: An
   };
 }
 
-/** A generator of clients writes one of two operations with one name over the other. */
+/** Refuses two operations with one name: a generator of clients would write one over the other. */
 function refuseRepeatedIds(routes: readonly DocumentedRoute[]): void {
   const ids = new Set<string>();
   for (const { operationId: id } of routes.map(({ schema }) => schema)) {
@@ -219,8 +219,8 @@ function refuseRepeatedIds(routes: readonly DocumentedRoute[]): void {
 /**
  * Makes the document.
  * @param routes in the order they are shown
- * @param answers the tokens with their answers; the statuses of each endpoint come from there
- * @throws Error where two operations have one operationId, or two schemas that differ one title
+ * @param answers the tokens with their answers, from which the statuses of each endpoint are taken
+ * @throws Error where two operations have the same operationId, or two different schemas the same title
  */
 export function openApiDocument(routes: readonly DocumentedRoute[], answers: AnswerTable): Json {
   refuseRepeatedIds(routes);

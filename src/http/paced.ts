@@ -1,19 +1,19 @@
-// Work that anybody may ask for, done at a pace that nobody who asks can change: many who ask share one answer, and each
-// answer was made after they asked.
+// Work that any client may ask for, done at a fixed pace however many ask. Callers share a run of the work, and each run begins
+// after all who share it have asked.
 
-/** How often, and for how many at once. */
+/** How often the work runs, and how many callers may wait for it. */
 export interface Pace {
   /** Milliseconds between the beginnings of two runs, by the monotonic clock. */
   readonly paceMs: number;
-  /** Who comes while so many wait gets undefined at once. */
+  /** A caller that comes while so many wait gets undefined at once. */
   readonly maxWaiting: number;
 }
 
 /**
- * Makes work paced. The first who asks after a pause is served at once; those who ask while a run is under way or too
- * soon behind one wait for the next and share it.
- * @param work begins after everybody who shares it has asked
- * @returns asks; rejects with what `work` rejects with
+ * Paces work. The first caller after a pause is served at once. Callers that come while a run is under way, or too soon
+ * after one, wait for the next run and share it.
+ * @param work one run; it begins after every caller that shares it has asked
+ * @returns the function by which callers ask; it rejects with what `work` rejects with
  */
 export function createPaced<T>(work: () => Promise<T>, { paceMs, maxWaiting }: Pace): () => Promise<T | undefined> {
   let waiting = 0;

@@ -1,5 +1,5 @@
-// What is answered outside /client/v4: health, metrics, the documents about the API, and one line of text for everything
-// else (D67, D97).
+// The routes outside /client/v4: health, metrics, the documents about the API, and one line of text for every other path (D67,
+// D97).
 
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -12,7 +12,7 @@ import { type MetricsToken, refuseReader } from './metrics-token.ts';
 import { type FixedDocument, isHeldBy } from './page/fixed-document.ts';
 import type { V4App } from './v4-app.ts';
 
-/** Answers one line of text; `Ray-ID` is set already. */
+/** Answers one line of text. The header field Ray-ID must be set before. */
 export function answerPlainly(response: ServerResponse, status: number, text: string): void {
   const line = `${text}\n`;
   response.writeHead(status, {
@@ -27,7 +27,7 @@ function plain(reply: FastifyReply, status: number, text: string): FastifyReply 
   return reply.code(status).header('Cache-Control', 'no-store').type('text/plain; charset=utf-8').send(`${text}\n`);
 }
 
-/** What these routes tell of. */
+/** What these routes are made from. */
 export interface PlainParts {
   readonly log: Logger;
   /** True once every listener is up and until draining begins. */
@@ -36,11 +36,11 @@ export interface PlainParts {
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string } | undefined>;
   /** What a reader of /metrics has to show; absent: anybody may read it. */
   readonly metricsToken?: MetricsToken;
-  /** The count of wrong tokens of all doors. */
+  /** The count of wrong tokens, which all protocols share. */
   readonly guessing: Guessing;
 }
 
-/** What the app keeps of the routes there are. */
+/** What the app knows of all its routes. */
 export interface KnownRoutes {
   readonly methods: AllowedMethods;
   readonly documents: () => Documents;
@@ -52,7 +52,7 @@ function fixed({ headers }: FastifyRequest, reply: FastifyReply, document: Fixed
   return isHeldBy(headers['if-none-match'], document) ? reply.code(304).send() : reply.send(document.body);
 }
 
-/** The routes outside /client/v4. */
+/** Registers the routes outside /client/v4. */
 export function plainRoutes(app: V4App, parts: PlainParts, { methods, documents, onAuthFailure }: KnownRoutes): void {
   const { metricsToken, guessing, log } = parts;
   app.addHook('onRoute', ({ url, method }) => methods.add(url, [method].flat()));
@@ -71,7 +71,7 @@ export function plainRoutes(app: V4App, parts: PlainParts, { methods, documents,
   app.get('/openapi.json', async (request, reply) => fixed(request, reply, documents().openApi));
   app.get('/docs', async (request, reply) => fixed(request, reply, documents().reference));
   app.get('/', async (request, reply) => fixed(request, reply, documents().home));
-  // Before a body is looked at: what has no route takes none.
+  // This runs before a body is looked at: a path without a route takes no body.
   app.addHook('onRequest', async (request, reply) => {
     if (request.url.startsWith('/client/v4/')) return undefined;
     if (isHeadTooLarge(request.raw)) return plain(reply, 431, 'Request Header Fields Too Large');

@@ -1,4 +1,4 @@
-// Takes in the body of a request under /client/v4: its type, its size before anything is read, then its JSON (D5, D42a).
+// Reads the body of a request under /client/v4. Its type and announced size are judged first, then its JSON is read (D5, D42a).
 
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
@@ -11,7 +11,7 @@ import { type Fault, Refusal } from './envelope.ts';
 import { type JsonDocument, type JsonOptions, readJson } from './json/json-reader.ts';
 import { jsonSliceOctets } from './json/json-string.ts';
 
-/** Why nothing more of a body is wanted. */
+/** The refusal of a body that is larger than `limit` octets. */
 function tooLarge(limit: number): Refusal {
   const message = `The request body is over ${limit} octets`;
   return new Refusal([{ token: 'E_CONTENT_TOO_LARGE', message, status: 413 }]);
@@ -25,8 +25,8 @@ function noRoom(): Refusal {
 }
 
 /**
- * Opens the room in memory of a request's body, before an octet of it is read; it is given back when the answer is made.
- * @throws Refusal 503 where a body of the length that is told finds none
+ * Reserves room in memory for a request's body before an octet of it is read. The room is given back when the answer is made.
+ * @throws Refusal 503 where there is no room for a body of the announced length
  */
 export function holdBody(request: FastifyRequest, bodies: BodyBudget): void {
   const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
@@ -40,7 +40,7 @@ function unsupported(message: string): Refusal {
   return new Refusal([{ token: 'E_UNSUPPORTED_MEDIA_TYPE', message }]);
 }
 
-/** What a body may be where a route names nothing else. */
+/** The media types that a route takes where it names none. */
 const usualTypes = ['application/json'] as const;
 const charset = /;[ \t]*charset=(?:"([^"]*)"|([^;" \t]*))/i;
 
@@ -50,8 +50,8 @@ function mediaType(contentType: string): string {
 }
 
 /**
- * What is wrong with how the body is described, before an octet of it is read.
- * @param takes octets, and the media types of JSON that the route reads; absent: application/json alone
+ * Judges the body's announced type and length, before an octet of it is read.
+ * @param takes the most octets, and the media types of JSON that the route reads; absent: application/json alone
  */
 export function describedBadly(
   headers: FastifyRequest['headers'],
@@ -82,7 +82,7 @@ export function describedBadly(
   return undefined;
 }
 
-/** Collects a body of at most `limit` octets. One of a known length is written where it stays, without a copy. */
+/** Collects a body of at most `limit` octets. A body of known length is written where it stays, without a copy. */
 async function collect(
   stream: Readable,
   at: { readonly limit: number; readonly length: number | undefined; readonly hold: BodyHold | undefined },
@@ -91,7 +91,7 @@ async function collect(
   const whole = length === undefined ? undefined : Buffer.allocUnsafeSlow(length);
   const chunks: Buffer[] = [];
   let received = 0;
-  // Not destroyed where it is too large: of a request that is, nothing more is read, and its client never reads the answer.
+  // A body that is too large is not destroyed: nothing more would be read of it, and its client would never read the answer.
   const pieces: AsyncIterable<Buffer> = stream.iterator({ destroyOnReturn: false });
   for await (const chunk of pieces) {
     if (received + chunk.length > limit) throw tooLarge(limit);
@@ -99,7 +99,7 @@ async function collect(
     if (whole) chunk.copy(whole, received);
     else chunks.push(chunk);
     received += chunk.length;
-    // Else a large body is held twice until the next garbage collection.
+    // Otherwise a large body would be in memory twice until the next garbage collection.
     if (whole) freeOctets(chunk);
   }
   if (!whole) {
@@ -110,7 +110,7 @@ async function collect(
   return received === whole.length ? whole : whole.subarray(0, received);
 }
 
-/** SHA-256 in slices, hex. */
+/** The SHA-256 of octets in hex, computed in slices. */
 async function digestOf(octets: Buffer): Promise<string> {
   const hash = createHash('sha256');
   for (let start = 0; start < octets.length; start += jsonSliceOctets) {
@@ -124,7 +124,7 @@ function faultAt(pointer: string, message: string): Fault {
   return { token: 'E_VALIDATION_ERROR', message, pointer };
 }
 
-/** Why a document that could be read cannot stand as it is, apart from any schema. */
+/** The faults of a document apart from its schema: repeated names and lone surrogates. */
 export function documentFaults({ repeated, illFormed }: JsonDocument): Fault[] {
   return [
     ...repeated.map((pointer) => faultAt(pointer, 'This name stands twice in its object')),
@@ -132,22 +132,22 @@ export function documentFaults({ repeated, illFormed }: JsonDocument): Fault[] {
   ];
 }
 
-/** What a route says of its body. */
+/** How a route takes its body. */
 export interface BodyOptions extends JsonOptions {
-  /** Octets; the app's own limit where absent. */
+  /** The most octets; absent: the app's limit. */
   readonly bodyBytes?: number;
-  /** The handler judges repeated names and the schema's verdict itself (`attachValidation` goes with it). */
+  /** The handler itself judges repeated names and the schema's errors (used with `attachValidation`). */
   readonly ownBodyFaults?: boolean;
-  /** The handler wants to know one body from another: a SHA-256 of the octets in `request.bodyDigest`. */
+  /** The handler has to tell one body from another: `request.bodyDigest` gets the SHA-256 of the octets. */
   readonly digestBody?: boolean;
 }
 
-/** The octets a route takes. */
+/** The most octets of a body that a route takes. */
 export function bodyLimit(request: FastifyRequest, fallback: number): number {
   return request.routeOptions.config.bodyBytes ?? fallback;
 }
 
-/** Makes an app read its bodies so. */
+/** Makes an app read its bodies by the functions of this file. */
 export function readBodies(app: FastifyInstance, defaultBytes: number): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', async (request: FastifyRequest, payload: IncomingMessage) => {
@@ -156,7 +156,7 @@ export function readBodies(app: FastifyInstance, defaultBytes: number): void {
     const length = header === undefined ? undefined : Number(header);
     if (length === 0) return undefined;
     const octets = await collect(payload, { limit, length, hold: request.bodyHold });
-    // Clients name a type whether they have a body or not: a DELETE may come with the one and without the other.
+    // Some clients send Content-Type without a body, with DELETE for example.
     if (octets.length === 0) return undefined;
     const { digestBody } = request.routeOptions.config;
     if (digestBody === true && request.headers['idempotency-key'] !== undefined) {
@@ -172,7 +172,7 @@ export function readBodies(app: FastifyInstance, defaultBytes: number): void {
     request.bodyOctets = octets.length;
     return read.document.value;
   });
-  // Not when the client goes away: the body is in memory for as long as somebody works on it.
+  // The room is not given back when the client goes away: the body is in memory for as long as a handler works on it.
   app.addHook('onSend', async (request: FastifyRequest) => request.bodyHold?.release());
   app.addHook('preHandler', async (request: FastifyRequest, _reply: FastifyReply) => {
     if (!request.document || request.routeOptions.config.ownBodyFaults === true) return;

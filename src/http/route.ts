@@ -1,13 +1,13 @@
-// Whose a request is (D67, D68): read from its target, its Host and the name the TLS handshake asked for, before anything
-// else looks at it. Pure. RFC 9110 §4.2, §7.2; RFC 9112 §3.2.
+// Decides who answers a request (D67, D68), from its target, its Host and the name that the TLS handshake asked for, before
+// anything else looks at it. Pure. RFC 9110 §4.2, §7.2; RFC 9112 §3.2.
 
 import { isIP, isIPv6 } from 'node:net';
 
 /** What a request asks for, in one form. */
 export interface RequestedResource {
-  /** In lower case, without port and one dot at the end; an IPv6 address in brackets. */
+  /** In lower case, without port and without one dot at the end; an IPv6 address stands in brackets. */
   readonly host: string;
-  /** The value that Host is to have: the authority as it was sent. */
+  /** The authority as it was sent; Host is set to it. */
   readonly authority: string;
   /** Without the query. */
   readonly path: string;
@@ -16,21 +16,21 @@ export interface RequestedResource {
 }
 
 /**
- * What a listener serves: all that there is, or, where the API has a listener of its own (`http.adminListen`), the zones
- * on the public listeners and the API on that one.
+ * What a listener serves: `all`, or, where the API has a listener of its own (`http.adminListen`), `zones` on the public
+ * listeners and `api` on its own.
  */
 export type Serves = 'all' | 'zones' | 'api';
 
-/** The head of a request, as far as routing reads it, and of the listener that it came to. */
+/** What routing reads of the head of a request, and of the listener that it came to. */
 export interface RoutingHead {
   readonly method: string;
-  /** As it was sent, in any form. */
+  /** The request target as it was sent, in any form. */
   readonly target: string;
   /** Names and values in turn. */
   readonly rawHeaders: readonly string[];
   /** The name asked for in the TLS handshake; absent without TLS or without a name. */
   readonly serverName?: string | undefined;
-  /** The address that the connection was accepted at; asked for only where it counts. */
+  /** Gives the address that the connection was accepted at; called only where it matters. */
   readonly localAddress?: (() => string | undefined) | undefined;
   /** What the listener serves; absent: all. */
   readonly serves?: Serves | undefined;
@@ -38,7 +38,7 @@ export interface RoutingHead {
 
 /** Which hosts there are. */
 export interface HostTable {
-  /** `host` as in `RequestedResource`. */
+  /** Takes `host` as `RequestedResource` has it. */
   readonly isZone: (host: string) => boolean;
   /** Names and addresses of the API (`http.apiHosts`), in lower case. */
   readonly apiHosts: ReadonlySet<string>;
@@ -46,31 +46,31 @@ export interface HostTable {
 
 /** Where a request goes. */
 export type Destination =
-  /** A zone's hostname: the edge, on every path. */
+  /** A zone's hostname: the edge answers, on every path. */
   | 'zone'
-  /** The API and what stands beside it, on any other Host. */
+  /** The API, its documents, health and metrics, on any Host that is no zone's. */
   | 'api'
-  /** The pages about error codes, on any other Host. */
+  /** The pages about error codes, on any Host that is no zone's. */
   | 'reference'
-  /** The page at `/` that tells what lives here, on the API's own host. */
+  /** The page at `/` on the API's own host, which tells what is served here. */
   | 'home'
-  /** The API's own host, but nothing of it. */
+  /** A path on the API's own host at which the API has nothing. */
   | 'api-host'
-  /** An IP address: 1003. */
+  /** Host is an IP address: error 1003. */
   | 'address'
-  /** No host of ours: 1004. */
+  /** Host is neither a zone's nor the API's: error 1004. */
   | 'unknown'
-  /** The TLS handshake asked for another name: 1013 (D68). */
+  /** The TLS handshake asked for another name than Host: error 1013 (D68). */
   | 'misdirected';
 
-/** A routed request, or one line about why it is none. */
+/** Where a request goes, or one line about why it cannot be routed. */
 export type RequestRoute =
   | ({ readonly destination: Destination } & RequestedResource)
   | { readonly destination: 'bad'; readonly text: string };
 
 // RFC 3986 §3.2.2: reg-name.
 const registeredName = /^(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+$/;
-/** Octets of a name of DNS as text, and a dot at its end. */
+/** Octets of a DNS name as text, with a dot at its end. */
 const maxNameLength = 254;
 
 function isPort(text: string): boolean {
@@ -78,7 +78,7 @@ function isPort(text: string): boolean {
 }
 
 /**
- * Reads `host[:port]`; a port may be empty (RFC 3986 §3.2.3), user information may not be there (RFC 9110 §4.2.4).
+ * Reads `host[:port]`. The port may be empty (RFC 3986 §3.2.3); user information is refused (RFC 9110 §4.2.4).
  * @returns the host in lower case without one dot at its end, an IPv6 address in brackets and its shortest form
  */
 export function readAuthority(text: string): string | undefined {
@@ -126,39 +126,39 @@ function readTarget({ method, target }: RoutingHead): ReadTarget | undefined {
   if (target.startsWith('/')) return originForm.test(target) ? { target } : undefined;
   const [, authority, rest = ''] = absoluteForm.exec(target) ?? [];
   if (authority === undefined) return undefined;
-  // RFC 9112 §3.2.4: OPTIONS for a whole server comes through a proxy without a path.
+  // RFC 9112 §3.2.4: an OPTIONS request for a whole server that comes through a proxy has no path.
   if (rest === '' && method === 'OPTIONS') return { target: '*', authority };
   const path = rest.startsWith('/') ? rest : `/${rest}`;
   return originForm.test(path) ? { target: path, authority } : undefined;
 }
 
-/** What a load balancer asks: on every listener, since it stands before the zones. */
+/** Paths that load balancers ask. They are answered on every listener, since a load balancer stands before the zones. */
 const healthPaths: ReadonlySet<string> = new Set(['/livez', '/readyz']);
 const apiPaths: ReadonlySet<string> = new Set([...healthPaths, '/metrics', '/docs', '/openapi.json']);
 
-/** What answers a path of the API, whatever the Host; undefined where it has none such. */
+/** What answers a path of the API, whatever the Host; undefined where the API has no such path. */
 function apiDestination(path: string): 'api' | 'reference' | undefined {
   if (path.startsWith('/client/v4/') || apiPaths.has(path)) return 'api';
   return path === '/errors' || path.startsWith('/errors/') ? 'reference' : undefined;
 }
 
-/** 127.0.0.0/8 and ::1 (RFC 1122 §3.2.1.3, RFC 4291 §2.5.3), as a Host has them. */
+/** 127.0.0.0/8 and ::1 (RFC 1122 §3.2.1.3, RFC 4291 §2.5.3), as they are written in Host. */
 const loopback = /^(?:127\.[0-9.]+|\[::1\])$/;
 
 /**
- * Whether a request names the loopback address that it was accepted at: whoever tries Postern on their own machine, with
- * whatever apiHosts, is told what lives here.
+ * Whether a request names the loopback address that it was accepted at. Such requests get the page that tells what is served
+ * here, so that it is found by whoever tries Postern on their own machine, whatever `apiHosts` is.
  */
 function isOwnLoopback(host: string, localAddress: RoutingHead['localAddress']): boolean {
   if (isIP(host) !== 4 && !host.startsWith('[')) return false;
-  // A listener for both families has IPv4 addresses mapped (RFC 4291 §2.5.5.2).
+  // A listener for both families shows IPv4 addresses as mapped ones (RFC 4291 §2.5.5.2).
   const own = localAddress?.()?.replace(/^::ffff:(?=\d+\.)/, '');
   return loopback.test(host) && own !== undefined && (own === host || `[${own}]` === host);
 }
 
 function destinationOf(host: string, path: string, hosts: HostTable, head: RoutingHead): Destination {
   const { serves = 'all' } = head;
-  // Whoever reaches the API's own listener asks for the API, by whatever name: no zone is served there.
+  // On the API's own listener every request is for the API, whatever its Host: no zone is served there.
   if (serves === 'api') return apiDestination(path) ?? (path === '/' ? 'home' : 'api-host');
   if (hosts.isZone(host)) return 'zone';
   const nobody = isIP(host) !== 0 || host.startsWith('[') ? 'address' : 'unknown';
@@ -169,7 +169,7 @@ function destinationOf(host: string, path: string, hosts: HostTable, head: Routi
   return hosts.apiHosts.has(host) ? 'api-host' : nobody;
 }
 
-/** What the API answers whatever name it was called by has no name to be misdirected from. */
+/** These are answered under any name, so a TLS handshake for another name does not make such a request misdirected. */
 const nameless: ReadonlySet<Destination> = new Set(['api', 'reference']);
 
 function isMisdirected(host: string, serverName: string | undefined): boolean {
@@ -178,8 +178,8 @@ function isMisdirected(host: string, serverName: string | undefined): boolean {
 }
 
 /**
- * Routes a request. RFC 9112 §3.2: one valid Host, always; where the target names an authority too, that one counts and
- * Host is replaced by it (§3.2.2), so that nobody behind this sees two.
+ * Routes a request. RFC 9112 §3.2: a request must have exactly one valid Host. Where the target names an authority too, that
+ * one counts and replaces Host (§3.2.2), so that no later reader sees two.
  */
 export function routeRequest(head: RoutingHead, hosts: HostTable): RequestRoute {
   const line = hostLine(head.rawHeaders);

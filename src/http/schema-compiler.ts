@@ -1,20 +1,20 @@
-// Compiles the schemas of routes: all errors at once. One thing is taken away from a value before it is judged: null in an
-// optional field, which is the same as leaving the field out (D5).
+// Compiles the schemas of routes so that all errors of a value are found at once. Before a value is judged, optional fields that
+// are null are removed: null means the same as leaving the field out (D5).
 
 import type { FastifySchemaCompiler } from 'fastify';
 import type { TSchema } from 'typebox';
 import { isRecord } from '../base/is-record.ts';
 import { compileSchema, type SchemaError } from '../base/schema-judge.ts';
 
-/** Judges a value; what is wrong with it stands in `errors` until the next call. */
+/** Judges a value; its errors stand in `errors` until the next call. */
 export interface RequestJudge {
   (value: unknown): boolean;
   errors?: SchemaError[] | null;
 }
 
 /**
- * Removes members that are null and that the schema knows and does not require, at every depth that the schema describes.
- * A required field keeps its null, and so does an unknown one: both are refused by name.
+ * Removes members that are null where the schema has them as optional, at every depth that the schema describes. Required and
+ * unknown members keep their null, and are refused by name.
  */
 function removeNulls(schema: unknown, value: unknown): void {
   if (!isRecord(schema) || typeof value !== 'object' || value === null) return;

@@ -1,4 +1,5 @@
-// What a schema has against a value, as faults of the envelope: each with its pointer, in words that tell what is wanted.
+// Turns the errors that a schema finds in a value into faults of the envelope, each with its pointer and with words that tell
+// what is wanted.
 
 import { closest } from '../base/closest.ts';
 import type { SchemaError } from '../base/schema-judge.ts';
@@ -47,7 +48,7 @@ function wanted(error: SchemaError): string {
 
 interface Judged {
   readonly part: JudgedPart;
-  /** Whether an answer has room for it: the others are only counted, and looking for what was meant is dear. */
+  /** Whether the answer has room for the fault. The others are only counted, since finding what was meant takes time. */
   readonly isTold: boolean;
 }
 
@@ -61,7 +62,7 @@ function faultOf(error: SchemaError, at: Judged): Fault {
   return { token: 'E_VALIDATION_ERROR', message: `${place(error)} ${wanted(error)}`, pointer: error.instancePath };
 }
 
-/** A branch of a union that did not fit says nothing of what was meant; the union itself does. */
+/** Whether an error comes from one branch of a union. It does not tell what was meant; the error of the union itself does. */
 function isBranch({ schemaPath }: SchemaError): boolean {
   return schemaPath.includes('Of/') && /\/(?:anyOf|oneOf)\/[0-9]/.test(schemaPath);
 }
@@ -71,7 +72,7 @@ function withoutPointer(fault: Fault): Fault {
   return rest;
 }
 
-/** Turns what was found into faults, one a place, in the same order. Only faults of a body carry pointers. */
+/** Turns errors into faults, one for each place, in the same order. Only faults of a body carry pointers. */
 export function schemaFaults(errors: readonly SchemaError[], part: JudgedPart): Fault[] {
   const seen = new Set<string>();
   const faults: Fault[] = [];

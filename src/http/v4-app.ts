@@ -43,7 +43,7 @@ import type { JsonDocument } from './json/json-reader.ts';
 import type { BodyOptions } from './request-body.ts';
 import type { V4Number, V4Token } from './v4-code.ts';
 
-/** Reads the types of typebox schemas. */
+/** Tells Fastify the types of typebox schemas. */
 export interface SchemaTypes extends FastifyTypeProvider {
   validator: this['schema'] extends TSchema ? Static<this['schema']> : unknown;
   serializer: unknown;
@@ -59,7 +59,7 @@ export type V4Plugin = (app: V4App) => void;
 export interface DocumentedCode {
   readonly number: V4Number;
   readonly status: number;
-  /** For people; one of several with the same number is enough. */
+  /** Texts for people; of several codes with the same number one has to have them. */
   readonly described?: { readonly title: string; readonly when: string; readonly remedy: string };
 }
 
@@ -75,17 +75,17 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Who calls; absent before authorization. */
     submitter: Submitter | undefined;
-    /** The body as it was read; absent where there was none. */
+    /** The document read from the body; absent where there was no body. */
     document: JsonDocument | undefined;
-    /** The room in memory of the body, until the answer is made; absent where there is no body. */
+    /** The room in memory that the body holds until the answer is made; absent where there is no body. */
     bodyHold: BodyHold | undefined;
-    /** How many octets the body had; 0 where there was none. */
+    /** How many octets the body had; 0 where there was no body. */
     bodyOctets: number;
-    /** SHA-256 of them, hex: where the route wants it and the request has an Idempotency-Key. */
+    /** SHA-256 of the body's octets in hex, where the route wants it and the request has an Idempotency-Key. */
     bodyDigest: string | undefined;
   }
   interface FastifySchema {
-    /** The name that client generators give the operation: camelCase, and of no other one. */
+    /** The name that client generators give the operation: camelCase, and unique. */
     operationId?: string;
     summary?: string;
     description?: string;

@@ -1,6 +1,6 @@
-// The codes of the v4 API (D45, D82): whatever a room answers with under /client/v4 names its reason by one of these, so
-// an unknown one does not compile. The tables that give each its status and texts lie above this room: the rejection
-// table of the policy has the tokens, the rules of proxy applications have the numbers without a token.
+// The codes of the v4 API (D45, D82). Every failure under /client/v4 names its reason by one of these, so that an unknown code
+// does not compile. The tables with the status and texts of each code are in other folders: the rejection table of the policy
+// has the tokens, the rules of proxy applications have the numbers without a token.
 
 /** The tokens that a `message` may begin with. */
 export type V4Token =

@@ -1,4 +1,5 @@
-// Everything under /client/v4: authorization before a body is read, the envelope for every end, one line in the log.
+// Everything under /client/v4: requests are authorized before their body is read, every answer is an envelope, and each request
+// is one line in the log.
 
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { Accounts } from '../accounts/accounts.ts';
@@ -21,9 +22,9 @@ export interface V4Parts {
   readonly accounts: Pick<Accounts, 'authenticate' | 'authenticateGlobalKey' | 'find'>;
   /** Id of the account that a zone belongs to (32 hex, lower case); absent: there are no zones. */
   readonly accountOfZone?: (zone: string) => string | undefined;
-  /** The room in memory for bodies, of all doors. */
+  /** The room in memory for bodies, which all protocols share. */
   readonly bodies: BodyBudget;
-  /** The count of wrong tokens of all doors. */
+  /** The count of wrong tokens, which all protocols share. */
   readonly guessing: Guessing;
   readonly log: Logger;
   /** False while the process starts or ends: endpoints answer 503 with Retry-After then (D97). Absent: always true. */
@@ -31,17 +32,17 @@ export interface V4Parts {
   readonly plugins: readonly V4Plugin[];
 }
 
-/** What the app keeps of these routes. */
+/** What these routes note for the app. */
 export interface V4Record {
   readonly methods: AllowedMethods;
-  /** Takes every route for the OpenAPI document. */
+  /** Every route is added here, for the OpenAPI document. */
   readonly routes: DocumentedRoute[];
   readonly onAuthFailure: () => void;
 }
 
-/** What a client is told to wait while the process starts or stops. */
+/** How long a client is told to wait while the process starts or stops. */
 const restartSeconds = 5;
-/** Octets of a body where a route says nothing else. */
+/** The most octets of a body, where the route sets no other limit. */
 const defaultBodyBytes = 1_048_576;
 
 function pathOf(request: FastifyRequest): string {
@@ -64,7 +65,7 @@ function isInvalid(error: unknown): error is Invalid {
   return error instanceof Error && 'validation' in error && Array.isArray(error.validation);
 }
 
-/** Fastify's own words for a body whose length is wrong. */
+/** Fastify's error codes for a body whose length is wrong. */
 const malformedLength: readonly string[] = ['FST_ERR_CTP_INVALID_CONTENT_LENGTH'];
 
 function onError(parts: V4Parts, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
@@ -104,7 +105,7 @@ function onError(parts: V4Parts, error: unknown, request: FastifyRequest, reply:
   return refuse(reply, [fault]);
 }
 
-/** Registers what the plugins bring. */
+/** Registers the endpoints of the plugins. */
 export function v4Routes(root: V4App, parts: V4Parts, { methods, routes, onAuthFailure }: V4Record): void {
   const { log, guessing, accounts } = parts;
   const authorization = {
@@ -113,7 +114,7 @@ export function v4Routes(root: V4App, parts: V4Parts, { methods, routes, onAuthF
     ...(parts.accountOfZone ? { accountOfZone: parts.accountOfZone } : {}),
     onFailure: (request: FastifyRequest, penalty: Penalty) => {
       onAuthFailure();
-      // A flood of guesses is counted, not written down one by one.
+      // A flood of guesses is only counted, not logged one by one.
       if (penalty.kind === 'turnedAway') return;
       log.warn({ session: request.id, client: request.ip, path: pathOf(request) }, 'authentication failed');
     },

@@ -1,15 +1,14 @@
-// Texts of a request as answers show them: a long one is cut, and its length told, so that no answer grows with what was
-// sent.
+// Shows texts of a request in answers: a long one is cut, and its length is told, so that no answer grows with what was sent.
 
 /**
- * Cuts a text that is longer than `most` characters (units of UTF-16), and tells its length behind the cut.
- * @param shown characters that are left of a text that is too long; absent: `most`
+ * Cuts a text that is longer than `most` characters (units of UTF-16), and writes its length behind the cut.
+ * @param shown how many characters of a text that is too long are shown; absent: `most`
  */
 export function cutText(text: string, most: number, shown = most): string {
   return text.length > most ? `${text.slice(0, shown)}...(${text.length} characters)` : text;
 }
 
-/** A text in quotation marks, escaped as in JSON, at most 60 characters of it. */
+/** Writes a text in quotation marks, escaped as in JSON; at most 60 of its characters are shown. */
 export function quoted(text: string): string {
   return text.length > 60
     ? `${JSON.stringify(`${text.slice(0, 60)}...`)} (${text.length} characters)`

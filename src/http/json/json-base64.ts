@@ -1,8 +1,9 @@
-// Base64 of a JSON string (RFC 4648 §4) decoded where it stands: a large attachment is in memory once, never as a string.
+// Decodes base64 of a JSON string (RFC 4648 §4) where it stands, so that a large attachment is in memory once and never becomes
+// a JavaScript string.
 
 import { type InSlices, type JsonStringPlace, jsonSliceOctets } from './json-string.ts';
 
-/** The octets, a view of the document's own, or what is wrong with the text. */
+/** The decoded octets as a view into the document's own, or what is wrong with the text. */
 export type DecodedText = { readonly octets: Buffer } | { readonly fault: string };
 
 const backslash = 0x5c;
@@ -22,15 +23,15 @@ for (const [letter, character] of Object.entries({ b: '\b', f: '\f', n: '\n', r:
 }
 for (const character of '"\\/') escapes[character.charCodeAt(0)] = character.charCodeAt(0);
 
-/** The code unit of the four hexadecimal digits at an offset; undefined where they are not four. */
+/** The code unit of the four hexadecimal digits at an offset; undefined where there are not four. */
 function codeUnit(bytes: Buffer, at: number): number | undefined {
   const text = bytes.toString('latin1', at, at + 4);
   return /^[0-9A-Fa-f]{4}$/.test(text) ? Number.parseInt(text, 16) : undefined;
 }
 
 /**
- * Takes escapes out of the text at [start, end). PHP writes every slash as `\/`, other writers `+` and `=` as `\u002B`
- * and `\u003d`. Gives the new end, or undefined where an escape is none.
+ * Replaces the escapes in the text at [start, end) by what they stand for: PHP writes every slash as `\/`, other programs
+ * write `+` and `=` as `\u002B` and `\u003d`. Gives the new end, or undefined where an escape is malformed.
  */
 function* unescapeInPlace(bytes: Buffer, start: number, end: number): InSlices<number | undefined> {
   let write = start;
@@ -46,7 +47,7 @@ function* unescapeInPlace(bytes: Buffer, start: number, end: number): InSlices<n
         if (letter === letterU && read + 4 < end) {
           const unit = codeUnit(bytes, read + 1);
           if (unit === undefined) return undefined;
-          // A character beyond ASCII is no base64: any octet beyond ASCII can stand for it.
+          // A character beyond ASCII is no base64, so any octet beyond ASCII can stand for it.
           byte = Math.min(unit, 0xff);
           read += 4;
         } else if (byte === 0) return undefined;
@@ -70,7 +71,7 @@ function faultAt(bytes: Buffer, at: number, start: number): DecodedText {
   return { fault: `is not base64: ${what} at character ${at - start}` };
 }
 
-/** Decodes the digits at [start, last), at most all whole groups of four; gives where it stopped, reading and writing. */
+/** Decodes the whole groups of four digits at [start, last). Gives the offsets at which reading and writing stopped. */
 function* decodeGroups(
   bytes: Buffer,
   start: number,
@@ -80,7 +81,7 @@ function* decodeGroups(
   let at = start;
   for (;;) {
     const stop = Math.min(last, at + jsonSliceOctets);
-    // Without texts in between: the heap would hold as much again.
+    // No strings are made in between: the heap would hold as much again.
     for (; at + 4 <= stop; at += 4) {
       const first = digits[bytes[at] ?? 0] ?? noDigit;
       const second = digits[bytes[at + 1] ?? 0] ?? noDigit;
@@ -98,8 +99,8 @@ function* decodeGroups(
 }
 
 /**
- * Decodes the text of a JSON string; its place in `bytes` is written over. Linear, in slices.
- * @returns undefined where an escape is none (RFC 8259 §7)
+ * Decodes the text of a JSON string and writes over its place in `bytes`. Takes linear time, in slices.
+ * @returns undefined where an escape is malformed (RFC 8259 §7)
  */
 export function* decodeInPlace(bytes: Buffer, text: JsonStringPlace): InSlices<DecodedText | undefined> {
   const { start } = text;
@@ -108,7 +109,7 @@ export function* decodeInPlace(bytes: Buffer, text: JsonStringPlace): InSlices<D
   let last = end;
   while (last > start && last > end - 2 && bytes[last - 1] === pad) last -= 1;
   const { at, write } = yield* decodeGroups(bytes, start, last);
-  // Three digits may be left, or a group that has something else in it.
+  // What is left are at most three digits, or a group with another character in it.
   for (let rest = at; rest < Math.min(last, at + 4); rest += 1) {
     if (digits[bytes[rest] ?? 0] === noDigit) return faultAt(bytes, rest, start);
   }

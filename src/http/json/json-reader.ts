@@ -1,6 +1,6 @@
-// Reads JSON (RFC 8259) from its octets without losing anything of it: repeated names are found, the order of the text is
-// kept, names such as `__proto__` are ordinary ones (D5). `JSON.parse` drops the first of two equal names and moves
-// integer-like ones to the front.
+// Reads JSON (RFC 8259) from its octets without losing anything: repeated names are found, the order of the text is kept, and
+// names such as `__proto__` are ordinary ones (D5). `JSON.parse` drops the first of two equal names and moves names that look
+// like integers to the front.
 
 import { isUtf8 } from 'node:buffer';
 import { giveTurn as giveRealTurn } from '../../base/give-turn.ts';
@@ -12,7 +12,7 @@ import { findString, type InSlices, type JsonStringPlace, jsonSliceOctets, readS
 /** A JSON value. Objects have no prototype: nothing of a request can reach `Object.prototype`. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject;
 
-/** A JSON object without a prototype; of a repeated name it has the first value. */
+/** A JSON object without a prototype. Where a name is repeated, the object has the first value. */
 export interface JsonObject {
   readonly [name: string]: JsonValue;
 }
@@ -21,17 +21,17 @@ export interface JsonObject {
 export interface JsonDocument {
   readonly value: JsonValue;
   /**
-   * JSON pointers (RFC 6901) of names that an object has had before, in the order of the text. Long names are cut in
-   * them (`pointerStep`), here and in `illFormed`.
+   * JSON pointers (RFC 6901) of repeated names, in the order of the text. In pointers, here and in `illFormed`, long names
+   * are cut (`pointerStep`).
    */
   readonly repeated: readonly string[];
-  /** JSON pointers of strings that hold a lone surrogate, which is no character; names count with their value's pointer. */
+  /** JSON pointers of strings with a lone surrogate, which is no character. For a name it is the pointer of its value. */
   readonly illFormed: readonly string[];
-  /** What was read; what is decoded lies in it. */
+  /** The octets of the document. Decoded base64 lies in them too. */
   readonly octets: Buffer;
-  /** What stood where base64 is, by its pointer; in `value` such a string is empty. */
+  /** The decoded base64 strings by their pointers; in `value` such a string is empty. */
   readonly decoded: ReadonlyMap<string, DecodedText>;
-  /** Names and values of the member `keepMembers` in the order of the text, repeated ones too; empty where it is none. */
+  /** Names and values of the member `keepMembers`, in the order of the text and with repeated names; empty where it is absent. */
   readonly kept: readonly JsonEntry[];
 }
 
@@ -41,14 +41,14 @@ export interface JsonEntry {
   readonly value: JsonValue;
 }
 
-/** What was read, or what is wrong and where. */
+/** The document that was read, or what is wrong and where. */
 export type JsonResult =
   | { readonly ok: true; readonly document: JsonDocument }
   | { readonly ok: false; readonly reason: string };
 
-/** Objects and arrays inside one another; no request needs half of it. */
+/** How deep objects and arrays may be nested; no request needs half of it. */
 export const MAX_JSON_DEPTH = 16;
-/** Values in one document, so that no body costs more in errors than in octets. */
+/** The most values of one document, so that reporting the errors of a body costs no more than its octets. */
 export const MAX_JSON_VALUES = 10_000;
 
 /** Thrown inside this file only, and caught there. */
@@ -68,7 +68,7 @@ const literals = new Map<number, readonly [word: string, value: boolean | null]>
 
 const number = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/;
 const longestNumber = 400;
-/** Values that are read before others get a turn, however small they are. */
+/** How many values are read before other requests get a turn, however small the values are. */
 const valuesOfTurn = 256;
 
 function isBlank(byte: number | undefined): boolean {
@@ -86,7 +86,7 @@ class Reader {
   readonly decoded = new Map<string, DecodedText>();
   readonly #bytes: Buffer;
   readonly #options: JsonOptions;
-  /** Where the value that is read stands: names and indexes from the top. */
+  /** The place of the value that is being read: names and indexes from the top. */
   readonly #steps: (string | number)[] = [];
   #at = 0;
   #turnAt = 0;
@@ -105,12 +105,12 @@ class Reader {
     return value;
   }
 
-  /** Written only where it is told: a name may be as long as the document, and above thousands of values. */
+  /** The pointer is written only when a fault needs it: a name may be as long as the document and hold thousands of values. */
   #pointer(): string {
     return this.#steps.map(pointerStep).join('');
   }
 
-  /** The next octet that is no blank; not taken. */
+  /** Skips blanks and gives the next octet without taking it. */
   *#next(): InSlices<number | undefined> {
     while (isBlank(this.#bytes[this.#at])) {
       this.#at += 1;
@@ -133,7 +133,7 @@ class Reader {
     return new JsonSyntaxError(`unexpected ${what} at octet ${this.#at}`);
   }
 
-  /** Takes the comma or the closing bracket behind a member; true where it was the bracket. */
+  /** Takes the comma or the closing bracket behind a member. Gives true where it was the bracket. */
   *#ends(bracket: number): InSlices<boolean> {
     const byte = yield* this.#next();
     if (byte !== bracket && byte !== 0x2c) throw this.#unexpected();
@@ -255,20 +255,20 @@ function unknownEscape({ start }: JsonStringPlace): JsonSyntaxError {
 /** Stands for every index of an array in `JsonOptions.base64`. */
 export const anyIndex = Symbol('any index');
 
-/** What is wanted of a document besides its value. */
+/** What the reader gives of a document besides its value, and how. */
 export interface JsonOptions {
   /** The member of the document whose own members are kept in the order of the text: `headers`. */
   readonly keepMembers?: string;
-  /** Strings whose names and indexes from the top are these hold base64, and are decoded where they stand. */
+  /** The place, as names and indexes from the top, of strings that hold base64. They are decoded where they stand. */
   readonly base64?: readonly (string | typeof anyIndex)[];
   /** Called between two slices; absent: `giveTurn` of `give-turn.ts`. */
   readonly giveTurn?: () => Promise<unknown>;
 }
 
 /**
- * Reads one JSON document. Linear; bounded in depth and in the number of values; a document over 64 KiB is read in
- * slices, between which others get their turn.
- * @param bytes UTF-8, a byte order mark is ignored; written over where there is base64
+ * Reads one JSON document in linear time, with bounds on its depth and the number of its values. A document over 64 KiB is
+ * read in slices, between which other requests get their turn.
+ * @param bytes UTF-8; a byte order mark is ignored. Base64 strings in it are written over
  */
 export async function readJson(bytes: Buffer, options: JsonOptions = {}): Promise<JsonResult> {
   if (!isUtf8(bytes)) return { ok: false, reason: 'the text is not UTF-8' };

@@ -1,17 +1,17 @@
-// Strings of JSON (RFC 8259 §7), however long, in slices: between two of them others get their turn.
+// Reads strings of JSON (RFC 8259 §7) of any length in slices; between two slices other requests get their turn.
 
-/** Octets that are worked on before others get a turn; at most a millisecond or two. */
+/** Octets that are worked on before other requests get a turn; they take a millisecond or two at most. */
 export const jsonSliceOctets = 65_536;
 
-/** Work in slices: whoever runs it may do something else at each `yield`. */
+/** Work in slices: its caller may do something else at each `yield`. */
 export type InSlices<Result> = Generator<void, Result, void>;
 
-/** Where the text of a string stands, its quotation marks not included. */
+/** Where the text of a string stands, without its quotation marks. */
 export interface JsonStringPlace {
   readonly start: number;
   readonly end: number;
   readonly escaped: boolean;
-  /** Offsets at which it can be taken apart: between two characters, and not inside an escape. */
+  /** Offsets at which the text can be taken apart: between two characters, and never inside an escape. */
   readonly cuts: readonly number[];
 }
 
@@ -19,7 +19,7 @@ const quotationMark = 0x22;
 const backslash = 0x5c;
 const letterU = 0x75;
 
-/** Moves an offset out of an escape and out of a character of several octets. */
+/** Moves an offset behind the escape, or the character of several octets, that it is in. */
 function cutBehind(bytes: Buffer, at: number, lastEscape: number): number {
   let cut = Math.max(at, lastEscape + (bytes[lastEscape + 1] === letterU ? 6 : 2));
   for (let byte = bytes[cut]; byte !== undefined && (byte & 0xc0) === 0x80; byte = bytes[cut]) cut += 1;
@@ -27,9 +27,9 @@ function cutBehind(bytes: Buffer, at: number, lastEscape: number): number {
 }
 
 /**
- * Finds the end of a string. Escapes are not judged yet.
- * @param start the offset behind its quotation mark
- * @returns its place, or the offset of what may not stand in it: a control character, the end of the text
+ * Finds the end of a string. Its escapes are not judged yet.
+ * @param start the offset behind the opening quotation mark
+ * @returns the string's place, or the offset at which it breaks: at a control character or the end of the document
  */
 export function* findString(bytes: Buffer, start: number): InSlices<JsonStringPlace | number> {
   const cuts: number[] = [];
@@ -42,7 +42,7 @@ export function* findString(bytes: Buffer, start: number): InSlices<JsonStringPl
       const byte = bytes[at] ?? 0;
       if (byte === quotationMark) {
         const { length } = cuts;
-        // An escape that is none may reach over the end.
+        // A malformed escape may reach over the end of the string.
         if (length > 0 && (cuts[length - 1] ?? 0) >= at) cuts.pop();
         return { start, end: at, escaped, cuts };
       }
@@ -62,11 +62,11 @@ function decode(bytes: Buffer, start: number, end: number): string | undefined {
   try {
     return String(JSON.parse(`"${bytes.toString('utf8', start, end)}"`));
   } catch {
-    return undefined; // the one thing that is still to be judged in it: its escapes
+    return undefined; // an escape is malformed; everything else was judged before
   }
 }
 
-/** The text of a string; undefined where an escape is none. */
+/** Gives the text of a string; undefined where an escape is malformed. */
 export function* readString(
   bytes: Buffer,
   { start, end, escaped, cuts }: JsonStringPlace,

@@ -1,7 +1,7 @@
-// Binds a server to its port by several sockets. Node takes in one connection of a listening socket in a turn of its event
+// Binds a server to its port by several sockets. Node accepts one connection of a listening socket in each turn of its event
 // loop (libuv since 1.45), however many wait. Under attack a turn is long, and an honest client would wait behind hundreds of
-// connections that are to be refused, or whose client has gone. Of sockets that share a port (SO_REUSEPORT), each has one
-// taken in; the system spreads the connections over them.
+// connections that are to be refused, or whose client has gone. Where several sockets share a port (SO_REUSEPORT), the system
+// spreads the connections over them, and each socket accepts one in a turn.
 
 import { once } from 'node:events';
 import { createServer, type ListenOptions, type Server } from 'node:net';
@@ -12,22 +12,22 @@ export interface BoundHttp {
   readonly port: number;
 }
 
-/** A port that connections are taken in at. */
+/** A port at which connections are accepted. */
 export interface Accepting {
   readonly at: BoundHttp;
-  /** Stops taking in; resolves once every connection has closed. */
+  /** Stops accepting; resolves once every connection has closed. */
   stop(): Promise<void>;
 }
 
 /** Sockets that share the port of a listener. */
 const socketsOfPort = 8;
 
-/** @throws the system's error where it cannot */
+/** Binds one socket. @throws the system's error where it cannot */
 async function bind(server: Server, options: ListenOptions): Promise<BoundHttp> {
   server.listen(options);
-  // Rejects with the error that comes in its place.
+  // Rejects with the error event, if that comes first.
   await once(server, 'listening');
-  // What cannot be taken in (the process is out of descriptors) ends nothing: the next one is tried all the same.
+  // A connection that cannot be accepted (the process is out of descriptors) ends nothing: the next one is still tried.
   server.on('error', () => undefined);
   const address = server.address();
   if (!address || typeof address === 'string') throw new Error('The HTTP listener has no address');
@@ -35,18 +35,18 @@ async function bind(server: Server, options: ListenOptions): Promise<BoundHttp> 
 }
 
 /**
- * Binds the port for a moment without sharing it: sockets that share would join those of another program that shares, too.
+ * Binds the port for a moment without sharing it. Sockets that share it would join those of another program that shares it too.
  * @throws the system's error where any program has the port
  */
 async function refuseTakenPort(at: BoundHttp): Promise<void> {
-  // Who connects in this moment is sent away: an open connection would hold the socket.
+  // A connection that comes in this moment is closed: while open it would hold the socket.
   const alone = createServer((socket) => socket.destroy());
   await bind(alone, { host: at.host, port: at.port });
   alone.close();
   await once(alone, 'close');
 }
 
-/** Whether ports can be shared; where not (macOS), Node says so by an error of this code. */
+/** Whether an error says that ports cannot be shared on this system (macOS). */
 function isUnsupported(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOTSUP';
 }
@@ -56,9 +56,9 @@ async function stopAll(servers: readonly Server[]): Promise<void> {
 }
 
 /**
- * Binds a server of HTTP or HTTPS; every connection comes to it as its own `connection` event. It is stopped by `stop`
- * alone: its own `close` would leave the other sockets open.
- * @param at port 0 is any free one
+ * Binds an HTTP or HTTPS server; every connection reaches it by its own `connection` event. Only `stop` stops it: its own
+ * `close` would leave the other sockets open.
+ * @param at where to bind; port 0 is any free port
  * @throws the system's error where it cannot, such as EADDRINUSE
  */
 export async function listenBySeveral(server: Server, at: BoundHttp): Promise<Accepting> {
@@ -71,7 +71,7 @@ export async function listenBySeveral(server: Server, at: BoundHttp): Promise<Ac
     if (!isUnsupported(error)) throw error;
     return { at: await bind(server, { host, port: at.port }), stop: () => stopAll([server]) };
   }
-  // As node:http has its own: both ways of a connection end by themselves, and small pieces leave at once.
+  // The same settings as the sockets of node:http: each direction ends on its own, and small writes leave at once.
   const others = Array.from({ length: socketsOfPort - 1 }, () =>
     createServer({ allowHalfOpen: true, noDelay: true }, (socket) => void server.emit('connection', socket)),
   );

@@ -1,4 +1,4 @@
-// How many HTTP connections there may be (D66): in all, and from one address. One limit for every listener of a process.
+// Limits how many HTTP connections there may be (D66): in all, and from one address. The listeners of a process share the limit.
 
 import { countedAddress } from '../../base/counted-address.ts';
 import { addressTest } from '../../base/net/address-test.ts';
@@ -16,10 +16,10 @@ export type ConnectionRefusal = 'all' | 'address';
 
 /** Counts connections. */
 export interface ConnectionLimit {
-  /** Counts a connection from this address, or says why it is not taken. Each one taken is given back by `closed`. */
+  /** Counts a connection from this address, or tells why it is refused. `closed` gives a counted connection back. */
   take(address: string): ConnectionRefusal | undefined;
   closed(address: string): void;
-  /** Goes by other limits from now on; who is connected stays. */
+  /** Uses other limits from now on; open connections stay. */
   follow(limits: ConnectionLimits, trusted?: readonly string[]): void;
   /** Connections open now. */
   open(): number;
@@ -28,8 +28,8 @@ export interface ConnectionLimit {
 }
 
 /**
- * Makes the count.
- * @param trusted networks whose addresses have no share of their own: a proxy brings the connections of many clients
+ * Makes the count of connections.
+ * @param trusted networks to whose addresses the limit of one address does not apply: a proxy brings many clients
  */
 export function createConnectionLimit(given: ConnectionLimits, trusted: readonly string[] = []): ConnectionLimit {
   let limits = given;

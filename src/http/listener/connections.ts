@@ -1,4 +1,5 @@
-// The open connections of a listener: whose turn it is on each, how far its answer is, and how each of them ends (D66, D97).
+// The open connections of a listener: which request has the turn on each, how far its answer is, and how the connection ends
+// (D66, D97).
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -23,7 +24,7 @@ interface Speaking {
   readonly turns: RequestTurns;
   /** The answer under way. */
   answer?: ServerResponse | undefined;
-  /** The request that came last, the only one that may still be coming. */
+  /** The latest request, the only one whose body may still be arriving. */
   last?: IncomingMessage;
 }
 
@@ -32,8 +33,9 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
 }
 
 /**
- * RFC 9112 §9.6: a connection closed while octets still come is reset, and the client may lose the answer with it. So where
- * Node would close it behind the last answer, our side ends first, and what still comes is thrown away for a while.
+ * RFC 9112 §9.6: a connection that is closed while octets still arrive is reset, and the client may lose the answer with it.
+ * So instead of closing it behind the last answer, as Node does, only our side ends, and what still arrives is thrown away
+ * for a while.
  */
 function closeInStages(socket: Socket, speaking: Speaking): void {
   const closeSoon = socket.destroySoon.bind(socket);
@@ -65,7 +67,7 @@ export class Connections {
   #closing = false;
   #onEmpty: (() => void) | undefined;
 
-  /** A TCP connection is open. */
+  /** Notes a TCP connection that was opened. */
   accepted(socket: Socket): void {
     const peer = peerOf(socket);
     this.#sockets.set(peer, socket);
@@ -75,7 +77,7 @@ export class Connections {
     });
   }
 
-  /** It speaks HTTP from here on: its requests are begun one after another. */
+  /** Notes that a connection speaks HTTP from now on; its requests are begun one after another. */
   speaks(socket: Socket): void {
     const speaking: Speaking = { peer: peerOf(socket), turns: takeTurns(socket) };
     this.#speaking.set(socket, speaking);
@@ -87,7 +89,7 @@ export class Connections {
     });
   }
 
-  /** Notes a request; false where it is not to be answered, and the connection is cut. */
+  /** Notes a request. Gives false where the request must not be answered; its connection is then cut. */
   asked(request: IncomingMessage, response: ServerResponse): boolean {
     const { socket } = request;
     const speaking = this.#speaking.get(socket);
@@ -106,19 +108,19 @@ export class Connections {
   }
 
   /**
-   * A connection leaves HTTP.
-   * @returns what came behind the request that it leaves with
+   * Notes that a connection leaves HTTP.
+   * @returns the octets that came behind the request to upgrade
    */
   upgraded(socket: Socket): Buffer {
     this.#upgraded.add(socket);
-    // The times of HTTP are not those of what follows.
+    // The timeouts of HTTP do not apply to the next protocol.
     socket.setTimeout(0);
     return this.#speaking.get(socket)?.turns.leave() ?? Buffer.alloc(0);
   }
 
   /**
-   * What came is no HTTP: nothing more is read of the connection.
-   * @returns how far its answer is: nothing of one is written, it is whole, or neither
+   * Notes that octets of a connection are no HTTP; nothing more is read from it.
+   * @returns how far the answer under way is: `clean`: nothing of it is written; `whole`: all of it is; `between`: a part is
    */
   broke(socket: Socket): 'clean' | 'whole' | 'between' {
     const speaking = this.#speaking.get(socket);
@@ -129,9 +131,9 @@ export class Connections {
     return answer.writableEnded ? 'whole' : 'between';
   }
 
-  /** Nothing went over the connection for the time that it has: it is cut, unless it waits for an answer of ours. */
+  /** Cuts a connection that was silent for too long, unless it waits for an answer of ours. */
   timedOut(socket: Socket): void {
-    // Whoever answers has times of its own; the client has this one to take what is ready for it.
+    // Handlers have timeouts of their own; this one is for a client that does not take what is ready for it.
     if (!this.#speaking.get(socket)?.answer || socket.writableLength > 0) socket.destroy();
   }
 
@@ -146,13 +148,13 @@ export class Connections {
     return { connections: this.#sockets.size, answers, upgraded: this.#upgraded.size, waitingOctets };
   }
 
-  /** From here on each answer is its connection's last. */
+  /** From now on each answer is the last one of its connection. */
   close(): void {
     this.#closing = true;
     for (const { answer } of this.#speaking.values()) if (answer && !answer.headersSent) answer.shouldKeepAlive = false;
   }
 
-  /** Cuts who has asked nothing: to Node such a connection is not idle, and would hold the end back. */
+  /** Cuts connections without a request. Node does not count them as idle, and they would delay the close. */
   cutSilent(): void {
     const peers = new Set<string>();
     for (const [socket, { peer, answer }] of this.#speaking) {

@@ -1,5 +1,5 @@
-// One bound HTTP or HTTPS listener of node:http: limits, timeouts, what is no HTTP, and an end that waits for answers under
-// way (D66, D67, D68, D97). Who answers is none of its business.
+// One bound HTTP or HTTPS listener of node:http: its limits and timeouts, octets that are no HTTP, and a close that waits for
+// answers under way (D66, D67, D68, D97). Its handlers decide who answers.
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https';
@@ -13,10 +13,10 @@ import { Connections, type OpenHttp } from './connections.ts';
 import { takeTurns } from './request-turns.ts';
 import { lingerMs, plainWhole, writeWhole } from './whole-response.ts';
 
-/** What answers. */
+/** The functions that answer requests. */
 export interface ListenerHandlers {
   readonly request: (request: IncomingMessage, response: ServerResponse) => void;
-  /** Whether a request to upgrade is taken as one; if not it is an ordinary request (RFC 9110 §7.8). */
+  /** Whether a request to upgrade is taken as one; if not, it is an ordinary request (RFC 9110 §7.8). */
   readonly takesUpgrade: (request: IncomingMessage) => boolean;
   readonly upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
   readonly connect: (request: IncomingMessage, socket: Duplex) => void;
@@ -31,13 +31,13 @@ export interface ListenerTls {
   readonly contextOf: (serverName: string) => SecureContext | undefined;
 }
 
-/** What was refused before there was a request to answer. */
+/** Octets or a connection that were refused before there was a request to answer. */
 export interface RefusedOctets {
   readonly rayId: string;
   /** Absent where the connection was closed without a word. */
   readonly status?: number | undefined;
   readonly client?: string | undefined;
-  /** What the parser says, or which limit was reached. */
+  /** The parser's error, or the limit that was reached. */
   readonly cause?: string | undefined;
 }
 
@@ -50,7 +50,7 @@ export interface HttpListenerParts {
   readonly limit?: ConnectionLimit | undefined;
   /** Milliseconds after which a client that takes nothing of an answer is cut; absent: 300,000. */
   readonly clientStallMs?: number | undefined;
-  /** Told of each. */
+  /** Called with each refusal. */
   readonly onRefused?: ((refused: RefusedOctets) => void) | undefined;
 }
 
@@ -74,11 +74,11 @@ export interface HttpListener {
 
 /** Octets of a request's head that the parser takes (D66); above it, a bare 431. */
 const maxParsedHeadBytes = 262_144;
-/** How long a connection that has asked nothing, or half a question, has once the listener closes. */
+/** Milliseconds that a connection without a whole request has left once the listener closes. */
 const silentGraceMs = 500;
 const handshakeTimeoutMs = 20_000;
 const defaultClientStallMs = 300_000;
-/** Connections over the limit that are told so at a time; further ones are closed at once. */
+/** How many connections over the limit are answered at the same time; further ones are closed at once. */
 const maxToldRefusals = 64;
 
 const oldestTls = 'TLSv1.2';
@@ -86,7 +86,7 @@ const oldestTls = 'TLSv1.2';
 const serverOptions = {
   maxHeaderSize: maxParsedHeadBytes,
   requireHostHeader: false,
-  // Who takes a body sets its time: an upload to an origin may be long.
+  // Whoever reads a body sets its timeout, since an upload to an origin may take long.
   requestTimeout: 0,
   headersTimeout: 20_000,
   keepAliveTimeout: 30_000,
@@ -97,7 +97,7 @@ const clientErrors: Readonly<Record<string, readonly [number, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout'],
 };
 
-/** A body nobody wants is thrown away for a while, so that the client can read why, and then cut off. */
+/** Throws away an unwanted body for a while, so that the client can read why it is refused, and then cuts the connection. */
 function linger(request: IncomingMessage): void {
   if (request.complete) return;
   const cut = setTimeout(() => {
@@ -107,14 +107,14 @@ function linger(request: IncomingMessage): void {
   request.once('close', () => clearTimeout(cut));
 }
 
-/** Octets that are no HTTP: answered by hand, there is no request to answer. */
+/** Answers octets that are no HTTP. The answer is written to the socket, since there is no request to answer. */
 function onClientError(
   error: NodeJS.ErrnoException,
   socket: Socket,
   { connections, onRefused }: { readonly connections: Connections; readonly onRefused: HttpListenerParts['onRefused'] },
 ): void {
   const state = connections.broke(socket);
-  // A word between two parts of an answer would be taken for the answer's.
+  // An error written into an unfinished answer would be taken for a part of it.
   if (!socket.writable || error.code === 'ECONNRESET' || state === 'between') {
     socket.destroy();
     return;
@@ -129,7 +129,7 @@ function onClientError(
   onRefused?.({ rayId, status, client: socket.remoteAddress, cause: error.code });
 }
 
-/** RFC 9110 §15.6.4: above the limit a connection has one answer, or none where there are many such or TLS comes first. */
+/** RFC 9110 §15.6.4: a connection above the limit gets a 503, or no answer if many are refused at once or TLS comes first. */
 class Refusals {
   readonly #parts: HttpListenerParts;
   #open = 0;
@@ -175,21 +175,21 @@ function makeServer({ handlers, tls, clientStallMs }: HttpListenerParts): Server
         SNICallback: (name, done) => done(null, tls.contextOf(name.toLowerCase())),
       })
     : createServer(options);
-  // Every field counts: what the parser dropped would be neither judged nor sent on.
+  // No limit on the number of fields: a field that the parser dropped would be neither judged nor sent on.
   server.maxHeadersCount = 0;
   server.timeout = clientStallMs ?? defaultClientStallMs;
   return server;
 }
 
-/** Makes a listener; with `tls` it speaks HTTPS, TLS 1.2 or newer. */
+/** Makes a listener. With `tls` it speaks HTTPS, by TLS 1.2 or newer. */
 export function createListener(parts: HttpListenerParts): HttpListener {
   const { handlers, tls, limit } = parts;
   const server = makeServer(parts);
   const connections = new Connections();
   const refusals = new Refusals(parts);
   const accept = (socket: Socket): void => {
-    // Asked once, Node remembers it when the client has gone. Who had gone before is never served: its octets, which the
-    // kernel may still hand out, came from nobody whom a limit, a block list or the log could name.
+    // Once asked, Node remembers the address after the client has gone. A client that has gone before this is never served: the
+    // kernel may still hand out its octets, but no limit, block list or log could name their sender.
     const address = socket.remoteAddress;
     if (address === undefined) {
       socket.destroy();
@@ -218,10 +218,10 @@ export function createListener(parts: HttpListenerParts): HttpListener {
     });
   }
   server.on('request', onRequest);
-  // RFC 9110 §10.1.1: a body is asked for only once it is wanted, by who takes it.
+  // RFC 9110 §10.1.1: whoever reads the body sends 100 (Continue), and only once the body is wanted.
   server.on('checkContinue', onRequest);
   server.on('checkExpectation', onRequest);
-  // Node gives the socket away with these two, its own error handler removed.
+  // With these two events Node gives the socket away, without its own error handler.
   server.on('upgrade', (request, socket: Socket, head) => {
     const behind = connections.upgraded(socket);
     socket.on('error', () => socket.destroy());
@@ -256,7 +256,7 @@ export function createListener(parts: HttpListenerParts): HttpListener {
       const cut = setTimeout(() => connections.cutAll(), withinMs);
       const cutSilent = setTimeout(() => connections.cutSilent(), Math.min(withinMs, silentGraceMs));
       await accepting?.stop();
-      // The servers are closed before their sockets are: who counts them hears of each.
+      // The servers are closed before their sockets are, so that the close of each socket is still counted.
       await connections.whenEmpty();
       clearTimeout(cut);
       clearTimeout(cutSilent);

@@ -1,6 +1,6 @@
-// Where a request ends in the octets of its connection (RFC 9112 §2.2, §6, §7.1). node:http's parser judges what a request
-// is; this only counts along, so that the parser is never given an octet of the next one. Where the two disagree the
-// parser is right, and nothing follows on that connection.
+// Finds where a request ends in the octets of its connection (RFC 9112 §2.2, §6, §7.1). The parser of node:http judges requests;
+// this file only counts along, so that the parser never gets an octet of the next request too early. Where the two disagree, the
+// parser is right, and no further request is read from that connection.
 
 import type { IncomingHttpHeaders } from 'node:http';
 
@@ -8,9 +8,9 @@ const emptyLine = Buffer.from('\r\n\r\n');
 const cr = 0x0d;
 const lf = 0x0a;
 
-/** Finds the empty line that ends a head, in whatever pieces it comes. */
+/** Finds the empty line that ends a head, however the head is cut into pieces. */
 export class HeadEnd {
-  /** The last octets that were taken, three at most: the empty line may be cut anywhere. */
+  /** The last octets of the pieces before, three at most, since the empty line may be cut anywhere. */
   #tail = Buffer.alloc(0);
 
   /** How many octets of the piece belong to this head; all of them where it does not end there. */
@@ -23,7 +23,7 @@ export class HeadEnd {
     }
     const at = piece.indexOf(emptyLine);
     if (at >= 0) return this.#ended(at + 4);
-    // A copy: three octets are not to keep a whole piece in memory.
+    // A copy, so that three octets do not keep a whole piece in memory.
     this.#tail = Buffer.concat([this.#tail, piece.subarray(-3)]).subarray(-3);
     return piece.length;
   }
@@ -34,7 +34,7 @@ export class HeadEnd {
   }
 }
 
-/** Finds the end of a body, in whatever pieces it comes. */
+/** Finds the end of a body, however the body is cut into pieces. */
 export interface BodyEnd {
   /** How many octets of the piece belong to the body; all of them where it does not end there. */
   take(piece: Buffer): number;
@@ -67,10 +67,10 @@ function digitOf(octet: number): number {
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1;
 }
 
-/** RFC 9112 §7.1: chunks, a chunk of no octets, trailers, an empty line. */
+/** A chunked body. RFC 9112 §7.1: chunks, a chunk of size zero, trailers, an empty line. */
 class ChunkedBody implements BodyEnd {
   done = false;
-  /** Octets of chunk data that are still to come, with the line end behind them. */
+  /** Octets of chunk data that are still to come, the line end behind them included. */
   #left = 0;
   #size = 0;
   #inDigits = true;
@@ -114,7 +114,7 @@ class ChunkedBody implements BodyEnd {
   }
 }
 
-/** What finds the end of the body behind a head; undefined where there is none (RFC 9112 §6.3). */
+/** Gives what finds the end of the body behind a head; undefined where there is no body (RFC 9112 §6.3). */
 export function bodyEndOf(headers: IncomingHttpHeaders): BodyEnd | undefined {
   if (headers['transfer-encoding'] !== undefined) return new ChunkedBody();
   const length = Number(headers['content-length'] ?? 0);

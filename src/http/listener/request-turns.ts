@@ -1,7 +1,7 @@
-// One request after another on a connection (D66, RFC 9112 §9.3.2). node:http hands out every request of a piece that came
-// at once, however far the answers are, and what it makes of an upgrade behind them is lost or written between them. So
-// its parser is fed by this file: never further than to the end of one request, and the next octet only once the answer
-// to that request has ended. What came behind it waits, one piece at most, and the socket is not read meanwhile.
+// Begins the requests of a connection one after another (D66, RFC 9112 §9.3.2). node:http begins every request of a piece at
+// once, however far the answers are, and its answer to an upgrade behind them is lost or written between theirs. So this file
+// feeds its parser: never further than to the end of one request, and the next octet only once the answer to that request has
+// ended. Octets behind the request wait, one piece at most, and the socket is not read meanwhile.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -10,15 +10,15 @@ import { type BodyEnd, bodyEndOf, HeadEnd } from './request-end.ts';
 /** The requests of one connection, in turn. */
 export interface RequestTurns {
   /**
-   * A request has come out of the parser and has the turn until `response` closes. False where it is not its turn, which
-   * only a parser that reads another end than ours brings about: then the connection is to be cut.
+   * Gives a request that the parser has read the turn until `response` closes. Gives false where it is not its turn, which
+   * happens only if the parser finds another end of a request than this file: the connection must then be cut.
    */
   begin(request: IncomingMessage, response: ServerResponse): boolean;
-  /** The connection leaves HTTP: nothing is read here any more. Gives what came behind the request. */
+  /** Stops reading, because the connection leaves HTTP. Gives the octets that came behind the request. */
   leave(): Buffer;
-  /** Nothing that comes is a request any more: it is thrown away. */
+  /** Begins no further request: whatever still arrives is thrown away. */
   stop(): void;
-  /** Octets that came and belong to no request that was begun. */
+  /** Octets that have arrived and belong to no request that was begun. */
   waitingOctets(): number;
 }
 
@@ -28,18 +28,18 @@ type Phase =
   | 'head'
   /** Within the body of a request. */
   | 'body'
-  /** A request is whole, its answer is not. */
+  /** The request is whole, its answer is not. */
   | 'answer'
-  /** No request is begun any more. */
+  /** No further request is begun. */
   | 'over';
 
 type Feed = (piece?: Buffer) => void;
 
 const nothing = Buffer.alloc(0);
 
-/** Takes off the listener that node:http has just put on, to be called by us. */
+/** Removes the listener that node:http has just added to a socket, and gives it, so that this file calls it. */
 function takeListener(socket: Socket, event: 'data' | 'end'): Feed {
-  // The last one: at 'end' the socket has listeners of its own before it.
+  // The last listener is the one of node:http: for 'end' the socket has listeners of its own before it.
   const listener = socket.listeners(event).at(-1);
   if (typeof listener !== 'function') throw new Error(`node:http does not listen for '${event}'`);
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- listeners() says no more than Function
@@ -58,14 +58,14 @@ class Turns implements RequestTurns {
   #phase: Phase = 'head';
   /** The response that has the turn; absent between two requests. */
   #response: ServerResponse | undefined;
-  /** What came and was not parsed yet. */
+  /** Octets that have arrived and are not parsed yet. */
   #waiting: Buffer = nothing;
   /** Whether the client has ended its side. */
   #ended = false;
 
   constructor(socket: Socket) {
     this.#socket = socket;
-    // In this order: with a listener of ours, octets come as events in place of going to the parser below JavaScript.
+    // The order matters: once there is a listener of ours, octets come as events instead of going to the parser in native code.
     this.#parse = takeListener(socket, 'data');
     this.#parseEnd = takeListener(socket, 'end');
     socket.on('data', this.#onData);
@@ -110,7 +110,8 @@ class Turns implements RequestTurns {
 
   readonly #onEnd = (): void => {
     this.#ended = true;
-    // RFC 9112 §9.6: who has ended its side still reads. What is under way is answered first; half a body never is one.
+    // RFC 9112 §9.6: a client that has ended its side may still read, so a request under way is answered first. Half a request
+    // can never become whole, so the parser is told of the end.
     if (this.#phase === 'body' || (this.#phase === 'head' && this.#waiting.length === 0)) this.#parseEnd();
   };
 
@@ -121,7 +122,7 @@ class Turns implements RequestTurns {
     // RFC 9112 §9.6: nothing behind the last request is processed.
     if (!response.shouldKeepAlive || !this.#socket.writable) this.stop();
     else if (this.#waiting.length === 0 && !this.#ended) this.#phase = 'head';
-    // The others first: a client that sends many requests at once has one answered in a turn of the event loop.
+    // Other connections come first: of many requests that a client sends at once, each turn of the event loop answers one.
     else setImmediate(this.#next);
   };
 
@@ -132,12 +133,12 @@ class Turns implements RequestTurns {
     if (this.#ended && this.#phaseNow() === 'head') this.#parseEnd();
   };
 
-  /** The phase after a call that may have changed it, which the compiler does not see. */
+  /** Gives the phase after a call that may have changed it; the compiler would take it for unchanged. */
   #phaseNow(): Phase {
     return this.#phase;
   }
 
-  /** Parses what waits, to the end of one request. */
+  /** Parses the octets that wait, up to the end of one request. */
   #read(): void {
     for (let phase = this.#phase; this.#waiting.length > 0 && (phase === 'head' || phase === 'body'); ) {
       const piece = this.#waiting;
@@ -153,7 +154,7 @@ class Turns implements RequestTurns {
     else if (this.#phase !== 'body' && this.#socket.isPaused()) this.#socket.resume();
   }
 
-  /** The body is whole; where its answer has ended already, the next request is due. */
+  /** Notes that the body is whole. Where the answer has ended already, the next request is due. */
   #endBody(): Phase {
     this.#body = undefined;
     this.#phase = this.#response ? 'answer' : this.#socket.writable ? 'head' : 'over';
@@ -163,7 +164,7 @@ class Turns implements RequestTurns {
 
 /**
  * Takes over the reading of a connection that node:http has just begun to listen to.
- * @throws Error where node:http does not listen as it did in every version known
+ * @throws Error where node:http has not added its listeners as all known versions of Node do
  */
 export function takeTurns(socket: Socket): RequestTurns {
   return new Turns(socket);

@@ -1,4 +1,4 @@
-// Which certificate HTTPS shows (D68; RFC 6066 §3): that of the name asked for, else a default one.
+// Chooses the certificate that HTTPS shows (D68; RFC 6066 §3): that of the name asked for, else the default one.
 
 import { createSecureContext, type SecureContext } from 'node:tls';
 import type { ListenerTls } from './listener.ts';
@@ -11,7 +11,7 @@ export interface ServerCertificate {
 
 const contexts = new WeakMap<ServerCertificate, SecureContext>();
 
-/** The context of a certificate, made once: of many certificates one is replaced at a time. */
+/** The TLS context of a certificate. It is made once and kept, since of many certificates usually one is replaced. */
 function contextOf(given: ServerCertificate): SecureContext {
   const known = contexts.get(given);
   if (known) return known;
@@ -23,7 +23,7 @@ function contextOf(given: ServerCertificate): SecureContext {
 /**
  * Reads certificates once for a listener.
  * @param certificates by host, lower case
- * @param fallback the host whose certificate is the default; it is among them
+ * @param fallback the host whose certificate is the default; it must be in `certificates`
  */
 export function serverCertificates(
   certificates: ReadonlyMap<string, ServerCertificate>,

@@ -1,13 +1,13 @@
-// Responses to what has no ServerResponse: octets that are no HTTP, CONNECT, and requests to upgrade. The connection ends
-// with them.
+// Responses where there is no ServerResponse: to octets that are no HTTP, to CONNECT, and to requests to upgrade. The connection
+// ends with them.
 
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 
-/** A response in whole. */
+/** A complete response. */
 export interface WholeResponse {
   readonly status: number;
-  /** Absent: the status's own phrase. */
+  /** The reason phrase. Absent: the usual one of the status. */
   readonly reason?: string | undefined;
   readonly rayId: string;
   /** Without Ray-ID, Date, Content-Length and Connection. */
@@ -15,7 +15,7 @@ export interface WholeResponse {
   readonly body: Buffer;
 }
 
-/** What a client still sends is thrown away for so long, so that it can read the answer; then the connection is cut. */
+/** Milliseconds for which further octets of a client are thrown away, so that it can read the answer, before it is cut. */
 export const lingerMs = 3000;
 
 /** Writes the response and ends the connection. */
@@ -39,7 +39,7 @@ export function writeWhole(socket: Duplex, { status, reason, rayId, headers, bod
   socket.once('close', () => clearTimeout(cut));
 }
 
-/** One line of text as such a response. */
+/** Makes a complete response of one line of text. */
 export function plainWhole(
   status: number,
   text: string,

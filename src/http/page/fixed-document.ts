@@ -1,19 +1,19 @@
-// A document that stays as it is while the process runs: made once, sent as the same octets however often it is asked for,
-// and not at all to who has it already (RFC 9110 §13.1.2).
+// A document that stays the same while the process runs. It is made once, every answer sends the same octets, and a client that
+// has it already gets no octets at all (RFC 9110 §13.1.2).
 
 import { createHash } from 'node:crypto';
 
-/** The octets and the header fields that they are sent with. */
+/** The octets of a document, and the header fields that they are sent with. */
 export interface FixedDocument {
   readonly body: Buffer;
-  /** Names in lower case; with ETag and Cache-Control. */
+  /** Names in lower case; ETag and Cache-Control are among them. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
 /**
  * Makes a document.
- * @param contentType with its charset, which is UTF-8
- * @param contentSecurityPolicy of an HTML page
+ * @param contentType the media type with its charset, which is UTF-8
+ * @param contentSecurityPolicy the policy of an HTML page
  */
 export function fixedDocument(
   text: string,
@@ -26,7 +26,7 @@ export function fixedDocument(
     headers: {
       'content-type': contentType,
       etag: `"${digest}"`,
-      // Kept, but asked for each time: another release has another document under the same URL.
+      // Clients may keep the document but must ask each time: another release has another document under the same URL.
       'cache-control': 'no-cache',
       'x-content-type-options': 'nosniff',
       ...(contentSecurityPolicy === undefined ? {} : { 'content-security-policy': contentSecurityPolicy }),
@@ -35,8 +35,8 @@ export function fixedDocument(
 }
 
 /**
- * Whether a client has the document: If-None-Match names it, or anything (`*`). RFC 9110 §13.1.2: compared weakly.
- * @param ifNoneMatch the field's value, several lines joined by commas; absent: it has nothing
+ * Whether a client has the document: If-None-Match names its ETag, or is `*`. RFC 9110 §13.1.2: the comparison is weak.
+ * @param ifNoneMatch the field's value, several lines joined by commas; absent: the client has nothing
  */
 export function isHeldBy(ifNoneMatch: string | undefined, { headers }: FixedDocument): boolean {
   if (ifNoneMatch === undefined) return false;

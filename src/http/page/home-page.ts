@@ -1,5 +1,5 @@
-// The page at `/` on the API's own host: what lives here. It tells nothing that an attacker would look for: no version, no
-// configuration, no name of a zone.
+// The page at `/` on the API's own host, which tells what is served here. It holds nothing that an attacker would look for: no
+// version, no configuration, no name of a zone.
 
 import { closePage, escapeHtml, openPage, pageStyle, sheetCss } from './html-page.ts';
 
@@ -10,7 +10,7 @@ dd{margin:0}
 /** Admits the style of the page and nothing else. */
 export const homePageSecurityPolicy = style.contentSecurityPolicy;
 
-/** Paths are relative, so that they hold below any base URL. */
+/** The links of the page. Paths are relative, so that they hold below any base URL. */
 const places = [
   { path: 'docs', text: 'The reference of the HTTP interface, with examples of every request.' },
   { path: 'openapi.json', text: 'The same for programs: an OpenAPI 3.1 document.' },
@@ -20,7 +20,7 @@ const places = [
   { path: 'metrics', text: 'Its figures, for Prometheus.' },
 ] as const;
 
-/** Renders the page; there is one, and it never changes. */
+/** Renders the page, which is always the same. */
 export function renderHome(): string {
   const entries = places.map(
     ({ path, text }) => `<dt><a href="${path}">/${escapeHtml(path)}</a></dt><dd>${escapeHtml(text)}</dd>\n`,

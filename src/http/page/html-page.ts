@@ -1,5 +1,5 @@
-// The frame of every HTML page, of the edge and of the API: one small document that carries its own style, runs no script
-// and loads nothing, in light and dark.
+// The frame of every HTML page of the edge and the API. A page is one small document that carries its own style, light and dark,
+// runs no script and loads nothing.
 
 import { createHash } from 'node:crypto';
 
@@ -16,12 +16,12 @@ export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => entities[character] ?? character);
 }
 
-/** A DNS name has at most 253 characters; what is longer is no name, and the page stays small. */
+/** Characters. A DNS name has at most 253; a longer text is no name and is cut, so that the page stays small. */
 const LONGEST_SHOWN = 253;
 
 /**
- * Escapes text that a stranger chose, and writes controls, bidirectional overrides and the like as \u{hex}: what is shown
- * is what was sent, in its order. At most 253 characters.
+ * Escapes text that a stranger chose. Controls, bidirectional overrides and the like are written as \u{hex}, so that the page
+ * shows what was sent, in its order. At most 253 characters.
  */
 export function escapeForeignText(text: string): string {
   const shown = text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
@@ -30,23 +30,23 @@ export function escapeForeignText(text: string): string {
   );
 }
 
-/** One look: its style sheet, and the Content-Security-Policy that admits this and nothing else. */
+/** A style sheet, and the Content-Security-Policy that admits it and nothing else. */
 export interface PageStyle {
   readonly element: string;
   readonly contentSecurityPolicy: string;
 }
 
-/** Makes a look of CSS text. */
+/** Makes a page style of CSS text. */
 export function pageStyle(css: string): PageStyle {
   const hash = createHash('sha256').update(css).digest('base64');
   return {
     element: `<style>${css}</style>`,
-    // The empty icon is a data: URL; without one a browser would ask the failing site for /favicon.ico.
+    // The pages have an empty icon as a data: URL. Without it a browser would ask the failing site for /favicon.ico.
     contentSecurityPolicy: `default-src 'none'; style-src 'sha256-${hash}'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
   };
 }
 
-/** The document up to its body; `title` is text. */
+/** Writes the document up to its body. `title` is text, not HTML. */
 export function openPage(title: string, style: PageStyle): string {
   return `<!doctype html>
 <html lang="en">
@@ -80,7 +80,7 @@ a{color:var(--accent);text-underline-offset:.2em}
 :focus-visible{outline:2px solid var(--accent);outline-offset:3px}
 `;
 
-/** CSS that all pages share: colours, type, links and what has the focus; `--well` is the ground of a program's text. */
+/** CSS that all pages share: colours, fonts, links and focus. `--well` is the background of code. */
 export const groundCss = `${colours}:root{--well:#f0f1ee}
 @media(prefers-color-scheme:dark){:root{--well:#1c2226}}
 body{margin:0;${ground}}

@@ -1,5 +1,5 @@
-// A request as a reader would write it: for curl, in JavaScript and in Python. Each runs as it stands, with nothing but the
-// language's own library, and reads POSTERN_URL and POSTERN_TOKEN from the environment: no token stands in a history.
+// Writes a request for curl, in JavaScript and in Python. Each example runs as it stands, with the language's own library alone,
+// and reads POSTERN_URL and POSTERN_TOKEN from the environment, so that no token gets into a shell's history.
 
 import { isRecord } from '../../base/is-record.ts';
 import type { RequestExample } from './request-example.ts';
@@ -9,7 +9,7 @@ function shellText(value: string): string {
   return `'${value.replaceAll("'", "'\\''")}'`;
 }
 
-/** What stands in double quotes beside a variable (POSIX shell, §2.2.3). */
+/** Escapes text that stands in double quotes beside a variable (POSIX shell, §2.2.3). */
 function besideVariable(value: string): string {
   return value.replace(/[\\"$`]/g, '\\$&');
 }
@@ -26,7 +26,7 @@ export function curlExample({ method, target, headers, body }: RequestExample): 
   return words.join(' \\\n  ');
 }
 
-/** Text between single quotes; JSON's escapes are JavaScript's and Python's too. */
+/** Writes text between single quotes, with the escapes of JSON, which JavaScript and Python have too. */
 function quotedText(value: string): string {
   const escaped = JSON.stringify(value).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'");
   return `'${escaped}'`;
@@ -49,12 +49,12 @@ function scriptLiteral(value: unknown): string {
   return lines.length === 0 ? '{}' : `{\n${lines.join('')}}`;
 }
 
-/** A template literal's text. */
+/** Escapes text for a template literal. */
 function inTemplate(value: string): string {
   return value.replace(/[\\`]|\$\{/g, '\\$&');
 }
 
-/** A module of JavaScript for Node.js, of `fetch` alone. */
+/** A JavaScript module for Node.js that uses `fetch` alone. */
 export function scriptExample({ method, target, headers, body }: RequestExample): string {
   const sent = Object.entries(headers).map(
     ([name, value]) => `    ${plainName.test(name) ? name : quotedText(name)}: ${quotedText(value)},\n`,
@@ -88,7 +88,7 @@ function pythonLiteral(value: unknown): string {
   return lines.length === 0 ? '{}' : `{\n${lines.join('')}}`;
 }
 
-/** A program for Python 3, of its standard library alone. */
+/** A program for Python 3 that uses its standard library alone. */
 export function pythonExample({ method, target, headers, body }: RequestExample): string {
   const sent = Object.entries(headers).map(([name, value]) => `        ${pythonText(name)}: ${pythonText(value)},\n`);
   return `import json

@@ -1,16 +1,16 @@
-// A value that fits a schema, for the examples of requests: the schema's own example where it has one.
+// Makes a value that fits a schema, for the examples of requests; it is the schema's own example where it has one.
 
 import { entries, list, member, referredName } from './json.ts';
 
-/** Schemas within schemas are followed so deep, and so many of them for one example; others are null. */
+/** How deep nested schemas are followed, and how many schemas for one example; beyond these bounds a value is null. */
 const deepest = 16;
 const mostSchemas = 1000;
 
-/** Where the making of an example stands. */
+/** The state of making one example. */
 interface Walk {
   /** The components that `$ref` names. */
   readonly schemas: unknown;
-  /** Schemas looked at so far: components that refer to one another could be followed without end. */
+  /** Schemas looked at so far. Without this count, components that refer to one another could be followed without end. */
   seen: number;
 }
 
@@ -19,7 +19,7 @@ const ofFormat: ReadonlyMap<unknown, string> = new Map([
   ['date-time', '2030-01-31T12:00:00Z'],
 ]);
 
-/** What a schema says in so many words, in this order: an example, its one value, what it is by default, one of a list. */
+/** A value that the schema states itself: its example, else its constant, its default, or the first of its list of values. */
 function givenValue(schema: unknown): unknown {
   const [example] = list(member(schema, 'examples'));
   if (example !== undefined) return example;
@@ -28,8 +28,8 @@ function givenValue(schema: unknown): unknown {
 }
 
 /**
- * The members of an object that an example shows: the required ones, and those that have an example of their own. Others
- * are left out, since a reader copies what stands there.
+ * The members of an object that an example shows: the required ones, and those that have an example of their own. Others are
+ * left out, since readers copy the whole example.
  */
 function exampleMembers(schema: unknown, walk: Walk, depth: number): Readonly<Record<string, unknown>> {
   const required = list(member(schema, 'required'));

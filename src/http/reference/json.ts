@@ -1,23 +1,23 @@
-// Reading an OpenAPI document as plain JSON: what is not there, or of another type, is nothing.
+// Reads members of an OpenAPI document as plain JSON. A member that is absent or of another type reads as empty.
 
 import { isRecord } from '../../base/is-record.ts';
 
-/** The member of a member; undefined where one on the way is no object or has no such name. */
+/** The member at the end of a path of names; undefined where a value on the path is no object or has no such member. */
 export function member(value: unknown, ...names: readonly string[]): unknown {
   return names.reduce<unknown>((at, name) => (isRecord(at) && Object.hasOwn(at, name) ? at[name] : undefined), value);
 }
 
-/** A text; empty for anything else. */
+/** Gives a string; an empty one for any other value. */
 export function text(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** An array; empty for anything else. */
+/** Gives an array; an empty one for any other value. */
 export function list(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** Names and values of an object; none for anything else. */
+/** Gives the names and values of an object; none for any other value. */
 export function entries(value: unknown): readonly (readonly [string, unknown])[] {
   return isRecord(value) ? Object.entries(value) : [];
 }

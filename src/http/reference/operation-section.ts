@@ -14,12 +14,12 @@ export interface ReferenceContext {
   readonly errors: ReadonlySet<string>;
 }
 
-/** What a person calls an operation: its summary, else its method and path. */
+/** The title of an operation: its summary, else its method and path. */
 export function titleOf({ method, path, operation }: Operation): string {
   return text(member(operation, 'summary')) || `${method.toUpperCase()} ${path}`;
 }
 
-/** Where an operation stands on the page. */
+/** The `id` of an operation's section on the page. */
 export function anchorOf({ method, path, operation }: Operation): string {
   return anchors.operation(method, path, text(member(operation, 'operationId')));
 }
@@ -43,7 +43,7 @@ function body(operation: unknown): string {
   return `<h4>Body</h4>\n<p>${typeOf(schema)}, as ${contents.map(([type]) => code(type)).join(' or ')}</p>\n`;
 }
 
-/** The examples; one is open at a time, and the first one at the beginning. */
+/** Writes the examples. One is open at a time, at first the first one. */
 function examples(shown: Operation, { schemas }: ReferenceContext): string {
   const request = requestExample(shown, schemas);
   const group = `example-${anchorOf(shown)}`;
@@ -70,12 +70,12 @@ function answers(operation: unknown, { errors }: ReferenceContext): string {
   return `<h4>Answers</h4>\n<dl class="answers">\n${shown.join('')}</dl>\n`;
 }
 
-/** Line ends of a path: behind each slash. */
+/** Writes a path as HTML that may break its line behind each slash. */
 function pathHtml(path: string): string {
   return `<code>${escapeHtml(path).replaceAll('/', '/<wbr>')}</code>`;
 }
 
-/** The section, one heading below that of its group. */
+/** Writes the section of an operation; its heading is one level below that of its group. */
 export function operationSection(shown: Operation, context: ReferenceContext): string {
   const { method, path, operation } = shown;
   return `<section class="operation" id="${anchorOf(shown)}">

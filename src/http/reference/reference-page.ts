@@ -1,5 +1,5 @@
-// The reference at /docs: the OpenAPI document as one readable page, grouped by tag. Nothing is fetched, no script runs,
-// and without its style it is still a list of contents and the text behind it.
+// The reference at /docs: the OpenAPI document as one readable page, grouped by tag. It fetches nothing and runs no script, and
+// without its style it is still a table of contents and the text behind it.
 
 import type { UnknownRecord } from '../../base/is-record.ts';
 import { closePage, escapeHtml, openPage } from '../page/html-page.ts';
@@ -99,8 +99,8 @@ ${paragraphs(member(schema, 'description'))}${membersOf(schema)}</section>
 
 /**
  * Renders the page.
- * @param document an OpenAPI 3.1 document; all of it is shown as text, whatever is in it
- * @param errors what the tokens and numbers of its answers mean; only these are linked
+ * @param document an OpenAPI 3.1 document; everything in it is shown as text
+ * @param errors the meaning of the tokens and numbers of its answers; only these become links
  * @returns HTML, to be served with the Content-Security-Policy of `referenceStyle`; its links are relative
  */
 export function renderReference(document: UnknownRecord, errors: readonly DescribedError[]): string {

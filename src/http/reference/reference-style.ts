@@ -1,4 +1,4 @@
-// The look of the reference: that of the error pages, with the contents at the side where there is room for both.
+// The style of the reference: that of the error pages, with the table of contents at the side where there is room.
 
 import { groundCss, pageStyle } from '../page/html-page.ts';
 

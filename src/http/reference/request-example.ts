@@ -9,7 +9,7 @@ export interface RequestExample {
   readonly method: string;
   /** Path and query, percent-encoded; it begins with a slash. */
   readonly target: string;
-  /** Beside Authorization. */
+  /** The header fields besides Authorization. */
   readonly headers: Readonly<Record<string, string>>;
   /** JSON; absent where the operation takes no body. */
   readonly body?: unknown;
@@ -30,7 +30,7 @@ interface Parameter {
   readonly value: string;
 }
 
-/** A parameter is text; what is none is written as JSON. */
+/** Writes a parameter's value: a string as it is, anything else as JSON. */
 function parameterText(value: unknown): string {
   return (typeof value === 'string' ? value : JSON.stringify(value)).toWellFormed();
 }

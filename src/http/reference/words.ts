@@ -1,10 +1,10 @@
-// Words of the reference: types, bounds and descriptions of schemas as HTML. Everything from the document is escaped.
+// Writes types, bounds and descriptions of schemas as HTML for the reference. Everything from the document is escaped.
 
 import { isRecord } from '../../base/is-record.ts';
 import { escapeHtml } from '../page/html-page.ts';
 import { entries, list, member, referredName, text } from './json.ts';
 
-/** One error of the API, by what names it. */
+/** One error of the API as the reference describes it. */
 export interface DescribedError {
   /** The E_ token; a number as text where the error has none. */
   readonly key: string;
@@ -12,7 +12,7 @@ export interface DescribedError {
   readonly number: number;
   /** The HTTP statuses that it is answered with. */
   readonly statuses: readonly number[];
-  /** For people; absent where the token says it. */
+  /** A title for people; absent where the token is clear enough. */
   readonly title?: string | undefined;
   /** When it is answered; may have backquotes. */
   readonly when: string;
@@ -37,17 +37,17 @@ export function linkTo(id: string, html: string): string {
   return `<a href="#${id}">${html}</a>`;
 }
 
-/** Text in the face of a program. */
+/** Text as HTML `code`. */
 export function code(value: string): string {
   return `<code>${escapeHtml(value)}</code>`;
 }
 
-/** Escapes, and sets `code` where a description has backquotes; within one paragraph. */
+/** Escapes the text of one paragraph and writes `code` elements for its backquotes. */
 export function inline(value: string): string {
   return escapeHtml(value).replace(/`([^`]+)`/g, '<code>$1</code>');
 }
 
-/** A description as paragraphs: an empty line ends one. */
+/** Writes a description as paragraphs; an empty line ends a paragraph. */
 export function paragraphs(value: unknown): string {
   return text(value)
     .split('\n\n')
@@ -58,7 +58,7 @@ export function paragraphs(value: unknown): string {
 
 /** Links the tokens and numbers of a description to their place in the table of errors. */
 export function withErrorLinks(value: string, errors: ReadonlySet<string>): string {
-  // A number behind its token belongs to it.
+  // A number in parentheses behind its token belongs to the token.
   return escapeHtml(value).replace(/\b(E_[A-Z_]+)( \(\d+\))?|\b\d{5}\b/g, (whole, token?: string) => {
     const key = token ?? whole;
     return errors.has(key) ? linkTo(anchors.error(key), whole) : whole;
@@ -67,7 +67,7 @@ export function withErrorLinks(value: string, errors: ReadonlySet<string>): stri
 
 /**
  * Links the codes of the edge in an expression to their pages, which stand beside this page at `errors/CODE` (D62).
- * @param html escaped already
+ * @param html must be escaped already
  */
 function withEdgeLinks(html: string): string {
   return html.replace(/\berror_code (?:eq|ne|in) \{?[\d ]+/g, (part) =>
@@ -75,7 +75,7 @@ function withEdgeLinks(html: string): string {
   );
 }
 
-/** A schema's type in few words, its components linked. */
+/** A schema's type in few words, with links to components. */
 export function typeOf(schema: unknown): string {
   const name = referredName(schema);
   if (name !== '') return linkTo(anchors.schema(name), escapeHtml(name));
@@ -152,7 +152,7 @@ export function membersOf(schema: unknown): string {
   return `<dl class="names">\n${shown.join('')}</dl>\n`;
 }
 
-/** An object that is described in its place, or as the items of an array in its place. */
+/** An object schema that is written inline, by itself or as the items of an array. */
 function innerObject(schema: unknown): unknown {
   if (isRecord(member(schema, 'properties'))) return schema;
   const items = member(schema, 'items');
