@@ -1,4 +1,4 @@
-// What becomes of a request at the edge: an answer of the edge's own, or the way to the zone's origin.
+// Decides what becomes of a request at the edge: the edge answers it, or it goes to the zone's origin.
 
 import { plainAnswer } from './answer-sink.ts';
 import { isEdgeCode } from './errors/catalogue.ts';
@@ -9,7 +9,7 @@ import type { ZoneWithOrigin } from './origin/origin-target.ts';
 import { type GuardedZone, judgeRequest, type Verdict } from './zone/judge-request.ts';
 import type { EdgeZone } from './zone/zone.ts';
 
-/** What requests are admitted by. */
+/** What admission needs. */
 export interface AdmissionParts {
   readonly fail: Fail;
   readonly maxHeaderBytes: number;
@@ -31,7 +31,7 @@ function referenceAnswer(parts: AdmissionParts, method: string, path: string): E
   return isRead ? page : plainAnswer(405, 'Method not allowed', { Allow: 'GET, HEAD' });
 }
 
-/** Answers what is for no zone's origin. @returns the zone of what is */
+/** Answers a request that is for no zone. @returns the zone of one that is */
 function zoneAsked(parts: AdmissionParts, exchange: Exchange): GuardedZone | undefined {
   const { request, arrival, zone, sink } = exchange;
   const { destination, path } = arrival.route;
@@ -54,7 +54,7 @@ function judge({ maxHeaderBytes }: AdmissionParts, exchange: Exchange, zone: Gua
   return judgeRequest(zone, judged, { room, hasError: isEdgeCode });
 }
 
-/** Gives the zone and what goes with the request to its origin; undefined where the edge has answered. */
+/** Gives what goes with the request to the zone's origin; undefined where the edge has answered. */
 export function admit(parts: AdmissionParts, exchange: Exchange): Forwarded | undefined {
   const { arrival, client, sink } = exchange;
   const { fail } = parts;

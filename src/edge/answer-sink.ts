@@ -5,11 +5,11 @@ import type { Duplex } from 'node:stream';
 import { writeWhole } from '../http/listener/whole-response.ts';
 import type { FailureAnswer } from './error-answers.ts';
 
-/** Takes one answer. */
+/** Takes the answer to one request. */
 export interface AnswerSink {
-  /** Writes it, with Ray-ID and Content-Length; where an answer has begun already, the connection is cut instead (D66). */
+  /** Writes the answer, with Ray-ID and Content-Length. Where one has begun already, the connection is cut instead (D66). */
   send(answer: FailureAnswer): void;
-  /** Calls once, when the answer is written or the client has gone; the status is absent where nothing was written. */
+  /** Calls `listener` once the answer is written or the client has gone. The status is absent where nothing was written. */
   onEnd(listener: (end: { readonly status?: number | undefined; readonly whole: boolean }) => void): void;
 }
 
@@ -37,11 +37,11 @@ export function responseSink(response: ServerResponse, rayId: string): AnswerSin
       const fields = { 'Ray-ID': rayId, ...headers, 'Content-Length': body.length };
       if (reason === undefined) response.writeHead(status, fields);
       else response.writeHead(status, reason, fields);
-      // RFC 9110 §9.3.2: the same fields, no content.
+      // RFC 9110 §9.3.2: the answer to HEAD has the same fields and no content.
       response.end(response.req.method === 'HEAD' ? undefined : body);
     },
     onEnd(listener) {
-      // Emitted once; `once` would cost a second closure and the search for it.
+      // 'close' is emitted once anyway, and `once` would cost a second closure and a search for it.
       response.on('close', () => {
         const { headersSent, statusCode, writableFinished } = response;
         listener({ status: headersSent ? statusCode : undefined, whole: writableFinished });

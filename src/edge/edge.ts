@@ -1,5 +1,5 @@
-// The edge (D60-D68): answers for zones and for names that are nobody's. It is asked before the API's router looks at
-// anything; what a zone lets through goes to its origin.
+// The edge (D60-D68) answers for zones, and for names that belong neither to a zone nor to the API. It runs before the API's
+// router looks at a request. Requests that a zone lets through go to its origin.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -29,18 +29,18 @@ export interface EdgeParts extends Pick<ErrorAnswerParts, 'negotiate' | 'default
   readonly referencePage: (code: number) => ErrorAnswer | undefined;
   readonly referenceIndex: () => ErrorAnswer | undefined;
   readonly origins: OriginProxy;
-  /** Without a slash at the end; asked for with each error, since the port may be known only once it is bound (D62). */
+  /** Without a slash at the end. Called with each error, since the port may be known only once it is bound (D62). */
   readonly docsBaseUrl: () => string;
   readonly clock: Clock;
   readonly log: Logger;
   readonly onRequest?: (count: EdgeCount) => void;
-  /** The count of open requests, shared with the edge before and after this one; absent: one of its own. */
+  /** The count of open requests, shared with the edge before and after a reload; absent: the edge has its own. */
   readonly requests?: OpenRequests;
-  /** The counts of zones' limits, shared likewise; absent: counts of its own. */
+  /** The counts for the zones' rate limits, shared in the same way; absent: the edge has its own. */
   readonly rateLimitOf?: ReturnType<typeof keepRateLimits>;
 }
 
-/** Nobody is believed where nobody is trusted. */
+/** Used where no proxy is trusted: forwarding fields are then not read at all. */
 const noLines: ErrorRequest['header'] = () => [];
 
 /** Canonical text of an API host: an IPv6 address in brackets, as a Host has it. */
@@ -48,7 +48,7 @@ function apiHost(host: string): string {
   return host.includes(':') ? new URL(`http://[${host}]`).hostname : host.toLowerCase();
 }
 
-/** D66: WebSocket only. Any other protocol would be spoken past the edge: h2c is how requests are smuggled. */
+/** Whether a request asks for WebSocket, the only upgrade (D66). Any other protocol, such as h2c, could smuggle requests. */
 function asksForWebSocket({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && headers.upgrade?.trim().toLowerCase() === 'websocket';
 }
@@ -74,7 +74,7 @@ export function createEdge(parts: EdgeParts): Edge {
 
   const begin = (request: IncomingMessage, arrival: Arrival, sink: AnswerSink): Exchange => {
     const lines = settings.trustedProxies.length === 0 ? noLines : headerOf(request);
-    // What is of the API is of no zone, though a request to the API's own listener may name one.
+    // A request for the API is for no zone, though on the API's own listener its Host may name one.
     const zone = isOfApi(arrival) ? undefined : zones.get(arrival.route.host);
     const client = clientOf(request.socket.remoteAddress ?? '', lines, isTrusted);
     const place = requests.begin(zone?.zone.id ?? '', client.address);
@@ -82,7 +82,7 @@ export function createEdge(parts: EdgeParts): Edge {
     tellAtEnd(exchange, parts);
     return exchange;
   };
-  /** Hands what goes to an origin on; whatever else it is, the edge has answered it. */
+  /** Forwards a request that goes to an origin. Any other request was answered by the edge. */
   const handle = (exchange: Exchange, forward: (forwarded: Forwarded) => void): void =>
     runGuarded(
       exchange,

@@ -1,4 +1,5 @@
-// The answer to a failure (D60, D62, D65): what the zone or its account says, else the default that Accept asks for.
+// Makes the answer to a failure (D60, D62, D65): the custom error of the zone or its account, else the default in the format that
+// Accept asks for.
 
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
@@ -24,7 +25,7 @@ export interface Failure {
   readonly code: EdgeCode;
   readonly rayId: string;
   readonly request: ErrorRequest;
-  /** Absent where the request is for none: then nothing is custom. */
+  /** Absent where the request is for no zone: the answer is then never a custom one. */
   readonly zone?: EdgeZone | undefined;
   /** Seconds to the end of the client's window; only of a real 1015. */
   readonly waitSeconds?: number | undefined;
@@ -35,7 +36,7 @@ export interface FailureAnswer extends ErrorAnswer {
   readonly reason?: string | undefined;
 }
 
-/** Statuses that no RFC has: a bare number tells a person at a terminal little (RFC 9112 §4). */
+/** Reason phrases of statuses that no RFC has, since a bare number tells a person at a terminal little (RFC 9112 §4). */
 const reasons: Readonly<Record<number, string>> = {
   520: 'Unknown Origin Error',
   521: 'Origin Down',
@@ -48,8 +49,8 @@ const reasons: Readonly<Record<number, string>> = {
 };
 
 /**
- * The wait of an occurrence (D60): of 1015 what the zone's limit says, here and at /cdn-cgi/error, and without that the
- * end of the client's window, so that who obeys is served; else the catalogue's.
+ * The wait of an occurrence (D60). For 1015, at /cdn-cgi/error too, it is the zone's configured wait, or without one the time
+ * to the end of the client's window, so that a client that waits is served. For other errors it is the catalogue's.
  */
 function retryAfterOf({ code, retryAfterSeconds }: EdgeError, { zone, waitSeconds }: Failure): number | undefined {
   if (code !== 1015) return retryAfterSeconds;
@@ -62,7 +63,7 @@ export function createErrorAnswers(parts: ErrorAnswerParts): (failure: Failure) 
     try {
       return parts.customAnswer(zone, occurrence, request);
     } catch (error) {
-      // An error of ours while telling of another: the default still tells of that one.
+      // Custom errors failed by a fault of ours: the default answer still tells of the first failure.
       parts.log.error({ ray: occurrence.rayId, zone: zone.name, err: error }, 'custom errors failed');
       return undefined;
     }
@@ -87,7 +88,7 @@ export function createErrorAnswers(parts: ErrorAnswerParts): (failure: Failure) 
   };
 }
 
-/** Where even the answer to an error cannot be made. */
+/** The answer where even the answer to an error cannot be made. */
 export const lastResort: FailureAnswer = {
   status: 500,
   headers: { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'private, no-store' },

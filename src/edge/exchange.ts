@@ -1,4 +1,4 @@
-// One request at the edge from its beginning to its end: where its answer goes, how it fails, and what is told of it.
+// One request at the edge from its beginning to its end: where its answer goes, how it fails, and what is logged and counted.
 
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../base/clock.ts';
@@ -19,7 +19,7 @@ export interface Exchange {
   readonly zone: GuardedZone | undefined;
   readonly client: EdgeClient;
   readonly sink: AnswerSink;
-  /** Its place among those that are open. */
+  /** The request in the count of open requests. */
   readonly place: OpenRequest;
   /** Code of the error answered, for log and count. */
   code?: EdgeCode;
@@ -52,7 +52,7 @@ export function headerOf({ rawHeaders }: IncomingMessage): ErrorRequest['header'
   };
 }
 
-/** Makes `Fail`: the answer by the edge's renderer, its code kept for what is told of the request. */
+/** Makes `Fail`, which answers by the edge's renderer and notes the code for log and count. */
 export function createFail(parts: ErrorAnswerParts): Fail {
   const answerTo = createErrorAnswers(parts);
   return (exchange, code, waitSeconds) => {
@@ -75,7 +75,7 @@ export function createFail(parts: ErrorAnswerParts): Fail {
   };
 }
 
-/** Runs what may fail by our own fault: that is 500, by the same renderer. */
+/** Runs work that may fail by our own fault, which is answered with 500 by the same renderer. */
 export function runGuarded(
   exchange: Exchange,
   work: () => void,
@@ -99,7 +99,7 @@ export function isOfApi({ route: { destination } }: Arrival): boolean {
   return destination === 'reference' || destination === 'api-host';
 }
 
-/** Tells of a request when it has ended, in the log and to who counts; its place is given back then. */
+/** Logs and counts a request when it has ended, and removes it from the open requests. */
 export function tellAtEnd(
   exchange: Exchange,
   parts: { readonly clock: Clock; readonly log: Logger; readonly onRequest?: (count: EdgeCount) => void },

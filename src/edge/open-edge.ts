@@ -1,4 +1,4 @@
-// Joins the edge's parts (D60-D68): custom errors and their endpoints, the reverse proxy, and what answers for hosts.
+// Joins the edge's parts (D60-D68): custom errors and their endpoints, the reverse proxy, and the answers for hosts.
 
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
@@ -14,7 +14,7 @@ import { negotiate } from './errors/negotiate.ts';
 import { createOriginProxy } from './origin/origin-proxy.ts';
 import type { EdgeAccountSlice, EdgeSettings, EdgeZone } from './zone/zone.ts';
 
-/** What it is made from. */
+/** What the edge is made from. */
 export interface OpenEdgeParts
   extends Pick<EdgeParts, 'apiHosts' | 'docsBaseUrl' | 'onRequest' | 'requests' | 'rateLimitOf'> {
   readonly database: Database;
@@ -34,11 +34,11 @@ export interface OpenEdge {
   open(): number;
   /** Requests to the edge that are open now, upgraded connections among them. */
   requests(): number;
-  /** Follows changes no more and closes connections to origins: idle ones at once, the others after so many milliseconds. */
+  /** Stops following changes and closes connections to origins: idle ones at once, the others after so many milliseconds. */
   close(withinMs: number): Promise<void>;
 }
 
-/** The accounts as custom errors read them: their plan decides whether they have rules (D65). */
+/** The accounts with what custom errors read of them: their plan decides whether they have rules (D65). */
 export function edgeAccounts(
   accounts: readonly Pick<EdgeAccountSlice, 'id' | 'plan'>[],
   settings: readonly Pick<EdgeAccountSlice, 'id' | 'customErrors'>[],

@@ -1,5 +1,5 @@
-// What is known of custom errors, zone by zone and account by account: the layers of the configuration, and over them what
-// the API put here or in another process (D94).
+// Keeps the custom errors of each zone and account: those of the configuration, and over them those that the API has put, in
+// this process or another (D94).
 
 import { ConfigurationError } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
@@ -23,7 +23,7 @@ export interface Layered<T> {
   stored: { readonly version: number; readonly updatedAt: number; readonly value: T | undefined } | undefined;
 }
 
-/** What is kept for one zone or account. */
+/** The custom errors of one zone or account. */
 export interface Layer {
   readonly rules: Layered<CompiledRules>;
   readonly page: Layered<CompiledPage>;
@@ -42,7 +42,7 @@ function owners({ zones, accounts }: LayerParts): Configured[] {
   ];
 }
 
-/** The page of the configuration; its file was judged before. */
+/** Reads the page of the configuration; its file was judged before. */
 function configuredPage({ errorPage }: CustomErrorSettings = {}): CompiledPage | undefined {
   if (errorPage?.file === undefined) return errorPage?.html === undefined ? undefined : compilePage(errorPage.html);
   const page = readErrorPage(errorPage.file);
@@ -97,7 +97,7 @@ export class CustomErrorLayers {
     return layer;
   }
 
-  /** Learns what was put since the last look. @throws what the store throws */
+  /** Learns what was put since the last call. @throws what the store throws */
   async learn(): Promise<void> {
     if ((await this.#store.revision()) === this.#known) return;
     for (const stored of await this.#store.changedSince(this.#known)) this.#take(stored);
@@ -114,7 +114,7 @@ export class CustomErrorLayers {
   }
 
   #take({ level, owner, kind, version, updatedAt, revision, body }: StoredCustomErrors): void {
-    // Of two that look at the same time the slower one may know less.
+    // Of two look-ups at the same time, the slower one may bring older news.
     if (revision <= this.#known) return;
     this.#known = revision;
     const layer = this.#layers.get(`${level}/${owner}`);

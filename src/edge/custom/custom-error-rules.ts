@@ -4,11 +4,11 @@ import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-e
 import type { CustomErrorRule } from '../zone/zone.ts';
 import { type ErrorCondition, parseExpression } from './expression.ts';
 
-/** Rules of one zone or account. */
+/** The most rules of one zone or account. */
 export const maxRules = 100;
-/** Octets of a rule's content, as UTF-8. */
+/** The most octets of a rule's content as UTF-8. */
 export const maxRuleContentBytes = 10_240;
-/** What a rule's content may be. */
+/** The media types that a rule's content may have. */
 export const ruleContentTypes = [
   'text/html',
   'text/plain',
@@ -32,7 +32,7 @@ export function contentFault(content: string): string | undefined {
   return octets > maxRuleContentBytes ? `is ${octets} octets, want at most ${maxRuleContentBytes}` : undefined;
 }
 
-/** Members of a rule that may be written in two ways: as the file has them, and as the API once had them alone (D65). */
+/** Members of a rule with two spellings: the one of the file, and an older one of the API (D65). */
 const spellings = [
   { name: 'contentType', other: 'content_type', isRequired: true },
   { name: 'statusCode', other: 'status_code', isRequired: false },
@@ -57,7 +57,7 @@ export function spellingFaults(has: (name: string) => boolean): SpellingFault[] 
   });
 }
 
-/** What every custom answer says: one error of one request is nothing to keep (D62), and when to come back (D65). */
+/** The header fields of every custom answer: it must not be cached (D62), and tells when to come back (D65). */
 export function customHeaders(contentType: string, { retryAfterSeconds }: EdgeOccurrence): ErrorAnswer['headers'] {
   return {
     'Content-Type': contentType,
@@ -66,7 +66,7 @@ export function customHeaders(contentType: string, { retryAfterSeconds }: EdgeOc
   };
 }
 
-/** A list of rules that can be asked. */
+/** A list of rules that is ready for use. */
 export interface CompiledRules {
   readonly rules: readonly CustomErrorRule[];
   /** The answer of the first rule that is enabled and matches (D65). */
@@ -82,7 +82,7 @@ interface CompiledRule {
 
 /**
  * Prepares rules.
- * @param onFault told of a rule whose expression cannot be read, which is then left out: such a rule can only have been
+ * @param onFault called with a rule whose expression cannot be read, which is then left out. Such a rule can only have been
  *   stored by another version of this program
  */
 export function compileRules(rules: readonly CustomErrorRule[], onFault: (text: string) => void): CompiledRules {

@@ -1,5 +1,5 @@
-// Custom errors (D65): zone rules, account rules, the zone's page, the account's page, in this order. What the API put
-// wins over the configuration, per owner and kind.
+// Custom errors (D65): zone rules, account rules, the zone's page and the account's page are tried in this order. For each owner
+// and kind, what the API has put takes the place of the configuration.
 
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../base/database/database.ts';
@@ -19,10 +19,10 @@ export interface CustomErrorsParts {
   readonly log: Logger;
 }
 
-/** What counts for an owner now, and where it comes from. */
+/** What is in effect for an owner now, and where it comes from. */
 export interface InEffect<T> {
   readonly source: 'api' | 'file' | 'none';
-  /** Changes by the API so far; 0 where there was none. */
+  /** How often the API has changed it so far. */
   readonly version: number;
   /** When the API changed it last, milliseconds since 1970. */
   readonly updatedAt?: number;
@@ -31,20 +31,20 @@ export interface InEffect<T> {
 
 /** Custom errors of all zones and accounts. */
 export interface CustomErrors {
-  /** The custom answer to an error, by what is known here; undefined where the default counts. Never throws. */
+  /** The custom answer to an error, by what this process knows; undefined where the default applies. Never throws. */
   choose(zone: EdgeZone, occurrence: EdgeOccurrence, request: ErrorRequest): ErrorAnswer | undefined;
   /**
-   * Learns what other processes put (D94). Never throws: without its database it goes on with what it knows, and the log
-   * tells.
+   * Learns what other processes have put (D94). Never throws: where the database fails it goes on with what it knows, and
+   * writes the failure to the log.
    */
   refresh(): Promise<void>;
   /** The rules in effect; none on plan `free`. */
   rules(owner: CustomErrorOwner): Promise<InEffect<readonly CustomErrorRule[]>>;
   /** The Error Page's HTML in effect. */
   page(owner: CustomErrorOwner): Promise<InEffect<string | undefined>>;
-  /** Puts rules that have been judged; they count once it resolves. Undefined: back to the file. */
+  /** Puts rules that were judged before; they are in effect once this resolves. Undefined returns to the configuration's. */
   putRules(owner: CustomErrorOwner, rules: readonly CustomErrorRule[] | undefined): Promise<void>;
-  /** Puts a page that has been judged; it counts once it resolves. Undefined: back to the file. */
+  /** Puts a page that was judged before; it is in effect once this resolves. Undefined returns to the configuration's. */
   putPage(owner: CustomErrorOwner, html: string | undefined): Promise<void>;
 }
 
@@ -54,13 +54,13 @@ function inEffect<T>({ file, stored }: Layered<T>): InEffect<T | undefined> {
   return { source: file === undefined ? 'none' : 'file', ...since, value: file };
 }
 
-/** The value alone, for who asks with every error. */
+/** Gives the value alone, which is needed with every error. */
 function valueOf<T>({ file, stored }: Layered<T>): T | undefined {
   return stored?.value ?? file;
 }
 
 /**
- * Opens the custom errors of a configuration and of what the API put.
+ * Opens the custom errors of a configuration and of the API.
  * @throws ConfigurationError where a page's file is missing, too large or no text: one line for each
  */
 export async function openCustomErrors(parts: CustomErrorsParts): Promise<CustomErrors> {
@@ -71,7 +71,7 @@ export async function openCustomErrors(parts: CustomErrorsParts): Promise<Custom
   const accountLayers = new Map(accounts.map(({ id }) => [id, layers.find({ level: 'account', id })]));
   const plans = new Map(accounts.map(({ id, plan }) => [id, plan]));
   const accountOfZone = new Map(zones.map(({ id, account }) => [id, account]));
-  /** D65: plan `free` has no rules, whatever was put while the account had another. */
+  /** D65: plan `free` has no rules, whatever was put while the account had another plan. */
   const hasRules = (account: string | undefined): boolean => account !== undefined && plans.get(account) !== 'free';
 
   await layers.learn();
@@ -112,10 +112,10 @@ export async function openCustomErrors(parts: CustomErrorsParts): Promise<Custom
   };
 }
 
-/** How often it is looked what other processes put: well within the second of D94. */
+/** Milliseconds between two looks for changes by other processes, well within the second of D94. */
 const followMs = 500;
 
-/** Learns what other processes put, one look after another. @returns what ends it, once a look under way is over */
+/** Learns regularly what other processes have put. @returns a function that ends this; it waits for a look under way */
 export function followCustomErrors(customErrors: Pick<CustomErrors, 'refresh'>): {
   readonly stop: () => Promise<void>;
 } {

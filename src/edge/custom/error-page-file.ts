@@ -7,9 +7,9 @@ import type { EdgeAccountSlice, EdgeZone } from '../zone/zone.ts';
 import { maxPageBytes, pageFault } from './error-page.ts';
 
 /**
- * Reads a page. Its size is looked at before it is read, and nothing but a file is.
- * @param file absolute
- * @returns the HTML, or what is wrong, the file named
+ * Reads a page. Only a regular file is read, and only after its size was checked.
+ * @param file an absolute path
+ * @returns the HTML, or what is wrong, with the name of the file
  */
 export function readErrorPage(file: string): { readonly html: string } | { readonly problem: string } {
   try {

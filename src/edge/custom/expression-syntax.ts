@@ -23,20 +23,20 @@ import {
 } from './expression-fields.ts';
 import { ExpressionFault, type ExpressionToken, quoted, readTokens } from './expression-tokens.ts';
 
-/** `(` and `not` inside one another. */
+/** How deep `(` and `not` may be nested. */
 const maxExpressionDepth = 32;
 
 const fields: readonly string[] = [...integerFields, ...stringFields];
 const keywords: readonly string[] = ['and', 'or', 'not', ...operators];
 
-/** A token as it is written, so that 5 and "5" are told apart; marks in quotation marks. */
+/** Shows a token as it is written, so that 5 and "5" differ; marks are shown in quotation marks. */
 function shown({ kind, text }: ExpressionToken): string {
   if (kind === 'end') return 'the end';
   if (kind === 'mark') return quoted(text);
   return (text.length > 40 ? `${text.slice(0, 40)}...` : text).toWellFormed();
 }
 
-/** The names there are, or the one that was most likely meant. */
+/** Names the one that was most likely meant, or all that there are. */
 function known(text: string, names: readonly string[]): string {
   const near = closest(text, names);
   return near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`;
@@ -120,7 +120,7 @@ class Parser {
     const { at } = this.#peek();
     const isNot = this.#take('word', 'not');
     if (!isNot && !this.#take('mark', '(')) return this.#comparison();
-    // Hostile nesting must not use up the stack.
+    // Deep nesting by an attacker must not use up the stack.
     this.#depth += 1;
     if (this.#depth > maxExpressionDepth) {
       throw new ExpressionFault(`the expression is nested deeper than ${maxExpressionDepth} levels`, at);

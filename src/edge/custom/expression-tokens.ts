@@ -1,6 +1,6 @@
 // The words, numbers, strings and marks of a Custom Error Rule's expression (D65).
 
-/** Characters of an expression. */
+/** The most characters of an expression. */
 const maxExpressionLength = 4096;
 
 /** One part of an expression; `at` is where it begins, counted in characters from 0. */
@@ -10,10 +10,10 @@ export type ExpressionToken = { readonly at: number /** As it is written. */; re
   | { readonly kind: 'string'; readonly value: string }
 );
 
-/** What is wrong with an expression; thrown and caught inside the reading of one. */
+/** What is wrong with an expression. It is thrown and caught while one is read. */
 export class ExpressionFault extends Error {
   override readonly name = 'ExpressionFault';
-  /** Where, counted in characters from 0. */
+  /** The place of the fault, in characters from 0. */
   readonly offset: number;
 
   constructor(message: string, offset: number) {
@@ -29,7 +29,7 @@ export function quoted(text: string): string {
 
 const marks: ReadonlySet<string> = new Set(['(', ')', '{', '}', '[', ']']);
 
-/** What somebody who writes one of these has most likely meant. */
+/** What the author of one of these has most likely meant. */
 const hints: Readonly<Record<string, string>> = {
   '=': 'for equality write eq',
   '!': 'write ne for inequality, not for negation',
@@ -51,7 +51,7 @@ function isBlank(character: string): boolean {
   return character === ' ' || character === '\t' || character === '\r' || character === '\n';
 }
 
-/** Digits of the largest integer; more could not be held against a code or a status with any sense. */
+/** The most digits of an integer; no code or status comes near it. */
 const maxDigits = 9;
 
 function readInteger(text: string, at: number): ExpressionToken {

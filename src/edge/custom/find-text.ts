@@ -1,5 +1,5 @@
-// Whether a text holds another, in linear time (Knuth, Morris, Pratt 1977). `String.prototype.includes` takes the product
-// of both lengths at worst: somebody's rule and somebody else's path could hold up a gateway that many share.
+// Finds whether a text holds another, in linear time (Knuth, Morris, Pratt 1977). `String.prototype.includes` takes the product
+// of both lengths at worst: one customer's rule and a hostile path could hold up a gateway that many share.
 
 /**
  * Prepares a search.

@@ -1,8 +1,8 @@
 // Connects to an origin, by TCP or TLS, within the connect timeout (D66).
 //
-// TLS: SNI is the requested host name. `strict` takes a certificate that chains to a trusted authority and is valid for
-// the requested host name or for the host in the origin's URL: the first is what a server of the zone's own has, the
-// second what a server behind a name of its own has, and the operator wrote both names down. `full` takes any.
+// TLS: SNI is the requested host name. `strict` takes a certificate that chains to a trusted authority and is valid for the
+// requested host name or for the host in the origin's URL. A server of the zone has a certificate for the first, a server with
+// a name of its own one for the second, and the operator has configured both names. `full` takes any certificate.
 
 import { lookup as systemLookup } from 'node:dns';
 import { connect, isIP, type LookupFunction, type Socket } from 'node:net';
@@ -27,19 +27,19 @@ import type { OriginTarget } from './origin-target.ts';
 export interface DialParts {
   readonly connectTimeoutMs: number;
   readonly secureContext: SecureContext;
-  /** Absent: the system's. */
+  /** Resolves names; absent: the system's resolver. */
   readonly lookup?: LookupFunction;
-  /** TLS sessions by target, to be resumed. */
+  /** TLS sessions by target, for resumption. */
   readonly sessions: Map<string, Buffer>;
 }
 
-/** Who waits for a connection; called once, unless the dial was given up. */
+/** Waits for a connection. One of its functions is called, once, unless the dial was given up. */
 export interface Dialling {
   onConnected(socket: Socket): void;
   onDialFailed(failure: OriginFailure): void;
 }
 
-/** Where a name has several addresses, how long one is tried before the next. */
+/** Milliseconds for which one of several addresses of a name is tried before the next. */
 const addressAttemptMs = 1000;
 
 function open(target: OriginTarget, parts: DialParts, lookup: LookupFunction): Socket | TLSSocket {
@@ -47,7 +47,7 @@ function open(target: OriginTarget, parts: DialParts, lookup: LookupFunction): S
     host: target.host,
     port: target.port,
     noDelay: true,
-    // The origin may close its side first: what it sent before is read to the end.
+    // The origin may close its side first; its octets are still read to the end.
     allowHalfOpen: true,
     autoSelectFamilyAttemptTimeout: addressAttemptMs,
     lookup,
@@ -77,7 +77,7 @@ export class Dial {
   readonly #timer: NodeJS.Timeout;
   #phase: 'lookup' | 'connect' | 'handshake' | 'done';
 
-  /** Begins. `waiting` hears of the end later, never at once. */
+  /** Begins to connect. `waiting` is called later, never at once. */
   constructor(target: OriginTarget, parts: DialParts, waiting: Dialling) {
     this.#target = target;
     this.#parts = parts;
@@ -91,14 +91,14 @@ export class Dial {
     if (target.secure) this.#socket.once('secureConnect', this.#onSecureConnect);
   }
 
-  /** Gives up; nobody is told. */
+  /** Gives up; `waiting` is not called. */
   abort(): void {
     if (this.#phase === 'done') return;
     this.#leave();
     this.#socket.destroy();
   }
 
-  /** As the one given, and tells us when it is done; what it fails with comes as the socket's error. */
+  /** Wraps the given look-up and notes when it is done. Its failure comes as the socket's error. */
   readonly #lookup: LookupFunction = (name, options, callback) => {
     (this.#parts.lookup ?? systemLookup)(name, options, (error, address, family) => {
       if (!error && this.#phase === 'lookup') this.#phase = 'connect';
@@ -118,7 +118,7 @@ export class Dial {
       this.#fail(certificateFailure(socket.authorizationError));
       return;
     }
-    // Kept only from a handshake that was accepted: one that is resumed is not verified again.
+    // A session is kept only from a handshake that was accepted, because a resumed one is not verified again.
     socket.on('session', (session: Buffer) => this.#parts.sessions.set(this.#target.key, session));
     this.#succeed();
   };
@@ -152,6 +152,6 @@ export class Dial {
     clearTimeout(this.#timer);
     this.#socket.off('close', this.#onClose);
     this.#socket.off('connect', this.#onConnect);
-    // 'error' stays: what a socket says while it is destroyed goes nowhere (`fail` looks at the phase).
+    // The 'error' listener stays: errors while the socket is destroyed are ignored, since `fail` looks at the phase.
   }
 }

@@ -1,6 +1,6 @@
-// Which fields end at this hop (RFC 9110 §7.6.1), and which a client may not speak for us with (D66).
+// Knows which fields end at this hop (RFC 9110 §7.6.1), and which fields only the edge may set (D66).
 
-/** Fields that concern one connection. Trailer and TE are among them because trailers are dropped both ways. */
+/** Fields that concern one connection alone. Trailer and TE are among them because trailers are dropped both ways. */
 const hopByHop: ReadonlySet<string> = new Set([
   'connection',
   'http2-settings',
@@ -15,7 +15,7 @@ const hopByHop: ReadonlySet<string> = new Set([
   'upgrade',
 ]);
 
-/** What Connection must not name: without them a message would be read differently behind us than before us. */
+/** Fields that Connection cannot remove: without them the origin would read a message differently than we did. */
 const notRemovable: ReadonlySet<string> = new Set([
   'authorization',
   'cache-control',
@@ -34,17 +34,17 @@ const notRemovable: ReadonlySet<string> = new Set([
   'via',
 ]);
 
-/** What the edge says of the client; nobody else may (D66). */
+/** Fields by which the edge describes the client; they are taken from nobody else (D66). */
 const ofTheEdge: ReadonlySet<string> = new Set(['forwarded', 'ray-id', 'x-real-ip']);
 
-/** Is this field (lower case) for one connection only? */
+/** Whether a field, in lower case, is for one connection only. */
 export function isHopByHop(name: string): boolean {
   return hopByHop.has(name);
 }
 
 /**
- * Does this field (lower case) tell who the client is or how it came? An underscore counts as a hyphen: origins that
- * hand fields on as environment variables cannot tell the two apart.
+ * Whether a field, in lower case, tells who the client is or how it came. An underscore counts as a hyphen, because origins
+ * that pass fields on as environment variables cannot tell the two apart.
  */
 export function isOfTheEdge(name: string): boolean {
   const plain = name.includes('_') ? name.replaceAll('_', '-') : name;
@@ -52,8 +52,8 @@ export function isOfTheEdge(name: string): boolean {
 }
 
 /**
- * The fields that Connection names, in lower case, without those that must stay. Absent where it names none, which
- * `close` and `keep-alive` do not.
+ * The fields that Connection names, in lower case, without those that must stay. Undefined where it names none; `close` and
+ * `keep-alive` are no fields.
  * @param value every Connection line, joined by commas
  */
 export function namedByConnection(value: string): ReadonlySet<string> | undefined {
@@ -67,7 +67,7 @@ export function namedByConnection(value: string): ReadonlySet<string> | undefine
   return named;
 }
 
-/** Has Connection this option? */
+/** Whether Connection has an option. */
 export function hasConnectionOption(value: string, option: string): boolean {
   return value.split(',').some((part) => part.trim().toLowerCase() === option);
 }

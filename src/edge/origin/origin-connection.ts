@@ -5,22 +5,22 @@ import { ReplyParser, type ReplySink } from './reply-parser.ts';
 
 /** The exchange that a connection serves. */
 export interface ConnectionUser extends ReplySink {
-  /** The reply is whole, and nothing followed it. */
+  /** The reply is whole, and no octet followed it. */
   onWhole(): void;
-  /** The connection is over before the reply was whole; without an error the origin closed it in order. */
+  /** The connection ended before the reply was whole. Without an error, the origin closed it in order. */
   onBroken(error: Error | undefined): void;
-  /** What came in one piece is read, and the reply goes on. */
+  /** All octets of a piece were read, and the reply goes on. */
   onPiece(): void;
-  /** What was written has left; more may be written. */
+  /** Written octets have left, and more may be written. */
   onDrain(): void;
   /** Nothing happened for the response timeout. */
   onStalled(): void;
 }
 
-/** A stream's way to be told that a write is done. */
+/** The callback by which a stream is told that a write is done. */
 type Written = (error?: Error | null) => void;
 
-/** A connection; made by the pool. */
+/** A connection to an origin. The pool makes it. */
 export class OriginConnection {
   readonly key: string;
   readonly socket: Socket;
@@ -29,7 +29,7 @@ export class OriginConnection {
   requests = 0;
   /** Until when it may be used again, milliseconds since 1970; meaningful while idle. */
   idleUntil = 0;
-  /** Whether a write failed: the origin takes no more, but what it has sent is still read. */
+  /** Whether a write failed: the origin takes no more octets, but those that it has sent are still read. */
   writeFailed = false;
   readonly #parser = new ReplyParser();
   readonly #timer: NodeJS.Timeout;
@@ -57,7 +57,7 @@ export class OriginConnection {
     this.socket.on('drain', this.#onDrain);
   }
 
-  /** Whether it can take a request. */
+  /** Whether the connection can take a request. */
   get usable(): boolean {
     return !this.socket.destroyed && !this.socket.readableEnded && !this.writeFailed && this.#user === undefined;
   }
@@ -69,7 +69,7 @@ export class OriginConnection {
 
   /**
    * Sends a request's head; the reply goes to `user`.
-   * @param body whether a body follows: what is written right after leaves with the head
+   * @param body whether a body follows; octets of it that are written right after leave together with the head
    */
   begin(
     user: ConnectionUser,
@@ -89,19 +89,19 @@ export class OriginConnection {
     setImmediate(() => this.socket.uncork());
   }
 
-  /** Something went on: the response timeout begins anew. */
+  /** Begins the response timeout anew, because something happened. */
   touch(): void {
     this.#timer.refresh();
   }
 
-  /** Ends the use by the present user; nothing more is told to it. */
+  /** Ends the use by the present user, whose functions are no longer called. */
   leave(): void {
     this.#user = undefined;
     this.#parser.rest();
     if (this.socket.isPaused()) this.socket.resume();
   }
 
-  /** Closes it at once. */
+  /** Closes the connection at once. */
   destroy(): void {
     this.#user = undefined;
     this.socket.destroy();
@@ -120,8 +120,8 @@ export class OriginConnection {
   }
 
   /**
-   * An origin that answers early (413) and closes makes our next write fail, and Node would throw away the answer that
-   * waits to be read. So a failed write only says so; the reading side tells how the connection ends.
+   * When an origin answers early (413) and closes, our next write fails, and Node would then throw away the answer that waits
+   * to be read. So a failed write is only noted, and the reading side tells how the connection ends.
    */
   #surviveFailedWrites(): void {
     const { socket } = this;
@@ -143,7 +143,7 @@ export class OriginConnection {
   readonly #onData = (chunk: Buffer): void => {
     const user = this.#user;
     if (!user) {
-      // Nobody has asked: a reply to come would be taken for the answer to another request.
+      // No request is under way: these octets would be taken for the answer to a later one.
       this.socket.destroy();
       return;
     }

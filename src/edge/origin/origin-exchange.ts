@@ -1,4 +1,4 @@
-// One request to an origin and its reply (D66): connecting, one retry, streaming both ways, and how each failure ends.
+// One request to an origin and its reply (D66): connecting, one retry, streaming both ways, and the end of each failure.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -25,19 +25,19 @@ export interface ExchangeParts {
   readonly clock: MonotonicClock;
   readonly targetOf: FindTarget;
   readonly log: Logger;
-  /** Told once, when the client has its answer or is gone. */
+  /** Called once, when the client has its answer or is gone. */
   readonly onClosed: (exchange: OriginExchange) => void;
 }
 
-/** A request with what the client gets its answer by. */
+/** A request, and the ways by which the client gets its answer. */
 export interface Asked {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly forwarded: Forwarded;
   readonly head: RequestHead;
-  /** Takes over after a 101; absent where none was asked for. */
+  /** Takes over after a 101; absent where no upgrade was asked for. */
   readonly onSwitched?: (head: ReplyHead, origin: Socket) => void;
-  /** Takes what follows a 101 in the same piece. */
+  /** Takes the octets that follow a 101 in the same piece. */
   readonly onEarly?: (piece: Buffer) => void;
 }
 
@@ -53,13 +53,13 @@ export class OriginExchange implements ConnectionUser, Dialling {
   #connection: OriginConnection | undefined;
   #upload: OriginUpload | undefined;
   #reply: ReplyHead | undefined;
-  /** Whether the reply's head went to the client: until then a failure can still be told. */
+  /** Whether the reply's head went to the client. Until then a failure can still be answered. */
   #headSent = false;
   #retried = false;
   #continued = false;
-  /** Whether the response waits for the client to read. */
+  /** Whether the response is paused until the client reads. */
   #paused = false;
-  /** Whether there is nothing more to do: answered, failed or given up. */
+  /** Whether the exchange is over: answered, failed or given up. */
   #over = false;
 
   constructor(parts: ExchangeParts, asked: Asked) {
@@ -70,13 +70,13 @@ export class OriginExchange implements ConnectionUser, Dialling {
 
   /** Sends the request on. */
   begin(): void {
-    // A connection that leaves HTTP is not one to be shared, so it need not be one that was.
+    // A request to upgrade gets a new connection, since a connection that leaves HTTP cannot be shared afterwards.
     const kept = this.#asked.onSwitched ? undefined : this.#parts.pool.take(this.#target.key);
     if (kept) this.#use(kept);
     else this.#connect();
   }
 
-  /** The client is gone, or has everything. */
+  /** Must be called when the client is gone or has its whole answer. */
   clientClosed(): void {
     if (!this.#over) {
       this.#over = true;
@@ -87,7 +87,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
     this.#parts.onClosed(this);
   }
 
-  /** Cuts what is still under way. */
+  /** Cuts the exchange if it is still under way. */
   abort(): void {
     this.#asked.request.socket.destroy();
   }
@@ -111,7 +111,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
     const { request, response } = this.#asked;
     if (request.httpVersionMinor === 0 || response.destroyed) return;
     if (head.status !== 100) {
-      // RFC 9110 §15.2: passed on. Node before 24.18 has no way to.
+      // RFC 9110 §15.2: informational replies are passed on. Node before 24.18 cannot do that.
       if (typeof response.writeInformation === 'function') response.writeInformation(head.status, head.fields);
     } else if (this.#asked.head.expectsContinue && !this.#continued) {
       this.#continued = true;
@@ -149,8 +149,8 @@ export class OriginExchange implements ConnectionUser, Dialling {
   }
 
   onPiece(): void {
-    // The head leaves with the beginning of the body where that came in the same piece, and does not wait for it otherwise:
-    // the head of an event stream may be all there is for a long time.
+    // The head leaves together with the beginning of the body if both came in one piece. Otherwise it does not wait for the
+    // body: the head of an event stream may be all that comes for a long time.
     if (this.#headSent || this.#over || !this.#reply) return;
     this.#sendHead(this.#reply);
     this.#asked.response.flushHeaders();
@@ -169,7 +169,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
   }
 
   onBad(what: string): void {
-    // Behind a whole reply it is the connection's affair: the client has its answer.
+    // The reply was whole and the client has its answer: a later failure concerns only the connection.
     if (this.#asked.response.writableEnded) this.#leaveOrigin();
     else this.#fail(badReply(what));
   }
@@ -193,7 +193,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
   }
 
   onStalled(): void {
-    // A client that reads slowly is no idle origin (D66).
+    // The origin is silent only because the client reads slowly (D66).
     if (this.#paused) return;
     const upload = this.#upload;
     const owesContinue = this.#asked.head.expectsContinue && !this.#continued && upload?.octets === 0;
@@ -238,7 +238,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
     this.#upload = new OriginUpload({ request, connection, chunked, clock, onSlow: this.#onSlowUpload });
   }
 
-  /** D66: once, where the connection had served before and nothing of a reply has come. */
+  /** D66: a request is retried once, if the connection had served others before and no octet of a reply has come. */
   #mayRetry(connection: OriginConnection): boolean {
     const { request, head } = this.#asked;
     return (
@@ -264,12 +264,12 @@ export class OriginExchange implements ConnectionUser, Dialling {
     this.#connection = undefined;
   }
 
-  /** Once its answer has begun, the two may talk to each other as slowly as they like. */
+  /** Ends an upload that is too slow. Once the answer has begun, client and origin may be as slow as they like. */
   readonly #onSlowUpload = (): void => {
     if (!this.#over && !this.#headSent) this.#giveUpUpload();
   };
 
-  /** D66, RFC 9110 §15.5.9: nothing of the body came within the time, or too little; the connection ends with the answer. */
+  /** Answers 408 where too little of the body came in time; the connection ends with the answer (D66, RFC 9110 §15.5.9). */
   #giveUpUpload(): void {
     this.#leaveOrigin();
     const { forwarded, response } = this.#asked;
@@ -298,13 +298,13 @@ export class OriginExchange implements ConnectionUser, Dialling {
     if (this.#asked.head.body !== 'none') this.#linger();
   }
 
-  /** D66: the head is out, so the connection closes unfinished and nothing is appended. */
+  /** D66: the head has been sent, so the connection is closed without completing the body, and nothing is appended. */
   #cut(): void {
     const { response, request, forwarded } = this.#asked;
     const delimitedByClose = !response.chunkedEncoding && this.#reply?.framing !== 'length';
-    // In the next tick: what came in one piece with the fault is still to leave.
+    // In the next tick, so that octets that came in one piece with the fault can still leave.
     process.nextTick(() => {
-      // Where the end of the connection is the end of the body, only a reset says that it is not whole.
+      // Where the end of the connection marks the end of the body, only a reset tells the client that the body is not whole.
       const { socket } = request;
       if (delimitedByClose && forwarded.scheme === 'http' && response.socket)
         resetConnection({ stream: socket, raw: socket });
@@ -312,7 +312,7 @@ export class OriginExchange implements ConnectionUser, Dialling {
     });
   }
 
-  /** A body that nobody wants is thrown away for a while, so that the client can read its answer, and then cut off. */
+  /** Throws away an unwanted body for a while, so that the client can read its answer, and then cuts the connection. */
   #linger(): void {
     const { request, response } = this.#asked;
     this.#upload?.stop();

@@ -9,7 +9,7 @@ export interface OriginFailure {
   readonly cause: string;
 }
 
-/** What the system says of a connection that did not come about. */
+/** The code for each error of the system when a connection fails. */
 const codeOfErrno: Readonly<Record<string, EdgeCode>> = {
   ECONNREFUSED: 521,
   ECONNRESET: 521,
@@ -25,12 +25,12 @@ const codeOfErrno: Readonly<Record<string, EdgeCode>> = {
   EPERM: 523,
 };
 
-/** Of several addresses tried, the one that says most: a refusal is nearer to an origin than silence. */
+/** Where several addresses failed, the first of these codes is told: a refusal came nearer to an origin than silence did. */
 const tellingOrder: readonly EdgeCode[] = [521, 522, 523];
 
 function codeOf(error: unknown): EdgeCode {
   const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
-  // Anything else (no descriptor left, no memory) is ours, not the origin's.
+  // Any other error (no descriptor left, no memory) is this machine's fault, not the origin's.
   return (code === undefined ? undefined : codeOfErrno[code]) ?? 500;
 }
 
@@ -40,7 +40,7 @@ function describe(error: unknown): string {
   return code ?? error.message;
 }
 
-/** A connection that was not made. */
+/** The failure of connecting. */
 export function connectFailure(error: Error): OriginFailure {
   const errors: readonly unknown[] = error instanceof AggregateError ? error.errors : [error];
   const codes = errors.map(codeOf);
@@ -48,35 +48,36 @@ export function connectFailure(error: Error): OriginFailure {
   return { code, cause: `connect: ${errors.map(describe).join(', ')}` };
 }
 
-/** A name that does not resolve. */
+/** The failure of resolving the origin's name. */
 export function lookupFailure(error: Error): OriginFailure {
   return { code: 1016, cause: `lookup: ${describe(error)}` };
 }
 
-/** A TLS handshake that was not completed. */
+/** The failure of the TLS handshake. */
 export function handshakeFailure(error: Error): OriginFailure {
   return { code: 525, cause: `TLS handshake: ${describe(error)}` };
 }
 
-/** A certificate that `strict` does not take. */
+/** The failure of a certificate that `strict` refuses. */
 export function certificateFailure(error: unknown): OriginFailure {
   return { code: 526, cause: `certificate: ${typeof error === 'string' ? error : describe(error)}` };
 }
 
-/** An answer that is none: nothing, garbage, or the end before its head was whole. */
+/** The failure of a reply that is none: nothing, garbage, or an end before its head was whole. */
 export function badReply(cause: string): OriginFailure {
   return { code: 520, cause };
 }
 
-/** No head, or no octet of a body, within the time. */
+/** The failure where no head, or no octet of a body, came in time. */
 export function replyTimeout(cause: string): OriginFailure {
   return { code: 524, cause };
 }
 
 /**
- * A connection that broke before the head was whole.
- * @param error absent where the origin closed it in order
- * @param options `handshake`: TLS 1.3 tells that it refuses only after our side of the handshake is done
+ * The failure of a connection that broke before the head was whole.
+ * @param error absent where the origin closed the connection in order
+ * @param options `handshake`: whether this may still be a refused handshake, of which TLS 1.3 tells only after our side of
+ *   the handshake is done
  */
 export function brokenConnection(error: Error | undefined, options: { readonly handshake: boolean }): OriginFailure {
   if (error && options.handshake && describe(error).startsWith('ERR_SSL_')) return handshakeFailure(error);

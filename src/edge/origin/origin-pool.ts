@@ -5,13 +5,13 @@ import type { MonotonicClock } from '../../base/clock.ts';
 import { OriginConnection } from './origin-connection.ts';
 import type { OriginTarget } from './origin-target.ts';
 
-/** How long an idle connection is kept, where the origin does not say that it keeps it less long. */
+/** How long an idle connection is kept, unless the origin says that it closes it sooner. */
 const idleSeconds = 15;
-/** Idle connections to one target. */
+/** The most idle connections to one target. */
 const idlePerTarget = 128;
 const sweepMs = 1000;
 
-/** The pool. */
+/** The connections to all origins. */
 export class OriginPool {
   readonly #clock: MonotonicClock;
   readonly #timeoutMs: number;
@@ -20,13 +20,13 @@ export class OriginPool {
   #sweeper: NodeJS.Timeout | undefined;
   #closing = false;
 
-  /** `timeoutMs`: after how long without anything a connection's user is asked (`onStalled`). */
+  /** `timeoutMs`: milliseconds of silence after which a connection calls `onStalled` of its user. */
   constructor(parts: { readonly clock: MonotonicClock; readonly timeoutMs: number }) {
     this.#clock = parts.clock;
     this.#timeoutMs = parts.timeoutMs;
   }
 
-  /** The connection used last to a target: the one most likely to be alive. */
+  /** Takes the connection to a target that was used last, which is the one most likely to be alive. */
   take(key: string): OriginConnection | undefined {
     const idle = this.#idle.get(key);
     if (!idle) return undefined;
@@ -39,7 +39,7 @@ export class OriginPool {
     return undefined;
   }
 
-  /** Takes a socket that was just connected. */
+  /** Adds a socket that was just connected. */
   add(socket: Socket, target: OriginTarget): OriginConnection {
     const { key, secure } = target;
     const connection = new OriginConnection({ key, socket, secure, timeoutMs: this.#timeoutMs, onGone: this.#onGone });
@@ -49,7 +49,7 @@ export class OriginPool {
 
   /**
    * Keeps a connection for the next request.
-   * @param hintSeconds how long the origin says that it keeps it; a second less is believed, for the way there
+   * @param hintSeconds how long the origin says that it keeps it; one second less is used, because a request takes time to arrive
    */
   keep(connection: OriginConnection, hintSeconds: number | undefined): void {
     connection.leave();
@@ -68,7 +68,7 @@ export class OriginPool {
     this.#sweeper ??= setInterval(this.#sweep, sweepMs).unref();
   }
 
-  /** Closes what is idle, and what becomes so. */
+  /** Closes idle connections now, and the others as soon as they are idle. */
   closeIdle(): void {
     this.#closing = true;
     this.#stopSweeping();

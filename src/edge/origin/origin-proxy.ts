@@ -2,7 +2,7 @@
 //
 //   origin-exchange    one request and its reply: retry, streaming, how each failure ends
 //   request-head       what the origin is sent;  reply-head, reply-parser  what it answers, read strictly
-//   dial-origin        connecting, TLS;  origin-pool, origin-connection  what is kept open;  origin-tunnel  after a 101
+//   dial-origin        connecting, TLS;  origin-pool, origin-connection  open connections;  origin-tunnel  after a 101
 
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import { type LookupFunction, Socket } from 'node:net';
@@ -27,9 +27,9 @@ export interface OriginProxyParts {
   readonly settings: EdgeSettings;
   readonly log: Logger;
   readonly clock?: Clock;
-  /** As `dns.lookup`, which it is where absent. */
+  /** Resolves names; absent: `dns.lookup`. */
   readonly lookup?: LookupFunction;
-  /** Authorities in place of Node's own and those of NODE_EXTRA_CA_CERTS; PEM. */
+  /** Certificate authorities in place of Node's own and those of NODE_EXTRA_CA_CERTS; PEM. */
   readonly ca?: string | readonly string[];
   /** Seconds without an octet in either direction after which an upgraded connection closes; absent: 600. */
   readonly tunnelIdleSeconds?: number;
@@ -41,7 +41,7 @@ export interface OriginProxyParts {
 const defaultTunnelIdleSeconds = 600;
 const defaultClientStallMs = 300_000;
 
-/** How often one request may come past us before it is a loop: 1000, the origin leads back to the edge. */
+/** How often one request may pass the edge. Beyond that the origin leads back to the edge, which is error 1000. */
 const maxPasses = 5;
 const loopCode = 1000;
 
@@ -103,7 +103,7 @@ class RunningProxy implements OriginProxy {
 
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, forwarded: Forwarded): void {
     try {
-      // What broke is told by 'close'.
+      // Nothing to do: 'close' follows every error.
       socket.on('error', () => undefined);
       if (!(socket instanceof Socket)) throw new Error('An upgraded connection that is no socket');
       const upgrade = upgradeOf(request);
@@ -153,7 +153,7 @@ class RunningProxy implements OriginProxy {
     readonly upgrade: string | undefined;
   }): void {
     const { request, client, early, forwarded, head, upgrade } = asked;
-    // An answer other than 101 is written as any other is.
+    // An answer other than 101 is written like the answer to any other request.
     const response = new ServerResponse(request);
     response.shouldKeepAlive = false;
     response.assignSocket(client);

@@ -1,4 +1,4 @@
-// Answers of one line to requests that cannot be sent on (D66, RFC 9112 §6): the connection ends with them.
+// Answers requests that cannot be sent on by one line of text (D66, RFC 9112 §6). The connection ends with the answer.
 
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -14,14 +14,14 @@ function fieldsOf(status: RefusalStatus, rayId: string): string[] {
   return ['Content-Type', type, 'Content-Length', length, 'Ray-ID', rayId, 'Connection', 'close'];
 }
 
-/** Answers a request. */
+/** Refuses a request. */
 export function answerRefusal(response: ServerResponse, status: RefusalStatus, rayId: string): void {
   response.shouldKeepAlive = false;
   response.writeHead(status, refusals[status], fieldsOf(status, rayId));
   response.end(`${refusals[status]}\n`);
 }
 
-/** Answers a request to upgrade. */
+/** Refuses a request to upgrade, on its bare socket. */
 export function refuseSocket(socket: Duplex, status: RefusalStatus, rayId: string): void {
   const fields = fieldsOf(status, rayId);
   let text = `HTTP/1.1 ${status} ${refusals[status]}\r\n`;

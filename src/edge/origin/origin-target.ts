@@ -14,7 +14,7 @@ export interface OriginTarget {
   readonly port: number;
   /** Whether the certificate is verified. */
   readonly strict: boolean;
-  /** The path that goes before the one asked for: of the origin's URL, without a slash at its end; mostly empty. */
+  /** The path of the origin's URL, which goes before the path asked for. It has no slash at its end and is mostly empty. */
   readonly prefix: string;
   /** The requested host name: sent as SNI. */
   readonly serverName: string;
@@ -43,11 +43,11 @@ function readTarget(zone: ZoneWithOrigin, serverName: string): OriginTarget {
 export type FindTarget = (zone: ZoneWithOrigin, host: string | undefined) => OriginTarget;
 
 /**
- * Makes the finder, which reads each origin once. A Host that is none of the zone's counts as the zone's name, so that
- * targets are as many as the configuration has host names, whatever clients send.
+ * Makes the function that finds targets; it reads each origin once. A Host that is none of the zone's counts as the zone's
+ * name, so that there are never more targets than configured hostnames, whatever clients send.
  */
 export function originTargets(): FindTarget {
-  // By the origin as configured, a text or an object: the zone around it may be made anew for each request.
+  // The key is the origin as configured, a text or an object, since the zone around it may be a new object for each request.
   const known = new Map<ZoneWithOrigin['origin'], Map<string, OriginTarget>>();
   return (zone, host) => {
     const requested = hostName(host);

@@ -1,11 +1,11 @@
-// What follows a 101: octets both ways, until both sides have closed (D66).
+// Passes octets both ways after a 101, until both sides have closed (D66).
 
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
 /**
- * Joins a client and an origin. Each side's end is passed on, a side that breaks takes the other with it, and so does
- * silence on both.
+ * Joins a client and an origin. The end of one side is passed on to the other. When one side breaks, or both are silent for
+ * `idleMs`, both are closed.
  * @param idleMs milliseconds without an octet in either direction
  * @param onClosed called once, when both are closed
  */
@@ -16,7 +16,7 @@ export function openTunnel(
   const { client, origin } = ends;
   let open = 2;
   const watch = (end: Duplex, other: Duplex): void => {
-    // What broke is told by 'close', which every error is followed by.
+    // Nothing to do: every error is followed by 'close'.
     end.on('error', () => undefined);
     end.once('close', () => {
       if (!end.readableEnded || !end.writableFinished) other.destroy();
@@ -26,7 +26,7 @@ export function openTunnel(
   };
   watch(client, origin);
   watch(origin, client);
-  // Every octet passes the origin's socket, read or written.
+  // Every octet in either direction is read from or written to the origin's socket, so its silence is that of both.
   origin.setTimeout(idleMs, () => {
     client.destroy();
     origin.destroy();

@@ -1,4 +1,4 @@
-// Streams a request's body to the origin, as fast as the origin takes it and no faster; and notices a client that only drips.
+// Streams a request's body to the origin as fast as the origin takes it, and notices a client that sends too slowly.
 
 import type { IncomingMessage } from 'node:http';
 import { BodyPace } from '../../base/body-pace.ts';
@@ -13,10 +13,10 @@ const leastOctetsPerSecond = 100;
 export interface UploadParts {
   readonly request: IncomingMessage;
   readonly connection: OriginConnection;
-  /** Whether the body is framed in chunks (RFC 9112 §7.1); else its length was announced. */
+  /** Whether the body is sent in chunks (RFC 9112 §7.1); if not, its length was announced. */
   readonly chunked: boolean;
   readonly clock: MonotonicClock;
-  /** Told of each minute that brought less than 100 octets a second, while the origin took all that came. */
+  /** Called after each minute that brought less than 100 octets a second while the origin took all that came. */
   readonly onSlow: () => void;
 }
 
@@ -29,7 +29,7 @@ export class OriginUpload {
   readonly #parts: UploadParts;
   readonly #pace = new BodyPace(leastOctetsPerSecond);
 
-  /** Begins. */
+  /** Begins the upload. */
   constructor(parts: UploadParts) {
     this.#parts = parts;
     const { request } = parts;
@@ -37,17 +37,17 @@ export class OriginUpload {
     request.once('end', this.#onEnd);
   }
 
-  /** Whether the client, not the origin, is the one that is waited for. */
+  /** Whether the upload waits for the client, and not for the origin. */
   get waitsForClient(): boolean {
     return !this.done && !this.#parts.connection.socket.writableNeedDrain;
   }
 
-  /** The origin takes more. */
+  /** Goes on, because the origin takes more. */
   resume(): void {
     if (!this.done) this.#parts.request.resume();
   }
 
-  /** Sends no more; what still comes from the client is thrown away. */
+  /** Stops sending; octets that still come from the client are thrown away. */
   stop(): void {
     const { request } = this.#parts;
     request.off('data', this.#onData);

@@ -1,4 +1,4 @@
-// How the edge hands a request to a zone's origin: the seam between routing (D67) and the reverse proxy (D66).
+// The interface by which the edge hands a request to a zone's origin, between routing (D67) and the reverse proxy (D66).
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -11,13 +11,13 @@ export interface Forwarded {
   readonly rayId: string;
   /** The client's address (D66). */
   readonly clientAddress: string;
-  /** What X-Forwarded-For says of earlier hops; only where the peer is a trusted proxy, else empty. */
+  /** What X-Forwarded-For says of earlier hops where the peer is a trusted proxy; empty otherwise. */
   readonly forwardedFor: readonly string[];
-  /** How the peer came. */
+  /** The scheme by which the peer came. */
   readonly scheme: 'http' | 'https';
-  /** How the client came to the first trusted proxy; absent where there is none or it does not say. */
+  /** The scheme by which the client came to the first trusted proxy; absent where there is none or it does not tell. */
   readonly forwardedProto?: 'http' | 'https';
-  /** What the client asked the first trusted proxy for; absent likewise. */
+  /** The host that the client asked the first trusted proxy for; absent in the same cases. */
   readonly forwardedHost?: string;
   /**
    * Answers an edge error in place of the origin. Called at most once, and only while nothing of an answer has been

@@ -1,4 +1,4 @@
-// Reads the head of an origin's reply (RFC 9112 §4, §5, §6), strictly: what could be read in two ways is not read at all.
+// Reads the head of an origin's reply (RFC 9112 §4, §5, §6) strictly: a head that could be read in two ways is refused.
 
 import { hasConnectionOption, isHopByHop, namedByConnection } from './hop-by-hop.ts';
 
@@ -12,7 +12,7 @@ export interface ReplyHead {
   /** Name, value, name, value: the end-to-end fields as they came, without the origin's Ray-ID. */
   readonly fields: string[];
   readonly framing: ReplyFraming;
-  /** Octets of the body; where framing is `length`. */
+  /** Octets of the body, where the framing is `length`. */
   readonly length: number;
   /** Whether the connection may serve another request. */
   readonly persistent: boolean;
@@ -24,7 +24,7 @@ export interface ReplyHead {
 
 const statusLine = /^HTTP\/1\.([01]) ([1-9][0-9]{2})(?: ([^\0-\x08\x0a-\x1f\x7f]*))?$/;
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-// RFC 9110 §5.5: no controls but HTAB. CR and LF alone are among them.
+// RFC 9110 §5.5: no controls but HTAB are allowed; bare CR and LF are controls too.
 const control = /[\0-\x08\x0a-\x1f\x7f]/;
 const digits = /^[0-9]{1,15}$/;
 const idleHint = /(?:^|[,;\s])timeout=([0-9]{1,6})(?![0-9])/i;
@@ -33,7 +33,7 @@ const maxFields = 1000;
 const space = 0x20;
 const tab = 0x09;
 
-/** RFC 9112 §5: optional whitespace is blanks and tabs, and nothing else that `trim` would take. */
+/** Trims optional whitespace. RFC 9112 §5: that is blanks and tabs alone, while `trim` would take more. */
 function trimOws(line: string, from: number, to: number): string {
   let start = from;
   let end = to;
@@ -51,7 +51,7 @@ interface Gathered {
   contentLength: string | undefined;
 }
 
-/** Reads one field line into `fields`; gives what is wrong with it, if anything is. */
+/** Reads one field line into `fields`. Gives what is wrong with it, if anything is. */
 function readField(line: string, fields: string[], gathered: Gathered): string | undefined {
   const colon = line.indexOf(':');
   // RFC 9112 §5.1, §5.2: no blank before the colon, no folded line (which begins with one).
@@ -91,7 +91,7 @@ function without(fields: readonly string[], drops: (name: string) => boolean): s
   return kept;
 }
 
-/** RFC 9112 §6.3, in its order; gives what is wrong with the framing, if anything is. */
+/** Finds the framing by RFC 9112 §6.3, in its order. Gives what is wrong with the framing, if anything is. */
 function framingOf(gathered: Gathered, bodiless: boolean, minor: string): ReplyFraming | { readonly bad: string } {
   const { transferEncoding, contentLength } = gathered;
   if (transferEncoding !== undefined) {
@@ -106,9 +106,9 @@ function framingOf(gathered: Gathered, bodiless: boolean, minor: string): ReplyF
 
 /**
  * Reads a head.
- * @param text status line and field lines, each with its CRLF, without the empty line; one character an octet
+ * @param text status line and field lines, each with its CRLF, without the empty line; one character for each octet
  * @param forHead whether the request was HEAD
- * @returns what is wrong where it is no well-formed head
+ * @returns the head, or what is wrong with it
  */
 export function readReplyHead(text: string, forHead: boolean): ReplyHead | { readonly bad: string } {
   let at = text.indexOf('\r\n');
@@ -136,7 +136,7 @@ export function readReplyHead(text: string, forHead: boolean): ReplyHead | { rea
   if (typeof framing === 'object') return framing;
   const named = gathered.connection === '' ? undefined : namedByConnection(gathered.connection);
   if (named) fields = without(fields, (name) => named.has(name));
-  // RFC 9110 §8.6: a 204 has no Content-Length; one that is believed would swallow the next reply.
+  // RFC 9110 §8.6: a 204 has no Content-Length; if it were believed, it would swallow the next reply.
   if (status === 204) fields = without(fields, (name) => name === 'content-length');
   const hint = gathered.keepAlive === '' ? null : idleHint.exec(gathered.keepAlive);
   return {

@@ -1,27 +1,27 @@
-// Takes an origin's replies apart as they arrive (RFC 9112 §6, §7): one pass, no copy of a body, and never more held than
-// one head or one line. Anything that is not exactly well-formed ends it.
+// Parses an origin's replies as they arrive (RFC 9112 §6, §7), in one pass and without copying bodies. It holds no more than one
+// head or one line. Anything that is not exactly well-formed ends the parsing.
 
 import { type ReplyHead, readReplyHead } from './reply-head.ts';
 
-/** Who is told what was read. */
+/** Is called with what the parser has read. */
 export interface ReplySink {
   /** An informational reply; 101 ends HTTP, and what follows comes by `onBody`. */
   onInterim(head: ReplyHead): void;
   onHead(head: ReplyHead): void;
-  /** A piece of the body; `last` where the whole body is now there. */
+  /** A piece of the body; `last` is true where the body is now whole. */
   onBody(piece: Buffer, last: boolean): void;
-  /** The end of a body whose last piece did not say so, or of a reply without one. */
+  /** The end of a body of which no piece was `last`, or of a reply without a body. */
   onEnd(): void;
-  /** What was read is no reply. Nothing comes after it. */
+  /** What was read is no reply. Nothing is called after this. */
   onBad(what: string): void;
 }
 
-/** Octets of a head with its empty line, and of all the trailers of a body. */
+/** The most octets of a head with its empty line, and of all the trailers of a body. */
 const maxReplyHeadOctets = 65_536;
 const maxTrailerOctets = 16_384;
-/** A line with a chunk's size and its extensions. */
+/** The most octets of a line with a chunk's size and its extensions. */
 const maxChunkLine = 4096;
-/** Heads of informational replies before the reply itself. */
+/** The most informational replies before the reply itself. */
 const maxInterims = 32;
 
 const headEnd = Buffer.from('\r\n\r\n');
@@ -39,7 +39,7 @@ export class ReplyParser {
   #sink: ReplySink | undefined;
   #forHead = false;
   #interims = 0;
-  /** The part of a head that came before the rest; grows twofold, so that single octets cost no more than one copy. */
+  /** The part of a head that has arrived. It doubles as it grows, so that a head sent octet by octet is not copied each time. */
   #held: Buffer = Buffer.alloc(0);
   #heldOctets = 0;
   /** Octets still to come of a body or a chunk. */
@@ -50,7 +50,7 @@ export class ReplyParser {
   /** Whether anything has come since `expect`. */
   begun = false;
 
-  /** Makes ready for the reply to a request. */
+  /** Prepares for the reply to a request. */
   expect(sink: ReplySink, forHead: boolean): void {
     this.#sink = sink;
     this.#forHead = forHead;
@@ -81,7 +81,7 @@ export class ReplyParser {
     }
   }
 
-  /** The origin has closed its side: gives whether that ends the reply as it should. */
+  /** Must be called when the origin has closed its side. Tells whether the reply is whole by that. */
   close(): boolean {
     if (this.#state !== 'close') return this.#state === 'done';
     this.#finish();
@@ -106,7 +106,7 @@ export class ReplyParser {
       case 'raw':
         this.#sink?.onBody(at === 0 ? chunk : chunk.subarray(at), false);
         return chunk.length;
-      // What nobody asked for: the connection is in step with nothing any more.
+      // Nobody has asked for these octets: replies on this connection can no longer be matched with requests.
       case 'idle':
       case 'done':
         return this.#fail('octets after the end of a reply');
@@ -139,7 +139,7 @@ export class ReplyParser {
     return this.#holdHead(chunk, at);
   }
 
-  /** The head is not whole in one piece: keeps what there is, and refuses early what can become none. */
+  /** Keeps the part of a head that has arrived, and refuses early a head that can no longer become well-formed. */
   #holdHead(chunk: Buffer, at: number): number {
     const before = this.#heldOctets;
     this.#hold(chunk, at);
@@ -160,7 +160,7 @@ export class ReplyParser {
   }
 
   #hold(chunk: Buffer, at: number): void {
-    // No more than the limit and what shows that it is passed: the rest of a head that is too large is not copied.
+    // Only the limit and a few octets that show it was passed are kept: the rest of a head that is too large is not copied.
     const room = maxReplyHeadOctets + 8 - this.#heldOctets;
     const length = Math.min(chunk.length - at, room);
     if (this.#heldOctets + length > this.#held.length) {
@@ -264,7 +264,7 @@ export class ReplyParser {
     return undefined;
   }
 
-  /** Trailers are dropped (RFC 9110 §6.5.1 allows it): what they say could belong in a head that has been sent. */
+  /** Trailers are dropped (RFC 9110 §6.5.1 allows it), because the head that they may add to has been sent already. */
   #takeTrailer(line: string): string | undefined {
     if (line === '\r') {
       this.#finish();

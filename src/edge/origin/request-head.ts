@@ -1,19 +1,19 @@
-// Writes the head of a request as the origin gets it (D66; RFC 9110 §7.6, RFC 9112 §6): the client's end-to-end fields as
-// they came, and what only the edge may say.
+// Writes the head of a request as the origin gets it (D66; RFC 9110 §7.6, RFC 9112 §6): the client's end-to-end fields as they
+// came, and the fields that only the edge may set.
 
 import type { IncomingMessage } from 'node:http';
 import { normalAddress } from '../../base/net/socket-address.ts';
 import { isHopByHop, isOfTheEdge, namedByConnection } from './hop-by-hop.ts';
 import type { Forwarded } from './origin.ts';
 
-/** A request that cannot be sent on as it is; never reached behind a strict parser but for transfer codings. */
+/** A request that cannot be sent on as it is. The strict parser before this lets none through but for transfer codings. */
 export interface RefusedRequest {
   readonly refused: 400 | 501;
 }
 
 /** A head ready to be sent, and how the body behind it is framed. */
 export interface RequestHead {
-  /** One character an octet, with the empty line. */
+  /** The head with its empty line, one character for each octet. */
   readonly text: string;
   readonly body: 'none' | 'length' | 'chunked';
   /** Whether the client waits for 100 before it sends its body (RFC 9110 §10.1.1). */
@@ -25,14 +25,14 @@ export interface RequestHead {
 const pseudonym = 'postern';
 const received = /(?:^|,)[\t ]*[^\s,]+[\t ]+postern(?=[\t ,]|$)/gi;
 
-/** RFC 9112 §3.2: origin-form; the absolute form means the same. */
+/** The target in origin-form. RFC 9112 §3.2: the absolute form means the same. */
 function requestTarget(url: string): string {
   if (url.startsWith('/') || url === '*') return url;
   const rest = /^https?:\/\/[^/?#]*(.*)$/i.exec(url)?.[1] ?? '';
   return rest.startsWith('/') ? rest : `/${rest}`;
 }
 
-/** Whether a path leads up and out of the prefix before it, in any spelling that an origin may read so. */
+/** Whether a path leads up and out of the prefix before it, in any spelling that an origin may understand. */
 function leadsUp(target: string): boolean {
   const [path = ''] = target.split('?', 1);
   return path
@@ -41,7 +41,7 @@ function leadsUp(target: string): boolean {
     .includes('..');
 }
 
-/** What trusted peers said of earlier hops, then the peer; without them the client, which is the peer. */
+/** The value of X-Forwarded-For: what trusted peers said of earlier hops, then the peer. Without them it is the client alone. */
 function forwardedFor(request: IncomingMessage, { forwardedFor, clientAddress }: Forwarded): string {
   if (forwardedFor.length === 0) return clientAddress;
   return `${forwardedFor.join(', ')}, ${normalAddress(request.socket.remoteAddress ?? '') ?? clientAddress}`;
@@ -51,7 +51,7 @@ function framingOf({ headers }: IncomingMessage): RequestHead['body'] | RefusedR
   const coding = headers['transfer-encoding'];
   const length = headers['content-length'];
   if (coding !== undefined) {
-    // RFC 9112 §6.1: two framings are an attack, a coding that we do not understand is 501.
+    // RFC 9112 §6.1: two framings at once are an attack; a coding that we do not understand is 501.
     if (length !== undefined) return { refused: 400 };
     return coding.toLowerCase() === 'chunked' ? 'chunked' : { refused: 501 };
   }
@@ -65,7 +65,7 @@ function wantsContinue(request: IncomingMessage, body: RequestHead['body']): boo
   return expect !== undefined && body !== 'none' && request.httpVersionMinor > 0 && /^100-continue$/i.test(expect);
 }
 
-/** What the head ends with, in our own words. */
+/** The fields at the end of the head that the edge itself writes. */
 function ownFields(request: IncomingMessage, forwarded: Forwarded, upgrade: string | undefined): string {
   const proto = forwarded.forwardedProto ?? forwarded.scheme;
   const host = forwarded.forwardedHost ?? request.headers.host ?? forwarded.zone.name;

@@ -1,4 +1,4 @@
-// Who the client is (D66): the socket's peer, unless that is a trusted proxy; then who its X-Forwarded-For names.
+// Finds the client of a request (D66): the socket's peer, or, if that is a trusted proxy, the address in X-Forwarded-For.
 
 import { isIP, isIPv4 } from 'node:net';
 import type { AddressTest } from '../../base/net/address-test.ts';
@@ -8,20 +8,20 @@ import { readAuthority } from '../../http/route.ts';
 /** The client, and the proxies in between. */
 export interface EdgeClient {
   readonly address: string;
-  /** What X-Forwarded-For is believed of: the client and the trusted proxies behind it, without the peer. */
+  /** The believed part of X-Forwarded-For: the client and the trusted proxies after it, without the peer. */
   readonly forwardedFor: readonly string[];
-  /** What a trusted peer says of how the client came. */
+  /** The scheme by which the client came, as a trusted peer tells it. */
   readonly forwardedProto?: 'http' | 'https';
-  /** What a trusted peer says that the client asked for: a host, perhaps with a port. */
+  /** The host that the client asked for, perhaps with a port, as a trusted peer tells it. */
   readonly forwardedHost?: string;
 }
 
-/** Every line of a field, by its name in lower case. */
+/** Gives every line of a field, by its name in lower case. */
 export type FieldLines = (name: string) => readonly string[];
 
 /**
- * The value of a list to which each hop adds one, or of a field that the first hop sets and the others pass on: what was
- * written by the hop that took the client's request.
+ * The value that the hop which took the client's request has written: in a list to which each hop adds an entry, or in a
+ * field that the first hop sets and the others pass on.
  * @param hops how many trusted hops there are, the peer among them
  */
 function firstTrusted(lines: readonly string[], hops: number): string | undefined {
@@ -29,7 +29,7 @@ function firstTrusted(lines: readonly string[], hops: number): string | undefine
   return lines.length === 0 ? undefined : values[Math.max(0, values.length - hops)]?.trim();
 }
 
-/** What the trusted peer says of the client's request beside its address; a value that cannot be is none. */
+/** What a trusted peer tells of the client's request besides its address. An impossible value counts as absent. */
 function saidOf(lines: FieldLines, hops: number): Pick<EdgeClient, 'forwardedProto' | 'forwardedHost'> {
   const proto = firstTrusted(lines('x-forwarded-proto'), hops)?.toLowerCase();
   const host = firstTrusted(lines('x-forwarded-host'), hops);
@@ -46,15 +46,15 @@ function readEntry(entry: string): string | undefined {
   const withPort = /^([0-9.]{7,15}):[0-9]{1,5}$/.exec(text)?.[1];
   const address = bracketed ?? (withPort !== undefined && isIPv4(withPort) ? withPort : text);
   if (isIP(address) === 0 || address.includes('%')) return undefined;
-  // One spelling for one client, as the system gives it for a peer: limits are counted by it.
+  // The spelling that the system uses for a peer, since limits count a client by its spelling.
   return normalAddress(address);
 }
 
 /**
- * Finds the client. From the right every entry is what the hop behind it saw; the first that is no trusted proxy is the
- * client, and what stands before it anybody may have written. An entry that is no address ends the chain: the hop that
- * wrote it is then all that is known.
- * @param fields the request's fields; only X-Forwarded-For, -Proto and -Host are looked at
+ * Finds the client. Each entry of X-Forwarded-For is the peer that the next hop saw. Read from the right, the first entry that
+ * is no trusted proxy is the client; entries before it may be invented. An entry that is no address ends the reading, and the
+ * hop that wrote it counts as the client.
+ * @param fields the request's fields; only X-Forwarded-For, -Proto and -Host are read
  */
 export function clientOf(peer: string, fields: FieldLines, isTrusted: AddressTest): EdgeClient {
   const believed: string[] = [];

@@ -1,12 +1,12 @@
-// The paths of a zone that are the edge's own: /cdn-cgi/ and what an origin might take for it (D60).
+// Recognises the paths of a zone that belong to the edge: /cdn-cgi/ and what an origin might take for it (D60).
 
-/** What a path is to the edge. */
+/** Who answers a path. */
 export type EdgePath =
-  /** The zone's own: the origin's. */
+  /** The origin. */
   | { readonly kind: 'origin' }
-  /** /cdn-cgi/error/{code}; the code may be none of the catalogue's. */
+  /** The edge, with the error of /cdn-cgi/error/{code}; the catalogue may not have the code. */
   | { readonly kind: 'error'; readonly code: number }
-  /** Below /cdn-cgi/ in some spelling, and nothing there. */
+  /** The edge, with 404: the path is below /cdn-cgi/ in some spelling, and there is nothing. */
   | { readonly kind: 'reserved' };
 
 const errorPath = /^\/cdn-cgi\/error\/([1-9][0-9]{2,3})$/;
@@ -16,7 +16,7 @@ function decode(text: string): string {
   return text.replace(/%[0-9A-Fa-f]{2}/g, (triplet) => String.fromCharCode(Number.parseInt(triplet.slice(1), 16)));
 }
 
-/** The segment a path begins with, before and behind dot segments, without empty ones, backslashes and parameters. */
+/** The first segment as written and after `..` is resolved. Empty segments, `.` and parameters are left out. */
 function firstSegments(path: string): readonly (string | undefined)[] {
   const steps: string[] = [];
   let written: string | undefined;
@@ -31,7 +31,7 @@ function firstSegments(path: string): readonly (string | undefined)[] {
 }
 
 function isReserved(reading: string): boolean {
-  // A segment is a part of the reading: most have none that could be it.
+  // A quick test first: most paths do not hold the name at all.
   if (!reading.toLowerCase().includes('cdn-cgi')) return false;
   return firstSegments(reading).some((segment) => segment?.trim().toLowerCase() === 'cdn-cgi');
 }

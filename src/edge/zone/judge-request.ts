@@ -1,4 +1,4 @@
-// What a zone lets through to its origin, in the order in which it is asked (D60, D66).
+// Judges whether a zone lets a request through to its origin; the checks run in this order (D60, D66).
 
 import { type AddressTest, addressTest } from '../../base/net/address-test.ts';
 import { tunnelFreeMethods } from '../../http/front.ts';
@@ -8,7 +8,7 @@ import { readEdgePath } from './edge-path.ts';
 import type { RateLimit } from './rate-limit.ts';
 import type { EdgeZone } from './zone.ts';
 
-/** A zone with its lists read and its counts begun. */
+/** A zone whose lists were read, with its rate limit. */
 export interface GuardedZone {
   readonly zone: EdgeZone;
   readonly isBlocked: AddressTest;
@@ -17,7 +17,7 @@ export interface GuardedZone {
   readonly rateLimit?: RateLimit;
 }
 
-/** Prepares a zone. @param rateLimit the count of its limit; absent where it has none */
+/** Reads a zone's lists. @param rateLimit the count for its rate limit; undefined where it has none */
 export function guardZone(zone: EdgeZone, rateLimit: RateLimit | undefined): GuardedZone {
   const { block = [], allow = [] } = zone;
   return {
@@ -28,7 +28,7 @@ export function guardZone(zone: EdgeZone, rateLimit: RateLimit | undefined): Gua
   };
 }
 
-/** A request to a zone, as far as it is judged. */
+/** What is judged of a request to a zone. */
 export interface JudgedRequest {
   readonly method: string;
   /** Without the query. */
@@ -39,25 +39,25 @@ export interface JudgedRequest {
   readonly clientAddress: string;
 }
 
-/** What is to be done with it. */
+/** What is done with a request. */
 export type Verdict =
   | { readonly kind: 'forward' }
-  /** Answer the error of this code; of `/cdn-cgi/error/{code}` where it is `asked`. */
+  /** Answer the error of this code. `asked`: the request was for `/cdn-cgi/error/{code}`. */
   | {
       readonly kind: 'error';
       readonly code: EdgeCode;
       readonly asked: boolean;
-      /** Seconds to the end of the client's window; only of a real 1015. */
+      /** Seconds to the end of the client's window; only where the rate limit was reached (1015). */
       readonly waitSeconds?: number;
     }
   | { readonly kind: 'not-found' }
   | { readonly kind: 'not-allowed'; readonly allow: string };
 
-/** What the edge has room for. */
+/** The bounds of the edge that a request must fit. */
 export interface Room {
-  /** Octets of a header section, and of a target. */
+  /** The most octets of a header section, and of a target. */
   readonly maxHeaderBytes: number;
-  /** Whether there are as many requests under way as the process takes. */
+  /** Whether the limits on open requests leave no room for this one. */
   readonly isFull: () => boolean;
 }
 
@@ -69,8 +69,8 @@ function error(code: EdgeCode): Verdict & { readonly kind: 'error' } {
 }
 
 /**
- * Judges a request to a zone; counts it where the zone has a limit. Lists and limits hold for everything but /cdn-cgi/,
- * which never reaches an origin (D60).
+ * Judges a request to a zone, and counts it where the zone has a rate limit. Lists and limits apply to every path but
+ * /cdn-cgi/, which never reaches an origin (D60).
  * @param hasError whether the catalogue has a code
  */
 export function judgeRequest(

@@ -1,5 +1,4 @@
-// How many requests are open (D66, 1200): in all, of one zone, and of one client. Upgraded connections count until they
-// close.
+// Counts the open requests (D66, 1200): in all, to each zone, and of each client. Upgraded connections count until they close.
 
 import { countedAddress } from '../../base/counted-address.ts';
 
@@ -15,21 +14,21 @@ export interface RequestLimits {
 
 /** One request that is counted. */
 export interface OpenRequest {
-  /** Whether there are more open than its zone, its client or the process may have, itself counted. */
+  /** Whether more requests are open, this one included, than its zone, its client or the process may have. */
   isOver(): boolean;
-  /** It has ended; called once. */
+  /** Must be called once, when the request has ended. */
   end(): void;
 }
 
 /** Counts requests. */
 export interface OpenRequests {
-  /** `zone` is the zone's id; empty for a request that is no zone's. */
+  /** Counts a request. `zone` is the zone's id; empty for a request to no zone. */
   begin(zone: string, address: string): OpenRequest;
   /** Requests open now. */
   open(): number;
 }
 
-/** Counts by a key, forgotten at zero: a map is never larger than the number of requests open. */
+/** Counts by a key. A count of zero is removed, so the map is never larger than the number of open requests. */
 class Counts {
   readonly #counts = new Map<string, number>();
 
@@ -48,7 +47,7 @@ class Counts {
   }
 }
 
-/** Makes the count; it lives in memory, one for each process. */
+/** Makes the count, which each process keeps in its own memory. */
 export function createOpenRequests(limits: RequestLimits): OpenRequests {
   const zones = new Counts();
   const addresses = new Counts();

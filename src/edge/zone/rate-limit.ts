@@ -1,5 +1,5 @@
-// How many requests a client may make of a zone (D66, 1015). A window begins with a client's first request; once it is
-// full, what comes before its end is refused and not counted.
+// Limits how many requests a client may make to a zone (D66, 1015). A window begins with a client's first request. Once the
+// window is full, further requests before its end are refused and not counted.
 
 import type { MonotonicClock } from '../../base/clock.ts';
 import { countedAddress } from '../../base/counted-address.ts';
@@ -8,22 +8,22 @@ import { countedAddress } from '../../base/counted-address.ts';
 export interface RateLimit {
   /**
    * Counts a request, unless it is one too many. IPv6 clients are counted by their /64.
-   * @returns 0 where it is counted; else the seconds to the end of the window, rounded up, at least 1 (D60)
+   * @returns 0 where the request is counted; else the seconds to the end of the window, rounded up, at least 1 (D60)
    */
   take(address: string): number;
-  /** Clients remembered now. */
+  /** How many clients are remembered now. */
   size(): number;
 }
 
-/** What counts for a zone. */
+/** The rate limit of a zone as it is configured. */
 export interface RateLimitSettings {
   readonly requests: number;
   readonly perSeconds: number;
 }
 
 /**
- * Keeps the counts of zones while the configuration changes: a zone whose limit is the same goes on with its count.
- * @returns what gives the count of a zone by its id and its limit; undefined where it has none
+ * Keeps the counts of zones while the configuration changes: a zone whose limit stays the same keeps its count.
+ * @returns a function that gives the count of a zone by its id and its limit; undefined where the zone has no limit
  */
 export function keepRateLimits(
   clock: MonotonicClock,
@@ -43,16 +43,16 @@ export function keepRateLimits(
   };
 }
 
-/** Clients of a zone that are remembered: the oldest are forgotten, so that a flood of addresses costs no memory. */
+/** The most clients of a zone that are remembered. The oldest are forgotten, so that a flood of addresses is bounded. */
 const maxClients = 50_000;
 
-/** Makes the count; it lives in memory, one for each process. */
+/** Makes the count of a zone, which each process keeps in its own memory. */
 export function createRateLimit(
   { requests, perSeconds }: RateLimitSettings,
   clock: MonotonicClock,
   most = maxClients,
 ): RateLimit {
-  // In the order in which the windows began, so that the first are the first to end.
+  // The map has the order in which the windows began, so that the first entries are the first to end.
   const windows = new Map<string, { count: number; readonly until: number }>();
   const forget = (now: number): void => {
     for (const [key, { until }] of windows) {

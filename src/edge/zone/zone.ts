@@ -1,4 +1,4 @@
-// A zone and an account as the edge reads them: a slice of the configuration (D65, D66, D99).
+// A zone and an account with the members of the configuration that the edge reads (D65, D66, D99).
 
 import type { RequestLimits } from './open-requests.ts';
 
@@ -10,14 +10,14 @@ export interface CustomErrorRule {
   /** At most 10,240 octets. */
   readonly content: string;
   readonly contentType: 'text/html' | 'text/plain' | 'application/json' | 'text/xml';
-  /** 400-599; absent: the error's own. */
+  /** 400-599; absent: the status of the error. */
   readonly statusCode?: number;
 }
 
 /** Custom errors of a zone or an account in the configuration (D65). */
 export interface CustomErrorSettings {
   readonly rules?: readonly CustomErrorRule[];
-  /** One of both. `file` is absolute. */
+  /** Either `html` or `file`, which is an absolute path. */
   readonly errorPage?: { readonly html?: string; readonly file?: string };
 }
 
@@ -29,9 +29,9 @@ export interface EdgeZone {
   readonly name: string;
   /** Id of its account. */
   readonly account: string;
-  /** A-labels, lower case; what the edge answers for. */
+  /** The hostnames that the edge answers for: A-labels, lower case. */
   readonly hostnames: readonly string[];
-  /** Absent: 1004. */
+  /** Absent: requests are answered with error 1004. */
   readonly origin?: string | { readonly url: string; readonly tls?: 'strict' | 'full' };
   /** Networks (CIDR) or addresses. */
   readonly block?: readonly string[];
@@ -49,10 +49,10 @@ export interface EdgeAccountSlice {
 
 /** `edge` of the configuration (D66). */
 export interface EdgeSettings {
-  /** Octets of a request's header section beyond which it is 1038. */
+  /** Octets; a request with a larger header section is error 1038. */
   readonly maxHeaderBytes: number;
   readonly connectTimeoutSeconds: number;
-  /** Without a response head (524), and without an octet of a body. */
+  /** Seconds without a response head (524), or without an octet of a body. */
   readonly responseTimeoutSeconds: number;
   readonly trustedProxies: readonly string[];
   /** How many requests may be open at a time (1200). */
