@@ -87,7 +87,7 @@ export function proxyAccounts(
   });
 }
 
-/** What is made of one configuration. */
+/** The parts that are made of one configuration. */
 interface Configured extends ProxyConfigured {
   readonly plans: DataPlaneParts['plans'];
   readonly resolver: Resolver;
@@ -110,7 +110,7 @@ function configure(parts: ProxyParts, given: ProxyConfigured, store: Application
 
 function dataPlaneParts(parts: ProxyParts, now: () => Configured): DataPlaneParts {
   const { accountBounds, maxListenersPerAccount } = now().limits;
-  // One resolver for origins that outlast a change of the zones.
+  // Origins may outlast a change of the zones, so they share one resolver.
   const resolve: Resolver = {
     addresses: (name, type) => now().resolver.addresses(name, type),
     services: (name) => now().resolver.services(name),
@@ -187,7 +187,7 @@ async function seed({ zones, accounts, file, writing }: Configured, log: Logger)
   }
 }
 
-/** Opens their store and makes them; nothing listens before `start`. */
+/** Opens the store of the proxy applications and makes their parts; nothing listens before `start`. */
 export async function openProxy(parts: ProxyParts): Promise<Proxy> {
   const { log } = parts;
   const store = await openApplicationStore(parts.database);

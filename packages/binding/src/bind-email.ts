@@ -1,5 +1,5 @@
-// A binding made of an environment: for programs that expect one as a member of an object, `env.EMAIL.send(...)`, and for
-// those that are configured by environment variables.
+// Makes a binding of an environment, for programs that expect it as a member of an object (`env.EMAIL.send(...)`), and for
+// programs that are configured by environment variables.
 
 import type { EmailBindingOptions } from './check-options.ts';
 import { bindingOf, type EmailBinding } from './email-binding.ts';
@@ -7,10 +7,10 @@ import { membersOf } from './email-error.ts';
 
 const variableNames = { endpoint: 'POSTERN_ENDPOINT', token: 'POSTERN_TOKEN', account: 'POSTERN_ACCOUNT' } as const;
 
-/** What an environment does not say. */
+/** The options that do not come from the environment. */
 export type EmailFromEnvOptions = Pick<EmailBindingOptions, 'fetch' | 'timeoutMs'>;
 
-/** What an environment does not say, and what the binding is called in it. */
+/** The options that do not come from the environment, and the name of the binding in it. */
 export interface BindEmailOptions<Name extends string> extends EmailFromEnvOptions {
   readonly name: Name;
 }
@@ -33,7 +33,7 @@ function environmentOf(env: object | undefined): object {
 /**
  * Makes a binding of POSTERN_ENDPOINT, POSTERN_TOKEN and POSTERN_ACCOUNT.
  * @param env what holds the variables; `process.env` if absent
- * @throws TypeError that names the variable that is missing or cannot work, and its rule; it never quotes the token
+ * @throws TypeError that names the variable that is missing or invalid, and its rule; it never quotes the token
  */
 export function emailFromEnv(env?: object, options: EmailFromEnvOptions = {}): EmailBinding {
   const variables = membersOf(environmentOf(env));
@@ -42,7 +42,7 @@ export function emailFromEnv(env?: object, options: EmailFromEnvOptions = {}): E
   return bindingOf({ ...options, ...given }, variableNames);
 }
 
-/** What `bindEmail` takes an environment for where none is given. */
+/** The type of the environment where the caller gives none. */
 type Variables = Readonly<Record<string, string | undefined>>;
 
 /**

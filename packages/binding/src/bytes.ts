@@ -8,7 +8,7 @@ export function isBytes(value: unknown): value is Bytes {
   return ArrayBuffer.isView(value) || Object.prototype.toString.call(value) === '[object ArrayBuffer]';
 }
 
-/** The same memory, seen as octets; nothing is copied. */
+/** A view of the same memory as octets; nothing is copied. */
 export function octetsOf(bytes: Bytes): Uint8Array {
   return ArrayBuffer.isView(bytes)
     ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)

@@ -16,9 +16,9 @@ import { type SendResult, sendRequest } from './send-request.ts';
 /** Sends messages. */
 export interface EmailBinding {
   /**
-   * Sends one message, told by its fields or finished (it has `raw`); resolves when it is safe on the server's disk.
+   * Sends one message, described by its fields or finished (it has `raw`). Resolves when it is safe on the server's disk.
    * @throws EmailError with `.code` and `.violations`; the signal's reason when that ended it; TypeError for a message
-   *   that is no object, or an option that cannot work
+   *   that is no object, or for an invalid option
    */
   send(message: MessageFields | MimeMessage, options?: SendOptions): Promise<SendResult>;
 }

@@ -1,5 +1,6 @@
-// A message as a program tells it by its fields, and the request body of `send` it becomes: names translated, bytes in base64,
-// nothing judged (D43, D49). The server judges, so that a message gets one verdict through every door (D1).
+// A message that a program describes by its fields, and the request body of `send` that is made of it: names are translated,
+// bytes written in base64, and nothing is judged (D43, D49). The server judges, so that a message gets the same verdict by REST
+// and SMTP (D1).
 
 import { type Bytes, base64, isBytes } from './bytes.ts';
 import { EmailError, type EmailViolation } from './email-error.ts';
@@ -13,7 +14,7 @@ export type EmailAddress =
 /** One address or several. */
 export type EmailAddresses = EmailAddress | readonly EmailAddress[];
 
-/** A file that goes along. */
+/** A file that is sent with the message. */
 export interface EmailAttachment {
   /** The file's bytes; a string is taken as base64 and sent as it is. */
   readonly content: string | Bytes;
@@ -22,9 +23,9 @@ export interface EmailAttachment {
   readonly type?: string | null | undefined;
   /** `inline` is for images that the HTML names by `cid:`. */
   readonly disposition?: 'attachment' | 'inline' | null | undefined;
-  /** What stands behind `cid:`, without brackets. */
+  /** The text that stands behind `cid:` in the HTML, without angle brackets. */
   readonly contentId?: string | null | undefined;
-  /** The same as `contentId`. */
+  /** Another spelling of `contentId`. */
   readonly content_id?: string | null | undefined;
 }
 
@@ -34,7 +35,7 @@ export interface EmailAttachment {
  */
 export type EmailHeaders = Readonly<Record<string, string>> | Iterable<readonly [string, string]>;
 
-/** A message to send, told by its fields; Postern composes it. At least `text` or `html` is needed. */
+/** A message to send, described by its fields; Postern composes it. `text` or `html` is needed, or both. */
 export interface MessageFields {
   readonly from: EmailAddress;
   readonly to: EmailAddresses;
@@ -59,8 +60,8 @@ function isGiven(value: Members, name: string): boolean {
 }
 
 /**
- * Renames one member and leaves the rest, and all order, as it is: what the server does not know, it names. Of two
- * spellings that without a value, undefined or null, is absent.
+ * Renames one member. All others, and the order, stay as they are: the server names the members that it does not know. Where
+ * both spellings are there, the one whose value is undefined or null counts as absent.
  */
 function renamed(value: Members, from: string, to: string): Members {
   if (!Object.hasOwn(value, from) || (isGiven(value, from) && isGiven(value, to))) return value;
@@ -87,7 +88,7 @@ function attachmentFaults(attachments: unknown): readonly EmailViolation[] {
   if (!Array.isArray(attachments)) return [];
   return attachments.flatMap((value: unknown, index): EmailViolation[] => {
     const content = isObject(value) ? value['content'] : undefined;
-    // What JSON would turn into something else without a word: a Blob into {}, a Promise into {}.
+    // JSON would turn such a content into something else without a word: a Blob or a Promise into {}.
     if (content === undefined || content === null || typeof content !== 'object' || isBytes(content)) return [];
     const message = 'An attachment’s content must be a Uint8Array, an ArrayBuffer or a string of base64';
     return [{ code: 'E_VALIDATION_ERROR', message, pointer: `/attachments/${index}/content` }];
@@ -98,7 +99,7 @@ function isPairs(headers: object): headers is Iterable<readonly [string | number
   return Symbol.iterator in headers;
 }
 
-/** Writes headers in their order, repetitions too; a value that JSON lacks is written as null, which is refused. */
+/** Writes headers in their order, with repeated names. A value that JSON lacks becomes null, which the server refuses. */
 function writeHeaders(headers: unknown): string | undefined {
   if (typeof headers !== 'object' || headers === null) return JSON.stringify(headers);
   const pairs = isPairs(headers) ? [...headers] : Object.entries(headers);
@@ -120,8 +121,8 @@ const writers: Readonly<Record<string, (value: unknown) => string | undefined>> 
 const optional: ReadonlySet<string> = new Set(['cc', 'bcc', 'reply_to', 'html', 'text', 'headers', 'attachments']);
 
 /**
- * Writes the request body: JSON, members in the order of the object. Members that are undefined are left out,
- * and optional ones that are null; members that no one knows go along, so that the server names them.
+ * Writes the request body as JSON, with the members in the order of the object. Members that are undefined are left out, and
+ * so are optional ones that are null. Unknown members are sent too, so that the server names them.
  * @throws EmailError when an attachment's content is nothing that can be sent
  */
 export function writeMessageFields(message: MessageFields): string {

@@ -1,4 +1,4 @@
-// A finished MIME message with its envelope, and the request body of `send_raw` it becomes (D46, D49).
+// A finished MIME message with its envelope, and the request body of `send_raw` that is made of it (D46, D49).
 
 import { type Bytes, isBytes, octetsOf } from './bytes.ts';
 import { EmailError } from './email-error.ts';
@@ -14,7 +14,7 @@ export interface MimeMessage {
   readonly raw: string | Bytes;
 }
 
-/** A finished message as an object of a class, for programs that are written so; `send` takes it like any other. */
+/** A finished message as an object of a class, for programs that construct one; `send` takes it like any other. */
 export class EmailMessage implements MimeMessage {
   readonly from: EmailAddress;
   readonly to: EmailAddresses;
@@ -32,7 +32,7 @@ export class EmailMessage implements MimeMessage {
   }
 }
 
-/** Tells a finished message from one that is told by its fields: it has `raw`. */
+/** Whether a message is a finished one, which has `raw`, and not one described by its fields. */
 export function isMimeMessage(message: object): message is MimeMessage {
   return 'raw' in message && message.raw !== undefined && message.raw !== null;
 }
@@ -41,7 +41,7 @@ function invalidRaw(message: string, cause?: unknown): EmailError {
   return new EmailError([{ code: 'E_VALIDATION_ERROR', message, pointer: '/raw' }], { cause });
 }
 
-/** JSON carries text, so bytes must be the UTF-8 of one; a byte order mark is kept. */
+/** Reads `raw` as text. JSON carries only text, so bytes must be UTF-8; a byte order mark is kept. */
 function textOf(raw: unknown): string {
   if (typeof raw === 'string') return raw;
   if (!isBytes(raw)) throw invalidRaw('raw must be a string, a Uint8Array or an ArrayBuffer');
@@ -61,7 +61,7 @@ function addressOf(value: unknown): unknown {
 const own: ReadonlySet<string> = new Set(['from', 'to', 'raw']);
 
 /**
- * Writes the request body. Members that a finished message does not have go along, so that the server names them; those
+ * Writes the request body. Members that a finished message does not have are sent too, so that the server names them. Members
  * that are undefined or null are left out.
  * @throws EmailError when `raw` is neither a string nor UTF-8
  */

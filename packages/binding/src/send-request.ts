@@ -1,18 +1,18 @@
-// One request to the REST door: its attempts, what the server answered, and when another attempt is of use (D44, D48).
+// Sends one request to the REST API: its attempts, the server's answer, and when another attempt is of use (D44, D48).
 
 import type { SendOptions, ServerAccess } from './check-options.ts';
 import { EmailError, errorOfAnswer, membersOf } from './email-error.ts';
 
 const maxAttempts = 4;
 const firstBackoffMs = 500;
-/** A server that asks for more patience gets its answer told instead. */
+/** Seconds. Where the server asks for a longer wait, its answer is reported at once. */
 const longestWaitSeconds = 30;
 
 /** A message that was accepted. */
 export interface SendResult {
   /** Message-ID without angle brackets. */
   readonly messageId: string;
-  /** Recipients that the next hop has taken; with `wait` only, as the two below. */
+  /** Recipients that the next hop has taken. This and the two members below are there only with `wait`. */
   readonly delivered?: readonly string[];
   /** Recipients whose delivery goes on. */
   readonly queued?: readonly string[];
@@ -20,7 +20,7 @@ export interface SendResult {
   readonly permanentBounces?: readonly string[];
 }
 
-/** What is to be sent, ready for any number of attempts. */
+/** A request that is ready for any number of attempts. */
 export interface Request {
   /** The endpoint, below the URL of its server. */
   readonly path: string;
@@ -58,7 +58,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** One attempt: what the server answered. */
+/** Makes one attempt and gives what the server answered. */
 async function exchange(access: ServerAccess, { path, body, options }: Request): Promise<SendResult | EmailError> {
   const time = AbortSignal.timeout(access.timeoutMs + (options.wait ?? 0) * 1000);
   const signal = options.signal ? AbortSignal.any([options.signal, time]) : time;
@@ -69,7 +69,7 @@ async function exchange(access: ServerAccess, { path, body, options }: Request):
       headers: requestHeaders(access.token, options),
       body,
       signal,
-      // The token goes to the endpoint and nowhere else.
+      // The token is sent to the endpoint and nowhere else, so redirects are not followed.
       redirect: 'manual',
     });
     const answer = parseJson(await response.text());
@@ -111,7 +111,7 @@ function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<v
 }
 
 /**
- * Sends one request, again where an idempotency key makes that safe.
+ * Sends one request, and repeats it where an idempotency key makes that safe.
  * @throws EmailError with the last answer; the signal's reason when that ended it
  */
 export async function sendRequest(access: ServerAccess, request: Request): Promise<SendResult> {

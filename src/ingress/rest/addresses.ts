@@ -1,4 +1,4 @@
-// The address forms of the REST API (D43) read into mailboxes, and mailboxes written as the text of a header field.
+// Reads the address forms of the REST API (D43) into mailboxes, and writes mailboxes as the text of a header field.
 
 import { quoted } from '../../http/json/cut-text.ts';
 import { pointerStep } from '../../http/json/json-pointer.ts';
@@ -11,14 +11,14 @@ import type { Violation } from '../../submit.ts';
 
 /** A mailbox of a request. */
 export interface ApiMailbox {
-  /** As an envelope has it: the domain an A-label in lower case. */
+  /** The address as it stands in an envelope: its domain is an A-label in lower case. */
   readonly address: string;
   readonly name?: string;
   /** Where it stands in the body. */
   readonly pointer: string;
 }
 
-/** What a field of addresses holds; of several faults each has its place. */
+/** The mailboxes of a field of addresses, and its faults, each with its place. */
 export interface ReadAddresses {
   readonly mailboxes: readonly ApiMailbox[];
   readonly violations: readonly Violation[];
@@ -27,14 +27,14 @@ export interface ReadAddresses {
 const longestName = 998;
 /** Octets of an address (RFC 5321 §4.5.3.1.3). */
 const longestAddress = 254;
-/** Characters of a text that is looked at at all: an address in its longest spelling and a name. */
+/** A longer text is not looked at. Characters: enough for an address in its longest spelling and a name. */
 const longestText = 2 * longestName;
 // Line ends would make new header fields; the other controls have no place in a name or an address either.
 const control = /[\p{Cc}\u2028\u2029]/u;
 
 type OneMailbox = ApiMailbox | { readonly reason: string; readonly at?: string };
 
-/** Reads a mailbox alone; a missing domain is completed with the credential's (D4b). */
+/** Reads an address without a name; a missing domain is completed with the credential's (D4b). */
 function readAddress(text: string, defaultDomain: string | undefined): string | { readonly reason: string } {
   if (text === '') return { reason: 'is empty' };
   const path = text.startsWith('<') || text.length > longestText ? undefined : readPath(text, 0);
@@ -95,7 +95,7 @@ function readObject(value: JsonObject, pointer: string, defaultDomain: string | 
   return { address, pointer, ...(name === '' ? {} : { name }) };
 }
 
-/** How much a field of addresses holds, in entries and in characters of their texts; readable or not. */
+/** Counts the entries of a field of addresses and the characters of their texts, whether they can be read or not. */
 export function sizeOfAddresses(value: JsonValue | undefined): {
   readonly entries: number;
   readonly characters: number;
@@ -156,16 +156,16 @@ export function readPathAddress(
   return typeof address === 'string' ? { address } : address;
 }
 
-// RFC 5322 §3.2.3: words of these need no quotation marks.
+// RFC 5322 §3.2.3: words made of these characters need no quotation marks.
 const phrase = new RegExp(`^[${atext}]+(?: [${atext}]+)*$`);
 
-/** Writes a display name: as it is, or in quotation marks. Text that looks encoded (RFC 2047) is quoted too. */
+/** Writes a display name, quoted where it has to be. Text that looks like an encoded word (RFC 2047) is quoted too. */
 function writeName(name: string): string {
   if (phrase.test(name) && !name.includes('=?')) return name;
   return quotedString(name);
 }
 
-/** Writes mailboxes as the text of From, To, Cc or Reply-To; what is not ASCII is encoded where fields are written. */
+/** Writes mailboxes as the text of From, To, Cc or Reply-To; what is not ASCII is encoded when fields are written. */
 export function writeAddresses(mailboxes: readonly ApiMailbox[]): string {
   return mailboxes
     .map(({ address, name }) => (name === undefined ? address : `${writeName(name)} <${address}>`))

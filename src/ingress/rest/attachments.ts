@@ -1,4 +1,4 @@
-// The attachments of a request (D43): base64 held to its form (RFC 4648 §4), names without line ends.
+// Reads the attachments of a request (D43): base64 must have its exact form (RFC 4648 §4), names must not hold line ends.
 
 import type { DecodedText } from '../../http/json/json-base64.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../http/json/json-reader.ts';
@@ -6,7 +6,7 @@ import type { Attachment, Violation } from '../../submit.ts';
 
 const control = /[\p{Cc}\u2028\u2029]/u;
 
-/** What was read. */
+/** The attachments that were read. */
 export interface ReadAttachments {
   readonly attachments: readonly Attachment[];
   readonly violations: readonly Violation[];
@@ -15,7 +15,7 @@ export interface ReadAttachments {
 }
 
 const textNames = ['filename', 'type', 'content_id'] as const;
-/** The schema has told of a text over this many characters. */
+/** Characters. The schema has already reported a text that is longer. */
 const longestText = 998;
 
 function isTooLong(item: JsonObject): boolean {
@@ -39,9 +39,9 @@ function text(item: JsonObject, name: string): string | undefined {
 }
 
 /**
- * Reads what has the shape of an attachment; what has not is the schema's affair.
+ * Reads the entries that have the shape of an attachment; the schema reports the others.
  * @param decoded the contents by their pointers, as the reader of the JSON decoded them
- * @param most attachments that are read; those behind are too many, and only their octets count
+ * @param most how many attachments are read; of further ones only the octets are counted
  */
 export function readAttachments(
   value: JsonValue | undefined,

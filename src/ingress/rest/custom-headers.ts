@@ -1,4 +1,4 @@
-// `headers` of a request as header fields: in the order of the text, repeated names kept, nothing judged (D1, D5).
+// Turns the member `headers` of a request into header fields: in the order of the text, with repeated names, unjudged (D1, D5).
 
 import { pointerStep } from '../../http/json/json-pointer.ts';
 import type { JsonEntry } from '../../http/json/json-reader.ts';
@@ -6,7 +6,7 @@ import type { HeaderField } from '../../mail/header/header-field.ts';
 
 const none = Buffer.alloc(0);
 
-/** Makes the fields; the policy judges them. */
+/** Makes header fields of the entries; the policy judges them. */
 export function customHeaders(entries: readonly JsonEntry[]): readonly HeaderField[] {
   return entries.map(({ name, value }): HeaderField => {
     const pointer = `/headers${pointerStep(name)}`;

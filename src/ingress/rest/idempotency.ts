@@ -1,5 +1,5 @@
-// Idempotency-Key (D48): one message a key, however often and however much at once the request comes. Keys of requests
-// under way are in memory; those of messages are in the store, written in the message's own commit.
+// Idempotency-Key (D48): a key stands for one message, however often the request comes and however many come at the same time.
+// Keys of requests under way are in memory; keys of messages are in the store, written in the same commit as the message.
 
 import { type Fault, Refusal } from '../../http/envelope.ts';
 import type { Idempotency } from '../../submit.ts';
@@ -14,9 +14,9 @@ export interface KeyUse {
 
 /** The spool's keys (D48). */
 export interface KeyStore {
-  /** What the account has used a key for within 24 hours; by its name. */
+  /** What the account of this name has used a key for within the last 24 hours. */
   usedKey(account: string, key: string): Promise<KeyUse | undefined>;
-  /** Keeps an answer that differs from the default. */
+  /** Keeps the answer of a key where it differs from the default one. */
   answered(account: string, key: string, answer: string): Promise<void>;
 }
 
@@ -30,21 +30,21 @@ function underWay(): Refusal {
   return conflict('A request with this Idempotency-Key is still under way', 409);
 }
 
-/** What a request with a key finds: an answer to repeat, or its turn, which it has to end. */
+/** What a request with a key gets: the earlier use whose answer it repeats, or the turn to send, which it has to end. */
 export type Turn = { readonly used: KeyUse } | { readonly end: () => void };
 
-/** Hands out turns. */
+/** Hands out the turns to send. */
 export interface Idempotent {
   /**
-   * Begins a request. It rejects with a Refusal: 409 where one with this key is under way, 422 where the key was used with
-   * another body; and with what the store fails with.
+   * Begins a request. It rejects with a Refusal: 409 where another request with this key is under way, 422 where the key was
+   * used with another body. Where the store fails, it rejects with the store's error.
    */
   begin(account: string, idempotency: Idempotency): Promise<Turn>;
 }
 
 /**
  * Reads the header.
- * @throws Refusal 400 for a key that is none
+ * @throws Refusal 400 for a malformed key
  */
 export function readKey(header: string | readonly string[] | undefined): string | undefined {
   if (header === undefined) return undefined;
@@ -56,7 +56,7 @@ export function readKey(header: string | readonly string[] | undefined): string 
   throw new Refusal([fault]);
 }
 
-/** A request that sends, or a question to the store that was asked while none did. */
+/** A request with this key is sending; or the store was asked about the key while none was, and this is its answer. */
 type Place = 'sending' | Promise<KeyUse | undefined>;
 
 /** Makes the turns of one process. */
@@ -78,7 +78,7 @@ export function createIdempotent(store: KeyStore): Idempotent {
         leave(name, question);
         throw thrown;
       });
-      // Of those that shared the answer the first may be sending by now.
+      // Of the requests that shared the answer, the first may be sending by now.
       if (places.get(name) === 'sending') throw underWay();
       if (!used) {
         places.set(name, 'sending');

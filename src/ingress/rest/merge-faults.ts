@@ -1,14 +1,14 @@
-// The faults of a request's fields and the policy's violations in one answer (D42b).
+// Puts the faults of a request's fields and the policy's violations into one answer (D42b).
 
 import type { Fault } from '../../http/envelope.ts';
 import type { Submission, Violation } from '../../submit.ts';
 
-/** A violation as a fault of the envelope. */
+/** Turns a violation into a fault of the envelope. */
 export function faultOf({ code, message, pointer }: Violation): Fault {
   return { token: code, message, ...(pointer === undefined ? {} : { pointer }) };
 }
 
-/** Where in the body a violation of the policy stands that names no place. */
+/** The place in the body that a violation of the policy is about, for violations that name none themselves. */
 function placeOf({ via }: Submission, { code, name, retryAfterSeconds }: Violation): string | undefined {
   if (retryAfterSeconds !== undefined || code === 'E_CONTENT_TOO_LARGE') return undefined;
   if (code === 'E_SENDER_NOT_VERIFIED' && name === undefined) return '/from';
@@ -20,14 +20,14 @@ function isSize(fault: Fault): boolean {
   return 'token' in fault && fault.token === 'E_CONTENT_TOO_LARGE';
 }
 
-/** The faults of the fields, then what the policy has against the rest, each once (D42b). */
+/** Gives the faults of the fields, then the policy's violations of the rest, each once (D42b). */
 export function mergeFaults(
   submission: Submission,
   ofFields: readonly Fault[],
   violations: readonly Violation[],
 ): readonly Fault[] {
   const isUnread = ofFields.some((fault) => fault.pointer === '/mime_message' && !isSize(fault));
-  // A sender that cannot be read is no sender for the policy: said once is enough.
+  // The policy reports a sender that cannot be read as missing; the fault of the field says it already.
   const fromIsTold = ofFields.some(({ pointer = '' }) => pointer === '/from' || pointer.startsWith('/from/'));
   const more = violations.flatMap((violation) => {
     const pointer = violation.pointer ?? placeOf(submission, violation);

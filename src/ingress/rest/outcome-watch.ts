@@ -1,26 +1,27 @@
-// Who waits to hear what becomes of a message (D44): delivery tells every outcome, a request hears those of its own.
+// Requests that wait to hear what becomes of their message (D44). Delivery tells every outcome; each request hears those of its
+// own message.
 
 /** What became of an attempt for a recipient. */
 export type OutcomeKind = 'delivered' | 'deferred' | 'failed';
 
-/** One request's ear. */
+/** The outcomes that one request hears. */
 export interface Watch {
   /**
    * Waits until every recipient has had an attempt, or the time is over.
    * @returns what is known by then
    */
   until(recipients: readonly string[], milliseconds: number): Promise<ReadonlyMap<string, OutcomeKind>>;
-  /** Ends it; to be called whatever happened. */
+  /** Ends the watch. It must be called whatever happened. */
   end(): void;
 }
 
-/** All that wait. */
+/** The watches of all requests that wait. */
 export interface OutcomeWatch {
-  /** To be told of every outcome, by the id of the session its message came in with. */
+  /** Must be called with every outcome; `sessionId` is the id of the session in which the message came in. */
   tell(sessionId: string, recipient: string, kind: OutcomeKind): void;
-  /** Begins to listen, before the message is submitted. */
+  /** Begins a watch. It is called before the message is submitted, so that no outcome is missed. */
   watch(sessionId: string): Watch;
-  /** Ends all waits at once (draining). */
+  /** Ends all waits at once, when the process stops. */
   release(): void;
 }
 
@@ -29,7 +30,7 @@ interface Waiting {
   wake: () => void;
 }
 
-/** Makes it; without anyone waiting an outcome costs one look into an empty map. */
+/** Makes the watch. While no request waits, telling it an outcome costs no more than one look-up in an empty map. */
 export function createOutcomeWatch(): OutcomeWatch {
   const waiting = new Map<string, Waiting>();
   let released = false;

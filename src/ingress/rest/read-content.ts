@@ -1,4 +1,5 @@
-// What a request of send holds besides addresses and headers: subject, text, HTML, attachments, and their limits (D42, D43).
+// Reads what a request of send holds besides addresses and headers: subject, text, HTML and attachments, with their limits
+// (D42, D43).
 
 import type { DecodedText } from '../../http/json/json-base64.ts';
 import type { JsonObject, JsonValue } from '../../http/json/json-reader.ts';
@@ -9,7 +10,7 @@ import type { RestLimits } from './settings.ts';
 
 const control = /[\p{Cc}\u2028\u2029]/u;
 
-/** Characters of a text that is well formed: a pair of surrogates is one. */
+/** Counts the characters of a well-formed text: a pair of surrogates is one. */
 function charactersIn(text: string): number {
   let pairs = 0;
   for (let at = 0; at < text.length; at += 1) {
@@ -22,7 +23,7 @@ function charactersIn(text: string): number {
 export function subjectViolations(subject: JsonValue | undefined, limits: RestLimits): Violation[] {
   if (typeof subject !== 'string') return [];
   const pointer = '/subject';
-  // A character is one or two units of UTF-16: short ones need no count.
+  // A character is one or two units of UTF-16, so a text with few enough units needs no count.
   const characters = subject.length <= limits.subjectCharacters ? subject.length : charactersIn(subject);
   if (characters > limits.subjectCharacters) {
     const message = `subject has ${characters} characters, at most ${limits.subjectCharacters} are allowed`;
@@ -32,7 +33,7 @@ export function subjectViolations(subject: JsonValue | undefined, limits: RestLi
   return [{ code: 'E_VALIDATION_ERROR', message: 'subject holds a line break or another control character', pointer }];
 }
 
-/** A message cannot be smaller than its texts: they are encoded, or stay as they are (D21). */
+/** A message is never smaller than its texts, which are written as they are or encoded (D21). */
 function sizeViolations(octets: { readonly texts: number; readonly attachments: number }, most: number): Violation[] {
   const { texts, attachments } = octets;
   if (texts + attachments <= most) return [];
@@ -45,9 +46,9 @@ function sizeViolations(octets: { readonly texts: number; readonly attachments: 
   return [{ code: 'E_CONTENT_TOO_LARGE', message }];
 }
 
-/** The content of a message, and what is wrong with it besides its shape. */
+/** The content of a message, and every fault in it besides those of its shape. */
 export interface ReadContent {
-  /** Empty where the content is more than a message may hold: nothing of it is built, then. */
+  /** Empty where the content is larger than a message may be: nothing is built of it then. */
   readonly body: SubmissionBody;
   readonly violations: readonly Violation[];
 }

@@ -32,7 +32,7 @@ export interface ReadContext {
   readonly suppressed: (account: Account, recipient: string) => boolean | Promise<boolean>;
 }
 
-/** What the schema has against a body; null in its optional fields is taken out of it (D5). */
+/** Judges a body by its schema and gives the faults. Optional fields that are null are removed from the body (D5). */
 export async function judge(validate: RequestJudge, value: JsonValue): Promise<Fault[]> {
   if (validate(value)) return [];
   const errors = validate.errors ?? [];
@@ -40,7 +40,7 @@ export async function judge(validate: RequestJudge, value: JsonValue): Promise<F
   return schemaFaults(errors, 'body');
 }
 
-/** How the message came in; REST tells nothing of the client (D25), and only raw messages carry trace (D4). */
+/** How the message came in. REST tells nothing of the client (D25), and only raw messages carry trace fields (D4). */
 export function viaOf(kind: 'rest' | 'raw', { submitter, sessionId, remoteAddress }: ReadContext): Via {
   const { legacyCharset, trustedHop } = submitter.credential;
   return {
@@ -59,7 +59,7 @@ export function isAscii(text: string): boolean {
   return !/[^\x00-\x7f]/.test(text);
 }
 
-/** What a body that is no object has. */
+/** Stands for the fields of a body that is no object. */
 export const noFields: JsonObject = {};
 
 /** How many entries a field has, readable or not. */
@@ -67,7 +67,7 @@ export function countOf(value: JsonValue | undefined): number {
   return value === undefined ? 0 : Array.isArray(value) ? value.length : 1;
 }
 
-/** The recipients that the account's list holds (D51); nobody is looked up where there are too many. */
+/** The recipients that the account's suppression list holds (D51). Where there are too many recipients, none is looked up. */
 export async function suppressedOf(
   boxes: readonly ApiMailbox[],
   { submitter, suppressed, limits }: ReadContext,
@@ -83,8 +83,8 @@ export async function suppressedOf(
 }
 
 /**
- * Tells whether header fields are more, or larger, than SMTP would read of a header section: then none is judged, by
- * either door (D1).
+ * Tells whether header fields are more, or larger, than SMTP reads of a header section. In that case neither REST nor SMTP
+ * judges any of them (D1).
  */
 export function areTooLarge(fields: readonly HeaderField[]): boolean {
   if (fields.length > MAX_HEADER_FIELDS) return true;

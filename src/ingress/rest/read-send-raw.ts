@@ -1,4 +1,4 @@
-// A request of send_raw made into a Submission: what SMTP would have brought (D46).
+// Makes a Submission of a request of send_raw: the one that SMTP would have brought (D46).
 
 import { giveTurn } from '../../base/give-turn.ts';
 import { isJsonObject, type JsonDocument, type JsonObject, type JsonValue } from '../../http/json/json-reader.ts';
@@ -25,7 +25,7 @@ const noOctets = Buffer.alloc(0);
 
 const judgeSendRaw = compileJudge(SendRawRequest);
 
-/** Entries of `recipients` that are read at least, so that faults beyond the limit are told too. */
+/** So many entries of `recipients` are read even where the limit is lower, so that faults beyond the limit are told too. */
 const mostRecipientsRead = 2000;
 
 interface RawEnvelope {
@@ -47,10 +47,10 @@ function readEnvelope(body: JsonObject, { submitter, limits }: ReadContext): Raw
     return undefined;
   };
   const { from } = body;
-  // D50: the null reverse-path is anyone's.
+  // D50: any sender may use the null reverse-path.
   const reversePath = from === '' || from === '<>' ? '' : (read(from, '/from') ?? '');
   const given = Array.isArray(body['recipients']) ? body['recipients'] : [];
-  // Too many are refused: those far behind are not read, too.
+  // A list with too many recipients is refused anyway, so its end is not read.
   const most = Math.max(mostRecipientsRead, limits.recipients);
   given.slice(0, most).forEach((recipient, index) => {
     const pointer = `/recipients/${index}`;
@@ -71,8 +71,8 @@ function readEnvelope(body: JsonObject, { submitter, limits }: ReadContext): Raw
 const sliceOctets = 65_536;
 
 /**
- * The message as SMTP would bring it (D46). One without any CRLF is text whose lines end with LF: they become CRLF. In one
- * with both, an LF alone stays what it is, and is refused in the header section (D11). A CR alone stays in either.
+ * Gives the message as SMTP would bring it (D46). A message without any CRLF is text whose lines end with LF: each LF becomes
+ * CRLF. In a message with both, a bare LF stays as it is, and is refused in the header section (D11). A bare CR always stays.
  */
 async function asSentBySmtp(octets: Buffer): Promise<Buffer> {
   if (octets.includes('\r\n') || !octets.includes('\n')) return octets;
@@ -85,7 +85,7 @@ async function asSentBySmtp(octets: Buffer): Promise<Buffer> {
   return pieces.length === 1 ? (pieces[0] ?? octets) : Buffer.concat(pieces);
 }
 
-/** Reads a request of `send_raw`: what SMTP would have brought (D46). */
+/** Reads a request of `send_raw` as the message and envelope that SMTP would have brought (D46). */
 export async function readSendRaw(document: JsonDocument, context: ReadContext): Promise<ReadRequest> {
   const ofSchema = await judge(judgeSendRaw, document.value);
   const body = isJsonObject(document.value) ? document.value : noFields;
@@ -117,7 +117,7 @@ export async function readSendRaw(document: JsonDocument, context: ReadContext):
       fields,
       ...(tooLarge ? { headerSectionTooLarge: true } : {}),
       observe: context.submitter.credential.observe,
-      // What is too large for a message is not looked into.
+      // A message that is too large is not looked into.
       body: { kind: 'mime', bytes: size.length > 0 ? noOctets : bytes },
       size: octets.length,
     },

@@ -1,5 +1,5 @@
-// A request of send made into a Submission: schema, fields, recipients, limits (D42, D43). Every fault is collected, none
-// ends the reading, so that headers are judged too (D42b).
+// Makes a Submission of a request of send: judges schema, fields, recipients and limits (D42, D43). All faults are collected and
+// none ends the reading, so that headers are judged too (D42b).
 
 import { giveTurn } from '../../base/give-turn.ts';
 import type { Fault } from '../../http/envelope.ts';
@@ -32,7 +32,7 @@ const judgeSend = compileJudge(SendRequest);
 const addressFields = ['from', 'to', 'cc', 'bcc', 'reply_to'] as const;
 type AddressField = (typeof addressFields)[number];
 
-/** Under a field of addresses and in `headers` others judge: the readers of addresses, the policy. */
+/** Whether others judge a fault's place: the readers of addresses judge the fields of addresses, the policy judges `headers`. */
 function isJudgedElsewhere({ pointer = '', ...fault }: Fault): boolean {
   if ('token' in fault && fault.token === 'E_FIELD_MISSING') return false;
   return addressFields.some((field) => pointer === `/${field}` || pointer.startsWith(`/${field}/`));
@@ -49,7 +49,7 @@ interface Addresses {
   readonly recipients: number;
 }
 
-/** What is read of all fields of addresses together: more is no message, and reading it would keep others waiting. */
+/** How much is read of all fields of addresses together. No message needs more, and reading it would keep others waiting. */
 const mostAddresses = { entries: MAX_HEADER_FIELDS, characters: MAX_HEADER_SECTION_BYTES } as const;
 
 /** Makes a function that says whether a field can still be read, or why it cannot. */
@@ -122,7 +122,7 @@ function ownFields(body: JsonObject, boxes: Addresses['boxes'], canBeWritten: bo
 
 /** Reads a request of `send` (D43); between schema, addresses and content others get a turn. */
 export async function readSend(document: JsonDocument, size: number, context: ReadContext): Promise<ReadRequest> {
-  // First of all: it takes out the fields that are null (D5).
+  // This is the first step because it takes out the fields that are null (D5).
   const ofSchema = (await judge(judgeSend, document.value)).filter((fault) => !isJudgedElsewhere(fault));
   await giveTurn();
   const body = isJsonObject(document.value) ? document.value : noFields;

@@ -1,5 +1,5 @@
-// The REST door (D43-D48): send, send_raw and validate. It makes Submissions and prints answers; it knows no header rule,
-// no key and no spool.
+// The REST endpoints send, send_raw and validate (D43-D48). This file makes Submissions and writes answers; header rules, DKIM
+// keys and the spool are known elsewhere.
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
@@ -31,15 +31,15 @@ import { type Examine, type Preview, validation } from './validation.ts';
 export interface RestDoorParts {
   readonly limits: RestLimits;
   readonly submit: Submit;
-  /** Everything that can be said of a message that is not sent. */
+  /** Tells every reason against a message without sending it. */
   readonly examine: Examine;
-  /** Builds a message as it would leave; keeps nothing. */
+  /** Builds a message as it would leave, and keeps nothing. */
   readonly preview: Preview;
   readonly keys: KeyStore;
   readonly outcomes: OutcomeWatch;
-  /** Is told of what the door itself refused; the pipeline tells of what it refuses. */
+  /** Is told of each request that is refused here; the pipeline tells of its own refusals. */
   readonly onRefused: Refuse;
-  /** Whether the account's suppression list holds a recipient (D51); nobody is suppressed without it. */
+  /** Whether the account's suppression list holds a recipient (D51). Absent: no recipient is suppressed. */
   readonly suppressed?: (account: Account, recipient: string) => boolean | Promise<boolean>;
 }
 
@@ -74,15 +74,15 @@ const emptyDocument: JsonDocument = {
 const ownMemoryOctets = 1_048_576;
 
 /**
- * Gives the memory of a large body back at once: the collector of garbage would let it stand while the message is signed
- * and written, and a request of 30 MB would hold as much again.
+ * Gives the memory of a large body back at once. The garbage collector would keep it while the message is signed and
+ * written, and a request of 30 MB would hold as much again.
  */
 function freeOctets({ buffer, byteLength }: Buffer): void {
   if (byteLength < ownMemoryOctets || buffer.byteLength !== byteLength || !(buffer instanceof ArrayBuffer)) return;
   buffer.transfer(0);
 }
 
-/** Reads the request and lets go of its JSON: what stands in it is held once from here on. */
+/** Reads the request and lets go of its JSON, so that its content is in memory only once from here on. */
 async function take(parts: RestDoorParts, request: FastifyRequest, kind: Kind): Promise<ReadRequest> {
   const { document, bodyOctets } = request;
   request.body = undefined;
@@ -92,7 +92,7 @@ async function take(parts: RestDoorParts, request: FastifyRequest, kind: Kind): 
   return kind === 'send' ? readSend(read, bodyOctets, context) : readSendRaw(read, context);
 }
 
-/** A request whose fields are at fault, as its event tells it. */
+/** Describes the refusal of a request whose fields are at fault, for its event. */
 function refusalByFields(submission: Submission, faults: readonly Fault[]): RefusalFacts {
   const reasons = faults.map((fault) => ({
     code: 'token' in fault ? fault.token : String(fault.number),
@@ -109,7 +109,7 @@ interface SendResultBody {
   readonly message_id: string;
 }
 
-/** D52: without the brackets. */
+/** The result of a message. D52: the Message-ID stands without its angle brackets. */
 function resultOf(
   messageId: string,
   recipients: readonly string[],
@@ -129,7 +129,7 @@ function repeatAnswer(reply: FastifyReply, used: KeyUse): FastifyReply {
   return succeed(reply.header('Idempotent-Replayed', 'true'), told);
 }
 
-/** Refuses by the fields; the policy's reasons come in the same answer. */
+/** Refuses a request for its fields; the policy's reasons stand in the same answer. */
 async function refuseFields(parts: RestDoorParts, { submission, faults }: ReadRequest): Promise<never> {
   const { violations } = await parts.examine(submission);
   const all = mergeFaults(submission, faults, violations);
@@ -141,7 +141,7 @@ function refusePolicy(submission: Submission, violations: readonly Violation[]):
   throw new Refusal(mergeFaults(submission, [], violations), violations[0]?.retryAfterSeconds);
 }
 
-/** What is left of a message that is on disk: a request that waits to hear of it holds nothing more. */
+/** What is kept in memory of a message that is on disk, while its request waits to hear the outcome. */
 interface Kept {
   readonly messageId: string;
   readonly recipients: readonly string[];
@@ -182,7 +182,7 @@ async function submitAndTell(
   try {
     const { messageId, recipients } = await submitRead(parts, request, sending);
     if (!watch) return resultOf(messageId, recipients);
-    // On disk: its room in memory is for the next one, however long this one waits.
+    // The message is on disk: its room in memory goes to the next request, however long this one waits.
     request.bodyHold?.release();
     return resultOf(messageId, recipients, await watch.until(recipients, seconds * 1000));
   } finally {

@@ -1,5 +1,5 @@
-// The verdict of `validate` (D47): every violation in the order of `send`, what was counted, and the headers that would
-// leave. It runs the code that `postern check` runs.
+// The verdict of `validate` (D47): every violation in the order of `send`, the counts, and the headers that the message would
+// leave with. `postern check` runs the same code.
 
 import type { Fault } from '../../http/envelope.ts';
 import { cutText } from '../../http/json/cut-text.ts';

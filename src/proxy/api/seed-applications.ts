@@ -56,7 +56,7 @@ function saysFailure(faults: readonly Fault[]): boolean {
   return faults.some((fault) => 'number' in fault && fault.number === 10_002);
 }
 
-/** Writes one. @returns what keeps it from being written; empty where it is */
+/** Writes one application. @returns the faults that keep it from being written; empty where it was written */
 async function writeSeed(seed: Seed, { store, sources, clock }: SeedParts): Promise<readonly Fault[]> {
   const { zone, account, id, entry } = seed;
   const judged = await judgeConfigured(entry, { zone, account }, sources);

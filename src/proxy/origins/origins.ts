@@ -43,7 +43,7 @@ type DnsOrigin = ForwardingPlan['origin'] & { readonly kind: 'dns' };
 async function addressesOf(cache: DnsCache, name: string, types: readonly ('A' | 'AAAA')[]) {
   const answers = await Promise.all(types.map((type) => cache.addresses(name, type)));
   const addresses = answers.flatMap(({ records }) => records);
-  // That one of two families is missing is no fault, unless there is neither.
+  // A missing address family is a fault only if both are missing.
   const isTold = (answer: (typeof answers)[number]): boolean => addresses.length === 0 || answer.records.length > 0;
   const reasons = answers.filter(isTold).flatMap(({ why }) => why ?? []);
   return { addresses, ...(reasons.length > 0 ? { why: reasons.join('; ') } : {}) };

@@ -136,7 +136,7 @@ class Reconciler implements DataPlane {
   }
 
   reconcile(): Promise<void> {
-    // Whoever comes while one runs may have written after it read the plans: all of them share the one after it.
+    // A caller that comes during a run may have written after it read the plans: all such callers share the next run.
     if (this.#running) {
       this.#next ??= this.#running.then(() => {
         this.#next = undefined;
@@ -213,7 +213,7 @@ class Reconciler implements DataPlane {
     else this.#retryLater();
   }
 
-  /** Makes the listeners those of the plans. @returns whether nothing is left that may succeed later */
+  /** Makes the listeners equal to the plans. @returns false where something failed that may succeed later */
   async #apply(plans: readonly ForwardingPlan[]): Promise<boolean> {
     const secured = plans.filter(({ transport, tls }) => transport === 'tcp' && tls !== 'off');
     const reasonByName = this.#certificates.follow(new Set(secured.map(({ name }) => name)));
@@ -262,7 +262,7 @@ class Reconciler implements DataPlane {
     return (this.#parts.ipv6Addresses ?? interfaceAddresses)();
   }
 
-  /** What nobody tells: certificates are renewed, and addresses come and go. */
+  /** Looks for changes that no event tells of: renewed certificates, and addresses that come and go. */
   #lookAround(): void {
     this.renewCertificates();
     const addresses = this.#lookAtAddresses();

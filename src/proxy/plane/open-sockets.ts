@@ -9,7 +9,7 @@ import type { PortListener } from '../traffic/listener.ts';
 import { type BindFailure, bindFailure, hopelessCodes } from './bind-failures.ts';
 import type { WantedListener } from './listen-plan.ts';
 
-/** Ports bound in one go; the event loop is let on after each. */
+/** How many ports are bound in one go; after each batch the event loop goes on. */
 const bindBatch = 64;
 
 /** A listener that is up, and for whom. */
@@ -21,7 +21,7 @@ interface OpenSocket {
 /** What could not be bound, by application. */
 export type BindFailures = ReadonlyMap<string, readonly BindFailure[]>;
 
-/** Opens one. @returns undefined where its application is gone @throws the system's error where it cannot */
+/** Opens a listener. @returns undefined where its application is gone @throws the system's error where it cannot be bound */
 export type OpenWanted = (wanted: WantedListener) => Promise<PortListener | undefined>;
 
 function whereBound(sockets: readonly OpenSocket[]): readonly string[] {
@@ -65,13 +65,13 @@ export class OpenSockets {
     return this.#sockets.size;
   }
 
-  /** The same of all applications at once. @returns of one that has none, nothing */
+  /** Reads the sockets of all applications at once. @returns a function that gives those of one; an empty list if it has none */
   ofAll(): (application: string) => readonly string[] {
     const byApplication = Map.groupBy(this.#sockets.values(), ({ application }) => application);
     return (application) => whereBound(byApplication.get(application) ?? []);
   }
 
-  /** Closes what is not wanted; its ports are free at once, its connections go on for so many milliseconds. */
+  /** Closes sockets that are not wanted. Their ports are free at once; their connections go on for so many milliseconds. */
   closeUnwanted(wanted: ReadonlyMap<string, WantedListener>, drainMs: number): void {
     for (const [key, { application, listener }] of this.#sockets) {
       if (wanted.get(key)?.application === application) continue;
@@ -107,7 +107,7 @@ export class OpenSockets {
     const missing = [...wanted].filter(([key]) => !this.#sockets.has(key));
     const failures = new Map<string, BindFailure[]>();
     const opened = new Set<string>();
-    // Thousands of ports of an address that is not there: one attempt tells it for all.
+    // An address that this machine lacks may have thousands of ports: one failed attempt stands for all of them.
     const hopeless = new Map<string, string>();
     const openOne = async ([key, one]: readonly [string, WantedListener]): Promise<void> => {
       const { application, at } = one;

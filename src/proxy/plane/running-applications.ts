@@ -22,7 +22,7 @@ export interface ApplicationState {
    * @param retire is given what was opened under the plan before
    */
   readonly follow: (plan: ForwardingPlan, retire: (before: RunningApplication) => void) => void;
-  /** Gives up the origins. */
+  /** Ends the application's use of its origins. */
   readonly close: () => void;
 }
 
@@ -54,7 +54,7 @@ function logEvent(log: Logger, application: string, event: ConnectionEvent): voi
   else log.debug(line, kind === 'connect' ? 'proxy connection opened' : 'proxy connection refused');
 }
 
-/** Whether connections are the same under both plans: all matters but the addresses, which only say where to listen. */
+/** Whether two plans serve connections alike. Everything matters but the addresses, which only say where to listen. */
 function isSame(plan: ForwardingPlan, before: ForwardingPlan): boolean {
   if (plan === before) return true;
   return isDeepStrictEqual({ ...plan, addresses: [] }, { ...before, addresses: [] });

@@ -15,7 +15,7 @@ export interface PlanParts {
   readonly log: Logger;
 }
 
-/** What an application came to in one of its states: its plan, or nothing where it cannot run. */
+/** The plans of an application in one of its states: one plan, or none where it cannot run. */
 interface Known {
   readonly createdAt: number;
   readonly modifiedAt: number;
@@ -45,7 +45,7 @@ export function storedPlans(parts: PlanParts): () => Promise<readonly Forwarding
     try {
       return [planOf(application, { zone, account })];
     } catch (error) {
-      // One that a program of another version has written does not stop the others.
+      // An application that another version of this program has written must not stop the others.
       tellOnce(application, errorMessage(error));
       return [];
     }
@@ -55,7 +55,7 @@ export function storedPlans(parts: PlanParts): () => Promise<readonly Forwarding
     const before = known.get(id);
     if (before?.createdAt === createdAt && before.modifiedAt === modifiedAt) return;
     const stored = await parts.store.get(zone, id);
-    // It may be gone since, or be newer than its mark.
+    // The application may have been removed or changed since its mark was read.
     if (stored) known.set(id, { createdAt: stored.createdAt, modifiedAt: stored.modifiedAt, plans: plan(stored) });
     else known.delete(id);
   };

@@ -1,5 +1,5 @@
-// What the rules must know besides the application, from two sources (D83, D86): `dns` knows hostnames and zones, `ipam`
-// addresses, quotas, networks and ports. Both read the configuration and the store; nothing is looked up on the network.
+// What the rules must know besides the application. There are two sources (D83, D86): `dns` knows hostnames and zones, `ipam`
+// knows addresses, quotas, networks and ports. Both read the configuration and the store, and ask nothing of the network.
 
 import { parentNames } from '../../base/net/domain-labels.ts';
 import type { DirectOrigin, PortRange, TransportProtocol } from '../application/application.ts';
@@ -240,8 +240,8 @@ function ipamSource(parts: FactParts): IpamSource {
       const used = edge?.kind === 'static' ? await store.edgeIpsOfOthers(edge.ips, zone.id) : [];
       const edgeIpsOfOthers = used.map((ip) => canonicalAddress(ip) ?? ip);
       const isPayAsYouGo = account.plan === 'payg';
-      // Ports before the protocol: of a write that comes in between, whoever sees its ports sees its protocol as well, and is
-      // told both (D82).
+      // Ports are read before the protocol. If another write comes in between, a request that sees its ports also sees its
+      // protocol, and is told both (D82).
       const taken = await takenPorts(query, edgeIpsOfOthers, store);
       return {
         ipv4Pool: settings.ipv4Pool,

@@ -33,7 +33,7 @@ export interface AskedWrite {
   readonly find: () => Promise<StoredApplication | undefined>;
 }
 
-/** What judging asks. */
+/** The sources that judging needs. */
 export interface JudgeSources {
   readonly dns: DnsSource;
   readonly ipam: IpamSource;
@@ -132,7 +132,7 @@ async function judgeStored(write: AskedWrite, body: UnknownRecord, sources: Judg
   return { ok: true, fields, claims, ...(stored ? { stored } : {}) };
 }
 
-/** D83: what needs no fact is told; where that is nothing, 10002 alone. */
+/** The verdict without facts. D83: faults that need no fact are told; where there are none, 10002 alone. */
 function withoutFacts(judged: Judged, rayId: string): JudgedWrite {
   const faults = faultsOf(judged, undefined);
   return { ok: false, faults: faults.length > 0 ? faults : [internalFault(503, rayId)] };

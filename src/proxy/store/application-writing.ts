@@ -49,7 +49,7 @@ export class ApplicationWriting {
     return await this.#row(sql.insert, [id, zone, account, ...this.#columns(), now, now]);
   }
 
-  /** Writes the row of one that is there; it lets go of what it held and no longer wants. */
+  /** Writes the row of an existing application, which gives up what it held and no longer wants. */
   async update(stored: StoredApplication): Promise<StoreConflict | undefined> {
     const { id, zone, account, now } = this.#write;
     await this.#transaction.run(sql.unbind, [id]);
@@ -78,7 +78,7 @@ export class ApplicationWriting {
     return [this.#hostname, soleProtocol, transport, ports.first, ports.last, edge.kind, JSON.stringify(fields)];
   }
 
-  /** Runs a statement that may lose. */
+  /** Runs a statement that a constraint may stop. */
   async #attempt(text: string, params: readonly SqlValue[]): Promise<Stopped> {
     const end = await this.#transaction.attempt(text, params);
     return 'stoppedBy' in end ? end : undefined;
@@ -120,7 +120,7 @@ export class ApplicationWriting {
     return stopped ? conflict('quota') : address;
   }
 
-  /** Takes the next free address behind the one given out last, so that one given back rests before it is another's. */
+  /** Takes the next free address after the one given out last, so that an address given back rests before its next use. */
   async #freeAddress(): Promise<string | undefined> {
     const { zone, claims } = this.#write;
     const range = ipv4Range(claims.ipv4Pool);

@@ -54,7 +54,7 @@ async function written(
   return { ok: true, application };
 }
 
-/** What a transaction that is to leave nothing throws, with what it found. */
+/** Thrown to undo a transaction; carries the result of its work. */
 class Undone<T> {
   readonly result: T;
 
@@ -63,7 +63,7 @@ class Undone<T> {
   }
 }
 
-/** All or nothing: what `work` did stays only where it says so. */
+/** Runs `work` in a transaction, whose changes stay only if `work` says so. */
 async function keepIf<T>(
   database: Database,
   work: (transaction: Transaction) => Promise<{ readonly keep: boolean; readonly result: T }>,

@@ -15,7 +15,7 @@ const orders = {
 
 type Pages = Readonly<Record<ApplicationQuery['order'], Readonly<Record<'asc' | 'desc', string>>>>;
 
-/** Those of a zone, and of a hostname, transport, ports and FTP type where these are not null. */
+/** Selects the applications of a zone, and, where these are not null, of a hostname, transport, ports and FTP type. */
 const filtered = `a.zone = $1 AND ($2 IS NULL OR a.hostname = $2) AND ($3 IS NULL OR
   (a.transport = $3 AND a.first_port = $4 AND a.last_port = $5
     AND (json_extract(a.fields, '$.protocol') IN ('ftp', 'ftp/21')) = $6))`;

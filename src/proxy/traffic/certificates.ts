@@ -14,16 +14,16 @@ export interface CertificatePair {
 /** The certificates in use. */
 export interface Certificates {
   /**
-   * Gives up all names but these, and reads those of them that have none in use.
-   * @returns why there is none that can be used, by name; a name that has one is not in it
+   * Gives up the certificates of all other names, and reads those of the given names that have none in use.
+   * @returns why a name has no usable certificate, by name; names that have one are left out
    */
   follow(names: ReadonlySet<string>): ReadonlyMap<string, string>;
   /**
-   * Reads those in use anew. A renewal that cannot be used leaves the one before in its place.
-   * @returns why it cannot be used, by name
+   * Reads the certificates in use anew. Where a renewed one cannot be used, the one before stays.
+   * @returns why a renewed certificate cannot be used, by name
    */
   renew(): ReadonlyMap<string, string>;
-  /** The one in use. */
+  /** The certificate in use for a name. */
   readonly get: (name: string) => CertificatePair | undefined;
 }
 
@@ -52,11 +52,11 @@ export function expiryOf(pair: CertificatePair): number {
   return at;
 }
 
-/** Keeps certificates by name. @param read gives the one of a name as it is now; undefined: there is none */
+/** Keeps certificates by name. @param read reads the present certificate of a name; undefined: there is none */
 export function createCertificates(read: (name: string) => CertificatePair | undefined): Certificates {
   const inUse = new Map<string, CertificatePair>();
 
-  /** Takes the one of a name as it is now. @returns why it cannot be used, undefined where it is */
+  /** Uses the present certificate of a name from now on. @returns why it cannot be used; undefined where it can */
   function take(name: string): string | undefined {
     const before = inUse.get(name);
     try {

@@ -75,7 +75,7 @@ export class OpenBudget {
     return this.#descriptors + descriptors <= this.#bounds.descriptors;
   }
 
-  /** Takes them. @returns what gives them back; only the first call does */
+  /** Takes so many descriptors. @returns a function that gives them back; only its first call does */
   take(descriptors: number): () => void {
     this.#descriptors += descriptors;
     let isTaken = true;

@@ -67,7 +67,7 @@ export const openTcpListener: OpenListener = async (at, running, parts) => {
   };
 };
 
-// A listener outlives them: the system has run out of something and takes connections again later.
+// A listener outlives such errors: the system has run out of something and accepts connections again later.
 function logAcceptErrors(server: Server, at: ListenAt, { clock, log }: ProxyListenerParts): void {
   let toldAt = Number.NEGATIVE_INFINITY;
   server.on('error', (error) => {
@@ -105,7 +105,7 @@ function accept(
 ): ServedConnection | undefined {
   const address = normalAddress(socket.remoteAddress ?? '');
   if (address === undefined) {
-    // It is gone already.
+    // The client is gone already.
     socket.destroy();
     return undefined;
   }

@@ -33,7 +33,7 @@ export const openUdpListener: OpenListener = async (at, running, parts) => {
   };
 };
 
-// A listener outlives them: one datagram was not received or not sent.
+// A listener outlives such errors: one datagram was not received or not sent.
 function logErrors(socket: Socket, at: ListenAt, { clock, log }: ProxyListenerParts): void {
   let toldAt = Number.NEGATIVE_INFINITY;
   socket.on('error', (error) => {
