@@ -1,4 +1,4 @@
-// A proxy application, and what it has carried, as answers show them (D80, D81).
+// Writes a proxy application, and what it has carried, as answers show them (D80, D81).
 
 import type { ApplicationStatus, ConnectionEvent, StoredApplication, Traffic } from '../application/application.ts';
 import type { ProxyAccount } from '../application/zone.ts';

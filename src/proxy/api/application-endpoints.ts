@@ -57,7 +57,7 @@ async function settle(dataPlane: Pick<DataPlane, 'reconcile'>): Promise<void> {
   clearTimeout(timer);
 }
 
-/** An id as the store has it; undefined for what is none. */
+/** An id as the store has it; undefined where the text is no id. */
 function applicationId(text: string): string | undefined {
   return /^[0-9a-f]{32}$/i.test(text) ? text.toLowerCase() : undefined;
 }
@@ -135,7 +135,7 @@ function share(parts: ApplicationEndpointsParts) {
       rayId: request.id,
       find: async () => (valid === undefined ? undefined : store.get(zone.id, valid)),
     };
-    // In one process changes of an application wait for one another; those of other processes show in its date.
+    // Within this process, changes of an application wait for one another. Changes by other processes show in its date.
     const end = await turns(id, () => writeApplication(asked, parts));
     if (!end.ok) throw 'faults' in end ? new Refusal(end.faults) : unknownApplication();
     logged(request, place, id, kind === 'create' ? 'proxy application created' : 'proxy application changed');
@@ -155,7 +155,7 @@ function share(parts: ApplicationEndpointsParts) {
 
 const reads = { scope: 'proxy:read' } as const;
 const edits = { scope: 'proxy:edit', bodyBytes } as const;
-/** The rules judge bodies; the schema of a body only shows what it may be (D82). */
+/** Accepts any body: the rules judge bodies, and their schemas only document them (D82). */
 const takesAll = () => (): true => true;
 
 function readingRoutes(app: V4App, { parts, placeOf, onRequest, show, find }: Shared): void {

@@ -1,4 +1,4 @@
-// Zones and accounts as the proxy-application API reads them: a slice of the configuration (D83-D86, D99).
+// Zones and accounts with the members of the configuration that the proxy-application API reads (D83-D86, D99).
 
 import type { ProxyLimits } from './proxy-limits.ts';
 

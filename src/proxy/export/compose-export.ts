@@ -1,4 +1,4 @@
-// Puts an export together: what every format does alike, with each gap as a comment where it belongs.
+// Composes an export: the parts that all formats share, with each gap as a comment at its place.
 
 import { maskUnprintable } from '../../base/escape-text.ts';
 import { isWithinDomain } from '../../base/net/domain-labels.ts';
@@ -6,19 +6,19 @@ import type { ForwardingPlan } from '../application/application.ts';
 import { checkPlan, shown } from './check-plan.ts';
 import type { CheckedPlan, Exported, ExportGap, ExportSettings, Rendered } from './exported.ts';
 
-/** One application that a format can say, or what is said of one that it cannot. */
+/** The lines of one application, or, where the format cannot express it, only the comments about it. */
 export type Entry<T> = { readonly comments: readonly string[] } & (
   | { readonly body: T; readonly checked: CheckedPlan }
   | { readonly body?: undefined }
 );
 
-/** Applications in their order, and all that is missing. */
+/** The applications in their order, and all gaps. */
 export interface Collected<T> {
   readonly entries: readonly Entry<T>[];
   readonly gaps: readonly ExportGap[];
 }
 
-/** What is true of every export, told at its top. */
+/** The gaps that every export has; they are told at its top. */
 function generalGaps(plans: readonly ForwardingPlan[], settings: ExportSettings): ExportGap[] {
   const texts = [
     'limits of open connections per application and per client, traffic counters and events are not exported',

@@ -33,7 +33,7 @@ function directSections(checked: CheckedPlan, { origins }: Origin<'direct'>): Se
   const [sole] = origins;
   const isRange = bound.first !== bound.last;
   if (isRange && sole && origins.length === 1 && sole.ports.first === bound.first) {
-    // The only sum that nginx does with ports: none.
+    // nginx cannot add to a port: a range is one section only if the origin's ports equal the bound ones.
     const target = `${hostPort(sole.address, 0).slice(0, -1)}$server_port`;
     return [{ ports: `${bound.first}-${bound.last}`, target, before: [], within: [] }];
   }

@@ -1,4 +1,4 @@
-// Ranges for formats that cannot add to a port: each port on its own.
+// Writes a range port by port, for formats that cannot add an offset to a port.
 
 import type { CheckedPlan } from './exported.ts';
 

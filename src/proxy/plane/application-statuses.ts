@@ -1,4 +1,4 @@
-// How each application fares, as its status and the log tell it.
+// Keeps the status of each application, and writes it to the log.
 
 import type { Logger } from '../../base/log.ts';
 import type { ApplicationStatus } from '../application/application.ts';

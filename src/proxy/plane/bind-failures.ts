@@ -1,4 +1,4 @@
-// Why ports could not be bound, for the status of an application (D84).
+// Explains why ports could not be bound, for the status of an application (D84).
 
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import { writePorts } from '../application/written-ports.ts';

@@ -33,7 +33,7 @@ export interface DataPlaneParts {
   readonly portOffset: number;
   /** CIDRs that no connection may go to. */
   readonly originDeny: readonly string[];
-  /** The certificate that holds for a name in certs/tls, undefined where there is none. Asked until there is one, then now and then. */
+  /** The certificate in certs/tls for a name; undefined: none. Asked until there is one, and regularly after that. */
   readonly certificate: (name: string) => CertificatePair | undefined;
   readonly openUdp: OpenListener;
   readonly createOrigins: (plan: ForwardingPlan) => Origins;

@@ -1,4 +1,4 @@
-// What was opened under plans that are no more: it goes on for the drain time, then it is cut (D84).
+// Connections and sessions that were opened under a plan that is no longer in use go on for the drain time, then are cut (D84).
 
 import type { RunningApplication } from '../traffic/listener.ts';
 

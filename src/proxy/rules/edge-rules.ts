@@ -1,5 +1,5 @@
-// When what an application asks of the edge, its account and its zone breaks a rule: 10012, 11004, 11014-11034, 12005,
-// 13002, 16001 (D82, D86). The texts of those that a write may lose in a race are functions of their own (D87).
+// The rules about what an application asks of the edge, its account and its zone: 10012, 11004, 11014-11034, 12005, 13002, 16001
+// (D82, D86). Where a write may also break a rule by losing a race, the text is a function of its own (D87).
 
 import type { PortRange } from '../application/application.ts';
 import { wildcardIp } from '../application/edge-address.ts';

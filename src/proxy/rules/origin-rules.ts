@@ -1,4 +1,4 @@
-// When an application's origin breaks a rule: 11000-11002, 11041-11045, 11050 (D82, D86).
+// The rules about an application's origin: 11000-11002, 11041-11045, 11050 (D82, D86).
 
 import { isInNetworks } from '../application/ip-address.ts';
 import { formatPorts, portCount } from '../application/port-ranges.ts';
@@ -7,7 +7,7 @@ import { reachedAddresses } from '../application/reached-addresses.ts';
 import type { ReadFault, Reason } from './reading.ts';
 import type { Judge, Judged } from './rule.ts';
 
-/** What reading has found against the fields of a row. */
+/** The faults with the code of a row that were found while the fields were read. */
 function foundIn({ application }: Judged, code: ReadFault['code']): readonly Reason[] {
   return application.faults.filter((fault) => fault.code === code).map(({ text, pointer = '' }) => ({ text, pointer }));
 }

@@ -1,5 +1,5 @@
-// One write of a proxy application: its row, then the addresses and ports it holds. It runs inside a transaction of the
-// store; a constraint of the tables that stops a statement is what the write lost to (D87).
+// One write of a proxy application: its row, then the addresses and ports it holds. It runs inside a transaction of the store.
+// When a constraint of the tables stops a statement, the write has lost to another one (D87).
 
 import type { ConstraintKind, Queryable, Row, SqlValue, Transaction } from '../../base/database/database.ts';
 import type { PortRange, StoredApplication, TransportProtocol } from '../application/application.ts';

@@ -1,5 +1,5 @@
-// Proxy applications in the embedded database (D87, D89, D90), by its own SQL. A write is one transaction; the tables' constraints say
-// what it lost to.
+// Keeps proxy applications in the embedded database (D87, D89, D90). A write is one transaction; the constraints of the tables
+// tell what it has lost to.
 
 import type { Database, Queryable, Row, SqlValue, Transaction } from '../../base/database/database.ts';
 import type { ApplicationFields, StoredApplication } from '../application/application.ts';

@@ -1,5 +1,5 @@
-// Where proxy applications are kept. What two requests could race for is unique in the store (D87): a write that loses
-// is a value that says what it lost to, never an error.
+// Where proxy applications are kept. Whatever two requests could race for is unique in the store (D87). A write that loses the
+// race gives a value that says what it lost to, and throws no error.
 
 import type { ApplicationFields, PortRange, StoredApplication, TransportProtocol } from '../application/application.ts';
 import type { Protocol } from '../application/protocol.ts';

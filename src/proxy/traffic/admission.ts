@@ -1,4 +1,4 @@
-// Who may open a connection or session at all: the zone's lists first, then the limits (D81, D84).
+// Decides who may open a connection or session: the zone's lists are checked first, then the limits (D81, D84).
 
 import { type AddressLists, createAddressLists } from '../application/address-lists.ts';
 import type { ForwardingPlan } from '../application/application.ts';
@@ -23,10 +23,10 @@ const refusals = {
   'not allowed': "not on the zone's allow list",
 } as const;
 
-/** One bound that a newcomer may be over. */
+/** One bound that a new connection or session may exceed. */
 interface Bound {
   readonly name: 'application' | 'client' | 'account' | 'descriptors';
-  /** Where unanswered sessions are looked for that may make room. */
+  /** The scope whose unanswered sessions may make room. */
   readonly scope: string;
   readonly isReached: () => boolean;
   readonly reason: string;

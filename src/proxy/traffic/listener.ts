@@ -1,4 +1,4 @@
-// The seam between the reconciler, which decides what listens where, and the two transports that carry the octets (D84).
+// The interface between the reconciler, which decides what listens where, and the two transports that carry octets (D84).
 
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../base/log.ts';
@@ -52,7 +52,7 @@ export interface RunningApplication {
 
 /** What every listener is given. */
 export interface ProxyListenerParts {
-  /** Those of an application. */
+  /** Gives the limits of an application. */
   readonly limits: (plan: ForwardingPlan) => DataPlaneLimits;
   /** What all applications together have open. */
   readonly budget: OpenBudget;

@@ -1,9 +1,9 @@
-// Keeps a flood out of the events and the log: so many refusals and errors a second are told, the rest is counted.
+// Keeps a flood out of the events and the log: a few refusals and errors a second are told, the others are only counted.
 
 import type { MonotonicClock } from '../../base/clock.ts';
 import type { ConnectionEvent } from '../application/application.ts';
 
-/** Told of each of the two kinds in one second. */
+/** How many events of each of the two kinds are told in one second. */
 export const toldPerSecond = 10;
 
 /** Tells events on to `tell`, refusals and errors at most ten of a kind a second; the next one says how many it hid. */

@@ -29,7 +29,7 @@ export const descriptorsOf = { tcp: 2, udp: 1 } as const satisfies Record<Transp
 
 /** A connection or session that can be ended from outside. */
 export interface OpenConnection {
-  /** Ends it at once; the reason is for its last event. */
+  /** Ends the connection or session at once; the reason is told in its last event. */
   readonly cut: (reason: string) => void;
 }
 

@@ -79,7 +79,7 @@ export function splice(client: Connection, origin: Connection, options: SpliceOp
         const isWhole = stream.readableEnded && stream.writableFinished;
         if (!isWhole) stop(`the ${name} broke off`);
         closed += 1;
-        // A closed one has no timer any more: now an origin that does not take what is left for it would wait for ever.
+        // A closed connection has no timer any more; without this one, an origin that takes no more octets would never be closed.
         if (name === 'client') origin.stream.setTimeout(idleMs, isIdle);
         if (closed < 2) return;
         signal.removeEventListener('abort', cut);

@@ -1,5 +1,5 @@
-// What TLS of the data plane is spoken over: a TCP connection whose handle stays ours, so that it can be reset at any time,
-// and whose end is told apart from the end of TLS (RFC 8446 §6.1, D84).
+// Carries TLS of the data plane over a TCP connection whose handle stays ours, so that it can be reset at any time, and whose
+// end is told apart from the end of TLS (RFC 8446 §6.1, D84).
 
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
