@@ -1,5 +1,5 @@
-// The first start in development (D95): makes what is missing - keys, certificate, then a token - and says what it made.
-// Without `development` in the configuration nothing is made: what is missing is an error.
+// The first start in development (D95) makes the keys, the certificate and the token that are missing, and says what it
+// made. Without `development` in the configuration nothing is made, and a missing file is an error.
 
 import { existsSync } from 'node:fs';
 import type { TokenStore } from './accounts/token-store.ts';
@@ -22,18 +22,18 @@ import { generateDkimKey } from './sign/dkim-key.ts';
 export { defaultTlsHost, type TlsPlace, tlsPlacesFor } from './bootstrap/key-paths.ts';
 export { type Keys, loadKeys, readTlsKeys, type TlsKeys } from './bootstrap/load-keys.ts';
 
-/** What there is of a token for the development credential. */
+/** The state of the development credential's token. */
 export type DevelopmentToken =
-  /** Made now: this is the only time that it can be shown. */
+  /** The token was made now. This is the only time that it can be shown. */
   | { readonly kind: 'made'; readonly account: string; readonly credential: string; readonly token: string }
-  /** POSTERN_TOKEN gives it; `revoked` are the last four characters of those that an earlier start made. */
+  /** POSTERN_TOKEN gives the token. `revoked` has the last four characters of tokens that an earlier start made. */
   | {
       readonly kind: 'given';
       readonly account: string;
       readonly credential: string;
       readonly revoked: readonly string[];
     }
-  /** The store has one, or several: their last four characters, the oldest first. */
+  /** The store has one token or several, told by their last four characters, the oldest first. */
   | {
       readonly kind: 'kept';
       readonly account: string;
@@ -41,11 +41,11 @@ export type DevelopmentToken =
       readonly lastFour: readonly string[];
     };
 
-/** What the start found and made. */
+/** Which files the start made, and which secrets it did not find. */
 export interface Bootstrapped {
   /** Paths of the files made, absolute. */
   readonly made: readonly string[];
-  /** Secrets that are not there, for routes and credentials that would need them; one line each. */
+  /** Secrets that routes and credentials need and that are missing; one line each. */
   readonly missing: readonly string[];
 }
 
@@ -67,7 +67,7 @@ async function makeDkimKey({ file, algorithm }: DkimKeyPlace): Promise<string[]>
 async function makeTls(place: TlsPlace, nowMs: number): Promise<string[]> {
   const { certificateFile, privateKeyFile, folder, host } = place;
   if (existsSync(certificateFile) || existsSync(privateKeyFile)) return [];
-  // Loaded only where it is needed: the library behind it takes longer to load than all the rest of a start.
+  // Loaded only where it is needed, because the library that it uses takes longer to load than all the rest of a start.
   const { makeCertificate } = await import('./bootstrap/certificate.ts');
   const { certificate, privateKey } = await makeCertificate(host, nowMs);
   const isNew = createFolder(folder, { 'fullchain.pem': certificate, 'privkey.pem': privateKey });
@@ -79,8 +79,8 @@ function makeHmacKey(file: string): string[] {
 }
 
 /**
- * Sees to a token for the development credential; undefined without `development`. It is called once the listeners are
- * up: a token that is made is shown once, and a start that fails before that would lose it.
+ * Makes a token for the development credential unless it has one; undefined without `development`. Call it once the
+ * listeners are up: a new token is shown only once, and a start that fails before that would lose it.
  */
 export async function ensureDevelopmentToken(
   config: Config,
@@ -98,7 +98,7 @@ async function ensureToken(
   const { tokens, clock, env } = parts;
   const { account, credential } = development;
   const name = config.accounts.find(({ id }) => id === account)?.name ?? account;
-  // In one transaction, so that of two processes that start at once one makes the token.
+  // One transaction, so that only one of two processes that start at the same time makes the token.
   return await tokens.transaction<DevelopmentToken>(async (inside) => {
     const now = clock.now();
     const own = (await inside.list(account)).filter((token) => token.credential === credential && isLive(token, now));
@@ -117,8 +117,8 @@ async function ensureToken(
 }
 
 /**
- * Makes what is missing at first start, in development only. Safe when several processes start at once.
- * @throws ConfigurationError where a file cannot be written; in production, where a secret in use is not there
+ * Makes the files that are missing, in development only. Safe when several processes start at the same time.
+ * @throws ConfigurationError where a file cannot be written, or, in production, where a secret in use is missing
  */
 export async function bootstrap(config: Config, parts: Pick<BootstrapParts, 'env' | 'clock'>): Promise<Bootstrapped> {
   const missing = missingSecrets(config, parts.env);

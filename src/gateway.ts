@@ -1,4 +1,4 @@
-// Builds every part, joins them, listens, drains, stops: the parts are joined in src/wiring, in this order.
+// Builds every part of the gateway, connects the parts, listens, drains and stops. src/wiring has the code that connects them.
 
 import { join } from 'node:path';
 import { createAccounts, type GlobalKeyHash, type TokenHash } from './accounts/create-accounts.ts';
@@ -28,18 +28,18 @@ import { type Running, stopAll } from './wiring/running.ts';
 
 /** A running gateway. */
 export interface Gateway {
-  /** Every listener that is up now, SMTP and HTTP. */
+  /** Every listener that is open now, SMTP and HTTP. */
   readonly listening: readonly Listening[];
   /** The configuration in force. */
   readonly config: Config;
   /**
-   * Reads the configuration again and takes it on, whole or not at all; connections stay. Never rejects.
+   * Reads the configuration again and puts it in force, whole or not at all. Connections stay open. Never rejects.
    * @param why who asked, for the log
    */
   reload(why: string): Promise<ReloadOutcome>;
   /**
-   * Stops accepting, lets DATA in flight finish, commits and records, closes (D97). Resolves within the drain time
-   * and a second.
+   * Stops accepting connections, lets DATA in flight finish, commits and records it, and closes everything (D97). Resolves
+   * within the drain time and a second.
    */
   stop(): Promise<void>;
 }
@@ -56,21 +56,21 @@ export interface GatewayParts {
   readonly log: Logger;
   /** Log lines lost since the start; none if absent. */
   readonly droppedLogLines?: () => number;
-  /** Reads the configuration again, for a reload; absent: each is refused. */
+  /** Reads the configuration again for a reload; where absent, every reload is refused. */
   readonly load?: () => Promise<Settings>;
-  /** Milliseconds from one look for renewed certificates to the next; absent: 60,000. */
+  /** Milliseconds from one check for renewed certificates to the next; 60,000 if absent. */
   readonly certificatesEveryMs?: number;
   readonly clock?: Clock;
 }
 
 type Opening = GatewayParts & { readonly clock: Clock };
 
-/** What a failed start has begun may take so long to end. */
+/** How long the parts that a failed start had opened may take to close, in milliseconds. */
 const failedStartDrainMs = 3000;
 
 /**
- * Opens everything and listens. When a part fails, what was opened before it is closed again within a few seconds.
- * @throws ConfigurationError where the configuration or a listener is at fault; else what failed
+ * Opens everything and listens. When a part fails, the parts opened before it are closed again within a few seconds.
+ * @throws ConfigurationError where the configuration or a listener is at fault, otherwise the error of the part that failed
  */
 export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   const { log, config } = parts;
@@ -92,7 +92,7 @@ interface Readiness {
   isReady: boolean;
 }
 
-/** Makes every part, in order; each is given to `running` as soon as it is there. Nothing listens yet. */
+/** Makes every part, in order, and adds each to `running` as soon as it exists. Nothing listens yet. */
 async function makeParts(parts: Opening, running: Running, readiness: Readiness) {
   const { config, keys, log, database, clock, tokens, globalKeys = [] } = parts;
   const store = await openTokenStore(database);
@@ -131,7 +131,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   return { ...shared, addresses, edge, mail, proxy, httpParts, http };
 }
 
-/** What can open anew while everything runs: certificates by themselves, the configuration when it is asked for. */
+/** Makes what renews parts while the gateway runs: certificates by themselves, the configuration when a reload is asked for. */
 function makeRenewal(parts: Opening, made: Awaited<ReturnType<typeof makeParts>>, running: Running) {
   const { live, mail, http, clock, log } = made;
   const certificates = watchCertificates({
@@ -166,7 +166,7 @@ async function openParts(parts: Opening, running: Running): Promise<Gateway> {
   metrics.add({ families: [...proxy.metrics, ...certificates.families] });
   metrics.add(reloader);
   metrics.add(observeMetrics(() => live.current.config));
-  // Before anything listens: a configuration that breaks a rule takes no mail first.
+  // Before anything listens, so that no mail is taken under a configuration whose applications break a rule.
   await proxy.seed();
   addresses.setHttp(await listenHttp(http, live));
   await mail.delivery.start();
@@ -183,7 +183,7 @@ async function openParts(parts: Opening, running: Running): Promise<Gateway> {
     },
     reload: (why) => reloader.reload(why),
     async stop() {
-      // A reload under way is over before anything is ended, so that nothing is opened behind the end.
+      // A reload under way is finished before anything is closed, so that it cannot open something afterwards.
       await reloader.stop();
       certificates.stop();
       mail.outcomes.release();

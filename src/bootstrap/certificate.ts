@@ -13,13 +13,13 @@ const anHourMs = 3_600_000;
 export async function makeCertificate(host: string, nowMs: number): Promise<DevelopmentCertificate> {
   const names = [...new Set([host, 'localhost'])].map((value) => ({ type: 2, value }) as const);
   const addresses = ['127.0.0.1', '::1'].map((ip) => ({ type: 7, ip }) as const);
-  // Loaded only where a certificate is made: a service with its own never needs it.
+  // Loaded only where a certificate is made: a service that has one never needs this library.
   const { generate } = await import('selfsigned');
   const made = await generate([{ name: 'commonName', value: host }], {
     keyType: 'ec',
     curve: 'P-256',
     algorithm: 'sha256',
-    // A client whose clock is slow takes it too.
+    // Valid since an hour ago, so that a client whose clock is slow accepts it too.
     notBeforeDate: new Date(nowMs - anHourMs),
     notAfterDate: new Date(nowMs + tenYearsMs),
     extensions: [

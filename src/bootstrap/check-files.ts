@@ -1,23 +1,23 @@
-// What `postern config check` and a start tell of the files of keys and certificates besides that they are there: who
-// may read them, and how long certificates hold.
+// Further checks of the files of keys and certificates, for `postern config check` and the start: who may read them, and how
+// long the certificates are valid.
 
 import { statSync } from 'node:fs';
 import type { Config } from '../config.ts';
 import { platformKeyPlaces, sendsMail, signingKeyPlaces, tlsPlace } from './key-paths.ts';
 import { type KeysRead, readKeys, type TlsKeys } from './load-keys.ts';
 
-/** A certificate that ends within so long is told of. */
+/** A certificate that expires within this time is warned of. */
 const soonMs = 14 * 86_400_000;
 const dayMs = 86_400_000;
 
 /** What was found; one line each. */
 export interface FileFindings {
-  /** `serve` would not start, or no client would trust what it shows. */
+  /** Faults with which `serve` would not start, or no client would trust its certificate. */
   readonly faults: readonly string[];
   readonly warnings: readonly string[];
 }
 
-/** Whether others than the owner and the group may read a file; false where nobody can tell. */
+/** Whether others than the owner and the group may read a file; false where that cannot be told. */
 function isReadableByAll(file: string): boolean {
   try {
     return (statSync(file).mode & 0o004) !== 0;
@@ -30,7 +30,7 @@ function secretFiles(config: Config, tlsHosts: Iterable<string>): string[] {
   return [
     ...(sendsMail(config) ? [config.platform.hmacKeyFile] : []),
     ...[...platformKeyPlaces(config), ...signingKeyPlaces(config)].map(({ file }) => file),
-    // One certificate may be that of several hosts.
+    // Several hosts may share one certificate: the set names its file once.
     ...new Set([...tlsHosts].map((host) => tlsPlace(config.certsDir, host).privateKeyFile)),
   ];
 }
@@ -54,7 +54,7 @@ function expiringOf(certificates: readonly TlsKeys[], nowMs: number): string[] {
     });
 }
 
-/** What a start warns of in the files that it has read. @param nowMs milliseconds since 1970 */
+/** The warnings of a start about the files that it has read. @param nowMs milliseconds since 1970 */
 export function fileWarnings(config: Config, { tls }: Pick<KeysRead['keys'], 'tls'>, nowMs: number): string[] {
   const certificates = [...tls.values()];
   const open = secretFiles(config, tls.keys()).filter(isReadableByAll);
@@ -66,8 +66,8 @@ export function fileWarnings(config: Config, { tls }: Pick<KeysRead['keys'], 'tl
 }
 
 /**
- * Looks at every key and certificate that a configuration uses. In development a file that is not there is no fault: the
- * start makes it.
+ * Checks every key and certificate that a configuration uses. In development a missing file is no fault, since the start
+ * makes it.
  * @param nowMs milliseconds since 1970
  */
 export function checkFiles(config: Config, nowMs: number): FileFindings {

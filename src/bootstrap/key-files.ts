@@ -1,5 +1,5 @@
-// Writes key files so that a crash leaves whole files or none, nobody else can read them, and of two processes that
-// start at once one wins and the other takes what it finds.
+// Writes key files so that a crash leaves whole files or none, and only the owner can read them. Of two processes that start
+// at the same time one writes the file, and the other uses it.
 
 import { randomBytes } from 'node:crypto';
 import {
@@ -44,7 +44,7 @@ function temporaryBeside(target: string): string {
 const noHardLinks = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV', 'EMLINK']);
 const taken = new Set(['EEXIST', 'ENOTEMPTY']);
 
-/** Gives a finished file its name unless the name is taken; a link does so in one step. */
+/** Gives a finished file its name unless the name is taken. A hard link does so in one step. @returns whether it did */
 function claim(temporary: string, file: string): boolean {
   try {
     linkSync(temporary, file);
@@ -63,7 +63,7 @@ function claim(temporary: string, file: string): boolean {
   }
 }
 
-/** Takes away what was begun, as far as it can be; that it cannot be says nothing that the failure itself does not. */
+/** Removes what a failed write has left, as far as possible. An error of the removal is ignored: the write's own is told. */
 function discard(temporary: string): void {
   try {
     rmSync(temporary, { force: true, recursive: true });
@@ -78,7 +78,7 @@ function cannotWrite(path: string, cause: unknown): ConfigurationError {
 
 /**
  * Writes a file of mode 0600, its folder of mode 0700 where that is missing.
- * @returns false where the file was there already: it is left as it is
+ * @returns false where the file existed already; it is then left as it is
  * @throws ConfigurationError naming the path
  */
 export function createFile(file: string, text: string): boolean {
@@ -96,7 +96,7 @@ export function createFile(file: string, text: string): boolean {
   }
 }
 
-/** Writes a file of mode 0600 in place of the one that may be there, in one step. @throws ConfigurationError */
+/** Writes a file of mode 0600, in one step; it replaces an existing one. @throws ConfigurationError */
 export function replaceFile(file: string, text: string): void {
   const temporary = temporaryBeside(file);
   try {
@@ -112,7 +112,7 @@ export function replaceFile(file: string, text: string): void {
 
 /**
  * Writes files that belong together as a new folder of mode 0700, all or none.
- * @returns false where the folder was there already with something in it: it is left as it is
+ * @returns false where the folder existed already with something in it; it is then left as it is
  * @throws ConfigurationError naming the folder
  */
 export function createFolder(folder: string, files: Readonly<Record<string, string>>): boolean {

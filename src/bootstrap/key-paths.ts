@@ -1,4 +1,4 @@
-// Where keys and certificates lie under the certs folder (D27, D84, D92), and which of them a configuration uses.
+// Where keys and certificates are in the certs folder (D27, D84, D92), and which of them a configuration uses.
 
 import { existsSync } from 'node:fs';
 import { isIP } from 'node:net';
@@ -14,7 +14,7 @@ export interface DkimKeyPlace extends DkimKeyName {
   readonly file: string;
 }
 
-/** Whether anybody may send mail. Without a sending domain nothing is signed, and nobody writes back. */
+/** Whether any account has a sending domain. Where none has, nothing is signed, and no bounce comes back. */
 export function sendsMail({ accounts }: Pick<Config, 'accounts'>): boolean {
   return accounts.some(({ sendingDomains }) => sendingDomains.length > 0);
 }
@@ -35,7 +35,7 @@ export function signingKeyPlaces(config: Config): DkimKeyPlace[] {
   );
 }
 
-/** The platform's own keys; none where no route sends its signature (D27), or nobody sends mail. */
+/** The platform's own keys; none where no route sends the platform's signature (D27), or nobody sends mail. */
 export function platformKeyPlaces(config: Config): DkimKeyPlace[] {
   const { certsDir, platform, delivery } = config;
   const isUsed = sendsMail(config) && delivery.routes.some((route) => route.platformSignature);
@@ -54,28 +54,29 @@ function placeIn(folder: string, host: string): TlsPlace {
   return { host, folder, certificateFile: join(folder, 'fullchain.pem'), privateKeyFile: join(folder, 'privkey.pem') };
 }
 
-/** certs/tls/<host>/{fullchain,privkey}.pem: where a host's own certificate lies. */
+/** The files of a host's own certificate: certs/tls/<host>/{fullchain,privkey}.pem. */
 export function ownTlsPlace(certsDir: string, host: string): TlsPlace {
   return placeIn(join(certsDir, 'tls', host), host);
 }
 
 /**
- * The certificates of hosts: each in the folder of its name where that has one, else in whichever folder of certs/tls has
- * one that holds for the name, by a wildcard or one of several names (D84). Where none does it is the folder of the name.
+ * Finds the certificates of hosts. A host's certificate is in the folder of its name, or else in another folder of certs/tls
+ * whose certificate is valid for the name by a wildcard or by one of several names (D84). Where there is no such folder, the
+ * place is the folder of the name.
  */
 export function tlsPlacesFor(certsDir: string, hosts: Iterable<string>): TlsPlace[] {
   const find = createCertificateFinder(join(certsDir, 'tls'));
   return [...hosts].map((host) => {
     const own = ownTlsPlace(certsDir, host);
-    // Half a pair is a fault to be told, not a gap to be filled.
+    // A certificate without its key, or a key without its certificate, is a fault to report: no other folder replaces it.
     if (existsSync(own.certificateFile) || existsSync(own.privateKeyFile)) return own;
-    // `localhost` stands in every self-signed certificate: which of them is shown for it is not a matter of chance.
+    // Every self-signed certificate names `localhost`: a search would pick any one of them.
     const found = host.includes('.') ? find(host) : undefined;
     return found ? placeIn(found.folder, host) : own;
   });
 }
 
-/** Where the certificate of a host lies now: in its own folder, or in that of one that holds for its name. */
+/** Where the certificate of a host is now: in the host's own folder, or in that of another certificate valid for its name. */
 export function tlsPlace(certsDir: string, host: string): TlsPlace {
   return tlsPlacesFor(certsDir, [host])[0] ?? ownTlsPlace(certsDir, host);
 }
@@ -85,7 +86,7 @@ export function defaultTlsHost({ smtp, zones }: Pick<Config, 'smtp' | 'zones'>):
   return zones[0]?.hostnames[0] ?? smtp.hostname;
 }
 
-/** The certificates that listeners need: STARTTLS and SMTPS that of `smtp.hostname`, HTTPS one for each zone hostname. */
+/** The certificates that listeners need: that of `smtp.hostname` for STARTTLS and SMTPS, one for each zone hostname for HTTPS. */
 export function tlsPlaces(config: Config): TlsPlace[] {
   const { certsDir, smtp, http, zones } = config;
   const hosts = new Set<string>();
@@ -97,7 +98,7 @@ export function tlsPlaces(config: Config): TlsPlace[] {
   return tlsPlacesFor(certsDir, hosts);
 }
 
-/** Certificates that HTTPS shows where they are there: those of the API's own names. */
+/** Certificates that HTTPS shows if they exist: those of the API's own host names. */
 export function optionalTlsPlaces({ certsDir, http }: Config): TlsPlace[] {
   const names = http.tlsListen ? http.apiHosts.filter((host) => isIP(host) === 0) : [];
   return tlsPlacesFor(certsDir, names).filter(({ folder }) => existsSync(folder));

@@ -1,4 +1,4 @@
-// Reads every key that the configuration uses, once; a missing or wrong one is told with the command that makes it.
+// Reads every key that the configuration uses, once. For a missing or wrong one, the error names the command that makes it.
 
 import { createPrivateKey, createSecretKey, type KeyObject, randomBytes, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ import {
   tlsPlaces,
 } from './key-paths.ts';
 
-/** A host's certificate chain and key as PEM, known to fit one another. */
+/** A host's certificate chain and key as PEM, known to belong together. */
 export interface TlsKeys {
   readonly host: string;
   readonly certificate: string;
@@ -28,32 +28,32 @@ export interface TlsKeys {
 
 /** The keys of a configuration, parsed. */
 export interface Keys {
-  /** By sending domain; never empty where the domain is one (D27). */
+  /** Signing keys by sending domain. Every sending domain has at least one (D27). */
   readonly signing: ReadonlyMap<string, readonly SigningKey[]>;
-  /** The platform's own; empty where no route sends its signature. */
+  /** The platform's own signing keys; empty where no route sends the platform's signature. */
   readonly platform: readonly SigningKey[];
   /** Authenticates the tokens in reverse-paths (D26). */
   readonly hmacKey: KeyObject;
-  /** By host. */
+  /** Certificates by host. */
   readonly tls: ReadonlyMap<string, TlsKeys>;
 }
 
-/** Octets of the shortest HMAC key that is taken. */
+/** Octets of the shortest HMAC key that is accepted. */
 const shortestHmacKey = 32;
 
 /** What is wrong with a file. */
 export interface KeyProblem {
   readonly text: string;
-  /** It is not there; in development it would be made. */
+  /** Whether the file does not exist. In development the start would make it. */
   readonly isMissing: boolean;
 }
 
-/** Collects what is wrong, so that one start tells all of it. */
+/** Everything that is wrong, so that one start can report all of it. */
 type Problems = KeyProblem[];
 
-/** What could be read, and what was wrong. */
+/** The keys that could be read, and what is wrong with the others. */
 export interface KeysRead {
-  /** Without what has a problem. */
+  /** The keys, without those that have a problem. */
   readonly keys: Omit<Keys, 'hmacKey'>;
   readonly hmacKey?: KeyObject;
   readonly problems: readonly KeyProblem[];
@@ -91,7 +91,7 @@ function loadTls(place: TlsPlace, problems: Problems): TlsKeys[] {
   try {
     createSecureContext({ cert: certificate, key: privateKey });
     const leaf = new X509Certificate(certificate);
-    // A context takes an EC key of another certificate without a word; the handshake would fail.
+    // A TLS context accepts an EC key of another certificate without an error; only the handshake would fail.
     if (!leaf.checkPrivateKey(createPrivateKey(privateKey))) throw new Error('the key is of another certificate');
     return [{ host, certificate, privateKey, notAfter: leaf.validToDate.getTime() }];
   } catch (error) {
@@ -101,7 +101,7 @@ function loadTls(place: TlsPlace, problems: Problems): TlsKeys[] {
   }
 }
 
-/** Reads the certificate and the key of one host as they are now. @returns them, or what is wrong with the files */
+/** Reads the certificate and the key of one host as they are now. @returns both, or what is wrong with the files */
 export function readTlsKeys(place: TlsPlace): { readonly keys: TlsKeys } | { readonly problem: string } {
   const problems: Problems = [];
   const [keys] = loadTls(place, problems);
@@ -119,7 +119,7 @@ function loadHmacKey(file: string, problems: Problems): KeyObject | undefined {
   return undefined;
 }
 
-/** Reads all keys that the configuration uses; what is missing or wrong is told. */
+/** Reads all keys that the configuration uses, and tells which are missing or wrong. */
 export function readKeys(config: Config): KeysRead {
   const problems: Problems = [];
   const signing = Map.groupBy(
@@ -127,7 +127,7 @@ export function readKeys(config: Config): KeysRead {
     ({ domain }) => domain,
   );
   const platform = platformKeyPlaces(config).flatMap((place) => loadDkimKey(place, problems));
-  // Without mail no address is ever authenticated by it.
+  // Only mail uses the HMAC key.
   const hmacKey = sendsMail(config)
     ? loadHmacKey(config.platform.hmacKeyFile, problems)
     : createSecretKey(randomBytes(shortestHmacKey));

@@ -1,4 +1,4 @@
-// postern backup and postern restore: the gateway's state in one file, and back (D89, D94).
+// postern backup writes the gateway's state to one file; postern restore puts it back (D89, D94).
 
 import { join, resolve } from 'node:path';
 import type { Progress } from '../backup/backup-file.ts';
@@ -8,10 +8,10 @@ import type { Config } from '../config.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
 import { configExitCode, configFor } from './command/load-config.ts';
 
-/** Nothing is told of work that is done sooner, and after that once so often. */
+/** Milliseconds before the first line of progress, and from one line to the next. */
 const tellEveryMs = 1000;
 
-/** Tells a person how far long work has come. */
+/** Makes the function that tells a person how far the work has come. */
 function progressOn(io: CommandIo): Progress {
   let toldAt = performance.now();
   return (step, fraction) => {
@@ -21,7 +21,7 @@ function progressOn(io: CommandIo): Progress {
   };
 }
 
-/** Where the state of a configuration lies. */
+/** The database file and the folder of bodies of a configuration. */
 function places({ database, dataDir }: Config): { readonly database: string; readonly bodiesFolder: string } {
   return { database: database.file, bodiesFolder: join(dataDir, 'bodies') };
 }

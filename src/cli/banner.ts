@@ -1,13 +1,12 @@
-// What a newcomer sees at the start of the embedded default (D95): the token, once, and commands to try it with; at later
-// starts, which token counts.
-// It goes to standard error, never through the log.
+// What a start in development prints (D95). The first start shows the new token, once, and commands to try it with; later
+// starts say which token counts. The text goes to standard error, never through the log.
 
 import { join } from 'node:path';
 import type { DevelopmentToken } from '../bootstrap.ts';
 import { formatHostPort } from '../config/addresses.ts';
 import type { Listening } from '../wiring/addresses.ts';
 
-/** What the banner is about. */
+/** What the banner tells. */
 export interface BannerFacts {
   readonly token: string;
   readonly account: string;
@@ -22,10 +21,10 @@ export interface BannerFacts {
   readonly captureFolder?: string;
 }
 
-/** What a start found instead of making a token (D95). */
+/** What a start found where it made no token (D95). */
 export type TokenNote = Exclude<DevelopmentToken, { readonly kind: 'made' }>;
 
-/** No more tokens than this are named. */
+/** How many tokens are named at most. */
 const tokensNamed = 5;
 
 function endings(lastFour: readonly string[]): string {
@@ -34,7 +33,7 @@ function endings(lastFour: readonly string[]): string {
   return `${lastFour.length === 1 ? 'the token' : 'the tokens'} ${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-/** Says which token counts where none is shown, what became of an earlier one, and how to get another; with line ends. */
+/** For a start that shows no token: says which one counts, whether an earlier one was revoked, and how to make another. */
 export function renderTokenNote(note: TokenNote): string {
   const { account, credential } = note;
   const create = `postern token create --account ${account} --credential ${credential}`;
@@ -58,13 +57,13 @@ ${gone}${another}
 `;
 }
 
-/** The API's own listener, which comes last where there is one; a listener of mail, before those of HTTP, may have its name. */
+/** The API's own listener, if there is one. It comes last; a listener of mail, which comes earlier, may have the same name. */
 function adminOf(listening: BannerFacts['listening']): Listening | undefined {
   const last = listening.at(-1);
   return last?.name === 'admin' ? last : undefined;
 }
 
-/** Where the API is, if not on the public listeners. */
+/** A line that tells where the API is, where it has a listener of its own. */
 function adminLine({ listening }: BannerFacts): string {
   const admin = adminOf(listening);
   if (!admin) return '';
@@ -80,7 +79,7 @@ function placeOf({ host, port }: Listening): string {
   return formatHostPort({ host: shown(host), port });
 }
 
-/** The same by HTTP (D43), at the API's own listener where there is one. */
+/** The command that sends the message by HTTP (D43), to the API's own listener where there is one. */
 function rest({ listening, account, token }: BannerFacts, from: string): string {
   const http = adminOf(listening) ?? listening.find(({ name }) => name === 'http');
   if (!http) return '';

@@ -1,4 +1,4 @@
-// `postern cert`: makes self-signed certificates, as a start in development does (D92, D95).
+// `postern cert` makes self-signed certificates like those that a start in development makes (D92, D95).
 
 import { systemClock } from '../base/clock.ts';
 import { UsageError } from '../base/errors.ts';
@@ -24,7 +24,7 @@ is never replaced.`,
     const host = asciiDomain(given);
     if (host === undefined) throw new UsageError(`got "${given}", want a domain name`);
     const { folder, certificateFile, privateKeyFile } = ownTlsPlace(configFor(io, options.config).certsDir, host);
-    // Loaded only here: the library behind it takes longer to load than the rest of the program.
+    // Loaded only here, because the library that it uses takes longer to load than the rest of the program.
     const { makeCertificate } = await import('../bootstrap/certificate.ts');
     const { certificate, privateKey } = await makeCertificate(host, systemClock.now());
     if (!createFolder(folder, { 'fullchain.pem': certificate, 'privkey.pem': privateKey })) {

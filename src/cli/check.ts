@@ -1,5 +1,5 @@
-// postern check: the verdict on a message before anything is sent (D47). It judges and builds with the very code of the
-// server, and queues nothing.
+// postern check gives the verdict on a message before anything is sent (D47). It judges and builds the message with the
+// server's own code, and queues nothing.
 
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -26,19 +26,19 @@ import { type CommandIo, configOption, defineCommand, table } from './command/co
 import { configFor } from './command/load-config.ts';
 import { namedPaths, namesArchive, rehearseArchive } from './rehearsal.ts';
 
-/** What is said of one file. */
+/** The verdict on one file. */
 interface Verdict {
   readonly file: string;
   readonly explanation: Explanation;
-  /** The explanation's, then those of the body. */
+  /** The violations of the header, then those of the body. */
   readonly violations: readonly Violation[];
-  /** What would become of it while the policy is observed (D4c), where that was asked. */
+  /** What would become of the message while the policy is only observed (D4c); absent where `--observe` was not given. */
   readonly observed?: ObservedVerdict;
   /** The message as it would leave. */
   readonly asSent?: string;
 }
 
-/** A file saved on Unix often has LF alone; judged as it stands every header of it would be refused for that. */
+/** Makes line ends CRLF. A file saved on Unix often has LF alone, for which the server would refuse every header. */
 function withSmtpLineEnds(octets: Buffer): Buffer {
   if (octets.includes('\r\n') || !octets.includes('\n')) return octets;
   return Buffer.from(octets.toString('latin1').replaceAll('\n', '\r\n'), 'latin1');
@@ -52,7 +52,7 @@ function readMessageFile(file: string, cwd: string): Buffer {
   }
 }
 
-/** The submitter whose settings apply: `account/credential`, else the development one, else the first there is. */
+/** The submitter whose settings apply: the one named as `account/credential`, else that of development, else the first. */
 function findSubmitter(config: Config, accounts: Accounts, named: string | undefined): Submitter {
   const [account = '', credential = ''] = (named ?? defaultSubmitter(config)).split('/');
   const found = accounts.submitter(account, credential);
@@ -67,7 +67,7 @@ function defaultSubmitter({ development, accounts }: Config): string {
   return `${account.name}/${[...account.credentials.keys()][0]}`;
 }
 
-/** The reverse-path to assume: as named, `<>` for none; else one that the account may use, so that From decides. */
+/** The reverse-path to assume: the one named (`<>` is null), else one that the account may use, so that From decides. */
 function reversePathOf(named: string | undefined, { account }: Submitter): string {
   if (named !== undefined) return named.replace(/^<(.*)>$/, '$1');
   const domain = account.sendingDomains[0]?.name;
@@ -86,12 +86,12 @@ function headerLine({ name, verdict, rule, standard, violation }: HeaderExplanat
   return [`${printable(name)}: ${verdict}`, why];
 }
 
-/** Reasons quote the message too, perhaps in other scripts: only controls and marks that reorder text are escaped. */
+/** A line for one reason. It quotes the message, perhaps in other scripts: only controls and reordering marks are escaped. */
 function reasonLine({ code, message }: Violation): string {
   return `${code}: ${escapeCharacters(message, /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu)}`;
 }
 
-/** Names come from the message: nothing in them may move a terminal's cursor. */
+/** Text of the message without what could control a terminal. */
 function printable(text: string): string {
   return escapeCharacters(text, /[^\x20-\x7e]/g);
 }
@@ -100,7 +100,7 @@ function counted(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
-/** The reasons that keep a message from leaving under what was asked: the policy enforced, or observed. */
+/** The reasons for which the message would be refused, with the policy enforced or, where that was asked, observed. */
 function reasonsOf({ violations, observed }: Verdict): readonly Violation[] {
   return observed?.violations ?? violations;
 }
@@ -114,7 +114,7 @@ function summaryOf(verdict: Verdict): string {
   return `admitted while observed, ${counted(observed.removed.length, 'header')} removed`;
 }
 
-/** A header that would be removed, with the code that it has while the policy is enforced. */
+/** A line for a header that would be removed, with the code for which it is refused while the policy is enforced. */
 function removedLine({ name, violation }: HeaderExplanation, code: Violation['code']): readonly [string, string] {
   const why =
     violation?.code === code ? reasonLine(violation) : `${code}: by the limits over all, or without the others removed`;
@@ -149,7 +149,7 @@ function verdictJson({ file, explanation, violations, observed, asSent }: Verdic
   return `${JSON.stringify({ ...verdict, ...(observedVerdict ? { observed: observedVerdict } : {}), ...(asSent === undefined ? {} : { asSent }) })}\n`;
 }
 
-/** The command. */
+/** postern check */
 export const checkCommand = defineCommand({
   name: 'check',
   summary: 'Judge messages as the gateway would: each header’s verdict with its rule; nothing is sent',
@@ -222,7 +222,7 @@ mailer, how often, and the configuration or the change in the program that cures
   },
 });
 
-/** The question is what observing does, not until when the configuration has it done. */
+/** `--observe` asks what observing does, not until when the configuration observes: this period never ends. */
 const always = observePeriod('9999-12-31');
 
 async function judge(of: {

@@ -1,4 +1,4 @@
-// The account that a command line names, and the database that its commands change.
+// Finds the account that a command line names, and opens the database that the command works on.
 
 import type { Account } from '../accounts/account.ts';
 import { closest } from '../base/closest.ts';
@@ -7,7 +7,7 @@ import { openDatabase } from '../base/database/sqlite-database.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 
-/** The account of a name or an id. @throws UsageError with the one that was probably meant */
+/** Finds an account by its name or id. @throws UsageError, which suggests the account that was probably meant */
 export function chooseAccount(config: Config, reference: string): Account {
   const found = config.accounts.find(({ id, name }) => name === reference || id === reference.toLowerCase());
   if (found) return found;
@@ -18,7 +18,7 @@ export function chooseAccount(config: Config, reference: string): Account {
   );
 }
 
-/** Opens the database, hands it to the work, closes it when the work is done. */
+/** Opens the database, runs the work with it, and closes it when the work is done. */
 export async function withDatabase<T>(config: Config, work: (database: Database) => Promise<T>): Promise<T> {
   const database = await openDatabase(config.database.file);
   try {

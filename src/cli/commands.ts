@@ -1,4 +1,4 @@
-// Every command of `postern`, one file each.
+// Every command of `postern`; each has a file of its own.
 
 import type { CommandTable } from './command/command-table.ts';
 

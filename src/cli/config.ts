@@ -1,4 +1,4 @@
-// `postern config`: the configuration, checked and shown.
+// `postern config` checks the configuration and shows it.
 
 import { stringify } from 'yaml';
 import { systemClock } from '../base/clock.ts';
@@ -75,7 +75,7 @@ const check = defineCommand({
   },
 });
 
-/** Values as YAML can write them: sets and maps as lists, nothing that a getter would have to read. */
+/** A value as YAML can write it: sets and maps become lists, and secrets, and whatever a getter reads, are hidden. */
 function plain(value: unknown): unknown {
   if (value instanceof Set || Array.isArray(value)) return [...value].map(plain);
   if (value instanceof Map) return [...value.values()].map(plain);

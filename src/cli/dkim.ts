@@ -1,4 +1,4 @@
-// `postern dkim`: makes signing keys and tells their DNS records (D27, D92).
+// `postern dkim` makes signing keys and prints their DNS records (D27, D92).
 
 import { createPrivateKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { type CommandIo, configOption, defineCommand } from './command/command.t
 import { defineGroup } from './command/command-table.ts';
 import { configExitCode, configFor } from './command/load-config.ts';
 
-/** The domain of a command line, as an A-label. @throws UsageError */
+/** Reads a domain of the command line, as an A-label. @throws UsageError */
 function domainOf(text: string): string {
   const domain = asciiDomain(text);
   if (domain === undefined) throw new UsageError(`got "${text}", want a domain name`);
@@ -42,7 +42,7 @@ function printRecord(io: CommandIo, key: Parameters<typeof parseSigningKey>[0]):
   io.stdout.write(`${dkimRecord(key).zone}\n`);
 }
 
-/** RSA, unless the key is an Ed25519 one: `parseSigningKey` says what is wrong with any other. */
+/** The algorithm of a key: Ed25519, or else RSA. `parseSigningKey` says what is wrong with a key of any other kind. */
 function algorithmOfKey(pem: string): DkimKeyName['algorithm'] {
   try {
     return createPrivateKey(pem).asymmetricKeyType === 'ed25519' ? 'ed25519' : 'rsa';
@@ -51,7 +51,7 @@ function algorithmOfKey(pem: string): DkimKeyName['algorithm'] {
   }
 }
 
-/** Tells what to write into the configuration so that mail is signed with a key. */
+/** Says what to write into the configuration so that mail is signed with a key. */
 function notNamed(domain: string, selector: string, algorithm: string): string {
   return `The configuration does not name it yet: dkim: [{ selector: ${selector}, algorithm: ${algorithm} }] of ${domain}\n`;
 }
@@ -120,7 +120,7 @@ interface RecordOptions {
 
 interface WantedKey {
   readonly selector: string;
-  /** Absent: whatever the key is. */
+  /** Undefined where any algorithm will do. */
   readonly algorithm: DkimKeyName['algorithm'] | undefined;
   readonly isNamed: boolean;
 }

@@ -1,4 +1,4 @@
-// `postern domain`: what to publish in DNS for sending domains and the platform, and what DNS answers now (D26, D27, D52).
+// `postern domain` tells what to publish in DNS for sending domains and the platform, and what DNS answers now (D26, D27, D52).
 
 import { readFileSync } from 'node:fs';
 import type { DkimKeyName } from '../accounts/account.ts';
@@ -25,7 +25,7 @@ interface Published {
   readonly problems: readonly string[];
 }
 
-/** Reads the keys that there are; the others are told with the command that makes them. */
+/** Reads the keys that exist; for each of the others it gives the command that makes it. */
 function keysOf(config: Config, domain: string, names: readonly DkimKeyName[]) {
   const problems: string[] = [];
   const keys = names.flatMap(({ selector, algorithm }): SigningKey[] => {
@@ -41,7 +41,7 @@ function keysOf(config: Config, domain: string, names: readonly DkimKeyName[]) {
   return { keys, problems };
 }
 
-/** Everything that the configuration publishes: each sending domain, then the platform. */
+/** The records that the configuration needs: those of each sending domain, then the platform's. */
 function publishedBy(config: Config, wanted: string | undefined): Published[] {
   const facts = recordFacts(config);
   const { platform } = config;
@@ -77,7 +77,7 @@ const purposes = {
   dmarc: 'DMARC, a first policy',
 } as const satisfies Record<DnsRecord['purpose'], string>;
 
-/** A record as lines of a zone file, the verdict as a comment. */
+/** A record as lines of a zone file, with the verdict of the check as a comment. */
 function linesOf({ purpose, zone, publishedBy }: DnsRecord, check: RecordCheck | undefined): string {
   const whose = publishedBy === 'platform' ? " (in the platform's zone)" : '';
   const verdict = check ? [check.state.toUpperCase(), ...(check.detail === undefined ? [] : [check.detail])] : [];

@@ -1,4 +1,4 @@
-// postern health: asks the server of a configuration whether it is ready (D97), for health checks of containers and scripts.
+// postern health asks the server of a configuration whether it is ready (D97), for health checks of containers and scripts.
 
 import { request } from 'node:http';
 import { errorMessage } from '../base/errors.ts';
@@ -6,7 +6,7 @@ import { formatHostPort, type HostPort } from '../config/addresses.ts';
 import { configOption, defineCommand } from './command/command.ts';
 import { configExitCode, configFor } from './command/load-config.ts';
 
-/** How long the server has to answer, in milliseconds: less than a container's health check waits for the command. */
+/** How long the server may take to answer, in milliseconds: less than a container's health check waits for the command. */
 const patienceMs = 4000;
 
 /** The address by which a listener is reached from its own machine. */
@@ -15,10 +15,10 @@ function reachable({ host, port }: HostPort): HostPort {
   return host === '::' ? { host: '::1', port } : { host, port };
 }
 
-/** Asks for /readyz. @returns the status. @throws the system's error, or one that says that no answer came */
+/** Asks for /readyz. @returns the HTTP status. @throws the system's error, or an error saying that no answer came */
 function readiness({ host, port }: HostPort): Promise<number> {
   return new Promise((resolve, reject) => {
-    // A connection of its own, which is closed: Node ends without waiting for it.
+    // `agent: false` opens a connection that is closed after the answer, so that Node ends without waiting for it.
     const asked = request({ host, port, path: '/readyz', agent: false, timeout: patienceMs }, (answer) => {
       answer.resume();
       resolve(answer.statusCode ?? 0);

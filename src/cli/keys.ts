@@ -1,4 +1,4 @@
-// `postern keys`: makes the key that authenticates the tokens in reverse-paths (D26, D92).
+// `postern keys` makes the key that authenticates the tokens in reverse-paths (D26, D92).
 
 import { randomSecret } from '../base/ids.ts';
 import { createFile, replaceFile } from '../bootstrap/key-files.ts';
@@ -29,7 +29,7 @@ key, bounces of mail that was sent before cannot be told from forged ones. A key
   },
 });
 
-/** The commands about keys that are not DKIM's. */
+/** The commands about keys other than those of DKIM. */
 export const keysCommands = defineGroup(
   'keys',
   { summary: 'Make the key that authenticates the addresses of bounces' },

@@ -1,4 +1,4 @@
-// `postern proxy list`: the stored applications, and where a server listens for each (D84, D94).
+// `postern proxy list` shows the stored applications, and where a server listens for each (D84, D94).
 
 import { silentLog } from '../base/log.ts';
 import type { Config } from '../config.ts';
@@ -11,14 +11,14 @@ import { withDatabase } from './choose-account.ts';
 import { columns, configOption, defineCommand } from './command/command.ts';
 import { configExitCode, configFor } from './command/load-config.ts';
 
-/** One application as it is listed. */
+/** One application in the list. */
 interface Listed {
   readonly id: string;
-  /** Name of its zone; the id of one that is not configured. */
+  /** Name of its zone, or its id where the zone is not configured. */
   readonly zone: string;
   readonly protocol: string;
   readonly hostname: string;
-  /** `127.64.0.1:20022`; empty where its zone is not configured, or its ports with the offset are none. */
+  /** `127.64.0.1:20022`. Empty where its zone is not configured, or where its ports plus the offset are no valid ports. */
   readonly listening: readonly string[];
 }
 
@@ -47,7 +47,7 @@ function readApplications(config: Config): Promise<readonly Listed[]> {
   });
 }
 
-/** The command. */
+/** postern proxy list */
 export const listCommand = defineCommand({
   name: 'list',
   summary: 'List the stored applications and the addresses and ports that they listen on',

@@ -1,4 +1,4 @@
-// `postern proxy`: the stored applications for operators who run a dedicated proxy (D94).
+// `postern proxy` exports the stored applications for operators who run a dedicated proxy (D94).
 
 import { getServers } from 'node:dns';
 import { writeFileSync } from 'node:fs';
@@ -51,7 +51,7 @@ function nameserverOf(text: string): Endpoint | undefined {
 }
 
 function nameserversOf(text: string | undefined): Endpoint[] {
-  // One with a zone (`fe80::1%eth0`) cannot be written in any of the formats.
+  // An address with a zone (`fe80::1%eth0`) is left out: none of the formats can write it.
   if (text === undefined) return getServers().flatMap((server) => nameserverOf(server) ?? []);
   return text.split(',').map((one) => {
     const read = nameserverOf(one.trim());
@@ -60,7 +60,7 @@ function nameserversOf(text: string | undefined): Endpoint[] {
   });
 }
 
-/** The plans of the store, and the ids of what has none. */
+/** The forwarding plans of the stored applications, and the ids of the applications that have none. */
 function readPlans(config: Config): Promise<{ plans: readonly ForwardingPlan[]; withoutPlan: readonly string[] }> {
   return withDatabase(config, async (database) => {
     const store = await openApplicationStore(database);

@@ -1,5 +1,5 @@
-// The rehearsal of `postern check`: all messages of an archive judged as the gateway would judge them, the report of what
-// would be refused, and the share that is accepted with the proposed configuration.
+// The rehearsal of `postern check` judges all messages of an archive as the gateway would. It reports what would be refused,
+// and the share that would be accepted with the proposed configuration.
 
 import { realpath } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -13,36 +13,36 @@ import { withLines } from '../report/yaml-lines.ts';
 import type { CommandIo } from './command/command.ts';
 import { ProgressLine } from './command/progress-line.ts';
 
-/** Files that are no messages are named one by one up to here; the rest is counted. */
+/** How many files that are no messages are named; the rest are only counted. */
 const namedSkips = 20;
-/** A cure can show a fault that stood behind another: the proposal is made anew so many times at most. */
+/** How often the proposal is renewed at most: curing one fault can reveal another one behind it. */
 const rounds = 3;
 
-/** What one reading found. */
+/** What one pass over the archive found. */
 interface Reading {
   readonly findings: Findings;
   readonly messages: number;
   readonly skipped: readonly { readonly name: string; readonly why: string }[];
   readonly skippedCount: number;
-  /** Messages of which fields were set aside that delivery or the mailbox had written. */
+  /** Number of messages from which fields were set aside that delivery or the mailbox had written. */
   readonly cleaned: number;
 }
 
-/** A rehearsal: what is read, as whom, and how it is told. */
+/** A rehearsal: what is read, as whom it is judged, and how it is reported. */
 export interface Rehearsal {
   readonly paths: readonly string[];
   readonly parts: RehearsalParts;
-  /** Judge again with what is proposed. */
+  /** Judge everything again with the proposed settings. */
   readonly apply: boolean;
   readonly json: boolean;
 }
 
-/** The paths of a command line with links followed: what is named is meant; below it no link is followed. */
+/** The paths of a command line. Links that are named themselves are followed, links below a named folder are not. */
 export function namedPaths(args: readonly string[], cwd: string): Promise<readonly string[]> {
   return Promise.all(args.map((arg) => realpath(resolve(cwd, arg)).catch(() => resolve(cwd, arg))));
 }
 
-/** Whether a command line names more than messages in files of their own. */
+/** Whether a command line names a folder or an mbox file, and not only files of one message each. */
 export async function namesArchive(paths: readonly string[]): Promise<boolean> {
   for (const path of paths) if (await isArchive(path)) return true;
   return false;
@@ -84,12 +84,12 @@ function reportOf({ findings }: Reading, { account, credential }: Submitter): Cr
 }
 
 interface Applied {
-  /** What was found with the proposal, and the proposal with everything that came to light meanwhile. */
+  /** What was found with the proposal in force, and the proposal with everything that was added to it on the way. */
   readonly after: CredentialReport;
   readonly proposal: CredentialReport['proposal'];
 }
 
-/** Judges again with the proposal, and with what that brings to light, until nothing more is proposed. */
+/** Judges again with the proposal, and adds what that reveals, until nothing more is proposed. */
 async function applied(first: CredentialReport, rehearsal: Rehearsal, io: CommandIo): Promise<Applied> {
   const { account, credential } = rehearsal.parts.submitter;
   let { proposal } = first;
@@ -138,7 +138,7 @@ function tellText(report: CredentialReport, found: Applied | undefined, io: Comm
   );
 }
 
-/** Reads, judges and tells. @returns the exit code: 1 where a message would be refused, in the end */
+/** Reads the archive, judges its messages and prints the report. @returns the exit code: 1 where one would be refused */
 export async function rehearseArchive(rehearsal: Rehearsal, io: CommandIo): Promise<number> {
   const reading = await read(rehearsal, io, 'Judging');
   const report = reportOf(reading, rehearsal.parts.submitter);

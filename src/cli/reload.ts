@@ -1,4 +1,4 @@
-// postern reload: lets the running server read its configuration, keys and certificates again.
+// postern reload asks the running server to read its configuration, keys and certificates again.
 
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -8,7 +8,7 @@ import { askToReload } from '../wiring/reload-socket.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
 import { configFor } from './command/load-config.ts';
 
-/** The data folder that a faulty file names all the same; the default where it names none that can be read. */
+/** The data folder that a faulty configuration file names, or the default where that cannot be read from it. */
 function namedDataDir(io: CommandIo, option: string | undefined): string {
   const given = io.env['POSTERN_DATA_DIR']?.trim();
   if (given) return resolve(io.cwd, given);
@@ -31,7 +31,7 @@ function placeOf(io: CommandIo, option: string | undefined): { dataDir: string; 
   }
 }
 
-/** The command. */
+/** postern reload */
 export const reloadCommand = defineCommand({
   name: 'reload',
   summary: 'Let the running server read configuration and keys again',

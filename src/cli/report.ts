@@ -1,5 +1,5 @@
-// postern report: what was refused, by credential and mailer, with the configuration that cures it, from the stored events
-// beside a running server (D94).
+// postern report tells what was refused, by credential and mailer, and the configuration that cures it. It reads the stored
+// events beside a running server (D94).
 
 import type { Account } from '../accounts/account.ts';
 import { UsageError } from '../base/errors.ts';
@@ -18,12 +18,12 @@ function accountNamed(config: Config, name: string): Account | undefined {
   return config.accounts.find((account) => account.name === name);
 }
 
-/** Writes credentials one after another. */
+/** Prints the reports of credentials, one after another. */
 export function printCredentials(reports: readonly CredentialReport[], io: CommandIo): void {
   for (const report of reports) io.stdout.write(`${credentialText(report).join('\n')}\n`);
 }
 
-/** The command. */
+/** postern report */
 export const reportCommand = defineCommand({
   name: 'report',
   summary: 'Tell what was refused, by credential and mailer, and the configuration that cures it',

@@ -1,4 +1,4 @@
-// Runs one command line: finds the command, turns what it throws into one line and an exit code (sysexits.h).
+// Runs one command line: finds the command, and turns what it throws into one line and an exit code (sysexits.h).
 
 import { readFileSync } from 'node:fs';
 import { ConfigurationError, errorMessage, UsageError } from '../base/errors.ts';
@@ -20,7 +20,7 @@ export function readVersion(): string {
   return typeof parsed === 'object' && parsed && 'version' in parsed ? String(parsed.version) : 'unknown';
 }
 
-/** An error as lines for a person; the stack and its causes only while debugging. */
+/** An error as lines for a person. The stack and the causes are shown only while debugging. */
 function errorText(error: unknown, env: CommandIo['env']): string {
   const level = env['POSTERN_LOG_LEVEL'];
   if (level !== 'debug' && level !== 'trace') return errorMessage(error);

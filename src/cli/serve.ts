@@ -1,4 +1,4 @@
-// postern serve: the gateway in the foreground until SIGTERM or SIGINT (D95, D97).
+// postern serve runs the gateway in the foreground until SIGTERM or SIGINT (D95, D97).
 
 import { join } from 'node:path';
 import { openTokenStore } from '../accounts/token-store.ts';
@@ -15,20 +15,20 @@ import { renderBanner, renderTokenNote } from './banner.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
 import { configFor } from './command/load-config.ts';
 
-/** Milliseconds that the last lines of the log have before the process ends. */
+/** How long the last lines of the log may take to be written before the process ends, in milliseconds. */
 const logPatienceMs = 1000;
 
-/** How long a change waits for a lock that another program holds: a client waits for its answer. */
+/** How long a change waits for a lock that another program holds, in milliseconds: a client is waiting for the answer. */
 const servingPatienceMs = 2000;
 
-/** A gateway without its database refuses everything: the process ends, to be started again. */
+/** Ends the process, so that a supervisor starts it again: a gateway without its database would refuse everything. */
 function endProcess(error: Error): void {
   setImmediate(() => {
     throw error;
   });
 }
 
-/** Resolves at the first signal; a second one ends the process at once. */
+/** Resolves at the first signal to stop. A second signal ends the process at once. */
 function untilSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     const onSignal = (signal: NodeJS.Signals): void => {
@@ -37,14 +37,15 @@ function untilSignal(): Promise<NodeJS.Signals> {
     };
     process.once('SIGTERM', onSignal);
     process.once('SIGINT', onSignal);
-    // A terminal that is closed sends it: the person is gone, and nobody would stop the process any more.
+    // A terminal sends SIGHUP when it is closed. Then nobody is left to stop the process.
     if (process.stdout.isTTY) process.once('SIGHUP', onSignal);
   });
 }
 
 /**
- * To a service SIGHUP means "read the configuration again". One that comes before there is a gateway is kept until then.
- * @returns what hands the signals to a gateway; undefined from the beginning of its end on: they are ignored then
+ * Handles SIGHUP, which tells a service to read its configuration again. A signal that comes before the gateway is there is
+ * kept for it.
+ * @returns a function that sets the gateway which gets the signals; with undefined, once it stops, they are ignored
  */
 function onHangup(): (gateway: Gateway | undefined) => void {
   let gateway: Gateway | undefined;
@@ -60,7 +61,7 @@ function onHangup(): (gateway: Gateway | undefined) => void {
   };
 }
 
-/** Anything that nobody caught: the spool is safe on disk at every moment, so the honest end is to say why and stop. */
+/** Logs an error that nobody caught and ends the process. The spool is safe on disk at every moment, so nothing is lost. */
 function dieOnSurprise({ log, close }: OpenLog): void {
   let isDying = false;
   const die = async (err: unknown): Promise<void> => {
@@ -92,20 +93,20 @@ function banner(config: Config, gateway: Gateway, token: DevelopmentToken | unde
   });
 }
 
-/** What a process that serves has beside its configuration. */
+/** What `serve` needs beside the configuration. */
 interface Serving {
   readonly openedLog: OpenLog;
-  /** Where the configuration is read again. */
+  /** Where the configuration is read from at a reload. */
   readonly place: ConfigPlace;
   readonly handHangups: ReturnType<typeof onHangup>;
 }
 
-/** Opens everything and stays until a signal; what could not be opened is closed again. */
+/** Opens everything and serves until a signal. When something cannot be opened, what was opened before is closed again. */
 async function serve(config: Config, io: CommandIo, serving: Serving): Promise<void> {
   const { openedLog, place, handHangups } = serving;
   const { log } = openedLog;
-  // From the first moment on: one that comes while everything is opened ends it as soon as it is. Without a handler the
-  // first process of a container would not even hear it.
+  // Signals are handled from the first moment on: one that comes while everything is being opened ends the gateway as soon
+  // as that is done. Without a handler, the first process of a container would not get the signal at all.
   const signalled = untilSignal();
   const database = await openDatabase(config.database.file, { patienceMs: servingPatienceMs, onLost: endProcess });
   let gateway: Gateway;
@@ -143,7 +144,7 @@ async function serve(config: Config, io: CommandIo, serving: Serving): Promise<v
   }
   const text = banner(config, gateway, token);
   if (text !== undefined) {
-    // At a terminal both end up in one place: the lines before it come before it.
+    // At a terminal, log and banner appear in one place: earlier lines of the log must come first.
     await openedLog.drain(logPatienceMs);
     io.stderr.write(text);
   }
@@ -155,7 +156,7 @@ async function serve(config: Config, io: CommandIo, serving: Serving): Promise<v
   log.info('stopped');
 }
 
-/** The command. */
+/** postern serve */
 export const serveCommand = defineCommand({
   name: 'serve',
   summary: 'Run the gateway in the foreground until SIGTERM',

@@ -1,5 +1,5 @@
-// `postern suppression`: the addresses that an account does not send to; a running server sees changes within a second
-// (D51, D94).
+// `postern suppression` manages the addresses that an account does not send to. A running server sees changes within a
+// second (D51, D94).
 
 import { systemClock } from '../base/clock.ts';
 import { closest } from '../base/closest.ts';
@@ -19,7 +19,7 @@ import { defineGroup } from './command/command-table.ts';
 import { configExitCode, configFor } from './command/load-config.ts';
 import { parseSpan } from './command/span.ts';
 
-/** Entries that are asked for at a time. */
+/** How many entries are read from the database at a time. */
 const pageSize = 1000;
 
 const accountOption = { account: { value: 'A', short: 'a', summary: 'name or id of the account (required)' } } as const;

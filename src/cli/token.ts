@@ -1,4 +1,4 @@
-// `postern token`: makes, lists and revokes the tokens of the store; a running server sees it at once (D93, D94).
+// `postern token` makes, lists and revokes the tokens of the store. A running server sees changes at once (D93, D94).
 
 import { type Account, isScope, type Scope } from '../accounts/account.ts';
 import { openTokenStore, type TokenStore } from '../accounts/token-store.ts';
@@ -22,7 +22,7 @@ function chooseCredential(account: Account, name: string): string {
   );
 }
 
-/** Reads `email:send,email:suppressions`: scopes that the credential has. @throws UsageError */
+/** Reads scopes such as `email:send,email:suppressions`. @throws UsageError for one that the credential lacks */
 function chooseScopes(account: Account, credential: string, text: string): Scope[] {
   const own = [...(account.credentials.get(credential)?.scopes ?? [])];
   const names = [...new Set(text.split(/[\s,]+/).filter((name) => name !== ''))];

@@ -1,4 +1,4 @@
-// Where the gateway listens: what the configuration names, and what is bound once it is known.
+// Where the gateway listens: the addresses that the configuration names and, once they are bound, the actual ones.
 
 import { formatHostPort } from '../config/addresses.ts';
 import type { Config } from '../config.ts';
@@ -11,7 +11,7 @@ export interface Listening {
   readonly port: number;
 }
 
-/** What listeners are to be bound to; a port 0 is known only once it is bound (D84). */
+/** The addresses that the listeners are to be bound to. Port 0 stands for a port known only once it is bound (D84). */
 export function configuredDoors({ smtp, http }: Config): readonly OwnDoor[] {
   const { listen, tlsListen, adminListen } = http;
   return [...smtp.listeners, listen, ...(tlsListen ? [tlsListen] : []), ...(adminListen ? [adminListen] : [])]
@@ -19,38 +19,38 @@ export function configuredDoors({ smtp, http }: Config): readonly OwnDoor[] {
     .filter(({ port }) => port !== 0);
 }
 
-/** The listeners of mail and HTTP: at first those of the configuration, then what has been bound. */
+/** The listeners of mail and HTTP: at first those that the configuration names, then those that are bound. */
 export class GatewayAddresses {
   readonly #config: () => Config;
   #http: readonly Listening[] = [];
   #mail: readonly Listening[] = [];
 
-  /** @param config the one in force, asked for each time */
+  /** @param config gives the configuration in force; it is called each time */
   constructor(config: () => Config) {
     this.#config = config;
   }
 
-  /** Keeps the listeners of HTTP that are bound. */
+  /** Sets the listeners of HTTP that are bound. */
   setHttp(bound: readonly Listening[]): void {
     this.#http = bound;
   }
 
-  /** Keeps the listeners of mail that are bound now, which are told before those of HTTP. */
+  /** Sets the listeners of mail that are bound. They come before those of HTTP in `listening`. */
   setMail(bound: readonly Listening[]): void {
     this.#mail = bound;
   }
 
-  /** Every listener that is up. */
+  /** Every listener that is open. */
   get listening(): readonly Listening[] {
     return [...this.#mail, ...this.#http];
   }
 
-  /** What no proxy application may have for its origin (D84). */
+  /** The gateway's own addresses, which no proxy application may have for its origin (D84). */
   ownDoors(): readonly OwnDoor[] {
     return [...configuredDoors(this.#config()), ...this.listening];
   }
 
-  /** The start of the documentation's URLs (D62): the configured one, or where plain HTTP listens. */
+  /** The start of the documentation's URLs (D62): the configured one, or else the address of plain HTTP. */
   docsBaseUrl(): string {
     const { docsBaseUrl, listen } = this.#config().http;
     return docsBaseUrl ?? `http://${formatHostPort(this.#http.find(({ name }) => name === 'http') ?? listen)}`;

@@ -1,4 +1,4 @@
-// What building a message and naming its DNS records need of a configuration.
+// The parts of a configuration that building a message and computing DNS records need.
 
 import type { Accounts } from '../accounts/accounts.ts';
 import { type RecordFacts, spfSenders } from '../admin/domain-records.ts';
@@ -8,7 +8,7 @@ import type { Config } from '../config.ts';
 import { routeFor } from '../deliver/router.ts';
 import type { BuildParts } from '../submit.ts';
 
-/** What building a message needs, from configuration, keys and accounts; `postern check` builds with the same. */
+/** What building a message needs of configuration, keys and accounts. `postern check` builds its messages with it, too. */
 export function buildParts(config: Config, keys: Keys, accounts: Accounts, clock: Clock): BuildParts {
   const { routes } = config.delivery;
   return {
@@ -23,7 +23,7 @@ export function buildParts(config: Config, keys: Keys, accounts: Accounts, clock
   };
 }
 
-/** What the DNS records of a configuration's sending domains are made of. */
+/** The facts that the DNS records of a configuration's sending domains are made from. */
 export function recordFacts({ platform, smtp, delivery }: Config): RecordFacts {
   return {
     bounceDomain: platform.bounceDomain,

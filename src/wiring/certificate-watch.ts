@@ -1,5 +1,5 @@
-// Looks every minute whether a certificate that listeners show was renewed, and replaces that one alone. One that cannot be
-// used leaves the one before in its place.
+// Checks every minute whether a certificate that listeners show was renewed, and replaces that certificate alone. Where the
+// new one cannot be used, the old one stays.
 
 import { fileMark } from '../base/file-mark.ts';
 import type { Logger } from '../base/log.ts';
@@ -7,22 +7,22 @@ import { readTlsKeys, type TlsKeys, type TlsPlace, tlsPlacesFor } from '../boots
 import type { MetricFamily } from '../http/metrics.ts';
 import type { Live } from './in-force.ts';
 
-/** What the watch is made from. */
+/** The parts that the watch is made from. */
 export interface CertificateWatchParts {
   readonly live: Live;
-  /** Is told of each renewal: listeners are to show it. */
+  /** Called with each renewed certificate, which the listeners are to show from then on. */
   readonly onRenewed: (keys: TlsKeys) => void;
   readonly now: () => number;
   readonly log: Logger;
-  /** Milliseconds from one look to the next; absent: 60,000. */
+  /** Milliseconds from one check to the next; 60,000 if absent. */
   readonly everyMs?: number | undefined;
 }
 
-/** The watch. */
+/** The watch over the certificates in use. */
 export interface CertificateWatch {
-  /** Looks from now on. */
+  /** Begins to check. */
   start(): void;
-  /** Forgets what it has seen: after a reload, which has read all files itself. */
+  /** Forgets the state of the files. Called after a reload, which has read all of them itself. */
   reset(): void;
   stop(): void;
   readonly families: readonly MetricFamily[];
@@ -38,7 +38,7 @@ function markOf({ certificateFile, privateKeyFile }: TlsPlace): string {
   }
 }
 
-/** Makes the watch; it looks at nothing before `start`. */
+/** Makes the watch. It reads no file before `start`. */
 export function watchCertificates(parts: CertificateWatchParts): CertificateWatch {
   const { live, log } = parts;
   const marks = new Map<string, string>();
@@ -50,7 +50,7 @@ export function watchCertificates(parts: CertificateWatchParts): CertificateWatc
     return tlsPlacesFor(config.certsDir, keys.tls.keys());
   };
 
-  /** @returns why it cannot be used */
+  /** @returns why the new certificate cannot be used; undefined where it can */
   function renew(place: TlsPlace, before: TlsKeys): string | undefined {
     const read = readTlsKeys(place);
     if ('problem' in read) return read.problem;
@@ -71,7 +71,7 @@ export function watchCertificates(parts: CertificateWatchParts): CertificateWatc
     for (const place of placesNow()) {
       const mark = markOf(place);
       if (marks.get(place.host) === mark) continue;
-      // Taken before the files are read: what is written while they are is looked at again.
+      // The mark is taken before the files are read, so that a change made during the reading is seen at the next check.
       marks.set(place.host, mark);
       const before = live.current.keys.tls.get(place.host);
       const fault = before && renew(place, before);
@@ -84,7 +84,7 @@ export function watchCertificates(parts: CertificateWatchParts): CertificateWatc
   }
 
   return {
-    // The first look reads each file once more: one that was renewed since it was read at the start is not missed.
+    // The first check reads every file once more, so that a renewal since the start read it is not missed.
     reset() {
       marks.clear();
       faults.clear();

@@ -1,5 +1,5 @@
-// Puts other settings in the place of those in force. Everything that can fail is done first and changes nothing; then all
-// parts take the settings in one turn of the event loop.
+// Replaces the settings in force by others. Everything that can fail is done first and changes nothing; then all parts take
+// the new settings in one turn of the event loop.
 
 import { createAccounts } from '../accounts/create-accounts.ts';
 import type { TokenStore } from '../accounts/token-store.ts';
@@ -18,7 +18,7 @@ import type { LiveEdge } from './live-edge.ts';
 import { certificateOf, type Mail } from './mail.ts';
 import { changesOf, isSame, restartFaults } from './restart-keys.ts';
 
-/** The parts that take other settings. */
+/** The parts that take new settings. */
 export interface ChangeParts {
   readonly live: Live;
   readonly tokens: TokenStore;
@@ -26,7 +26,7 @@ export interface ChangeParts {
   readonly edge: LiveEdge;
   readonly proxy: Proxy;
   readonly http: HttpApp;
-  /** What HTTP is made from beside what changes. */
+  /** What HTTP is made from, without what a reload changes. */
   readonly httpParts: Omit<HttpParts, 'settings' | 'edge' | 'proxy'>;
   readonly addresses: GatewayAddresses;
   readonly certificates: CertificateWatch;
@@ -35,7 +35,7 @@ export interface ChangeParts {
   readonly log: Logger;
 }
 
-/** What of a configuration the proxy applications are made from. */
+/** The part of a configuration that the proxy applications are made from. */
 export function proxyConfigured(config: Config): ProxyConfigured {
   return {
     zones: config.zones,
@@ -46,18 +46,18 @@ export function proxyConfigured(config: Config): ProxyConfigured {
   };
 }
 
-/** What is ready to take the settings. */
+/** The parts made for the new settings, ready to take effect. */
 interface Ready {
   readonly inForce: InForce;
   readonly edge: Awaited<ReturnType<LiveEdge['prepare']>>;
   readonly proxy: ReturnType<Proxy['prepare']>;
   readonly answer: () => void;
-  /** Absent where routes and retries are the same. */
+  /** Undefined where routes and retries have not changed. */
   readonly deliver: (() => void) | undefined;
   readonly door: Awaited<ReturnType<Mail['door']['prepare']>>;
 }
 
-/** Gets everything ready. @param undo is given what gives up what was opened */
+/** Makes everything ready for the new settings. @param undo gets a function for each thing opened, which closes it again */
 async function prepare(parts: ChangeParts, next: Settings, undo: (() => Promise<void>)[]): Promise<Ready> {
   const { live, mail, http, clock } = parts;
   const { config, keys, tokens, globalKeys } = next;
@@ -79,7 +79,7 @@ async function prepare(parts: ChangeParts, next: Settings, undo: (() => Promise<
   return { inForce: { ...next, accounts }, edge, proxy, answer, deliver, door };
 }
 
-/** Takes the settings, without waiting for anything. @returns what resolves when proxy applications follow them */
+/** Puts the settings in force without waiting for anything. @returns resolves when the proxy applications follow them */
 function take(parts: ChangeParts, { inForce, edge, proxy, answer, deliver, door }: Ready): Promise<void> {
   const { live, http, addresses, certificates, log } = parts;
   const { config } = inForce;
@@ -95,7 +95,7 @@ function take(parts: ChangeParts, { inForce, edge, proxy, answer, deliver, door 
   return proxy.commit();
 }
 
-/** What is warned of as at a start, but for what was warned of before. */
+/** The warnings that a start with these settings would give, without those that were given before. */
 function warningsOf({ clock }: ChangeParts, before: Settings, next: Settings): string[] {
   const now = clock.now();
   const [old, all] = [before, next].map(({ config, keys }) => [...config.warnings, ...fileWarnings(config, keys, now)]);
@@ -105,8 +105,8 @@ function warningsOf({ clock }: ChangeParts, before: Settings, next: Settings): s
 /**
  * Puts settings in force.
  * @returns what has changed, in a few words each
- * @throws ConfigurationError with a line for each thing that keeps them from being taken, or what failed: nothing has
- *   changed then
+ * @throws ConfigurationError with a line for each reason why they cannot be put in force, or the error that occurred; in
+ *   either case nothing has changed
  */
 export async function changeSettings(parts: ChangeParts, next: Settings): Promise<readonly string[]> {
   const undo: (() => Promise<void>)[] = [];

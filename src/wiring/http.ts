@@ -1,4 +1,5 @@
-// Joins what is served over HTTP: the API of mail, the edge and the proxy applications, on one port or on ports of their own (D67).
+// Connects what is served over HTTP: the API for mail, the edge and the proxy applications. They share a port or have ports
+// of their own (D67).
 
 import type { Accounts } from '../accounts/accounts.ts';
 import type { Guessing } from '../accounts/guessing.ts';
@@ -28,9 +29,9 @@ import type { Mail } from './mail.ts';
 
 /** What the HTTP side is made from. */
 export interface HttpParts {
-  /** What the routes are made of; others are made for other settings. */
+  /** The settings that the routes are made from. A reload makes other routes. */
   readonly settings: Pick<Settings, 'config' | 'keys'>;
-  /** As they are at the moment of each question. */
+  /** The accounts as they are at the moment of each call. */
   readonly accounts: Accounts;
   readonly tokens: TokenStore;
   readonly bodies: BodyBudget;
@@ -39,7 +40,7 @@ export interface HttpParts {
   readonly mail: Mail;
   readonly edge: EdgeRoutes;
   readonly proxy: Pick<Proxy, 'plugins'>;
-  /** Whether everything is up and nothing drains. */
+  /** Whether the gateway has started and has not begun to stop. */
   readonly isServing: () => boolean;
   readonly clock: Clock;
   readonly log: Logger;
@@ -62,7 +63,7 @@ function sendingEndpoints({ settings, mail }: HttpParts): V4Plugin {
   });
 }
 
-/** What answers over HTTP under some settings: for the start, and for each reload. */
+/** Makes the parts that answer over HTTP under some settings, at the start and at each reload. */
 export function httpAppParts(parts: HttpParts): HttpAppParts {
   const { accounts, tokens, bodies, guessing, metrics, mail, edge, proxy, isServing, clock, log } = parts;
   const { config, keys } = parts.settings;

@@ -1,12 +1,12 @@
-// The configuration in force, with what was read for it. A reload puts another in its place, all of it in one step; each
-// part asks for it when it uses it.
+// The configuration in force, with the files that were read for it. A reload replaces all of it in one step. Each part asks
+// for the configuration whenever it uses it.
 
 import type { Accounts } from '../accounts/accounts.ts';
 import type { GlobalKeyHash, TokenHash } from '../accounts/create-accounts.ts';
 import type { Keys } from '../bootstrap.ts';
 import type { Config } from '../config.ts';
 
-/** A configuration with everything that it names, read and checked. */
+/** A configuration and everything that it names (keys, certificates, tokens), read and checked. */
 export interface Settings {
   readonly config: Config;
   readonly keys: Keys;
@@ -15,17 +15,17 @@ export interface Settings {
   readonly globalKeys: readonly GlobalKeyHash[];
 }
 
-/** What the parts of a running gateway go by. */
+/** The settings that the parts of a running gateway use. */
 export interface InForce extends Settings {
   readonly accounts: Accounts;
 }
 
-/** Where what is in force is found. */
+/** Holds the settings in force. */
 export interface Live {
   current: InForce;
 }
 
-/** Accounts as they are at the moment of each question. */
+/** Makes accounts that answer each call by the settings in force at that moment. */
 export function liveAccounts(live: Live): Accounts {
   return {
     authenticate: (token) => live.current.accounts.authenticate(token),
@@ -37,7 +37,7 @@ export function liveAccounts(live: Live): Accounts {
   };
 }
 
-/** What is made of the settings in force: once, and anew for whoever asks after they have changed. */
+/** Makes a value from the settings in force: at the first call, and again at the first call after they have changed. */
 export function madeOf<T>(live: Live, make: (inForce: InForce) => T): () => T {
   let last: { readonly of: InForce; readonly value: T } | undefined;
   return () => {

@@ -1,15 +1,15 @@
-// Delivery while routes change: a new one takes what comes from now on, and the one before ends what it has begun. What that
-// had not begun goes back to the spool, where claims see to it that nobody is sent a message twice.
+// Delivery while routes change. A new delivery takes the messages that come from now on, and the old one finishes the attempts
+// that it has begun. Messages it has not begun go back to the spool; claims ensure that no message is sent twice.
 
 import { createDelivery, type Delivery, type DeliveryMetrics, type DeliveryParts } from '../deliver/delivery.ts';
 import type { DeliverySettings } from '../deliver/settings.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
 
-/** Delivery whose settings can change. */
+/** Delivery whose settings can change while it runs. */
 export interface LiveDelivery extends Delivery {
   /**
-   * Gets ready to deliver by other settings.
-   * @returns what makes the change, at once: attempts under way go on to their end
+   * Prepares delivery by other settings.
+   * @returns a function that makes the change at once; attempts under way go on to their end
    */
   prepare(settings: DeliverySettings): () => void;
 }
@@ -29,17 +29,17 @@ function sumOf(all: readonly DeliveryMetrics[]): DeliveryMetrics {
   };
 }
 
-/** Makes it; nothing moves before `deliverNow` or `start`. */
+/** Makes the delivery. It delivers nothing before `deliverNow` or `start`. */
 export function createLiveDelivery(parts: DeliveryParts): LiveDelivery {
   let current = createDelivery(parts);
-  /** What has been counted by those that are gone. */
+  /** The counts of the deliveries that have ended. */
   let gone = sumOf([]);
   const ending = new Set<Delivery>();
 
   async function end(before: Delivery): Promise<void> {
     ending.add(before);
     try {
-      // No attempt lasts longer than its claim: each comes to its own end.
+      // No attempt lasts longer than its claim, so within this time each ends by itself.
       await before.drain(leaseMilliseconds);
       gone = sumOf([gone, before.metrics()]);
     } catch (error) {

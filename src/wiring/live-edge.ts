@@ -1,5 +1,5 @@
-// The edge while zones change: a new one answers requests that come from now on, and the one before ends those that it has.
-// Counts of open requests and of clients' rates go on.
+// The edge while zones change. A new edge answers the requests that come from now on, and the old one finishes those that it
+// has. The counts of open requests and of clients' rates go on.
 
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
@@ -9,19 +9,19 @@ import { edgeAccounts, type OpenEdge, type OpenEdgeParts, openEdge } from '../ed
 import { createOpenRequests, type OpenRequests } from '../edge/zone/open-requests.ts';
 import { keepRateLimits } from '../edge/zone/rate-limit.ts';
 
-/** What it is made from. */
+/** The parts that the edge is made from. */
 export interface LiveEdgeParts extends Pick<OpenEdgeParts, 'docsBaseUrl' | 'onRequest'> {
   readonly database: Database;
-  /** Asked whenever a limit is looked at. */
+  /** Gives the limits in force; called whenever a limit is checked. */
   readonly limits: () => Config['edge']['limits'];
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** What an edge gives the API, before or after it is the one that answers. */
+/** The routes that an edge adds to the API. They exist before the edge is in force. */
 export type EdgeRoutes = Pick<OpenEdge, 'front' | 'plugins'>;
 
-/** The edge, of which another can take the place. */
+/** An edge that can be replaced by another while it runs. */
 export interface LiveEdge extends Pick<OpenEdge, 'open' | 'requests' | 'close'> {
   /**
    * Opens another edge beside the present one.
@@ -30,7 +30,7 @@ export interface LiveEdge extends Pick<OpenEdge, 'open' | 'requests' | 'close'> 
   prepare(config: Config): Promise<EdgeRoutes & { commit(): void; abort(): Promise<void> }>;
 }
 
-/** The longest time that a timer takes, in milliseconds. */
+/** The longest time that a Node timer accepts, in milliseconds. */
 const longestMs = 2 ** 31 - 1;
 
 function liveRequests(limits: LiveEdgeParts['limits']): OpenRequests {
@@ -47,7 +47,7 @@ function liveRequests(limits: LiveEdgeParts['limits']): OpenRequests {
   });
 }
 
-/** Makes it; there is no edge before the first is prepared and committed. */
+/** Makes the replaceable edge. It has no edge in force before the first one is prepared and committed. */
 export function createLiveEdge(parts: LiveEdgeParts): LiveEdge {
   const { limits, log, ...rest } = parts;
   const requests = liveRequests(limits);
@@ -83,7 +83,7 @@ export function createLiveEdge(parts: LiveEdgeParts): LiveEdge {
         commit() {
           const before = current;
           current = next;
-          // Its requests, upgraded connections among them, have as much time as they had.
+          // Its requests, including upgraded connections, may take as long as they could before.
           if (before) void end(before, longestMs);
         },
         abort: () => end(next, 0),

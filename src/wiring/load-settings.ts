@@ -1,4 +1,4 @@
-// Reads a configuration with everything that it names, as a reload needs it: whole and checked before anything is changed.
+// Reads a configuration and everything that it names for a reload. All of it is read and checked before anything changes.
 
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,7 +13,7 @@ import { checkConfiguredApplications, proxyAccounts } from '../proxy/proxy.ts';
 import { configuredDoors } from './addresses.ts';
 import type { Settings } from './in-force.ts';
 
-/** A file that somebody writes is whole, or has changed, after so many milliseconds. */
+/** After so many milliseconds, a file that is being written has changed or is complete. */
 const settleMs = 100;
 
 /**
@@ -33,8 +33,8 @@ export async function checkApplications(config: Config, clock: Clock): Promise<v
 }
 
 /**
- * Reads the configuration, its secrets, keys, certificates, tokens and Error Pages. In development what is missing is made,
- * as at a start.
+ * Reads the configuration with its secrets, keys, certificates, tokens and Error Pages. In development, missing keys and
+ * certificates are made, as at a start.
  * @throws ConfigurationError with a line for each fault
  */
 export async function loadSettings(place: ConfigPlace, clock: Clock): Promise<Settings> {
@@ -42,7 +42,7 @@ export async function loadSettings(place: ConfigPlace, clock: Clock): Promise<Se
   const before = fileMark(file);
   await sleep(settleMs);
   const settings = await readSettings(place, clock);
-  // A part of a configuration may be a configuration: without the accounts that were not written yet.
+  // A half-written file may be a valid configuration, only without the accounts that are not written yet.
   if (fileMark(file) !== before) throw new ConfigurationError(`${file}: is being written; reload when it is whole`);
   if (readFileSync(file, 'utf8').trim() === '') throw new ConfigurationError(`${file}: is empty; want a configuration`);
   return settings;

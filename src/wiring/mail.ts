@@ -1,4 +1,5 @@
-// Joins the mail path: doors hand submissions to the pipeline, which keeps them in the spool, which delivery empties.
+// Connects the parts of the mail path: the doors (SMTP and REST) pass submissions to the pipeline, the pipeline stores them in
+// the spool, and delivery empties the spool.
 
 import type { Account } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
@@ -25,12 +26,12 @@ import { createLiveDelivery, type LiveDelivery } from './live-delivery.ts';
 import { openSpool } from './open-spool.ts';
 import type { Running } from './running.ts';
 
-/** What the mail path is made from. */
+/** The parts that the mail path is made from. */
 export interface MailParts {
   readonly live: Live;
-  /** As they are at the moment of each question. */
+  /** The accounts as they are at the moment of each call. */
   readonly accounts: Accounts;
-  /** What accounts, limits and suppressions are in. */
+  /** The database of accounts, limits and suppressions. */
   readonly database: Database;
   readonly bodies: BodyBudget;
   readonly guessing: Guessing;
@@ -39,13 +40,13 @@ export interface MailParts {
   readonly log: Logger;
 }
 
-/** The mail path; nothing listens and nothing is delivered before `door.listen` and `delivery.start`. */
+/** The mail path. It listens only after `door.listen`, and delivers only after `delivery.start`. */
 export interface Mail {
   readonly spool: Spool;
   readonly delivery: LiveDelivery;
   readonly door: SmtpDoor;
   readonly submit: Submit;
-  /** What messages are built with now. */
+  /** Gives what messages are built with under the settings in force. */
   readonly building: () => BuildParts;
   readonly outcomes: OutcomeWatch;
   readonly suppressions: SuppressionStore;
@@ -60,7 +61,7 @@ function checkSpool({ unavailable }: Spool): void {
   if (unavailable) throw unavailable;
 }
 
-/** A gateway without its spool refuses everything and says that it is ready: the process ends, to be started again. */
+/** Ends the process, so that it is started again: a gateway without its spool refuses everything yet says it is ready. */
 function endProcess(error: Error): void {
   setImmediate(() => {
     throw error;
@@ -71,7 +72,7 @@ function isToken(code: string): code is keyof typeof restAnswers {
   return Object.hasOwn(restAnswers, code);
 }
 
-/** The one listener for what happens to mail: the log, the metrics, and requests that wait to hear of it. */
+/** Makes the listener for mail events, which serves the log, the metrics, and requests that wait for an outcome. */
 function tellEvents(
   { events }: Spool,
   { log, metrics, outcomes }: Pick<MailParts, 'log' | 'metrics'> & Pick<Mail, 'outcomes'>,
@@ -99,7 +100,7 @@ function tellEvents(
   });
 }
 
-/** A limit that is reached as a reason (D42a). */
+/** The violation for an account's limit that is reached (D42a); undefined where none is. */
 function rateViolation(account: Account, verdict: LimitVerdict): Violation | undefined {
   if (verdict.allowed) return undefined;
   const limit =
@@ -113,12 +114,12 @@ function rateViolation(account: Account, verdict: LimitVerdict): Violation | und
   };
 }
 
-/** The pipeline, with the rates of accounts before it, and log, metrics and delivery behind it. */
+/** Makes the pipeline, with the limits of accounts before it, and log, metrics and delivery behind it. */
 function createPipeline(
   { live }: MailParts,
   { spool, delivery, building, limits }: Pick<Mail, 'spool' | 'delivery' | 'building'> & { readonly limits: Limits },
 ): Submit {
-  // Of one message everything is built with the same settings, whatever is reloaded meanwhile.
+  // All of one message is built with the same settings, even if a reload happens meanwhile.
   const pipelineOf = madeOf(live, ({ config }) =>
     createSubmit({
       ...building(),
@@ -132,7 +133,7 @@ function createPipeline(
       onRefused: spool.events.refuse,
     }),
   );
-  // Asked before a message is built and signed, too.
+  // Checked here as well, so that no message is built and signed in vain.
   return async (submission) => {
     checkSpool(spool);
     return await pipelineOf()(submission);
@@ -175,7 +176,7 @@ function mailGauges({ delivery, door }: Pick<Mail, 'delivery' | 'door'>): readon
 
 /**
  * Opens the mail path.
- * @param running is given each part as soon as it is there, so that a start that fails can end it
+ * @param running gets each part as soon as it exists, so that a failed start can close it
  */
 export async function openMail(parts: MailParts, running: Running): Promise<Mail> {
   const { live, accounts, bodies, guessing, metrics, clock, log } = parts;

@@ -1,4 +1,4 @@
-// Until when the header policy is only observed, for /metrics (D4c).
+// Tells /metrics until when the header policy is only observed (D4c).
 
 import { observedParts } from '../config/warnings.ts';
 import type { Config } from '../config.ts';

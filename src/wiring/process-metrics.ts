@@ -1,10 +1,10 @@
-// What belongs to no part by itself: memory of bodies, logins that wait, lost log lines.
+// Metrics that belong to no single part: memory of message bodies, logins that wait, lost log lines.
 
 import type { Guessing } from '../accounts/guessing.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
 import type { GaugeSource, MetricFamily } from '../http/metrics.ts';
 
-/** What the doors share, for /metrics. */
+/** The metrics of what SMTP and HTTP share. */
 export function processMetrics(shared: {
   readonly bodies: BodyBudget;
   readonly guessing: Guessing;

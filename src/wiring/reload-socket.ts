@@ -1,5 +1,5 @@
-// How `postern reload` reaches the running server: a Unix socket in the data folder, which only its owner may use. One line is
-// asked, one line of JSON is answered, and the connection closes.
+// How `postern reload` reaches the running server: by a Unix socket in the data folder that only its owner may use. The client
+// sends one line, the server answers with one line of JSON, and the connection closes.
 
 import { chmodSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
@@ -8,21 +8,21 @@ import { errorCode, errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { ReloadOutcome } from './reload.ts';
 
-/** The socket of a data folder. */
+/** The path of a data folder's socket. */
 function reloadSocketFile(dataDir: string): string {
   return join(dataDir, 'postern.sock');
 }
 
 const question = 'reload\n';
-/** Who asks has so long for the question, in milliseconds. */
+/** How long a client may take to send its line, in milliseconds. */
 const questionMs = 5000;
-/** Who ask at a time; more are closed at once. */
+/** Clients served at the same time; connections beyond that are closed at once. */
 const mostAsking = 32;
 
 /** Answers one connection. */
 function serveOne(socket: Socket, reload: () => Promise<ReloadOutcome>): void {
   let asked = '';
-  // Whoever asks nothing must not keep a process that ends.
+  // A client that sends nothing must not keep a stopping process alive.
   socket.unref();
   socket.setEncoding('utf8');
   socket.setTimeout(questionMs, () => socket.destroy());
@@ -36,18 +36,18 @@ function serveOne(socket: Socket, reload: () => Promise<ReloadOutcome>): void {
       socket.destroy();
       return;
     }
-    // It never rejects.
+    // `reload` never rejects.
     void reload().then((outcome) => socket.end(`${JSON.stringify(outcome)}\n`));
   });
 }
 
-/** Binds the socket, from its first moment on readable by its owner alone. */
+/** Binds the socket, which only its owner can open from its first moment on. */
 function listenOn(server: Server, file: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
     const before = process.umask(0o177);
     try {
-      // The file is made before this returns.
+      // `listen` creates the file before it returns.
       server.listen(file, () => {
         server.removeListener('error', reject);
         resolve();
@@ -58,7 +58,7 @@ function listenOn(server: Server, file: string): Promise<void> {
   });
 }
 
-/** Whether a server answers at a socket. */
+/** Whether a server accepts connections at a socket. */
 function isAnswered(file: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(file);
@@ -70,7 +70,7 @@ function isAnswered(file: string): Promise<boolean> {
   });
 }
 
-/** Binds the socket, in the place of one that a killed process has left. @throws Error where it cannot */
+/** Binds the socket, and replaces one that a killed process has left. @throws Error where it cannot */
 async function bind(server: Server, file: string): Promise<void> {
   try {
     await listenOn(server, file);
@@ -82,15 +82,15 @@ async function bind(server: Server, file: string): Promise<void> {
   }
 }
 
-/** Where the socket is, once it is open. */
+/** The open socket. */
 export interface ReloadSocket {
-  /** Takes no more questions; those that were asked are answered by whoever reloads. */
+  /** Accepts no more clients. Clients that have sent their line still get the answer of their reload. */
   close(): void;
 }
 
 /**
- * Opens the socket of a data folder. A server without it runs all the same: the log says why, and SIGHUP is left.
- * @param reload is called for each question
+ * Opens the socket of a data folder. Where that fails, the server runs without it: the log says why, and SIGHUP still works.
+ * @param reload is called for each client that asks
  */
 export async function openReloadSocket(
   dataDir: string,
@@ -111,7 +111,7 @@ export async function openReloadSocket(
   }
   server.on('error', (error: Error) => log.warn({ file, reason: error.message }, 'the socket for reloads failed'));
   return {
-    // Closing removes the file.
+    // Closing the server removes the socket's file.
     close: () => void server.close(),
   };
 }
@@ -122,7 +122,7 @@ function isOutcome(value: unknown): value is ReloadOutcome {
   return Array.isArray(list) && list.every((line) => typeof line === 'string');
 }
 
-/** How long a reload may take before the command gives up, in milliseconds: it waits for one under way, and for locks. */
+/** How long the command waits for a reload, in milliseconds. A reload may wait for another one and for locks. */
 const answerMs = 60_000;
 
 /**
@@ -149,7 +149,7 @@ export function askToReload(dataDir: string): Promise<ReloadOutcome | undefined>
         const parsed: unknown = JSON.parse(answer);
         if (isOutcome(parsed)) resolve(parsed);
       } catch {
-        // Told below.
+        // A line that is no JSON is reported below.
       }
       reject(new Error(`The server at ${file} ended without an answer; its log tells why`));
     });

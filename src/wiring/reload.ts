@@ -1,5 +1,5 @@
-// Reads the configuration again while everything runs: one reload after another, counted, and told in the log. What it cannot
-// take whole changes nothing.
+// Reads the configuration again while everything runs. Reloads run one after another, are counted, and are logged. A
+// configuration that cannot be taken whole changes nothing.
 
 import type { Clock } from '../base/clock.ts';
 import { ConfigurationError, errorMessage, Unavailable } from '../base/errors.ts';
@@ -9,35 +9,35 @@ import type { Settings } from './in-force.ts';
 
 /** How a reload ended. */
 export type ReloadOutcome =
-  /** What changed, in a few words each; empty where nothing did. */
+  /** The reload succeeded: what changed, in a few words each; empty where nothing did. */
   | { readonly ok: true; readonly changed: readonly string[] }
-  /** Nothing changed; one line each. */
+  /** The reload failed and nothing changed: the faults, one line each. */
   | { readonly ok: false; readonly faults: readonly string[] };
 
-/** What a reload works with. */
+/** The parts that the reloader is made from. */
 export interface ReloaderParts {
   /** Reads and checks the configuration and all that it names. @throws ConfigurationError with a line for each fault */
   readonly load: () => Promise<Settings>;
-  /** Takes the settings on, or throws and has changed nothing. @returns what changed */
+  /** Puts the settings in force, or throws and has changed nothing. @returns what changed */
   readonly apply: (settings: Settings) => Promise<readonly string[]>;
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Logger;
 }
 
-/** Reloads. */
+/** Reloads the configuration. */
 export interface Reloader {
   /**
-   * Reloads; whoever asks while one runs shares the one after it. Never rejects.
+   * Reloads. All calls made while a reload runs share the next one. Never rejects.
    * @param why who asked, for the log: `SIGHUP`, `command`
    */
   reload(why: string): Promise<ReloadOutcome>;
-  /** Begins no more. Resolves when the one under way is over. */
+  /** Begins no more reloads. Resolves when the one under way has ended. */
   stop(): Promise<void>;
   readonly gauges: readonly GaugeSource[];
   readonly families: readonly MetricFamily[];
 }
 
-/** What keeps a reload, one line each; of something unexpected what lies behind it, too. */
+/** Why a reload failed, one line each; for an unexpected error its causes, too. */
 function faultsOf(error: unknown): readonly string[] {
   const isExpected = error instanceof ConfigurationError;
   const cause = isExpected || !(error instanceof Error) ? undefined : error.cause;
@@ -45,7 +45,7 @@ function faultsOf(error: unknown): readonly string[] {
   return (cause === undefined ? text : `${text}: ${errorMessage(cause)}`).split('\n');
 }
 
-/** Makes it; nothing is read before `reload`. */
+/** Makes the reloader. It reads nothing before `reload`. */
 export function createReloader(parts: ReloaderParts): Reloader {
   const { log, clock } = parts;
   const results = { success: 0, failure: 0 };
@@ -76,7 +76,7 @@ export function createReloader(parts: ReloaderParts): Reloader {
 
   function reload(why: string): Promise<ReloadOutcome> {
     if (running) {
-      // The one under way may have read the file before it was written: those who ask now share one that begins later.
+      // The reload under way may have read the file before it was changed, so calls made now share one that begins later.
       next ??= running.then(() => {
         next = undefined;
         return reload(why);

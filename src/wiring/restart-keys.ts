@@ -1,11 +1,11 @@
-// What of a configuration only a restart can change, and what in words has changed between two.
+// Which keys of a configuration only a restart can change, and what differs between two configurations, in words.
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Keys } from '../bootstrap.ts';
 import type { Config } from '../config.ts';
 import type { Settings } from './in-force.ts';
 
-/** By the key as it stands in the file: what the process has opened once and for all. */
+/** Settings that the process uses only at its start, by their key in the file. */
 const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
   dataDir: ({ dataDir }) => dataDir,
   certsDir: ({ certsDir }) => certsDir,
@@ -20,14 +20,14 @@ const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
   'proxy.limits.accountListeners': ({ proxy }) => proxy.limits.accountListeners,
 };
 
-/** What a reload would have to change and cannot, one line each. */
+/** The changes between two configurations that a reload cannot make, one line each. */
 export function restartFaults(before: Config, next: Config): string[] {
   return Object.entries(fixed)
     .filter(([, read]) => !isSame(read(before), read(next)))
     .map(([key]) => `${next.file}: ${key} has changed; restart to change ${key}`);
 }
 
-/** Whether two values are equal in all that they hold. A secret that cannot be read makes its holder another one. */
+/** Whether two values are deeply equal. A value with a secret that cannot be read counts as different. */
 export function isSame(one: unknown, other: unknown): boolean {
   try {
     return isDeepStrictEqual(one, other);
@@ -36,7 +36,7 @@ export function isSame(one: unknown, other: unknown): boolean {
   }
 }
 
-/** Parts of the configuration by the words for them, in the order in which they are told. */
+/** Parts of the configuration by their names in messages, in the order in which they are told. */
 const parts: Readonly<Record<string, (config: Config) => unknown>> = {
   platform: ({ platform }) => platform,
   'SMTP listeners': ({ smtp }) => [smtp.hostname, smtp.listeners],

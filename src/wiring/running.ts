@@ -1,4 +1,4 @@
-// What the gateway has open, and how all of it is ended: in order, each part even if another cannot be.
+// The open parts of the gateway, and how they are closed: in order, and each one even if another fails to close.
 
 import type { Clock } from '../base/clock.ts';
 import type { Delivery } from '../deliver/delivery.ts';
@@ -7,7 +7,7 @@ import type { HttpApp } from '../http/app.ts';
 import type { SmtpDoor } from '../ingress/smtp/smtp-door.ts';
 import type { Proxy } from '../proxy/proxy.ts';
 
-/** What is open and must be ended: listeners and runners, then, in the order opened, what they write to. */
+/** The parts that are open and must be closed: listeners and runners, then the stores, in the order in which they were opened. */
 export interface Running {
   door?: Pick<SmtpDoor, 'drain'>;
   http?: Pick<HttpApp, 'close'>;
@@ -18,17 +18,17 @@ export interface Running {
   readonly stores: (() => void | Promise<void>)[];
 }
 
-/** HTTP, which tells by /readyz that the rest is ending, has at most so long for its own end. */
+/** How long HTTP may take to close, in milliseconds. It closes last, because /readyz tells that the rest is stopping. */
 const httpEndMs = 5000;
 /**
- * Ends everything, whatever of it is there: mail and proxy applications first, HTTP last, so that /readyz says 503 while
- * they drain (D97), then the stores. Every part is ended even if another cannot be; the first error is thrown then.
+ * Closes everything that is open: first mail and proxy applications, then HTTP, so that /readyz says 503 while the others
+ * drain (D97), then the stores. Every part is closed even if another fails; then the first error is thrown.
  */
 export async function stopAll(running: Running, { drainMs, clock }: { drainMs: number; clock: Clock }): Promise<void> {
   running.isDraining = true;
   const deadline = clock.monotonic() + drainMs;
-  // All at once: an attempt that delivery began while sessions drain would be cut at the deadline, perhaps between the
-  // end of its data and the reply, and sent again after the next start.
+  // All at the same time: an attempt that delivery began while sessions drain would be cut off at the deadline, perhaps
+  // between the end of its data and the reply, and its message would be sent again after the next start.
   const mail = Promise.allSettled([
     running.door?.drain(drainMs),
     running.delivery?.drain(drainMs),

@@ -22,12 +22,12 @@ import {
 const routeOption = {
   route: { value: 'NAME', summary: 'the capture route, where the configuration has several' },
 } as const;
-/** Messages that are read or removed at once. */
+/** How many messages are read or removed at the same time. */
 const atOnce = 16;
 /** Characters of a header that a line of the list shows. */
 const longestText = 60;
 
-/** The Maildir of the configuration's capture route. @throws UsageError where there is none, or one must be chosen */
+/** The Maildir of a capture route. @throws UsageError where there is no such route, or several and none was named */
 function maildirOf(config: Config, name: string | undefined): string {
   const routes = config.delivery.routes.flatMap((route) => (route.type === 'capture' ? [route] : []));
   const names = routes.map((route) => route.name).join(', ');
@@ -166,13 +166,13 @@ function counted(count: number): string {
   return `${count} captured message${count === 1 ? '' : 's'}`;
 }
 
-/** Whether the person agrees to the removal. @throws UsageError where nobody can be asked */
+/** Asks whether to remove the messages. @throws UsageError where nobody can be asked */
 async function isAgreed(io: CommandIo, question: string): Promise<boolean> {
   if (!io.ask) throw new UsageError('postern capture clear: want --yes where nobody can be asked');
   return /^y(?:es)?$/i.test((await io.ask(`${question} [y/N] `)).trim());
 }
 
-/** Removes the messages accepted before a time, in milliseconds since 1970. @returns how many were there */
+/** Removes the messages accepted before a time, in milliseconds since 1970. @returns how many it removed */
 async function removeBefore(maildir: string, before: number): Promise<number> {
   let removed = 0;
   let batch: CapturedFile[] = [];

@@ -1,5 +1,5 @@
-// The files of a capture route's Maildir (D98) as its commands read them beside a running server: by their names alone
-// where that will do, so that a hundred thousand messages cost neither memory nor a look into each.
+// The files of a capture route's Maildir (D98), as the capture commands read them beside a running server. Where the names
+// alone tell enough, no file is opened, so that a hundred thousand messages cost little time and memory.
 
 import { constants } from 'node:fs';
 import { type FileHandle, open, opendir, unlink } from 'node:fs/promises';
@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { errorCode } from '../../base/errors.ts';
 import { MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 
-/** A captured message, by its name. */
+/** A captured message, as the name of its file tells it. */
 export interface CapturedFile {
   /** The message's id, a UUIDv7. */
   readonly id: string;
@@ -15,11 +15,11 @@ export interface CapturedFile {
   readonly acceptedAt: number;
   /** `new`, or `cur` where a mail reader has moved it. */
   readonly folder: 'new' | 'cur';
-  /** Within the folder. */
+  /** Name of the file within the folder. */
   readonly name: string;
 }
 
-/** What Postern writes, and what a mail reader makes of it: flags behind a colon. Everything else is nobody's message. */
+/** A name that Postern writes, with the flags that a mail reader may add behind a colon. Files of other names are ignored. */
 const ownName = /^([0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12})\.eml(?::2,[A-Za-z]{0,52})?$/;
 
 /** Whether a text is the id of a message. */
@@ -27,7 +27,7 @@ export function isMessageId(text: string): boolean {
   return ownName.test(`${text}.eml`);
 }
 
-/** Goes through the messages of a Maildir in no order. A folder that is not there has none. */
+/** Goes through the messages of a Maildir in no order. A missing folder counts as empty. */
 export async function* capturedFiles(maildir: string): AsyncGenerator<CapturedFile> {
   for (const folder of ['new', 'cur'] as const) {
     try {
@@ -42,7 +42,7 @@ export async function* capturedFiles(maildir: string): AsyncGenerator<CapturedFi
   }
 }
 
-/** The newest of the messages that `fits` takes, oldest first; holds no more than twice `count` names. */
+/** The newest `count` messages that `fits` accepts, oldest first. It holds at most twice as many names in memory. */
 export async function newestFiles(
   maildir: string,
   { count, fits }: { readonly count: number; readonly fits: (file: CapturedFile) => boolean },
@@ -60,7 +60,7 @@ export async function newestFiles(
   return found;
 }
 
-/** Opens a message; undefined where it has gone, or is no file of its own but a link to another. */
+/** Opens a message; undefined where it no longer exists, or is a symbolic link. */
 async function openCaptured(maildir: string, { folder, name }: CapturedFile): Promise<FileHandle | undefined> {
   try {
     const handle = await open(
@@ -95,13 +95,13 @@ export async function readHead(
   }
 }
 
-/** The octets of a message, a piece at a time; nothing where it has gone. */
+/** The octets of a message, a piece at a time; nothing where it no longer exists. */
 export async function* readOctets(maildir: string, file: CapturedFile): AsyncGenerator<Buffer> {
   const handle = await openCaptured(maildir, file);
   if (handle) yield* handle.createReadStream();
 }
 
-/** Removes a message. @returns whether it was there */
+/** Removes a message. @returns whether it existed */
 export async function removeCaptured(maildir: string, { folder, name }: CapturedFile): Promise<boolean> {
   try {
     await unlink(join(maildir, folder, name));

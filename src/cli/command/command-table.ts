@@ -1,10 +1,11 @@
-// A table of commands: finds one by its name, lists them for --help. The top level and each group (`token`) are tables.
+// A table of commands finds a command by its name and lists all of them for --help. The top level is one table, and each
+// group (such as `token`) is another.
 
 import { closest } from '../../base/closest.ts';
 import { UsageError } from '../../base/errors.ts';
 import { type Command, type CommandIo, table } from './command.ts';
 
-/** A row of a table of commands. The file behind it is loaded only when it is called, so that each starts quickly. */
+/** A row of a table of commands. The command's file is loaded only when it is called, so that every command starts quickly. */
 export interface CommandRow {
   readonly summary: string;
   load(): Promise<Command>;
@@ -13,7 +14,7 @@ export interface CommandRow {
 /** Commands by name, in the order of the help. */
 export type CommandTable = Readonly<Record<string, CommandRow>>;
 
-/** What a table says of itself beside its rows. */
+/** The text of a table's help, beside its rows. */
 export interface TableText {
   readonly summary: string;
   /** Lines under the table. */
@@ -61,7 +62,7 @@ export async function runTable(
   );
 }
 
-/** Makes a group of commands (`postern token ...`) a command itself. */
+/** Makes one command of a group of commands (`postern token ...`). */
 export function defineGroup(name: string, text: TableText, rows: CommandTable): Command {
   return {
     name,

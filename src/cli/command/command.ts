@@ -1,18 +1,18 @@
-// What a command is: declared once, and its parsing, its --help and its place in the table follow from that.
+// What a command is. It is declared once; its parsing, its --help and its line in the table follow from the declaration.
 
 import { type ParseArgsOptionDescriptor, parseArgs } from 'node:util';
 import { closest } from '../../base/closest.ts';
 import { errorCode, errorMessage, UsageError } from '../../base/errors.ts';
 
-/** What a command has of the world; tests hand in their own. */
+/** The streams, the environment and the folder that a command works with; tests pass their own. */
 export interface CommandIo {
   readonly stdout: { write(text: string | Uint8Array): unknown };
-  /** `isTTY`: a person looks on, who may be shown progress. */
+  /** `isTTY` is true where a person reads along, who is shown progress. */
   readonly stderr: { write(text: string): unknown; readonly isTTY?: boolean };
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Asks the person at the terminal and gives the line of the answer; absent where nobody is there to answer. */
+  /** Asks the person at the terminal and gives the line of the answer; absent where there is no terminal. */
   readonly ask?: (question: string) => Promise<string>;
-  /** Relative paths of the command line and the configuration start here. */
+  /** The folder that relative paths of the command line and the configuration start at. */
   readonly cwd: string;
 }
 
@@ -24,15 +24,15 @@ interface OptionSpec {
   readonly summary: string;
 }
 
-/** One line of the help's table of exit codes. */
+/** The help's table of exit codes: what each means. */
 export type ExitCodes = Readonly<Record<number, string>>;
 
-/** An entry of the command table: runs with the arguments behind its name and gives the exit code. */
+/** A command. It runs with the arguments behind its name and gives the exit code. */
 export interface Command {
   readonly name: string;
   /** One line, for the table of commands. */
   readonly summary: string;
-  /** The whole text of `--help`, ends with a line end. `path` is how it was called: `postern token create`. */
+  /** The whole text of `--help`, with a line end at its end. `path` is how it was called: `postern token create`. */
   help(path: string): string;
   /**
    * Runs the command.
@@ -51,7 +51,7 @@ export type OptionValues<O extends Options> = {
   readonly [Name in keyof O]?: O[Name] extends { readonly value: string } ? string : true;
 };
 
-/** A command as it is written down. */
+/** The declaration of a command. */
 export interface CommandSpec<O extends Options> {
   readonly name: string;
   readonly summary: string;
@@ -64,7 +64,7 @@ export interface CommandSpec<O extends Options> {
   readonly options: O;
   /** Whole command lines. */
   readonly examples: readonly string[];
-  /** 0 and 64 are added to these. */
+  /** Exit codes of its own; 0 and 64 are added to them. */
   readonly exitCodes?: ExitCodes;
   run(input: { readonly options: OptionValues<O>; readonly args: readonly string[] }, io: CommandIo): Promise<number>;
 }
@@ -88,7 +88,7 @@ function optionLines(options: Options): string[] {
   return table(rows);
 }
 
-/** Rows of columns, each as wide as its longest text. */
+/** Writes rows as lines, each column as wide as its longest text. */
 export function columns(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = [];
   for (const row of rows) {
@@ -102,7 +102,7 @@ export function columns(rows: readonly (readonly string[])[]): string[] {
   );
 }
 
-/** Rows of two columns, indented by two. */
+/** Writes rows of two columns as lines, indented by two blanks. */
 export function table(rows: readonly (readonly [string, string])[]): string[] {
   return columns(rows).map((line) => `  ${line}`);
 }
@@ -127,7 +127,7 @@ function helpText<O extends Options>(spec: CommandSpec<O>, call: string): string
   return `${lines.join('\n')}\n`;
 }
 
-/** Turns an error of parseArgs into one line that names the option, with the one that was probably meant. */
+/** Turns an error of parseArgs into one line that names the option and suggests the one that was probably meant. */
 function usageError(error: unknown, options: Options, call: string): Error {
   const code = errorCode(error);
   if (code === undefined || !code.startsWith('ERR_PARSE_ARGS'))
@@ -151,7 +151,7 @@ function parse<O extends Options>(spec: CommandSpec<O>, args: readonly string[],
   }
 }
 
-/** Whether the values are of the types that the options say: parseArgs has seen to it, this tells the compiler. */
+/** Tells the compiler that the values have the types that the options declare; parseArgs has checked it. */
 function areValuesOf<O extends Options>(
   values: Readonly<Record<string, unknown>>,
   options: O,
@@ -162,7 +162,7 @@ function areValuesOf<O extends Options>(
   });
 }
 
-/** Makes a command of its description: parses, answers --help, refuses arguments that are too few or too many. */
+/** Makes a command from its declaration: it parses, answers --help, and refuses too few or too many arguments. */
 export function defineCommand<const O extends Options>(spec: CommandSpec<O>): Command {
   return {
     name: spec.name,

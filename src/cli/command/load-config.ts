@@ -1,9 +1,9 @@
-// The configuration that a command line names.
+// Loads the configuration that a command line names.
 
 import { type Config, loadConfig } from '../../config.ts';
 import type { CommandIo } from './command.ts';
 
-/** Loads the configuration by argument or --config, else by POSTERN_CONFIG or the default. @throws ConfigurationError */
+/** Loads the configuration file of the command line, else POSTERN_CONFIG's, else the default. @throws ConfigurationError */
 export function configFor(io: CommandIo, file: string | undefined): Config {
   return loadConfig({ env: io.env, cwd: io.cwd, ...(file === undefined ? {} : { file }) });
 }

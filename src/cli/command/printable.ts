@@ -1,8 +1,8 @@
-// Text of others on a terminal.
+// Makes text of others safe to show on a terminal.
 
 /**
- * Text of a client, a next hop or a name server without what would steer a terminal, begin another line or reorder what
- * stands beside it: each such character becomes a question mark.
+ * Replaces each character that would control a terminal, begin another line or reorder text with a question mark. For
+ * text of a client, a next hop or a name server.
  */
 export function printable(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');

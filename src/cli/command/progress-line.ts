@@ -1,4 +1,4 @@
-// How far a long command is, on one line that is written over, for a person at a terminal.
+// Shows a person at a terminal how far a long command is, on one line that is overwritten.
 
 import type { CommandIo } from './command.ts';
 
@@ -6,7 +6,7 @@ import type { CommandIo } from './command.ts';
 const everyMs = 100;
 const barWidth = 30;
 
-/** Shows progress on standard error where that is a terminal; else nothing. */
+/** Shows progress on standard error where that is a terminal, and nothing elsewhere. */
 export class ProgressLine {
   readonly #stderr: CommandIo['stderr'];
   readonly #what: string;
@@ -19,12 +19,12 @@ export class ProgressLine {
     this.#what = what;
   }
 
-  /** Whether anybody sees it. */
+  /** Whether standard error is a terminal, so that somebody sees the line. */
   get isWatched(): boolean {
     return this.#stderr.isTTY === true;
   }
 
-  /** Tells how much of how much is done; in any unit. @param note stands behind the bar: `1,204 messages` */
+  /** Shows that `done` of `all` is done, in any unit. @param note stands behind the bar: `1,204 messages` */
   show(done: number, all: number, note = ''): void {
     if (!this.isWatched) return;
     const now = performance.now();

@@ -5,7 +5,7 @@ import { UsageError } from '../../base/errors.ts';
 const unitMs = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
 
 /**
- * Reads the value of an option: `30d`, `12h`, `90m`; at most 100 years.
+ * Reads a span of time from the value of an option: `30d`, `12h`, `90m`; at most 100 years.
  * @param option its name, for the error
  * @returns milliseconds
  * @throws UsageError

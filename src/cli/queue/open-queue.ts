@@ -1,4 +1,4 @@
-// The queue as its commands get at it: the spool of the configuration, beside a running server (D94), a page at a time.
+// Opens the queue for its commands: the spool of the configuration, read a page at a time beside a running server (D94).
 
 import { UsageError } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
@@ -10,13 +10,13 @@ import { configFor } from '../command/load-config.ts';
 /** Exit codes of the commands that name messages. */
 export const notFound = { 1: 'there is no such message', 78: 'the configuration is wrong' } as const;
 
-/** The queue, and the configuration it is of. */
+/** The queue and its configuration. */
 export interface OpenQueue {
   readonly spool: Spool;
   readonly config: Config;
 }
 
-/** Opens the queue, uses it and closes it. @param file the configuration file; undefined: the usual one */
+/** Opens the queue, runs the work with it and closes it. @param file the configuration file; undefined is the usual one */
 export async function withQueue<T>(
   file: string | undefined,
   io: CommandIo,
@@ -31,7 +31,7 @@ export async function withQueue<T>(
   }
 }
 
-/** Messages read from the database at a time: what the command holds, however long the queue is. */
+/** Messages read from the database at a time. The command holds no more in memory, however long the queue is. */
 export const pageMessages = 200;
 
 /** The messages of the queue, oldest first, read a page at a time. */
@@ -44,7 +44,7 @@ export async function* items(spool: Spool, query: Omit<ListQuery, 'limit' | 'aft
   }
 }
 
-/** The times of a retry: due now, given up when a message accepted now would be. */
+/** The times of a retry: it is due now, and expires when a message accepted now would expire. */
 export function newTimes({ delivery }: Config): { readonly now: number; readonly expiresAt: number } {
   const now = Date.now();
   return { now, expiresAt: now + delivery.retry.expireAfterSeconds * 1000 };
@@ -57,7 +57,7 @@ export function stateOption(state: string | undefined): { readonly state?: 'queu
   return { state };
 }
 
-/** Says that a message is not there; the exit code is 1. */
+/** Says that there is no such message. @returns the exit code, 1 */
 export function missing(id: string, io: CommandIo): number {
   io.stderr.write(`There is no message "${id}" in the queue; postern queue list shows them\n`);
   return 1;

@@ -1,4 +1,4 @@
-// postern queue compact: gives the room of messages that are gone back to the file system.
+// postern queue compact gives the disk space of removed messages back to the file system.
 
 import { compactSpool } from '../../spool/sqlite/compact.ts';
 import { configOption, defineCommand } from '../command/command.ts';

@@ -1,4 +1,5 @@
-// postern queue retry: messages by their ids, or all that a selection fits, in small steps beside a running server.
+// postern queue retry makes messages due: those of some ids, or all that a selection matches. It works beside a running
+// server, in small steps.
 
 import { setTimeout } from 'node:timers/promises';
 import { UsageError } from '../../base/errors.ts';
@@ -12,11 +13,11 @@ import { missing, newTimes, notFound, type OpenQueue, pageMessages, stateOption,
 /** Which recipients a retry by selection is for. */
 interface Selection {
   readonly state?: 'queued' | 'failed';
-  /** Name. */
+  /** Name of the account. */
   readonly account?: string;
-  /** A-label, lower case; names below it are others. */
+  /** The recipients' domain, an A-label in lower case. Names below it do not match. */
   readonly domain?: string;
-  /** Name. */
+  /** Name of the route. */
   readonly route?: string;
 }
 
@@ -36,14 +37,14 @@ function readSelection({ state, account, domain, route }: SelectionOptions, conf
     throw new UsageError(`--route wants one of ${routes.join(', ')}, got "${route}"`);
   return {
     ...stateOption(state),
-    // One that is no longer in the configuration may still have mail in the queue.
+    // An account that is no longer in the configuration may still have mail in the queue.
     ...(account === undefined ? {} : { account: found?.name ?? account }),
     ...(label === undefined ? {} : { domain: label }),
     ...(route === undefined ? {} : { route }),
   };
 }
 
-/** What of a message is selected; undefined for nothing. */
+/** The recipients of a message that are selected; undefined where none is. */
 function pickOf({ entry, recipients }: QueueItem, wanted: Selection, routes: Config['delivery']['routes']) {
   if (wanted.account !== undefined && wanted.account !== entry.account) return undefined;
   const fits = ({ address, state }: SpooledRecipient): boolean =>
@@ -56,12 +57,12 @@ function pickOf({ entry, recipients }: QueueItem, wanted: Selection, routes: Con
   return chosen.length === 0 ? undefined : { id: entry.id, recipients: chosen };
 }
 
-/** The lock on the database is given up for as long as it was held, so that a server beside it goes on committing. */
+/** Waits without the database's lock for as long as it was held, so that a server beside this command goes on committing. */
 async function letOthersWrite(heldMs: number): Promise<void> {
   await setTimeout(Math.max(20, heldMs));
 }
 
-/** Makes everything selected due, a page in a transaction. */
+/** Makes everything selected due, one page per transaction. */
 async function retrySelected({ spool, config }: OpenQueue, wanted: Selection): Promise<RetryCount> {
   const sum = { messages: 0, recipients: 0, failed: 0 };
   let after: string | undefined;

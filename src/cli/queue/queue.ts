@@ -1,4 +1,4 @@
-// postern queue: what waits and what failed, beside a running server (D94).
+// postern queue shows and changes what waits and what failed, beside a running server (D94).
 
 import { UsageError } from '../../base/errors.ts';
 import type { QueueItem, SpooledRecipient } from '../../spool/spool.ts';
@@ -39,7 +39,7 @@ function itemJson({ entry, size, recipients }: QueueItem): string {
   return `${JSON.stringify({ ...entry, size, recipients })}\n`;
 }
 
-/** What the queue holds in all, in one sentence. */
+/** The totals of the whole queue, as one line. */
 function totalLine({ messages, recipients }: Tally): string {
   const { queued, delivered, failed } = recipients;
   return `In all: ${messages.queued} messages queued, ${messages.failed} failed; recipients: ${queued} queued, ${delivered} delivered, ${failed} failed`;
@@ -138,7 +138,7 @@ const show = defineCommand({
       const octets = item && (options.headers || options.message) ? await spool.load(id) : undefined;
       if (!item) return missing(id, io);
       if (options.message && octets) {
-        // D20: the body is 7-bit; the head is too, but for addresses of an SMTPUTF8 message
+        // D20: the body is 7-bit, and so is the head, except for addresses of an SMTPUTF8 message.
         io.stdout.write(octets.head.toString('utf8') + octets.body.toString('latin1'));
         return 0;
       }
