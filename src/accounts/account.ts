@@ -32,7 +32,7 @@ export interface DkimKeyName {
 export interface SendingDomain {
   /** A-label, lower case. It is the d= of its signatures. */
   readonly name: string;
-  /** Covers the names below it too. */
+  /** Whether the names below it belong to it, too. */
   readonly subdomains: boolean;
   /** The domain of the reverse-path that leaves, in place of the platform's bounce domain (D26). */
   readonly returnPathDomain?: string;
@@ -46,13 +46,13 @@ export interface Credential {
   readonly scopes: ReadonlySet<Scope>;
   /** What is removed before the policy runs (D4a). */
   readonly strip: StripRules;
-  /** May carry Received fields (D4). */
+  /** Whether its messages may have Received fields (D4). */
   readonly trustedHop: boolean;
   /** Completes an address without a domain (D4b). A-label, lower case. */
   readonly defaultDomain?: string;
   /** For raw 8-bit text that is no UTF-8; wins over the listener's (D13, D42a). */
   readonly legacyCharset?: string;
-  /** Until when its messages by SMTP and send_raw are observed, not refused (D4c). */
+  /** Until when the policy is only observed for its messages by SMTP and send_raw (D4c). */
   readonly observe?: ObservePeriod;
 }
 
@@ -77,7 +77,7 @@ export interface Account {
   readonly credentials: ReadonlyMap<string, Credential>;
 }
 
-/** Who hands a message over: an account by one of its credentials. */
+/** Who submits a message: an account with one of its credentials. */
 export interface Submitter {
   readonly account: Account;
   readonly credential: Credential;

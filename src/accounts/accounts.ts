@@ -10,7 +10,8 @@ export interface Accounts {
    */
   authenticate(token: string): Promise<Submitter | undefined>;
   /**
-   * The same for a token's hash (`hashToken`): a session that lasts asks again by it, and never keeps the token itself.
+   * The submitter of a token's hash (`hashToken`), or undefined. A long session asks again with the hash, so that it need
+   * not keep the token itself.
    */
   authenticateHash(sha256: string): Promise<Submitter | undefined>;
   /**

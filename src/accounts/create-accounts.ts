@@ -1,4 +1,4 @@
-// Accounts of the configuration joined with the tokens of the store (D50, D85, D93, D94).
+// Combines the accounts of the configuration with the tokens of the store (D50, D85, D93, D94).
 
 import type { Clock } from '../base/clock.ts';
 import { type Account, type Credential, type Scope, type SendingDomain, type Submitter, scopes } from './account.ts';
@@ -25,13 +25,13 @@ export interface GlobalKeyHash {
   readonly sha256: string;
 }
 
-/** What accounts are made of. */
+/** What `createAccounts` needs. */
 export interface AccountsParts {
   readonly accounts: readonly Account[];
-  /** Tokens of the configuration; they need no row in the store. */
+  /** Tokens of the configuration, which have no row in the store. */
   readonly tokens: readonly TokenHash[];
   readonly globalKeys?: readonly GlobalKeyHash[];
-  /** The tokens of the store; without it there are those of the configuration alone. */
+  /** The tokens of the store. Where absent, only the tokens of the configuration count. */
   readonly store?: Pick<TokenStore, 'findLive'>;
   readonly clock: Clock;
 }
@@ -50,7 +50,7 @@ interface OwnedDomain {
   readonly domain: SendingDomain;
 }
 
-/** The covering sending domain of the longest name; one that does not cover its subdomains only matches itself (D50). */
+/** The sending domain with the longest name that covers a domain. One without `subdomains` covers only itself (D50). */
 function coveringDomain(domains: ReadonlyMap<string, OwnedDomain>, domain: string): OwnedDomain | undefined {
   for (const name of upwards(domain)) {
     const found = domains.get(name);
@@ -59,7 +59,7 @@ function coveringDomain(domains: ReadonlyMap<string, OwnedDomain>, domain: strin
   return undefined;
 }
 
-/** What a global key acts as (D85). */
+/** The credential that a login by a global key gets (D85). */
 const globalCredential: Credential = {
   name: 'global-key',
   scopes: new Set(scopes),
@@ -71,11 +71,11 @@ function submitterOf(account: Account, credential: Credential): Submitter {
   return Object.freeze({ account, credential });
 }
 
-/** Joins the accounts of the configuration with the tokens of the store. */
+/** Makes the accounts from those of the configuration and the tokens of the store. */
 export function createAccounts({ accounts, tokens, globalKeys = [], store, clock }: AccountsParts): Accounts {
   const byReference = new Map<string, Account>();
   const submitters = new Map<string, Submitter>();
-  // Of all accounts: a name below one account's domain may belong to another by a longer one (D50).
+  // The domains of all accounts: a name below one account's domain may belong to another account by a longer name (D50).
   const domains = new Map<string, OwnedDomain>();
   for (const account of accounts) {
     byReference.set(account.id, account).set(account.name, account);
@@ -93,7 +93,7 @@ export function createAccounts({ accounts, tokens, globalKeys = [], store, clock
   const fixed = new Map(tokens.map((token) => [token.sha256, `${token.account}/${token.credential}`]));
   const narrowed = new Map<string, Submitter>();
 
-  /** The submitter with those of its credential's scopes that the token has too; the same object each time. */
+  /** The submitter with the scopes that both its credential and the token have; the same object each time. */
   function narrow(submitter: Submitter, tokenScopes: readonly Scope[]): Submitter {
     const { account, credential } = submitter;
     const own = scopesInForce(credential, tokenScopes);
@@ -107,14 +107,14 @@ export function createAccounts({ accounts, tokens, globalKeys = [], store, clock
     const own = fixed.get(sha256);
     if (own !== undefined) return submitters.get(own);
     const found = await store?.findLive(sha256, clock.now());
-    // A token whose account or credential is no longer in the configuration opens nothing.
+    // A token whose account or credential is no longer in the configuration gives no access.
     const submitter = found && submitters.get(`${found.account}/${found.credential}`);
     return submitter && found.scopes ? narrow(submitter, found.scopes) : submitter;
   }
 
   const find = (idOrName: string) => byReference.get(idOrName) ?? byReference.get(idOrName.toLowerCase());
   return {
-    // Only hashes are compared, here and in the index: time tells nothing of a token (D92).
+    // Only hashes are compared, here and in the index, so that the time taken reveals nothing about a token (D92).
     authenticate: (token) => authenticateHash(hashToken(token)),
     authenticateHash,
     authenticateGlobalKey: (email, key) => globals.get(`${email.toLowerCase()} ${hashToken(key)}`),

@@ -1,46 +1,46 @@
-// Against guessing of tokens, at every door: wrong ones are answered later and later, by the client's address (D85, D92).
-// A valid token always passes: at once, or after a second where its address is guessing faster than answers may wait.
+// Slows down the guessing of tokens by SMTP and HTTP: wrong ones are answered later and later, for each client address (D85,
+// D92). A valid token always passes: at once, or after a second while too many answers to its address wait already.
 
 import { countedAddress } from '../base/counted-address.ts';
 
-/** What becomes of a wrong token: its answer waits for a time, or there is no room to wait. */
+/** What happens to a wrong token: its answer waits for a time, or is turned away because too many answers wait already. */
 export type Penalty =
   | { readonly kind: 'wait' /** Absent where the answer is given at once. */; readonly over?: Promise<void> }
   | { readonly kind: 'turnedAway'; readonly retryAfterSeconds: number };
 
-/** The count of wrong tokens, one for all doors. */
+/** The count of wrong tokens, shared by SMTP and HTTP. */
 export interface Guessing {
   /**
-   * To be waited for before a token is looked up; undefined where there is nothing to wait for. Who leaves a connection
-   * to guess again on a new one would else guess as fast as it can connect; so each guess holds a connection for a while,
-   * of which an address has only so many.
+   * Gives what to wait for before a token is looked up; undefined where nothing needs to be waited for. Without this wait, a
+   * client that opens a new connection for each guess could guess as fast as it can connect. With it, each guess holds a
+   * connection for a while, and the connections of an address are limited.
    */
   pause(address: string): Promise<void> | undefined;
   /** Counts a wrong token of an address (IPv6: of its /64) and says how long its answer waits. */
   failed(address: string): Penalty;
-  /** Logins and answers that wait now. */
+  /** How many logins and answers wait now. */
   readonly waiting: number;
-  /** Addresses that are remembered now. */
+  /** How many addresses are remembered now. */
   readonly addresses: number;
-  /** Ends every wait; none begins any more. */
+  /** Ends every wait and begins no more. */
   close(): void;
 }
 
 /** How wrong tokens are slowed down. */
 export interface GuessingLimits {
-  /** So many wrong tokens of an address are answered at once: people mistype. */
+  /** How many wrong tokens of an address are answered without delay, because people mistype. */
   readonly freeFailures: number;
-  /** What the next one waits; each further one waits twice as long. */
+  /** How long the answer to the next one waits; each further one waits twice as long. */
   readonly firstDelayMs: number;
   readonly maxDelayMs: number;
-  /** After so long without a wrong token one is forgiven. */
+  /** After this time without a wrong token, one is forgiven. */
   readonly forgiveMs: number;
-  /** Answers of one address that wait at a time, and of all: they hold connections. */
+  /** How many answers of one address, and of all together, may wait at the same time. They hold connections. */
   readonly waitingPerAddress: number;
   readonly waiting: number;
-  /** Addresses remembered; the one that failed longest ago is forgotten for a new one. */
+  /** How many addresses are remembered. For a new one, the address that failed longest ago is forgotten. */
   readonly addresses: number;
-  /** What every login waits, right or wrong, while no more answers to its address may wait. */
+  /** How long every login, right or wrong, waits while as many answers to its address wait as may. */
   readonly pauseMs: number;
 }
 
@@ -58,15 +58,15 @@ const guessingLimits: GuessingLimits = {
 
 interface Failures {
   count: number;
-  /** Milliseconds of the monotonic clock, of the last failure. */
+  /** When the last failure was, in milliseconds of the monotonic clock. */
   at: number;
   waiting: number;
 }
 
-/** Above this the delay has long stopped to grow, so a longer memory would only forgive later. */
+/** How many failures are counted at most. The delay stops growing long before, and more would only be forgiven later. */
 const failuresRemembered = 20;
 
-/** The wrong tokens of each address, as far as they are not forgiven. */
+/** The wrong tokens of each address that are not forgiven yet. */
 class FailureTable {
   readonly #limits: GuessingLimits;
   readonly #now: () => number;
@@ -85,12 +85,12 @@ class FailureTable {
     return this.#table.get(address);
   }
 
-  /** Failures that are not forgiven by now. */
+  /** How many failures are not forgiven by now. */
   standing({ count, at }: Failures): number {
     return Math.max(0, count - Math.floor((this.#now() - at) / this.#limits.forgiveMs));
   }
 
-  /** Counts one more; what was counted longest ago stands first in the table. */
+  /** Counts one more failure. The table keeps the address that failed longest ago first. */
   count(address: string): Failures {
     const failures = this.#table.get(address) ?? { count: 0, at: this.#now(), waiting: 0 };
     failures.count = Math.min(failuresRemembered, this.standing(failures) + 1);
@@ -102,7 +102,7 @@ class FailureTable {
   }
 }
 
-/** Waits that can be ended all at once. */
+/** Waits that can all be ended together. */
 class Waits {
   readonly #waits = new Map<NodeJS.Timeout, () => void>();
 
@@ -131,7 +131,7 @@ class Waits {
 }
 
 /**
- * Makes the count; it lives in memory.
+ * Makes the count of wrong tokens, which is kept in memory only.
  * @param options limits other than the program's, and a monotonic clock in milliseconds
  */
 export function createGuessing(options: Partial<GuessingLimits> & { readonly now?: () => number } = {}): Guessing {
@@ -146,7 +146,7 @@ export function createGuessing(options: Partial<GuessingLimits> & { readonly now
     return waiting < limits.waitingPerAddress && penalties < limits.waiting;
   }
 
-  /** It runs on though the client goes away: who comes again at once has no more room for that. */
+  /** Waits with an answer. It goes on when the client leaves, so that reconnecting does not free its place. */
   async function penalty(failures: Failures, delayMs: number): Promise<void> {
     failures.waiting += 1;
     penalties += 1;

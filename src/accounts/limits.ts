@@ -24,15 +24,15 @@ export interface Limits {
    */
   take(account: Account, recipients: number): Promise<LimitVerdict>;
   /**
-   * The same question without the charge (D41): whether a message with so many recipients would be taken now.
+   * Tells whether a message with so many recipients would be taken now, without charging it (D41).
    * @throws what the database throws
    */
   ask(account: Account, recipients: number): Promise<LimitVerdict>;
   /**
-   * Gives back what `take` has charged for a message that was then not kept, for a fault of our own.
+   * Gives back what `take` charged for a message that was not stored in the end because of an internal error.
    */
   giveBack(account: Account, recipients: number): void;
-  /** Gives back what of the day was set aside and not used. */
+  /** Gives back the part of the day's limit that was set aside and not used. */
   close(): Promise<void>;
 }
 
@@ -45,7 +45,7 @@ class MinuteWindow {
   readonly #counts = new Int32Array(windowSeconds);
   readonly #seconds = new Float64Array(windowSeconds).fill(-1);
 
-  /** Seconds until one more is within the limit; 0 is now. */
+  /** Seconds until one more message is within the limit; 0 means that it is now. */
   waitSeconds(second: number, limit: number): number {
     let total = 0;
     let oldest = second;
@@ -67,7 +67,7 @@ class MinuteWindow {
     this.#counts[slot] = (this.#counts[slot] ?? 0) + 1;
   }
 
-  /** Takes one of the newest away. */
+  /** Removes one message of the newest slot. */
   remove(second: number): void {
     for (let at = second; at > second - windowSeconds; at -= 1) {
       const slot = at % windowSeconds;
@@ -87,15 +87,15 @@ const sql = {
 } as const;
 
 /**
- * Recipients of a UTC day. A hundredth of the limit (at most 1,000) is set aside in the store at a time, so that a
- * message seldom costs a write; a crash loses what was set aside, never more, and never lets more through. What is set
- * aside is taken from at once, so that no two messages have the same; more is set aside by one of them at a time, and the
- * others wait for it and for its failure.
+ * Counts the recipients of a UTC day. It sets aside a hundredth of the limit (at most 1,000) in the store at a time, so that
+ * few messages cost a write. A crash loses at most what was set aside, and never lets more through. Messages take from what
+ * is set aside synchronously, so that no two take the same part. Only one message at a time sets more aside; the others wait
+ * for it, and fail if it fails.
  */
 class DailyCount {
   #day = -1;
   #left = 0;
-  /** What was set aside on the day before and not used. */
+  /** What was set aside on an earlier day and not used. */
   #unused: { readonly day: number; readonly left: number } | undefined;
   #settingAside: Promise<boolean> | undefined;
   /** The day on which old days were forgotten last. */
@@ -108,7 +108,7 @@ class DailyCount {
     this.#account = account;
   }
 
-  /** Whether so many would be taken. */
+  /** Whether so many recipients would be taken now. */
   async hasRoom(day: number, recipients: number, limit: number): Promise<boolean> {
     const ownLeft = (): number => (day === this.#day ? this.#left : 0);
     if (ownLeft() >= recipients) return true;
@@ -116,7 +116,7 @@ class DailyCount {
     return Number(row?.['recipients'] ?? 0) + recipients - ownLeft() <= limit;
   }
 
-  /** Takes back so many of a day; those of a day that is over count no more. */
+  /** Gives so many recipients of a day back. Those of a past day are ignored. */
   restore(day: number, recipients: number): void {
     if (day === this.#day) this.#left += recipients;
   }
@@ -162,7 +162,7 @@ class DailyCount {
     return false;
   }
 
-  /** What the day before has left is no longer counted, and old days are forgotten. */
+  /** Gives back what an earlier day left unused, and deletes the counts of old days. */
   async #giveUnusedBack(): Promise<void> {
     const [unused, account, day] = [this.#unused, this.#account, this.#day];
     this.#unused = undefined;
@@ -183,7 +183,7 @@ function isUnlimited({ limits }: Account): boolean {
   return limits.messagesPerMinute === undefined && limits.recipientsPerDay === undefined;
 }
 
-/** Opens the limits of all accounts; the database is brought up to date. */
+/** Opens the limits of all accounts and brings their tables up to date. */
 export async function openLimits(database: Database, clock: Clock): Promise<Limits> {
   await database.migrate(accountMigrations);
   const windows = new Map<string, MinuteWindow>();
@@ -200,14 +200,14 @@ export async function openLimits(database: Database, clock: Clock): Promise<Limi
     return count;
   };
 
-  /** Refuses by the minute. */
+  /** The refusal for the limit of messages a minute, if it is reached. */
   function minuteRefusal({ id, limits: { messagesPerMinute } }: Account): LimitVerdict | undefined {
     const wait = messagesPerMinute === undefined ? 0 : windowOf(id).waitSeconds(monotonicSecond(), messagesPerMinute);
     if (wait === 0) return undefined;
     return { allowed: false, code: 'E_RATE_LIMIT_EXCEEDED', retryAfterSeconds: wait };
   }
 
-  /** Judges by the day, as `enough` answers for it. */
+  /** The verdict by the limit of recipients a day, for which `enough` is asked. */
   async function judgeDay(
     { id, limits: { recipientsPerDay } }: Account,
     enough: (count: DailyCount, day: number, limit: number) => Promise<boolean>,
@@ -224,7 +224,7 @@ export async function openLimits(database: Database, clock: Clock): Promise<Limi
       if (isUnlimited(account)) return allowed;
       const refusal = minuteRefusal(account);
       if (refusal) return refusal;
-      // Before the day is asked: another message that comes meanwhile must find it in the window.
+      // Counted before the day's limit is asked, so that a message that comes meanwhile finds this one in the window.
       const window = windowOf(account.id);
       window.add(monotonicSecond());
       let isAllowed = false;

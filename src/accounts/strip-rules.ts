@@ -1,4 +1,4 @@
-// What an operator has taken out of one credential's messages before the header policy runs (D4a).
+// The fields that are removed from one credential's messages before the header policy runs (D4a).
 
 /** Fields to remove. Names are in lower case; nothing here touches lifted or MIME fields, whatever it says. */
 export interface StripRules {
@@ -12,7 +12,7 @@ export interface StripRules {
   readonly keepFirst: ReadonlySet<string>;
 }
 
-/** What the configuration says of it. */
+/** The settings of the configuration that the rules are made from. */
 export interface StripSettings {
   /** Names, or beginnings of names with one `*` at the end, in any case. */
   readonly strip?: readonly string[] | undefined;
@@ -21,7 +21,7 @@ export interface StripSettings {
   readonly keepFirst?: readonly string[] | undefined;
 }
 
-/** Makes the rules of what the configuration says; of nothing they remove nothing. */
+/** Makes the rules from the settings. Without settings they remove nothing. */
 export function stripRules({ strip = [], stripEmpty = false, keepFirst = [] }: StripSettings = {}): StripRules {
   const patterns = strip.map((pattern) => pattern.toLowerCase());
   return {

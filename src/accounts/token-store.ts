@@ -1,5 +1,5 @@
-// The tokens of the store: 256 random bits, shown once, kept as SHA-256 (D92, D93). The commands beside a running
-// server write the same table that the server reads at each login (D94).
+// The tokens of the store. A token is 256 random bits, shown once and kept as SHA-256 (D92, D93). The commands write the same
+// table that the running server reads at each login (D94).
 
 import type { Database, Queryable, Row } from '../base/database/database.ts';
 import { randomHex, randomSecret } from '../base/ids.ts';
@@ -7,20 +7,20 @@ import type { Scope } from './account.ts';
 import { accountMigrations } from './account-tables.ts';
 import { hashToken, type NewToken, scopesOf, type TokenRecord } from './tokens.ts';
 
-/** A token that counts now: whose it is, and what it is narrowed to. */
+/** A valid token: its credential, and the scopes that it is narrowed to. */
 interface LiveToken {
   /** Id of the account. */
   readonly account: string;
   readonly credential: string;
-  /** Absent: all that its credential may. */
+  /** All scopes of its credential if absent. */
   readonly scopes?: readonly Scope[];
 }
 
-/** What can be done with tokens. Every promise fails as the database does. */
+/** The operations on tokens. Every promise rejects when the database fails. */
 interface Tokens {
   /**
-   * Makes a token and keeps its hash. It counts at once in every process on this database.
-   * @returns its record, and the token itself, which nobody can tell again
+   * Makes a token and stores its hash. It is valid at once in every process on this database.
+   * @returns its record, and the token itself, which cannot be shown again
    */
   create(wanted: NewToken): Promise<{ readonly record: TokenRecord; readonly token: string }>;
   /** The records of all tokens, or of one account's (by its id), the oldest first; revoked and expired ones too. */
@@ -28,7 +28,7 @@ interface Tokens {
   /**
    * Revokes a token: from now on no login by it succeeds.
    * @param which the token's id, and the account it must be of where that matters
-   * @returns undefined where there is none; the record as it is now otherwise, also when it was revoked before
+   * @returns its record, also where it was revoked before; undefined where there is no such token
    */
   revoke(which: {
     readonly id: string;
@@ -39,9 +39,9 @@ interface Tokens {
   findLive(sha256: string, now: number): Promise<LiveToken | undefined>;
 }
 
-/** The tokens of a database. */
+/** The token operations, alone or several in one transaction. */
 export interface TokenStore extends Tokens {
-  /** Does several things as one: of two processes the second one sees what the first one did. */
+  /** Runs several operations in one transaction: of two processes, the second one sees what the first one did. */
   transaction<T>(work: (tokens: Tokens) => Promise<T>): Promise<T>;
 }
 
@@ -50,7 +50,7 @@ const sql = {
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
   list: 'SELECT * FROM tokens ORDER BY created_at, id',
   listOf: 'SELECT * FROM tokens WHERE account = $1 ORDER BY created_at, id',
-  // One that was revoked before keeps its time.
+  // A token that was revoked before keeps the time of that.
   revoke: 'UPDATE tokens SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING *',
   revokeOf: 'UPDATE tokens SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 AND account = $3 RETURNING *',
   findLive: `SELECT account, credential, scopes FROM tokens
@@ -76,7 +76,7 @@ function recordOf(row: Row): TokenRecord {
 function tokensOn(database: Queryable): Tokens {
   return {
     async create({ account, credential, createdAt, expiresAt, label = '', scopes }) {
-      // The prefix keeps a token from beginning with a hyphen, which command lines take for an option.
+      // Without the prefix a token could begin with a hyphen, and command lines would take it for an option.
       const token = `pt_${randomSecret()}`;
       const id = randomHex(8);
       const lastFour = token.slice(-4);
@@ -115,7 +115,7 @@ function tokensOn(database: Queryable): Tokens {
   };
 }
 
-/** Opens the tokens; the accounts' tables are brought up to date. */
+/** Opens the token store and brings the accounts' tables up to date. */
 export async function openTokenStore(database: Database): Promise<TokenStore> {
   await database.migrate(accountMigrations);
   return {

@@ -1,19 +1,19 @@
-// What is kept of a token, and what it may; where it is kept is in token-store.ts (D92, D93).
+// The record of a token, and its scopes (D92, D93). token-store.ts keeps the records.
 
 import { hash } from 'node:crypto';
 import { type Credential, isScope, type Scope } from './account.ts';
 
-/** What is kept of a token: everything but itself. Times are milliseconds since 1970. */
+/** The record of a token: everything but the token itself. Times are milliseconds since 1970. */
 export interface TokenRecord {
   readonly id: string;
   /** Id of the account. */
   readonly account: string;
   readonly credential: string;
-  /** Its last four characters, to tell it from others. */
+  /** The token's last four characters, to tell it from others. */
   readonly lastFour: string;
-  /** What it was made for; '' for nothing in particular. */
+  /** What the token was made for; '' where nobody said. */
   readonly label: string;
-  /** What it is narrowed to (it never may more than its credential); absent: all that its credential may. */
+  /** The scopes that it is narrowed to, of those of its credential; all of them if absent. */
   readonly scopes?: readonly Scope[];
   readonly createdAt: number;
   readonly expiresAt?: number;
@@ -25,21 +25,21 @@ export function hashToken(token: string): string {
   return hash('sha256', token, 'hex');
 }
 
-/** For whom a token is made. */
+/** A token that is to be made. */
 export interface NewToken {
   /** Id of the account. */
   readonly account: string;
   readonly credential: string;
   readonly label?: string;
-  /** Narrows it to some of its credential's scopes; absent: all of them. */
+  /** The scopes that it is narrowed to, of those of its credential; all of them if absent. */
   readonly scopes?: readonly Scope[];
-  /** Milliseconds since 1970; absent: until it is revoked. */
+  /** When it expires, milliseconds since 1970; it does not expire if absent. */
   readonly expiresAt?: number;
-  /** Now, milliseconds since 1970. */
+  /** The present time, milliseconds since 1970. */
   readonly createdAt: number;
 }
 
-/** The scopes of a row; a word that this program does not know gives no right. */
+/** Reads the scopes of a database row. Words that this program does not know are ignored. */
 export function scopesOf(column: unknown): readonly Scope[] | undefined {
   return typeof column === 'string' ? column.split(' ').filter(isScope) : undefined;
 }
@@ -53,7 +53,7 @@ export function scopesInForce(credential: Credential | undefined, scopes: readon
   return scopes ? own.filter((scope) => scopes.includes(scope)) : own;
 }
 
-/** Whether a token counts at a time. */
+/** Whether a token is valid at a time: neither revoked nor expired. */
 export function isLive(record: TokenRecord, now: number): boolean {
   return record.revokedAt === undefined && (record.expiresAt === undefined || record.expiresAt > now);
 }

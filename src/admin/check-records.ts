@@ -6,14 +6,14 @@ import { dnsFailure } from '../base/net/dns-failure.ts';
 import type { DnsRecord } from './domain-records.ts';
 import { judgeRecord, type RecordCheck } from './judge-record.ts';
 
-/** What is asked; node:dns's own Resolver is one. */
+/** The resolver that is asked. A `Resolver` of node:dns is one. */
 export type DnsResolver = Pick<Resolver, 'resolveTxt' | 'resolveMx' | 'cancel'>;
 
-/** How DNS is asked. */
+/** How the check asks DNS. */
 export interface DnsSettings {
   /** A resolver for one check; it is cancelled when the time is over. */
   readonly newResolver: () => DnsResolver;
-  /** For a whole check, milliseconds. */
+  /** How long a whole check may take, in milliseconds. */
   readonly withinMs: number;
 }
 
@@ -31,7 +31,7 @@ export function systemDns(servers: readonly string[] = []): DnsSettings {
   return { newResolver, withinMs: 8000 };
 }
 
-/** Queries under way at once. */
+/** How many queries are under way at the same time. */
 const parallel = 16;
 
 type Answers =
@@ -51,7 +51,7 @@ async function ask(resolver: DnsResolver, type: DnsRecord['type'], name: string)
   }
 }
 
-/** Lets at most `parallel` through at once. */
+/** Makes a function that runs work, at most `parallel` pieces at the same time. */
 function queue(): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = [];
   let running = 0;
@@ -62,7 +62,7 @@ function queue(): <T>(work: () => Promise<T>) => Promise<T> {
       return await work();
     } finally {
       const next = waiting.shift();
-      // The place goes on to the next one without being given back.
+      // The place passes directly to the next piece of work.
       if (next) next();
       else running -= 1;
     }
@@ -71,7 +71,7 @@ function queue(): <T>(work: () => Promise<T>) => Promise<T> {
 
 type Look = (type: DnsRecord['type'], name: string) => Promise<Answers>;
 
-/** Asks each question once, whoever asks it. */
+/** Makes a look-up that asks DNS each question only once. */
 function lookUp(resolver: DnsResolver, isOver: () => boolean): Look {
   const inTurn = queue();
   const asked = new Map<string, Promise<Answers>>();
@@ -92,7 +92,7 @@ async function check(record: DnsRecord, look: Look): Promise<RecordCheck> {
     record.purpose === 'dmarc' && verdict.state === 'missing' ? getDomain(record.name.slice('_dmarc.'.length)) : null;
   const above = `_dmarc.${parent}`;
   if (parent === null || above === record.name) return verdict;
-  // RFC 7489 §6.6.3: without one of its own a name has that of its organizational domain.
+  // RFC 7489 §6.6.3: a name without a DMARC record has that of its organizational domain.
   const inherited = await look('TXT', above);
   if (!inherited.ok) return { state: 'error', found: [], detail: inherited.detail };
   const from = judgeRecord(record, inherited.values);
@@ -100,7 +100,7 @@ async function check(record: DnsRecord, look: Look): Promise<RecordCheck> {
   return { ...from, detail: [`it stands at ${above}`, ...(from.detail === undefined ? [] : [from.detail])].join('; ') };
 }
 
-/** Checks records, in their order. It never takes longer than `withinMs`: what is not answered by then is an `error`. */
+/** Checks records, in their order. It takes at most `withinMs`; records that are not answered by then are an `error`. */
 export async function checkRecords(records: readonly DnsRecord[], dns: DnsSettings): Promise<readonly RecordCheck[]> {
   const resolver = dns.newResolver();
   let over = false;

@@ -11,7 +11,7 @@ import { type DnsRecord, domainRecords, type RecordFacts } from './domain-record
 import type { RecordCheck } from './judge-record.ts';
 import { accountPath, flag, isOn } from './schemas.ts';
 
-/** What the endpoint works on. */
+/** What the endpoint needs. */
 export interface DomainEndpointsParts {
   /** The keys of a sending domain. */
   readonly domainKeys: (domain: string) => readonly SigningKey[];
@@ -58,9 +58,9 @@ function shown(wanted: DnsRecord, verdict: RecordCheck | undefined) {
 
 /** The endpoint of sending domains. */
 export function domainEndpoints({ domainKeys, facts, dns }: DomainEndpointsParts): V4Plugin {
-  /** Records do not change while the process runs: keys are read at start. */
+  /** The records of each domain, made once for the keys that are in force. */
   const made = new Map<string, readonly DnsRecord[]>();
-  /** Checks under way, by account: whoever asks meanwhile shares the answer. */
+  /** Checks under way, by account. Requests that come meanwhile share their answer. */
   const checking = new Map<string, Promise<ReadonlyMap<DnsRecord, RecordCheck>>>();
 
   function recordsOf(domain: SendingDomain): readonly DnsRecord[] {

@@ -10,17 +10,17 @@ import type { SigningKey } from '../sign/signed.ts';
 export interface DnsRecord {
   readonly purpose: 'dkim' | 'spf' | 'mx' | 'dmarc';
   readonly type: 'TXT' | 'MX';
-  /** Without a trailing dot. */
+  /** The name of the record, without a trailing dot. */
   readonly name: string;
   /** What DNS is to answer: a TXT record's strings joined, an MX record's preference and host. */
   readonly value: string;
-  /** The same as a line of a zone file. */
+  /** The record as a line of a zone file. */
   readonly zone: string;
-  /** Who owns the name: whoever runs the sending domain, or whoever runs the platform. */
+  /** Who publishes the record: the owner of the sending domain, or the operator of the platform. */
   readonly publishedBy: 'domain' | 'platform';
 }
 
-/** What records are made of beside the domain itself. */
+/** What the records are made from beside the domain itself. */
 export interface RecordFacts {
   /** The platform's bounce domain (D40a). */
   readonly bounceDomain: string;
@@ -30,13 +30,13 @@ export interface RecordFacts {
   readonly senders: readonly string[];
 }
 
-/** Where mail is handed to, as far as SPF is concerned. */
+/** The part of a route's next hop that matters to SPF. */
 export interface NextHop {
   readonly type: string;
   readonly host?: string;
 }
 
-/** Ranges of addresses that the world never sees: what leaves there leaves by this host's address. */
+/** Private ranges of addresses. Mail to a next hop in one of them leaves for the Internet by this host's own address. */
 const inside: ReadonlySet<string> = new Set([
   'loopback',
   'private',
@@ -92,12 +92,12 @@ export function domainRecords(
   if (returnPathDomain === undefined || returnPathDomain === facts.bounceDomain) {
     return [...own, ...bounceRecords(facts)];
   }
-  // What changes about the hosts that send is then changed in the platform's record alone.
+  // With the include, a change of the sending hosts needs a change of the platform's record alone.
   const terms = [`include:${facts.bounceDomain}`];
   return [...own, spf(returnPathDomain, terms, 'domain'), mx(returnPathDomain, facts.mailHost, 'domain')];
 }
 
-/** The records of the platform itself: its signature's keys, and the bounce domain. */
+/** The records of the platform itself: those of its DKIM keys, and of the bounce domain. */
 export function platformRecords(keys: readonly SigningKey[], facts: RecordFacts): readonly DnsRecord[] {
   return [...keys.map((key) => dkim(key, 'platform')), ...bounceRecords(facts)];
 }

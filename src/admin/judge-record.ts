@@ -1,15 +1,15 @@
-// Whether what DNS answers does what a record is for: DKIM (RFC 6376 §3.6.1), SPF (RFC 7208 §4.5), DMARC (RFC 7489
-// §6.3), MX. Records that differ only in form are as good.
+// Judges whether the records that DNS answers serve their purpose: DKIM (RFC 6376 §3.6.1), SPF (RFC 7208 §4.5), DMARC (RFC
+// 7489 §6.3), MX. A record that differs only in its form is accepted.
 
 import type { DnsRecord } from './domain-records.ts';
 
-/** What a look at DNS comes to. */
+/** The result of the check of one record. */
 export interface RecordCheck {
-  /** `different`: there is one, and it does not do what is needed; `error`: there was no answer. */
+  /** `different`: there is a record, but it does not do what is needed. `error`: DNS gave no answer. */
   readonly state: 'ok' | 'missing' | 'different' | 'error';
-  /** The records of this kind that DNS answers, as values. */
+  /** The values of the records of this kind that DNS answers. */
   readonly found: readonly string[];
-  /** In what it differs, what failed, or what else is worth knowing. */
+  /** How the record differs, what failed, or another remark. */
   readonly detail?: string;
 }
 

@@ -1,9 +1,9 @@
-// What the account endpoints have in common: path, flags, times, texts (D45, D52).
+// Schemas that the account endpoints share: path, flags, times, texts (D45, D52).
 
 import { Type } from 'typebox';
 import type { Fault } from '../http/envelope.ts';
 
-/** The account of the path. */
+/** The path parameter that names the account. */
 export const accountPath = Type.Object({
   account_id: Type.String({
     want: 'the id or the name of an account',
@@ -12,7 +12,7 @@ export const accountPath = Type.Object({
   }),
 });
 
-/** An entry of an account. */
+/** The path parameters that name an entry of an account. */
 export const entryPath = Type.Object({
   ...accountPath.properties,
   id: Type.String({ want: 'an id', example: '0123456789abcdef'.repeat(2) }),
@@ -34,10 +34,10 @@ export const words = Type.String({
 
 /** A time in answers. */
 export const time = Type.String({ format: 'date-time', example: '2026-11-21T12:35:51.931Z' });
-/** A time in answers that may be none. */
+/** A time in answers, or null for none. */
 export const timeOrNull = Type.Union([time, Type.Null()]);
 
-/** When something ends, in requests. */
+/** The time in a request at which something expires, or null for never. */
 export const expiry = Type.Union([Type.String(), Type.Null()], {
   want: 'a time such as 2030-01-31T12:00:00Z, or null',
   description: 'When it ends (RFC 3339); absent or null: until it is removed',

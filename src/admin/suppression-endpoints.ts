@@ -9,7 +9,7 @@ import { submitterOf, type V4App, type V4Plugin } from '../http/v4-app.ts';
 import { readComparable } from '../mail/address/comparable-mailbox.ts';
 import { accountPath, entryPath, expiry, isoTime, readExpiry, removed, time, timeOrNull, words } from './schemas.ts';
 
-/** What the endpoints work on. */
+/** What the endpoints need. */
 export interface SuppressionEndpointsParts {
   readonly suppressions: SuppressionStore;
   readonly clock: Clock;

@@ -23,7 +23,7 @@ import {
   words,
 } from './schemas.ts';
 
-/** What the endpoints work on. */
+/** What the endpoints need. */
 export interface TokenEndpointsParts {
   readonly store: TokenStore;
   readonly clock: Clock;

@@ -1,18 +1,18 @@
-// How many octets of messages may wait in memory, from the first octet of a body until it is on disk or refused, SMTP and
-// HTTP together; and how much of that one client may have. A message in hand costs more than its octets: it is composed
-// anew, signed, and handed to the spool's thread.
+// Limits the memory for messages under way, by SMTP and HTTP together, and each client's share of it. A body counts from its
+// first octet until it is on disk or refused. It counts for more than its octets, because the message is composed anew,
+// signed, and passed to the spool's thread.
 
 import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
 import { countedAddress } from './counted-address.ts';
 
-/** Octets of memory that one octet of a body costs at the most, by door; measured by `bench/bodies.ts`. */
+/** Octets of memory that one octet of a body costs at most, by SMTP and by HTTP; measured by `bench/bodies.ts`. */
 export const bodyCosts = { smtp: 3, http: 4 } as const;
 
-/** Memory is counted in steps of so many octets of a body: the least that a body in flight costs. */
+/** Memory is counted in steps of so many octets of a body. A body costs one step at least. */
 const stepOctets = 32_768;
 
-/** Whose a body is, and where it comes in. */
+/** Who sends a body, and whether by SMTP or HTTP. */
 export interface BodyOwner {
   readonly door: keyof typeof bodyCosts;
   /** Id of the account. */
@@ -20,22 +20,22 @@ export interface BodyOwner {
   readonly address: string;
 }
 
-/** The room of one body. */
+/** The memory that one body holds of the budget. */
 export interface BodyHold {
   /**
-   * Holds room for a body of so many octets so far. Where there is none, that is counted as a refusal, what was held is
-   * given back, and nothing more is to be kept.
+   * Holds memory for a body that has so many octets so far. Where there is none left, it counts a refusal, gives back what
+   * was held and returns false; then the caller must drop the body.
    */
   grow(octets: number): boolean;
-  /** Gives everything back; more than once is harmless. */
+  /** Gives everything back. Further calls do nothing. */
   release(): void;
 }
 
-/** The room of all bodies. */
+/** The memory budget of all bodies. */
 export interface BodyBudget {
   /** Makes the hold of a body that begins; it holds nothing yet. */
   open(owner: BodyOwner): BodyHold;
-  /** Whether a body of so many octets would find room now; where not, that is counted as a refusal. */
+  /** Whether a body of so many octets would find room now. Where it would not, a refusal is counted. */
   admits(owner: BodyOwner, octets: number): boolean;
   /** Octets of memory held now. */
   readonly held: number;
@@ -57,7 +57,7 @@ export function defaultBodyLimit(): number {
   return Math.floor(Math.min(usable / 4, getHeapStatistics().heap_size_limit / 2));
 }
 
-/** Octets held by each of many; who holds none is not remembered. */
+/** The octets that each owner holds. Owners that hold none are not remembered. */
 class Shares {
   readonly #octets = new Map<string, number>();
 
@@ -77,9 +77,9 @@ function costOf({ door }: BodyOwner, octets: number): number {
 }
 
 /**
- * Makes the budget. No client can take it from the others: an address (IPv6: a /64) may hold as much as is then left
- * free, an account twice that. So one address alone gets half of it, two a third each, and a newcomer always finds some.
- * A body always finds room where there is no other, however large it is.
+ * Makes the budget. No client can use up all of it: an address (IPv6: a /64) may hold as much as then remains free, an
+ * account twice as much. So one address alone gets half of the budget, two get a third each, and another client always
+ * finds some. The only body under way always finds room, however large it is.
  * @param limit octets of memory
  */
 export function createBodyBudget(limit: number): BodyBudget {

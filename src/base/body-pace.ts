@@ -1,22 +1,22 @@
-// Whether the octets of a body come fast enough (D42, D66): a client that drips one now and then would hold a session, and
-// the room of its message or a connection to an origin, for as long as it likes.
+// Judges whether the octets of a body come fast enough (D42, D66). Otherwise a client that sends an octet now and then could
+// hold a session, and the memory of its message or a connection to an origin, for as long as it likes.
 
 const minuteMs = 60_000;
 
-/** The pace of one body. While octets come, each minute, counted from its first octet, must bring enough of them. */
+/** The pace of one body. A minute begins with the first octet that comes, and must bring enough octets. */
 export class BodyPace {
   readonly #octetsPerMinute: number;
-  /** Milliseconds of the monotonic clock; undefined: nothing has come since the last minute was judged. */
+  /** When the minute began, on the monotonic clock; undefined where no octet has come since the last minute was judged. */
   #since: number | undefined;
   #sizeBefore = 0;
   #size = 0;
 
-  /** @param octetsPerSecond the least, on the average of a minute; 0: any pace will do */
+  /** @param octetsPerSecond the lowest average over a minute that is allowed; 0 allows any pace */
   constructor(octetsPerSecond: number) {
     this.#octetsPerMinute = octetsPerSecond * 60;
   }
 
-  /** Notes that octets have come: the body has `size` of them now. */
+  /** Notes that octets have come; the body has `size` octets now. */
   came(size: number, now: number): void {
     if (this.#since === undefined) {
       this.#since = now;
@@ -25,14 +25,14 @@ export class BodyPace {
     this.#size = size;
   }
 
-  /** Judges a minute that is over. Silence behind one that brought enough is for the idle limit to judge. */
+  /** Judges the minute if it is over. A silence after a good minute is left to the idle limit. */
   isTooSlow(now: number): boolean {
     if (this.#since === undefined || now - this.#since < minuteMs) return false;
     this.#since = undefined;
     return this.#size - this.#sizeBefore < this.#octetsPerMinute;
   }
 
-  /** Nothing is read for a while, which is not the client's fault: the minute that has begun is not judged. */
+  /** Drops the minute under way, because we do not read for a while, which is not the client's fault. */
   forget(): void {
     this.#since = undefined;
   }

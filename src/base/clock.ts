@@ -1,4 +1,4 @@
-// Time as a value that is handed in, so that nothing in a test sleeps.
+// A clock is passed to whatever needs the time, so that no test has to sleep.
 
 /**
  * Tells the time. What people and protocols read (dates, what is kept in the database) comes from `now`; every duration
@@ -32,7 +32,7 @@ export interface ClockReading {
   readonly monotonic: number;
 }
 
-/** What differs by less is the drift of two clocks, and the time between reading the one and the other. */
+/** Smaller differences come from the drift of the two clocks, and from reading one after the other; they are no step. */
 const leastStepMs = 1000;
 
 /** Reads both times of a clock. */
@@ -40,7 +40,7 @@ export function readClock(clock: Clock): ClockReading {
   return { wall: clock.now(), monotonic: clock.monotonic() };
 }
 
-/** How far the wall clock was set between two readings, in milliseconds: 0 for less than a second, negative for back. */
+/** How far the wall clock was set between two readings, in milliseconds: 0 for under a second, negative for backwards. */
 export function clockStep(before: ClockReading, after: ClockReading): number {
   const step = Math.round(after.wall - before.wall - (after.monotonic - before.monotonic));
   return Math.abs(step) < leastStepMs ? 0 : step;

@@ -1,4 +1,4 @@
-// The nearest name to a misspelt one: "did you mean" of the configuration and the command line.
+// Finds the nearest name to a misspelt one, for "did you mean" of the configuration and the command line.
 
 /** Steps (insert, delete, replace, swap two neighbours) from one text to another, given up beyond `limit`. */
 function distance(from: string, to: string, limit: number): number {

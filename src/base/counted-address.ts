@@ -1,10 +1,10 @@
-// What a client's address is counted as where a limit is one client's.
+// Tells as which address a client is counted by limits for each client.
 
 import { isIPv6 } from 'node:net';
 
-/** An IPv4 address as it is, an IPv6 address as its /64, its first four groups: who has one has all of them. */
+/** Gives an IPv4 address as it is, and of an IPv6 address its /64, because one client usually has all addresses of a /64. */
 export function countedAddress(given: string): string {
-  // A listener on :: sees IPv4 clients as ::ffff:192.0.2.1: each is its own, not all of them one network.
+  // A listener on :: sees IPv4 clients as ::ffff:192.0.2.1. Each is counted by itself, not all of them as one /64.
   const address = given.replace(/^::ffff:(?=[0-9.]+$)/i, '');
   if (!isIPv6(address)) return address;
   const [head = '', tail] = address.split('::');

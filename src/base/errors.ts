@@ -1,4 +1,4 @@
-// Errors that a person is to read: what was wrong, where, and what is wanted. Expected ends of a message are values
+// Errors for a person to read: what was wrong, where, and what is wanted. The expected results of a message are values
 // (Violation, Outcome), never errors.
 
 /** sysexits.h: bad command line. */
@@ -30,8 +30,8 @@ export function errorCode(thrown: unknown): string | undefined {
 }
 
 /**
- * Something of ours cannot be had now and can be had later. SMTP answers 451 4.3.0, or 452 4.3.1 where it is room for mail;
- * HTTP answers 503 with Retry-After. The text names what it is; it is for the log and for whoever asked.
+ * Something that the gateway needs is unavailable for now. SMTP answers 451 4.3.0, or 452 4.3.1 where room for mail is
+ * missing; HTTP answers 503 with Retry-After. The message says what is unavailable, for the log and for the client.
  */
 export class Unavailable extends Error {
   override readonly name = 'Unavailable';

@@ -1,4 +1,4 @@
-// Text of somebody else on a terminal, in a message or in a file: what would steer its reader is shown, not done.
+// Escapes text of others for a terminal, a message or a file, so that control characters in it have no effect there.
 
 /**
  * Writes each character that a pattern finds as `\x` with at least two hex digits of its number.

@@ -1,14 +1,14 @@
-// Whether a file is still the one that was read: by its place on disk, its size and its times, without reading it.
+// Tells whether a file has changed since it was read, by its device, inode, size and times, without reading it again.
 
 import { statSync } from 'node:fs';
 
 /**
- * A mark of a file as it is now; another one once it was written or another file was put in its place. Links are followed.
- * @returns undefined where there is no file that could be looked at
+ * Makes a mark of a file as it is now. The mark changes when the file is written or replaced. Links are followed.
+ * @returns undefined where there is no such file, or it cannot be accessed
  */
 export function fileMark(file: string): string | undefined {
   const stat = statSync(file, { throwIfNoEntry: false, bigint: true });
   if (!stat) return undefined;
-  // The time of the last change is there for a file that was written under its old time, by cp -p or rsync.
+  // ctime shows a change even where the writer restored the old mtime, as cp -p and rsync do.
   return [stat.dev, stat.ino, stat.size, stat.mtimeNs, stat.ctimeNs].join(' ');
 }

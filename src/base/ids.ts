@@ -2,11 +2,11 @@
 
 import { randomBytes, randomFillSync } from 'node:crypto';
 
-// One draw from the system serves many ids: a system call for each costs more than all the rest of making one.
+// Random octets are taken from the system for many ids at once: a system call for each would cost more than all the rest.
 const pool = Buffer.allocUnsafe(4096);
 let poolOffset = pool.length;
 
-/** Gives where in the pool so many octets stand that nobody else gets. */
+/** Takes so many octets of the pool that no other id gets. @returns where in the pool they begin */
 function drawRandom(length: number): number {
   if (poolOffset + length > pool.length) {
     randomFillSync(pool);

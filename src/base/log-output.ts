@@ -1,11 +1,11 @@
-// Where log lines go: a file descriptor, written to without ever waiting for it. A reader that stalls, a full disk or a
-// closed pipe costs lines, which are counted; it never blocks the process and never ends it.
+// Writes log lines to a file descriptor without ever waiting for it. A reader that stalls, a full disk or a closed pipe costs
+// lines, which are counted, but never blocks or ends the process.
 
 import { closeSync, constants, fstatSync, openSync, write } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { errorCode } from './errors.ts';
 
-/** Lines that could not be kept, and why the output took none. */
+/** Lines that were dropped, and why the output accepted none. */
 export interface LogLoss {
   readonly lines: number;
   /** The system's code of the last failure, such as ENOSPC, or `slow` where the reader only did not keep up. */
@@ -24,31 +24,31 @@ export interface LogOutput {
   dropped(): number;
 }
 
-/** What an output is made of. */
+/** What an output is made from. */
 export interface LogOutputParts {
   readonly descriptor: number;
-  /** Octets kept while the output takes none; more are dropped. 4 MiB if absent. */
+  /** How many octets are kept while the output accepts none; what comes on top is dropped. 4 MiB if absent. */
   readonly bufferBytes?: number;
-  /** Is told of the lines dropped since the last time, once the output has taken all that was kept. */
+  /** Called with the number of lines dropped since the last call, once the output has accepted everything that was kept. */
   readonly onLoss?: (loss: LogLoss) => void;
 }
 
 const defaultBufferBytes = 4 * 1024 * 1024;
-/** Lines are gathered for so long, so that a line costs no system call of its own under load. */
+/** How long lines are gathered, in milliseconds, so that under load not every line costs a system call. */
 const gatherMs = 100;
-/** So many octets are written without gathering any longer. */
+/** As soon as so many octets are gathered, they are written. */
 const gatherBytes = 8192;
-/** At most so many octets go into one call. */
+/** How many octets go into one system call at most. */
 const chunkBytes = 65_536;
-/** Until a reader that takes nothing now (EAGAIN) is tried again. */
+/** Milliseconds until a reader that accepts nothing now (EAGAIN) is tried again. */
 const slowRetryMs = 50;
-/** Until an output that failed is tried again. */
+/** Milliseconds until an output that failed is tried again. */
 const failedRetryMs = 500;
 
 /**
- * A descriptor of the same output that never makes a write wait, where one can be had: pipes and terminals are opened a
- * second time. Files and devices take a write at once or refuse it; a socket is set not to wait by Node itself as soon
- * as `process.stdout` is used.
+ * Gives a descriptor of the same output on which writes do not block, if possible. Pipes and terminals are opened a second
+ * time for that. Files and devices accept or refuse a write at once, and Node itself makes a socket non-blocking as soon as
+ * `process.stdout` is used.
  */
 function withoutWaiting(descriptor: number): { readonly fd: number; readonly isOwn: boolean } {
   try {
@@ -74,7 +74,7 @@ class DescriptorOutput implements LogOutput {
   readonly #isOwn: boolean;
   #lines: string[] = [];
   #waiting = 0;
-  /** What is being written: the rest of a chunk, so that a line is never cut and begun anew. */
+  /** The rest of the chunk that is being written. It is kept so that a line is never cut off and begun again. */
   #chunk: Buffer | undefined;
   #isWriting = false;
   #timer: NodeJS.Timeout | undefined;

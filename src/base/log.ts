@@ -5,18 +5,18 @@ import { openLogOutput } from './log-output.ts';
 
 export type { Logger } from 'pino';
 
-// Loaded only for a person at a terminal: a service never needs it.
+// Loaded only at a terminal: a service never needs it.
 const prettyFactory = process.stdout.isTTY ? (await import('pino-pretty')).prettyFactory : undefined;
 
 /** Level names as in the configuration, `silent` for none. */
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
 
-/** A log and the ways to see to what it still holds. */
+/** A log, with functions to write out what it still holds. */
 export interface OpenLog {
   readonly log: Logger;
   /** Writes out what is buffered, for at most so many milliseconds. */
   readonly drain: (withinMs: number) => Promise<void>;
-  /** Drains and ends the log; call it last. What cannot be written by then is lost. */
+  /** Drains and closes the log, after its last line. Lines that cannot be written within the time are lost. */
   readonly close: (withinMs: number) => Promise<void>;
   /** Lines dropped since the start, because the output took none and the buffer was full. */
   readonly dropped: () => number;
@@ -27,7 +27,7 @@ type PrettyFactory = NonNullable<typeof prettyFactory>;
 let second = Number.NaN;
 let upToSecond = '';
 
-/** The time of a line as pino wants it: ISO 8601, UTC, milliseconds. What a second shares is made once. */
+/** The time of a line as pino wants it: ISO 8601, UTC, with milliseconds. The part down to the second is made once a second. */
 function isoTime(): string {
   const now = Date.now();
   const milliseconds = now % 1000;
@@ -45,13 +45,13 @@ const options = (level: LogLevel): LoggerOptions => ({
   base: null,
   timestamp: isoTime,
   formatters: { level: (label) => ({ level: label }) },
-  // No redact here: it copies every object that is logged, and secrets are never handed to a log (tests look for them).
+  // No redact here: it copies every object that is logged, and secrets are never passed to a log, which tests check.
 });
 
 /**
  * Opens the process's log on standard output. Lines are buffered for at most 100 ms, so that a line costs no system
- * call of its own under load. An output that takes nothing never blocks or ends the process: lines are kept up to a
- * bound, then dropped and counted, and one line tells how many as soon as the output works again.
+ * call of its own under load. An output that accepts nothing never blocks or ends the process: lines are kept up to a
+ * limit, then dropped and counted, and one line tells how many as soon as the output works again.
  * @param level the lowest level written
  * @param stream another destination (tests); nothing is buffered or dropped then
  */
@@ -73,7 +73,7 @@ export function openLog(level: LogLevel, stream?: DestinationStream): OpenLog {
 }
 
 function prettyLog(level: LogLevel, make: PrettyFactory, output: DestinationStream): Logger {
-  // Without formatters: the text form wants the level as a number.
+  // Without formatters, because pino-pretty wants the level as a number.
   const { formatters: _, ...rest } = options(level);
   const asText = make({ colorize: true, translateTime: 'HH:MM:ss.l', ignore: 'pid,hostname' });
   return pino(rest, { write: (line) => output.write(asText(JSON.parse(line))) });

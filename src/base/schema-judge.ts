@@ -1,20 +1,20 @@
-// Judges values by JSON Schema as typebox writes it. The one validator of the house: for the configuration and for what
-// clients send. Nothing is coerced and nothing is filled in.
+// Judges values by JSON Schema as typebox writes it, for the configuration and for requests alike. It neither converts values
+// nor fills in defaults.
 
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { TLocalizedValidationError } from 'typebox/error';
 import { Settings } from 'typebox/system';
 
-// All errors are wanted: those of the branches of a union, which nobody is told, come before the union's own. What is judged
-// is bounded before (D5: the values of a JSON text), and so are they.
+// All errors are wanted: those of the branches of a union, which are not reported, come before the union's own error. Their
+// number is bounded, because the values to judge are (D5: the values of a JSON text).
 Settings.Set({ maxErrors: Number.MAX_SAFE_INTEGER });
 
-/** One thing that a schema has against a value. */
+/** One way in which a value breaks a schema. */
 export interface SchemaError {
   /** The keyword of JSON Schema that the value breaks. */
   readonly keyword: string;
-  /** JSON pointer of the value; of the object, where a member is missing or unknown. */
+  /** JSON pointer of the value, or of the object where a member is missing or unknown. */
   readonly instancePath: string;
   /** The way from the schema, `#`, to the node that judged. */
   readonly schemaPath: string;
@@ -24,7 +24,7 @@ export interface SchemaError {
     /** The values that `enum` allows. */
     readonly allowed?: readonly unknown[];
   };
-  /** In the validator's words. */
+  /** The validator's message. */
   readonly message: string;
   /** The node that judged, with its annotations. */
   readonly node: unknown;
@@ -48,7 +48,7 @@ function nodeAt(schema: object, path: string): unknown {
 function errorsOf(schema: object, error: TLocalizedValidationError): SchemaError[] {
   const { keyword, instancePath, schemaPath, message } = error;
   const found = { keyword, instancePath, schemaPath, message, params: {}, node: nodeAt(schema, schemaPath) };
-  // Said of each unknown member beside `additionalProperties`.
+  // typebox reports this for each unknown member in addition to `additionalProperties`.
   if (error.keyword === 'boolean') return [];
   if (error.keyword === 'required')
     return error.params.requiredProperties.map((name) => ({ ...found, params: { name } }));
@@ -58,7 +58,7 @@ function errorsOf(schema: object, error: TLocalizedValidationError): SchemaError
   return [error.keyword === 'enum' ? { ...found, params: { allowed: error.params.allowedValues } } : found];
 }
 
-/** Compiles a schema; annotations such as `want` are left alone. */
+/** Compiles a schema. Annotations such as `want` have no effect. */
 export function compileSchema(schema: TSchema): SchemaJudge {
   const validator = Compile(schema);
   return {

@@ -1,9 +1,9 @@
-// Long work on the one thread that serves all, cut into slices: between two of them everything else gets its turn, and of
-// all that is cut this way only one slice runs in a turn of the event loop, however many wait.
+// Cuts long work on the main thread into slices, between which everything else gets its turn. Only one slice runs in a turn of
+// the event loop, however much long work waits.
 
 import { performance } from 'node:perf_hooks';
 
-/** What slices are measured and put off with; tests hand in their own. */
+/** The clock and the scheduling that slices use; tests pass their own. */
 export interface SliceParts {
   /** Monotonic milliseconds. */
   readonly now: () => number;
@@ -11,7 +11,7 @@ export interface SliceParts {
   readonly defer: (run: () => void) => void;
 }
 
-/** How long a slice goes on, milliseconds; the piece of work that is begun then is finished. */
+/** How long a slice lasts, in milliseconds. The piece of work under way at its end is still finished. */
 export const sliceMs = 8;
 
 const real: SliceParts = { now: () => performance.now(), defer: (run) => void setImmediate(run) };

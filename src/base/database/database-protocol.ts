@@ -1,4 +1,4 @@
-// What the two threads of the embedded database say to one another: requests over, replies back, many in one message.
+// The messages between the main thread and the thread of the embedded database: requests and replies, many in one message.
 
 import type { Migrations, SqlValue } from './database.ts';
 import type { DatabaseFailure } from './sqlite-errors.ts';
@@ -9,29 +9,30 @@ export interface Statement {
   readonly params: readonly SqlValue[];
 }
 
-/** What is wanted of a statement: its rows, how many rows it changed, or an Attempt. */
+/** Which result of a statement is wanted: its rows, the number of rows it changed, or an Attempt. */
 export type Wanted = 'rows' | 'changes' | 'attempt';
 
-/** Something asked, main thread to worker; `id` is the reply's. */
+/** A request of the main thread to the worker. The reply has the same `id`. */
 export type DatabaseRequest = { readonly id: number } & (
   | ({ readonly kind: 'read' } & Statement)
-  /** A change outside a transaction; those that wait together share one. */
+  /** A change outside a transaction. Changes that wait together share one transaction. */
   | ({ readonly kind: 'write'; readonly wanted: Wanted } & Statement)
-  /** Answered once the transaction has begun; the request's id is the transaction's. */
+  /** Begins a transaction, whose id is the request's. The reply comes once it has begun. */
   | { readonly kind: 'begin' }
   | ({ readonly kind: 'inside'; readonly transaction: number; readonly wanted: Wanted } & Statement)
   | { readonly kind: 'end'; readonly transaction: number; readonly keep: boolean }
   | { readonly kind: 'migrate'; readonly migrations: Migrations }
 );
 
-/** An answer, worker to main thread. A second one to `begin` tells that the transaction took too long and was undone. */
+/** A reply of the worker. A second reply to `begin` says that the transaction took too long and was rolled back. */
 export type DatabaseReply = { readonly id: number } & (
   | { readonly value: unknown }
   | { readonly failure: DatabaseFailure }
 );
 
-/** All messages: main thread to worker, and back. */
+/** A message of the main thread to the worker. */
 export type ToWorker = readonly DatabaseRequest[] | 'close';
+/** A message of the worker to the main thread. */
 export type FromWorker = readonly DatabaseReply[] | 'open';
 
 /** What the worker is started with. */

@@ -1,4 +1,4 @@
-// The thread of the embedded database: a thin shell around SqliteExecutor.
+// The entry of the embedded database's thread. SqliteExecutor does the work.
 
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import type { DatabaseWorkerData, FromWorker, ToWorker } from './database-protocol.ts';

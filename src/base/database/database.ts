@@ -1,5 +1,5 @@
-// What every store is written against (D89): statements with numbered parameters, answered by promises. An engine is one
-// file that makes a Database of this shape; no store knows which one it has.
+// The interface that every store uses (D89): statements with numbered parameters, answered by promises. Each database engine
+// implements it; no store knows which engine it has.
 
 /** A value of a statement. */
 export type SqlValue = null | number | bigint | string | Uint8Array;
@@ -7,40 +7,40 @@ export type SqlValue = null | number | bigint | string | Uint8Array;
 /** A row by the names of its columns; whole numbers come as `number`. */
 export type Row = Readonly<Record<string, unknown>>;
 
-/** One room's migrations: statement texts applied in order, each once, never changed after release. */
+/** The migrations of one part's tables: statements applied in order, each once, and never changed after a release. */
 export interface Migrations {
-  /** The room that owns the tables: `spool`, `accounts` ... */
+  /** The part of the program that owns the tables: `spool`, `accounts` ... */
   readonly owner: string;
   /** SQL texts of SQLite; index + 1 is the version. */
   readonly steps: readonly string[];
 }
 
 /**
- * What statements are asked of. Parameters are written `$1`, `$2` ...: the first value is `$1`, and one may stand in
- * several places. Every value has its place in the statement.
+ * Runs statements. Parameters are written `$1`, `$2` ...: the first value is `$1`, and a parameter may appear in several
+ * places. Every value must appear in the statement.
  */
 export interface Queryable {
   /**
    * Runs a statement that answers rows: SELECT, or a change with RETURNING.
-   * @throws Unavailable where the database cannot be had now; Error where the statement failed for what it is
+   * @throws Unavailable where the database cannot be used now; Error where the statement itself is at fault
    */
   query(sql: string, params?: readonly SqlValue[]): Promise<readonly Row[]>;
   /** Runs a change. @returns how many rows it changed. @throws like `query` */
   run(sql: string, params?: readonly SqlValue[]): Promise<number>;
 }
 
-/** The kind of constraint that stopped a statement; `trigger` is one that a trigger of the tables raised. */
+/** The kind of constraint that stopped a statement; `trigger` is an error that a trigger of the tables raised. */
 export type ConstraintKind = 'check' | 'foreign-key' | 'primary-key' | 'trigger' | 'unique';
 
-/** What became of a change that a constraint may stop. */
+/** The result of a change that a constraint may stop. */
 export type Attempt =
   | { readonly changes: number }
-  /** The statement did nothing; the transaction goes on. `text` is the engine's. */
+  /** The statement changed nothing, and the transaction goes on. `text` is the engine's message. */
   | { readonly stoppedBy: ConstraintKind; readonly text: string };
 
 /** A transaction under way. It sees what it has written; nobody else does before its end. */
 export interface Transaction extends Queryable {
-  /** Runs a change that may lose to a constraint, and tells so by a value. @throws like `query` otherwise */
+  /** Runs a change that a constraint may stop, which the result tells. @throws as `query` does, for anything else */
   attempt(sql: string, params?: readonly SqlValue[]): Promise<Attempt>;
 }
 

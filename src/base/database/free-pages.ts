@@ -1,17 +1,18 @@
-// Pages that nothing is in go back to the file system, a few at a time (https://www.sqlite.org/pragma.html#pragma_incremental_vacuum).
+// Gives free pages back to the file system, a few at a time
+// (https://www.sqlite.org/pragma.html#pragma_incremental_vacuum).
 
 import type { DatabaseSync } from 'node:sqlite';
 
 /** Pages given back in one transaction: 1 MiB, some milliseconds. */
 const pagesAtOnce = 256;
-/** Free pages that stay for what comes next: without them each message would make the file grow again. */
+/** Free pages that are kept for the next writes. Without them each message would make the file grow again. */
 const keptPages = 256;
 
 function pragma(database: DatabaseSync, name: 'auto_vacuum' | 'freelist_count' | 'page_count' | 'page_size'): number {
   return Number(database.prepare(`PRAGMA ${name}`).get()?.[name] ?? 0);
 }
 
-/** Whether the file can give pages back at all: those made by earlier releases cannot, until `compactDatabase`. */
+/** Whether the file can give pages back. A file made by an earlier release cannot until `compactDatabase` has converted it. */
 export function givesPagesBack(database: DatabaseSync): boolean {
   return pragma(database, 'auto_vacuum') === 2;
 }
@@ -28,12 +29,12 @@ export function giveBackSomePages(database: DatabaseSync): boolean {
   return free > pagesAtOnce;
 }
 
-/** Octets that the database has, those not yet written back from its log too. */
+/** Octets of the database, including those in its log that are not written back yet. */
 export function databaseBytes(database: DatabaseSync): number {
   return pragma(database, 'page_count') * pragma(database, 'page_size');
 }
 
-/** Writes the whole database anew, without free pages, and so that it gives pages back from now on. Holds the lock all the while. */
+/** Rewrites the whole database without free pages, so that it can give pages back later. It holds the lock all the while. */
 export function compactDatabase(database: DatabaseSync): void {
   database.exec('PRAGMA auto_vacuum = INCREMENTAL; VACUUM');
 }

@@ -1,14 +1,14 @@
-// One SQLite connection with its statements, prepared once and kept within bounds.
+// One SQLite connection with a bounded cache of prepared statements.
 
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import type { Attempt, Row, SqlValue } from './database.ts';
 import type { Statement, Wanted } from './database-protocol.ts';
 import { constraintOf } from './sqlite-errors.ts';
 
-/** Statements kept prepared; those of all stores are about half as many. */
+/** How many prepared statements are kept. All stores together use about half as many. */
 const mostPrepared = 256;
 
-/** `$1` is a named parameter to SQLite. */
+/** Numbered parameters as SQLite takes them: `$1` is a named parameter there. */
 function named(params: readonly SqlValue[]): Record<string, SqlValue> {
   const values: Record<string, SqlValue> = {};
   for (let index = 0; index < params.length; index += 1) values[`$${index + 1}`] = params[index] ?? null;
@@ -20,12 +20,12 @@ export class SqliteConnection {
   readonly database: DatabaseSync;
   readonly #prepared = new Map<string, StatementSync>();
 
-  /** @param database open; closed by whoever opened it */
+  /** @param database an open database, which the caller closes */
   constructor(database: DatabaseSync) {
     this.database = database;
   }
 
-  /** Runs a statement. @throws what SQLite throws; a constraint where an attempt is wanted is its value */
+  /** Runs a statement. @throws what SQLite throws, except that an attempt returns a violated constraint */
   run({ sql, params }: Statement, wanted: Wanted): readonly Row[] | number | Attempt {
     if (wanted === 'rows') return this.#prepare(sql).all(named(params));
     if (wanted === 'changes') return Number(this.#prepare(sql).run(named(params)).changes);
@@ -38,7 +38,7 @@ export class SqliteConnection {
     }
   }
 
-  /** The one used longest ago goes when there is one too many. */
+  /** Prepares a statement or takes it from the cache, which drops the one that was used longest ago when it is full. */
   #prepare(sql: string): StatementSync {
     const found = this.#prepared.get(sql);
     if (found) {
@@ -54,7 +54,7 @@ export class SqliteConnection {
   }
 }
 
-/** Opens a second connection to a file, for questions alone: one that writes does not stop it (WAL). */
+/** Opens a second connection to a file, for reading only. A connection that writes does not block it (WAL). */
 export function openReading(file: string, timeoutMs: number): DatabaseSync {
   return new DatabaseSync(file, { readOnly: true, timeout: timeoutMs });
 }

@@ -1,4 +1,4 @@
-// The embedded database (D90): the main thread's half. What is asked in one turn of the event loop goes over together.
+// The main thread's side of the embedded database (D90). Requests made in one turn of the event loop go to the worker together.
 
 import { Worker } from 'node:worker_threads';
 import { errorMessage, Unavailable } from '../errors.ts';
@@ -14,15 +14,15 @@ import type {
 } from './database-protocol.ts';
 import type { DatabaseFailure } from './sqlite-errors.ts';
 
-/** What may wait for an answer at once; who comes then is told to come again. */
+/** How many requests may wait for an answer. Further ones fail with Unavailable. */
 const mostWaiting = 10_000;
-/** What is told to wait where another program holds the lock or too much is asked; and where the disk is full or fails. */
+/** Retry-After, in seconds: where another program holds the lock or too many wait; and where the disk is full or fails. */
 const busyRetrySeconds = 1;
 const roomRetrySeconds = 30;
 
 /** How a database is opened. */
 export interface OpenDatabaseOptions extends Partial<DatabaseTimes> {
-  /** Is told, once, when the thread has ended though nobody closed the database: everything is refused from then on. */
+  /** Called once if the thread ends though nobody closed the database. Every request fails from then on. */
   readonly onLost?: (error: Error) => void;
 }
 
@@ -39,9 +39,9 @@ class SqliteDatabase implements Database {
   readonly #worker: Worker;
   readonly #onLost: ((error: Error) => void) | undefined;
   readonly #pending = new Map<number, Pending>();
-  /** Ends a transaction that the worker has given up. */
+  /** For each transaction, the function that ends it after the worker has rolled it back. */
   readonly #transactions = new Map<number, (error: Error) => void>();
-  /** Transactions from their first request to their end. */
+  /** How many transactions are under way, from their first request to their end. */
   #underWay = 0;
   #outbox: DatabaseRequest[] = [];
   #lastId = 0;
@@ -109,7 +109,7 @@ class SqliteDatabase implements Database {
       await this.#ask({ kind: 'end', transaction: id, keep: true });
       return result;
     } catch (thrown) {
-      // One that has ended already needs no end.
+      // The transaction may have ended already; then this request fails, which does not matter.
       await Promise.allSettled([this.#ask({ kind: 'end', transaction: id, keep: false })]);
       throw thrown;
     } finally {
@@ -144,7 +144,7 @@ class SqliteDatabase implements Database {
     return { ...queryable, attempt: async (sql, params = []) => (await ask('attempt', sql, params)) as Attempt };
   }
 
-  /** Asks for something that is refused where too much waits, and once the database is being closed. */
+  /** Makes a request for a caller. It fails where too many wait, and once the database is being closed. */
   #fromOutside(asked: Asked): Promise<unknown> {
     if (this.#closing) return Promise.reject(new Error('The database is closed'));
     if (this.#pending.size >= mostWaiting) {
@@ -169,7 +169,7 @@ class SqliteDatabase implements Database {
     try {
       this.#worker.postMessage(requests satisfies ToWorker, []);
     } catch (thrown) {
-      // A value that cannot cross, or out of memory: nothing has gone over.
+      // A value cannot be sent to another thread, or memory has run out. The worker has got nothing.
       for (const { id } of requests) this.#settle({ id, failure: { message: errorMessage(thrown) } });
     }
   }

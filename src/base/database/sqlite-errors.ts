@@ -23,28 +23,28 @@ export function sqliteCode(thrown: unknown): number | undefined {
   return typeof thrown.errcode === 'number' ? thrown.errcode & 0xff : undefined;
 }
 
-/** Another connection holds what is asked for, and has for as long as the busy timeout lasts. */
+/** Whether another connection held the lock for as long as the busy timeout lasts. */
 export function isBusy(thrown: unknown): boolean {
   return sqliteCode(thrown) === busy;
 }
 
-/** Why the store cannot be written now; undefined where the fault is in what was to be written. */
+/** Why the store cannot be written now; undefined where the data to be written are at fault. */
 export function whyUnwritable(code: number | undefined): 'room' | 'store' | undefined {
   if (code === undefined) return undefined;
   if (code === full) return 'room';
   return storeCodes.has(code) ? 'store' : undefined;
 }
 
-/** Why something asked of a database's thread failed, as it crosses between threads. */
+/** Why a request to the database's thread failed, in a form that can be sent between threads. */
 export interface DatabaseFailure {
   readonly message: string;
-  /** The system's or SQLite's. */
+  /** The error code of the system or of SQLite. */
   readonly code?: string;
-  /** Where it did not fail for what it was, so that the same may be done later. */
+  /** Set where the request itself was not at fault, so that it may succeed later. */
   readonly unavailable?: 'room' | 'store';
 }
 
-/** Reads what SQLite threw. */
+/** Makes a failure of what SQLite threw. */
 export function failureOf(thrown: unknown): DatabaseFailure {
   const code = errorCode(thrown);
   const unavailable = whyUnwritable(sqliteCode(thrown));

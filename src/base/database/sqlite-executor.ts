@@ -1,6 +1,5 @@
-// What the thread of the embedded database does with requests: questions are answered at once, on a connection of their
-// own; changes and transactions have their turn one after another, and wait for locks of other programs without
-// stopping the thread.
+// Runs the requests on the embedded database's thread. Reads are answered at once, on a connection of their own. Changes and
+// transactions run one after another, and wait for locks of other programs without blocking the thread.
 
 import type { DatabaseSync } from 'node:sqlite';
 import type { DatabaseReply, DatabaseRequest, DatabaseTimes, Statement, Wanted } from './database-protocol.ts';
@@ -8,35 +7,35 @@ import { openReading, SqliteConnection } from './sqlite-connection.ts';
 import { type DatabaseFailure, failureOf, isBusy } from './sqlite-errors.ts';
 import { migrateSqlite, openSqliteFile } from './sqlite-file.ts';
 
-/** A question waits so long where another program keeps even readers out, as it does for a moment in recovery. */
+/** How long a read waits where another program locks out readers, too, as it does for a moment during recovery. */
 const readPatienceMs = 1000;
-/** How often a lock that another program holds is tried. SQLite's own wait would keep questions waiting too. */
+/** Milliseconds between two tries for a lock that another program holds. SQLite's own wait would block reads, too. */
 const lockPauseMs = 2;
-/** How often it is looked whether something has waited too long behind a transaction of our own. */
+/** Milliseconds between two checks whether a request has waited too long behind a transaction of our own. */
 const queuePauseMs = 50;
-/** Changes that share one transaction, and so one sync. */
+/** How many changes share one transaction, and so one sync, at most. */
 const mostTogether = 256;
 
 type Of<Kind extends DatabaseRequest['kind']> = Extract<DatabaseRequest, { readonly kind: Kind }>;
 type Waiting = (Of<'write'> | Of<'begin'> | Of<'migrate'>) & { readonly until: number };
 
-/** How one try to begin went. */
+/** The result of a try to begin a transaction. */
 type Begun = 'begun' | 'locked' | 'failed';
 
 const locked: DatabaseFailure = { message: 'Another program holds the lock on the database', unavailable: 'store' };
 const crowded: DatabaseFailure = { message: 'Other changes of the database took too long', unavailable: 'store' };
 const undone: DatabaseFailure = { message: 'The transaction has ended: it failed or took too long, and was undone' };
 
-/** Works on one database. */
+/** Runs requests on one database. */
 export class SqliteExecutor {
   readonly #writing: SqliteConnection;
-  /** The same one for a database in memory, which no second connection sees. */
+  /** The connection for reads. For a database in memory, which no second connection can open, it is the writing one. */
   readonly #reading: SqliteConnection;
   readonly #times: DatabaseTimes;
   readonly #post: (replies: readonly DatabaseReply[]) => void;
-  /** In the order in which they came, and so in the order of `until`. */
+  /** Changes and transactions that wait, in the order in which they came, which is also the order of `until`. */
   readonly #queue: Waiting[] = [];
-  /** Questions to a database in memory that came during a transaction. */
+  /** Reads of a database in memory that came during a transaction. */
   #held: Of<'read'>[] = [];
   #replies: DatabaseReply[] = [];
   #open: { readonly id: number; readonly limit: NodeJS.Timeout } | undefined;
@@ -45,7 +44,7 @@ export class SqliteExecutor {
   /** @throws Error where the file cannot be opened */
   constructor(file: string, times: DatabaseTimes, post: (replies: readonly DatabaseReply[]) => void) {
     const database = openSqliteFile(file);
-    // Waiting is done by trying again: see lockPauseMs.
+    // SQLite does not wait for locks; we try again instead: see lockPauseMs.
     database.exec('PRAGMA busy_timeout = 0');
     this.#writing = new SqliteConnection(database);
     this.#reading = file === ':memory:' ? this.#writing : new SqliteConnection(openReading(file, readPatienceMs));
@@ -53,17 +52,17 @@ export class SqliteExecutor {
     this.#post = post;
   }
 
-  /** Takes requests; each is answered, now or later. */
+  /** Takes requests. Each is answered, now or later. */
   receive(requests: readonly DatabaseRequest[]): void {
     const until = performance.now() + this.#times.patienceMs;
     for (const request of requests) this.#take(request, until);
-    // What was answered meanwhile does not wait for the changes that follow.
+    // Replies that are ready do not wait for the changes that follow.
     this.#flush();
     this.#pump();
     this.#flush();
   }
 
-  /** Undoes what is under way and closes the file. */
+  /** Rolls back what is under way and closes the file. */
   close(): void {
     clearTimeout(this.#again);
     clearTimeout(this.#open?.limit);
@@ -90,7 +89,7 @@ export class SqliteExecutor {
   }
 
   #inside(request: Of<'inside'>): void {
-    // SQLite itself undoes a transaction where the disk is full or fails: nothing may be written behind it.
+    // SQLite itself rolls a transaction back where the disk is full or fails. Nothing may be written after that.
     if (this.#open?.id !== request.transaction || !this.#database.isTransaction) this.#fail(request.id, undone);
     else this.#answerBy(request.id, () => this.#writing.run(request, request.wanted));
   }
@@ -105,7 +104,7 @@ export class SqliteExecutor {
     this.#close();
   }
 
-  /** The transaction under way is over; what was not committed is undone. */
+  /** Ends the transaction under way, and rolls back what was not committed. */
   #close(): void {
     clearTimeout(this.#open?.limit);
     this.#open = undefined;
@@ -135,7 +134,7 @@ export class SqliteExecutor {
     );
   }
 
-  /** Takes the head out of the queue. @returns its id */
+  /** Removes the first request of the queue. @returns its id */
   #next(): number {
     return this.#queue.shift()?.id ?? -1;
   }
@@ -179,7 +178,7 @@ export class SqliteExecutor {
     }
   }
 
-  /** Runs the changes at the head of the queue in one transaction; one that fails undoes itself alone. */
+  /** Runs the changes at the head of the queue in one transaction. A change that fails is rolled back alone. */
   #writeTogether(): Begun {
     const begun = this.#tryBegin();
     if (begun !== 'begun') return begun;
@@ -189,7 +188,7 @@ export class SqliteExecutor {
       if (!this.#database.isTransaction) break;
     }
     const last = replies.at(-1);
-    // SQLite has undone it all where the disk is full or fails.
+    // SQLite has rolled everything back where the disk is full or fails.
     const failure = last && 'failure' in last && !this.#database.isTransaction ? last.failure : this.#commit();
     for (const reply of replies) this.#reply(failure ? { id: reply.id, failure } : reply);
     return begun;
@@ -207,7 +206,7 @@ export class SqliteExecutor {
     }
   }
 
-  /** @returns why nothing of it was kept; undefined where it is on disk */
+  /** Commits. @returns why nothing was kept; undefined where everything is on disk */
   #commit(): DatabaseFailure | undefined {
     try {
       this.#database.exec('COMMIT');

@@ -10,9 +10,9 @@ import type { Migrations } from './database.ts';
 export type { DatabaseSync, StatementSync } from 'node:sqlite';
 
 /**
- * Makes the file of a database, empty and readable by its owner alone, unless it is there: SQLite would let others read
- * it, and gives the files beside it the mode of this one. One that is there is never opened: closing it again would take
- * away the locks that this process holds on it (POSIX).
+ * Makes the file of a database, empty and readable by its owner alone, unless it exists. SQLite would let others read it,
+ * and it gives the files beside it the same mode. An existing file is not opened here, because closing it would release the
+ * locks that this process holds on it (POSIX).
  */
 export function makePrivate(file: string): void {
   try {
@@ -35,7 +35,8 @@ export function openSqliteFile(file: string): DatabaseSync {
       makePrivate(file);
     }
     const database = new DatabaseSync(file, { timeout: 5000 });
-    // Holds in a file that has no table yet; `compactDatabase` converts others. Before WAL, which writes the first page.
+    // This works only in a file that has no table yet (`compactDatabase` converts others), and only before WAL mode is set,
+    // which writes the first page.
     database.exec('PRAGMA auto_vacuum = INCREMENTAL');
     database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;');
     return database;
@@ -55,8 +56,8 @@ function versionOf(database: DatabaseSync, owner: string): number {
 }
 
 /**
- * Applies the steps that this database has not seen yet, all in one transaction. Safe beside other processes; where there
- * is nothing to do nothing is locked.
+ * Applies the migrations that this database has not had yet, all in one transaction. Safe beside other processes; where
+ * there is nothing to do, it takes no lock.
  * @throws Error where the tables are newer than this program, or what SQLite throws
  */
 export function migrateSqlite(database: DatabaseSync, { owner, steps }: Migrations): void {

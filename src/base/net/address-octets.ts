@@ -10,10 +10,10 @@ import ipaddr from 'ipaddr.js';
 export function addressOctets(address: string): Uint8Array | undefined {
   const percent = address.indexOf('%');
   const bare = percent < 0 ? address : address.slice(0, percent);
-  // Only four decimal numbers: the library would take `10.1` and octal as well.
+  // Only four decimal numbers are accepted; the library would accept `10.1` and octal numbers as well.
   if (!bare.includes(':') && !ipaddr.IPv4.isValidFourPartDecimal(bare)) return undefined;
   if (!ipaddr.isValid(bare)) return undefined;
-  // `::192.0.2.1` is no IPv4 address, though the library takes it for one: an allow list of IPv4 would let it through.
+  // `::192.0.2.1` is no IPv4 address, though the library takes it for one, so that an allow list of IPv4 would let it through.
   if (/^::\d+\.\d+\.\d+\.\d+$/.test(bare)) {
     const octets = new Uint8Array(16);
     octets.set(ipaddr.IPv4.parse(bare.slice(2)).toByteArray(), 12);
@@ -22,7 +22,7 @@ export function addressOctets(address: string): Uint8Array | undefined {
   return Uint8Array.from(ipaddr.process(bare).toByteArray());
 }
 
-/** The same address in 16 octets: an IPv4 address as `::ffff:a.b.c.d`. */
+/** An address in 16 octets; an IPv4 address becomes `::ffff:a.b.c.d`. */
 export function mappedOctets(octets: Uint8Array): Uint8Array {
   if (octets.length === 16) return octets;
   const mapped = new Uint8Array(16);

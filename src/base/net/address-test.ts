@@ -6,7 +6,7 @@ import { addressOctets, mappedOctets } from './address-octets.ts';
 /** Whether an address is in a set. */
 export type AddressTest = (address: string) => boolean;
 
-/** The first so many bits of an address, as a text to look up; its length tells the family. */
+/** The first `bits` bits of an address as a key to look up. The key's length tells the address family. */
 function prefixKey(octets: Uint8Array, bits: number): string {
   const whole = bits >> 3;
   const rest = bits & 7;
@@ -33,8 +33,8 @@ function readNetwork(text: string): { readonly octets: Uint8Array; readonly bits
 }
 
 /**
- * Makes the test whether an address is in one of some networks. It takes the same time however many they are: one look-up for each
- * length of prefix among them. What is no IP address is in none.
+ * Makes a test whether an address is in one of some networks. It needs one look-up for each prefix length among them,
+ * however many networks there are. A text that is no IP address is in none.
  * @param networks addresses and CIDRs
  * @throws ConfigurationError for one that is neither
  */

@@ -1,4 +1,4 @@
-// What a look-up in DNS failed of, by the codes of node:dns.
+// Tells why a DNS look-up failed, by the codes of node:dns.
 
 import { errorCode, errorMessage } from '../errors.ts';
 

@@ -1,6 +1,6 @@
-// Domain names by their labels, as text: A-labels in one case, without a dot at the end.
+// Works with the labels of domain names. Names are text: A-labels in one case, without a trailing dot.
 
-/** The name without its first label; '' for a single one. */
+/** The name without its first label; '' for a name of one label. */
 export function parentName(name: string): string {
   const dot = name.indexOf('.');
   return dot < 0 ? '' : name.slice(dot + 1);

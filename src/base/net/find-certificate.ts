@@ -1,5 +1,5 @@
-// Finds the certificate of a hostname among the folders of certs/tls: the folder of its name, else one whose certificate
-// holds for it, by a wildcard or one of several names (RFC 9525 §6.3, D84).
+// Finds the certificate of a hostname among the folders of certs/tls: in the folder of its name, or else in one whose
+// certificate is valid for it by a wildcard or by one of several names (RFC 9525 §6.3, D84).
 
 import { X509Certificate } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -15,14 +15,14 @@ export interface FoundCertificate {
   readonly folder: string;
 }
 
-/** Folders that are looked through; beyond it only those that have the name of the host are found. */
+/** How many folders are searched. Of further ones, only the folder with the name of the host is found. */
 const mostFolders = 1000;
-/** The folders are not listed again before so many milliseconds: many names are asked for at once. */
+/** Milliseconds before the folders are listed again, because many names may be asked for at the same time. */
 const listAgainMs = 1000;
 
 interface Seen {
   readonly mark: string;
-  /** Absent where the file is no certificate. */
+  /** The first certificate of the chain; absent where the file has none. */
   readonly leaf?: X509Certificate;
 }
 
@@ -47,7 +47,7 @@ function look(file: string, before: Seen | undefined): Seen | undefined {
     try {
       return { mark, leaf: new X509Certificate(readFileSync(file)) };
     } catch {
-      // No certificate: it is not looked at again before it changes.
+      // The file has no certificate. It is not read again before it changes.
       return { mark };
     }
   } catch {
@@ -63,16 +63,16 @@ function foldersOf(tlsFolder: string): readonly string[] {
   }
 }
 
-/** When a certificate ends, milliseconds since 1970. */
+/** When a certificate expires, milliseconds since 1970. */
 function endOf(leaf: X509Certificate): number {
   return Date.parse(leaf.validTo);
 }
 
 /**
- * Makes the search.
+ * Makes the search for certificates.
  * @param tlsFolder has a folder for each certificate, with `fullchain.pem` and `privkey.pem`
- * @returns what gives the certificate of a name: of several that hold for it, the one that is valid longest. It throws the
- *   system's error where the files of the name's own folder cannot be read
+ * @returns a function that gives the certificate of a name, of several the one that is valid longest. It throws the system's
+ *   error where the files of the name's own folder cannot be read
  */
 export function createCertificateFinder(tlsFolder: string): (name: string) => FoundCertificate | undefined {
   let seen = new Map<string, Seen>();

@@ -1,4 +1,4 @@
-// Ends a TCP connection by a reset (RFC 9293 §3.10.7.4), where that is safe: the one place that resets anything.
+// Ends a TCP connection by a reset (RFC 9293 §3.10.7.4) where that is safe. No other file resets connections.
 
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -9,23 +9,23 @@ export interface Connection {
   readonly stream: Socket;
   /** The TCP connection below. */
   readonly raw: Socket;
-  /** What lies between the two, so that TLS has no hold on the handle of `raw`; absent: nothing does. */
+  /** A stream between the two, if there is one, which keeps TLS off the handle of `raw`. */
   readonly carrier?: Duplex;
 }
 
 /**
- * Whether the system has been asked to close the sending half and has not answered. It refuses a reset then (EINVAL),
- * and the socket would be neither reset nor closed. All that was written is with the system by then.
+ * Whether the system was asked to close the sending half and has not answered yet. It refuses a reset then (EINVAL), and
+ * the socket would be neither reset nor closed. Everything written has been passed to the system by then.
  */
 function isShuttingDown({ writableEnded, writableFinished, writableLength }: Socket): boolean {
   return writableEnded && writableLength === 0 && !writableFinished;
 }
 
 /**
- * Ends a connection at once, by a reset wherever that can be, so that the peer does not take what it has for the whole.
- * A socket that TLS is laid on directly is never reset: what TLS still has to write would go to a handle that is gone,
- * which ends the process. That one, one that does not stand yet, and one whose sending half is just being closed are only
- * closed; for TLS that is without close_notify, which says the same (RFC 8446 §6.1). May be called any number of times.
+ * Ends a connection at once, by a reset where possible, so that the peer does not take the data it has for complete. A
+ * socket that TLS uses directly is never reset: TLS would write its remaining data to a handle that is gone, which ends the
+ * process. Such a socket, one that is not connected yet, and one whose sending half is just being closed are only closed.
+ * For TLS that means without close_notify, which says the same (RFC 8446 §6.1). May be called any number of times.
  */
 export function resetConnection({ stream, raw, carrier }: Connection): void {
   const isReset =

@@ -1,4 +1,4 @@
-// Addresses as sockets report them, in the one form that counters, keys and events use.
+// Brings addresses, as sockets report them, into the one form that counters, keys and events use.
 
 import { isIPv4 } from 'node:net';
 import { addressOctets, addressText } from './address-octets.ts';
