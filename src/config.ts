@@ -1,5 +1,5 @@
-// Reads and checks the configuration once: YAML, schema, environment, entries against one another; then typed and
-// frozen, each part with its own slice (D95, D96, D99).
+// Reads the configuration and checks its YAML, its schema, the environment, and entries against one another. The result is
+// typed and frozen, and each part of the gateway has its own slice of it (D95, D96, D99).
 
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -36,11 +36,11 @@ export interface ConfigPlace {
   readonly file?: string;
   readonly env: Environment;
   readonly cwd: string;
-  /** Tells how far ahead a day of the configuration is; the machine's own if absent. */
+  /** The clock that tells how far ahead a day of the configuration is; the machine's own if absent. */
   readonly clock?: Pick<Clock, 'now'>;
 }
 
-/** Checks of entries against one another; each runs where the sections that it reads are of the right shape. */
+/** Checks of entries against one another. Each runs only if the sections that it reads have no faults of their own. */
 const crossChecks: readonly {
   readonly reads: readonly Section[];
   /** @param nowMs milliseconds since 1970 */
@@ -57,11 +57,11 @@ const crossChecks: readonly {
   { reads: ['zones', 'accounts', 'http'], check: zonesFaults },
 ];
 
-/** Why a configuration cannot be read, in words that help whoever forgot to mount one. */
+/** Why a configuration cannot be read, in words that also help if it was not mounted into the container. */
 function unreadable(cause: unknown): string {
   const code = errorCode(cause);
   if (code === 'ENOENT') return 'there is no such file';
-  // What an engine makes of a mount whose file is not there.
+  // Container engines make a folder where the file of a mount does not exist.
   if (code === 'EISDIR') return 'it is a folder';
   return errorMessage(cause);
 }
@@ -77,7 +77,7 @@ function readText(file: string, named: string, isFromEnvironment: boolean): stri
   }
 }
 
-/** A section left empty is an absent one; `development:` alone means it with its defaults (D95). */
+/** Removes sections that are left empty. An empty `development:` stays and means its defaults (D95). */
 function withoutEmptySections(contents: unknown): unknown {
   if (!isRecord(contents)) return contents;
   const entries = Object.entries(contents).map(([key, value]: [string, unknown]): [string, unknown] => [
@@ -87,7 +87,7 @@ function withoutEmptySections(contents: unknown): unknown {
   return Object.fromEntries(entries.filter(([, value]) => value !== null));
 }
 
-/** What is left of the contents without the sections that have faults. */
+/** The contents without the sections that have faults. */
 function soundSections(contents: unknown, faults: readonly ConfigFault[]): FileContents {
   if (typeof contents !== 'object' || contents === null) return {};
   const faulty = new Set(faults.map(({ path }) => path[0]));
@@ -95,7 +95,7 @@ function soundSections(contents: unknown, faults: readonly ConfigFault[]): FileC
   return isFileContents(sound) ? sound : {};
 }
 
-/** Lines of faults in the order of the text, those of the environment's values behind them. */
+/** One line per fault, in the order of the text; faults of the environment's values come last. */
 function faultLines(
   faults: readonly ConfigFault[],
   at: { readonly file: string; readonly source: Source; readonly origins: Overridden['origins'] },
@@ -119,7 +119,7 @@ function refuse(lines: readonly string[]): void {
   if (lines.length > 0) throw new ConfigurationError(lines.join('\n'));
 }
 
-/** Freezes a value and all in it; getters stay getters. */
+/** Freezes a value and everything in it, without calling its getters. */
 function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   Object.freeze(value);
@@ -183,8 +183,7 @@ function build(
 /**
  * Loads the configuration: the file named, else POSTERN_CONFIG's, else config/postern.yaml, all relative to `cwd`.
  * Secrets are not read here.
- * @throws ConfigurationError with one line for each thing that is wrong: file, line, column, path, value and what is
- *   wanted
+ * @throws ConfigurationError with one line per fault: file, line, column, path, value and what is wanted
  */
 export function loadConfig(place: ConfigPlace): Config {
   const { env, cwd, clock = systemClock } = place;

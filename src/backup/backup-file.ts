@@ -1,5 +1,5 @@
-// The form of a backup: one SQLite file, which is a copy of the gateway's database with three more tables. They hold what
-// is said of the copy, and the bodies that are files beside the database (D94).
+// The format of a backup: one SQLite file, a copy of the gateway's database with three more tables. These hold facts about the
+// copy, and the message bodies that are files beside the database (D94).
 
 import { createHash } from 'node:crypto';
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
@@ -7,12 +7,12 @@ import { DatabaseSync } from 'node:sqlite';
 import { errorMessage } from '../base/errors.ts';
 import { bodyRows, isOfNewerRelease } from './body-rows.ts';
 
-/** The version of the form. Another one is refused. */
+/** The version of the format. Files of other versions are refused. */
 const form = 1;
-/** Octets of a body that stand in one row: what is in memory at a time. */
+/** Octets of a body in one row. No more are in memory at a time. */
 export const partOctets = 1024 * 1024;
 
-/** Makes the tables in a copy that has none of them. */
+/** SQL that makes the three tables in a copy. */
 export const createTables = `
   CREATE TABLE backup_about (
     one INTEGER PRIMARY KEY CHECK (one = 1), form INTEGER NOT NULL, made_at INTEGER NOT NULL
@@ -22,18 +22,18 @@ export const createTables = `
     id TEXT NOT NULL, part INTEGER NOT NULL, octets BLOB NOT NULL, PRIMARY KEY (id, part)
   ) STRICT;`;
 
-/** Takes them out again. */
+/** SQL that removes the three tables again. */
 export const dropTables = 'DROP TABLE backup_about; DROP TABLE backup_bodies; DROP TABLE backup_parts;';
 
-/** Writes that the backup is whole: the last row. @param nowMs milliseconds since 1970 */
+/** Writes the last row, which marks the backup as complete. @param nowMs milliseconds since 1970 */
 export function writeAbout(database: DatabaseSync, nowMs: number): void {
   database.prepare('INSERT INTO backup_about VALUES (1, ?, ?)').run(form, nowMs);
 }
 
-/** Tells how far the work has come: what is done, and how much of it, 0 to 1. */
+/** Is called with the present step of the work and the fraction of it that is done, 0 to 1. */
 export type Progress = (step: string, fraction: number) => void;
 
-/** The size that the head of a SQLite file tells (https://www.sqlite.org/fileformat.html §1.3); undefined for other files. */
+/** The size that a SQLite file's header states (https://www.sqlite.org/fileformat.html §1.3); undefined for other files. */
 function toldOctets(file: string): number | undefined {
   const head = Buffer.alloc(100);
   const descriptor = openSync(file, 'r');
@@ -86,7 +86,7 @@ export function bodyIds(database: DatabaseSync): string[] {
 }
 
 /**
- * Reads a whole backup: the tables are consistent, every body is there and as it was written.
+ * Reads a whole backup and checks that the tables are consistent and that every body is present and unchanged.
  * @throws Error naming the file and what is wrong with it
  */
 export function checkBackup(database: DatabaseSync, file: string, progress: Progress): void {

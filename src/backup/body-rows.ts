@@ -1,4 +1,4 @@
-// Messages whose body is a file (D94), as a copy of the database sees them.
+// Reads and removes the rows of messages whose body is a file (D94), in a copy of the database.
 
 import type { DatabaseSync } from 'node:sqlite';
 import type { Row } from '../base/database/database.ts';
@@ -40,7 +40,7 @@ export function hasMessage(database: DatabaseSync, id: string): boolean {
   );
 }
 
-/** Takes messages out of a database that nobody else has open, and writes the accounts' numbers anew. */
+/** Removes messages from a database that nobody else has open, and counts the accounts' totals again. */
 export function forgetMessages(database: DatabaseSync, ids: readonly string[]): void {
   if (ids.length === 0) return;
   database.exec('BEGIN');
@@ -52,7 +52,7 @@ export function forgetMessages(database: DatabaseSync, ids: readonly string[]): 
   }
   const forget = database.prepare('DELETE FROM spool_messages WHERE id = ?');
   for (const id of ids) forget.run(id);
-  // A database of a release before these tables is brought up to date, and counted, when it is opened to be served.
+  // A database of an older release lacks this table. It is migrated, and counted, when a server opens it.
   if (hasTable(database, 'spool_counts')) database.exec(rebuildLedger);
   database.exec('COMMIT');
 }

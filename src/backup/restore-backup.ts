@@ -1,5 +1,5 @@
-// Puts a backup in place of a data folder's database and bodies. Nobody may work on the folder meanwhile. The bodies come
-// first and the database last, in one step: until then the folder is what it was, and bodies without a message are
+// Replaces a data folder's database and bodies with those of a backup. No process may use the folder meanwhile. The bodies are
+// written first and the database last, in one step. Until then the folder keeps its state: bodies without a message are
 // removed by the next start.
 
 import {
@@ -30,7 +30,7 @@ export interface RestoreRequest {
   readonly database: string;
   /** Folder of the bodies that are files. */
   readonly bodiesFolder: string;
-  /** Replace what is in the data folder. */
+  /** Whether to replace what is in the data folder. */
   readonly force: boolean;
   readonly progress: Progress;
 }
@@ -50,10 +50,10 @@ function sync(path: string): void {
   }
 }
 
-/** Tables that a database has rows in before anything has come: how it is kept, not what. */
+/** Tables that have rows even in a new database, because they are about the database itself. */
 const ownTables = new Set(['migrations', 'spool_clock', 'spool_probe']);
 
-/** What is in a database that a restore would take away; undefined for nothing. */
+/** Tells what a restore would remove from a database; undefined where it has nothing. */
 function contentsOf(file: string): string | undefined {
   if (!existsSync(file)) return undefined;
   const database = new DatabaseSync(file, { timeout: 5000 });
@@ -81,7 +81,7 @@ function writeBodies(backup: DatabaseSync, { bodiesFolder, progress }: RestoreRe
   mkdirSync(bodiesFolder, { recursive: true, mode: 0o700 });
   for (const [at, id] of ids.entries()) {
     progress('Writing bodies', at / ids.length);
-    // An id never leads out of the folder, whoever wrote the backup.
+    // The id becomes a file name: one from a forged backup must not lead out of the folder.
     if (!/^[\w-]+$/.test(id)) throw new Error(`"${id}" is no message id`);
     const temporary = join(bodiesFolder, `.${id}.tmp`);
     const descriptor = openSync(temporary, 'w', 0o600);
@@ -100,7 +100,7 @@ function writeBodies(backup: DatabaseSync, { bodiesFolder, progress }: RestoreRe
   return ids.length;
 }
 
-/** Makes the database of a backup: a copy without what only the backup needs. */
+/** Makes the database from a backup: a copy without the backup's own tables. */
 function prepareDatabase(file: string, temporary: string): number {
   copyFileSync(file, temporary, constants.COPYFILE_EXCL);
   const database = new DatabaseSync(temporary);
@@ -116,7 +116,7 @@ function prepareDatabase(file: string, temporary: string): number {
 
 function replaceDatabase(temporary: string, database: string): void {
   sync(temporary);
-  // What an earlier database has left in its log must never be read into this one.
+  // The log of the earlier database must never be applied to this one.
   for (const ending of ['-wal', '-shm']) rmSync(`${database}${ending}`, { force: true });
   renameSync(temporary, database);
   sync(dirname(database));
@@ -129,7 +129,7 @@ function settle(database: string): void {
   try {
     connection.exec('PRAGMA wal_checkpoint(TRUNCATE)');
   } catch {
-    // It is damaged, and --force says that it may go.
+    // The old database is damaged, and --force allows it to be replaced.
   } finally {
     connection.close();
   }
@@ -156,8 +156,8 @@ function restoreAlone(backup: DatabaseSync, request: RestoreRequest): Restored {
 
 /**
  * Restores a backup. Until it is done the data folder keeps the database that it had.
- * @throws Error where the backup is none or is damaged, a server works on the data folder, it has something and `force` is
- *   not set, or it cannot be written
+ * @throws Error where the file is no backup or is damaged, a server uses the data folder, the folder is not empty and
+ *   `force` is not set, or it cannot be written
  */
 export function restoreBackup(request: RestoreRequest): Restored {
   const backup = openBackup(request.file);

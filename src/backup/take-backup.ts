@@ -1,5 +1,5 @@
-// Takes a backup beside a running server: a copy of the database as it is at one moment, then the bodies of that moment's
-// messages. A body that is gone by then was delivered, or its message dropped, in between: so is its message in the copy.
+// Takes a backup beside a running server: first a copy of the database as it is at one moment, then the bodies of its
+// messages. If a body is gone by then, its message was delivered or dropped in between, and is removed from the copy.
 
 import { createHash, randomBytes } from 'node:crypto';
 import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
@@ -12,10 +12,10 @@ import { errorCode, errorMessage } from '../base/errors.ts';
 import { createTables, type Progress, partOctets, writeAbout } from './backup-file.ts';
 import { type BodyRow, bodyRows, countMessages, forgetMessages, hasMessage } from './body-rows.ts';
 
-/** Pages of the database that are copied before others get their turn: 16 MiB at the usual size. */
+/** How many pages of the database are copied before other work gets its turn: 16 MiB at the usual page size. */
 const pagesAtOnce = 4096;
 
-/** What a backup is made of, and where it goes. */
+/** What to back up, and where the backup is written. */
 export interface BackupRequest {
   /** Path of the database. */
   readonly database: string;
@@ -23,16 +23,16 @@ export interface BackupRequest {
   readonly bodiesFolder: string;
   /** Path of the backup. */
   readonly target: string;
-  /** Replace what is at the target. */
+  /** Whether to replace an existing file at the target. */
   readonly force: boolean;
-  /** Milliseconds since 1970. */
+  /** The present time, milliseconds since 1970. */
   readonly now: number;
   readonly progress: Progress;
 }
 
 /** A backup that is on disk. */
 export interface BackupMade {
-  /** Of the file. */
+  /** Size of the file. */
   readonly octets: number;
   readonly messages: number;
   /** How many of them have a body that is a file. */
@@ -62,7 +62,7 @@ function checkTarget({ database, bodiesFolder, target, force }: BackupRequest): 
 async function copyDatabase(source: string, copy: string, progress: Progress): Promise<void> {
   const database = new DatabaseSync(source, { timeout: 5000 });
   try {
-    // The open transaction reads one moment. Without it the copy would begin anew after each commit of the server.
+    // The open transaction sees the database at one moment. Without it each commit of the server restarts the copy.
     database.exec('BEGIN');
     database.prepare('SELECT count(*) FROM sqlite_schema').get();
     await backup(database, copy, {
@@ -74,7 +74,7 @@ async function copyDatabase(source: string, copy: string, progress: Progress): P
   }
 }
 
-/** Puts a body into the copy. @returns false where its file is gone */
+/** Copies a body into the backup. @returns false where its file no longer exists */
 async function copyBody(copy: DatabaseSync, folder: string, { id, octets }: BodyRow): Promise<boolean> {
   const handle = await open(join(folder, id), 'r').catch((error: unknown) => {
     if (errorCode(error) === 'ENOENT') return undefined;
@@ -107,7 +107,7 @@ async function copyBody(copy: DatabaseSync, folder: string, { id, octets }: Body
   }
 }
 
-/** Adds the bodies to the copy, and takes those messages out whose body is gone. @returns ids of those that still wait */
+/** Adds the bodies to the copy, and removes messages whose body is gone. @returns ids of those that are still in the queue */
 async function addBodies(copy: DatabaseSync, request: BackupRequest): Promise<readonly string[]> {
   const rows = bodyRows(copy);
   const gone: string[] = [];
@@ -128,7 +128,7 @@ async function addBodies(copy: DatabaseSync, request: BackupRequest): Promise<re
 async function finishCopy(file: string, request: BackupRequest): Promise<Omit<BackupMade, 'octets'>> {
   const copy = new DatabaseSync(file);
   try {
-    // Nobody else sees the file before it is whole and synced: SQLite need not care for a crash.
+    // Nobody else sees the file before it is complete and synced, so SQLite need not protect it against a crash.
     copy.exec('PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF');
     copy.exec(createTables);
     const damaged = await addBodies(copy, request);
@@ -146,7 +146,7 @@ const noHardLinks = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK
 function claim(temporary: string, { target, force }: BackupRequest): void {
   if (force) return renameSync(temporary, target);
   try {
-    // A link never replaces what is there.
+    // A hard link never replaces an existing file.
     linkSync(temporary, target);
   } catch (error) {
     const code = errorCode(error) ?? '';
@@ -167,7 +167,7 @@ function syncFile(file: string): void {
 
 /**
  * Takes a backup. The file appears whole, readable by its owner alone, or not at all.
- * @throws Error naming the file: it is there already, or it cannot be written
+ * @throws Error naming the file, where it exists already or cannot be written
  */
 export async function takeBackup(request: BackupRequest): Promise<BackupMade> {
   checkTarget(request);

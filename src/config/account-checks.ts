@@ -1,4 +1,4 @@
-// What the schema cannot say about accounts, credentials and zones (D4a, D50, D65, D67, D93, D99).
+// Checks of accounts, credentials and zones that the schema cannot express (D4a, D50, D65, D67, D93, D99).
 
 import {
   contentFault,
@@ -43,7 +43,7 @@ function credentialFaults(credential: CredentialEntry, path: ConfigPath, nowMs: 
 
 type CustomErrors = AccountEntry['customErrors'];
 
-/** D65: what rules and pages may hold, and that plan `free` has no rules. */
+/** D65: checks the contents of rules and pages, and that the plan `free` has no rules. */
 function customErrorFaults(customErrors: CustomErrors, plan: string, path: ConfigPath): ConfigFault[] {
   const faults: ConfigFault[] = [];
   const { rules = [], errorPage } = customErrors ?? {};
@@ -92,7 +92,7 @@ function accountFaults(account: AccountEntry, path: ConfigPath, nowMs: number): 
   ];
 }
 
-/** Accounts: names, ids and sending domains of their own (D50, D93). @param nowMs milliseconds since 1970 */
+/** Checks that no two accounts share a name, an id or a sending domain (D50, D93). @param nowMs milliseconds since 1970 */
 export function accountsFaults(contents: CompleteContents, nowMs: number): ConfigFault[] {
   const accounts = contents.accounts.map((account, index) => ({ account, path: ['accounts', index] as const }));
   const domains = accounts.flatMap(({ account, path }) =>
@@ -109,7 +109,7 @@ export function accountsFaults(contents: CompleteContents, nowMs: number): Confi
   ];
 }
 
-/** What an origin's URL has that an origin cannot have (D66); user and password are not shown. */
+/** The faults of an origin's URL: parts that an origin cannot have (D66). User and password are not shown. */
 function originFaults(origin: ZoneEntry['origin'], at: ConfigPath): ConfigFault[] {
   if (origin === undefined) return [];
   const text = typeof origin === 'string' ? origin : origin.url;
@@ -126,7 +126,7 @@ function originFaults(origin: ZoneEntry['origin'], at: ConfigPath): ConfigFault[
   ].map((fault) => ({ path, text: fault }));
 }
 
-/** Zones: ids, names and hostnames of their own, an account that is there, no hostname of the API's (D67, D87). */
+/** Checks that zones share no id, name or hostname, that their accounts exist, and that no hostname is the API's (D67, D87). */
 export function zonesFaults(contents: CompleteContents): ConfigFault[] {
   const zones = contents.zones.map((zone, index) => ({ zone, path: ['zones', index] as const }));
   const apiHosts = new Set((contents.http.apiHosts ?? http.apiHosts).map((host) => host.toLowerCase()));

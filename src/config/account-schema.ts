@@ -1,4 +1,4 @@
-// The accounts' part of the schema: mail, edge and proxy keys are one list (D50, D65, D85, D93, D99).
+// The schema of accounts. The keys for mail, edge and proxy stand together in one list (D50, D65, D85, D93, D99).
 
 import { Type } from 'typebox';
 import { scopes } from '../accounts/account.ts';
@@ -46,11 +46,11 @@ const credential = value.object(
 );
 
 const rule = value.object({
-  // Of any length: what reads expressions says what is wrong with one.
+  // Any length is accepted here; the reader of expressions says what is wrong with one.
   expression: value.content,
   enabled: Optional(value.boolean),
   content: value.content,
-  // In either spelling, so that what the API took can be written here and the other way round; one of both is required.
+  // Either spelling is accepted, so that a rule can be copied from the API and back; one of the two is required.
   contentType: Optional(value.choice(...ruleContentTypes)),
   content_type: Optional(value.choice(...ruleContentTypes)),
   statusCode: Optional(value.integer(400, 599)),

@@ -1,4 +1,4 @@
-// Addresses as the configuration writes them: `host:port`, networks, ports and ranges of ports.
+// Reads and writes addresses as the configuration has them: `host:port`, networks, ports and ranges of ports.
 
 import { isIP } from 'node:net';
 

@@ -1,9 +1,9 @@
-// What an absent key means (D42, D42a, D95, D99).
+// The defaults of absent keys (D42, D42a, D95, D99).
 
 import { scopes } from '../accounts/account.ts';
 import type { CredentialEntry, FileContents } from './schema.ts';
 
-/** The contents with every section there; `development` alone may be absent, since its absence has a meaning (D95). */
+/** The contents with every section present. Only `development` may be absent, since its absence has a meaning (D95). */
 export type CompleteContents = Required<Omit<FileContents, 'development'>> & Pick<FileContents, 'development'>;
 
 /** D42; sizes in octets. */
@@ -57,7 +57,7 @@ export const edge = {
 /** D84, D86. */
 export const proxy = {
   ipv4Pool: '127.64.0.0/16',
-  /** In development: tcp/22 is privileged (D84). */
+  /** Added to ports in development, because ports such as tcp/22 are privileged (D84). */
   developmentPortOffset: 20_000,
   originDeny: ['0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '::/128', 'fe80::/10', 'ff00::/8'],
 } as const;
@@ -68,7 +68,7 @@ export const http = {
   tlsListen: '127.0.0.1:8443',
   apiHosts: ['127.0.0.1', 'localhost'],
   limits: { connections: 10_000, connectionsPerAddress: 500 },
-  /** Of the admin listener alone. */
+  /** Limits of the admin listener alone. */
   adminLimits: { connections: 1000, connectionsPerAddress: 100 },
 } as const;
 
@@ -106,7 +106,7 @@ const accounts: NonNullable<FileContents['accounts']> = [
   },
 ];
 
-/** The credentials of an account that lists none: one that may send; the development account's may do everything. */
+/** The credentials of an account that lists none: one that may send, or, for the development account, do everything. */
 function defaultCredentials(
   account: Pick<NonNullable<FileContents['accounts']>[number], 'name' | 'id'>,
   setup: FileContents['development'],
@@ -116,9 +116,9 @@ function defaultCredentials(
   return [{ ...developmentCredential, name: setup.credential ?? development.credential }];
 }
 
-/** Fills in what the file leaves out as far as the shape goes; the numbers inside are filled in slice by slice. */
+/** Fills in the sections and entries that the file leaves out. The numbers inside are filled in slice by slice. */
 export function complete(given: FileContents): CompleteContents {
-  // Accounts that are listed, and may send from no domain, need no door for mail: the edge and proxy applications alone.
+  // Where accounts are listed but none has a sending domain, only edge and proxy are used, and no mail listener is needed.
   const sendsMail = given.accounts?.some(({ sendingDomains = [] }) => sendingDomains.length > 0) ?? true;
   return {
     dataDir: './data',

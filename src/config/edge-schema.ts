@@ -72,7 +72,7 @@ export const proxy = value.object({
   ),
 });
 
-// Only the shape: whether an application obeys the rules of D82 is judged where the API's are.
+// Only the shape is checked here. The rules of D82 are checked by the code that judges the API's applications.
 const application = value.object({
   id: value.hexId,
   protocol: value.words,

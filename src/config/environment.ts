@@ -1,4 +1,5 @@
-// The environment over the file (D96). An empty variable counts as unset, but for POSTERN_HTTPS_PORT (off).
+// Variables of the environment win over the file (D96). An empty variable counts as unset, except that an empty
+// POSTERN_HTTPS_PORT switches HTTPS off.
 
 import { isIP } from 'node:net';
 import { isWithinDomain } from '../base/net/domain-labels.ts';
@@ -14,13 +15,13 @@ export interface Overridden {
   readonly contents: CompleteContents;
   /** POSTERN_RELAY as given, where it replaces the routes. */
   readonly relay?: string;
-  /** Which variable a path's value came from, so that an error names it in place of the file. */
+  /** The variable that a path's value came from, so that an error names the variable instead of the file. */
   readonly origins: ReadonlyMap<string, string>;
-  /** One line each. */
+  /** What is wrong with variables, one line each. */
   readonly faults: readonly string[];
 }
 
-/** How one variable changes the contents; it gives the path it set, or what it wants instead. */
+/** How one variable changes the contents. It returns the path that it set, or the kind of value that it wants. */
 type Override = (
   contents: CompleteContents,
   value: string,
@@ -73,7 +74,7 @@ const setBind: Override = (contents, value) => {
   };
 };
 
-/** The bounce domain moves along where the environment moves only the platform's. */
+/** Sets the platform's domain, and the bounce domain with it unless the environment sets that itself. */
 const setPlatformDomain: Override = (contents, value, env) => {
   const domain = asciiDomain(value);
   if (domain === undefined) return { want: 'a domain name' };
@@ -88,7 +89,7 @@ const setPlatformDomain: Override = (contents, value, env) => {
 
 const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
-/** In the order in which they are applied: POSTERN_BIND keeps the ports that stand. */
+/** The variables in the order in which they are applied. POSTERN_BIND comes after the ports and keeps them. */
 const overrides = {
   POSTERN_DATA_DIR: (contents, value) => ({ path: 'dataDir', contents: { ...contents, dataDir: value } }),
   POSTERN_CERTS_DIR: (contents, value) => ({ path: 'certsDir', contents: { ...contents, certsDir: value } }),
@@ -106,7 +107,7 @@ const overrides = {
   POSTERN_SMTPS_PORT: setListenerPort('implicit'),
   POSTERN_HTTP_PORT: setHttpPort('listen', '127.0.0.1:8080'),
   POSTERN_HTTPS_PORT: setHttpPort('tlsListen', '127.0.0.1:8443'),
-  // POSTERN_BIND does not move it: what is for the operator alone is not published along with the rest.
+  // POSTERN_BIND does not change this address, so that the operator's own listener is not published with the others.
   POSTERN_ADMIN_PORT: setHttpPort('adminListen', '127.0.0.1:0'),
   POSTERN_BIND: setBind,
   POSTERN_PLATFORM_DOMAIN: setPlatformDomain,

@@ -1,14 +1,14 @@
-// One thing that is wrong with the configuration, and how it is told: place, path, value, what is wanted.
+// A fault of the configuration, and how it is told: place, path, value, what is wanted.
 
-/** The way to a value: keys and list positions from the top. */
+/** The path to a value: keys and list positions from the top. */
 export type ConfigPath = readonly (string | number)[];
 
-/** One thing that is wrong. */
+/** One fault of the configuration. */
 export interface ConfigFault {
   readonly path: ConfigPath;
-  /** Behind the path: `got "x", want ...`. Never holds a secret. */
+  /** The text that stands behind the path: `got "x", want ...`. It never holds a secret. */
   readonly text: string;
-  /** The place is the key, not its value (a key that nobody knows). */
+  /** Whether the fault is at the key and not at its value, as for an unknown key. */
   readonly atKey?: boolean;
 }
 
@@ -27,7 +27,7 @@ export function formatPath(path: ConfigPath): string {
 
 const longestShown = 60;
 
-/** Quotes a value for an error: cut, in JSON's form, the user part of a URL hidden. */
+/** Quotes a value for an error: as JSON, shortened, with the user part of a URL hidden. */
 export function quote(value: unknown): string {
   if (value === null) return 'nothing (null)';
   if (Array.isArray(value)) return `a list of ${value.length}`;
@@ -38,7 +38,7 @@ export function quote(value: unknown): string {
   return JSON.stringify(shown.length > longestShown ? `${shown.slice(0, longestShown)}...` : shown);
 }
 
-/** What kind of value a secret is, in place of the value. */
+/** The kind of a secret's value, which an error shows instead of the value. */
 export function kindOf(value: unknown): string {
   if (value === null || typeof value === 'object') return quote(value);
   return `a ${typeof value === 'string' ? 'text' : typeof value} (not shown)`;

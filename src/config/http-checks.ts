@@ -1,4 +1,4 @@
-// What the schema cannot say about HTTP: listeners with addresses of their own, one place for a secret.
+// Checks of HTTP that the schema cannot express: no two listeners share an address, and a secret is named in one place only.
 
 import { type CompleteContents, http as defaults } from './defaults.ts';
 import { type ConfigFault, quote } from './fault.ts';

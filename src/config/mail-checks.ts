@@ -1,4 +1,4 @@
-// What the schema cannot say about the mail part: entries that must fit one another.
+// Checks of the mail part that the schema cannot express: entries that must fit one another.
 
 import { daysUntil, maxObserveDays } from '../accounts/observe-period.ts';
 import { closest } from '../base/closest.ts';
@@ -27,7 +27,7 @@ export function findAccount(contents: CompleteContents, reference: string) {
   );
 }
 
-/** The fault of a reference to an account that is not there. */
+/** The fault of a reference to an account that does not exist. */
 export function unknownAccount(contents: CompleteContents, path: ConfigPath, reference: string): ConfigFault {
   const names = contents.accounts.map((account) => account.name);
   const near = closest(reference, names);
@@ -37,7 +37,7 @@ export function unknownAccount(contents: CompleteContents, path: ConfigPath, ref
   };
 }
 
-/** The faults of `account/credential` that names something that is not there. */
+/** The faults of a reference `account/credential`: the account or the credential does not exist. */
 function credentialFaults(
   contents: CompleteContents,
   path: ConfigPath,
@@ -52,7 +52,7 @@ function credentialFaults(
   return [{ path, text: `got ${quote(reference.shown)}, want a credential of account "${account.name}"${hint}` }];
 }
 
-/** `development` names a credential that is there. */
+/** Checks that `development` names a credential that exists. */
 export function developmentFaults(contents: CompleteContents): ConfigFault[] {
   if (!contents.development) return [];
   const { account = 'dev', credential = 'default' } = contents.development;
@@ -60,7 +60,7 @@ export function developmentFaults(contents: CompleteContents): ConfigFault[] {
   return credentialFaults(contents, ['development', 'credential'], { account, credential, shown: credential });
 }
 
-/** D40a: bounces go to the platform's domain or below it. */
+/** D40a: checks that the bounce domain is the platform's domain or below it. */
 export function platformFaults({ platform }: CompleteContents): ConfigFault[] {
   const domain = asciiDomain(platform.domain ?? '') ?? '';
   const bounceDomain = asciiDomain(platform.bounceDomain ?? '') ?? '';
@@ -85,7 +85,8 @@ interface PolicyEntry {
 }
 
 /**
- * Whether the last day that the policy is observed is near enough (D4c). One that is over is no fault: the gateway must start the day after, too.
+ * Checks that the last day on which the policy is observed is near enough (D4c). A past day is no fault, because the gateway
+ * must also start on the day after.
  * @param nowMs milliseconds since 1970
  */
 export function observeFaults({ policy }: PolicyEntry, path: ConfigPath, nowMs: number): ConfigFault[] {
@@ -121,7 +122,7 @@ function listenerFaults(contents: CompleteContents, listener: ListenerEntry, pat
   ];
 }
 
-/** Listeners: names and addresses of their own, devices as D40c says. @param nowMs milliseconds since 1970 */
+/** Checks that listeners share no name or address, and device listeners as D40c says. @param nowMs milliseconds since 1970 */
 export function smtpFaults(contents: CompleteContents, nowMs: number): ConfigFault[] {
   const listeners = (contents.smtp.listeners ?? []).map((listener, index) => ({
     listener,
@@ -144,7 +145,7 @@ const keysOfType = {
 
 const typedKeys = [...keysOfType.smarthost, ...keysOfType.capture];
 
-/** What a route says of TLS, in one form; `tlsVerify` beside it is another spelling of `tls.verify`. */
+/** A route's TLS settings in one form. `tlsVerify` beside `tls` is another spelling of `tls.verify`. */
 export function routeTls({ tls, tlsVerify }: Pick<RouteEntry, 'tls' | 'tlsVerify'>): {
   readonly mode?: 'none' | 'opportunistic' | 'required' | 'implicit';
   readonly verify?: boolean;
@@ -218,7 +219,7 @@ function routeFaults(contents: CompleteContents, route: RouteEntry, path: Config
   ];
 }
 
-/** Routes: the last takes everything, the others not; each has the keys of its type. */
+/** Checks that only the last route takes everything, and that each has the keys of its type. */
 export function routesFaults(contents: CompleteContents): ConfigFault[] {
   return [
     ...repeated(contents.routes.map(({ name }, index) => ({ key: name, path: ['routes', index, 'name'] }))),
@@ -226,7 +227,7 @@ export function routesFaults(contents: CompleteContents): ConfigFault[] {
   ];
 }
 
-/** D42a: delays that can be kept. */
+/** D42a: checks that the delays of retries fit one another. */
 export function deliveryFaults({ delivery }: CompleteContents): ConfigFault[] {
   const { firstDelaySeconds = 60, maxDelaySeconds = 14_400 } = delivery.retry ?? {};
   if (maxDelaySeconds >= firstDelaySeconds) return [];
@@ -234,7 +235,7 @@ export function deliveryFaults({ delivery }: CompleteContents): ConfigFault[] {
   return [{ path, text: `got ${maxDelaySeconds}, want at least firstDelaySeconds (${firstDelaySeconds})` }];
 }
 
-/** What the database's URL may be; PostgreSQL is not built yet (D91). */
+/** Checks the database's URL. PostgreSQL is not built yet (D91). */
 export function databaseFaults({ database }: CompleteContents): ConfigFault[] {
   const path = ['database', 'url'];
   if (/^postgres(?:ql)?:/.test(database.url)) {

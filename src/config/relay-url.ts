@@ -6,7 +6,7 @@ import { isIP } from 'node:net';
 export interface RelayUrl {
   readonly host: string;
   readonly port: number;
-  /** `smtps://`: TLS from the first octet. */
+  /** Whether the URL begins with `smtps://`: TLS from the first octet. */
   readonly implicitTls: boolean;
   readonly auth?: { readonly user: string; readonly password: string };
 }

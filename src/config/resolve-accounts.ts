@@ -1,4 +1,4 @@
-// From what the file says to accounts, their tokens, and zones: defaults in, domains as A-labels (D50, D93, D99).
+// Makes accounts, their tokens, and zones from the file's contents: defaults filled in, domains as A-labels (D50, D93, D99).
 
 import { resolve } from 'node:path';
 import type { Account, Credential, SendingDomain } from '../accounts/account.ts';
@@ -35,7 +35,7 @@ function resolveSendingDomain(entry: NonNullable<AccountEntry['sendingDomains']>
   };
 }
 
-/** One account as the doors and the pipeline know it. */
+/** One account in the form that the doors (SMTP and REST) and the pipeline use. */
 export function resolveAccount(entry: AccountEntry): Account {
   const credentials = (entry.credentials ?? []).map(resolveCredential);
   return {
@@ -67,7 +67,7 @@ export function resolveTokens(contents: Contents, folders: Folders): ConfiguredT
   );
 }
 
-/** The development setup, its account by id. */
+/** The development settings, with the account named by its id. */
 export function resolveDevelopment(contents: Contents): DevelopmentSettings | undefined {
   if (!contents.development) return undefined;
   const { account, credential } = { ...defaults.development, ...contents.development };
@@ -121,7 +121,7 @@ export function resolveZone(contents: Contents, entry: ZoneEntry, folders: Folde
     ipv4Quota: entry.ipv4Quota ?? 10,
     protocols: entry.protocols ?? { tcp: ['1-65535'], udp: ['1-65535'] },
     ...customErrorsOf(entry, folders),
-    // As origin_dns.name is compared with them (D86); `*` stays what it is.
+    // In the form in which origin_dns.name is compared with them (D86); `*` stays as it is.
     ...(entry.permittedOriginZones ? { permittedOriginZones: entry.permittedOriginZones.map(domainOf) } : {}),
     ...(entry.applications
       ? { applications: entry.applications.map((one) => ({ ...one, id: one.id.toLowerCase() })) }

@@ -1,4 +1,5 @@
-// From what the file says to the mail parts' slices: defaults in, domains as A-labels, paths absolute (D42, D42a, D99).
+// Makes the slices of the mail parts from the file's contents: defaults filled in, domains as A-labels, paths absolute (D42,
+// D42a, D99).
 
 import { resolve } from 'node:path';
 import type { DkimKeyName } from '../accounts/account.ts';
@@ -17,19 +18,19 @@ import type { Config, HttpSettings, PlatformSettings, SecretSource } from './set
 
 type Contents = defaults.CompleteContents;
 
-/** Where the relative paths start. */
+/** The folders that relative paths start at. */
 export interface Folders {
   readonly cwd: string;
   readonly dataDir: string;
   readonly certsDir: string;
 }
 
-/** A domain that the schema has let pass, as an A-label in lower case. */
+/** A domain that the schema has accepted, as an A-label in lower case. */
 export function domainOf(text: string): string {
   return asciiDomain(text) ?? text;
 }
 
-/** An address that the schema has let pass. */
+/** Reads an address that the schema has accepted. */
 function listenOf(text: string): HostPort {
   const address = parseListen(text);
   if (!address) throw new Error(`Cannot parse listen address "${text}"`);
@@ -55,7 +56,7 @@ export function resolvePlatform({ platform }: Contents, folders: Folders): Platf
   };
 }
 
-/** A credential reference by the account's name, however the file names the account (D93). */
+/** A reference to a credential. The account is named by its name, even where the file has its id (D93). */
 function credentialOf(contents: Contents, reference: string): NonNullable<SmtpListener['credential']> {
   const slash = reference.indexOf('/');
   const account = reference.slice(0, slash);
@@ -95,7 +96,7 @@ export function resolveSpool({ spool }: Contents): SpoolLimits {
   return { ...defaults.spoolLimits, ...account, ...(minFreeBytes === undefined ? {} : { minFreeBytes }) };
 }
 
-/** The token for /metrics, if one is named: read when it is asked for, as a hash. */
+/** The token for /metrics, if one is named. Its hash is read each time it is asked for. */
 function metricsTokenOf({ contents: { http }, folders, env }: Resolving): Pick<HttpSettings, 'metricsToken'> {
   const { metricsTokenEnv, metricsTokenFile } = http;
   const named =
@@ -142,7 +143,7 @@ function matchOf(contents: Contents, match: RouteEntry['match']): Pick<Route, 'm
   return { match: { ...(accounts ? { accounts } : {}), ...(recipientDomains ? { recipientDomains } : {}) } };
 }
 
-/** The password's source of a route, if it logs in. */
+/** Where the password of a route comes from, if the route logs in. */
 function passwordSource({ auth }: RouteEntry, folders: Folders): SecretSource | undefined {
   if (auth?.passwordEnv !== undefined) return { kind: 'variable', name: auth.passwordEnv };
   if (auth?.passwordFile !== undefined) return { kind: 'file', file: resolve(folders.cwd, auth.passwordFile) };
@@ -150,8 +151,8 @@ function passwordSource({ auth }: RouteEntry, folders: Folders): SecretSource | 
 }
 
 /**
- * Opportunistic TLS takes any certificate: without one it would go on in the clear, which is worse. A route with a
- * password verifies: it would go to whoever answers.
+ * Whether a route verifies certificates by default. Opportunistic TLS accepts any certificate, because the alternative is
+ * worse: no TLS at all. A route with a password verifies, because otherwise any server that answers would get the password.
  */
 function defaultVerify(tls: SmarthostRoute['tls'], hasAuth: boolean): boolean {
   return hasAuth || tls === 'required' || tls === 'implicit';
@@ -170,14 +171,14 @@ function smarthostOf(
     host: url.host,
     port: url.port,
     tls,
-    // Whoever names an issuer wants it asked.
+    // A route that names an issuer is meant to be verified.
     tlsVerify: verify ?? (ca !== undefined || defaultVerify(tls, hasAuth)),
     ...(ca === undefined ? {} : { caFile: resolve(folders.cwd, ca) }),
     connections: entry.connections ?? 10,
   } as const;
 }
 
-/** A user whose password is read each time it is asked for: only a route that is used needs it. */
+/** A user whose password is read each time it is needed, so that only a route in use needs it. */
 function lazyAuth(user: string, source: SecretSource, at: { readonly env: Environment; readonly path: string }) {
   return {
     user,
@@ -222,7 +223,7 @@ function relayRoute(relay: string, folders: Folders): Route {
   return { ...base, ...smarthostOf(url, {}, folders), ...(url.auth ? { auth: url.auth } : {}) };
 }
 
-/** The slice of delivery, and where its passwords come from. */
+/** The `delivery` slice, and where its passwords come from. */
 export function resolveDelivery(
   resolving: Resolving,
   relay: string | undefined,

@@ -1,4 +1,5 @@
-// Secrets by environment variable or file: read where they are used, never kept in the configuration (D92).
+// Reads secrets from environment variables or files. They are read where they are used, and never kept in the configuration
+// (D92).
 
 import { readFileSync } from 'node:fs';
 import type { GlobalKeyHash, TokenHash } from '../accounts/create-accounts.ts';
@@ -36,13 +37,13 @@ export function readSecret(source: SecretSource, env: Environment, path: string)
   throw new ConfigurationError(`${path}: ${found.problem}`, { cause: found.cause });
 }
 
-/** SHA-256 of a secret, 64 hexadecimal digits; undefined where it is not there. */
+/** SHA-256 of a secret, 64 hexadecimal digits; undefined where the secret is missing. */
 export function secretHash(source: SecretSource, env: Environment): string | undefined {
   const found = find(source, env);
   return 'value' in found ? hashToken(found.value) : undefined;
 }
 
-/** Whether a token is the development credential's: it need not be there, since it is made (D95). */
+/** Whether a token is the development credential's, which may be missing because the start makes one (D95). */
 function isMade({ development }: Config, token: ConfiguredToken): boolean {
   return token.account === development?.account && token.credential === development.credential;
 }
@@ -77,8 +78,8 @@ function hashOf({ source, path, account, credential }: ConfiguredToken, env: Env
 }
 
 /**
- * The tokens of the configuration as hashes, with POSTERN_TOKEN for the development credential. One that is not there
- * is left out: `missingSecrets` tells of it.
+ * The tokens of the configuration as hashes, with POSTERN_TOKEN for the development credential. A missing token is left
+ * out; `missingSecrets` reports it.
  * @throws ConfigurationError where two credentials have the same token
  */
 export function configuredTokens(config: Config, env: Environment): TokenHash[] {
@@ -102,7 +103,7 @@ export function globalKeyOf({ globalKey }: EdgeAccount, env: Environment): strin
   return found && 'value' in found ? found.value : undefined;
 }
 
-/** The global keys of the accounts as hashes (D85); one that is not there opens nothing: a warning tells of it. */
+/** The global keys of the accounts as hashes (D85). A missing key is left out, and a warning tells of it. */
 export function configuredGlobalKeys(config: Config, env: Environment): GlobalKeyHash[] {
   return config.edgeAccounts.flatMap((account) => {
     const { id, email } = account;

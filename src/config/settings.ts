@@ -1,4 +1,4 @@
-// The configuration as the parts of the gateway read it: each part its slice, defaults filled in, paths absolute.
+// The configuration in the form that the gateway reads: a slice for each part, defaults filled in, paths absolute.
 
 import type { Account, DkimKeyName } from '../accounts/account.ts';
 import type { LogLevel } from '../base/log.ts';
@@ -11,7 +11,7 @@ import type { SpoolLimits } from '../spool/spool-limits.ts';
 import type { HostPort } from './addresses.ts';
 import type { AccountEntry, FileContents, ZoneEntry } from './schema.ts';
 
-/** Where a secret comes from. It is read when it is used, not before. */
+/** Where a secret comes from. It is read only when it is used. */
 export type SecretSource =
   | { readonly kind: 'variable'; readonly name: string }
   /** Absolute path; surrounding white space is no part of the secret. */
@@ -37,13 +37,13 @@ export interface RestSettings {
 export interface HttpSettings {
   readonly listen: HostPort;
   readonly tlsListen?: HostPort;
-  /** Where the API listens for itself; absent: it answers on the other listeners, beside the zones. */
+  /** The address of the API's own listener. If absent, the API answers on the other listeners, beside the zones. */
   readonly adminListen?: HostPort;
   /** Lower case. */
   readonly apiHosts: readonly string[];
-  /** Without a slash at the end; absent: made of the bound address (D62). */
+  /** Without a slash at the end. If absent, it is made from the bound address (D62). */
   readonly docsBaseUrl?: string;
-  /** Absent: anybody who reaches it may read /metrics. */
+  /** The token for /metrics. If absent, anybody who reaches /metrics may read it. */
   readonly metricsToken?: MetricsTokenSettings;
   readonly limits: ConnectionLimits;
   /** Connections to the admin listener, which `limits` does not count. */
@@ -55,7 +55,7 @@ export interface MetricsTokenSettings {
   /** Where in the file it is named, for errors. */
   readonly path: string;
   readonly source: SecretSource;
-  /** SHA-256 of the token, 64 hexadecimal digits, read each time; undefined where it is not there. */
+  /** SHA-256 of the token, 64 hexadecimal digits, read at each access; undefined where the token is missing. */
   readonly sha256: string | undefined;
 }
 
@@ -80,7 +80,7 @@ export type EdgeAccount = Pick<AccountEntry, 'email' | 'entitlements' | 'prefixe
 export type Zone = Omit<ZoneEntry, 'customErrors'> &
   Required<Pick<ZoneEntry, 'hostnames' | 'ipv4Quota' | 'protocols'>> & { readonly customErrors?: CustomErrorSettings };
 
-/** The development setup (D95): with it, what is missing is made at start. */
+/** The development settings (D95). With them, missing keys, certificates and tokens are made at start. */
 export interface DevelopmentSettings {
   /** Id of the account. */
   readonly account: string;
@@ -100,7 +100,7 @@ export interface Config {
   readonly development?: DevelopmentSettings;
   readonly platform: PlatformSettings;
   readonly limits: {
-    /** Octets of memory for messages under way; absent: made of what the process may use. */
+    /** Octets of memory for messages under way. If absent, they are computed from the memory that the process may use. */
     readonly bodiesInFlightBytes?: number;
   };
   readonly smtp: SmtpSettings;
@@ -110,12 +110,12 @@ export interface Config {
   readonly delivery: DeliverySettings;
   readonly accounts: readonly Account[];
   readonly tokens: readonly ConfiguredToken[];
-  /** Passwords of routes and the files of issuers that they trust, for telling before they are needed which are missing. */
+  /** Sources of the routes' passwords, and the files of issuers that they trust, so that missing ones are told at start. */
   readonly routeSecrets: readonly { readonly path: string; readonly source: SecretSource }[];
   readonly edge: EdgeSettings;
   readonly proxy: Required<NonNullable<FileContents['proxy']>>;
   readonly edgeAccounts: readonly EdgeAccount[];
   readonly zones: readonly Zone[];
-  /** What is allowed but hardly meant; one line each. */
+  /** Warnings of settings that are allowed but probably not intended; one line each. */
   readonly warnings: readonly string[];
 }

@@ -1,4 +1,4 @@
-// Reads the YAML text (1.2) of a configuration and tells where in it a path stands.
+// Reads the YAML text (1.2) of a configuration and tells at which place of the text a path is.
 
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseAllDocuments } from 'yaml';
 import type { ConfigFault } from './fault.ts';
@@ -9,18 +9,18 @@ export interface Position {
   readonly column: number;
 }
 
-/** A text read: its value as plain objects, and the way back to the text. */
+/** A parsed text: its value as plain objects, and a way to find the place of a value in the text. */
 export interface Source {
   readonly contents: unknown;
-  /** What YAML itself cannot read; `contents` is undefined then. */
+  /** Faults of the YAML itself. If there are any, `contents` is undefined. */
   readonly syntaxFaults: readonly { readonly position: Position; readonly text: string }[];
-  /** Where a fault stands; the nearest thing above it that the text has, when it has not the thing itself. */
+  /** The place of a fault, or of the nearest value above it where the text does not have the value itself. */
   locate(fault: Pick<ConfigFault, 'path' | 'atKey'>): Position;
 }
 
 type Part = Node | null | undefined;
 
-/** The node under a key or position, and where the key stands. */
+/** The node under a key or position, and the place of the key. */
 function descend(part: Part, step: string | number): { readonly part: Part; readonly keyAt?: number } | undefined {
   if (isSeq<Node>(part)) return typeof step === 'number' && part.items[step] ? { part: part.items[step] } : undefined;
   if (!isMap<Node, Node | null>(part)) return undefined;
@@ -37,7 +37,7 @@ function offsetOf(document: Document, { path, atKey }: Pick<ConfigFault, 'path' 
     const found = descend(isAlias(part) ? part.resolve(document) : part, step);
     if (!found) return offset;
     const ownOffset = found.part?.range?.[0];
-    // An empty value begins nowhere of use: its key does.
+    // An empty value has no useful place, so the place of its key is taken.
     const isEmpty = isScalar(found.part) && found.part.value === null;
     const wantsKey = isEmpty || (atKey === true && index === path.length - 1);
     offset = (wantsKey ? found.keyAt : ownOffset) ?? found.keyAt ?? offset;

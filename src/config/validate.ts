@@ -1,14 +1,14 @@
-// Holds a value against the schema: typebox judges, this turns its verdicts into faults that say what is wanted.
+// Checks a value against the schema. typebox judges; this file turns its errors into faults that say what is wanted.
 
 import { closest } from '../base/closest.ts';
 import { compileSchema, type SchemaError } from '../base/schema-judge.ts';
 import { type ConfigFault, type ConfigPath, kindOf, quote } from './fault.ts';
 import { type FileContents, schema } from './schema.ts';
 
-/** What this file reads of a schema's node. */
+/** The members of a schema's node that this file reads. */
 interface Node {
   readonly want?: string;
-  /** What the keys of a mapping without fixed keys are. */
+  /** What is wanted of the keys of a mapping that has no fixed keys. */
   readonly keyWant?: string;
   readonly secret?: boolean;
   readonly digits?: boolean;
@@ -29,7 +29,7 @@ interface Place {
   readonly path: ConfigPath;
 }
 
-/** Of a union, the branch that the value was meant for, going by its type. */
+/** The branch of a union that the value was probably meant for, judged by the value's type. */
 function chooseBranch(place: Place): Place {
   const branches = place.node.anyOf;
   if (!branches) return place;
@@ -60,7 +60,7 @@ function step(from: Place, token: string): Place | undefined {
   return { node: valueNode, schemaPath: `${place.schemaPath}/patternProperties/${pattern}`, ...under };
 }
 
-/** Walks from the top to the place that an error of typebox speaks of. */
+/** Walks from the top to the place of an error of typebox. */
 function placeOf(top: Place, instancePath: string): Place | undefined {
   let place: Place | undefined = top;
   for (const token of instancePath.split('/').slice(1)) place = place && step(place, token);
@@ -89,7 +89,7 @@ function wrongValue(place: Place): ConfigFault {
   };
 }
 
-/** What most likely happened: YAML reads bare digits and words as something else. */
+/** A hint at the likely cause: YAML reads bare digits and some words as other types than text. */
 function hintFor(node: Node, value: unknown): string {
   if (node.digits === true && (typeof value === 'number' || typeof value === 'boolean')) return '; put it in quotes';
   if (typeof value === 'string' && node.type === 'array') return '; put it in [ ]';
@@ -100,7 +100,7 @@ function faultsOf(error: SchemaError, top: Place): ConfigFault[] {
   const at = placeOf(top, error.instancePath);
   if (!at) return [];
   const place = chooseBranch(at);
-  // A branch that the value was not meant for has nothing to say.
+  // Errors of a branch that the value was not meant for are ignored.
   if (error.schemaPath !== place.schemaPath && error.schemaPath !== at.schemaPath) return [];
   const { name = '' } = error.params;
   if (error.keyword === 'additionalProperties') return [unknownKey(place, name)];
@@ -115,13 +115,13 @@ export function isFileContents(value: unknown): value is FileContents {
   return judge.fits(value);
 }
 
-/** Everything in which a value differs from the schema, in the order of the schema. */
+/** All faults of a value, in the order of the schema. */
 export function schemaFaults(value: unknown): ConfigFault[] {
   const top: Place = { node: schema, value, schemaPath: '#', path: [] };
   return keepOneEach(judge.errors(value).flatMap((error) => faultsOf(error, top)));
 }
 
-/** One fault a path; none for a value whose parts have faults of their own (a union reports itself too). */
+/** Keeps one fault per path, and none for a value whose parts have faults of their own (a union reports itself, too). */
 function keepOneEach(faults: readonly ConfigFault[]): ConfigFault[] {
   const byPath = new Map(faults.toReversed().map((fault) => [JSON.stringify(fault.path), fault]));
   const ways = [...byPath.keys()].map((key) => key.slice(0, -1));

@@ -1,4 +1,4 @@
-// The kinds of value in the configuration. Each carries `want`, the words that an error uses for what is expected.
+// The types of values in the configuration. The `want` of each is what an error says is expected.
 
 import { isIP } from 'node:net';
 import iconv from 'iconv-lite';
@@ -8,8 +8,8 @@ import { asciiDomain } from '../mail/address/domain.ts';
 import { isPortRange, parseListen, parseNetwork } from './addresses.ts';
 
 /**
- * A text that passes a test; `want` reads behind "want". A `secret` one is never shown in an error; one that may be of
- * `digits` alone has to be put in quotes, or YAML takes it for a number.
+ * A text that passes a test. Errors show `want` behind the word "want", and never show a `secret` text. A text of `digits`
+ * alone has to be quoted, because YAML would take it for a number.
  */
 function text(
   want: string,
@@ -122,7 +122,7 @@ export const fieldPattern = text(
 /** A day of the calendar, ISO 8601. */
 export const isoDay = text('a day, such as 2027-01-31', isDay);
 export const charset = text('a character set, such as windows-1252', (value) => iconv.encodingExists(value));
-/** The value may be the secret itself, put in the wrong place: it is not shown. */
+/** A variable's name. Errors do not show the value, because it may be the secret itself, put in the wrong place. */
 export const variableName = text(
   'the name of an environment variable',
   (value) => /^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(value),
@@ -130,7 +130,7 @@ export const variableName = text(
 );
 export const sha256Hex = text('64 hexadecimal digits', (value) => /^[0-9a-f]{64}$/i.test(value), { secret: true });
 
-/** A URL of one of some schemes, with a host. */
+/** A URL with one of the given schemes and a host. */
 export function url(...schemes: readonly string[]) {
   return text(`a URL of ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`, (value) => {
     const parsed = URL.canParse(value) ? new URL(value) : undefined;

@@ -1,4 +1,4 @@
-// What the configuration may say but hardly means: told at start and by `postern config check`.
+// Warnings of settings that are allowed but probably not intended, given at start and by `postern config check`.
 
 import { isIP } from 'node:net';
 import type { Account } from '../accounts/account.ts';
@@ -12,16 +12,16 @@ import type { Config, HttpSettings } from './settings.ts';
 
 const shortestToken = 16;
 
-/** What the warnings are read from. */
+/** The settings that the warnings are about. */
 type Warned = Pick<Config, 'edgeAccounts' | 'accounts' | 'platform' | 'http' | 'development'> & {
   readonly smtp: SmtpSettings;
   readonly delivery: DeliverySettings;
 };
 
-/** Names that stand for nobody (RFC 2606): what the shipped configuration calls itself. */
+/** Reserved example names (RFC 2606), which the shipped configuration uses. */
 const placeholder = /(?:^|\.)example$/;
 
-/** What is right for trying Postern out and hardly meant in production. */
+/** Warnings of settings that are right for trying Postern out, but probably not intended in production. */
 function productionWarnings({ accounts, platform, http, smtp, delivery, development }: Warned): string[] {
   if (development) return [];
   const warnings: string[] = [];
@@ -48,15 +48,15 @@ function productionWarnings({ accounts, platform, http, smtp, delivery, developm
 }
 
 /**
- * Addresses that strangers do not reach: loopback, private (RFC 1918, RFC 4193), link-local (RFC 3927, RFC 4291), and
- * shared (RFC 6598).
+ * Addresses that cannot be reached from the Internet: loopback, private (RFC 1918, RFC 4193), link-local (RFC 3927, RFC 4291),
+ * and shared (RFC 6598).
  */
 const isPrivate = addressTest([
   ...['127.0.0.0/8', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '169.254.0.0/16', '100.64.0.0/10'],
   ...['::1/128', 'fc00::/7', 'fe80::/10'],
 ]);
 
-/** What goes with a listener of the API's own. */
+/** Warnings about the API's own listener. */
 function adminWarnings({ adminListen, listen, docsBaseUrl }: HttpSettings): string[] {
   if (!adminListen) return [];
   const place = formatHostPort(adminListen);
@@ -74,14 +74,14 @@ function adminWarnings({ adminListen, listen, docsBaseUrl }: HttpSettings): stri
   ];
 }
 
-/** Who is observed until when: credentials as `account/credential`, and listeners. */
+/** A credential (as `account/credential`) or a listener for which the policy is only observed, and until when. */
 export interface ObservedPart {
   readonly kind: 'credential' | 'listener';
   readonly name: string;
   readonly period: ObservePeriod;
 }
 
-/** Everything for which the configuration has the policy observed, also where that is over. */
+/** The credentials and listeners for which the policy is only observed, including those whose period is over. */
 export function observedParts(config: {
   readonly accounts: readonly Account[];
   readonly smtp: { readonly listeners: readonly SmtpListener[] };
@@ -97,7 +97,7 @@ export function observedParts(config: {
   return [...credentials, ...listeners];
 }
 
-/** What is observed, and until when. */
+/** Warnings that name what is observed, and until when. */
 function observeWarnings(config: Parameters<typeof observedParts>[0], nowMs: number): string[] {
   return observedParts(config).map(({ kind, name, period: { until } }) => {
     const days = daysUntil(until, nowMs);
@@ -108,7 +108,7 @@ function observeWarnings(config: Parameters<typeof observedParts>[0], nowMs: num
   });
 }
 
-/** One line each. @param at the environment, and the time in milliseconds since 1970 */
+/** All warnings, one line each. @param at the environment, and the time in milliseconds since 1970 */
 export function warningsOf(
   config: Warned,
   { env, nowMs }: { readonly env: Environment; readonly nowMs: number },

@@ -1,5 +1,5 @@
-// From a reason of a refusal to what cures it: a setting of the credential, or a change in the program that sent the
-// message. Pure; docs/mailers.md tells the same in words.
+// Finds what cures a reason of a refusal: a setting of the credential, or a change in the program that sent the message. Pure
+// functions; docs/mailers.md tells the same in words.
 
 import type { EventViolation } from '../events/mail-event.ts';
 import { findHeader, type HeaderRow } from '../policy/header-catalogue.ts';
@@ -11,7 +11,7 @@ import { isSystemsOwn, smallestSets } from './smallest-sets.ts';
 
 /** What is known of the message beside the reason. */
 export interface MessageFacts {
-  /** By what its program is known, as events keep it. */
+  /** The mark by which the sending program is known, as events have it. */
   readonly mailer?: string | undefined;
   /** The reverse-path; '' is null. */
   readonly senderPath?: string | undefined;
@@ -23,7 +23,7 @@ export interface MessageFacts {
   readonly charset?: string;
 }
 
-/** The code of what is no refusal: raw 8-bit text that is read in another character set than its own. */
+/** The code of a hint that is no refusal: raw 8-bit text is read in another character set than its own. */
 export const charsetHint = 'legacyCharset' satisfies Setting['kind'];
 
 /** What cures one reason. */
@@ -33,7 +33,7 @@ export type Cure =
   /** A change in the program, or in something else that is no setting of the credential: a whole sentence. */
   | { readonly kind: 'program'; readonly text: string };
 
-/** Hints that a reader may do without: a value outside of the list is worth no refusal, and the field can go. */
+/** Fields that only advise the reader. Where such a field has an invalid value, it can be removed. */
 const hintFields: ReadonlySet<string> = new Set(['precedence', 'importance', 'priority', 'sensitivity']);
 
 /** The names that `strip` may name in the file. */
@@ -113,7 +113,7 @@ function cureAddress({ message }: EventViolation, { sendingDomains = [] }: Messa
   return program(`Correct what the reason names: ${message}.`);
 }
 
-/** Too many or too large: what a known system has added can go. */
+/** The cure for too many or too large headers: fields that a known system has added can be removed. */
 function cureAmount({ code }: EventViolation, { fieldNames = [] }: MessageFacts): Cure {
   const added = fieldNames.filter((name) => canStrip(name) && isSystemsOwn(name));
   if (added.length === 0 || smallestSets(added).sets.length === 0) return program(remedyOf(code));

@@ -1,5 +1,5 @@
-// Gathers what was refused, or would have been, by credential and mailer, and what cures it. It holds a bounded number of
-// rows, however many messages are told.
+// Collects what was refused, or would have been, by credential and mailer, and what cures it. It holds a bounded number of
+// rows, however many messages are added.
 
 import type { Credential } from '../accounts/account.ts';
 import { cutText, type EventViolation } from '../events/mail-event.ts';
@@ -8,24 +8,24 @@ import { type CredentialLines, credentialLines, hasSetting, type Setting, settin
 
 /** Rows that are held at most: kinds of reasons, over all credentials and mailers. */
 export const MAX_ROWS = 10_000;
-/** Mailers of one credential at most, and credentials at most; what comes after them is told together. */
+/** How many mailers of one credential, and how many credentials, are kept apart at most. Further ones are told together. */
 export const MAX_MAILERS = 2000;
 const maxCredentials = 2000;
-/** The mailers and credentials that have no room of their own. */
+/** The name under which further mailers and credentials are told together. */
 export const otherMailers = '(others)';
 
-/** One message that was judged: by the gateway, or here. */
+/** One message that was judged, by the gateway or in a rehearsal. */
 export interface Finding {
   readonly account: string;
   readonly credential: string;
-  /** By what its program is known: `User-Agent: s-nail v14.9.24`, `HELO printer.example`. */
+  /** The mark by which its program is known: `User-Agent: s-nail v14.9.24`, `HELO printer.example`. */
   readonly mailer: string;
   /** Milliseconds since 1970: of the event, or the message's Date. */
   readonly at?: number | undefined;
-  /** Why it was refused; of an accepted message what was removed of it because it would have been refused (D4c). */
+  /** Why it was refused, or, for an accepted message, what was removed because it would have been refused (D4c). */
   readonly reasons: readonly EventViolation[];
   readonly accepted: boolean;
-  /** What is amiss without being refused, in the form of reasons: text that is read in the wrong character set. */
+  /** Problems that are no reason to refuse, in the form of reasons: text that is read in the wrong character set. */
   readonly hints?: readonly EventViolation[];
   readonly facts: MessageFacts;
 }
@@ -34,14 +34,14 @@ export interface Finding {
 export interface Problem {
   readonly code: string;
   readonly field?: string;
-  /** The words of the first one found. */
+  /** The text of the first such reason found. */
   readonly message: string;
-  /** Messages with it. */
+  /** How many messages have it. */
   readonly count: number;
   /** Milliseconds since 1970. */
   readonly lastSeen?: number;
   readonly cure: Cure;
-  /** The credential's present configuration cures it already: it is of a time before. */
+  /** Whether the credential's present configuration cures it already. */
   readonly isCured: boolean;
 }
 
@@ -49,14 +49,14 @@ export interface Problem {
 export interface MailerReport {
   readonly mailer: string;
   readonly refused: number;
-  /** Passed because the policy is only observed, and refused after that (D4c). */
+  /** How many messages passed only because the policy is observed, and would be refused when it is enforced (D4c). */
   readonly observed: number;
   readonly lastSeen?: number;
   /** The most frequent first. */
   readonly problems: readonly Problem[];
 }
 
-/** What is told of one credential. */
+/** The report of one credential. */
 export interface CredentialReport {
   readonly account: string;
   readonly credential: string;
@@ -65,9 +65,9 @@ export interface CredentialReport {
   readonly observed: number;
   /** Those with problems, the most refused first. */
   readonly mailers: readonly MailerReport[];
-  /** Settings that cure and that it does not have yet, the most frequent first. */
+  /** Settings that cure problems and that the credential does not have yet, the most frequent first. */
   readonly settings: readonly Setting[];
-  /** Its settings with those in: lines of its entry. Empty where there are none to add. */
+  /** The lines of its configuration entry with these settings added. Empty where there are none to add. */
   readonly proposal: CredentialLines;
 }
 
@@ -95,7 +95,7 @@ interface CredentialRow {
   readonly mailers: Map<string, MailerRow>;
 }
 
-/** Messages of reasons differ in what they quote; the same rule is one row. */
+/** The rule that a reason is about: reasons that differ only in what they quote share one row. */
 function ruleOf({ code, message }: EventViolation): string {
   if (code === 'E_SENDER_NOT_VERIFIED') return message;
   return message
@@ -120,12 +120,12 @@ export class Findings {
   #rows = 0;
   #unlisted = 0;
 
-  /** Reasons that found no row: there were too many kinds. */
+  /** How many reasons got no row because there were too many kinds. */
   get unlisted(): number {
     return this.#unlisted;
   }
 
-  /** Takes a message. */
+  /** Adds a message. */
   add(finding: Finding): void {
     const row = this.#credential(finding);
     if (finding.accepted) row.accepted += 1;
@@ -209,7 +209,7 @@ function mailerReport(mailer: string, row: MailerRow, present: Credential | unde
   return { mailer, refused, observed, ...seen(lastSeen), problems: told };
 }
 
-/** The settings that cure, the most wanted first, each once; those the credential has are left out. */
+/** The settings that cure problems, each once, the most wanted first, without those that the credential has. */
 function wantedSettings(mailers: readonly MailerReport[], present: Credential | undefined): readonly Setting[] {
   const counts = new Map<string, { readonly setting: Setting; count: number }>();
   for (const { cure, count } of mailers.flatMap(({ problems }) => problems)) {

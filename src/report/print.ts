@@ -1,5 +1,5 @@
-// The report as text for a person and as JSON for a program. Everything in it may come from a client: nothing of it steers
-// a terminal.
+// Writes the report as text for a person and as JSON for a program. Anything in it may come from a client, so characters that
+// could control a terminal are escaped.
 
 import { escapeCharacters } from '../base/escape-text.ts';
 import type { Cure } from './cure.ts';
@@ -7,15 +7,15 @@ import type { CredentialReport, MailerReport, Problem } from './findings.ts';
 import { credentialLines } from './settings.ts';
 import { yamlLines } from './yaml-lines.ts';
 
-/** Controls, and marks that reorder or break text. */
+/** Control characters, and marks that reorder or break text. */
 const steering = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
-/** Text of somebody else on one line of a terminal. */
+/** Escapes text of others for one line of a terminal. */
 export function escapedText(text: string): string {
   return escapeCharacters(text, steering);
 }
 
-/** JSON on one line, of which a terminal shows every character. */
+/** Writes a value as JSON on one line, with such characters escaped. */
 export function printableJson(value: unknown): string {
   return JSON.stringify(value).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) =>
     [...Array(character.length).keys()]
@@ -29,7 +29,7 @@ export function counted(count: number, word: string): string {
   return `${count.toLocaleString('en')} ${word}${count === 1 ? '' : 's'}`;
 }
 
-/** A share in percent, as much as one digit behind the point shows; never 100 % while one is missing. */
+/** A share in percent with one decimal. It is never 100 % while one is missing. */
 export function share(part: number, all: number): string {
   if (all === 0) return '-';
   return `${(Math.floor((part / all) * 1000) / 10).toFixed(1)} %`;
@@ -72,7 +72,7 @@ function proposalLines({ account, credential, proposal }: CredentialReport): str
   ];
 }
 
-/** What is said of one credential, lines without their ends. */
+/** The report of one credential as text: lines without their ends. */
 export function credentialText(report: CredentialReport): readonly string[] {
   const { account, credential, accepted, refused, observed, mailers } = report;
   const all = accepted + refused;
@@ -99,7 +99,7 @@ function cureJson(cure: Cure): object {
   return { kind, lines: yamlLines(credentialLines(settings)), ...(instead === undefined ? {} : { instead }) };
 }
 
-/** The same as a value for JSON; times in ISO 8601, lines of configuration as text. */
+/** The report of one credential as a value for JSON, with times in ISO 8601 and lines of configuration as text. */
 export function credentialJson(report: CredentialReport): object {
   const { account, credential, accepted, refused, observed, mailers, proposal } = report;
   return {

@@ -2,9 +2,9 @@
 
 /** One change. */
 interface ProgramChange {
-  /** Fits the mailer's mark. */
+  /** Matches the mailer's mark. */
   readonly mailer: RegExp;
-  /** The field that it ends, in lower case. */
+  /** The field that the program then no longer sends, in lower case. */
   readonly field: string;
   readonly text: string;
 }
@@ -21,7 +21,7 @@ const changes: readonly ProgramChange[] = [
   { mailer: /mime::lite/i, field: 'content-length', text: 'leave Encoding out, or use base64' },
 ];
 
-/** The change that ends a field, where the mailer is known. @param mailer the mark, as events keep it */
+/** The change after which a known mailer no longer sends a field. @param mailer the mailer's mark, as events have it */
 export function programChange(mailer: string | undefined, field: string): string | undefined {
   if (mailer === undefined) return undefined;
   return changes.find((one) => one.field === field.toLowerCase() && one.mailer.test(mailer))?.text;

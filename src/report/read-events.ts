@@ -1,10 +1,10 @@
-// The report of what the gateway judged: reads the stored events by cursor, a page at a time.
+// Makes the report of what the gateway judged. It reads the stored events by cursor, a page at a time.
 
 import type { EventStore } from '../events/event-store.ts';
 import type { AcceptedEvent, EventViolation, MailEvent, RefusedEvent } from '../events/mail-event.ts';
 import { Findings } from './findings.ts';
 
-/** Which events are read, and what is known beside them. */
+/** Which events are read, and the configuration that the report needs beside them. */
 export interface EventsQuery {
   /** Milliseconds since 1970. */
   readonly since: number;
@@ -13,15 +13,15 @@ export interface EventsQuery {
   readonly credential?: string | undefined;
   /** The sending domains of an account, A-labels, the one to complete addresses with first. */
   readonly sendingDomains: (account: string, credential: string) => readonly string[];
-  /** Told after each page how many of how many there are to look at. */
+  /** Called after each page with the number of events read and the number of all. */
   readonly onProgress?: (done: number, all: number) => void;
 }
 
 const pageEvents = 1000;
-/** Events of a time may stand behind events that are so much later, in milliseconds: they share commits. */
+/** How much older than the events before it an event may be, in milliseconds, because events share commits. */
 const disorderMs = 600_000;
 
-/** An id before which no event of the time is: found by halves, since ids grow with time. */
+/** An id before which there is no event since the time. A binary search finds it, because ids grow with time. */
 async function startOf(events: Pick<EventStore, 'read'>, since: number, newest: number): Promise<number> {
   let [low, high] = [0, newest];
   while (high - low > pageEvents) {
@@ -40,12 +40,12 @@ function mailerOfEvent(event: RefusedEvent | AcceptedEvent): string {
   return mailer ?? (helo === undefined ? `without a mark, by ${via ?? 'smtp'}` : `HELO ${helo}`);
 }
 
-/** What an accepted event tells of headers that were removed while the policy is observed (D4c). */
+/** The member of an accepted event that names the headers removed while the policy is observed (D4c). */
 interface ObservedHeaders {
   readonly observed?: readonly { readonly field: string; readonly code: string }[];
 }
 
-/** The removed headers as the reasons that they would have been, one a name and code. */
+/** The removed headers as the reasons for which they would have been refused, one for each name and code. */
 function observedReasons({ observed = [] }: AcceptedEvent & ObservedHeaders): readonly EventViolation[] {
   const reasons = observed.map(({ field, code }): [string, EventViolation] => [
     `${code} ${field.toLowerCase()}`,
@@ -61,14 +61,14 @@ function reasonsOf(event: RefusedEvent | AcceptedEvent): readonly EventViolation
   return [{ code: String(reply?.code ?? ''), message: reason }];
 }
 
-/** A refused recipient is no refused message, and no setting of a credential cures it. */
+/** Whether an event is about a message. A refused recipient is not, and no setting of a credential cures it. */
 function isOfMessage(event: MailEvent): event is (RefusedEvent | AcceptedEvent) & { readonly id: number } {
   return event.kind === 'accepted' || (event.kind === 'refused' && event.stage !== 'recipient');
 }
 
 /**
- * Reads what was judged since a time. What it holds is bounded by `Findings` and one page, however many events there are.
- * It ends with the newest event of its beginning. Rejects where the store fails.
+ * Reads what was judged since a time. It holds `Findings` and one page in memory, however many events there are. It ends
+ * with the event that was the newest when it began. Rejects where the store fails.
  */
 export async function findingsOfEvents(
   events: Pick<EventStore, 'read' | 'newest'>,

@@ -1,4 +1,4 @@
-// The report of an archive: each message is judged as the gateway would judge it, and nothing is sent.
+// Judges each message of an archive as the gateway would. Nothing is sent.
 
 import type { Submitter } from '../accounts/account.ts';
 import { cutText, type EventViolation, eventBounds } from '../events/mail-event.ts';
@@ -42,10 +42,10 @@ export function offlineSubmission(message: OfflineMessage, submitter: Submitter,
   };
 }
 
-/** As whom and with what messages of an archive are judged. */
+/** The submitter and the settings with which messages of an archive are judged. */
 export interface RehearsalParts extends Pick<BuildParts, 'sendingDomain'> {
   readonly submitter: Submitter;
-  /** Assumed where the archive does not tell it; '' is null. */
+  /** The reverse-path to assume where the archive does not tell it; '' is null. */
   readonly reversePath: string;
   readonly recipients: readonly string[];
   /** The limit of a message, octets (D42). */
@@ -55,7 +55,7 @@ export interface RehearsalParts extends Pick<BuildParts, 'sendingDomain'> {
 /** The mark of a message on which no field names its program. */
 const unmarked = 'without a mark';
 
-/** D4b: the door completes a reverse-path without a domain, or refuses it before there is a message. */
+/** Completes a reverse-path without a domain, as SMTP does at MAIL (D4b). */
 function completed(path: string, { credential }: Submitter): string {
   return path === '' || path.includes('@') || credential.defaultDomain === undefined
     ? path
@@ -68,7 +68,7 @@ function charsetHints({ charset }: ArchivedMessage, { credential }: Submitter): 
   return [{ code: charsetHint, message: `The raw 8-bit text of the header is ${charset}, and is read as ${present}` }];
 }
 
-/** Judges one message of an archive. It rejects on a fault of our own only. */
+/** Judges one message of an archive. It rejects only on an internal error. */
 export async function rehearse(message: ArchivedMessage, parts: RehearsalParts): Promise<Finding> {
   const { submitter, recipients, messageBytes } = parts;
   const { fields } = message;

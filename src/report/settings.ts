@@ -1,5 +1,5 @@
-// Settings of a credential that cure refusals, as values: what they come to in the configuration, what a message's
-// verdict is with them, and whether a credential has them already (D4, D4a, D4b).
+// Settings of a credential that cure refusals: their lines in the configuration, and whether a credential has them already (D4,
+// D4a, D4b).
 
 import type { Credential } from '../accounts/account.ts';
 import type { StripRules } from '../accounts/strip-rules.ts';
@@ -58,7 +58,7 @@ function removes({ names, prefixes }: StripRules, name: string): boolean {
   return names.has(key) || prefixes.some((prefix) => key.startsWith(prefix));
 }
 
-/** What the configuration says of a credential, as far as it cures refusals; keys as in the file. */
+/** The part of a credential's configuration that cures refusals, with keys as in the file. */
 export interface CredentialLines {
   readonly strip?: readonly string[];
   readonly stripSets?: readonly StripSetName[];
@@ -69,7 +69,7 @@ export interface CredentialLines {
   readonly legacyCharset?: string;
 }
 
-/** What the present rules are in the configuration's words: whole sets by their names, the rest by patterns. */
+/** The present rules in the form of the configuration: whole sets by their names, the rest as patterns. */
 function presentLines({ names, prefixes }: StripRules): Required<Pick<CredentialLines, 'strip' | 'stripSets'>> {
   const patterns = [...names, ...prefixes.map((prefix) => `${prefix}*`)];
   const has = new Set(patterns);

@@ -1,5 +1,5 @@
-// Chooses the named sets of fields that cure with the least: a set only where the fields show that the system which it is
-// made for wrote them, and of those that fit the one that removes least beside them (D4a).
+// Chooses the smallest named sets of fields that cure refusals (D4a). A set is chosen only where the fields show that the system
+// which it is made for wrote them; of several such sets, the one that removes the fewest other fields is chosen.
 
 import { type StripSetName, stripSetNames, stripSets } from '../policy/strip-sets.ts';
 
@@ -14,7 +14,7 @@ const commonFields: ReadonlySet<string> = new Set([
   'disposition-notification-to',
 ]);
 
-/** From so many fields of a set on, the set stands for them: more of its fields are likely to come. */
+/** With so many of its fields, a set stands for them, because more of its fields are likely to come. */
 const worthASet = 3;
 
 function covers(pattern: string, name: string): boolean {

@@ -1,5 +1,5 @@
-// The messages of an archive: files, folders, Maildirs and mbox files, one message at a time. Nothing outside of what is
-// named is opened: links are not followed, and only plain files are read.
+// Reads the messages of an archive (files, folders, Maildirs and mbox files) one at a time. Nothing outside of the named paths
+// is opened: links are not followed, and only plain files are read.
 
 import { constants, type Dirent } from 'node:fs';
 import { type FileHandle, lstat, open, opendir } from 'node:fs/promises';
@@ -13,18 +13,18 @@ export type ArchiveEntry =
       readonly kind: 'message';
       /** The file, with the number of the message behind it where it is an mbox. */
       readonly name: string;
-      /** At most `most` octets of it, with the line ends of the file. */
+      /** The first `most` octets of the message at most, with the line ends of the file. */
       readonly octets: Buffer;
-      /** Octets in the archive. */
+      /** Size of the message in the archive, in octets. */
       readonly size: number;
       /** Who the `From ` line of an mbox names; absent elsewhere. */
       readonly sender?: string;
     }
   | { readonly kind: 'skipped'; readonly name: string; readonly why: string };
 
-/** What is read at once. */
+/** Octets that are read at a time. */
 const windowOctets = 1_048_576;
-/** Folders within folders are looked into so deep. */
+/** How deep folders within folders are searched. */
 const deepest = 32;
 /** Octets in which a message's first fields must stand. */
 const startOctets = 65_536;
@@ -49,7 +49,7 @@ async function isMaildir(folder: string): Promise<boolean> {
 
 interface FoundFile {
   readonly file: string;
-  /** It cannot be read, for this reason. */
+  /** Why the file cannot be read. */
   readonly fault?: string;
 }
 
@@ -61,7 +61,7 @@ async function* entriesOf(folder: string): AsyncGenerator<Dirent | { readonly fa
   }
 }
 
-/** The plain files below a folder; of a Maildir those in cur and new, and of the Maildirs within it. */
+/** The plain files below a folder. Of a Maildir, these are the files in cur and new, and those of Maildirs within it. */
 async function* filesBelow(folder: string, depth: number): AsyncGenerator<FoundFile> {
   if (depth > deepest) {
     yield { file: folder, fault: `more than ${deepest} folders deep` };
@@ -95,9 +95,9 @@ async function* windowsOf(handle: FileHandle, onOctets: (octets: number) => void
 
 /** How an archive is read. */
 export interface ArchiveOptions {
-  /** Octets kept of one message. */
+  /** How many octets of one message are kept. */
   readonly most: number;
-  /** Told of octets as they are read. */
+  /** Called with the number of octets that were just read. */
   readonly onOctets?: (octets: number) => void;
 }
 
@@ -141,7 +141,7 @@ async function* readFoundFile({ file, fault }: FoundFile, options: ArchiveOption
   }
   let handle: FileHandle | undefined;
   try {
-    // NOFOLLOW: a link put there since the folder was read; NONBLOCK: a pipe that nobody writes to.
+    // NOFOLLOW refuses a link made since the folder was read; NONBLOCK does not wait at a pipe that nobody writes to.
     handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     if ((await handle.stat()).isFile()) yield* messagesOf(file, handle, options);
     else yield { kind: 'skipped', name: file, why: 'no plain file' };
@@ -160,8 +160,8 @@ async function* filesOf(path: string): AsyncGenerator<FoundFile> {
 }
 
 /**
- * Reads messages from files, folders, Maildirs and mbox files. What is no message, and what cannot be read, is told and
- * passed over. Memory: one message and its reader, however many there are.
+ * Reads messages from files, folders, Maildirs and mbox files. Files that are no messages or cannot be read are reported and
+ * skipped. It holds one message and its reader in memory, however many there are.
  */
 export async function* readArchive(paths: readonly string[], options: ArchiveOptions): AsyncGenerator<ArchiveEntry> {
   for (const path of paths) {

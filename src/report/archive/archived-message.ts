@@ -1,5 +1,5 @@
-// A message of an archive as its mailer sent it: what delivery and the mailbox wrote into it is set aside, as far as that
-// can be known.
+// Restores a message of an archive to what its mailer sent: fields that delivery and the mailbox wrote into it are set aside, as
+// far as they can be recognised.
 
 import type { HeaderField } from '../../mail/header/header-field.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';
@@ -10,21 +10,21 @@ export interface ArchivedMessage {
   readonly fields: readonly HeaderField[];
   readonly tooLarge: boolean;
   readonly body: Buffer;
-  /** Octets with line ends of CRLF, as it is handed over; of a message that was too large to be kept, in the archive. */
+  /** Octets with line ends of CRLF, as it would be sent; of a message too large to be kept, its octets in the archive. */
   readonly size: number;
   /** The reverse-path: of Return-Path, or '' of an mbox whose `From ` line names MAILER-DAEMON; else undefined. */
   readonly senderPath?: string;
-  /** Of its Date field, milliseconds since 1970. */
+  /** The time of its Date field, milliseconds since 1970. */
   readonly date?: number;
-  /** Fields that were set aside. */
+  /** How many fields were set aside. */
   readonly setAside: number;
   /** The character set of its header's raw 8-bit text, in lower case, where that is not UTF-8 and the message tells. */
   readonly charset?: string;
 }
 
-/** What programs that keep mbox files write into messages. */
+/** Fields that programs which keep mbox files write into messages. */
 const mailboxFields = /^(?:status|x-status|x-keywords|x-uid|x-imap|x-imapbase|x-mozilla-.*|content-length|lines)$/i;
-/** What servers write above a message on its way and at its end. */
+/** Fields that servers write above a message during transport and at delivery. */
 const traceFields =
   /^(?:return-path|delivered-to|x-original-to|x-envelope-(?:from|to)|envelope-to|delivery-date|received|received-spf|authentication-results|arc-.*|dkim-signature|x-spam-.*)$/i;
 
@@ -46,8 +46,8 @@ function find(fields: readonly HeaderField[], name: string): HeaderField | undef
 }
 
 /**
- * How many fields at the top delivery wrote. Return-Path is written by the server that delivers a message, at the very top
- * (RFC 5321 §4.4): below it stands the trace of the way, down to the first field that is none.
+ * How many fields at the top were written by transport and delivery. The delivering server writes Return-Path at the very
+ * top (RFC 5321 §4.4). Below it are the trace fields, up to the first field that is no trace field.
  */
 function deliveryFields(fields: readonly HeaderField[]): number {
   if (fields[0]?.name.toLowerCase() !== 'return-path') return 0;
@@ -64,7 +64,7 @@ function isUtf8(octets: Buffer): boolean {
   }
 }
 
-/** Names of what windows-1252 reads as well, or of what is no charset for 8-bit text. */
+/** Charsets that reading as windows-1252 covers, and names that are no charset for 8-bit text. */
 const readAnyway = /^(?:us-ascii|ascii|utf-?8|windows-1252|cp1252|iso-8859-1|latin1)$/;
 
 function headerCharset(fields: readonly HeaderField[]): string | undefined {
@@ -80,7 +80,7 @@ function senderPathOf(returnPath: HeaderField | undefined, sender: string | unde
   return sender !== undefined && /^MAILER-DAEMON(?:@|$)/i.test(sender) ? { senderPath: '' } : {};
 }
 
-/** Takes a message of an archive apart. */
+/** Restores a message of an archive, and tells what is known of it. */
 export function archivedMessage(entry: Extract<ArchiveEntry, { readonly kind: 'message' }>): ArchivedMessage {
   const { sender } = entry;
   const octets = withCrlf(entry.octets);

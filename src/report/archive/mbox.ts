@@ -1,9 +1,9 @@
 // Reads an mbox file as a stream (RFC 4155 and its older forms): a message begins at a line `From sender date` at the start
-// of the file or behind an empty line. What it holds is bounded, whatever is in the file.
+// of the file or behind an empty line. Its memory is bounded, whatever is in the file.
 
 /** One message of an mbox. */
 export interface MboxMessage {
-  /** As it stands in the file, without the `From ` line; the first `most` octets where it is longer. */
+  /** The message as it is in the file, without the `From ` line; only the first `most` octets where it is longer. */
   readonly octets: Buffer;
   /** Octets in the file. */
   readonly size: number;
@@ -14,12 +14,12 @@ export interface MboxMessage {
 const separatorStart = Buffer.from('\nFrom ');
 /** A `From ` line is not longer than this, its end included. */
 const longestSeparator = 1000;
-/** Octets of a window that are looked at with the next one only, so that no separator is cut in two. */
+/** Octets at the end of a window that are read only together with the next one, so that no separator is cut in two. */
 const heldBack = longestSeparator + separatorStart.length;
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
 
-/** The sender and the time of asctime, in whatever order and with whatever zone; text of a body seldom has both. */
+/** Whether a line has a sender and a time as asctime writes it, in any order and zone. Lines of a body seldom have both. */
 function isSeparator(line: string): boolean {
   return /^From \S/.test(line) && /\d:\d\d/.test(line) && /\b(?:19|20)\d\d\b/.test(line);
 }
@@ -43,7 +43,7 @@ class Collected {
     this.#most = most;
   }
 
-  /** Takes octets of a window, which is used again: what is kept is copied. */
+  /** Adds octets of a window. They are copied, because the window is used again. */
   add(octets: Buffer): void {
     this.#size += octets.length;
     const room = this.#most - this.#held;
@@ -58,7 +58,7 @@ class Collected {
   }
 }
 
-/** mboxrd and mboxo: `>From ` at the start of a line stands for `From `, `>>From ` for `>From `. */
+/** Removes the quoting of mboxrd and mboxo: `>From ` at the start of a line stands for `From `, `>>From ` for `>From `. */
 function unquoted(octets: Buffer): Buffer {
   if (!octets.includes('\n>')) return octets;
   return Buffer.from(octets.toString('latin1').replace(/\n>(?=>{0,50}From )/g, '\n'), 'latin1');
