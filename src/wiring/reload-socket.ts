@@ -125,6 +125,14 @@ function isOutcome(value: unknown): value is ReloadOutcome {
 /** How long the command waits for a reload, in milliseconds. A reload may wait for another one and for locks. */
 const answerMs = 60_000;
 
+/** Why a server closed the connection without an answer, as far as a client can know. */
+function turnedAway(file: string): string {
+  return (
+    `The server at ${file} closed the connection without an answer: it is ending, which its log tells, or ` +
+    `${mostAsking} others are asking it; try again in a moment`
+  );
+}
+
 /**
  * Asks the server on a data folder to reload.
  * @returns how it ended; undefined where no server runs there
@@ -142,6 +150,7 @@ export function askToReload(dataDir: string): Promise<ReloadOutcome | undefined>
     socket.on('error', (error) => {
       const code = errorCode(error);
       if (code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'ENOTDIR') resolve(undefined);
+      else if (code === 'EPIPE' || code === 'ECONNRESET') reject(new Error(turnedAway(file), { cause: error }));
       else reject(new Error(`Cannot ask the server at ${file}: ${errorMessage(error)}`, { cause: error }));
     });
     socket.on('close', () => {
@@ -151,7 +160,7 @@ export function askToReload(dataDir: string): Promise<ReloadOutcome | undefined>
       } catch {
         // A line that is no JSON is reported below.
       }
-      reject(new Error(`The server at ${file} ended without an answer; its log tells why`));
+      reject(new Error(turnedAway(file)));
     });
   });
 }
