@@ -132,6 +132,11 @@ function tlsOptions(options: SmtpClientOptions): ConnectionOptions {
   };
 }
 
+/** OpenSSL's own text names its source file; its `reason` is what a person can read, such as `wrong version number`. */
+function socketWords(error: Error): string {
+  return 'reason' in error && typeof error.reason === 'string' ? error.reason : errorMessage(error);
+}
+
 /** Waits for the event that makes a socket usable; rejects when the socket ends or the time is over. */
 async function established(socket: Socket, event: 'connect' | 'secureConnect', timeout: number): Promise<void> {
   const [enhanced, what] = event === 'connect' ? ['4.4.1', 'Cannot connect'] : ['4.7.5', 'The TLS handshake failed'];
@@ -140,7 +145,7 @@ async function established(socket: Socket, event: 'connect' | 'secureConnect', t
     await new Promise<void>((resolve, reject) => {
       timer = setTimeout(() => reject(failure(enhanced, `${what}: timed out`)), timeout);
       socket.once(event, resolve);
-      socket.once('error', (error) => reject(failure(enhanced, `${what}: ${errorMessage(error)}`, error)));
+      socket.once('error', (error) => reject(failure(enhanced, `${what}: ${socketWords(error)}`, error)));
       socket.once('close', () => reject(failure(enhanced, `${what}: the connection was closed`)));
     });
   } finally {
