@@ -31,7 +31,7 @@ export interface RecordFacts {
 }
 
 /** The part of a route's next hop that matters to SPF. */
-export interface NextHop {
+export interface ListedRoute {
   readonly type: string;
   readonly host?: string;
 }
@@ -50,7 +50,7 @@ const inside: ReadonlySet<string> = new Set([
  * The SPF terms (RFC 7208 §5) that name the hosts mail leaves from: the smarthosts, and this host where there is none or
  * one on the same machine or network.
  */
-export function spfSenders(routes: readonly NextHop[], mailHost: string): string[] {
+export function spfSenders(routes: readonly ListedRoute[], mailHost: string): string[] {
   const terms = routes.flatMap(({ type, host = '' }) => {
     if (type === 'capture') return [];
     if (isIP(host) === 0) return [host === 'localhost' ? `a:${mailHost}` : `a:${host}`];

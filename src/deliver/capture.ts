@@ -71,10 +71,10 @@ export class Maildir {
 /** The capture route at work. */
 export class CaptureTransport implements Transport {
   readonly route: CaptureRoute;
-  readonly queue: TaskQueue;
   readonly recipientsPerTask = Number.POSITIVE_INFINITY;
   readonly connections = 0;
   readonly isDown = false;
+  readonly #queue: TaskQueue;
   readonly #events: TransportEvents;
   readonly #maildir: Maildir;
   readonly #host: string;
@@ -82,7 +82,7 @@ export class CaptureTransport implements Transport {
 
   constructor(route: CaptureRoute, queue: TaskQueue, events: TransportEvents) {
     this.route = route;
-    this.queue = queue;
+    this.#queue = queue;
     this.#events = events;
     this.#maildir = new Maildir(route.folder);
     this.#host = `${route.name} (${route.folder})`;
@@ -94,22 +94,30 @@ export class CaptureTransport implements Transport {
   }
 
   push(task: Task): void {
-    this.queue.push(task);
+    this.#queue.push(task);
     this.#pump();
   }
 
+  fill(): void {
+    this.#queue.fill();
+  }
+
+  hold(isHeld: boolean): void {
+    this.#queue.hold(isHeld);
+  }
+
   stop(): void {
-    this.queue.stop();
+    this.#queue.stop();
   }
 
   abort(): void {
     // A write that is under way finishes by itself.
-    this.queue.stop();
+    this.#queue.stop();
   }
 
   #pump(): void {
     while (this.#active < writers) {
-      const task = this.queue.pull();
+      const task = this.#queue.pull();
       if (!task) return;
       this.#active += 1;
       void this.#run(task);

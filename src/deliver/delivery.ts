@@ -19,9 +19,10 @@ import { settleOutcome } from './outcome.ts';
 import { OutcomeWriter } from './outcome-writer.ts';
 import { routeFor, transportNames, transportOf } from './router.ts';
 import type { DeliverySettings, Route } from './settings.ts';
-import { SmarthostTransport } from './smarthost.ts';
+import { smarthostHops } from './smarthost.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
 import { defaultTimeouts, type SmtpTimeouts } from './smtp/smtp-timeouts.ts';
+import { SmtpTransport } from './smtp-transport.ts';
 import { type TaskHost, TaskQueue } from './task-queue.ts';
 import type { Transport, TransportEvents } from './transport.ts';
 import { TransportShare } from './transport-share.ts';
@@ -215,10 +216,9 @@ class DeliveryRunner implements Delivery, TransportEvents {
       isStale: (task) => task.job.claimEndsAt - clock.monotonic() < this.#timeouts.transaction,
       giveBack: (task) => this.giveBack(task),
     };
-    const queue = new TaskQueue(host);
-    if (route.type === 'capture') return new CaptureTransport(route, queue, this);
-    const client = { ...route, hostname: settings.hostname, timeouts: this.#timeouts };
-    return new SmarthostTransport({ route, client, queue, events: this, clock, log });
+    if (route.type === 'capture') return new CaptureTransport(route, new TaskQueue(host), this);
+    const hops = smarthostHops(route, { hostname: settings.hostname, timeouts: this.#timeouts });
+    return new SmtpTransport({ route, hops, host, events: this, clock, log });
   }
 
   /** Takes recipients of one transport from a message that was just accepted, or leaves them to the spool. */
@@ -317,7 +317,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
     if (job.room) {
       job.room.release(job.size);
       job.room = undefined;
-      this.#transports.get(share.route)?.transport.queue.fill();
+      this.#transports.get(share.route)?.transport.fill();
     }
     if (this.#inHand === 0) for (const tell of this.#whenEmpty) tell();
     if (share.mayHaveMore && share.claimLimit > 0) this.#claimer.poll();
@@ -344,6 +344,6 @@ class DeliveryRunner implements Delivery, TransportEvents {
   #setHealth(isHealthy: boolean): void {
     if (this.#isHealthy === isHealthy) return;
     this.#isHealthy = isHealthy;
-    for (const { transport } of this.#transports.values()) transport.queue.hold(!isHealthy);
+    for (const { transport } of this.#transports.values()) transport.hold(!isHealthy);
   }
 }

@@ -3,15 +3,17 @@
 import type { Task } from './job.ts';
 import type { Route } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
-import type { TaskQueue } from './task-queue.ts';
 
 /** A route at work. */
 export interface Transport {
   readonly route: Route;
-  readonly queue: TaskQueue;
   /** The most recipients of a message that one task may have. */
   readonly recipientsPerTask: number;
   push(task: Task): void;
+  /** Loads the messages of waiting tasks as far as there is room; to be called whenever room becomes free. */
+  fill(): void;
+  /** While it is held, it begins no task. */
+  hold(isHeld: boolean): void;
   /** Its next hop is down: all its messages are deferred, and no more are to be claimed for it. */
   readonly isDown: boolean;
   /** Attempts under way. */
