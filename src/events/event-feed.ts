@@ -3,8 +3,8 @@
 
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
-import type { EventListener, EventPage, EventQuery, EventStore, FollowQuery } from './event-store.ts';
-import type { EventFacts, MailEvent, RefusedEvent } from './mail-event.ts';
+import type { EventListener, EventPage, EventQuery, EventSearch, EventStore, FollowQuery } from './event-store.ts';
+import type { EventFacts, MailEvent, RefusedEvent, ReturnEvent } from './mail-event.ts';
 import { type RefusalFacts, refusedEvent } from './refusal.ts';
 import { type QueueBounds, RefusalQueue, refusalBounds } from './refusal-queue.ts';
 
@@ -20,9 +20,12 @@ const refusalsAtOnce = 256;
 /** The table of events behind a feed. */
 export interface EventTable {
   read(query: EventQuery): Promise<EventPage>;
+  search(query: EventSearch): Promise<EventPage>;
   newest(): Promise<number>;
   /** Writes refusals in a commit of their own; rejects when none of them is written. */
-  write(refusals: readonly RefusedEvent[]): Promise<void>;
+  refused(refusals: readonly RefusedEvent[]): Promise<void>;
+  /** Writes other events that report no change of the spool; rejects when none of them is written. */
+  write(events: readonly ReturnEvent[]): Promise<void>;
 }
 
 /** The events of one process's spool, for its listeners and followers. */
@@ -62,6 +65,10 @@ export class EventFeed implements EventStore {
     return this.#table.read(query);
   }
 
+  search(query: EventSearch): Promise<EventPage> {
+    return this.#table.search(query);
+  }
+
   newest(): Promise<number> {
     return this.#table.newest();
   }
@@ -83,6 +90,12 @@ export class EventFeed implements EventStore {
   listen(listener: EventListener): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
+  }
+
+  async write(events: readonly ReturnEvent[]): Promise<void> {
+    if (events.length === 0) return;
+    await this.#table.write(events);
+    this.committed(events);
   }
 
   readonly refuse = (refusal: RefusalFacts): void => {
@@ -134,7 +147,7 @@ export class EventFeed implements EventStore {
   async #write(): Promise<void> {
     const refusals = this.#refusals.take(refusalsAtOnce);
     try {
-      await this.#table.write(refusals);
+      await this.#table.refused(refusals);
       this.#wake();
     } catch (thrown) {
       // They are not kept for later: more come while nothing can be written, and the log has a line for each.

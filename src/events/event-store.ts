@@ -1,7 +1,7 @@
 // Where events are kept and read. Each spool is its own event store, since an event shares the commit of the change that it
 // reports; test/contract/events.ts holds all stores to the same behaviour.
 
-import type { EventFacts, EventKind, MailEvent } from './mail-event.ts';
+import type { EventFacts, EventKind, MailEvent, ReturnEvent } from './mail-event.ts';
 import type { Refuse } from './refusal.ts';
 
 /** Which events are read. */
@@ -14,9 +14,35 @@ export interface EventQuery {
   readonly kinds?: readonly EventKind[] | undefined;
   /** Only events of the account with this name. */
   readonly account?: string | undefined;
+  /** Only events of the message with this id in the spool (`queueId`); the store has an index for it. */
+  readonly message?: string | undefined;
 }
 
-/** Some events, ordered by id. The cost of a page is bounded: it may hold few events or none while more follow. */
+/** Which events of an account are searched for. What is named must all hold; each has an index, and so has the time. */
+export interface EventSearch {
+  /** Name of the account. */
+  readonly account: string;
+  /** How many at most, 1 to 1000. */
+  readonly limit: number;
+  /** Which come first. */
+  readonly order: 'newest' | 'oldest';
+  /** The `next` of the page before; absent: from the first of this order. */
+  readonly cursor?: number | undefined;
+  readonly kinds?: readonly EventKind[] | undefined;
+  /** The message's id in the spool. */
+  readonly message?: string | undefined;
+  /** An address in any spelling: the event's recipient, or one of those that it names. */
+  readonly recipient?: string | undefined;
+  /** The reverse-path that the client gave, in any spelling; only acceptances and refusals are found by it. */
+  readonly sender?: string | undefined;
+  /** The client's own Message-ID, with or without brackets; only acceptances are found by it. */
+  readonly clientMessageId?: string | undefined;
+  /** Only events from this time on, and before that one; milliseconds since 1970. */
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
+}
+
+/** Some events, ordered by id (of a search: in its order). The cost of a page is bounded: it may hold few events or none while more follow. */
 export interface EventPage {
   readonly events: readonly MailEvent[];
   /** All events up to this id were examined: the `after` of the next page. */
@@ -59,6 +85,8 @@ export const defaultEventLimits: EventLimits = {
 export interface EventStore {
   /** Reads events behind a cursor, oldest first. */
   read(query: EventQuery): Promise<EventPage>;
+  /** Finds events of one account; the cost of a page does not grow with the number of events. */
+  search(query: EventSearch): Promise<EventPage>;
   /** The id of the newest event; 0 where there was none. */
   newest(): Promise<number>;
   /**
@@ -68,6 +96,8 @@ export interface EventStore {
   follow(query: FollowQuery): AsyncGenerator<MailEvent, void>;
   /** Calls a listener for each event from now on; gives the function that ends this. */
   listen(listener: EventListener): () => void;
+  /** Writes events that report no change of the spool, all in one commit, and tells the listeners. */
+  write(events: readonly ReturnEvent[]): Promise<void>;
   /**
    * Tells the listeners of a refusal and writes it within a second, in one commit with others of that time. Refusals that
    * cannot be written, or are too many, are counted in `droppedRefusals` and not kept.

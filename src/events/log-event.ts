@@ -84,6 +84,12 @@ export function logEvent(log: Logger, event: EventFacts): void {
     case 'deferred':
       log.info(outcomeLine(event), event.kind);
       return;
+    case 'webhook_disabled':
+      log.warn(
+        { session: event.sessionId, account: event.account, url: event.url, reason: event.reason },
+        'webhook disabled',
+      );
+      return;
     default:
       event satisfies never;
   }

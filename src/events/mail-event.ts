@@ -125,6 +125,19 @@ export interface FailedEvent extends OutcomeEventBase {
   readonly kind: 'failed';
 }
 
+/** A webhook was disabled, because its endpoint is gone or has failed for a day. `sessionId` is the webhook's id. */
+export interface WebhookDisabledEvent extends EventBase {
+  readonly kind: 'webhook_disabled';
+  /** Id of the webhook. */
+  readonly webhook: string;
+  readonly url: string;
+  /** Why, for people. */
+  readonly reason: string;
+}
+
+/** An event that reports no change of the spool, and so is written in a commit of its own. */
+export type ReturnEvent = WebhookDisabledEvent;
+
 /** The outcome of an attempt. */
 export type OutcomeEvent = DeliveredEvent | DeferredEvent | FailedEvent;
 
@@ -132,7 +145,7 @@ export type OutcomeEvent = DeliveredEvent | DeferredEvent | FailedEvent;
  * What happened, before it is written. `kind` tells the members apart. A further kind (a bounce, a complaint, a
  * suppression) is one more member here; the compiler then finds all code that must learn to handle it.
  */
-export type EventFacts = AcceptedEvent | RefusedEvent | OutcomeEvent;
+export type EventFacts = AcceptedEvent | RefusedEvent | OutcomeEvent | ReturnEvent;
 
 /** The names of the kinds. */
 export type EventKind = EventFacts['kind'];
@@ -159,6 +172,7 @@ export const eventKinds = {
   delivered: { share: 'mail' },
   deferred: { share: 'mail' },
   failed: { share: 'mail' },
+  webhook_disabled: { share: 'mail' },
 } as const satisfies Record<EventKind, { readonly share: EventShare }>;
 
 /** Tells whether this program knows a kind; a newer program may have written others. */

@@ -1,7 +1,14 @@
 // Events in memory, for tests and trials: they behave like those of the durable stores, but end with the process.
 
 import type { EventTable } from './event-feed.ts';
-import { defaultEventLimits, type EventLimits, type EventPage, type EventQuery } from './event-store.ts';
+import { eventKeys, searchedKeys } from './event-keys.ts';
+import {
+  defaultEventLimits,
+  type EventLimits,
+  type EventPage,
+  type EventQuery,
+  type EventSearch,
+} from './event-store.ts';
 import { type EventFacts, eventKinds, type MailEvent, type RefusedEvent } from './mail-event.ts';
 
 /** Events of one process. */
@@ -19,8 +26,12 @@ export class MemoryEvents implements EventTable {
     this.#events.push({ ...event, id: this.#newest });
   }
 
-  async write(refusals: readonly RefusedEvent[]): Promise<void> {
-    for (const refusal of refusals) this.add(refusal);
+  refused(refusals: readonly RefusedEvent[]): Promise<void> {
+    return this.write(refusals);
+  }
+
+  async write(events: readonly EventFacts[]): Promise<void> {
+    for (const event of events) this.add(event);
     this.#pruneShares();
   }
 
@@ -28,16 +39,38 @@ export class MemoryEvents implements EventTable {
     return this.#newest;
   }
 
-  async read({ after, limit, kinds, account }: EventQuery): Promise<EventPage> {
+  async read({ after, limit, kinds, account, message }: EventQuery): Promise<EventPage> {
     const found = this.#events.filter(
       (event) =>
         event.id > after &&
         (kinds === undefined || kinds.includes(event.kind)) &&
-        (account === undefined || event.account === account),
+        (account === undefined || event.account === account) &&
+        (message === undefined || ('queueId' in event && event.queueId === message)),
     );
     const events = found.slice(0, limit);
     const hasMore = found.length > events.length;
     return { events, next: hasMore ? (events.at(-1)?.id ?? after) : Math.max(after, this.#newest), hasMore };
+  }
+
+  async search(query: EventSearch): Promise<EventPage> {
+    const { account, order, cursor, limit, kinds, message, since, until } = query;
+    const keys = searchedKeys(query);
+    const isBehind = (id: number): boolean => cursor === undefined || (order === 'oldest' ? id > cursor : id < cursor);
+    const found = this.#events.filter(
+      (event) =>
+        isBehind(event.id) &&
+        event.account === account &&
+        (kinds === undefined || kinds.includes(event.kind)) &&
+        (message === undefined || ('queueId' in event && event.queueId === message)) &&
+        event.at >= (since ?? Number.NEGATIVE_INFINITY) &&
+        event.at < (until ?? Number.POSITIVE_INFINITY) &&
+        keys.every((key) => eventKeys(event).includes(key)),
+    );
+    if (order === 'newest') found.reverse();
+    const events = found.slice(0, limit);
+    const hasMore = found.length > events.length;
+    const end = order === 'oldest' ? Math.max(cursor ?? 0, this.#newest) : 1;
+    return { events, next: hasMore ? (events.at(-1)?.id ?? end) : end, hasMore };
   }
 
   /** Removes events that are too old or too many. @param now milliseconds since 1970 */

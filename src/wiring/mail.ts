@@ -94,6 +94,8 @@ function tellEvents(
         metrics.outcome({ kind: event.kind, route: event.route });
         outcomes.tell(event.sessionId, event.recipient, event.kind);
         return;
+      case 'webhook_disabled':
+        return;
       default:
         event satisfies never;
     }

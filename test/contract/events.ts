@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/base/clock.ts';
-import { defaultEventLimits, type EventLimits } from '../../src/events/event-store.ts';
+import { defaultEventLimits, type EventLimits, type EventSearch } from '../../src/events/event-store.ts';
 import type { EventFacts, MailEvent } from '../../src/events/mail-event.ts';
 import type { RefusalFacts } from '../../src/events/refusal.ts';
 import type { Outcome, Spool } from '../../src/spool/spool.ts';
@@ -167,6 +167,139 @@ export function eventsContract(name: string, store: EventsUnderTest): void {
       const last = await spool.events.read({ after: 79, limit: 5, kinds: ['accepted'] });
       expect(last).toEqual({ events: [], next: 80, hasMore: false });
       expect(await spool.events.read({ after: 500, limit: 5 })).toEqual({ events: [], next: 500, hasMore: false });
+    });
+
+    test('the events of one message are found by its id, whatever else there is', async () => {
+      const spool = await open();
+      const entry = spoolEntry({ recipients: ['a@x.test', 'b@x.test'] });
+      await spool.add(spoolEntry(), someTime);
+      await spool.add(entry, someTime);
+      await spool.record([
+        attemptOf(entry, deferred, { recipient: 'a@x.test' }),
+        attemptOf(entry, failed, { recipient: 'b@x.test' }),
+      ]);
+      await spool.add(spoolEntry(), someTime);
+      spool.events.refuse(refusal('dev'));
+      await expect.poll(() => spool.events.newest(), waiting).toBe(6);
+      const page = await spool.events.read({ after: 0, limit: 10, message: entry.id });
+      expect(page.events.map(({ id, kind }) => `${id} ${kind}`)).toEqual(['2 accepted', '3 deferred', '4 failed']);
+      expect(page.hasMore).toBe(false);
+      expect((await spool.events.read({ after: 2, limit: 1, message: entry.id })).events).toHaveLength(1);
+      expect((await spool.events.read({ after: 0, limit: 9, message: entry.id, account: 'other' })).events).toEqual([]);
+      expect((await spool.events.read({ after: 0, limit: 9, message: '%' })).events).toEqual([]);
+    });
+
+    test('an event without a change of the spool is written in a commit of its own, and listeners hear of it', async () => {
+      const spool = await open();
+      const heard: EventFacts[] = [];
+      spool.events.listen((event) => heard.push(event));
+      const event = {
+        kind: 'webhook_disabled',
+        at: someTime,
+        account: 'dev',
+        sessionId: 'c0ffee',
+        webhook: 'c0ffee',
+        url: 'https://hooks.example/in',
+        reason: 'it failed for a day',
+      } as const;
+      await spool.events.write([event]);
+      expect(heard).toEqual([event]);
+      expect(await all(spool)).toEqual([{ id: 1, ...event }]);
+    });
+
+    describe('a search', () => {
+      async function ids(spool: Spool, query: Partial<EventSearch> = {}): Promise<readonly number[]> {
+        const found: number[] = [];
+        let cursor: number | undefined;
+        for (let pages = 0; ; pages += 1) {
+          const asked = { account: 'dev', order: 'newest', limit: 3, cursor, ...query } as const;
+          const page = await spool.events.search(asked);
+          expect(page.events.length).toBeLessThanOrEqual(asked.limit);
+          found.push(...page.events.map(({ id }) => id));
+          if (!page.hasMore) return found;
+          expect(pages).toBeLessThan(50);
+          cursor = page.next;
+        }
+      }
+
+      async function filled() {
+        const spool = await open();
+        const entries = Array.from({ length: 6 }, (_, at) =>
+          spoolEntry({
+            account: at === 5 ? 'other' : 'dev',
+            senderPath: at % 2 === 0 ? 'Even@Example.com' : 'odd@example.com',
+            recipients: [`User-${at}@Bücher.example`, 'all@example.org'],
+            clientMessageId: `<own-${at}@client.example>`,
+            acceptedAt: someTime + at * 3_600_000,
+          }),
+        );
+        for (const entry of entries) {
+          now = entry.acceptedAt;
+          await spool.add(entry, someTime);
+          await spool.record([attemptOf(entry, failed, { recipient: entry.recipients[0] ?? '', at: now + 1 })]);
+        }
+        return { spool, entries };
+      }
+
+      test('goes through an account’s events in both orders, page by page, and never into another’s', async () => {
+        const { spool, entries } = await filled();
+        const own = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+        expect(await ids(spool, { order: 'oldest' })).toEqual(own);
+        expect(await ids(spool)).toEqual(own.toReversed());
+        expect(await ids(spool, { account: 'other' })).toEqual([12, 11]);
+        expect(await ids(spool, { account: 'nobody' })).toEqual([]);
+        expect(await ids(spool, { message: entries[5]?.id })).toEqual([]);
+        expect(await ids(spool, { message: entries[1]?.id })).toEqual([4, 3]);
+      });
+
+      test('finds by kind, by addresses in any spelling and by the client’s Message-ID, and by several at once', async () => {
+        const { spool } = await filled();
+        expect(await ids(spool, { kinds: ['failed'] })).toEqual([10, 8, 6, 4, 2]);
+        expect(await ids(spool, { kinds: ['failed', 'accepted', 'failed'], order: 'oldest', limit: 4 })).toHaveLength(
+          10,
+        );
+        expect(await ids(spool, { kinds: ['refused'] })).toEqual([]);
+        expect(await ids(spool, { recipient: 'USER-3@xn--bcher-kva.example' })).toEqual([8, 7]);
+        expect(await ids(spool, { recipient: 'user-5@bücher.example' })).toEqual([]);
+        expect(await ids(spool, { recipient: 'all@example.org' })).toEqual([9, 7, 5, 3, 1]);
+        expect(await ids(spool, { sender: 'even@example.com' })).toEqual([9, 5, 1]);
+        expect(await ids(spool, { sender: 'even@example.com', recipient: 'user-2@bücher.example' })).toEqual([5]);
+        expect(await ids(spool, { recipient: 'all@example.org', kinds: ['failed'] })).toEqual([]);
+        for (const clientMessageId of ['<own-3@client.example>', 'own-3@client.example'])
+          expect(await ids(spool, { clientMessageId })).toEqual([7]);
+        for (const text of ['%', 'user-_@bücher.example', 'all@example.or', "' OR 1=1 --", 'User-3%'])
+          expect(await ids(spool, { recipient: text }), text).toEqual([]);
+      });
+
+      test('finds by time, the end left out', async () => {
+        const { spool } = await filled();
+        const hour = 3_600_000;
+        expect(await ids(spool, { since: someTime + hour, until: someTime + 3 * hour })).toEqual([6, 5, 4, 3]);
+        expect(await ids(spool, { since: someTime + 4 * hour + 1 })).toEqual([10]);
+        expect(await ids(spool, { until: someTime + 1, order: 'oldest' })).toEqual([1]);
+        expect(await ids(spool, { since: someTime + 100 * hour })).toEqual([]);
+        expect(await ids(spool, { until: someTime })).toEqual([]);
+        expect(await ids(spool, { since: 5, until: 4 })).toEqual([]);
+      });
+
+      test('reads on from the oldest as events come, and nothing is told twice', async () => {
+        const { spool } = await filled();
+        const page = await spool.events.search({ account: 'dev', order: 'oldest', limit: 100 });
+        expect([page.hasMore, page.events.length]).toEqual([false, 10]);
+        await spool.add(spoolEntry(), someTime);
+        const later = await spool.events.search({ account: 'dev', order: 'oldest', limit: 100, cursor: page.next });
+        expect(later.events.map(({ id }) => id)).toEqual([13]);
+        const none = await spool.events.search({ account: 'dev', order: 'oldest', limit: 9, cursor: later.next });
+        expect(none).toEqual({ events: [], next: 13, hasMore: false });
+      });
+
+      test('forgets what was removed', async () => {
+        const spool = await open({ mail: 4 });
+        for (let count = 0; count < 20; count += 1) await spool.add(spoolEntry({ acceptedAt: now }), someTime);
+        await spool.recover();
+        await expect.poll(() => ids(spool, { recipient: 'bob@example.org' }), waiting).toEqual([20, 19, 18, 17]);
+        expect(await ids(spool, { sender: 'alice@example.com', order: 'oldest' })).toEqual([17, 18, 19, 20]);
+      });
     });
 
     test('a listener hears of each right after the commit and before the caller does, in order; refusals at once', async () => {

@@ -90,7 +90,7 @@ async function run(routes: readonly Route[], parts: Partial<DeliveryParts> = {})
     ...parts,
   });
   spool.events.listen((event) => {
-    if (event.kind === 'accepted' || event.kind === 'refused') return;
+    if (event.kind !== 'delivered' && event.kind !== 'deferred' && event.kind !== 'failed') return;
     logEvent(log, event);
     events.push(event);
   });

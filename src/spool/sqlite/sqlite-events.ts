@@ -3,7 +3,8 @@
 
 import type { Migrations } from '../../base/database/database.ts';
 import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../base/database/sqlite-file.ts';
-import type { EventLimits, EventQuery } from '../../events/event-store.ts';
+import { eventKeys } from '../../events/event-keys.ts';
+import type { EventLimits, EventQuery, EventSearch } from '../../events/event-store.ts';
 import {
   type EventFacts,
   type EventKind,
@@ -12,6 +13,7 @@ import {
   isEventKind,
   type MailEvent,
 } from '../../events/mail-event.ts';
+import { EventSearcher, keyNumber, searchTables } from '../search/event-search.ts';
 
 /** The tables. Times are milliseconds since 1970 as the spool stores them (sqlite-clock.ts). */
 const eventMigrations: Migrations = {
@@ -37,6 +39,13 @@ const eventMigrations: Migrations = {
       PRIMARY KEY (account, share)
     ) STRICT, WITHOUT ROWID;
     `,
+    `
+    -- The message that an event is about, for what is asked about one message; NULL for refusals.
+    ALTER TABLE mail_events ADD COLUMN queue_id TEXT;
+    UPDATE mail_events SET queue_id = json_extract(event, '$.queueId') WHERE share = 0;
+    CREATE INDEX mail_events_by_message ON mail_events (queue_id) WHERE queue_id IS NOT NULL;
+    `,
+    searchTables,
   ],
 };
 
@@ -45,6 +54,10 @@ export interface PackedEvent {
   readonly at: number;
   readonly account: string;
   readonly kind: EventKind;
+  /** The id of its message in the spool; null where it has none. */
+  readonly message: string | null;
+  /** What it is found by besides (`eventKeys`). */
+  readonly keys: readonly string[];
   readonly json: string;
 }
 
@@ -57,7 +70,9 @@ export interface PackedPage {
 
 /** Packs an event. */
 export function packEvent(event: EventFacts): PackedEvent {
-  return { at: event.at, account: event.account, kind: event.kind, json: JSON.stringify(event) };
+  const message = 'queueId' in event ? event.queueId : null;
+  const { at, account, kind } = event;
+  return { at, account, kind, message, keys: eventKeys(event), json: JSON.stringify(event) };
 }
 
 /** Unpacks an event that was found. */
@@ -99,9 +114,13 @@ export class SqliteEvents {
   readonly #newest: StatementSync;
   readonly #behind: StatementSync;
   readonly #ofAccount: StatementSync;
+  readonly #ofMessage: StatementSync;
   readonly #oldest: StatementSync;
   readonly #oldestOf: StatementSync;
   readonly #remove: StatementSync;
+  readonly #addKey: StatementSync;
+  readonly #removeKey: StatementSync;
+  readonly #searcher: EventSearcher;
   /** The changes to the counts in this transaction. */
   readonly #changes = numbers();
   /** By how much each account is over its limit. */
@@ -112,22 +131,30 @@ export class SqliteEvents {
   constructor(database: DatabaseSync, limits: EventLimits) {
     migrateSqlite(database, eventMigrations);
     this.#limits = limits;
-    this.#add = database.prepare('INSERT INTO mail_events (at, account, share, kind, event) VALUES (?, ?, ?, ?, ?)');
+    this.#add = database.prepare(
+      'INSERT INTO mail_events (at, account, share, kind, queue_id, event) VALUES (?, ?, ?, ?, ?, ?)',
+    );
     this.#count = database.prepare(`INSERT INTO mail_event_counts VALUES (?1, ?2, ?3)
       ON CONFLICT (account, share) DO UPDATE SET events = events + ?3 RETURNING events`);
     this.#newest = database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'");
     this.#behind = database.prepare('SELECT id, kind, event FROM mail_events WHERE id > ? AND id <= ? ORDER BY id');
     this.#ofAccount = database.prepare(`SELECT id, kind, event FROM mail_events
       WHERE id > ? AND id <= ? AND account = ? AND share = ? ORDER BY id`);
+    this.#ofMessage = database.prepare(`SELECT id, kind, event FROM mail_events
+      WHERE queue_id = ?3 AND id > ?1 AND id <= ?2 AND (?4 IS NULL OR account = ?4) ORDER BY id`);
     this.#oldest = database.prepare('SELECT id, at, account, share FROM mail_events ORDER BY id LIMIT ?');
     this.#oldestOf = database.prepare('SELECT id FROM mail_events WHERE account = ? AND share = ? ORDER BY id LIMIT ?');
-    this.#remove = database.prepare('DELETE FROM mail_events WHERE id = ?');
+    this.#remove = database.prepare('DELETE FROM mail_events WHERE id = ? RETURNING account, event');
+    this.#addKey = database.prepare('INSERT INTO mail_event_keys VALUES (?, ?)');
+    this.#removeKey = database.prepare('DELETE FROM mail_event_keys WHERE key = ? AND event = ?');
+    this.#searcher = new EventSearcher(database);
   }
 
   /** Writes an event, in the transaction of the change that it reports. @param at its time as it is stored */
-  add({ account, kind, json }: PackedEvent, at: number): void {
+  add({ account, kind, message, keys, json }: PackedEvent, at: number): void {
     const { share } = eventKinds[kind];
-    this.#add.run(at, account, shareNumbers[share], kind, json);
+    const { lastInsertRowid: id } = this.#add.run(at, account, shareNumbers[share], kind, message, json);
+    for (const key of keys) this.#addKey.run(keyNumber(account, key), id);
     this.#change(account, share, 1);
   }
 
@@ -163,18 +190,20 @@ export class SqliteEvents {
   }
 
   /** Finds events. Those newer than the newest one at the start of the search are left to the next page. */
-  read({ after, limit, kinds, account }: EventQuery): PackedPage {
+  read({ after, limit, kinds, account, message }: EventQuery): PackedPage {
     const newest = this.newest();
     if (newest <= after) return { events: [], next: after, hasMore: false };
     const most = Math.min(Math.max(1, limit), mostAtOnce);
     const wanted = kinds && new Set<unknown>(kinds);
     const look = (rows: Iterable<Readonly<Record<string, unknown>>>): Found => lookAt(rows, { newest, most, wanted });
     const found =
-      account === undefined
-        ? [look(this.#behind.iterate(after, newest))]
-        : shares
-            .filter((share) => !kinds || kinds.some((kind) => eventKinds[kind].share === share))
-            .map((share) => look(this.#ofAccount.iterate(after, newest, account, shareNumbers[share])));
+      message !== undefined
+        ? [look(this.#ofMessage.iterate(after, newest, message, account ?? null))]
+        : account === undefined
+          ? [look(this.#behind.iterate(after, newest))]
+          : shares
+              .filter((share) => !kinds || kinds.some((kind) => eventKinds[kind].share === share))
+              .map((share) => look(this.#ofAccount.iterate(after, newest, account, shareNumbers[share])));
     const until = found.reduce((least, one) => Math.min(least, one.until), newest);
     const events = found
       .flatMap((one) => one.events)
@@ -183,6 +212,19 @@ export class SqliteEvents {
       .slice(0, most);
     const next = events.length === most ? (events.at(-1)?.id ?? until) : until;
     return { events, next, hasMore: next < newest };
+  }
+
+  /** Searches events. @param query its times as they are stored */
+  search(query: EventSearch): PackedPage {
+    return this.#searcher.find(query, this.newest());
+  }
+
+  #forget(id: number): void {
+    const row = this.#remove.get(id);
+    if (!row) return;
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only `packEvent` writes them
+    const keys = eventKeys(JSON.parse(String(row['event'])) as EventFacts);
+    for (const key of keys) this.#removeKey.run(keyNumber(String(row['account']), key), id);
   }
 
   #change(account: string, share: EventShare, by: number): void {
@@ -198,7 +240,7 @@ export class SqliteEvents {
         const many = Math.min(left, over + (this.#changes[share].get(account) ?? 0));
         if (many <= 0) continue;
         const rows = this.#oldestOf.all(account, shareNumbers[share], many);
-        for (const row of rows) this.#remove.run(Number(row['id']));
+        for (const row of rows) this.#forget(Number(row['id']));
         this.#change(account, share, -rows.length);
         left -= rows.length;
       }
@@ -212,7 +254,7 @@ export class SqliteEvents {
         this.#hasAged = false;
         return;
       }
-      this.#remove.run(Number(row['id']));
+      this.#forget(Number(row['id']));
       this.#change(String(row['account']), row['share'] === 1 ? 'refusals' : 'mail', -1);
     }
   }

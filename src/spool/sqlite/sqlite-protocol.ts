@@ -3,7 +3,7 @@
 
 import type { ClockReading } from '../../base/clock.ts';
 import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
-import type { EventLimits, EventQuery } from '../../events/event-store.ts';
+import type { EventLimits, EventQuery, EventSearch } from '../../events/event-store.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import type { AccountKey, UsedKey } from '../idempotency-keys.ts';
 import type {
@@ -59,6 +59,8 @@ export type WriteOperation =
     }
   | { readonly kind: 'record'; readonly outcomes: readonly PackedOutcome[]; readonly now: number }
   | { readonly kind: 'refusals'; readonly events: readonly PackedEvent[] }
+  /** Writes other events that report no change of the spool. */
+  | { readonly kind: 'writeEvents'; readonly events: readonly PackedEvent[] }
   | ({ readonly kind: 'claimDue' } & ClaimQuery)
   | { readonly kind: 'giveTransports'; readonly given: readonly (RecipientKey & { readonly transport: string })[] }
   | { readonly kind: 'release'; readonly id: string; readonly recipients: readonly string[] }
@@ -84,6 +86,7 @@ export type ReadOperation =
   | { readonly kind: 'show'; readonly id: string }
   | { readonly kind: 'tallies' }
   | ({ readonly kind: 'events' } & EventQuery)
+  | { readonly kind: 'searchEvents'; readonly query: EventSearch }
   | { readonly kind: 'newestEvent' }
   | ({ readonly kind: 'usedKey'; readonly now: number } & AccountKey);
 
@@ -98,6 +101,7 @@ export interface OperationResults {
   readonly add: null;
   readonly record: null;
   readonly refusals: null;
+  readonly writeEvents: null;
   readonly claimDue: readonly DueMessage[];
   readonly giveTransports: null;
   readonly strays: readonly Stray[];
@@ -115,6 +119,7 @@ export interface OperationResults {
   readonly tallies: readonly AccountTally[];
   readonly usedKey: UsedKey | undefined;
   readonly events: PackedPage;
+  readonly searchEvents: PackedPage;
   readonly newestEvent: number;
 }
 

@@ -84,10 +84,17 @@ export class SqliteSpool implements Spool {
           const { events, ...page } = await this.#thread.ask({ kind: 'events', ...query });
           return { ...page, events: events.map(unpackEvent) };
         },
+        search: async (query) => {
+          const { events, ...page } = await this.#thread.ask({ kind: 'searchEvents', query });
+          return { ...page, events: events.map(unpackEvent) };
+        },
         newest: () => this.#thread.ask({ kind: 'newestEvent' }),
-        write: async (refusals) => {
+        refused: async (refusals) => {
           if (this.#fault) throw new Error(this.#fault.text);
           await this.#thread.run({ kind: 'refusals', events: refusals.map(packEvent) });
+        },
+        write: async (events) => {
+          await this.#thread.run({ kind: 'writeEvents', events: events.map(packEvent) });
         },
       },
       { clock: this.#clock, log: this.#log },

@@ -184,6 +184,7 @@ export class SqliteStore {
         this.#attempts.record(operation);
         break;
       case 'refusals':
+      case 'writeEvents':
         this.#addEvents(operation.events);
         break;
       case 'claimDue':
@@ -235,6 +236,9 @@ export class SqliteStore {
       case 'events':
         result = this.#events.read(operation);
         break;
+      case 'searchEvents':
+        result = this.#searchEvents(operation);
+        break;
       case 'newestEvent':
         result = this.#events.newest();
         break;
@@ -256,6 +260,15 @@ export class SqliteStore {
 
   #addEvents(events: readonly PackedEvent[]): void {
     for (const event of events) this.#events.add(event, this.#clock.stored(event.at));
+  }
+
+  #searchEvents({ query }: OperationOf<'searchEvents'>): OperationResults['searchEvents'] {
+    const { since, until } = query;
+    return this.#events.search({
+      ...query,
+      since: since === undefined ? undefined : this.#clock.stored(since),
+      until: until === undefined ? undefined : this.#clock.stored(until),
+    });
   }
 
   #recover({ keepBodies, now }: OperationOf<'recover'>): number {
