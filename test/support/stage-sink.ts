@@ -122,9 +122,13 @@ class StageSession {
   #startTls(): void {
     const { tls } = this.#sink;
     if (!this.#answer('STARTTLS', '220 2.0.0 Go ahead')) return;
-    if (this.#sink.hasFault('TLS handshake')) return this.#commit(this.#sink.fault);
     const plain = this.#socket;
     plain.removeAllListeners('data');
+    if (this.#sink.hasFault('TLS handshake')) {
+      // Once the client has begun the handshake: what comes before is no part of it.
+      plain.once('data', () => this.#commit(this.#sink.fault));
+      return;
+    }
     this.#text = '';
     this.#socket = new TLSSocket(plain, { isServer: true, ...tls });
     this.#listen(this.#socket);
