@@ -17,6 +17,8 @@ export default defineConfig({
           exclude: ['test/system/**', 'node_modules/**'],
           pool: 'forks',
           testTimeout: 20_000,
+          // Hooks start and end whole processes. On a busy machine a start takes over 10 s, and a drain may take 30.
+          hookTimeout: 60_000,
         },
       },
       {
