@@ -6,6 +6,7 @@ import { ConfigurationError } from '../base/errors.ts';
 import { checkFiles } from '../bootstrap/check-files.ts';
 import { formatHostPort } from '../config/addresses.ts';
 import { type Config, missingSecrets } from '../config.ts';
+import { recipientRules } from '../deliver/router.ts';
 import { errorPageFaults } from '../edge/custom/error-page-file.ts';
 import { checkApplications } from '../wiring/load-settings.ts';
 import { configOption, defineCommand, table } from './command/command.ts';
@@ -20,6 +21,21 @@ function names(list: readonly string[]): string {
   return list.length === 0 ? 'none' : list.join(', ');
 }
 
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}
+
+/** What keeps mail from the recipients it names, for the summary. */
+function safetyLines({ delivery }: Config): (readonly [string, string])[] {
+  return recipientRules(delivery).flatMap(({ place, rule: { redirectAll, allowRecipients } }) => {
+    const text =
+      redirectAll === undefined
+        ? `only whom ${counted(allowRecipients?.length ?? 0, 'pattern')} of allowRecipients name, the rest is captured`
+        : `everything goes to ${redirectAll}`;
+    return [['staging', `${place}: ${text}`] as const];
+  });
+}
+
 function summary(config: Config): string[] {
   const domains = config.accounts.flatMap((account) => account.sendingDomains.map(({ name }) => name));
   return table([
@@ -32,6 +48,7 @@ function summary(config: Config): string[] {
     ['https', config.http.tlsListen ? formatHostPort(config.http.tlsListen) : 'off'],
     ...(config.http.adminListen ? [['admin', formatHostPort(config.http.adminListen)] as const] : []),
     ['routes', names(config.delivery.routes.map((route) => `${route.name} (${route.type})`))],
+    ...safetyLines(config),
     ['accounts', names(config.accounts.map(({ name }) => name))],
     ['domains', names(domains)],
     ['zones', names(config.zones.map(({ name }) => name))],

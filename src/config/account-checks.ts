@@ -12,7 +12,7 @@ import { asciiDomain } from '../mail/address/domain.ts';
 import { mayStrip } from '../policy/check.ts';
 import { type CompleteContents, http } from './defaults.ts';
 import { type ConfigFault, type ConfigPath, quote } from './fault.ts';
-import { findAccount, observeFaults, repeated, unknownAccount } from './mail-checks.ts';
+import { findAccount, observeFaults, recipientRuleFaults, repeated, unknownAccount } from './mail-checks.ts';
 import type { AccountEntry, CredentialEntry, ZoneEntry } from './schema.ts';
 
 function credentialFaults(credential: CredentialEntry, path: ConfigPath, nowMs: number): ConfigFault[] {
@@ -88,6 +88,7 @@ function accountFaults(account: AccountEntry, path: ConfigPath, nowMs: number): 
         })),
       ),
     ),
+    ...recipientRuleFaults(account, path),
     ...customErrorFaults(account.customErrors, account.plan ?? 'enterprise', [...path, 'customErrors']),
   ];
 }

@@ -85,6 +85,8 @@ export const account = value.object({
       recipientsPerDay: Optional(value.integer(1, 1_000_000_000)),
     }),
   ),
+  redirectAll: Optional(value.address),
+  allowRecipients: Optional(value.list(value.recipientPattern)),
   credentials: Optional(value.list(credential)),
   entitlements: Optional(value.list(value.choice('ftp', 'edge_ips', 'smart_routing'))),
   prefixes: Optional(value.list(value.network)),

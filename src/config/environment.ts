@@ -128,6 +128,17 @@ function relayFault(relay: string): string | undefined {
   return `POSTERN_RELAY: got ${quote(relay)}, want capture, smtp://host:port or smtps://host:port`;
 }
 
+/** POSTERN_RELAY replaces the routes, and may not replace those that keep mail from its recipients (D98a). */
+function unsafeRelay(relay: string, { routes }: CompleteContents): string | undefined {
+  const kept = routes.find(({ redirectAll, allowRecipients }) => redirectAll ?? allowRecipients);
+  if (!kept || relay === 'capture') return undefined;
+  const key = kept.redirectAll === undefined ? 'allowRecipients' : 'redirectAll';
+  return (
+    `POSTERN_RELAY: would replace route "${kept.name}", whose ${key} keeps mail from its recipients; ` +
+    `put ${key} at the account, or do without the variable`
+  );
+}
+
 /** Lays the environment over the file's contents. POSTERN_CONFIG and POSTERN_TOKEN are read elsewhere. */
 export function applyEnvironment(given: CompleteContents, env: Environment): Overridden {
   let contents = given;
@@ -146,6 +157,6 @@ export function applyEnvironment(given: CompleteContents, env: Environment): Ove
   }
   const relay = env['POSTERN_RELAY']?.trim();
   if (!relay) return { contents, origins, faults };
-  const fault = relayFault(relay);
+  const fault = relayFault(relay) ?? unsafeRelay(relay, contents);
   return { contents, relay, origins, faults: fault ? [...faults, fault] : faults };
 }

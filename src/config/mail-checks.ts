@@ -138,9 +138,9 @@ export function smtpFaults(contents: CompleteContents, nowMs: number): ConfigFau
 }
 
 const keysOfType = {
-  smarthost: ['url', 'tls', 'tlsVerify', 'auth', 'connections'],
+  smarthost: ['url', 'tls', 'tlsVerify', 'auth', 'connections', 'redirectAll', 'allowRecipients'],
   capture: ['folder'],
-  mx: [],
+  mx: ['redirectAll', 'allowRecipients'],
 } as const satisfies Record<RouteEntry['type'], readonly (keyof RouteEntry)[]>;
 
 const typedKeys = [...keysOfType.smarthost, ...keysOfType.capture];
@@ -219,9 +219,32 @@ function routeFaults(contents: CompleteContents, route: RouteEntry, path: Config
   ];
 }
 
+/** Checks that an account or a route has one rule of staging safety at most (D98a). */
+export function recipientRuleFaults(
+  { redirectAll, allowRecipients }: Pick<RouteEntry, 'redirectAll' | 'allowRecipients'>,
+  path: ConfigPath,
+): ConfigFault[] {
+  if (redirectAll === undefined || allowRecipients === undefined) return [];
+  const text = 'stands beside redirectAll, which leaves nobody to allow; want one of the two';
+  return [{ path: [...path, 'allowRecipients'], text, atKey: true }];
+}
+
+/** The name of the route that captures what `allowRecipients` keeps back. */
+export const withheldRouteName = 'withheld';
+
+function reservedNames({ routes }: CompleteContents): ConfigFault[] {
+  return routes.flatMap(({ name }, index) => {
+    if (name !== withheldRouteName) return [];
+    const text = `got ${quote(name)}, which is the name of what allowRecipients keeps back; want another`;
+    return [{ path: ['routes', index, 'name'], text }];
+  });
+}
+
 /** Checks that only the last route takes everything, and that each has the keys of its type. */
 export function routesFaults(contents: CompleteContents): ConfigFault[] {
   return [
+    ...reservedNames(contents),
+    ...contents.routes.flatMap((route, index) => recipientRuleFaults(route, ['routes', index])),
     ...repeated(contents.routes.map(({ name }, index) => ({ key: name, path: ['routes', index, 'name'] }))),
     ...contents.routes.flatMap((route, index) => routeFaults(contents, route, ['routes', index])),
   ];

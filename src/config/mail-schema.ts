@@ -100,6 +100,8 @@ export const route = value.object({
   ),
   connections: Optional(value.integer(1, 10_000)),
   folder: Optional(value.filePath),
+  redirectAll: Optional(value.address),
+  allowRecipients: Optional(value.list(value.recipientPattern)),
 });
 
 const room = value.integer(0, 2 ** 50, 'octets');

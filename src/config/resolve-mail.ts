@@ -5,12 +5,13 @@ import { resolve } from 'node:path';
 import type { DkimKeyName } from '../accounts/account.ts';
 import { observePeriod } from '../accounts/observe-period.ts';
 import type { CaptureRoute, DeliverySettings, Route, SmarthostRoute } from '../deliver/settings.ts';
+import { type RecipientRule, readPattern, readTarget } from '../deliver/staging/recipient-rules.ts';
 import type { SmtpListener, SmtpSettings } from '../ingress/smtp/settings.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 import type { SpoolLimits } from '../spool/spool-limits.ts';
 import { type HostPort, parseListen, parseNetwork } from './addresses.ts';
 import * as defaults from './defaults.ts';
-import { findAccount, routeTls } from './mail-checks.ts';
+import { findAccount, routeTls, withheldRouteName } from './mail-checks.ts';
 import { parseRelayUrl, type RelayUrl } from './relay-url.ts';
 import type { ListenerEntry, RouteEntry } from './schema.ts';
 import { type Environment, readSecret, secretHash } from './secrets.ts';
@@ -203,6 +204,7 @@ function resolveRoute({ contents, folders, env }: Resolving, entry: RouteEntry, 
     name: entry.name,
     platformSignature: entry.platformSignature ?? true,
     ...matchOf(contents, entry.match),
+    ...recipientRuleOf(entry),
   };
   const url = entry.type === 'smarthost' ? parseRelayUrl(entry.url ?? '') : undefined;
   if (!url) return { ...base, ...captureOf(folders, entry) };
@@ -213,6 +215,34 @@ function resolveRoute({ contents, folders, env }: Resolving, entry: RouteEntry, 
     ...smarthostOf(url, entry, folders),
     ...(source && entry.auth ? { auth: lazyAuth(entry.auth.user, source, { env, path }) } : {}),
   };
+}
+
+/** The rule of staging safety that an account or a route has (D98a). */
+function recipientRuleOf({ redirectAll, allowRecipients }: Pick<RouteEntry, 'redirectAll' | 'allowRecipients'>) {
+  const to = redirectAll === undefined ? undefined : readTarget(redirectAll);
+  const patterns = allowRecipients?.map(readPattern).filter((pattern) => pattern !== undefined);
+  return {
+    ...(to === undefined ? {} : { redirectAll: to }),
+    ...(patterns ? { allowRecipients: patterns } : {}),
+  };
+}
+
+function hasRule({ redirectAll, allowRecipients }: RecipientRule): boolean {
+  return redirectAll !== undefined || allowRecipients !== undefined;
+}
+
+/**
+ * Staging safety; absent where nothing has a rule. What is kept back goes to the folder of the first route that captures, so
+ * that all that has not left is found in one place.
+ */
+function safetyOf({ contents, folders }: Resolving, routes: readonly Route[]): Pick<DeliverySettings, 'safety'> {
+  const rules = contents.accounts.map((entry) => [entry.name, recipientRuleOf(entry)] as const);
+  const ofAccounts = rules.filter(([, rule]) => hasRule(rule));
+  if (ofAccounts.length === 0 && !routes.some(hasRule)) return {};
+  const capturing = routes.find((route) => route.type === 'capture');
+  const own = { name: withheldRouteName, platformSignature: true, ...captureOf(folders, {}) };
+  const withheld = capturing ? { ...own, folder: capturing.folder } : own;
+  return { safety: { accounts: Object.fromEntries(ofAccounts), withheld } };
 }
 
 /** POSTERN_RELAY in place of all routes (D96). */
@@ -230,13 +260,15 @@ export function resolveDelivery(
 ): { readonly delivery: DeliverySettings; readonly routeSecrets: Config['routeSecrets'] } {
   const { contents, folders } = resolving;
   const entries = relay === undefined ? contents.routes : [];
+  const routes =
+    relay === undefined
+      ? entries.map((entry, index) => resolveRoute(resolving, entry, index))
+      : [relayRoute(relay, folders)];
   return {
     delivery: {
       hostname: domainOf(contents.smtp.hostname ?? ''),
-      routes:
-        relay === undefined
-          ? entries.map((entry, index) => resolveRoute(resolving, entry, index))
-          : [relayRoute(relay, folders)],
+      routes,
+      ...safetyOf(resolving, routes),
       retry: { ...defaults.retry, ...contents.delivery.retry },
     },
     routeSecrets: entries.flatMap((entry, index) => {

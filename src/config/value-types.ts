@@ -4,6 +4,7 @@ import { isIP } from 'node:net';
 import iconv from 'iconv-lite';
 import { type TProperties, type TSchema, Type } from 'typebox';
 import { isDay } from '../accounts/observe-period.ts';
+import { readPattern, readTarget } from '../deliver/staging/recipient-rules.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 import { isPortRange, parseListen, parseNetwork } from './addresses.ts';
 
@@ -118,6 +119,13 @@ export const fieldName = text('the name of a header field', (value) => /^[!-)+-9
 export const fieldPattern = text(
   'the name of a header field, or how names begin with one * at the end (X-MS-Exchange-*)',
   (value) => /^[!-)+-9;-~]{1,100}\*?$/.test(value),
+);
+/** A bare address with a domain (D98a). */
+export const address = text('an address, such as staging@corp.example', (value) => readTarget(value) !== undefined);
+/** An entry of `allowRecipients` (D98a). */
+export const recipientPattern = text(
+  'an address, @domain for all of a domain, or *@*.domain for all names below one',
+  (value) => readPattern(value) !== undefined,
 );
 /** A day of the calendar, ISO 8601. */
 export const isoDay = text('a day, such as 2027-01-31', isDay);

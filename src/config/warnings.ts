@@ -4,8 +4,11 @@ import { isIP } from 'node:net';
 import type { Account } from '../accounts/account.ts';
 import { daysUntil, type ObservePeriod } from '../accounts/observe-period.ts';
 import { addressTest } from '../base/net/address-test.ts';
+import { recipientRules } from '../deliver/router.ts';
 import type { DeliverySettings } from '../deliver/settings.ts';
+import type { RecipientPattern } from '../deliver/staging/recipient-rules.ts';
 import type { SmtpListener, SmtpSettings } from '../ingress/smtp/settings.ts';
+import { splitMailbox } from '../mail/address/domain.ts';
 import { formatHostPort } from './addresses.ts';
 import { type Environment, globalKeyOf } from './secrets.ts';
 import type { Config, HttpSettings } from './settings.ts';
@@ -97,6 +100,30 @@ export function observedParts(config: {
   return [...credentials, ...listeners];
 }
 
+/** Whether any recipient of these domains can match a pattern. */
+function canMatch(patterns: readonly RecipientPattern[], domains: readonly string[]): boolean {
+  return patterns.some((pattern) => {
+    if (pattern.kind === 'address') return domains.includes(splitMailbox(pattern.address).domain ?? '');
+    if (pattern.kind === 'domain') return domains.includes(pattern.domain);
+    return domains.some((domain) => domain.endsWith(`.${pattern.domain}`));
+  });
+}
+
+/** Warnings of staging safety: where it is in force outside development, and where it lets nothing through (D98a). */
+function safetyWarnings({ delivery, development }: Warned): string[] {
+  return recipientRules(delivery).flatMap(({ place, rule: { redirectAll, allowRecipients }, domains }) => {
+    if (allowRecipients?.length === 0) return [`${place}: allowRecipients is empty, so no mail leaves`];
+    if (allowRecipients && domains && !canMatch(allowRecipients, domains)) {
+      return [`${place}: allowRecipients names nobody in match.recipientDomains, so no mail leaves by it`];
+    }
+    if (development) return [];
+    if (redirectAll === undefined)
+      return [`${place}: mail to whom allowRecipients does not name is captured, not sent`];
+    const what = `all mail goes to ${redirectAll} in place of its recipients (redirectAll)`;
+    return [`${place}: ${what}; take it out in production`];
+  });
+}
+
 /** Warnings that name what is observed, and until when. */
 function observeWarnings(config: Parameters<typeof observedParts>[0], nowMs: number): string[] {
   return observedParts(config).map(({ kind, name, period: { until } }) => {
@@ -114,7 +141,12 @@ export function warningsOf(
   { env, nowMs }: { readonly env: Environment; readonly nowMs: number },
 ): string[] {
   const { smtp, delivery, edgeAccounts } = config;
-  const warnings = [...productionWarnings(config), ...adminWarnings(config.http), ...observeWarnings(config, nowMs)];
+  const warnings = [
+    ...productionWarnings(config),
+    ...adminWarnings(config.http),
+    ...observeWarnings(config, nowMs),
+    ...safetyWarnings(config),
+  ];
   for (const { name, role, tls, allowInsecureAuth, credential } of smtp.listeners) {
     if (role === 'submission' && tls === 'none' && !credential && !allowInsecureAuth) {
       warnings.push(`smtp listener "${name}" takes no mail: it has neither TLS for AUTH nor a credential of its own`);

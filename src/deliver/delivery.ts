@@ -4,20 +4,19 @@
 // No message is lost, and few are sent twice: a message is in the spool until the outcome of its last recipient is committed.
 // If the process is killed between the next hop's 250 and that commit, it sends the message again after the restart.
 
-import { type Clock, type ClockReading, clockStep, readClock } from '../base/clock.ts';
+import { type Clock, type ClockReading, readClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
 import type { DueMessage, Spool, SpoolEntry } from '../spool/spool.ts';
-import { outcomeEvent } from '../spool/spool-events.ts';
 import { CaptureTransport } from './capture.ts';
 import { Claimer, type Working } from './claimer.ts';
 import { HeldRecipients } from './held-recipients.ts';
-import { type DueRecipient, type Job, newJob, type Task } from './job.ts';
-import { settleOutcome } from './outcome.ts';
+import { type DueRecipient, type Job, newJob, recipientsOf, setContent, type Task } from './job.ts';
+import { Settler } from './outcome.ts';
 import { OutcomeWriter } from './outcome-writer.ts';
-import { routeFor, transportNames, transportOf } from './router.ts';
+import { transportNames, transportOf, Ways } from './router.ts';
 import type { DeliverySettings, Route } from './settings.ts';
 import { smarthostHops } from './smarthost.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
@@ -87,14 +86,16 @@ export function createDelivery(parts: DeliveryParts): Delivery {
 class DeliveryRunner implements Delivery, TransportEvents {
   readonly #parts: DeliveryParts;
   readonly #transports = new Map<Route, Working>();
+  readonly #ways: Ways;
   readonly #claimer: Claimer;
   readonly #outcomes: OutcomeWriter;
   readonly #held = new HeldRecipients();
-  readonly #counters = { delivered: 0, deferred: 0, failed: 0, leftToSpool: 0 };
+  readonly #settler: Settler;
   readonly #timeouts: SmtpTimeouts;
-  readonly #random: () => number;
-  readonly #releases = new Set<Promise<void>>();
+  /** Releases of claims, and questions to the spool, that have not ended. */
+  readonly #underWay = new Set<Promise<void>>();
   #inHand = 0;
+  #leftToSpool = 0;
   #isHealthy = true;
   #isDraining = false;
   readonly #whenEmpty = new Set<() => void>();
@@ -102,39 +103,32 @@ class DeliveryRunner implements Delivery, TransportEvents {
   constructor(parts: DeliveryParts) {
     this.#parts = parts;
     this.#timeouts = parts.timeouts ?? defaultTimeouts;
-    this.#random = parts.random ?? Math.random;
     this.#outcomes = new OutcomeWriter(parts, {
       onHealth: (isHealthy) => this.#setHealth(isHealthy),
       onWritten: (outcomes) => this.#written(outcomes),
     });
-    const { routes } = parts.settings;
+    const { routes, safety } = parts.settings;
+    const names = transportNames(routes, safety);
     const contentBytes = parts.contentBytes ?? defaultContentBytes;
-    for (const [route, name] of transportNames(routes)) {
-      const share = new TransportShare(route, { name, transports: routes.length, contentBytes });
+    for (const [route, name] of names) {
+      const share = new TransportShare(route, { name, transports: names.size, contentBytes });
       this.#transports.set(route, { transport: this.#newTransport(share), share });
     }
+    this.#ways = new Ways(parts.settings, this.#transports);
+    this.#settler = new Settler({ ...parts, held: this.#held, ways: this.#ways, outcomes: this.#outcomes });
     this.#claimer = new Claimer({
       ...parts,
       transports: [...this.#transports.values()],
-      transportOf: transportOf(routes),
+      transportOf: transportOf(routes, safety),
       mayClaim: () => this.#isHealthy && !this.#isDraining,
       take: (working, message, claimedAt) => this.#takeClaimed(working, message, claimedAt),
     });
   }
 
   deliverNow(entry: SpoolEntry): void {
-    const byTransport = new Map<Working, string[]>();
-    for (const address of new Set(entry.recipients)) {
-      if (this.#held.has(entry.id, address)) continue;
-      const working = this.#transports.get(
-        routeFor(this.#parts.settings.routes, { account: entry.account, recipient: address }),
-      );
-      if (!working) continue;
-      const others = byTransport.get(working);
-      if (others) others.push(address);
-      else byTransport.set(working, [address]);
-    }
-    for (const [working, addresses] of byTransport) this.#takeFresh(entry, working, addresses);
+    const addresses = [...new Set(entry.recipients)].filter((address) => !this.#held.has(entry.id, address));
+    const due = addresses.map((address) => ({ address, attempts: 0 }));
+    for (const [working, group] of this.#ways.byTransport(entry.account, due)) this.#takeFresh(entry, working, group);
   }
 
   async start({ takesOver } = { takesOver: true }): Promise<number> {
@@ -147,9 +141,11 @@ class DeliveryRunner implements Delivery, TransportEvents {
 
   async drain(withinMs: number): Promise<void> {
     this.#isDraining = true;
-    await this.#claimer.stop();
     const transports = [...this.#transports.values()].map(({ transport }) => transport);
+    // At once: after a reload no attempt may begin by settings that are no longer in force. What a claim under way still
+    // brings is released.
     for (const transport of transports) transport.stop();
+    await this.#claimer.stop();
     const abort = (): void => {
       for (const transport of transports) transport.abort();
     };
@@ -160,14 +156,17 @@ class DeliveryRunner implements Delivery, TransportEvents {
       });
     }
     clearTimeout(patience);
+    // What these find out is written with the rest.
+    await Promise.all(this.#underWay);
     await this.#outcomes.settle();
-    await Promise.all(this.#releases);
+    await Promise.all(this.#underWay);
   }
 
   metrics(): DeliveryMetrics {
     const all = [...this.#transports.values()];
     return {
-      ...this.#counters,
+      ...this.#settler.counts,
+      leftToSpool: this.#leftToSpool,
       inHand: this.#inHand,
       active: all.reduce((sum, { transport }) => sum + transport.active, 0),
       connections: all.reduce((sum, { transport }) => sum + transport.connections, 0),
@@ -177,34 +176,13 @@ class DeliveryRunner implements Delivery, TransportEvents {
   }
 
   finish(task: Task, results: readonly RecipientResult[], host: string): void {
-    const { entry, share, size, takenAt } = task.job;
-    const at = readClock(this.#parts.clock);
-    const now = at.wall;
-    // Where the clock was set, the spool has moved its times by as much.
-    const expiresAt = entry.expiresAt + clockStep(takenAt, at);
-    for (const [index, { address, attempts }] of task.recipients.entries()) {
-      const result = results[index];
-      if (!result) continue;
-      const settled = settleOutcome(result, this.#parts.settings.retry, {
-        host,
-        attempts: attempts + 1,
-        now,
-        acceptedAt: entry.acceptedAt,
-        expiresAt,
-        random: this.#random(),
-      });
-      const attempt = { recipient: address, route: share.route.name, attempts: attempts + 1, at: now, size };
-      this.#outcomes.write(outcomeEvent(entry, { ...attempt, ...settled }));
-      this.#counters[settled.outcome.kind] += 1;
-    }
+    const more = this.#settler.settle(task, results, host);
+    if (more) this.#wait(more);
     this.#close(task);
   }
 
   giveBack(task: Task): void {
-    this.#release(
-      task.job.entry.id,
-      task.recipients.map((recipient) => recipient.address),
-    );
+    this.#release(task.job.entry.id, recipientsOf(task));
     this.#close(task);
   }
 
@@ -222,48 +200,61 @@ class DeliveryRunner implements Delivery, TransportEvents {
   }
 
   /** Takes recipients of one transport from a message that was just accepted, or leaves them to the spool. */
-  #takeFresh(entry: SpoolEntry, { transport, share }: Working, addresses: readonly string[]): void {
+  #takeFresh(entry: SpoolEntry, { transport, share }: Working, due: readonly DueRecipient[]): void {
     const { head, body, transports: _, received: _received, ...meta } = entry;
     if (this.#isDraining || !share.mayTake) {
-      this.#counters.leftToSpool += 1;
+      this.#leftToSpool += 1;
       share.mayHaveMore = true;
-      this.#release(meta.id, addresses);
+      this.#release(meta.id, due);
       return;
     }
     const takenAt = readClock(this.#parts.clock);
     const age = Math.max(0, takenAt.wall - entry.acceptedAt);
-    const job = newJob({
+    const message = {
       entry: meta,
       share,
       size: head.length + body.length,
-      recipientCount: addresses.length,
+      recipientCount: due.length,
       isClaimed: false,
       takenAt,
       claimEndsAt: takenAt.monotonic + leaseMilliseconds - age,
-    });
+    };
+    const job = newJob(message, this.#ways.redirectOf(message, due));
     if (share.fresh.tryReserve(job.size)) {
       job.room = share.fresh;
-      job.content = { head, body };
+      setContent(job, { head, body });
     }
-    const due = addresses.map((address) => ({ address, attempts: 0 }));
     this.#take(transport, job, due);
   }
 
   /** Takes what was claimed for a transport, except recipients that are in hand already. */
-  #takeClaimed({ transport, share }: Working, message: DueMessage, takenAt: ClockReading): void {
+  #takeClaimed(claimed: Working, message: DueMessage, takenAt: ClockReading): void {
     const { entry, size } = message;
     const due = message.due.filter(({ address }) => !this.#held.isHeldAlready(entry.id, address));
     if (due.length === 0) return;
+    if (this.#isDraining) {
+      this.#release(entry.id, due);
+      return;
+    }
     const claimEndsAt = takenAt.monotonic + leaseMilliseconds;
-    const job = newJob({ entry, share, size, recipientCount: due.length, isClaimed: true, takenAt, claimEndsAt });
-    this.#take(transport, job, due);
+    // The spool keeps a name of a transport, which other settings may have given. These settings decide.
+    for (const [{ transport, share }, group] of this.#ways.byTransport(entry.account, due)) {
+      if (share !== claimed.share) claimed.share.mayHaveMore = true;
+      const taken = { entry, share, size, recipientCount: group.length, isClaimed: true, takenAt, claimEndsAt };
+      this.#take(transport, newJob(taken, this.#ways.redirectOf(taken, group)), group);
+    }
   }
 
   /** Hands a message's recipients to their transport as tasks. */
   #take(transport: Transport, job: Job, due: readonly DueRecipient[]): void {
     const tasks: Task[] = [];
-    for (let start = 0; start < due.length; start += transport.recipientsPerTask) {
-      tasks.push({ job, recipients: due.slice(start, start + transport.recipientsPerTask), deadConnections: 0 });
+    if (job.redirect) {
+      const attempts = Math.max(...due.map((one) => one.attempts));
+      tasks.push({ job, recipients: [{ address: job.redirect.to, attempts }], originals: due, deadConnections: 0 });
+    } else {
+      for (let start = 0; start < due.length; start += transport.recipientsPerTask) {
+        tasks.push({ job, recipients: due.slice(start, start + transport.recipientsPerTask), deadConnections: 0 });
+      }
     }
     for (const { address } of due) this.#held.hold(job.entry.id, address);
     this.#inHand += 1;
@@ -285,7 +276,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
 
   async #loadContent(job: Job): Promise<boolean> {
     const content = await this.#parts.spool.load(job.entry.id);
-    job.content = content;
+    if (content) setContent(job, content);
     return content !== undefined;
   }
 
@@ -294,7 +285,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
     try {
       if (job.content || (await job.loading)) return true;
       // A command beside the server has dropped the message (D94).
-      for (const { address } of task.recipients) this.#held.letGo(job.entry.id, address);
+      for (const { address } of recipientsOf(task)) this.#held.letGo(job.entry.id, address);
       this.#close(task);
       return false;
     } catch (thrown) {
@@ -323,20 +314,26 @@ class DeliveryRunner implements Delivery, TransportEvents {
     if (share.mayHaveMore && share.claimLimit > 0) this.#claimer.poll();
   }
 
-  #release(id: string, recipients: readonly string[]): void {
+  #release(id: string, recipients: readonly Pick<DueRecipient, 'address'>[]): void {
+    const addresses = recipients.map(({ address }) => address);
     // Claims that are asked for from now on come after this release.
-    for (const recipient of recipients) this.#held.letGo(id, recipient);
-    const releasing = this.#parts.spool.release(id, recipients).catch((error: unknown) => {
+    for (const address of addresses) this.#held.letGo(id, address);
+    const releasing = this.#parts.spool.release(id, addresses).catch((error: unknown) => {
       // The claim runs out by itself, or the next start takes it over.
       this.#parts.log.error({ id, err: error }, 'Cannot give a message back to the spool');
     });
-    this.#releases.add(releasing);
-    void releasing.then(() => this.#releases.delete(releasing));
+    this.#wait(releasing);
+  }
+
+  /** Keeps a drain waiting for work that never rejects. */
+  #wait(work: Promise<void>): void {
+    this.#underWay.add(work);
+    void work.then(() => this.#underWay.delete(work));
   }
 
   #written(outcomes: readonly OutcomeEvent[]): void {
     for (const { queueId, recipient } of outcomes) {
-      if (this.#held.letGo(queueId, recipient)) this.#release(queueId, [recipient]);
+      if (this.#held.letGo(queueId, recipient)) this.#release(queueId, [{ address: recipient }]);
     }
   }
 

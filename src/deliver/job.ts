@@ -21,6 +21,13 @@ export interface Content {
   readonly body: Buffer;
 }
 
+/** That a message leaves to one address in place of its recipients. */
+export interface Redirect {
+  readonly to: string;
+  /** The field X-Original-To, which stands first in the message that leaves. No signature covers it. */
+  readonly field: Buffer;
+}
+
 /** A message in hand, for its recipients of one transport. */
 export interface Job {
   readonly entry: JobEntry;
@@ -36,6 +43,8 @@ export interface Job {
   readonly takenAt: ClockReading;
   /** When the claim on its recipients runs out, in milliseconds of the monotonic clock. */
   readonly claimEndsAt: number;
+  /** Where it leaves to another address than its recipients' (staging safety, D98a): that address, and the field that tells. */
+  readonly redirect: Redirect | undefined;
   /** Tasks that have not ended. */
   openTasks: number;
   /** Its octets, while they are in memory. */
@@ -49,16 +58,35 @@ export interface Job {
 /** Recipients of one message for one attempt. */
 export interface Task {
   readonly job: Job;
+  /** Those of the envelope that leaves. */
   readonly recipients: readonly DueRecipient[];
+  /** The recipients of the message in whose place the one of the envelope stands; absent where they are the same. */
+  readonly originals?: readonly DueRecipient[];
   /** How often it was begun on a connection that turned out to be dead. */
   readonly deadConnections: number;
 }
 
+type NewJob = Pick<Job, 'entry' | 'share' | 'size' | 'recipientCount' | 'isClaimed' | 'takenAt' | 'claimEndsAt'>;
+
 /** Makes the job of a message that was just taken in hand. */
-export function newJob(
-  message: Pick<Job, 'entry' | 'share' | 'size' | 'recipientCount' | 'isClaimed' | 'takenAt' | 'claimEndsAt'>,
-): Job {
-  return { ...message, openTasks: 0, content: undefined, room: undefined, loading: undefined };
+export function newJob(message: NewJob, redirect?: Redirect): Job {
+  const inHand = { openTasks: 0, content: undefined, room: undefined, loading: undefined, redirect };
+  if (!redirect) return { ...message, ...inHand };
+  const { length } = redirect.field;
+  const { platformSignature: cut } = message.entry;
+  // The platform's signature stands that much further behind the beginning.
+  const shifted = cut ? { platformSignature: { start: cut.start + length, end: cut.end + length } } : {};
+  return { ...message, entry: { ...message.entry, ...shifted }, size: message.size + length, ...inHand };
+}
+
+/** Gives a job its octets, behind the field of a redirection. */
+export function setContent(job: Job, { head, body }: Content): void {
+  job.content = { head: job.redirect ? Buffer.concat([job.redirect.field, head]) : head, body };
+}
+
+/** The recipients of the message that a task is for; where it is redirected, those that the envelope does not name. */
+export function recipientsOf({ originals, recipients }: Task): readonly DueRecipient[] {
+  return originals ?? recipients;
 }
 
 /**

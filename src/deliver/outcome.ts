@@ -1,8 +1,16 @@
 // Turns a next hop's reply into the outcome to record: a deferral gets its next time, or is given up (D42a).
 
-import type { Outcome } from '../spool/spool.ts';
+import { type Clock, clockStep, readClock } from '../base/clock.ts';
+import type { Logger } from '../base/log.ts';
+import type { OutcomeEvent } from '../events/mail-event.ts';
+import type { Outcome, Spool } from '../spool/spool.ts';
+import { outcomeEvent } from '../spool/spool-events.ts';
+import type { HeldRecipients } from './held-recipients.ts';
+import { type DueRecipient, type Job, recipientsOf, type Task } from './job.ts';
+import type { OutcomeWriter } from './outcome-writer.ts';
 import { planRetry } from './retry.ts';
-import type { RetrySettings } from './settings.ts';
+import type { Ways } from './router.ts';
+import type { DeliverySettings, RetrySettings } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
 
 function days(milliseconds: number): string {
@@ -43,4 +51,113 @@ export function settleOutcome(
   const last = `${reply.code} ${reply.enhanced ? `${reply.enhanced} ` : ''}${reply.text}`;
   const text = `Expired after ${days(Math.max(0, attempt.now - attempt.acceptedAt))}; last reply: ${last}`;
   return { outcome: { kind: 'failed', reply: { code: reply.code, enhanced: '4.4.7', text }, host } };
+}
+
+/**
+ * Makes the event of an attempt that has ended for one recipient, with what follows from it.
+ * @param ended.host who replied
+ * @param ended.random from 0 up to, not including, 1
+ */
+function endOfAttempt(
+  { entry, share, size, takenAt, redirect }: Job,
+  { address, attempts }: DueRecipient,
+  ended: Ended & { readonly retry: RetrySettings; readonly clock: Clock },
+): OutcomeEvent {
+  const at = readClock(ended.clock);
+  const now = at.wall;
+  // Where the clock was set, the spool has moved its times by as much.
+  const expiresAt = entry.expiresAt + clockStep(takenAt, at);
+  const { host, random } = ended;
+  const plan = { host, attempts: attempts + 1, now, acceptedAt: entry.acceptedAt, expiresAt, random };
+  const settled = settleOutcome(ended.result, ended.retry, plan);
+  const attempt = { recipient: address, route: share.route.name, attempts: attempts + 1, at: now, size };
+  const redirectedTo = redirect ? { redirectedTo: redirect.to } : {};
+  return outcomeEvent(entry, { ...attempt, ...redirectedTo, ...settled });
+}
+
+/** What settling needs. */
+interface SettlerParts {
+  readonly spool: Pick<Spool, 'show'>;
+  readonly settings: DeliverySettings;
+  readonly held: HeldRecipients;
+  readonly ways: Ways;
+  readonly outcomes: OutcomeWriter;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** A random number from 0 up to, not including, 1, for the jitter; absent: Math.random. */
+  readonly random?: () => number;
+}
+
+/** A result that is to be settled; `random` decides the jitter of the next attempt. */
+interface Ended {
+  readonly result: RecipientResult;
+  readonly host: string;
+  readonly random: number;
+}
+
+/** Settles the attempts of a delivery. */
+export class Settler {
+  /** Outcomes since the start. */
+  readonly counts = { delivered: 0, deferred: 0, failed: 0 };
+  readonly #parts: SettlerParts;
+  readonly #random: () => number;
+
+  constructor(parts: SettlerParts) {
+    this.#parts = parts;
+    this.#random = parts.random ?? Math.random;
+  }
+
+  /**
+   * Settles a task that has ended.
+   * @param results one for each recipient of its envelope, in order
+   * @param host who replied: `route name (host:port)`
+   * @returns a promise where more recipients have to be looked for; it never rejects
+   */
+  settle(task: Task, results: readonly RecipientResult[], host: string): Promise<void> | undefined {
+    const { job } = task;
+    if (job.redirect) return this.#settleRedirected(task, results[0], host);
+    for (const [index, recipient] of recipientsOf(task).entries()) {
+      const result = results[index];
+      if (result) this.#settleOne(job, recipient, { result, host, random: this.#random() });
+    }
+    return undefined;
+  }
+
+  /**
+   * Settles a message that left to another address (D98a): the one result is that of all its recipients. They are tried again
+   * at the same time, so that one copy leaves for all of them.
+   */
+  #settleRedirected(task: Task, result: RecipientResult | undefined, host: string): Promise<void> | undefined {
+    if (!result) return undefined;
+    const ended = { result, host, random: this.#random() };
+    const attempts = task.recipients[0]?.attempts ?? 0;
+    for (const { address } of recipientsOf(task)) this.#settleOne(task.job, { address, attempts }, ended);
+    return result.kind === 'delivered' ? this.#settleOthers(task.job, ended) : undefined;
+  }
+
+  /**
+   * Records the delivery of a redirected message for its recipients that were not due yet, because the copy that has left
+   * names them. Otherwise a second copy would leave when they are due.
+   */
+  async #settleOthers(job: Job, ended: Ended): Promise<void> {
+    const { spool, held, ways, log } = this.#parts;
+    const { id } = job.entry;
+    try {
+      const item = await spool.show(id);
+      for (const { address, state, attempts } of item?.recipients ?? []) {
+        if (state !== 'queued' || held.has(id, address) || !ways.isCovered(job, address)) continue;
+        held.hold(id, address);
+        this.#settleOne(job, { address, attempts }, ended);
+      }
+    } catch (error) {
+      log.error({ id, err: error }, 'Cannot look for the other recipients of a message');
+    }
+  }
+
+  #settleOne(job: Job, recipient: DueRecipient, ended: Ended): void {
+    const { clock, settings, outcomes } = this.#parts;
+    const event = endOfAttempt(job, recipient, { ...ended, retry: settings.retry, clock });
+    outcomes.write(event);
+    this.counts[event.kind] += 1;
+  }
 }

@@ -1,10 +1,13 @@
-// Chooses the route of a recipient, the first that matches by account and recipient domain (D96, D99), and the transport
-// that the recipient waits for in the spool.
+// Chooses the way of a recipient: the first route that matches by account and recipient domain (D96, D99), unless staging
+// safety sends the message elsewhere (D98a), and the transport that the recipient waits for in the spool.
 
 import { createHash } from 'node:crypto';
 import { splitMailbox } from '../mail/address/domain.ts';
 import type { TransportOf } from '../spool/spool.ts';
-import type { Route } from './settings.ts';
+import type { Working } from './claimer.ts';
+import type { DueRecipient, Job } from './job.ts';
+import type { RecipientSafety, Route } from './settings.ts';
+import { originalRecipientsField, type RecipientRule, rule } from './staging/recipient-rules.ts';
 
 function matches({ match }: Route, account: string, domain: string): boolean {
   if (match?.accounts && !match.accounts.includes(account)) return false;
@@ -27,15 +30,85 @@ export function routeFor(
   return route;
 }
 
+/** Where a recipient's copy of a message goes. */
+export interface Way {
+  readonly route: Route;
+  /** The address that it leaves to in place of the recipient's. */
+  readonly redirectedTo?: string;
+}
+
+/** Routes, and what keeps mail from the recipients it names. */
+export interface Routing {
+  readonly routes: readonly Route[];
+  readonly safety?: RecipientSafety;
+}
+
+function accountRule({ safety }: Routing, account: string): RecipientRule {
+  const { accounts } = safety ?? {};
+  return accounts && Object.hasOwn(accounts, account) ? (accounts[account] ?? {}) : {};
+}
+
+function withheldRoute({ safety }: Routing): Route {
+  if (!safety) throw new Error('allowRecipients keeps a recipient back, and there is no folder for it');
+  return safety.withheld;
+}
+
+/**
+ * Finds the way of a recipient by the settings in force (D98a). The account's rule comes first: an address in place of the
+ * recipient's takes the route of that address. Then comes the rule of the route.
+ * @param mail.account name of the account
+ * @param mail.recipient mailbox; its domain is an A-label
+ */
+export function wayFor(routing: Routing, mail: { readonly account: string; readonly recipient: string }): Way {
+  const ofAccount = rule(accountRule(routing, mail.account), mail.recipient);
+  if (ofAccount.kind === 'withhold') return { route: withheldRoute(routing) };
+  const redirected = ofAccount.kind === 'redirect' ? ofAccount.to : undefined;
+  const recipient = redirected ?? mail.recipient;
+  const route = routeFor(routing.routes, { account: mail.account, recipient });
+  const ofRoute = rule(route, recipient);
+  if (ofRoute.kind === 'withhold') return { route: withheldRoute(routing) };
+  const redirectedTo = ofRoute.kind === 'redirect' ? ofRoute.to : redirected;
+  return redirectedTo === undefined ? { route } : { route, redirectedTo };
+}
+
+/** Every account and route with a rule of staging safety, as `account "dev"` or `route "partner"`. */
+export function recipientRules({ routes, safety }: Routing): readonly {
+  readonly place: string;
+  readonly rule: RecipientRule;
+  /** The only recipient domains that the rule can meet; absent: all. */
+  readonly domains?: readonly string[];
+}[] {
+  const ofAccounts = Object.entries(safety?.accounts ?? {}).map(([name, each]) => ({
+    place: `account "${name}"`,
+    rule: each,
+  }));
+  const ofRoutes = routes.flatMap((route) => {
+    if (route.redirectAll === undefined && !route.allowRecipients) return [];
+    const domains = route.match?.recipientDomains;
+    return [{ place: `route "${route.name}"`, rule: route, ...(domains ? { domains } : {}) }];
+  });
+  return [...ofAccounts, ...ofRoutes];
+}
+
+/** Every route that a message can take, the one for what is kept back included. */
+export function allRoutes({ routes, safety }: Routing): readonly Route[] {
+  return safety ? [...routes, safety.withheld] : routes;
+}
+
 /**
  * Names the spool's transport of each route: `name#digest`. The digest covers the matches of all routes down to this one,
- * since they decide who takes it. When these change, recipients may belong to another route: the transport's name changes,
- * and the recipients of the old one get a transport anew. A change of where the route leads keeps the name.
+ * and all rules of staging safety, since they decide who takes it. When these change, recipients may belong to another
+ * route: the transport's name changes, and the recipients of the old one get a transport anew. A change of where the route
+ * leads keeps the name.
  */
-export function transportNames(routes: readonly Route[]): ReadonlyMap<Route, string> {
+export function transportNames(routes: readonly Route[], safety?: RecipientSafety): ReadonlyMap<Route, string> {
   const above = createHash('sha256');
+  if (safety) {
+    const ofRoutes = routes.map(({ redirectAll, allowRecipients }) => [redirectAll ?? null, allowRecipients ?? null]);
+    above.update(`${JSON.stringify([safety.accounts, ofRoutes])}\n`);
+  }
   return new Map(
-    routes.map((route) => {
+    allRoutes({ routes, ...(safety ? { safety } : {}) }).map((route) => {
       const { accounts, recipientDomains } = route.match ?? {};
       above.update(`${JSON.stringify([accounts ?? null, recipientDomains ?? null])}\n`);
       return [route, `${route.name}#${above.copy().digest('hex').slice(0, 8)}`];
@@ -44,7 +117,55 @@ export function transportNames(routes: readonly Route[]): ReadonlyMap<Route, str
 }
 
 /** Makes the function that names the transport of a recipient; see `transportNames`. */
-export function transportOf(routes: readonly Route[]): TransportOf {
-  const names = transportNames(routes);
-  return ({ account, address }) => names.get(routeFor(routes, { account, recipient: address })) ?? '';
+export function transportOf(routes: readonly Route[], safety?: RecipientSafety): TransportOf {
+  const names = transportNames(routes, safety);
+  const routing: Routing = { routes, ...(safety ? { safety } : {}) };
+  return ({ account, address }) => names.get(wayFor(routing, { account, recipient: address }).route) ?? '';
+}
+
+/** The ways that recipients take by one set of settings: their transports, and where a message leaves to another address. */
+export class Ways {
+  readonly #settings: Routing;
+  readonly #transports: ReadonlyMap<Route, Working>;
+
+  constructor(settings: Routing, transports: ReadonlyMap<Route, Working>) {
+    this.#settings = settings;
+    this.#transports = transports;
+  }
+
+  /** Sorts recipients of an account's message by the transport that they take. */
+  byTransport<R extends DueRecipient>(account: string, recipients: readonly R[]): ReadonlyMap<Working, readonly R[]> {
+    const groups = new Map<Working, R[]>();
+    for (const recipient of recipients) {
+      const working = this.#transports.get(this.#find(account, recipient.address).route);
+      if (!working) continue;
+      const group = groups.get(working);
+      if (group) group.push(recipient);
+      else groups.set(working, [recipient]);
+    }
+    return groups;
+  }
+
+  /** Where and how a message leaves to another address; undefined where it goes to its recipients. */
+  redirectOf({ entry, share }: Pick<Job, 'entry' | 'share'>, [first]: readonly DueRecipient[]): Job['redirect'] {
+    const to = first && this.#find(entry.account, first.address).redirectedTo;
+    if (to === undefined) return undefined;
+    // All that this copy stands for, whether they are due now or not.
+    const originals = [...new Set(entry.recipients)].filter((address) => this.#goes(entry.account, address, share, to));
+    return { to, field: originalRecipientsField(originals) };
+  }
+
+  /** Whether the copy of a redirected message stands for this recipient, too. */
+  isCovered({ entry, share, redirect }: Job, recipient: string): boolean {
+    return redirect !== undefined && this.#goes(entry.account, recipient, share, redirect.to);
+  }
+
+  #goes(account: string, recipient: string, share: Job['share'], to: string): boolean {
+    const way = this.#find(account, recipient);
+    return way.route === share.route && way.redirectedTo === to;
+  }
+
+  #find(account: string, recipient: string): Way {
+    return wayFor(this.#settings, { account, recipient });
+  }
 }

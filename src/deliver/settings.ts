@@ -1,6 +1,16 @@
 // The part of the configuration that delivery uses (D27, D42a, D96, D98).
 
-interface RouteBase {
+import type { RecipientRule } from './staging/recipient-rules.ts';
+
+/** The staging safety of a configuration. */
+export interface RecipientSafety {
+  /** The rules of accounts, by name. They are asked before those of routes. */
+  readonly accounts: Readonly<Record<string, RecipientRule>>;
+  /** The route that captures what `allowRecipients` keeps back. No message chooses it by its domain or account. */
+  readonly withheld: CaptureRoute;
+}
+
+interface RouteBase extends RecipientRule {
   readonly name: string;
   /** A message must match every list; absent: all match. Names of accounts; domains as A-labels in lower case. */
   readonly match?: { readonly accounts?: readonly string[]; readonly recipientDomains?: readonly string[] };
@@ -51,4 +61,6 @@ export interface DeliverySettings {
   /** In order; the last has no `match`. */
   readonly routes: readonly Route[];
   readonly retry: RetrySettings;
+  /** Absent where no account and no route has a rule. */
+  readonly safety?: RecipientSafety;
 }

@@ -57,6 +57,7 @@ function outcomeLine(event: OutcomeEvent): Line {
     messageId: event.messageId,
     account: event.account,
     recipient: event.recipient,
+    ...(event.redirectedTo === undefined ? {} : { redirectedTo: event.redirectedTo }),
     route: event.route,
     host: event.host,
     code: reply.code,

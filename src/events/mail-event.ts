@@ -94,6 +94,8 @@ export interface RefusedEvent extends EventBase {
 /** What became of one attempt for one recipient. */
 interface OutcomeEventBase extends MessageEventBase {
   readonly recipient: string;
+  /** The address that the message left to in place of the recipient's, because of staging safety (D98a). */
+  readonly redirectedTo?: string;
   /** Name of the route. */
   readonly route: string;
   /** Who replied: `route name (host:port)`. */

@@ -51,6 +51,8 @@ export interface DeliveryAttempt {
   readonly outcome: Outcome;
   /** Milliseconds since 1970. */
   readonly at: number;
+  /** The address that the message left to in place of the recipient's (D98a). */
+  readonly redirectedTo?: string;
   /** Name of the route. */
   readonly route: string;
   /** Attempts made so far, this one included. */
@@ -69,6 +71,7 @@ export function outcomeEvent(entry: DueMessage['entry'], attempt: DeliveryAttemp
     at,
     ...factsOf(entry),
     recipient,
+    ...(attempt.redirectedTo === undefined ? {} : { redirectedTo: attempt.redirectedTo }),
     route,
     host,
     reply,

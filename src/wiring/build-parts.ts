@@ -5,12 +5,11 @@ import { type RecordFacts, spfSenders } from '../admin/domain-records.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Keys } from '../bootstrap.ts';
 import type { Config } from '../config.ts';
-import { routeFor } from '../deliver/router.ts';
+import { wayFor } from '../deliver/router.ts';
 import type { BuildParts } from '../submit.ts';
 
 /** What building a message needs of configuration, keys and accounts. `postern check` builds its messages with it, too. */
 export function buildParts(config: Config, keys: Keys, accounts: Accounts, clock: Clock): BuildParts {
-  const { routes } = config.delivery;
   return {
     clock,
     hostname: config.smtp.hostname,
@@ -19,7 +18,7 @@ export function buildParts(config: Config, keys: Keys, accounts: Accounts, clock
     domainKeys: (domain) => keys.signing.get(domain) ?? [],
     platformKeys: keys.platform,
     wantsPlatformSignature: (account, recipients) =>
-      recipients.some((recipient) => routeFor(routes, { account, recipient }).platformSignature),
+      recipients.some((recipient) => wayFor(config.delivery, { account, recipient }).route.platformSignature),
   };
 }
 

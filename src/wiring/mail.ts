@@ -129,7 +129,7 @@ function createPipeline(
       charge: async ({ submitter: { account }, envelope }) =>
         rateViolation(account, await limits.take(account, envelope.recipients.length)),
       refund: ({ submitter, envelope }) => limits.giveBack(submitter.account, envelope.recipients.length),
-      transportOf: transportOf(config.delivery.routes),
+      transportOf: transportOf(config.delivery.routes, config.delivery.safety),
       expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
       onAccepted: (entry) => delivery.deliverNow(entry),
       onRefused: spool.events.refuse,

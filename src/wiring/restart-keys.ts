@@ -48,6 +48,7 @@ const parts: Readonly<Record<string, (config: Config) => unknown>> = {
     proxy.limits,
   ],
   routes: ({ delivery }) => delivery.routes,
+  'staging safety': ({ delivery }) => delivery.safety,
   retries: ({ delivery }) => delivery.retry,
   accounts: ({ accounts, edgeAccounts }) => [accounts, edgeAccounts],
   zones: ({ zones }) => zones,

@@ -2,6 +2,7 @@
 
 import { UsageError } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
+import { allRoutes } from '../../deliver/router.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';
 import { decodeWords, trimBlanks, unfold } from '../../mail/header/header-text.ts';
 import { type CommandIo, columns, configOption, defineCommand } from '../command/command.ts';
@@ -29,12 +30,14 @@ const longestText = 60;
 
 /** The Maildir of a capture route. @throws UsageError where there is no such route, or several and none was named */
 function maildirOf(config: Config, name: string | undefined): string {
-  const routes = config.delivery.routes.flatMap((route) => (route.type === 'capture' ? [route] : []));
+  const routes = allRoutes(config.delivery).flatMap((route) => (route.type === 'capture' ? [route] : []));
   const names = routes.map((route) => route.name).join(', ');
   if (routes.length === 0) throw new UsageError('No route of the configuration is of type capture');
   const [found, ...others] = name === undefined ? routes : routes.filter((route) => route.name === name);
   if (!found) throw new UsageError(`--route: no capture route "${name}"; there are ${names}`);
-  if (others.length > 0) throw new UsageError(`want --route: the capture routes are ${names}`);
+  // What is kept back may lie in the folder of a capture route.
+  if (others.some(({ folder }) => folder !== found.folder))
+    throw new UsageError(`want --route: the capture routes are ${names}`);
   return found.folder;
 }
 

@@ -4,7 +4,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { UsageError } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
-import { routeFor } from '../../deliver/router.ts';
+import { allRoutes, wayFor } from '../../deliver/router.ts';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 import type { QueueItem, RetryCount, SpooledRecipient } from '../../spool/spool.ts';
 import { type CommandIo, configOption, defineCommand } from '../command/command.ts';
@@ -32,7 +32,7 @@ function readSelection({ state, account, domain, route }: SelectionOptions, conf
   const found = config.accounts.find(({ id, name }) => id === account || name === account);
   const label = domain === undefined ? undefined : asciiDomain(domain);
   if (domain !== undefined && label === undefined) throw new UsageError(`--domain wants a domain, got "${domain}"`);
-  const routes = config.delivery.routes.map(({ name }) => name);
+  const routes = allRoutes(config.delivery).map(({ name }) => name);
   if (route !== undefined && !routes.includes(route))
     throw new UsageError(`--route wants one of ${routes.join(', ')}, got "${route}"`);
   return {
@@ -45,14 +45,14 @@ function readSelection({ state, account, domain, route }: SelectionOptions, conf
 }
 
 /** The recipients of a message that are selected; undefined where none is. */
-function pickOf({ entry, recipients }: QueueItem, wanted: Selection, routes: Config['delivery']['routes']) {
+function pickOf({ entry, recipients }: QueueItem, wanted: Selection, routing: Config['delivery']) {
   if (wanted.account !== undefined && wanted.account !== entry.account) return undefined;
   const fits = ({ address, state }: SpooledRecipient): boolean =>
     state !== 'delivered' &&
     (wanted.state === undefined || wanted.state === state) &&
     (wanted.domain === undefined || splitMailbox(address).domain?.toLowerCase() === wanted.domain) &&
     (wanted.route === undefined ||
-      routeFor(routes, { account: entry.account, recipient: address }).name === wanted.route);
+      wayFor(routing, { account: entry.account, recipient: address }).route.name === wanted.route);
   const chosen = recipients.filter(fits).map(({ address }) => address);
   return chosen.length === 0 ? undefined : { id: entry.id, recipients: chosen };
 }
@@ -73,7 +73,7 @@ async function retrySelected({ spool, config }: OpenQueue, wanted: Selection): P
       ...(after === undefined ? {} : { after }),
     });
     after = page.next;
-    const picks = page.items.flatMap((item) => pickOf(item, wanted, config.delivery.routes) ?? []);
+    const picks = page.items.flatMap((item) => pickOf(item, wanted, config.delivery) ?? []);
     if (picks.length === 0) continue;
     const begunAt = performance.now();
     const made = await spool.retryMany(picks, newTimes(config));
