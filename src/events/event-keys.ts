@@ -13,7 +13,7 @@ const recipientKey = (address: string): string => `r ${comparableMailbox(address
 const senderKey = (address: string): string => `s ${comparableMailbox(address)}`;
 const clientKey = (messageId: string): string => `c ${bareMessageId(messageId)}`;
 
-/** The keys of an event, each once. The sender is a key of acceptances and refusals alone, so that outcomes stay cheap. */
+/** The keys of an event, each once. The sender is a key of events that name several recipients alone, so that outcomes stay cheap. */
 export function eventKeys(event: EventFacts): readonly string[] {
   const keys: string[] = [];
   if ('recipients' in event) {

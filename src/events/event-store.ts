@@ -33,7 +33,7 @@ export interface EventSearch {
   readonly message?: string | undefined;
   /** An address in any spelling: the event's recipient, or one of those that it names. */
   readonly recipient?: string | undefined;
-  /** The reverse-path that the client gave, in any spelling; only acceptances and refusals are found by it. */
+  /** The reverse-path that the client gave, in any spelling; outcomes of attempts are not found by it. */
   readonly sender?: string | undefined;
   /** The client's own Message-ID, with or without brackets; only acceptances are found by it. */
   readonly clientMessageId?: string | undefined;
@@ -60,7 +60,8 @@ export interface FollowQuery extends Pick<EventQuery, 'kinds' | 'account'> {
 }
 
 /**
- * Called for each event of this process: for those of a commit right after it and before its caller gets the result, for a
+ * Called for each event of this process, except for `requeued` and `dropped`, which most often come from a command beside it
+ * and are told to followers alone: for those of a commit right after it and before its caller gets the result, for a
  * refusal as soon as it is made. Errors that it throws are logged.
  */
 export type EventListener = (event: EventFacts) => void;

@@ -1,7 +1,7 @@
 // Writes the log line of an event: one for each, with the ids that lead from a session to its deliveries.
 
 import type { Logger } from '../base/log.ts';
-import type { AcceptedEvent, EventFacts, OutcomeEvent, RefusedEvent } from './mail-event.ts';
+import type { AcceptedEvent, EventFacts, OutcomeEvent, QueueEvent, RefusedEvent } from './mail-event.ts';
 
 /** The characters of a next hop's reply that are logged. */
 const loggedReply = 300;
@@ -69,6 +69,17 @@ function outcomeLine(event: OutcomeEvent): Line {
   };
 }
 
+function queueLine(event: QueueEvent): Line {
+  return {
+    session: event.sessionId,
+    id: event.queueId,
+    messageId: event.messageId,
+    account: event.account,
+    recipients: event.recipientCount,
+    ...(event.kind === 'requeued' ? { failed: event.failedCount } : {}),
+  };
+}
+
 /** Writes the line of an event. */
 export function logEvent(log: Logger, event: EventFacts): void {
   switch (event.kind) {
@@ -90,6 +101,12 @@ export function logEvent(log: Logger, event: EventFacts): void {
         { session: event.sessionId, account: event.account, url: event.url, reason: event.reason },
         'webhook disabled',
       );
+      return;
+    case 'dropped':
+      log.warn(queueLine(event), event.kind);
+      return;
+    case 'requeued':
+      log.info(queueLine(event), event.kind);
       return;
     default:
       event satisfies never;

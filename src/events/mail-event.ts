@@ -143,11 +143,33 @@ export type ReturnEvent = WebhookDisabledEvent;
 /** The outcome of an attempt. */
 export type OutcomeEvent = DeliveredEvent | DeferredEvent | FailedEvent;
 
+/** Somebody acted on a message in the queue, by a command or the API. */
+interface QueueEventBase extends MessageEventBase {
+  /** The first of the recipients that it is about: as many as fit the bound (`eventBounds`). */
+  readonly recipients: readonly string[];
+  readonly recipientCount: number;
+}
+
+/** Recipients were made due at once; those that had failed are queued again. */
+export interface RequeuedEvent extends QueueEventBase {
+  readonly kind: 'requeued';
+  /** How many of the recipients had failed. */
+  readonly failedCount: number;
+}
+
+/** The message was removed before these recipients had received it. */
+export interface DroppedEvent extends QueueEventBase {
+  readonly kind: 'dropped';
+}
+
+/** What was done to a message in the queue. */
+export type QueueEvent = RequeuedEvent | DroppedEvent;
+
 /**
  * What happened, before it is written. `kind` tells the members apart. A further kind (a bounce, a complaint, a
  * suppression) is one more member here; the compiler then finds all code that must learn to handle it.
  */
-export type EventFacts = AcceptedEvent | RefusedEvent | OutcomeEvent | ReturnEvent;
+export type EventFacts = AcceptedEvent | RefusedEvent | OutcomeEvent | QueueEvent | ReturnEvent;
 
 /** The names of the kinds. */
 export type EventKind = EventFacts['kind'];
@@ -175,6 +197,8 @@ export const eventKinds = {
   deferred: { share: 'mail' },
   failed: { share: 'mail' },
   webhook_disabled: { share: 'mail' },
+  requeued: { share: 'mail' },
+  dropped: { share: 'mail' },
 } as const satisfies Record<EventKind, { readonly share: EventShare }>;
 
 /** Tells whether this program knows a kind; a newer program may have written others. */

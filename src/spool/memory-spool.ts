@@ -8,6 +8,7 @@ import type { OutcomeEvent } from '../events/mail-event.ts';
 import { MemoryEvents } from '../events/memory-events.ts';
 import { idempotencyMilliseconds, type UsedKey } from './idempotency-keys.ts';
 import { failedRetentionMilliseconds } from './lease.ts';
+import { matchesSearch } from './search.ts';
 import {
   type ClaimQuery,
   type DueMessage,
@@ -21,7 +22,7 @@ import {
   type SpoolEntry,
   type SpooledRecipient,
 } from './spool.ts';
-import { acceptedEvent } from './spool-events.ts';
+import { acceptedEvent, droppedEvent, requeuedEvent } from './spool-events.ts';
 import { type AccountTally, countStates, type Tally, tallyOf, totalOf } from './tally.ts';
 
 interface HeldRecipient extends SpooledRecipient {
@@ -56,14 +57,6 @@ function itemOf({ entry, recipients }: Held): QueueItem {
       ({ transport: _transport, claimedUntil: _claim, endedAt: _end, ...recipient }) => recipient,
     ),
   };
-}
-
-function matches(held: Held, search: string): boolean {
-  const { id, messageId, clientMessageId, senderPath, reversePath } = held.entry;
-  const wanted = search.toLowerCase();
-  return [id, messageId, clientMessageId ?? '', senderPath, reversePath, ...held.entry.recipients].some((text) =>
-    text.toLowerCase().includes(wanted),
-  );
 }
 
 function recorded(recipient: HeldRecipient, outcome: OutcomeEvent, now: number): HeldRecipient {
@@ -205,10 +198,8 @@ export class MemorySpool implements Spool {
   async release(id: string, recipients: readonly string[]): Promise<void> {
     this.#checkOpen();
     const held = this.#messages.get(id);
-    if (!held) return;
-    this.#update(held, (recipient) =>
-      recipients.includes(recipient.address) ? { ...recipient, claimedUntil: 0 } : recipient,
-    );
+    const isNamed = ({ address }: HeldRecipient): boolean => recipients.includes(address);
+    if (held) this.#update(held, (one) => (isNamed(one) ? { ...one, claimedUntil: 0 } : one));
   }
 
   async recover(): Promise<number> {
@@ -223,7 +214,7 @@ export class MemorySpool implements Spool {
     const found = [...this.#messages.values()]
       .filter((held) => held.entry.id > (query.after ?? ''))
       .filter(({ recipients }) => query.state === undefined || recipients.some(({ state }) => state === query.state))
-      .filter((held) => query.search === undefined || matches(held, query.search))
+      .filter((held) => query.search === undefined || matchesSearch(held.entry, query.search))
       .toSorted((left, right) => (left.entry.id < right.entry.id ? -1 : 1));
     const items = found.slice(0, query.limit).map(itemOf);
     const last = items.at(-1)?.entry.id;
@@ -259,22 +250,31 @@ export class MemorySpool implements Spool {
     this.#checkOpen();
     const held = this.#messages.get(id);
     if (!held) return undefined;
-    const made = { recipients: 0, failed: 0 };
+    const due: string[] = [];
+    let failed = 0;
     this.#update(held, (recipient) => {
       if (recipient.state === 'delivered' || recipients?.includes(recipient.address) === false) return recipient;
-      made.recipients += 1;
-      if (recipient.state === 'failed') made.failed += 1;
+      due.push(recipient.address);
+      if (recipient.state === 'failed') failed += 1;
       // `retry` leaves a claim alone: its holder may be speaking to the next hop right now.
       const claimedUntil = recipient.state === 'queued' ? recipient.claimedUntil : 0;
       const { endedAt: _, ...rest } = recipient;
       return { ...rest, state: 'queued', nextAttemptAt: times.now, claimedUntil };
     });
-    if (made.recipients > 0) this.#messages.set(id, { ...held, entry: { ...held.entry, expiresAt: times.expiresAt } });
-    return made;
+    if (due.length > 0) {
+      this.#messages.set(id, { ...held, entry: { ...held.entry, expiresAt: times.expiresAt } });
+      this.#events.add(requeuedEvent(held.entry, due, { failed, at: times.now }));
+      this.#feed.committed([]);
+    }
+    return { recipients: due.length, failed };
   }
 
   async drop(id: string): Promise<boolean> {
     this.#checkOpen();
+    const held = this.#messages.get(id);
+    if (!held) return false;
+    this.#events.add(droppedEvent(held.entry, held.recipients, this.#clock.now()));
+    this.#feed.committed([]);
     return this.#messages.delete(id);
   }
 

@@ -1,7 +1,15 @@
 // Makes the events that the spool writes in one commit with what they report.
 
-import { type AcceptedEvent, cutText, eventBounds, firstAddresses, type OutcomeEvent } from '../events/mail-event.ts';
-import type { DueMessage, Outcome, SpoolEntry } from './spool.ts';
+import {
+  type AcceptedEvent,
+  cutText,
+  type DroppedEvent,
+  eventBounds,
+  firstAddresses,
+  type OutcomeEvent,
+  type RequeuedEvent,
+} from '../events/mail-event.ts';
+import type { DueMessage, Outcome, SpoolEntry, SpooledRecipient } from './spool.ts';
 
 function factsOf(entry: DueMessage['entry']) {
   const { via, clientAddress, helo } = entry.origin ?? {};
@@ -80,4 +88,40 @@ export function outcomeEvent(entry: DueMessage['entry'], attempt: DeliveryAttemp
     sizeAsSent: attempt.size,
   };
   return kind === 'deferred' ? { kind, ...facts, nextAttemptAt: attempt.nextAttemptAt ?? at } : { kind, ...facts };
+}
+
+function aboutRecipients(entry: DueMessage['entry'], recipients: readonly string[], at: number) {
+  return {
+    at,
+    ...factsOf(entry),
+    recipients: firstAddresses(recipients, eventBounds.acceptedRecipients),
+    recipientCount: recipients.length,
+  };
+}
+
+/**
+ * Makes the event of a message that was removed from the queue.
+ * @param recipients all of its recipients; the event names those that had not received it
+ * @param at milliseconds since 1970
+ */
+export function droppedEvent(
+  entry: DueMessage['entry'],
+  recipients: readonly Pick<SpooledRecipient, 'address' | 'state'>[],
+  at: number,
+): DroppedEvent {
+  const lost = recipients.filter(({ state }) => state !== 'delivered').map(({ address }) => address);
+  return { kind: 'dropped', ...aboutRecipients(entry, lost, at) };
+}
+
+/**
+ * Makes the event of recipients that were made due.
+ * @param made.failed how many of them had failed
+ * @param made.at milliseconds since 1970
+ */
+export function requeuedEvent(
+  entry: DueMessage['entry'],
+  recipients: readonly string[],
+  { failed, at }: { readonly failed: number; readonly at: number },
+): RequeuedEvent {
+  return { kind: 'requeued', ...aboutRecipients(entry, recipients, at), failedCount: failed };
 }

@@ -159,7 +159,7 @@ export interface RetryCount {
 export interface Spool {
   /** Why the spool takes no mail now, at most a second old; undefined while it does. All other methods still work. */
   readonly unavailable: Unavailable | undefined;
-  /** The events of this mail. `add` and `record` write theirs in their own commits; refusals are handed in here. */
+  /** The events of this mail. Each change writes its own in its own commit; refusals are handed in here. */
   readonly events: EventStore;
   /**
    * Adds a message and the event of its acceptance; resolves only once both are durable. Its recipients are claimed for
@@ -201,17 +201,20 @@ export interface Spool {
    */
   list(query: ListQuery): Promise<QueuePage>;
   show(id: string): Promise<QueueItem | undefined>;
-  /** Makes queued recipients due now, and failed ones queued again with `expiresAt`; false when there is no such message. */
+  /**
+   * Makes queued recipients due now, and failed ones queued again with `expiresAt`, and writes the event `requeued`; false when
+   * there is no such message.
+   */
   retry(id: string, times: { readonly now: number; readonly expiresAt: number }): Promise<boolean>;
   /**
    * Does for many messages in one transaction what `retry` does for one; so hand in no more than some hundreds. For each
-   * message all recipients, or those named. Delivered recipients and messages that no longer exist are skipped.
+   * message all recipients, or those named, and one event. Delivered recipients and messages that no longer exist are skipped.
    */
   retryMany(
     picks: readonly RetryPick[],
     times: { readonly now: number; readonly expiresAt: number },
   ): Promise<RetryCount>;
-  /** Removes a message; false when there is none. */
+  /** Removes a message, and writes the event `dropped`; false when there is none. */
   drop(id: string): Promise<boolean>;
   /** Counts messages with a queued recipient, and messages without one that are kept as failed. */
   counts(): Promise<{ readonly queued: number; readonly failed: number }>;

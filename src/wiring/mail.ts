@@ -24,6 +24,7 @@ import { buildParts } from './build-parts.ts';
 import { type Live, madeOf } from './in-force.ts';
 import { createLiveDelivery, type LiveDelivery } from './live-delivery.ts';
 import { openSpool } from './open-spool.ts';
+import { openQueueLog } from './queue-log.ts';
 import type { Running } from './running.ts';
 
 /** The parts that the mail path is made from. */
@@ -94,6 +95,9 @@ function tellEvents(
         metrics.outcome({ kind: event.kind, route: event.route });
         outcomes.tell(event.sessionId, event.recipient, event.kind);
         return;
+      // Followers alone are told of the first two.
+      case 'requeued':
+      case 'dropped':
       case 'webhook_disabled':
         return;
       default:
@@ -196,6 +200,8 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   running.stores.push(() => spool.close());
   const outcomes = createOutcomeWatch();
   tellEvents(spool, { log, metrics, outcomes });
+  const queueLog = openQueueLog(spool.events, log);
+  running.stores.push(() => queueLog.stop());
   const delivery = createLiveDelivery({
     spool,
     settings: config.delivery,
@@ -233,6 +239,6 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     suppressions,
     suppressed,
     gauges: [...ofSpool.gauges, ...mailGauges({ delivery, door })],
-    families: ofSpool.families,
+    families: [...ofSpool.families, ...queueLog.families],
   };
 }

@@ -142,9 +142,81 @@ export function eventsContract(name: string, store: EventsUnderTest): void {
         { ...facts, kind: 'deferred', recipient: 'a@x.test', nextAttemptAt: someTime + 60_000, reply: { code: 451 } },
         { ...facts, kind: 'failed', recipient: 'b@x.test', reply: { code: 550, text: 'no such user' } },
         { ...facts, kind: 'delivered', recipient: 'a@x.test', attempts: 2, route: 'mx', reply: delivered.reply },
+        { kind: 'dropped', queueId: entry.id },
         { ...facts, kind: 'delivered', recipient: 'b@x.test', host: 'default (h:25)' },
       ]);
-      expect(events.map(({ id }) => id)).toEqual([1, 2, 3, 4, 5]);
+      expect(events.map(({ id }) => id)).toEqual([1, 2, 3, 4, 5, 6]);
+    });
+
+    test('what is tried again by hand or dropped has its event, with the recipients that it was about', async () => {
+      const spool = await open();
+      const entry = spoolEntry({ origin, recipients: ['a@x.test', 'b@x.test', 'c@x.test'] });
+      await spool.add(entry, someTime);
+      await spool.record([
+        attemptOf(entry, delivered, { recipient: 'a@x.test' }),
+        attemptOf(entry, failed, { recipient: 'b@x.test' }),
+      ]);
+      now += 1000;
+      const times = { now, expiresAt: now + 5000 };
+      expect(await spool.retry(entry.id, times)).toBe(true);
+      expect(await spool.retryMany([{ id: entry.id, recipients: ['c@x.test'] }, { id: 'none' }], times)).toMatchObject({
+        messages: 1,
+      });
+      // Nothing is made due by these, so nothing has happened.
+      expect(await spool.retryMany([{ id: entry.id, recipients: ['a@x.test', 'z@x.test'] }], times)).toMatchObject({
+        messages: 0,
+      });
+      expect([await spool.retry('none', times), await spool.drop('none')]).toEqual([false, false]);
+      now += 1000;
+      expect(await spool.drop(entry.id)).toBe(true);
+      const { account, credential, sessionId, id: queueId, messageId } = entry;
+      const facts = { account, credential, sessionId, ...origin, senderPath: 'alice@example.com', queueId, messageId };
+      expect((await all(spool)).slice(3)).toEqual([
+        {
+          ...{ id: 4, kind: 'requeued', at: someTime + 1000, ...facts },
+          ...{ recipients: ['b@x.test', 'c@x.test'], recipientCount: 2, failedCount: 1 },
+        },
+        {
+          ...{ id: 5, kind: 'requeued', at: someTime + 1000, ...facts },
+          ...{ recipients: ['c@x.test'], recipientCount: 1, failedCount: 0 },
+        },
+        {
+          ...{ id: 6, kind: 'dropped', at: someTime + 2000, ...facts },
+          ...{ recipients: ['b@x.test', 'c@x.test'], recipientCount: 2 },
+        },
+      ]);
+    });
+
+    test('many that are tried again have an event each, which names the first of its recipients within a bound', async () => {
+      const spool = await open();
+      const recipients = Array.from({ length: 2000 }, (_, at) => `someone-${at}@example.org`);
+      const entries = Array.from({ length: 50 }, (_, at) => spoolEntry(at === 0 ? { recipients } : {}));
+      for (const entry of entries) await spool.add(entry, someTime);
+      const picks = entries.map(({ id }) => ({ id }));
+      expect(await spool.retryMany(picks, { now, expiresAt: now })).toMatchObject({ messages: 50, recipients: 2049 });
+      const events = (await all(spool)).filter((event) => event.kind === 'requeued');
+      expect(events.map(({ queueId }) => queueId)).toEqual(entries.map(({ id }) => id));
+      expect(events[0]?.recipientCount).toBe(2000);
+      expect(events[0]?.recipients.join('').length).toBeLessThanOrEqual(16_384);
+    });
+
+    test('a follower hears of what another process does to the queue', async () => {
+      const spool = await open();
+      const second = (await store.another?.(clock)) ?? spool;
+      if (second !== spool) opened.push(second);
+      const entry = spoolEntry();
+      await spool.add(entry, someTime);
+      const ending = new AbortController();
+      const seen: string[] = [];
+      const following = (async () => {
+        const query = { after: 0, kinds: ['requeued', 'dropped'] as const, signal: ending.signal };
+        for await (const { kind } of spool.events.follow(query)) seen.push(kind);
+      })();
+      await second.retry(entry.id, { now, expiresAt: now });
+      await second.drop(entry.id);
+      await expect.poll(() => seen, waiting).toEqual(['requeued', 'dropped']);
+      ending.abort();
+      await following;
     });
 
     test('pages by cursor, kind and account miss nothing and tell nothing twice', async () => {

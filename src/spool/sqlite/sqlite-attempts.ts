@@ -1,12 +1,14 @@
-// Writes the outcomes of attempts to the recipients' rows, and queues recipients for another attempt.
+// Writes the outcomes of attempts to the recipients' rows, queues recipients for another attempt, and drops messages.
 
+import type { EventFacts } from '../../events/mail-event.ts';
 import type { RecipientState } from '../recipient-state.ts';
 import type { RetryCount, RetryPick } from '../spool.ts';
+import { droppedEvent, requeuedEvent } from '../spool-events.ts';
 import { countStates } from '../tally.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { SpoolTables, StoredMessages } from './sqlite-messages.ts';
 import type { OperationOf, PackedOutcome } from './sqlite-protocol.ts';
-import { integer, stateAfter, stateNumbers, stateOf, text } from './sqlite-rows.ts';
+import { integer, recipientOf, stateAfter, stateNumbers, stateOf, text } from './sqlite-rows.ts';
 import type { Statements } from './sqlite-statements.ts';
 
 /** The attempts on one database; the methods of the same names in `Spool` say what each method does. */
@@ -14,11 +16,17 @@ export class Attempts {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
   readonly #messages: StoredMessages;
+  readonly #write: (event: EventFacts) => void;
 
-  constructor({ statements, clock }: SpoolTables, messages: StoredMessages) {
+  /** @param parts.write writes an event in the transaction of the change that it reports */
+  constructor(
+    { statements, clock }: SpoolTables,
+    parts: { readonly messages: StoredMessages; readonly write: (event: EventFacts) => void },
+  ) {
     this.#statements = statements;
     this.#clock = clock;
-    this.#messages = messages;
+    this.#messages = parts.messages;
+    this.#write = parts.write;
   }
 
   record({ outcomes, now }: OperationOf<'record'>): void {
@@ -45,6 +53,15 @@ export class Attempts {
       sum.failed += made.failed;
     }
     return sum;
+  }
+
+  drop({ id, now }: OperationOf<'drop'>): boolean {
+    const row = this.#statements.entry.get(id);
+    if (!row) return false;
+    const recipients = this.#statements.recipients.all(integer(row, 'seq')).map(recipientOf);
+    this.#write(droppedEvent(this.#messages.entry(row, []), recipients, now));
+    this.#messages.forget(row);
+    return true;
   }
 
   #recordMessage(id: string, outcomes: readonly PackedOutcome[], now: number): void {
@@ -94,18 +111,21 @@ export class Attempts {
     const wanted = recipients && new Set(recipients);
     const before = rows.map(stateOf);
     const after = [...before];
-    let due = 0;
+    const due: string[] = [];
     for (const [at, row] of rows.entries()) {
       if (before[at] === 'delivered' || wanted?.has(text(row, 'address')) === false) continue;
       const statement = before[at] === 'failed' ? this.#statements.requeueOne : this.#statements.makeOneDue;
       statement.run(this.#clock.stored(now), seq, integer(row, 'position'));
       after[at] = 'queued';
-      due += 1;
+      due.push(text(row, 'address'));
     }
-    if (due === 0) return { recipients: 0, failed: 0 };
+    if (due.length === 0) return { recipients: 0, failed: 0 };
     this.#statements.extend.run(this.#clock.stored(expiresAt), seq);
     const [counts, left] = [countStates(before), countStates(after)];
     this.#messages.changed(message, { before: counts, after: left, now });
-    return { recipients: due, failed: counts.failed - left.failed };
+    const failed = counts.failed - left.failed;
+    const entry = this.#statements.entry.get(id);
+    if (entry) this.#write(requeuedEvent(this.#messages.entry(entry, []), due, { failed, at: now }));
+    return { recipients: due.length, failed };
   }
 }

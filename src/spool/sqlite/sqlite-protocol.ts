@@ -72,7 +72,7 @@ export type WriteOperation =
       readonly now: number;
       readonly expiresAt: number;
     }
-  | { readonly kind: 'drop'; readonly id: string }
+  | { readonly kind: 'drop'; readonly id: string; readonly now: number }
   | ({ readonly kind: 'answered'; readonly answer: string } & AccountKey)
   /** Takes the lock that keeps other processes from removing this one's files (SpoolLock). */
   | { readonly kind: 'hold' };

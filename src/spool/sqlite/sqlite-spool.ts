@@ -223,19 +223,25 @@ export class SqliteSpool implements Spool {
     return this.#thread.ask({ kind: 'show', id });
   }
 
-  retry(id: string, times: { readonly now: number; readonly expiresAt: number }): Promise<boolean> {
-    return this.#thread.run({ kind: 'retry', id, ...times });
+  async retry(id: string, times: { readonly now: number; readonly expiresAt: number }): Promise<boolean> {
+    const isThere = await this.#thread.run({ kind: 'retry', id, ...times });
+    this.events.committed([]);
+    return isThere;
   }
 
-  retryMany(
+  async retryMany(
     picks: readonly RetryPick[],
     times: { readonly now: number; readonly expiresAt: number },
   ): Promise<RetryCount> {
-    return this.#thread.run({ kind: 'retryMany', picks, ...times });
+    const made = await this.#thread.run({ kind: 'retryMany', picks, ...times });
+    this.events.committed([]);
+    return made;
   }
 
-  drop(id: string): Promise<boolean> {
-    return this.#thread.run({ kind: 'drop', id });
+  async drop(id: string): Promise<boolean> {
+    const isThere = await this.#thread.run({ kind: 'drop', id, now: this.#clock.now() });
+    this.events.committed([]);
+    return isThere;
   }
 
   async counts(): Promise<{ readonly queued: number; readonly failed: number }> {

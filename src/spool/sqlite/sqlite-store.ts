@@ -11,7 +11,7 @@ import { totalOf } from '../tally.ts';
 import { Attempts } from './sqlite-attempts.ts';
 import { RecipientClaims } from './sqlite-claims.ts';
 import { SpoolClock } from './sqlite-clock.ts';
-import { type PackedEvent, SqliteEvents } from './sqlite-events.ts';
+import { type PackedEvent, packEvent, SqliteEvents } from './sqlite-events.ts';
 import { SqliteKeys } from './sqlite-keys.ts';
 import { Ledger } from './sqlite-ledger.ts';
 import type { SpoolLock } from './sqlite-lock.ts';
@@ -78,7 +78,7 @@ export class SqliteStore {
     const messages = new StoredMessages(tables);
     this.#messages = messages;
     this.#claims = new RecipientClaims(tables, messages);
-    this.#attempts = new Attempts(tables, messages);
+    this.#attempts = new Attempts(tables, { messages, write: (event) => this.#addEvents([packEvent(event)]) });
     this.#queue = new StoredQueue(tables, messages);
     this.#retention = new Retention(tables, { messages, keys: this.#keys, limits: options.limits ?? unlimited });
   }
@@ -207,7 +207,7 @@ export class SqliteStore {
         result = this.#attempts.retryMany(operation);
         break;
       case 'drop':
-        result = this.#drop(operation.id);
+        result = this.#attempts.drop(operation);
         break;
       case 'answered':
         this.#keys.answered(operation, operation.answer);
@@ -283,12 +283,5 @@ export class SqliteStore {
     });
     this.#ledger.write();
     return totalOf(this.#ledger.read()).messages.queued;
-  }
-
-  #drop(id: string): boolean {
-    const row = this.#statements.entry.get(id);
-    if (!row) return false;
-    this.#messages.forget(row);
-    return true;
   }
 }

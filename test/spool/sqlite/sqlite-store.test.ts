@@ -235,7 +235,7 @@ test('an account over its share of the queue is refused without undoing the batc
   expect(outcomes.map((outcome) => 'value' in outcome)).toEqual([true, false, true, false, true]);
   expect(outcomes[1]).toMatchObject({ error: { code: 'SPOOL_QUOTA', unavailable: 'room' } });
   expect(statements).toEqual(['BEGIN IMMEDIATE', 'COMMIT']);
-  own.write([{ kind: 'drop', id: entryOf(batch[0] ?? add(1)).id }]);
+  own.write([{ kind: 'drop', id: entryOf(batch[0] ?? add(1)).id, now: someTime }]);
   expect('value' in (own.write([ofSize('dev', 60)]).outcomes[0] ?? {})).toBe(true);
 });
 

@@ -1,0 +1,66 @@
+// Tells the log of what somebody did to messages in the queue. Commands beside the server write these events into the
+// database; the server follows them there, so that its log has them whoever did it.
+
+import { setTimeout } from 'node:timers/promises';
+import type { Logger } from '../base/log.ts';
+import type { EventStore } from '../events/event-store.ts';
+import { logEvent } from '../events/log-event.ts';
+import type { QueueEvent } from '../events/mail-event.ts';
+import type { MetricFamily } from '../http/metrics.ts';
+
+/** How long after a failure of the store it is asked again, in milliseconds. */
+const againMs = 5000;
+
+/** The reader of these events. */
+export interface QueueLog {
+  readonly families: readonly MetricFamily[];
+  /** Ends it; resolves once it reads no more. */
+  stop(): Promise<void>;
+}
+
+/** Begins to tell of events that are written from now on. */
+export function openQueueLog(events: Pick<EventStore, 'follow' | 'newest'>, log: Logger): QueueLog {
+  const ending = new AbortController();
+  const { signal } = ending;
+  const counts: Record<QueueEvent['kind'], number> = { requeued: 0, dropped: 0 };
+  let after: number | undefined;
+
+  async function read(): Promise<void> {
+    after ??= await events.newest();
+    for await (const event of events.follow({ after, kinds: ['requeued', 'dropped'], signal })) {
+      after = event.id;
+      if (event.kind !== 'requeued' && event.kind !== 'dropped') continue;
+      counts[event.kind] += 1;
+      logEvent(log, event);
+    }
+  }
+
+  async function run(): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        await read();
+      } catch (err) {
+        if (signal.aborted) return;
+        log.error({ err }, 'events of the queue could not be read');
+        await setTimeout(againMs, undefined, { signal, ref: false }).catch(() => undefined);
+      }
+    }
+  }
+
+  const running = run();
+  return {
+    families: [
+      {
+        kind: 'counter',
+        name: 'postern_queue_actions_total',
+        help: 'Messages that somebody had tried again (requeued) or removed (dropped)',
+        label: 'action',
+        read: () => Object.entries(counts),
+      },
+    ],
+    stop() {
+      ending.abort();
+      return running;
+    },
+  };
+}
