@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { errorMessage } from '../base/errors.ts';
-import { bodyRows, isOfNewerRelease } from './body-rows.ts';
+import { bodyRows, ownerOfNewerTables } from './body-rows.ts';
 
 /** The version of the format. Files of other versions are refused. */
 const form = 1;
@@ -85,11 +85,20 @@ export function bodyIds(database: DatabaseSync): string[] {
     .map((row) => String(row['id']));
 }
 
+/** The backup that is checked. */
+interface CheckedBackup {
+  /** Its path, for errors. */
+  readonly file: string;
+  /** The version of each owner's tables that this program knows. */
+  readonly versions: ReadonlyMap<string, number>;
+  readonly progress: Progress;
+}
+
 /**
  * Reads a whole backup and checks that the tables are consistent and that every body is present and unchanged.
  * @throws Error naming the file and what is wrong with it
  */
-export function checkBackup(database: DatabaseSync, file: string, progress: Progress): void {
+export function checkBackup(database: DatabaseSync, { file, versions, progress }: CheckedBackup): void {
   const wrong = (why: string): Error => new Error(`"${file}" is damaged: ${why}`);
   progress('Checking the database', 0);
   try {
@@ -98,7 +107,9 @@ export function checkBackup(database: DatabaseSync, file: string, progress: Prog
   } catch (error) {
     throw wrong(errorMessage(error));
   }
-  if (isOfNewerRelease(database)) throw new Error(`"${file}" is of a release after this program's`);
+  const owner = ownerOfNewerTables(database, versions);
+  if (owner !== undefined)
+    throw new Error(`"${file}" is of a release after this program's: its "${owner}" tables are newer`);
   const wanted = database.prepare('SELECT octets, sha256 FROM backup_bodies WHERE id = ?');
   const rows = bodyRows(database);
   for (const [at, { id, octets }] of rows.entries()) {

@@ -4,7 +4,6 @@ import type { DatabaseSync } from 'node:sqlite';
 import type { Row } from '../base/database/database.ts';
 import { rebuildLedger } from '../spool/sqlite/sqlite-ledger.ts';
 import { integer, text } from '../spool/sqlite/sqlite-rows.ts';
-import { spoolMigrations } from '../spool/sqlite/sqlite-schema.ts';
 
 /** A message whose body is a file. */
 export interface BodyRow {
@@ -57,9 +56,13 @@ export function forgetMessages(database: DatabaseSync, ids: readonly string[]): 
   database.exec('COMMIT');
 }
 
-/** Whether a database's spool is of a release after this one. */
-export function isOfNewerRelease(database: DatabaseSync): boolean {
-  if (!hasTable(database, 'migrations')) return false;
-  const row = database.prepare('SELECT version FROM migrations WHERE owner = ?').get(spoolMigrations.owner);
-  return Number(row?.['version'] ?? 0) > spoolMigrations.steps.length;
+/**
+ * The owner of tables that are of a release after this one; undefined where there are none.
+ * @param known the version of each owner's tables in this release
+ */
+export function ownerOfNewerTables(database: DatabaseSync, known: ReadonlyMap<string, number>): string | undefined {
+  if (!hasTable(database, 'migrations')) return undefined;
+  const rows = database.prepare('SELECT owner, version FROM migrations ORDER BY owner').all();
+  const newer = rows.find((row) => integer(row, 'version') > (known.get(text(row, 'owner')) ?? 0));
+  return newer && text(newer, 'owner');
 }

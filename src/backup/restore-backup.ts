@@ -30,6 +30,8 @@ export interface RestoreRequest {
   readonly database: string;
   /** Folder of the bodies that are files. */
   readonly bodiesFolder: string;
+  /** The version of each owner's tables that this program knows. */
+  readonly versions: ReadonlyMap<string, number>;
   /** Whether to replace what is in the data folder. */
   readonly force: boolean;
   readonly progress: Progress;
@@ -163,7 +165,7 @@ export function restoreBackup(request: RestoreRequest): Restored {
   const backup = openBackup(request.file);
   let lock: SpoolLock | undefined;
   try {
-    checkBackup(backup, request.file, request.progress);
+    checkBackup(backup, request);
     mkdirSync(dirname(request.database), { recursive: true, mode: 0o700 });
     lock = new SpoolLock(`${request.database}-spool.lock`);
     let restored: Restored | undefined;

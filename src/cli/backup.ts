@@ -5,6 +5,7 @@ import type { Progress } from '../backup/backup-file.ts';
 import { restoreBackup } from '../backup/restore-backup.ts';
 import { takeBackup } from '../backup/take-backup.ts';
 import type { Config } from '../config.ts';
+import { tableVersions } from '../wiring/table-versions.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
 import { configExitCode, configFor } from './command/load-config.ts';
 
@@ -87,6 +88,7 @@ the backup.`,
     const { messages, bodies } = restoreBackup({
       ...places(configFor(io, options.config)),
       file: resolve(io.cwd, file),
+      versions: tableVersions,
       force: options.force === true,
       progress: progressOn(io),
     });

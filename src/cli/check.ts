@@ -19,6 +19,7 @@ import type { Explanation, HeaderExplanation } from '../policy/explain.ts';
 import type { FindSendingDomain } from '../policy/judge-sender.ts';
 import type { Submission } from '../policy/submission.ts';
 import type { Violation } from '../policy/violation.ts';
+import { escapedText } from '../report/print.ts';
 import { offlineSubmission } from '../report/rehearse.ts';
 import { build, examine, examineObserved, type ObservedVerdict } from '../submit.ts';
 import { buildParts } from '../wiring/build-parts.ts';
@@ -134,7 +135,7 @@ function verdictText(verdict: Verdict): string {
   const shown = new Set(headers.flatMap(({ violation }) => (violation ? [violation.message] : [])));
   const rest = reasonsOf(verdict).filter(({ message }) => !shown.has(message));
   const lines = [
-    `${verdict.file}: ${summaryOf(verdict)}`,
+    `${escapedText(verdict.file)}: ${summaryOf(verdict)}`,
     ...table(headerLines(verdict)),
     ...rest.map((violation) => `  ${reasonLine(violation)}`),
     `  ${usage.allowlisted} of ${limits.allowlisted} allowlisted headers, ${usage.bytes} of ${limits.totalBytes} bytes`,

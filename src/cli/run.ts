@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { ConfigurationError, errorMessage, UsageError } from '../base/errors.ts';
+import { escapeCharacters } from '../base/escape-text.ts';
 import type { CommandIo } from './command/command.ts';
 import { runTable } from './command/command-table.ts';
 import { commands } from './commands.ts';
@@ -46,7 +47,8 @@ export async function runCommandLine(args: readonly string[], io: CommandIo): Pr
     }
     return await runTable(commands, text, { args: args.length === 0 ? ['serve'] : args, io, path: 'postern' });
   } catch (error) {
-    io.stderr.write(`${errorText(error, io.env)}\n`);
+    // A message may quote the name of a file or the words of others: nothing in it may control the terminal.
+    io.stderr.write(`${escapeCharacters(errorText(error, io.env), /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu)}\n`);
     return error instanceof ConfigurationError || error instanceof UsageError ? error.exitCode : 1;
   }
 }

@@ -7,7 +7,7 @@ import { comparableMailbox } from '../mail/address/comparable-mailbox.ts';
 import { asciiDomain, splitMailbox } from '../mail/address/domain.ts';
 
 /** The table of the list. */
-const suppressionMigrations: Migrations = {
+export const suppressionMigrations: Migrations = {
   owner: 'suppressions',
   steps: [
     `CREATE TABLE suppressions (

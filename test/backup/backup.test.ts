@@ -18,6 +18,7 @@ import { restoreBackup } from '../../src/backup/restore-backup.ts';
 import { takeBackup } from '../../src/backup/take-backup.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
 import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
+import { tableVersions } from '../../src/wiring/table-versions.ts';
 import { scratchFolder } from '../support/scratch.ts';
 import { someTime, spoolEntry } from '../support/spool-entry.ts';
 
@@ -50,7 +51,7 @@ const backUp = (data: DataFolder, target: string, more: { force?: boolean; progr
   takeBackup({ ...data, target, force: more.force ?? false, now: someTime, progress: more.progress ?? quiet });
 
 const putBack = (file: string, data: DataFolder, force = false) =>
-  restoreBackup({ ...data, file, force, progress: quiet });
+  restoreBackup({ ...data, file, force, versions: tableVersions, progress: quiet });
 
 /** What a spool has, octets and all, by id. */
 async function contents(spool: SqliteSpool): Promise<Map<string, string>> {
@@ -187,6 +188,24 @@ test('a restore refuses what is no backup, and every backup that is cut short or
   torn.fill(0xff, 4096, 8192);
   expect(restoring(torn)).toThrow(/is damaged|cannot be read/);
   expect(existsSync(elsewhere.database)).toBe(false);
+});
+
+test('a restore refuses a backup of a later release, whichever tables are newer, and leaves the folder as it is', async () => {
+  for (const change of [
+    "UPDATE migrations SET version = version + 1 WHERE owner = 'spool'",
+    "UPDATE migrations SET version = version + 1 WHERE owner = 'events'",
+    "INSERT INTO migrations VALUES ('something-to-come', 1)",
+  ]) {
+    const { file } = await smallBackup();
+    const backup = new DatabaseSync(file);
+    backup.exec(change);
+    backup.close();
+    const elsewhere = dataFolder();
+    expect(() => putBack(file, elsewhere, true)).toThrow(
+      /is of a release after this program's: its "[a-z-]+" tables are/,
+    );
+    expect(existsSync(elsewhere.database)).toBe(false);
+  }
 });
 
 test('a restore refuses a folder that a server holds, or that has something, and with force replaces it', async () => {

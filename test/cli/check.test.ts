@@ -90,6 +90,20 @@ test('--observe tells what would be removed while the policy is observed, and wh
   expect((await check(message)).stdout).toContain(': refused, 2 reasons\n');
 });
 
+test('nothing in the name of a file moves the cursor of a terminal, be the file there or not', async () => {
+  const folder = scratchFolder();
+  const name = 'evil\u001b[31m\u202ered\u001b]0;title\u0007.eml';
+  writeFileSync(join(folder, name), 'From: a@example.com\r\n\r\nx\r\n');
+  let written = '';
+  const into = { write: (text: string) => (written += text) };
+  const io = { stdout: into, stderr: into, env: {}, cwd: process.cwd() };
+  expect(await runCommandLine(['check', join(folder, name)], io)).toBe(0);
+  expect(await runCommandLine(['check', join(folder, `${name}.missing`)], io)).toBe(64);
+  expect(written).toContain('evil\\x1b[31m\\x202ered\\x1b]0;title\\x07.eml: admitted');
+  expect(written).toContain('.eml.missing"');
+  expect(/(?!\n)[\p{Cc}\p{Cf}]/u.test(written)).toBe(false);
+});
+
 test('nothing that stands in a message moves the cursor of a terminal', async () => {
   const { stdout } = await check(
     'From: a@example.com \u009b31m\u202e\nX-\u001b[31m: y\nPrecedence: \u202ebulk\u0085\n' +

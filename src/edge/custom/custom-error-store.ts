@@ -4,7 +4,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Database, Migrations } from '../../base/database/database.ts';
 
 /** The table of custom errors. A row whose body is gone says that the file counts again. */
-const customErrorMigrations: Migrations = {
+export const customErrorMigrations: Migrations = {
   owner: 'edge',
   steps: [
     `CREATE TABLE edge_custom_errors (

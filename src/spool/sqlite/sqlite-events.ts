@@ -16,7 +16,7 @@ import {
 import { EventSearcher, keyNumber, searchTables } from '../search/event-search.ts';
 
 /** The tables. Times are milliseconds since 1970 as the spool stores them (sqlite-clock.ts). */
-const eventMigrations: Migrations = {
+export const eventMigrations: Migrations = {
   owner: 'events',
   steps: [
     `

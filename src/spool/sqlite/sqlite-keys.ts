@@ -6,7 +6,7 @@ import { type AccountKey, idempotencyMilliseconds, type UsedKey } from '../idemp
 import type { SpoolEntry } from '../spool.ts';
 
 /** The table of the keys. Times are milliseconds since 1970; `answer` is null unless it is other than the default. */
-const idempotencyMigrations: Migrations = {
+export const idempotencyMigrations: Migrations = {
   owner: 'idempotency',
   steps: [
     `CREATE TABLE idempotency_keys (

@@ -1,0 +1,22 @@
+// The versions of all tables that this program knows, for what reads a whole database, such as a restore.
+
+import { accountMigrations } from '../accounts/account-tables.ts';
+import { customErrorMigrations } from '../edge/custom/custom-error-store.ts';
+import { suppressionMigrations } from '../feedback/suppression-store.ts';
+import { applicationMigrations } from '../proxy/store/application-tables.ts';
+import { eventMigrations } from '../spool/sqlite/sqlite-events.ts';
+import { idempotencyMigrations } from '../spool/sqlite/sqlite-keys.ts';
+import { spoolMigrations } from '../spool/sqlite/sqlite-schema.ts';
+
+/** The version of each owner's tables. Every owner stands here: a backup with tables of another is of a later release. */
+export const tableVersions: ReadonlyMap<string, number> = new Map(
+  [
+    accountMigrations,
+    customErrorMigrations,
+    suppressionMigrations,
+    applicationMigrations,
+    eventMigrations,
+    idempotencyMigrations,
+    spoolMigrations,
+  ].map(({ owner, steps }) => [owner, steps.length]),
+);
