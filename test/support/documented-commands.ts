@@ -1,29 +1,26 @@
 // The commands of a document as they are written there: its `sh` blocks, each with the `json` block behind it, which is
 // the answer it shows.
 
+import { fencedBlocks } from './markdown.ts';
+
 /** One block of commands. */
 export interface DocumentedCommand {
   /** Line of the document where the block begins, from 1. */
   readonly line: number;
   readonly script: string;
-  /** The answer that the document shows; a string in it may hold `...` for any text. */
+  /** The answer that the document shows; a string in it may hold `...` for any text. Undefined where it shows none. */
   readonly answer: unknown;
 }
 
-const fence = /^```(\w*)\n([\s\S]*?)^```$/gm;
-
-/** Finds the blocks that a word stands in. */
-export function documentedCommands(markdown: string, word: RegExp): readonly DocumentedCommand[] {
-  const blocks = [...markdown.matchAll(fence)].map(({ index, 1: language = '', 2: text = '' }) => ({
-    index,
-    language,
-    text,
-  }));
-  return blocks.flatMap(({ index, language, text }, at) => {
-    if (language !== 'sh' || !word.test(text)) return [];
+/** Every block of commands in a page. */
+export function documentedCommands(markdown: string): readonly DocumentedCommand[] {
+  const blocks = fencedBlocks(markdown);
+  return blocks.flatMap(({ line, language, text }, at) => {
+    if (language !== 'sh') return [];
     const next = blocks[at + 1];
-    const answer: unknown = next?.language === 'json' ? JSON.parse(next.text) : undefined;
-    return [{ line: markdown.slice(0, index).split('\n').length, script: text, answer }];
+    // An answer stands right behind its command, with a word such as "answers" between them at most.
+    const isAnswer = next?.language === 'json' && next.line - (line + text.split('\n').length) <= 4;
+    return [{ line, script: text, answer: isAnswer ? (JSON.parse(next.text) as unknown) : undefined }];
   });
 }
 

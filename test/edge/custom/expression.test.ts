@@ -180,7 +180,7 @@ describe('what is said of a bad one', () => {
 
 test('the expressions of the guide can be read', () => {
   const guide = readFileSync(join(import.meta.dirname, '../../../docs/edge-custom-errors.md'), 'utf8');
-  const [, examples = ''] = /\n```\n([^`]*)\n```\n/.exec(guide) ?? [];
+  const [, examples = ''] = /\n```expression\n([^`]*)\n```\n/.exec(guide) ?? [];
   const inFile = [...guide.matchAll(/expression: '([^']*)'/g)].map(([, text = '']) => text);
   const expressions = [...examples.split('\n'), ...inFile];
   expect(expressions).toHaveLength(5);
