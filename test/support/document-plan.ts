@@ -37,6 +37,10 @@ export interface ArrangedBlock extends NamedBlock {
 const firstId = (command: string): string =>
   `ID=$(${command} | grep -oE '^[0-9a-f-]{16,36}' | head -n 1); test -n "$ID"`;
 
+/** Writes an mbox file of one message. */
+const archive =
+  "printf 'From a@example.com Sun Nov 22 10:00:00 2026\\nFrom: a@example.com\\nTo: b@example.net\\nSubject: x\\n\\nx\\n' > ~/sent.mbox";
+
 export const elsewhere: readonly BlockElsewhere[] = [
   {
     page: 'README.md',
@@ -72,6 +76,12 @@ export const arranged: readonly ArrangedBlock[] = [
     page: 'README.md',
     begins: 'POSTERN_RELAY=',
     starts: true,
+  },
+  {
+    page: 'README.md',
+    begins: 'npm run -s postern -- check --as dev/oldbox',
+    before: archive,
+    says: [/1 of 1 message accepted/],
   },
   {
     page: 'docs/edge.md',
@@ -138,7 +148,7 @@ export const arranged: readonly ArrangedBlock[] = [
   {
     page: 'docs/operations.md',
     begins: 'postern check --as dev/oldbox',
-    before: `printf 'From a@example.com Sun Nov 22 10:00:00 2026\\nFrom: a@example.com\\nTo: b@example.net\\nSubject: x\\n\\nx\\n' > ~/sent.mbox
+    before: `${archive}
       mkdir -p mail-copies && tail -n +2 ~/sent.mbox > mail-copies/1.eml`,
     instead: [['/var/mail/copies', 'mail-copies']],
   },
