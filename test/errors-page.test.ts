@@ -12,8 +12,12 @@ const command = 'UPDATE_DOCS=1 npx vitest run --project unit test/errors-page.te
 
 const opening = `# Errors
 
-This page is written from the program's own tables; \`npm test\` fails when the two differ. It has three parts: mail, the
-edge, and proxy applications.`;
+This page lists everything that Postern refuses or fails with, what it means, and what to do about it. It is written from the
+program's own tables, and \`npm test\` fails when the two differ.
+
+- [Why a message is refused](#why-a-message-is-refused): the tokens of mail by SMTP and REST, limits, and the rule for each header
+- [Edge errors](#edge-errors): what visitors of a site get when the edge cannot complete a request
+- [Why a proxy application is refused](#why-a-proxy-application-is-refused): the codes of its API`;
 
 test('docs/errors.md is what the tables say', () => {
   const wanted = [opening, renderRejections(), renderEdgeErrors(), renderProxyErrors()]

@@ -32,11 +32,12 @@ const classTitles = {
 
 const classTexts = {
   platform:
-    'These cannot be set or overridden. By REST, in `headers`, each is E_HEADER_NOT_ALLOWED; what a MIME message with one meets is in the table.',
-  mime: 'A MIME message brings these along; by REST, in `headers`, each is E_HEADER_NOT_ALLOWED.',
-  'first-class': 'By REST, in `headers`, each is E_HEADER_USE_API_FIELD; a MIME message carries them as headers.',
-  allowlisted: `At most ${headerLimits.allowlisted} of these. They leave in the casing of this table.`,
-  extension: 'Any number, within the size of all custom headers.',
+    'Postern writes these itself, so that nobody can set or override them. In the `headers` of a REST request each of them is E_HEADER_NOT_ALLOWED. The table says what becomes of one in a MIME message.',
+  mime: 'A MIME message brings these along, since they describe its body. In the `headers` of a REST request each of them is E_HEADER_NOT_ALLOWED.',
+  'first-class':
+    'A REST request has fields for these, and in its `headers` each of them is E_HEADER_USE_API_FIELD. A MIME message carries them as headers.',
+  allowlisted: `A message may have at most ${headerLimits.allowlisted} of these. They leave in the casing of this table.`,
+  extension: 'A message may have any number of these, within the size of all custom headers.',
 } as const satisfies Record<HeaderClass, string>;
 
 const overSmtpTexts = {
@@ -100,9 +101,10 @@ export function renderRejections(): string {
   const classes = Object.keys(classTitles).filter((key): key is HeaderClass => key in classTitles);
   return `## Why a message is refused
 
-A message is refused whole, with every reason at once: collected fields first, then the sender, then the headers in the
-order of the text, then the limits over all. By SMTP the reasons are the lines of one reply, each beginning with its token; the reply's code is the first
-reason's. By REST they are the items of \`errors\`, and the HTTP status is the first one's.
+A message is refused whole, and the answer tells every reason at once. First come the faults of the message's own fields (From, To,
+Subject and the like), then those of the sender, then those of single headers in the order of the text, then the limits over all headers.
+By SMTP each reason is a line of one reply that begins with the reason's token, and the reply has the code of the first reason. By REST each
+reason is an item of \`errors\`, and the HTTP status is that of the first.
 
 ### Tokens
 
@@ -110,8 +112,8 @@ ${rejectionTable()}
 
 ### Limits
 
-A value exactly at its limit is accepted. Bytes are bytes of UTF-8 of the decoded form: unfolded, trimmed of blanks and tabs,
-encoded-words (RFC 2047) decoded.
+A value exactly at its limit is accepted. Bytes are counted in the decoded form of a value, written in UTF-8: its folded lines are joined,
+blanks and tabs at both ends are taken off, and encoded-words (RFC 2047) are decoded.
 
 ${table(
   ['What', 'Limit'],
@@ -129,7 +131,9 @@ ${table(
 
 ### Headers
 
-A header that is on no table below and does not begin with X- is E_HEADER_NOT_ALLOWED.
+A header that stands in none of these tables and does not begin with X- is E_HEADER_NOT_ALLOWED. The column "Value" tells which values
+are accepted, where "free" means any. The column "In a MIME message" tells what happens to a header of a message by SMTP or send_raw. The
+column "Signed" tells whether the DKIM signature covers the header.
 
 ${classes.map(headerTable).join('\n\n')}
 `;

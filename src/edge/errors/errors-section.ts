@@ -37,13 +37,13 @@ ${rows.join('\n')}`;
 export function renderEdgeErrors(): string {
   return `## Edge errors
 
-What the edge answers when it cannot complete a request, as HTML, JSON (RFC 9457) or Markdown. \`error_name\` and
-\`error_category\` are stable, so programs should match on them and not on the texts. Where a time to retry after is given
-the error is \`retryable\`, and \`retry_after\` equals the Retry-After header; the value a rate limit sets for itself takes the
-place of the one of 1015. A code marked with * stands in no table of the interface's specification: its class is Postern's
-choice. Every error has a page of its own at \`/errors/{code}\`, where \`type\` points; \`/errors\` lists them.
+When the edge cannot complete a request, it answers with one of these errors, as HTML, JSON (RFC 9457) or Markdown. Programs should match
+on \`error_name\` and \`error_category\`, which are stable, and not on the texts. Where the table gives a time to retry after, the error is
+\`retryable\`, and \`retry_after\` equals the Retry-After header. In place of the time of 1015 stands that of the rate limit itself, where
+it sets one. A code marked with * stands in no table of the interface's specification, so its class is Postern's choice. Every error has a
+page of its own at \`/errors/{code}\`, to which the member \`type\` of the JSON points; \`/errors\` lists them all.
 
-What a person sees of 522, in [light](screenshots/error-522-desktop-light.png) and in
+A person sees 522 like this in [light](screenshots/error-522-desktop-light.png) and in
 [dark](screenshots/error-522-desktop-dark.png), and on a phone in [light](screenshots/error-522-phone-light.png) and in
 [dark](screenshots/error-522-phone-dark.png).
 

@@ -21,10 +21,11 @@ function row(code: RuleCode, { name, status, when, resolution }: Rule): string {
 export function renderProxyErrors(): string {
   return `## Why a proxy application is refused
 
-Every answer is the v4 envelope. \`errors\` has all rules that are broken, each once, in the order of this table, and the HTTP
-status is the first one's. Before them stands 10001, once for each member of the body that cannot be read and that no rule
-is about, with \`source.pointer\`: no JSON object, a member of the wrong type, a missing or unreadable \`protocol\` or
-\`dns.name\`. ${rules[10002].name} (10002) always stands alone and names nothing but the Ray ID.
+Every answer is a JSON object with the members \`success\`, \`errors\`, \`messages\` and \`result\`. \`errors\` has one item for each rule that is
+broken, in the order of this table, and the HTTP status is that of the first item. Before these items stands 10001, once for each member of
+the body that cannot be read and that no rule is about, with its place in \`source.pointer\`. That is so where the body is no JSON object, where a
+member has the wrong type, and where \`protocol\` or \`dns.name\` is missing or cannot be read. ${rules[10002].name} (10002) always stands alone and
+names nothing but the Ray ID.
 
 | Code | Name | HTTP status | When | What to do |
 | --- | --- | --- | --- | --- |
