@@ -63,7 +63,7 @@ const keygen = defineCommand({
   arguments: { min: 1, max: 1 },
   details:
     'Writes certs/dkim/DOMAIN/SELECTOR.pem (mode 0600) under certsDir. Publish the record before mail is signed with the\n' +
-    'key. A key that is there is only replaced with --force; a running server reads keys when it starts.',
+    'key. A key that is there is only replaced with --force; a running server reads keys at its start and by postern reload.',
   options: {
     selector: { value: 'NAME', short: 's', summary: 'the selector (default: the first of the configuration, else s1)' },
     algorithm: {

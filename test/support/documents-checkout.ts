@@ -43,6 +43,17 @@ function writePostern(bin: string): void {
   chmodSync(join(bin, 'postern'), 0o755);
 }
 
+/** Sends a message that is captured, so that there is one to list. */
+async function captureMessage(postern: PosternProcess, base: string): Promise<void> {
+  const sent = await fetch(`${base}/client/v4/accounts/dev/email/sending/send`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${testToken}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ from: 'a@example.com', to: 'b@example.net', subject: 'To be looked at', text: 'Text.' }),
+  });
+  if (sent.status !== 200) throw new Error(`Not sent: ${await sent.text()}`);
+  await postern.until(() => postern.captured().length > 0);
+}
+
 /** Makes the folder and starts the gateway; `originPort` takes the place of 3000 in the example of the edge. */
 export async function makeDocumentsCheckout(originPort: number): Promise<DocumentsCheckout> {
   const folder = mkdtempSync(join(tmpdir(), 'postern-documents-'));
@@ -62,6 +73,8 @@ export async function makeDocumentsCheckout(originPort: number): Promise<Documen
   const file = join(folder, 'config/postern.yaml');
   const ports = { POSTERN_SMTP_PORT: '0', POSTERN_SMTPS_PORT: '0', POSTERN_HTTP_PORT: '0' };
   const postern = await startPostern({ folder, env: { ...ports, POSTERN_CONFIG: file } });
+  const base = `http://127.0.0.1:${postern.ports['http']}`;
+  await captureMessage(postern, base);
   const env: NodeJS.ProcessEnv = {
     ...withoutNpm(),
     PATH: [join(folder, 'bin'), process.env['PATH']].join(delimiter),
@@ -70,7 +83,7 @@ export async function makeDocumentsCheckout(originPort: number): Promise<Documen
     POSTERN_CONFIG: file,
     POSTERN_DATA_DIR: postern.dataDir,
     POSTERN_CERTS_DIR: postern.certsDir,
-    POSTERN: `http://127.0.0.1:${postern.ports['http']}`,
+    POSTERN: base,
     TOKEN: testToken,
     PID: `${postern.pid}`,
     ORIGIN_PORT: `${originPort}`,
