@@ -59,6 +59,16 @@ test.each(long)('%s is long: its table of contents names every section, in order
   expect(order).toEqual(sections.map(({ anchor }) => `#${anchor}`));
 });
 
+test.each(pages)('%s: every row of a table has as many cells as its head', (page) => {
+  // A bar inside a cell is written with a backslash, also in code.
+  const cells = (line: string): number => line.replaceAll('\\|', '').split('|').length;
+  const ragged = [...readPage(page).matchAll(/^\|.*\|\n\|[-:| ]+\|\n(?:\|.*\n)+/gm)].flatMap(([table]) => {
+    const [head = '', ...rows] = table.trimEnd().split('\n');
+    return rows.filter((row) => cells(row) !== cells(head));
+  });
+  expect(ragged).toEqual([]);
+});
+
 test('every page can be reached from the README', () => {
   const reached = new Set(['README.md']);
   for (const page of reached) {
