@@ -157,6 +157,7 @@ function build(
     smtp,
     rest: { limits: { ...restLimits, ...contents.rest.limits } },
     spool: mailParts.resolveSpool(contents),
+    reports: mailParts.resolveReports(contents),
     http,
     delivery,
     accounts,

@@ -170,6 +170,7 @@ async function openParts(parts: Opening, running: Running): Promise<Gateway> {
   await proxy.seed();
   addresses.setHttp(await listenHttp(http, live));
   await mail.delivery.start();
+  mail.notifier.start();
   addresses.setMail(await mail.door.listen());
   await proxy.start();
   certificates.start();

@@ -11,6 +11,7 @@ import type { Message } from './compose/message.ts';
 import { planBody } from './compose/plan-body.ts';
 import { mailerOf } from './events/mailer-mark.ts';
 import type { RefusalFacts, Refuse } from './events/refusal.ts';
+import type { ReportWish } from './mail/dsn-request.ts';
 import { check } from './policy/check.ts';
 import type { ObservedHeader } from './policy/checked.ts';
 import { type Explanation, explain } from './policy/explain.ts';
@@ -235,6 +236,15 @@ function originOf({ via: { kind, remoteAddress, helo } }: Submission): Origin {
   };
 }
 
+/**
+ * Which reports the sender gets about recipients without NOTIFY: what the account says. Where it says nothing, a mailer that
+ * hands in mail by SMTP expects to hear of failures (RFC 5321 §6.1); a program that calls the API reads events.
+ */
+function wishOf({ via, submitter: { account } }: Submission): ReportWish {
+  const { failure = via.kind === 'smtp', delay = false, success = false } = account.reports ?? {};
+  return { failure, delay, success };
+}
+
 function spoolEntry(
   signed: Signed,
   { transportOf, expireAfterSeconds }: Pick<SubmitParts, 'transportOf' | 'expireAfterSeconds'>,
@@ -262,5 +272,8 @@ function spoolEntry(
     body,
     ...(platformSignature ? { platformSignature } : {}),
     ...(submission.idempotency ? { idempotency: submission.idempotency } : {}),
+    ...(submission.envelope.dsn ? { dsn: submission.envelope.dsn } : {}),
+    reports: wishOf(submission),
+    ...(submission.answers ? { answers: submission.answers } : {}),
   };
 }

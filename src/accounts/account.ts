@@ -1,5 +1,6 @@
 // Accounts, credentials and sending domains as values (D50, D93). They come from the configuration and the store.
 
+import type { ReportWish } from '../mail/dsn-request.ts';
 import type { ObservePeriod } from './observe-period.ts';
 import type { StripRules } from './strip-rules.ts';
 
@@ -74,6 +75,8 @@ export interface Account {
   readonly showClientAddress: boolean;
   /** Write `TLS-Required: No` (D30). */
   readonly tlsRequiredNo: boolean;
+  /** Which reports senders get about recipients without NOTIFY; absent ones follow the door that the mail came by. */
+  readonly reports?: Partial<ReportWish>;
   readonly credentials: ReadonlyMap<string, Credential>;
 }
 

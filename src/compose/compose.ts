@@ -2,6 +2,7 @@
 
 import type { KeyObject } from 'node:crypto';
 import { hasNonAscii } from '../mail/header/encoded-word.ts';
+import { mailDate } from '../mail/mail-date.ts';
 import { makeTokens } from '../mail/return-token.ts';
 import { type FieldKind, writeField } from '../mail/write-field.ts';
 import type { Checked, CheckedField, MimeFieldName } from '../policy/checked.ts';
@@ -34,11 +35,6 @@ export interface ComposeContext {
   readonly platform: Platform;
   /** Fields that have been written already: see `writeLongFields`. */
   readonly written?: WrittenFields;
-}
-
-/** The date in the form of RFC 5322 §3.3, in UTC (D24). */
-function mailDate(ms: number): string {
-  return `${new Date(ms).toUTCString().slice(0, -3)}+0000`;
 }
 
 /** Finished fields by what they were made of: a field, or the body's plan for the Content-Type that it changes. */

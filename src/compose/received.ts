@@ -31,10 +31,11 @@ export function receivedField(facts: ReceivedFacts): string {
   // The clause is optional: a mailbox with white space, or outside ASCII, is left out instead of being encoded.
   const named = envelope.recipients.length === 1 && plainMailbox.test(recipient) && !/[<>;]/.test(recipient);
   const from = via.kind === 'smtp' ? `from ${client(facts)} ` : '';
+  const protocol = protocolOf(via, envelope);
   const rcpt = named ? ` for <${recipient}>` : '';
   return writeField(
     'Received',
-    `${from}by ${hostname} (Postern) with ${protocol(via, envelope)} id ${id}${rcpt}; ${date}`,
+    `${from}by ${hostname} (Postern)${protocol === '' ? '' : ` with ${protocol}`} id ${id}${rcpt}; ${date}`,
   );
 }
 
@@ -53,7 +54,7 @@ function heloName(helo: string | undefined, showLiteral: boolean): string {
 }
 
 /** Gives the protocol name: ESMTPSA of an SMTPUTF8 message is UTF8SMTPSA (RFC 6531 §4.3). */
-function protocol(via: Via, envelope: Envelope): string {
+function protocolOf(via: Via, envelope: Envelope): string {
   const { protocol } = via;
   return envelope.smtputf8 && protocol.startsWith('ESMTP') ? `UTF8SMTP${protocol.slice('ESMTP'.length)}` : protocol;
 }

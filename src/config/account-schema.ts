@@ -79,6 +79,13 @@ export const account = value.object({
   sendingDomains: Optional(value.list(sendingDomain)),
   showClientAddress: Optional(value.boolean),
   tlsRequiredNo: Optional(value.boolean),
+  reports: Optional(
+    value.object({
+      failure: Optional(value.boolean),
+      delay: Optional(value.boolean),
+      success: Optional(value.boolean),
+    }),
+  ),
   limits: Optional(
     value.object({
       messagesPerMinute: Optional(value.integer(1, 1_000_000_000)),

@@ -45,6 +45,16 @@ export const retry = {
   expireAfterSeconds: 432_000,
 } as const;
 
+/** D42a. */
+export const reports = {
+  perMessage: 10,
+  perAddressPerDay: 1000,
+  perAccountPerDay: 10_000,
+  gatherSeconds: 30,
+  delaySeconds: 14_400,
+  returnBytes: 262_144,
+} as const;
+
 /** D66. */
 export const edge = {
   maxHeaderBytes: 32_768,
@@ -133,6 +143,7 @@ export function complete(given: FileContents): CompleteContents {
     edge: {},
     proxy: {},
     delivery: {},
+    reports: {},
     zones: [],
     routes: [{ name: 'default', type: 'capture' }],
     ...given,

@@ -120,6 +120,16 @@ export const spool = value.object({
   ),
 });
 
+/** `reports`: those to senders about their mail (RFC 3464). */
+export const reports = value.object({
+  perMessage: Optional(value.integer(0, 10_000)),
+  perAddressPerDay: Optional(value.integer(0, 1_000_000)),
+  perAccountPerDay: Optional(value.integer(0, 10_000_000)),
+  gatherSeconds: Optional(value.integer(0, 86_400, 'seconds')),
+  delaySeconds: Optional(value.seconds),
+  returnBytes: Optional(value.integer(0, 104_857_600, 'octets')),
+});
+
 /** `delivery`. */
 export const delivery = value.object({
   retry: Optional(

@@ -15,7 +15,7 @@ import { findAccount, routeTls, withheldRouteName } from './mail-checks.ts';
 import { parseRelayUrl, type RelayUrl } from './relay-url.ts';
 import type { ListenerEntry, RouteEntry } from './schema.ts';
 import { type Environment, readSecret, secretHash } from './secrets.ts';
-import type { Config, HttpSettings, PlatformSettings, SecretSource } from './settings.ts';
+import type { Config, HttpSettings, PlatformSettings, ReportSettings, SecretSource } from './settings.ts';
 
 type Contents = defaults.CompleteContents;
 
@@ -95,6 +95,11 @@ export function resolveSmtp(contents: Contents): SmtpSettings {
 export function resolveSpool({ spool }: Contents): SpoolLimits {
   const { minFreeBytes, account } = spool;
   return { ...defaults.spoolLimits, ...account, ...(minFreeBytes === undefined ? {} : { minFreeBytes }) };
+}
+
+/** The `reports` slice. */
+export function resolveReports({ reports }: Contents): ReportSettings {
+  return { ...defaults.reports, ...reports };
 }
 
 /** The token for /metrics, if one is named. Its hash is read each time it is asked for. */

@@ -3,7 +3,7 @@
 import { type Static, Type } from 'typebox';
 import { account } from './account-schema.ts';
 import { edge, http, proxy, zone } from './edge-schema.ts';
-import { delivery, platform, rest, route, smtp, spool } from './mail-schema.ts';
+import { delivery, platform, reports, rest, route, smtp, spool } from './mail-schema.ts';
 import * as value from './value-types.ts';
 
 const { Optional } = Type;
@@ -30,6 +30,7 @@ export const schema = value.object({
   proxy: Optional(proxy),
   routes: Optional(value.list(route, { minItems: 1 })),
   delivery: Optional(delivery),
+  reports: Optional(reports),
   accounts: Optional(value.list(account)),
   zones: Optional(value.list(zone)),
 });

@@ -7,6 +7,7 @@ import type { CustomErrorSettings, EdgeSettings } from '../edge/zone/zone.ts';
 import type { ConnectionLimits } from '../http/listener/connection-limit.ts';
 import type { RestLimits } from '../ingress/rest/settings.ts';
 import type { SmtpSettings } from '../ingress/smtp/settings.ts';
+import type { ReportLimits } from '../spool/reports/report.ts';
 import type { SpoolLimits } from '../spool/spool-limits.ts';
 import type { HostPort } from './addresses.ts';
 import type { AccountEntry, FileContents, ZoneEntry } from './schema.ts';
@@ -87,6 +88,12 @@ export interface DevelopmentSettings {
   readonly credential: string;
 }
 
+/** Reports to senders about their mail. */
+export interface ReportSettings extends ReportLimits {
+  /** The largest message that a report returns whole where RET=FULL asks for it, in octets. */
+  readonly returnBytes: number;
+}
+
 /** The whole configuration, frozen. */
 export interface Config {
   /** Absolute path of the file that was read. */
@@ -106,6 +113,7 @@ export interface Config {
   readonly smtp: SmtpSettings;
   readonly rest: RestSettings;
   readonly spool: SpoolLimits;
+  readonly reports: ReportSettings;
   readonly http: HttpSettings;
   readonly delivery: DeliverySettings;
   readonly accounts: readonly Account[];

@@ -143,7 +143,8 @@ export class CaptureTransport implements Transport {
       // blind copies (D22, D26).
       const returnPath = Buffer.from(`Return-Path: <${entry.reversePath}>\r\n`, 'utf8');
       await this.#maildir.write(entry.id, [returnPath, ...headFor(content, entry, this.route), content.body]);
-      return { kind: 'delivered', reply: { code: 250, enhanced: '2.0.0', text: `Captured as ${entry.id}.eml` } };
+      const reply = { code: 250, enhanced: '2.0.0', text: `Captured as ${entry.id}.eml` };
+      return { kind: 'delivered', reply, handover: 'final' };
     } catch (thrown) {
       const text = `Cannot capture the message: ${errorMessage(thrown)}`;
       return { kind: 'deferred', reply: { code: 451, enhanced: '4.3.0', text } };

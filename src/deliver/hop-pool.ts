@@ -163,6 +163,7 @@ export class HopPool {
       reversePath: entry.reversePath,
       recipients: recipients.map((recipient) => recipient.address),
       requireTls: entry.requireTls,
+      ...(entry.dsn ? { dsn: entry.dsn } : {}),
       head: headFor(content, entry, this.#parts.route),
       body: content.body,
     };

@@ -1,12 +1,12 @@
 // What delivery has in hand: a message (job), and those of its recipients that take one route in one transaction (task).
 
 import type { ClockReading } from '../base/clock.ts';
-import type { SpoolEntry } from '../spool/spool.ts';
+import type { DueMessage, SpoolEntry } from '../spool/spool.ts';
 import type { ContentBudget } from './content-budget.ts';
 import type { TransportShare } from './transport-share.ts';
 
 /** A message without its octets. */
-export type JobEntry = Omit<SpoolEntry, 'head' | 'body' | 'transports' | 'received'>;
+export type JobEntry = DueMessage['entry'];
 
 /** A recipient that is due. */
 export interface DueRecipient {

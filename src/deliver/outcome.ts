@@ -33,7 +33,7 @@ export interface SettledOutcome {
  * @param attempt.random from 0 up to, not including, 1
  */
 export function settleOutcome(
-  { kind, reply }: RecipientResult,
+  { kind, reply, handover }: RecipientResult,
   settings: RetrySettings,
   attempt: {
     readonly host: string;
@@ -45,7 +45,8 @@ export function settleOutcome(
   },
 ): SettledOutcome {
   const { host } = attempt;
-  if (kind !== 'deferred') return { outcome: { kind, reply, host } };
+  if (kind === 'failed') return { outcome: { kind, reply, host } };
+  if (kind === 'delivered') return { outcome: { kind, reply, host, ...(handover === undefined ? {} : { handover }) } };
   const plan = planRetry(settings, attempt);
   if (plan.kind === 'retry') return { outcome: { kind, reply, host }, nextAttemptAt: plan.at };
   const last = `${reply.code} ${reply.enhanced ? `${reply.enhanced} ` : ''}${reply.text}`;

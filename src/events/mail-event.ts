@@ -110,9 +110,16 @@ interface OutcomeEventBase extends MessageEventBase {
   readonly sizeAsSent: number;
 }
 
+/**
+ * Where a delivered message went, if not to a next hop that sends no reports: `final` into a mailbox of our own, `passed-on`
+ * to a next hop that offers DSN and has been told what the sender asked (RFC 3461 §5.2).
+ */
+export type Handover = 'final' | 'passed-on';
+
 /** The next hop accepted the message for this recipient. */
 export interface DeliveredEvent extends OutcomeEventBase {
   readonly kind: 'delivered';
+  readonly handover?: Handover;
 }
 
 /** The attempt failed for now; another one follows. */

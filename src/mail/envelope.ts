@@ -1,5 +1,7 @@
 // The envelope of RFC 5321: what MAIL and RCPT said, independent of what the header section says.
 
+import type { DsnRequest } from './dsn-request.ts';
+
 /** Where a message goes and where its reports go (RFC 5321 §2.3.1). */
 export interface Envelope {
   /** The mailbox of MAIL FROM without brackets, its domain an A-label in lower case; '' is the null reverse-path. */
@@ -10,4 +12,6 @@ export interface Envelope {
   readonly smtputf8: boolean;
   /** REQUIRETLS (RFC 8689): only over verified TLS, to hops that offer it too. */
   readonly requireTls: boolean;
+  /** What the client asked about reports; absent where it asked nothing (RFC 3461). */
+  readonly dsn?: DsnRequest;
 }

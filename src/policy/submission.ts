@@ -16,7 +16,7 @@ export interface Via {
   readonly remoteAddress?: string;
   /** Name of the SMTP listener. */
   readonly listener?: string;
-  /** The `with` of Received (RFC 3848, RFC 6531): ESMTP, ESMTPA, ESMTPS, ESMTPSA, UTF8SMTPSA, HTTP ... */
+  /** The `with` of Received (RFC 3848, RFC 6531): ESMTP, ESMTPA, ESMTPS, ESMTPSA, UTF8SMTPSA, HTTP ...; '' for none. */
   readonly protocol: string;
   /** The charset of raw 8-bit text that is not UTF-8 (D13): the credential's, else the listener's; an iconv-lite name. */
   readonly legacyCharset: string;
@@ -65,6 +65,8 @@ export interface Submission {
   readonly release?: () => void;
   /** The request's Idempotency-Key, kept with the message in one commit (D48). */
   readonly idempotency?: Idempotency;
+  /** The message is the report that was made of what is kept under this key; both change in one commit. */
+  readonly answers?: { readonly seq: number; readonly version: number };
 }
 
 /** An Idempotency-Key and what it was used for (D48). */

@@ -10,6 +10,19 @@ import { idempotencyMilliseconds, type UsedKey } from './idempotency-keys.ts';
 import { failedRetentionMilliseconds } from './lease.ts';
 import { matchesSearch } from './search.ts';
 import {
+  type Held,
+  type HeldRecipient,
+  isDue,
+  isQueued,
+  itemOf,
+  matches,
+  recorded,
+  tallyOfHeld,
+  withoutReports,
+} from './memory-held.ts';
+import { MemoryReports } from './reports/memory-reports.ts';
+import type { DueReport, ReportKey, ReportLimits } from './reports/report.ts';
+import {
   type ClaimQuery,
   type DueMessage,
   distinctRecipients,
@@ -20,58 +33,9 @@ import {
   type RetryPick,
   type Spool,
   type SpoolEntry,
-  type SpooledRecipient,
 } from './spool.ts';
-import { acceptedEvent, droppedEvent, requeuedEvent } from './spool-events.ts';
-import { type AccountTally, countStates, type Tally, tallyOf, totalOf } from './tally.ts';
-
-interface HeldRecipient extends SpooledRecipient {
-  readonly transport: string;
-  readonly claimedUntil: number;
-  readonly endedAt?: number;
-}
-
-interface Held {
-  readonly entry: SpoolEntry;
-  readonly recipients: HeldRecipient[];
-}
-
-function isDue(recipient: HeldRecipient, now: number): boolean {
-  return recipient.state === 'queued' && Math.max(recipient.nextAttemptAt, recipient.claimedUntil) <= now;
-}
-
-function isQueued(held: Held): boolean {
-  return held.recipients.some((recipient) => recipient.state === 'queued');
-}
-
-function tallyOfHeld({ entry, recipients }: Held): Tally {
-  return tallyOf(entry.head.length + entry.body.length, countStates(recipients.map(({ state }) => state)));
-}
-
-function itemOf({ entry, recipients }: Held): QueueItem {
-  const { head, body, recipients: _, transports: _lanes, received: _received, ...rest } = entry;
-  return {
-    entry: rest,
-    size: head.length + body.length,
-    recipients: recipients.map(
-      ({ transport: _transport, claimedUntil: _claim, endedAt: _end, ...recipient }) => recipient,
-    ),
-  };
-}
-
-function recorded(recipient: HeldRecipient, outcome: OutcomeEvent, now: number): HeldRecipient {
-  const { endedAt: _, ...rest } = recipient;
-  return {
-    ...rest,
-    state: outcome.kind === 'deferred' ? 'queued' : outcome.kind,
-    attempts: recipient.attempts + 1,
-    nextAttemptAt: outcome.kind === 'deferred' ? outcome.nextAttemptAt : now,
-    claimedUntil: 0,
-    lastReply: outcome.reply,
-    lastHost: outcome.host,
-    ...(outcome.kind === 'deferred' ? {} : { endedAt: now }),
-  };
-}
+import { acceptedEvent } from './spool-events.ts';
+import { type AccountTally, totalOf } from './tally.ts';
 
 /** A spool that keeps everything in memory. @public for tests of what stands on a spool. */
 export class MemorySpool implements Spool {
@@ -81,11 +45,13 @@ export class MemorySpool implements Spool {
   readonly #clock: Clock;
   readonly #events: MemoryEvents;
   readonly #feed: EventFeed;
+  readonly #reports: MemoryReports;
   readonly unavailable = undefined;
   #seen: ClockReading;
   #closed = false;
 
-  constructor(clock: Clock = systemClock, eventLimits?: EventLimits) {
+  constructor(clock: Clock = systemClock, eventLimits?: EventLimits, reportLimits?: ReportLimits) {
+    this.#reports = new MemoryReports(reportLimits);
     this.#clock = clock;
     this.#events = new MemoryEvents(eventLimits);
     this.#feed = new EventFeed(this.#events, { clock, log: silentLog });
@@ -116,6 +82,7 @@ export class MemorySpool implements Spool {
       nextAttemptAt: entry.acceptedAt,
       claimedUntil: claimUntil,
     }));
+    if (entry.answers && !this.#reports.end(entry.answers)) throw new Error('What this report tells has changed');
     // The octets are copied, as every store does: the caller may change its buffers afterwards.
     const kept = { ...entry, head: Buffer.from(entry.head), body: Buffer.from(entry.body) };
     this.#messages.set(entry.id, { entry: kept, recipients });
@@ -152,7 +119,7 @@ export class MemorySpool implements Spool {
     }
     const { head, body, transports: _, received: _received, ...entry } = held.entry;
     const recipients = held.recipients.map((recipient) => recipient.address);
-    return { entry: { ...entry, recipients }, size: head.length + body.length, due };
+    return { entry: { ...withoutReports(entry), recipients }, size: head.length + body.length, due };
   }
 
   async giveTransports({
@@ -181,15 +148,20 @@ export class MemorySpool implements Spool {
 
   async record(outcomes: readonly OutcomeEvent[]): Promise<void> {
     this.#checkOpen();
+    const now = this.#clock.now();
     for (const outcome of outcomes) {
       this.#events.add(outcome);
       const held = this.#messages.get(outcome.queueId);
       if (!held) continue;
+      const wasDelivered = held.recipients.some(
+        ({ address, state }) => address === outcome.recipient && state === 'delivered',
+      );
       this.#update(held, (recipient) =>
         recipient.address === outcome.recipient && recipient.state !== 'delivered'
-          ? recorded(recipient, outcome, this.#clock.now())
+          ? recorded(recipient, outcome, now)
           : recipient,
       );
+      if (!wasDelivered) this.#reports.note(held.entry, outcome, { now, isLast: !isQueued(held) });
       if (held.recipients.every((recipient) => recipient.state === 'delivered')) this.#messages.delete(outcome.queueId);
     }
     this.#feed.committed(outcomes);
@@ -306,6 +278,20 @@ export class MemorySpool implements Spool {
     if (used) this.#keys.set(`${account} ${key}`, { ...used, answer });
   }
 
+  async reportsDue(query: { readonly now: number; readonly limit: number }): Promise<readonly DueReport[]> {
+    this.#checkOpen();
+    return this.#reports.due(query);
+  }
+
+  async endReport(report: ReportKey, until?: number): Promise<boolean> {
+    this.#checkOpen();
+    return until === undefined ? this.#reports.end(report) : this.#reports.postpone(report, until);
+  }
+
+  get unreported(): number {
+    return this.#reports.unreported;
+  }
+
   async close(): Promise<void> {
     await this.#feed.close();
     this.#closed = true;
@@ -321,6 +307,7 @@ export class MemorySpool implements Spool {
 
   /** The wall clock was set by `step`: moves all times by as much, so that every waiting time keeps its length. */
   #moveTimes(step: number): void {
+    this.#reports.move(step);
     for (const [id, held] of this.#messages) {
       this.#update(held, ({ endedAt, ...recipient }) => ({
         ...recipient,

@@ -74,7 +74,8 @@ export interface DeliveryAttempt {
 /** Makes the event of an attempt that has ended. */
 export function outcomeEvent(entry: DueMessage['entry'], attempt: DeliveryAttempt): OutcomeEvent {
   const { recipient, outcome, at, route, attempts } = attempt;
-  const { kind, reply, host } = outcome;
+  const { reply, host } = outcome;
+  const { kind } = outcome;
   const facts = {
     at,
     ...factsOf(entry),
@@ -87,7 +88,15 @@ export function outcomeEvent(entry: DueMessage['entry'], attempt: DeliveryAttemp
     acceptedAt: entry.acceptedAt,
     sizeAsSent: attempt.size,
   };
-  return kind === 'deferred' ? { kind, ...facts, nextAttemptAt: attempt.nextAttemptAt ?? at } : { kind, ...facts };
+  switch (kind) {
+    case 'deferred':
+      return { kind, ...facts, nextAttemptAt: attempt.nextAttemptAt ?? at };
+    case 'delivered':
+      return { kind, ...facts, ...(outcome.handover === undefined ? {} : { handover: outcome.handover }) };
+    case 'failed':
+      return { kind, ...facts };
+  }
+  return kind satisfies never;
 }
 
 function aboutRecipients(entry: DueMessage['entry'], recipients: readonly string[], at: number) {

@@ -3,10 +3,12 @@
 
 import type { Unavailable } from '../base/errors.ts';
 import type { EventStore } from '../events/event-store.ts';
-import type { EventVia, OutcomeEvent } from '../events/mail-event.ts';
+import type { EventVia, Handover, OutcomeEvent } from '../events/mail-event.ts';
+import type { DsnRequest, ReportWish } from '../mail/dsn-request.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { UsedKey } from './idempotency-keys.ts';
 import type { RecipientState } from './recipient-state.ts';
+import type { DueReport, ReportKey } from './reports/report.ts';
 import type { AccountTally } from './tally.ts';
 
 /** How a message came in. */
@@ -52,6 +54,12 @@ export interface SpoolEntry {
   readonly transports?: readonly string[];
   readonly smtputf8: boolean;
   readonly requireTls: boolean;
+  /** What the sender asked about reports (RFC 3461). */
+  readonly dsn?: DsnRequest;
+  /** Which reports the sender gets about recipients without NOTIFY; absent: none. */
+  readonly reports?: ReportWish;
+  /** The message is the report that was made of this: both change in one commit. `add` rejects where it has changed. */
+  readonly answers?: ReportKey;
   /** Milliseconds since 1970. */
   readonly acceptedAt: number;
   /** When delivery is given up, milliseconds since 1970. */
@@ -83,7 +91,12 @@ export interface SpooledRecipient {
 
 /** What became of an attempt for one recipient. */
 export type Outcome =
-  | { readonly kind: 'delivered'; readonly reply: SmtpReply; readonly host: string }
+  | {
+      readonly kind: 'delivered';
+      readonly reply: SmtpReply;
+      readonly host: string;
+      readonly handover?: Handover;
+    }
   | { readonly kind: 'deferred'; readonly reply: SmtpReply; readonly host: string }
   | { readonly kind: 'failed'; readonly reply: SmtpReply; readonly host: string };
 
@@ -99,7 +112,7 @@ export interface DueMessage {
    * The message without its octets, which `load` brings, and without what only `add` uses. `recipients` lists all of them,
    * of every transport.
    */
-  readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'transports' | 'received'>;
+  readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'transports' | 'received' | 'reports' | 'answers'>;
   /** Octets of head and body together. */
   readonly size: number;
   /** Only the recipients that are due and now claimed. */
@@ -108,7 +121,7 @@ export interface DueMessage {
 
 /** A message as the queue commands show it. */
 export interface QueueItem {
-  readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'recipients' | 'received'>;
+  readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'recipients' | 'received' | 'reports' | 'answers'>;
   readonly size: number;
   readonly recipients: readonly SpooledRecipient[];
 }
@@ -230,6 +243,18 @@ export interface Spool {
    * for an answer other than that all recipients are queued. An unknown key is ignored.
    */
   answered(account: string, key: string, answer: string): Promise<void>;
+  /**
+   * Reads reports to senders that are due, at most `limit`. `record` notes what is to be reported in the commit of the
+   * outcomes, and the report is due once no recipient of the message is queued any more, or after some seconds.
+   */
+  reportsDue(query: { readonly now: number; readonly limit: number }): Promise<readonly DueReport[]>;
+  /**
+   * Deletes a report that is not to be made; with `until`, milliseconds since 1970, puts it off instead. False where it has
+   * changed since it was read.
+   */
+  endReport(report: ReportKey, until?: number): Promise<boolean>;
+  /** Outcomes since the start that are not reported to their senders because there were too many. */
+  readonly unreported: number;
   close(): Promise<void>;
 }
 

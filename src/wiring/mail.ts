@@ -17,6 +17,7 @@ import { openSuppressionStore, type SuppressionStore } from '../feedback/suppres
 import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
 import { createOutcomeWatch, type OutcomeWatch } from '../ingress/rest/outcome-watch.ts';
 import { createSmtpDoor, type SmtpDoor } from '../ingress/smtp/smtp-door.ts';
+import type { Notifier } from '../notify/notifier.ts';
 import type { Spool } from '../spool/spool.ts';
 import { spoolMetrics } from '../spool/spool-metrics.ts';
 import { type BuildParts, createSubmit, restAnswers, type Submit, type Violation } from '../submit.ts';
@@ -24,7 +25,7 @@ import { buildParts } from './build-parts.ts';
 import { type Live, madeOf } from './in-force.ts';
 import { createLiveDelivery, type LiveDelivery } from './live-delivery.ts';
 import { openSpool } from './open-spool.ts';
-import { openQueueLog } from './queue-log.ts';
+import { createReporting } from './reporting.ts';
 import type { Running } from './running.ts';
 
 /** The parts that the mail path is made from. */
@@ -51,6 +52,8 @@ export interface Mail {
   readonly building: () => BuildParts;
   readonly outcomes: OutcomeWatch;
   readonly suppressions: SuppressionStore;
+  /** Sends reports to senders after `start`. */
+  readonly notifier: Notifier;
   /** Whether an account does not send to a recipient (D51). */
   readonly suppressed: (account: Account, recipient: string) => Promise<boolean>;
   readonly gauges: readonly GaugeSource[];
@@ -228,6 +231,8 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     onRefused: spool.events.refuse,
   });
   running.door = door;
+  const reporting = createReporting({ ...parts, spool, delivery, building, suppressed });
+  running.stores.push(() => reporting.notifier.stop());
   const ofSpool = spoolMetrics(spool, () => removedFailures);
   return {
     spool,
@@ -238,7 +243,8 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     outcomes,
     suppressions,
     suppressed,
-    gauges: [...ofSpool.gauges, ...mailGauges({ delivery, door })],
-    families: [...ofSpool.families, ...queueLog.families],
+    notifier: reporting.notifier,
+    gauges: [...ofSpool.gauges, ...mailGauges({ delivery, door }), ...reporting.gauges],
+    families: ofSpool.families,
   };
 }

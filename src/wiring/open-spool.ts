@@ -9,6 +9,12 @@ export function openSpool(
   config: Config,
   hooks: Pick<SqliteSpoolOptions, 'log' | 'onLost' | 'onRemoved'> = {},
 ): Promise<SqliteSpool> {
-  const { database, dataDir, spool: limits } = config;
-  return openSqliteSpool({ file: database.file, bodiesFolder: join(dataDir, 'bodies'), limits, ...hooks });
+  const { database, dataDir, spool: limits, reports: reportLimits } = config;
+  return openSqliteSpool({
+    file: database.file,
+    bodiesFolder: join(dataDir, 'bodies'),
+    limits,
+    reportLimits,
+    ...hooks,
+  });
 }

@@ -11,6 +11,7 @@ const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
   certsDir: ({ certsDir }) => certsDir,
   database: ({ database }) => database,
   spool: ({ spool }) => spool,
+  reports: ({ reports }) => reports,
   'limits.bodiesInFlightBytes': ({ limits }) => limits.bodiesInFlightBytes,
   'http.listen': ({ http }) => http.listen,
   'http.tlsListen': ({ http }) => http.tlsListen,

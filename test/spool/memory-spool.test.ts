@@ -2,6 +2,7 @@
 
 import { MemorySpool } from '../../src/spool/memory-spool.ts';
 import { eventsContract } from '../contract/events.ts';
+import { reportsContract } from '../contract/reports.ts';
 import { spoolContract } from '../contract/spool.ts';
 
 spoolContract('memory spool', {
@@ -11,5 +12,10 @@ spoolContract('memory spool', {
 
 eventsContract('memory spool', {
   open: async (clock, limits) => new MemorySpool(clock, limits),
+  clean: async () => undefined,
+});
+
+reportsContract('memory spool', {
+  open: async (clock, limits) => new MemorySpool(clock, undefined, limits),
   clean: async () => undefined,
 });

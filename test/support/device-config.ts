@@ -10,6 +10,10 @@ export interface DeviceConfigOptions {
   /** `limits` of the configuration. */
   readonly limits?: object;
   readonly spool?: object;
+  /** Keys of the account. */
+  readonly account?: object;
+  /** Keys of the credential. */
+  readonly credential?: object;
 }
 
 /** A configuration whose only listener is `devices`, with account dev, credential devices and domain example.com. */
@@ -21,6 +25,8 @@ export function deviceConfiguration({
   proxy,
   limits,
   spool,
+  account,
+  credential,
 }: DeviceConfigOptions): object {
   return {
     development: { account: 'dev', credential: 'devices' },
@@ -49,7 +55,8 @@ export function deviceConfiguration({
         name: 'dev',
         id: 'a1'.repeat(16),
         sendingDomains: [{ name: 'example.com' }],
-        credentials: [{ name: 'devices', scopes: ['email:send'] }],
+        credentials: [{ name: 'devices', scopes: ['email:send'], ...credential }],
+        ...account,
       },
     ],
   };

@@ -36,6 +36,8 @@ export interface FaultSinkOptions {
   readonly requireAuth?: { readonly user: string; readonly pass: string; readonly mechanisms?: string };
   /** Offers REQUIRETLS. */
   readonly requiretls?: boolean;
+  /** Offers DSN (RFC 3461). */
+  readonly dsn?: boolean;
   /** Sent in place of the greeting. */
   readonly greeting?: string;
   /** Answers 354 to DATA even when no recipient was accepted. */
@@ -236,6 +238,7 @@ class SinkSession {
       ...(options.tls?.mode === 'starttls' && !secure ? ['STARTTLS'] : []),
       ...(options.requiretls && secure ? ['REQUIRETLS'] : []),
       ...(options.requireAuth ? [`AUTH ${options.requireAuth.mechanisms ?? 'PLAIN LOGIN'}`] : []),
+      ...(options.dsn ? ['DSN'] : []),
       'ENHANCEDSTATUSCODES',
     ];
     this.#reply(lines.map((line, index) => `250${index === lines.length - 1 ? ' ' : '-'}${line}`).join('\r\n'));
@@ -298,7 +301,7 @@ class SinkSession {
   }
 
   async #rcpt(line: string): Promise<void> {
-    const address = /^RCPT TO:<(.*)>$/i.exec(line)?.[1];
+    const address = /^RCPT TO:<(.*)>(?: [^>]*)?$/i.exec(line)?.[1];
     if (!this.#inTransaction) return this.#reply('503 5.5.1 MAIL first');
     if (address === undefined) return this.#reply('501 5.5.4 Syntax');
     const magic = magicOf(address);

@@ -3,6 +3,7 @@
 
 import { isAscii } from 'node:buffer';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
+import { asciiOrcpt, type DsnRequest, type RecipientRequest } from '../../mail/dsn-request.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import type { Capabilities } from './smtp-capabilities.ts';
 
@@ -13,6 +14,8 @@ export interface OutgoingMail {
   readonly recipients: readonly string[];
   /** REQUIRETLS (RFC 8689). */
   readonly requireTls: boolean;
+  /** What the sender asked about reports: passed on where the next hop offers DSN (RFC 3461 §5.2.1). */
+  readonly dsn?: DsnRequest;
   /** The header section with its empty line, in one piece or several. */
   readonly head: readonly Buffer[];
   readonly body: Buffer;
@@ -75,6 +78,12 @@ function asciiAddress(address: string): string | undefined {
   return ascii === undefined ? undefined : `${localPart}@${ascii}`;
 }
 
+/** NOTIFY and ORCPT as they were given (RFC 3461 §5.2.1). */
+function recipientParameters({ notify, orcpt }: RecipientRequest = {}, usesUtf8: boolean): string {
+  const asked = notify === undefined ? '' : ` NOTIFY=${notify}`;
+  return orcpt === undefined ? asked : `${asked} ORCPT=${usesUtf8 ? orcpt : asciiOrcpt(orcpt)}`;
+}
+
 /** Writes the commands, each with its line end. */
 export function envelopeCommands(mail: OutgoingMail, { capabilities, verifiedTls }: Session): EnvelopeCommands {
   if (mail.requireTls && !(verifiedTls && capabilities.requireTls)) return { refused: refusals.requireTls };
@@ -97,12 +106,16 @@ export function envelopeCommands(mail: OutgoingMail, { capabilities, verifiedTls
   if (isEightBit) command += ' BODY=8BITMIME';
   if (usesUtf8) command += ' SMTPUTF8';
   if (mail.requireTls) command += ' REQUIRETLS';
+  const dsn = capabilities.dsn ? (mail.dsn ?? {}) : {};
+  if (dsn.ret !== undefined) command += ` RET=${dsn.ret}`;
+  if (dsn.envid !== undefined) command += ` ENVID=${dsn.envid}`;
   return {
     mail: `${command}\r\n`,
     recipients: recipients.map(({ address, ascii }): RecipientCommand => {
       if (isUnsafe(address)) return { address, refused: refusals.unsafe };
       if (ascii === undefined && !usesUtf8) return { address, refused: refusals.smtputf8 };
-      return { address, command: `RCPT TO:<${ascii ?? address}>\r\n` };
+      const asked = recipientParameters(dsn.recipients?.get(address), usesUtf8);
+      return { address, command: `RCPT TO:<${ascii ?? address}>${asked}\r\n` };
     }),
   };
 }

@@ -17,6 +17,8 @@ export interface Capabilities {
   readonly startTls: boolean;
   /** RFC 8689. */
   readonly requireTls: boolean;
+  /** RFC 3461. */
+  readonly dsn: boolean;
   /** RFC 4954: mechanisms in upper case. */
   readonly auth: ReadonlySet<string>;
 }
@@ -41,6 +43,7 @@ export function capabilitiesOf(reply: SmtpReply): Capabilities {
     smtputf8: offered.has('SMTPUTF8'),
     startTls: offered.has('STARTTLS'),
     requireTls: offered.has('REQUIRETLS'),
+    dsn: offered.has('DSN'),
     auth,
   };
 }
@@ -53,5 +56,6 @@ export const noCapabilities: Capabilities = {
   smtputf8: false,
   startTls: false,
   requireTls: false,
+  dsn: false,
   auth: new Set(),
 };

@@ -8,6 +8,11 @@ import { type EnvelopeCommands, envelopeCommands, type OutgoingMail, type Sessio
 export interface RecipientResult {
   readonly kind: 'delivered' | 'deferred' | 'failed';
   readonly reply: SmtpReply;
+  /**
+   * Of a delivery: `final` into a mailbox of our own, `passed-on` to a next hop that offers DSN and was told what the sender
+   * asked; absent: to a next hop that sends no reports.
+   */
+  readonly handover?: 'final' | 'passed-on';
 }
 
 /** How a transaction ended. */
@@ -48,6 +53,7 @@ export class SmtpTransaction {
   stage: Stage = 'MAIL';
   readonly #commands: Exclude<EnvelopeCommands, { refused: SmtpReply }> | undefined;
   readonly #pipelining: boolean;
+  readonly #passesOn: boolean;
   readonly #results: (RecipientResult | undefined)[];
   /** Indexes of the recipients whose RCPT is sent, in order. */
   readonly #asked: number[] = [];
@@ -60,6 +66,7 @@ export class SmtpTransaction {
     this.mail = mail;
     this.startedAt = startedAt;
     this.#pipelining = session.capabilities.pipelining;
+    this.#passesOn = session.capabilities.dsn;
     this.#results = mail.recipients.map(() => undefined);
     const commands = envelopeCommands(mail, session);
     if ('refused' in commands) {
@@ -183,8 +190,18 @@ export class SmtpTransaction {
 
   #takeFinal(reply: SmtpReply): NextStep {
     if (reply.code >= 300 && reply.code < 400) return unexpected('the end of data', reply);
-    for (const index of this.#accepted) this.#results[index] = resultOf(reply);
+    const result = resultOf(reply);
+    for (const index of this.#accepted) {
+      const passedOn = result.kind === 'delivered' && this.#passesOn && this.#asksFor(index);
+      this.#results[index] = passedOn ? { ...result, handover: 'passed-on' } : result;
+    }
     return { kind: 'end', end: this.#end(false) };
+  }
+
+  /** The sender said NOTIFY for a recipient. */
+  #asksFor(index: number): boolean {
+    const { dsn, recipients } = this.mail;
+    return dsn?.recipients?.get(recipients[index] ?? '')?.notify !== undefined;
   }
 
   #rcpt(index: number): string {

@@ -4,7 +4,7 @@ import { isAscii, isUtf8 } from 'node:buffer';
 import { type Path, readPath } from '../../mail/address/path.ts';
 import { type Answer, replies } from './replies.ts';
 
-/** Known parameters and whether they take a value. Those of DSN are accepted though DSN is not offered (D40b). */
+/** Known parameters and whether they take a value (D40b); what the values of DSN may be is judged afterwards. */
 const parameters = {
   MAIL: {
     SIZE: 'value',
@@ -32,7 +32,7 @@ export interface AddressCommand {
 
 const none: ReadonlyMap<string, string> = new Map();
 const keyword = /^[A-Za-z0-9][A-Za-z0-9-]*$/;
-// RFC 5321 §4.1.2 esmtp-value, plus the non-ASCII of RFC 6531 §3.3 (ORCPT), plus `=`, which some clients put into ENVID.
+// RFC 5321 §4.1.2 esmtp-value, plus the non-ASCII of RFC 6531 §3.3 (ORCPT), plus `=`, which some clients put into AUTH.
 const value = /^[\x21-\x7e\u{a0}-\u{10ffff}]+$/u;
 
 function parameterError(text: string): Answer {

@@ -176,6 +176,7 @@ export class Dialogue implements MailSession {
       '8BITMIME',
       'SMTPUTF8',
       'ENHANCEDSTATUSCODES',
+      'DSN',
     ];
     if (!this.#secure && listener.tls === 'starttls') keywords.push('STARTTLS');
     if (this.#mayAuthenticate() && !this.submitter) keywords.push('AUTH PLAIN LOGIN');

@@ -3,6 +3,14 @@
 import type { Submitter } from '../../accounts/account.ts';
 import type { BodyOwner } from '../../base/body-budget.ts';
 import type { RefusalFacts } from '../../events/refusal.ts';
+import {
+  type DsnRequest,
+  isEnvid,
+  type RecipientRequest,
+  readNotify,
+  readOrcpt,
+  readRet,
+} from '../../mail/dsn-request.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import type { Violation } from '../../submit.ts';
 import { readAddressCommand } from './address-command.ts';
@@ -33,6 +41,10 @@ interface MailTransaction {
   readonly requireTls: boolean;
   /** Octets as declared (RFC 1870); 0 where none were. */
   readonly size: number;
+  /** RET and ENVID. */
+  readonly asked: Pick<DsnRequest, 'ret' | 'envid'>;
+  /** NOTIFY and ORCPT of the recipients that have one. */
+  readonly askedFor: Map<string, RecipientRequest>;
 }
 
 /** The facts of a session for the event of a refusal. */
@@ -40,6 +52,22 @@ export type SessionFacts = Pick<
   RefusalFacts,
   'account' | 'credential' | 'sessionId' | 'via' | 'listener' | 'clientAddress' | 'helo'
 >;
+
+/** RET and ENVID of a MAIL whose parameters are in order. */
+function askedForMessage(parameters: ReadonlyMap<string, string>): MailTransaction['asked'] {
+  const ret = readRet(parameters.get('RET') ?? '');
+  const envid = parameters.get('ENVID');
+  return { ...(ret === undefined ? {} : { ret }), ...(envid === undefined ? {} : { envid }) };
+}
+
+/** NOTIFY and ORCPT of a RCPT, or the reply that refuses them (RFC 3461 §4.1, §4.2). */
+function askedForRecipient(parameters: ReadonlyMap<string, string>): RecipientRequest | Answer {
+  const [given, orcpt] = [parameters.get('NOTIFY'), parameters.get('ORCPT')];
+  const notify = given === undefined ? undefined : readNotify(given);
+  if (given !== undefined && notify === undefined) return replies.badNotify;
+  if (orcpt !== undefined && readOrcpt(orcpt) === undefined) return replies.badOrcpt;
+  return { ...(notify === undefined ? {} : { notify }), ...(orcpt === undefined ? {} : { orcpt }) };
+}
 
 /** The mail commands of one session. Hand in each command only when the one before has been answered. */
 export class MailCommands {
@@ -71,8 +99,10 @@ export class MailCommands {
   get envelope(): Envelope | undefined {
     const transaction = this.#transaction;
     if (!transaction) return undefined;
-    const { size: _, ...envelope } = transaction;
-    return { ...envelope, recipients: [...transaction.recipients] };
+    const { size: _, asked, askedFor, ...envelope } = transaction;
+    const dsn = { ...asked, ...(askedFor.size > 0 ? { recipients: askedFor } : {}) };
+    const hasAsked = Object.keys(dsn).length > 0;
+    return { ...envelope, recipients: [...transaction.recipients], ...(hasAsked ? { dsn } : {}) };
   }
 
   /** Forgets the transaction. */
@@ -117,6 +147,8 @@ export class MailCommands {
       smtputf8: parameters.has('SMTPUTF8'),
       requireTls: parameters.has('REQUIRETLS'),
       size,
+      asked: askedForMessage(parameters),
+      askedFor: new Map(),
     };
     return replies.senderOk;
   }
@@ -128,7 +160,9 @@ export class MailCommands {
     if (size !== undefined && !/^\d{1,20}$/.test(size)) return replies.badSize;
     if (body !== undefined && body !== '7BIT' && body !== '8BITMIME') return replies.badBody;
     if (parameters.has('REQUIRETLS') && !this.#session.secure) return replies.requireTlsWithoutTls;
-    return undefined;
+    const [ret, envid] = [parameters.get('RET'), parameters.get('ENVID')];
+    if (ret !== undefined && readRet(ret) === undefined) return replies.badRet;
+    return envid === undefined || isEnvid(envid) ? undefined : replies.badEnvid;
   }
 
   /** RFC 1870 §6.1: a message that is declared too large is refused here, before its octets are sent. */
@@ -185,6 +219,8 @@ export class MailCommands {
     if ('code' in command) return command;
     const { mailbox, domain } = command.path;
     if (mailbox === '') return replies.badRecipient;
+    const asked = askedForRecipient(command.parameters);
+    if ('code' in asked) return asked;
     const recipient = this.#completed(mailbox, domain)?.mailbox;
     if (recipient === undefined) return replies.recipientWithoutDomain;
     const { recipients } = transaction;
@@ -193,6 +229,7 @@ export class MailCommands {
     return whenKnown(this.#context.suppressed(account, recipient), (suppressed) => {
       if (suppressed) return this.#suppressed(transaction, recipient);
       recipients.add(recipient);
+      if (asked.notify !== undefined || asked.orcpt !== undefined) transaction.askedFor.set(recipient, asked);
       return replies.recipientOk;
     });
   }

@@ -2,6 +2,7 @@
 
 import type { EventFacts } from '../../events/mail-event.ts';
 import type { RecipientState } from '../recipient-state.ts';
+import type { SqliteReports } from '../reports/sqlite-reports.ts';
 import type { RetryCount, RetryPick } from '../spool.ts';
 import { droppedEvent, requeuedEvent } from '../spool-events.ts';
 import { countStates } from '../tally.ts';
@@ -16,27 +17,29 @@ export class Attempts {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
   readonly #messages: StoredMessages;
-  readonly #write: (event: EventFacts) => void;
+  readonly #reports: SqliteReports;
 
-  /** @param parts.write writes an event in the transaction of the change that it reports */
   constructor(
     { statements, clock }: SpoolTables,
-    parts: { readonly messages: StoredMessages; readonly write: (event: EventFacts) => void },
+    { messages, reports }: { readonly messages: StoredMessages; readonly reports: SqliteReports },
   ) {
     this.#statements = statements;
     this.#clock = clock;
-    this.#messages = parts.messages;
-    this.#write = parts.write;
+    this.#messages = messages;
+    this.#reports = reports;
   }
 
-  record({ outcomes, now }: OperationOf<'record'>): void {
+  /** @returns how many outcomes are not reported to their senders because of the limits */
+  record({ outcomes, now }: OperationOf<'record'>): number {
     const byMessage = new Map<string, PackedOutcome[]>();
     for (const outcome of outcomes) {
       const others = byMessage.get(outcome.queueId);
       if (others) others.push(outcome);
       else byMessage.set(outcome.queueId, [outcome]);
     }
-    for (const [id, group] of byMessage) this.#recordMessage(id, group, now);
+    let unreported = 0;
+    for (const [id, group] of byMessage) unreported += this.#recordMessage(id, group, now);
+    return unreported;
   }
 
   retry({ id, now, expiresAt }: OperationOf<'retry'>): boolean {
@@ -55,20 +58,11 @@ export class Attempts {
     return sum;
   }
 
-  drop({ id, now }: OperationOf<'drop'>): boolean {
-    const row = this.#statements.entry.get(id);
-    if (!row) return false;
-    const recipients = this.#statements.recipients.all(integer(row, 'seq')).map(recipientOf);
-    this.#write(droppedEvent(this.#messages.entry(row, []), recipients, now));
-    this.#messages.forget(row);
-    return true;
-  }
-
-  #recordMessage(id: string, outcomes: readonly PackedOutcome[], now: number): void {
+  #recordMessage(id: string, outcomes: readonly PackedOutcome[], now: number): number {
     const rows = this.#statements.states.all(id);
     const [message] = rows;
     // A command beside the server has dropped the message meanwhile (D94).
-    if (!message) return;
+    if (!message) return 0;
     const byAddress = new Map(outcomes.map((outcome) => [outcome.recipient, outcome]));
     const before = rows.map(stateOf);
     const after = rows.map((row, at): RecipientState => {
@@ -76,9 +70,25 @@ export class Attempts {
       const state = before[at] ?? 'queued';
       return outcome && state !== 'delivered' ? stateAfter(outcome.kind) : state;
     });
-    if (after.every((state) => state === 'delivered')) {
+    const left = countStates(after);
+    const unreported = this.#reports.note(
+      {
+        id,
+        seq: integer(message, 'seq'),
+        acceptedAt: integer(message, 'accepted_at'),
+        begun: integer(message, 'begun'),
+      },
+      rows.flatMap((row, at) => {
+        const outcome = byAddress.get(text(row, 'address'));
+        const wanted = integer(row, 'reports');
+        if (!outcome || wanted === 0 || before[at] === 'delivered') return [];
+        return [{ ...outcome, wanted, address: outcome.recipient, position: integer(row, 'position') }];
+      }),
+      { now, isLast: left.queued === 0 },
+    );
+    if (left.delivered === rows.length) {
       this.#messages.forget({ ...message, id }, countStates(before));
-      return;
+      return unreported;
     }
     for (const [at, row] of rows.entries()) {
       const outcome = byAddress.get(text(row, 'address'));
@@ -96,7 +106,8 @@ export class Attempts {
         integer(row, 'position'),
       );
     }
-    this.#messages.changed(message, { before: countStates(before), after: countStates(after), now });
+    this.#messages.changed(message, { before: countStates(before), after: left, now });
+    return unreported;
   }
 
   /** @returns how many recipients are due now; undefined when there is no such message */

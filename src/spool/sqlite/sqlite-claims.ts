@@ -37,7 +37,7 @@ export class RecipientClaims {
       const due = this.#statements.dueOf.all(seq, transport, this.#clock.stored(now));
       this.#statements.claim.run(this.#clock.stored(claimUntil), seq, transport, this.#clock.stored(now));
       messages.push({
-        entry: this.#messages.entry(row, this.#addresses(seq)),
+        entry: this.#messages.entry(row, this.#statements.recipients.all(seq)),
         size: integer(row, 'size'),
         due: due.map((recipient) => ({
           address: text(recipient, 'address'),
@@ -76,9 +76,5 @@ export class RecipientClaims {
         this.#statements.release.run(integer(row, 'seq'), integer(row, 'position'));
       }
     }
-  }
-
-  #addresses(seq: number): readonly string[] {
-    return this.#statements.recipients.all(seq).map((row) => text(row, 'address'));
   }
 }

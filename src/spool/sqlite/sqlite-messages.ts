@@ -2,6 +2,7 @@
 // numbers, the list of messages kept as failed, and body files to delete. Also reads messages for the queue commands.
 
 import type { Row } from '../../base/database/database.ts';
+import { wantedReports } from '../reports/report.ts';
 import { distinctRecipients, type QueueItem, type QueuePage } from '../spool.ts';
 import { type StateCounts, tallyOf } from '../tally.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
@@ -71,10 +72,13 @@ export class StoredMessages {
       entry.origin?.via ?? null,
       entry.origin?.clientAddress ?? null,
       entry.origin?.helo ?? null,
+      entry.dsn?.ret ?? null,
+      entry.dsn?.envid ?? null,
     );
     const recipients = distinctRecipients(entry);
     const dueAt = this.#clock.stored(entry.acceptedAt);
     for (const [position, { address, transport }] of recipients.entries()) {
+      const asked = entry.dsn?.recipients?.get(address);
       this.#statements.addRecipient.run(
         lastInsertRowid,
         position,
@@ -82,6 +86,9 @@ export class StoredMessages {
         dueAt,
         this.#clock.stored(claimUntil),
         transport,
+        asked?.notify ?? null,
+        asked?.orcpt ?? null,
+        wantedReports(entry, address),
       );
     }
     this.#ledger.change(
@@ -124,8 +131,8 @@ export class StoredMessages {
     this.#grown.add(account);
   }
 
-  /** Makes the message of a row of spool_messages, its times turned into wall times. */
-  entry(row: Row, recipients: readonly string[]): EntryMeta {
+  /** Makes the message of a row of spool_messages and those of its recipients, its times turned into wall times. */
+  entry(row: Row, recipients: readonly Row[]): EntryMeta {
     const stored = entryOf(row, recipients);
     return { ...stored, expiresAt: this.#clock.wall(stored.expiresAt) };
   }
@@ -191,8 +198,9 @@ export class StoredQueue {
   }
 
   #item(row: Row): QueueItem {
-    const { recipients: _, ...entry } = this.#messages.entry(row, []);
-    const recipients = this.#statements.recipients.all(integer(row, 'seq')).map((recipient) => {
+    const rows = this.#statements.recipients.all(integer(row, 'seq'));
+    const { recipients: _, ...entry } = this.#messages.entry(row, rows);
+    const recipients = rows.map((recipient) => {
       const stored = recipientOf(recipient);
       return { ...stored, nextAttemptAt: this.#clock.wall(stored.nextAttemptAt) };
     });

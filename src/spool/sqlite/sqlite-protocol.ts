@@ -6,6 +6,7 @@ import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
 import type { EventLimits, EventQuery, EventSearch } from '../../events/event-store.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import type { AccountKey, UsedKey } from '../idempotency-keys.ts';
+import type { DueReport, ReportableOutcome, ReportKey, ReportLimits } from '../reports/report.ts';
 import type {
   ClaimQuery,
   DueMessage,
@@ -25,7 +26,10 @@ import type { SpoolFault } from './sqlite-health.ts';
 export type EntryMeta = Omit<SpoolEntry, 'head' | 'body' | 'received'>;
 
 /** The outcome of an attempt: the values for the recipient's row, and the event. */
-export interface PackedOutcome extends Pick<OutcomeEvent, 'queueId' | 'recipient' | 'kind' | 'reply' | 'host'> {
+export interface PackedOutcome
+  extends Pick<OutcomeEvent, 'queueId' | 'recipient' | 'kind' | 'reply' | 'host'>,
+    ReportableOutcome {
+  readonly kind: OutcomeEvent['kind'];
   readonly nextAttemptAt?: number;
   readonly event: PackedEvent;
 }
@@ -72,7 +76,9 @@ export type WriteOperation =
       readonly now: number;
       readonly expiresAt: number;
     }
-  | { readonly kind: 'drop'; readonly id: string; readonly now: number }
+  | { readonly kind: 'drop'; readonly id: string }
+  /** With `until` the report is put off, otherwise it is deleted. */
+  | { readonly kind: 'endReport'; readonly report: ReportKey; readonly until?: number }
   | ({ readonly kind: 'answered'; readonly answer: string } & AccountKey)
   /** Takes the lock that keeps other processes from removing this one's files (SpoolLock). */
   | { readonly kind: 'hold' };
@@ -85,6 +91,7 @@ export type ReadOperation =
   | ({ readonly kind: 'list' } & ListQuery)
   | { readonly kind: 'show'; readonly id: string }
   | { readonly kind: 'tallies' }
+  | { readonly kind: 'reportsDue'; readonly now: number; readonly limit: number }
   | ({ readonly kind: 'events' } & EventQuery)
   | { readonly kind: 'searchEvents'; readonly query: EventSearch }
   | { readonly kind: 'newestEvent' }
@@ -99,7 +106,9 @@ export type OperationOf<Kind extends (WriteOperation | ReadOperation)['kind']> =
 /** The result of each operation. */
 export interface OperationResults {
   readonly add: null;
-  readonly record: null;
+  readonly record: number;
+  readonly endReport: boolean;
+  readonly reportsDue: readonly DueReport[];
   readonly refusals: null;
   readonly writeEvents: null;
   readonly claimDue: readonly DueMessage[];
@@ -197,4 +206,5 @@ export interface SpoolWorkerData {
   readonly bodies: string;
   readonly limits: SpoolLimits;
   readonly eventLimits: EventLimits;
+  readonly reportLimits: ReportLimits;
 }

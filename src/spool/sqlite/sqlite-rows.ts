@@ -1,6 +1,7 @@
 // Converts rows of the spool's tables into values, and states into numbers.
 
 import type { Row } from '../../base/database/database.ts';
+import type { DsnRequest, RecipientRequest } from '../../mail/dsn-request.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import type { RecipientState } from '../recipient-state.ts';
 import type { Origin, Outcome, SpooledRecipient } from '../spool.ts';
@@ -14,7 +15,7 @@ const states = ['queued', 'delivered', 'failed'] as const;
 /** The columns that `entryOf` reads. */
 export const entryColumns = `seq, id, account, credential, session_id, message_id, client_message_id, reverse_path,
   sender_path, smtputf8, require_tls, accepted_at, expires_at, signature_start, signature_end, size, body_in_file, via,
-  client_address, helo`;
+  client_address, helo, ret, envid`;
 
 /** The column as text; '' for NULL. */
 export function text(row: Row, column: string): string {
@@ -49,8 +50,29 @@ function originOf(row: Row): Origin | undefined {
   };
 }
 
-/** Makes the message of a row of spool_messages. */
-export function entryOf(row: Row, recipients: readonly string[]): EntryMeta {
+/** What the sender asked about reports, of a row of spool_messages and all rows of its recipients. */
+function dsnOf(row: Row, recipients: readonly Row[]): DsnRequest | undefined {
+  const { ret, envid } = row;
+  const asked = new Map<string, RecipientRequest>();
+  for (const recipient of recipients) {
+    const { notify, orcpt } = recipient;
+    if (typeof notify !== 'string' && typeof orcpt !== 'string') continue;
+    asked.set(text(recipient, 'address'), {
+      ...(typeof notify === 'string' ? { notify } : {}),
+      ...(typeof orcpt === 'string' ? { orcpt } : {}),
+    });
+  }
+  if (asked.size === 0 && ret === null && envid === null) return undefined;
+  return {
+    ...(ret === 'FULL' || ret === 'HDRS' ? { ret } : {}),
+    ...(typeof envid === 'string' ? { envid } : {}),
+    ...(asked.size > 0 ? { recipients: asked } : {}),
+  };
+}
+
+/** Makes the message of a row of spool_messages and the rows of its recipients. */
+export function entryOf(row: Row, recipients: readonly Row[]): EntryMeta {
+  const dsn = dsnOf(row, recipients);
   const clientMessageId = row['client_message_id'];
   const origin = originOf(row);
   return {
@@ -62,10 +84,11 @@ export function entryOf(row: Row, recipients: readonly string[]): EntryMeta {
     ...(typeof clientMessageId === 'string' ? { clientMessageId } : {}),
     reversePath: text(row, 'reverse_path'),
     senderPath: text(row, 'sender_path'),
-    recipients,
+    recipients: recipients.map((recipient) => text(recipient, 'address')),
     ...(origin ? { origin } : {}),
     smtputf8: integer(row, 'smtputf8') === 1,
     requireTls: integer(row, 'require_tls') === 1,
+    ...(dsn ? { dsn } : {}),
     acceptedAt: integer(row, 'accepted_at'),
     expiresAt: integer(row, 'expires_at'),
     ...(row['signature_start'] === null

@@ -1,6 +1,7 @@
 // The spool's tables in SQLite (D89, D90). A message is written once; an attempt only changes small rows of recipients.
 
 import type { Migrations } from '../../base/database/database.ts';
+import { reportTables } from '../reports/sqlite-reports.ts';
 import { rebuildLedger } from './sqlite-ledger.ts';
 
 /** Migrations of the spool. Times are milliseconds since 1970. */
@@ -101,5 +102,6 @@ export const spoolMigrations: Migrations = {
     ALTER TABLE spool_messages ADD COLUMN client_address TEXT;
     ALTER TABLE spool_messages ADD COLUMN helo TEXT;
     `,
+    reportTables,
   ],
 };

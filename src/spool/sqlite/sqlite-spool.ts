@@ -10,6 +10,7 @@ import { defaultEventLimits, type EventLimits } from '../../events/event-store.t
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import { BodyFiles, bodyFileThreshold } from '../body-files.ts';
 import type { UsedKey } from '../idempotency-keys.ts';
+import { type DueReport, type ReportKey, type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import type {
   ClaimQuery,
   DueMessage,
@@ -44,6 +45,8 @@ export interface SqliteSpoolOptions {
   readonly limits?: SpoolLimits;
   /** How long events are kept; absent: `defaultEventLimits`. */
   readonly eventLimits?: EventLimits;
+  /** How many reports to senders are made; absent: any number. */
+  readonly reportLimits?: ReportLimits;
   /** Called with how many failed messages were removed, and of which account, because their account has too many. */
   readonly onRemoved?: (removed: RemovedFailures) => void;
 }
@@ -56,6 +59,7 @@ export class SqliteSpool implements Spool {
   readonly #onRemoved: ((removed: RemovedFailures) => void) | undefined;
   #fault: SpoolFault | undefined;
   #freeBytes = Number.NaN;
+  #unreported = 0;
   readonly #thread: SpoolThread;
   readonly events: EventFeed;
   readonly #writing = new Set<string>();
@@ -105,6 +109,7 @@ export class SqliteSpool implements Spool {
       bodies: this.#bodies.folder,
       limits: limits ?? unlimited,
       eventLimits: options.eventLimits ?? defaultEventLimits,
+      reportLimits: options.reportLimits ?? unlimitedReports,
     };
     this.#thread = new SpoolThread(data, {
       clock: this.#clock,
@@ -196,9 +201,10 @@ export class SqliteSpool implements Spool {
     const packed = outcomes.map((outcome) => {
       const { queueId, recipient, kind, reply, host } = outcome;
       const next = kind === 'deferred' ? { nextAttemptAt: outcome.nextAttemptAt } : {};
-      return { queueId, recipient, kind, reply, host, ...next, event: packEvent(outcome) };
+      const { handover } = { handover: undefined, ...outcome };
+      return { queueId, recipient, kind, reply, host, handover, ...next, event: packEvent(outcome) };
     });
-    await this.#thread.run({ kind: 'record', outcomes: packed, now: this.#clock.now() });
+    this.#unreported += await this.#thread.run({ kind: 'record', outcomes: packed, now: this.#clock.now() });
     this.events.committed(outcomes);
   }
 
@@ -258,6 +264,19 @@ export class SqliteSpool implements Spool {
 
   async answered(account: string, key: string, answer: string): Promise<void> {
     await this.#thread.run({ kind: 'answered', account, key, answer });
+  }
+
+  async reportsDue(query: { readonly now: number; readonly limit: number }): Promise<readonly DueReport[]> {
+    const reports = await this.#thread.ask({ kind: 'reportsDue', ...query });
+    return reports.map((report) => ({ ...report, head: bufferOver(report.head) }));
+  }
+
+  endReport(report: ReportKey, until?: number): Promise<boolean> {
+    return this.#thread.run({ kind: 'endReport', report, ...(until === undefined ? {} : { until }) });
+  }
+
+  get unreported(): number {
+    return this.#unreported;
   }
 
   /** Finishes pending operations, deletes what is to be deleted, and ends the thread. */

@@ -9,12 +9,14 @@ export function prepareStatements(database: DatabaseSync) {
     addMessage:
       database.prepare(`INSERT INTO spool_messages (id, account, credential, session_id, message_id, client_message_id,
         reverse_path, sender_path, smtputf8, require_tls, accepted_at, expires_at, signature_start, signature_end, size,
-        body_in_file, head, body, via, client_address, helo)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+        body_in_file, head, body, via, client_address, helo, ret, envid)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     addRecipient:
-      database.prepare(`INSERT INTO spool_recipients (message, position, address, state, attempts, next_attempt_at, claimed_until, lane)
-      VALUES (?, ?, ?, 0, 0, ?, ?, ?)`),
-    states: database.prepare(`SELECT m.seq, m.account, m.size, m.body_in_file, r.position, r.address, r.state
+      database.prepare(`INSERT INTO spool_recipients (message, position, address, state, attempts, next_attempt_at, claimed_until, lane,
+        notify, orcpt, reports)
+      VALUES (?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?)`),
+    states: database.prepare(`SELECT m.seq, m.account, m.size, m.body_in_file, m.accepted_at, m.reports AS begun,
+        r.position, r.address, r.state, r.reports
       FROM spool_messages m JOIN spool_recipients r ON r.message = m.seq WHERE m.id = ?`),
     record:
       database.prepare(`UPDATE spool_recipients SET state = ?, attempts = attempts + 1, next_attempt_at = ?, claimed_until = 0,

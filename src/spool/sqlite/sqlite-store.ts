@@ -6,6 +6,8 @@ import { failureOf, isBusy } from '../../base/database/sqlite-errors.ts';
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { migrateSqlite } from '../../base/database/sqlite-file.ts';
 import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
+import { type ReportLimits, unlimitedReports } from '../reports/report.ts';
+import { SqliteReports } from '../reports/sqlite-reports.ts';
 import { type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { totalOf } from '../tally.ts';
 import { Attempts } from './sqlite-attempts.ts';
@@ -50,6 +52,7 @@ export class SqliteStore {
   readonly #messages: StoredMessages;
   readonly #claims: RecipientClaims;
   readonly #attempts: Attempts;
+  readonly #reports: SqliteReports;
   readonly #queue: StoredQueue;
   readonly #retention: Retention;
 
@@ -64,6 +67,7 @@ export class SqliteStore {
     readonly bodies: string;
     readonly limits?: SpoolLimits;
     readonly eventLimits?: EventLimits;
+    readonly reportLimits?: ReportLimits;
   }) {
     this.#database = options.database;
     this.#lock = options.lock;
@@ -78,7 +82,9 @@ export class SqliteStore {
     const messages = new StoredMessages(tables);
     this.#messages = messages;
     this.#claims = new RecipientClaims(tables, messages);
-    this.#attempts = new Attempts(tables, { messages, write: (event) => this.#addEvents([packEvent(event)]) });
+    const reports = new SqliteReports(this.#database, this.#clock, options.reportLimits ?? unlimitedReports);
+    this.#reports = reports;
+    this.#attempts = new Attempts(tables, { messages, reports });
     this.#queue = new StoredQueue(tables, messages);
     this.#retention = new Retention(tables, { messages, keys: this.#keys, limits: options.limits ?? unlimited });
   }
@@ -181,7 +187,10 @@ export class SqliteStore {
         break;
       case 'record':
         this.#addEvents(operation.outcomes.map(({ event }) => event));
-        this.#attempts.record(operation);
+        result = this.#attempts.record(operation);
+        break;
+      case 'endReport':
+        result = this.#endReport(operation);
         break;
       case 'refusals':
       case 'writeEvents':
@@ -230,6 +239,9 @@ export class SqliteStore {
       case 'show':
         result = this.#queue.show(operation.id);
         break;
+      case 'reportsDue':
+        result = this.#reports.due(operation);
+        break;
       case 'tallies':
         result = this.#ledger.read();
         break;
@@ -253,9 +265,18 @@ export class SqliteStore {
   }
 
   #add(operation: OperationOf<'add'>): void {
+    const { answers } = operation.entry;
+    // The report was made by another process, or more is to be reported: this one would be a second or a wrong one.
+    if (answers && !this.#reports.end(answers)) throw new Error('What this report tells has changed');
     this.#messages.add(operation);
     this.#keys.add(operation.entry);
     this.#addEvents([operation.event]);
+  }
+
+  #endReport({ report, until }: OperationOf<'endReport'>): boolean {
+    if (until === undefined) return this.#reports.end(report);
+    this.#reports.postpone(report, until);
+    return true;
   }
 
   #addEvents(events: readonly PackedEvent[]): void {

@@ -108,6 +108,7 @@ test('reads what is offered', () => {
     smtputf8: true,
     startTls: true,
     requireTls: true,
+    dsn: false,
     auth: new Set(['LOGIN', 'PLAIN', 'CRAM-MD5']),
   });
   expect(capabilitiesOf({ code: 250, text: 'PIPELINING' }).pipelining).toBe(false);

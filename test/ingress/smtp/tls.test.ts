@@ -47,7 +47,7 @@ async function sendMessage(client: RawClient, mail = 'MAIL FROM:<a@example.com>'
 
 const underTls =
   '250-mx.platform.example\r\n250-PIPELINING\r\n250-SIZE 4096\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n' +
-  '250-ENHANCEDSTATUSCODES\r\n250-AUTH PLAIN LOGIN\r\n250 REQUIRETLS\r\n';
+  '250-ENHANCEDSTATUSCODES\r\n250-DSN\r\n250-AUTH PLAIN LOGIN\r\n250 REQUIRETLS\r\n';
 
 test('STARTTLS, AUTH, a message', async () => {
   const door = await start();

@@ -11,6 +11,7 @@ import type { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { eventsContract } from '../../contract/events.ts';
+import { reportsContract } from '../../contract/reports.ts';
 import { spoolContract } from '../../contract/spool.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
@@ -43,6 +44,11 @@ spoolContract('SQLite spool', {
 eventsContract('SQLite spool', {
   open: (clock, eventLimits) => SqliteSpool.open({ file: join(newFolder(), 'postern.db'), clock, eventLimits }),
   another: (clock) => SqliteSpool.open({ file: join(folder, 'postern.db'), clock }),
+  clean: async () => removeFolder(),
+});
+
+reportsContract('SQLite spool', {
+  open: (clock, reportLimits) => SqliteSpool.open({ file: join(newFolder(), 'postern.db'), clock, reportLimits }),
   clean: async () => removeFolder(),
 });
 

@@ -157,14 +157,15 @@ test('a database of before the numbers were kept gets them when it is brought up
   const [queued, failed] = [1, 2];
   const old = openSqliteFile(join(folder, 'old.db'));
   migrateSqlite(old, { ...spoolMigrations, steps: spoolMigrations.steps.slice(0, 3) });
-  const columns = old
-    .prepare("SELECT name FROM pragma_table_info('spool_messages')")
-    .all()
-    .map((row) => row['name'])
-    .join(', ');
+  const columnsOf = (table: string): string =>
+    old
+      .prepare(`SELECT name FROM pragma_table_info('${table}')`)
+      .all()
+      .map((row) => row['name'])
+      .join(', ');
   old.exec(`ATTACH '${join(folder, 'postern.db')}' AS now;
-    INSERT INTO main.spool_messages SELECT ${columns} FROM now.spool_messages;
-    INSERT INTO main.spool_recipients SELECT * FROM now.spool_recipients;
+    INSERT INTO main.spool_messages SELECT ${columnsOf('spool_messages')} FROM now.spool_messages;
+    INSERT INTO main.spool_recipients SELECT ${columnsOf('spool_recipients')} FROM now.spool_recipients;
     UPDATE main.spool_recipients SET state = 2, ended_at = 5 WHERE message = ${failed};
     DETACH now`);
   const upToDate = new SqliteStore({ database: old, lock, bodies: join(folder, 'bodies') });
