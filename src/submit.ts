@@ -93,7 +93,7 @@ export async function build(
   parts: BuildParts & Pick<SubmitParts, 'charge'>,
 ): Promise<BuildResult> {
   const { sendingDomain, hostname, clock } = parts;
-  const verdict = check(submission, { sendingDomain, observing: { nowMs: clock.now(), hostname } });
+  const verdict = check(submission, { sendingDomain, hostname, observing: { nowMs: clock.now(), hostname } });
   const plan = await planBody(submission, { yieldNow: giveTurn, writeLong });
   submission.release?.();
   if (!verdict.ok || !plan.ok) {
@@ -144,9 +144,10 @@ function tooLarge({ checked, trace, fields, body }: Message): Violation | undefi
 /** Tells everything that is known of a message without building it: each header's verdict, and every violation (D47). */
 export async function examine(
   submission: Submission,
-  parts: Pick<BuildParts, 'sendingDomain'>,
+  parts: Pick<BuildParts, 'sendingDomain'> & Partial<Pick<BuildParts, 'hostname'>>,
 ): Promise<{ readonly explanation: Explanation; readonly violations: readonly Violation[] }> {
-  const explanation = explain(submission, { sendingDomain: parts.sendingDomain });
+  const { sendingDomain, hostname } = parts;
+  const explanation = explain(submission, { sendingDomain, ...(hostname === undefined ? {} : { hostname }) });
   const plan = await planBody(submission, { yieldNow: giveTurn, writeLong });
   return { explanation, violations: inOrder(submission, explanation.violations, plan.ok ? [] : plan.violations) };
 }

@@ -81,6 +81,7 @@ export function compose(checked: Checked, plan: BodyPlan, context: ComposeContex
     hostname: context.hostname,
     id: context.id,
     date,
+    passes: checked.passes ?? 0,
   });
   const kindOf = kindsOf(checked);
   const write: Write = (field) => {

@@ -22,11 +22,15 @@ export interface ReceivedFacts {
   readonly id: string;
   /** RFC 5322 date. */
   readonly date: string;
+  /** How often the message has passed the gateway before, where no other field shows it any more; 0: never. */
+  readonly passes: number;
 }
 
 /** Writes our Received field. It names the recipient only where there is just one, so that it reveals no Bcc (D22). */
 export function receivedField(facts: ReceivedFacts): string {
-  const { via, envelope, hostname, id, date } = facts;
+  const { via, envelope, hostname, id, date, passes } = facts;
+  // Removed traces (D4a) would hide a loop: the count lives on here.
+  const software = passes === 0 ? 'Postern' : `Postern; pass ${passes + 1}`;
   const [recipient = ''] = envelope.recipients;
   // The clause is optional: a mailbox with white space, or outside ASCII, is left out instead of being encoded.
   const named = envelope.recipients.length === 1 && plainMailbox.test(recipient) && !/[<>;]/.test(recipient);
@@ -35,7 +39,7 @@ export function receivedField(facts: ReceivedFacts): string {
   const rcpt = named ? ` for <${recipient}>` : '';
   return writeField(
     'Received',
-    `${from}by ${hostname} (Postern)${protocol === '' ? '' : ` with ${protocol}`} id ${id}${rcpt}; ${date}`,
+    `${from}by ${hostname} (${software})${protocol === '' ? '' : ` with ${protocol}`} id ${id}${rcpt}; ${date}`,
   );
 }
 

@@ -5,6 +5,7 @@ import { type CheckContext, type Judgement, judge } from './judge.ts';
 import { completeAddresses, isReplacedByOriginalFrom, type Sender } from './judge-sender.ts';
 import { observe } from './observe.ts';
 import type { Submission } from './submission.ts';
+import { passesOf } from './trace.ts';
 import type { Violation } from './violation.ts';
 
 export type { CheckContext } from './judge.ts';
@@ -27,7 +28,7 @@ function isLiftedName(key: string): key is keyof typeof liftedNames {
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
 /** Sorts the fields of an admitted submission into their places. */
-function collect(submission: Submission, judgement: Judgement, sender: Sender): Checked {
+function collect(submission: Submission, judgement: Judgement, sender: Sender, hostname = ''): Checked {
   const { defaultDomain } = submission.submitter.credential;
   const lifted: Mutable<LiftedFields> = { from: sender.field };
   const custom: CheckedField[] = [];
@@ -49,6 +50,14 @@ function collect(submission: Submission, judgement: Judgement, sender: Sender): 
     }
   }
   if (sender.originalFrom) custom.push(sender.originalFrom);
+  const removed = judgement.fields.filter(({ key, handling }) => key === 'received' && handling === 'stripped');
+  const passes =
+    hostname === ''
+      ? 0
+      : passesOf(
+          removed.map(({ field }) => field),
+          hostname,
+        );
   return {
     submission,
     lifted,
@@ -57,6 +66,7 @@ function collect(submission: Submission, judgement: Judgement, sender: Sender): 
     custom,
     mime,
     trace,
+    ...(passes > 0 ? { passes } : {}),
     ...(clientMessageId === undefined ? {} : { clientMessageId }),
     stripped,
     observed: [],
@@ -64,9 +74,9 @@ function collect(submission: Submission, judgement: Judgement, sender: Sender): 
   };
 }
 
-function admit(submission: Submission, judgement: Judgement): Checked {
+function admit(submission: Submission, judgement: Judgement, hostname: string | undefined): Checked {
   if (!judgement.sender) throw new Error('The policy admitted a submission without a sender');
-  return collect(submission, judgement, judgement.sender);
+  return collect(submission, judgement, judgement.sender, hostname);
 }
 
 /**
@@ -78,9 +88,10 @@ function admit(submission: Submission, judgement: Judgement): Checked {
 export function check(submission: Submission, context: CheckContext): CheckResult {
   const judgement = judge(submission, context);
   const { violations, usage } = judgement;
-  if (violations.length === 0) return { ok: true, checked: admit(submission, judgement), forgiven: [] };
+  if (violations.length === 0)
+    return { ok: true, checked: admit(submission, judgement, context.hostname), forgiven: [] };
   const observed = observe(submission, judgement, context);
   if (!observed) return { ok: false, violations, usage };
-  const checked = { ...admit(observed.submission, observed.judgement), observed: observed.removed };
+  const checked = { ...admit(observed.submission, observed.judgement, context.hostname), observed: observed.removed };
   return { ok: true, checked, forgiven: violations };
 }

@@ -71,6 +71,8 @@ export interface Checked {
   readonly mime: { readonly [Name in MimeFieldName]?: CheckedField };
   /** Received fields of a trusted hop, in their order (D4). */
   readonly trace: readonly HeaderField[];
+  /** How often the message has passed this gateway, where the trace of that is removed (D4a); absent: never. */
+  readonly passes?: number;
   /** The client's own Message-ID, kept with the record and in the log (D23). */
   readonly clientMessageId?: string;
   /** Names, as given, of the fields removed because the credential says so (D4a). */

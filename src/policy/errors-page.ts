@@ -7,8 +7,8 @@ import {
   type OverSmtp,
   type ValueRule,
 } from './header-catalogue.ts';
-import { MAX_RECEIVED } from './judge.ts';
 import { type HttpRejection, httpRejections, type Rejection, rejections } from './rejections.ts';
+import { MAX_RECEIVED } from './trace.ts';
 import { headerLimits } from './value-rules.ts';
 
 type Row = readonly string[];

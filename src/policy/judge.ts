@@ -14,15 +14,15 @@ import {
 } from './judge-sender.ts';
 import { createStripper } from './strip.ts';
 import type { Submission } from './submission.ts';
+import { loopReason } from './trace.ts';
 import { headerLimits, parseUnsubscribe, shown } from './value-rules.ts';
 import type { Violation } from './violation.ts';
-
-/** More Received headers than this are a loop (D4, RFC 5321 §6.3). */
-export const MAX_RECEIVED = 50;
 
 /** What the policy needs to know besides the submission. */
 export interface CheckContext {
   readonly sendingDomain: FindSendingDomain;
+  /** The gateway's own name in Received, by which a loop shows; without it only the number of hops does. */
+  readonly hostname?: string;
   /**
    * Allows the policy to be only observed for submissions whose period has not ended (D4c): the time in milliseconds since
    * 1970, and the gateway's own name in Received. Without it the policy is enforced, whatever the submission says.
@@ -140,12 +140,24 @@ function judgeLimits(usage: HeaderUsage): Violation[] {
   return violations;
 }
 
-function judgeLoop(groups: Groups): Violation | undefined {
+/** Judges the trace. What `strip` removes counts too: nobody would notice the loop of a message without its trace (D4a). */
+function judgeLoop(
+  groups: Groups,
+  fields: readonly JudgedField[],
+  hostname: string | undefined,
+): Violation | undefined {
+  const trace = fields.filter(
+    ({ key, handling }) => key === 'received' && (handling === 'trace' || handling === 'stripped'),
+  );
+  const message = loopReason(
+    trace.map(({ field }) => field),
+    hostname,
+  );
+  if (message === undefined) return undefined;
+  const violation: Violation = { code: 'E_MAIL_LOOP', name: 'Received', message };
   const group = groups.get('received');
-  if (group?.first.handling !== 'trace' || group.count <= MAX_RECEIVED) return undefined;
-  const message = `${group.count} Received headers, over ${MAX_RECEIVED} are a mail loop`;
-  group.told = { code: 'E_MAIL_LOOP', name: 'Received', message };
-  return group.told;
+  if (group?.first.handling === 'trace') group.told = violation;
+  return violation;
 }
 
 interface FoundFrom {
@@ -194,7 +206,7 @@ export function judge(submission: Submission, context: CheckContext): Judgement 
   judgeNeeds(groups, fields);
   judgeRepetition(groups);
   const usage = countUsage(fields);
-  const loop = judgeLoop(groups);
+  const loop = judgeLoop(groups, fields, context.hostname);
   const found = findFrom(submission, groups, fields);
   const verdict = judgeSender(submission, found.state, context.sendingDomain);
   const violations = [...(loop ? [loop] : []), ...judgeFront(found, verdict)];

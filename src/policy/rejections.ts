@@ -78,7 +78,7 @@ export const rejections = {
     number: 10202,
     smtpCode: 554,
     enhanced: '5.4.6',
-    when: 'A trusted hop hands over a message with more than 50 Received headers.',
+    when: 'A message that is kept its Received headers, or from which `strip` removes them, has more than 50 of them, or has passed this gateway more than 3 times.',
     remedy: 'Find the two hosts that send the message to one another.',
   },
   E_TOO_MANY_RECIPIENTS: {

@@ -6,8 +6,12 @@ import { check } from '../../src/policy/check.ts';
 import type { Checked } from '../../src/policy/checked.ts';
 import { context, type SubmissionOptions, smtpSubmission } from '../support/policy-fixtures.ts';
 
+function messageOf(lines: readonly string[], options?: SubmissionOptions) {
+  return smtpSubmission(Buffer.from([...lines, '', 'Hi', ''].join('\r\n')), options);
+}
+
 function send(lines: readonly string[], options?: SubmissionOptions) {
-  return check(smtpSubmission(Buffer.from([...lines, '', 'Hi', ''].join('\r\n')), options), context);
+  return check(messageOf(lines, options), context);
 }
 
 function verdict(lines: readonly string[], options?: SubmissionOptions): string[] {
@@ -302,6 +306,18 @@ test.each([
   [51, ['E_MAIL_LOOP: 51 Received headers, over 50 are a mail loop']],
 ])('%i Received fields of a trusted hop', (count, wanted) => {
   expect(verdict([...received.slice(0, count), 'From: a@example.com'], { credential: 'oldbox' })).toEqual(wanted);
+});
+
+const ownReceived = 'Received: from a (b [192.0.2.1])\r\n\tby MX.example (Postern) with ESMTPSA id 1; date';
+
+test.each([
+  [3, []],
+  [4, ['E_MAIL_LOOP: The message has passed this gateway 4 times, over 3 are a mail loop']],
+])('%i Received fields of our own, from a trusted hop', (count, wanted) => {
+  const lines = [...Array.from({ length: count }, () => ownReceived), ...received.slice(0, 20), 'From: a@example.com'];
+  expect(verdict(lines, { credential: 'oldbox' })).toEqual([]);
+  const result = check(messageOf(lines, { credential: 'oldbox' }), { ...context, hostname: 'mx.example' });
+  expect(result.ok ? [] : result.violations.map(({ code, message }) => `${code}: ${message}`)).toEqual(wanted);
 });
 
 test('strip takes out what the operator named, and nothing else (D4a)', () => {

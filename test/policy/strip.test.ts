@@ -134,3 +134,24 @@ test('every entry of a set can be removed', () => {
   for (const entries of Object.values(stripSets))
     for (const { pattern } of entries) expect(mayStrip(pattern)).toBe(true);
 });
+
+test('a trace that is removed counts before: hops, and passes of this gateway, whose number lives on', () => {
+  const strip = { strip: ['Received'] };
+  const hops = (count: number) =>
+    Array.from({ length: count }, (_, hop) => `Received: from h${hop} by h; date`).join('\r\n');
+  expect(verdict(hops(50), strip)).toHaveLength(50);
+  expect(verdict(hops(51), strip)).toEqual([expect.stringContaining('Received')]);
+  const passed = (mark: string) => {
+    const own = { ...context, hostname: 'mx.example' };
+    const result = check(withRules(`Received: from a by mx.example (Postern${mark}) with SMTP id 1; date`, strip), own);
+    return result.ok ? result.checked.passes : result.violations.map(({ code }) => code);
+  };
+  expect(['', '; pass 2', '; pass 3', '; pass 4', '; pass 999', '; pass 1000'].map(passed)).toEqual([
+    1,
+    2,
+    3,
+    ['E_MAIL_LOOP'],
+    ['E_MAIL_LOOP'],
+    undefined,
+  ]);
+});
