@@ -25,6 +25,7 @@ import type { Signed, SigningKey } from './sign/signed.ts';
 import { leaseMilliseconds } from './spool/lease.ts';
 import type { Origin, Spool, SpoolEntry, TransportOf } from './spool/spool.ts';
 import { createFieldWriter } from './submit/field-writer.ts';
+import { type FindReplacedIds, repairThread } from './submit/repair-thread.ts';
 
 export type { Explanation } from './policy/explain.ts';
 export {
@@ -55,6 +56,8 @@ export interface BuildParts {
   /** Gives the keys of a sending domain; empty where it has none (D27). */
   readonly domainKeys: (domain: string) => readonly SigningKey[];
   readonly platformKeys: readonly SigningKey[];
+  /** Finds replaced Message-IDs, for accounts that ask for thread repair (D23); without it no thread is repaired. */
+  readonly replacedIds?: FindReplacedIds;
   /** Tells whether any route for these recipients wants the platform's signature (D27). */
   readonly wantsPlatformSignature: (account: string, recipients: readonly string[]) => boolean;
 }
@@ -100,7 +103,7 @@ export async function build(
     const ofBody = plan.ok ? [] : plan.violations;
     return { ok: false, violations: inOrder(submission, verdict.ok ? verdict.forgiven : verdict.violations, ofBody) };
   }
-  const { checked } = verdict;
+  const checked = await repairThread(verdict.checked, parts.replacedIds);
   const keys = parts.domainKeys(checked.sendingDomain.name);
   if (keys.length === 0) return { ok: false, violations: [noKey(checked.sendingDomain.name)] };
   const nowMs = parts.clock.now();
@@ -275,6 +278,7 @@ function spoolEntry(
     ...(submission.idempotency ? { idempotency: submission.idempotency } : {}),
     ...(submission.envelope.dsn ? { dsn: submission.envelope.dsn } : {}),
     reports: wishOf(submission),
+    ...(submission.submitter.account.threadRepair === true ? { keepsClientId: true } : {}),
     ...(submission.answers ? { answers: submission.answers } : {}),
   };
 }

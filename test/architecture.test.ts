@@ -31,9 +31,10 @@ const mayImport: Record<string, readonly string[]> = {
   sign: ['compose', 'accounts', 'mail/*', 'base/*'],
   events: ['mail/*', 'base/*'],
   'spool/reports': ['mail/*', 'base/*'],
-  spool: ['spool/reports', 'events', 'mail/*', 'base/*'],
+  'spool/threads': ['mail/*', 'base/*'],
+  spool: ['spool/reports', 'spool/threads', 'events', 'mail/*', 'base/*'],
   'spool/search': ['events', 'mail/*', 'base/*'],
-  'spool/sqlite': ['spool/search', 'spool', 'spool/reports', 'events', 'mail/*', 'base/*'],
+  'spool/sqlite': ['spool/search', 'spool', 'spool/reports', 'spool/threads', 'events', 'mail/*', 'base/*'],
   backup: ['spool/*', 'base/*'],
   'deliver/smtp': ['mail/*', 'base/*'],
   'deliver/staging': ['mail/*', 'base/*'],
@@ -222,7 +223,7 @@ test('one file imports smtp-server, and in its room no other names an underscore
 test('SQLite is spoken to by the threads that own a file alone; everybody else asks a Database', () => {
   const speaks = /DatabaseSync|StatementSync|node:sqlite|database\/sqlite-file\.ts/;
   // A backup is a command's, in a process of its own that serves nobody.
-  const owners = new Set(['base/database', 'spool/reports', 'spool/search', 'spool/sqlite', 'backup']);
+  const owners = new Set(['base/database', 'spool/reports', 'spool/search', 'spool/sqlite', 'spool/threads', 'backup']);
   const speakers = sourceFiles(root).filter((file) => speaks.test(readFileSync(file, 'utf8')));
   const others = speakers.filter((file) => !owners.has(roomOf(file))).map((file) => relative(root, file));
   expect(others).toEqual([]);

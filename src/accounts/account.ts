@@ -75,6 +75,8 @@ export interface Account {
   readonly showClientAddress: boolean;
   /** Write `TLS-Required: No` (D30). */
   readonly tlsRequiredNo: boolean;
+  /** Rewrite In-Reply-To and References that cite a Message-ID which was replaced (D23); absent: no. */
+  readonly threadRepair?: boolean;
   /** Which reports senders get about recipients without NOTIFY; absent ones follow the door that the mail came by. */
   readonly reports?: Partial<ReportWish>;
   readonly credentials: ReadonlyMap<string, Credential>;

@@ -79,6 +79,7 @@ export const account = value.object({
   sendingDomains: Optional(value.list(sendingDomain)),
   showClientAddress: Optional(value.boolean),
   tlsRequiredNo: Optional(value.boolean),
+  threadRepair: Optional(value.boolean),
   reports: Optional(
     value.object({
       failure: Optional(value.boolean),

@@ -46,6 +46,7 @@ export function resolveAccount(entry: AccountEntry): Account {
     limits: { ...entry.limits },
     showClientAddress: entry.showClientAddress ?? true,
     tlsRequiredNo: entry.tlsRequiredNo ?? false,
+    ...(entry.threadRepair === true ? { threadRepair: true } : {}),
     ...(entry.reports ? { reports: entry.reports } : {}),
     credentials: new Map(credentials.map((credential) => [credential.name, credential])),
   };

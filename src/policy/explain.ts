@@ -70,14 +70,26 @@ function explainBounce({ key }: JudgedField, sender: Sender | undefined): Partia
   return { rule: `A mail server’s bounce: becomes ${sender.address}, and X-Original-From keeps this one.` };
 }
 
+/** What thread repair does with a field (D23), where the account asks for it. */
+function explainThread({ key }: JudgedField, { submitter, via }: Submission): string {
+  const cites = key === 'in-reply-to' || key === 'references';
+  if (!cites || submitter.account.threadRepair !== true || via.kind === 'dsn') return '';
+  return ' Thread repair: ids of messages that left with another Message-ID are rewritten.';
+}
+
 function explainField(
   field: JudgedField,
   violation: Violation | undefined,
-  sender: Sender | undefined,
+  { sender, submission }: { readonly sender: Sender | undefined; readonly submission: Submission },
 ): HeaderExplanation {
   const verdict = verdictOf(field, violation);
   const standard = field.row === undefined ? {} : { standard: field.row.standard };
-  const told = { name: field.field.name, verdict, rule: ruleOf(field, verdict), ...standard };
+  const told = {
+    name: field.field.name,
+    verdict,
+    rule: `${ruleOf(field, verdict)}${explainThread(field, submission)}`,
+    ...standard,
+  };
   return violation ? { ...told, violation } : { ...told, ...explainBounce(field, sender) };
 }
 
@@ -86,7 +98,7 @@ export function explain(submission: Submission, context: CheckContext): Explanat
   const { fields, refusal, violations, usage, sender } = judge(submission, context);
   return {
     admitted: violations.length === 0,
-    headers: fields.map((field) => explainField(field, refusal(field), sender)),
+    headers: fields.map((field) => explainField(field, refusal(field), { sender, submission })),
     violations,
     usage,
     limits: headerLimits,

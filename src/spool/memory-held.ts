@@ -36,7 +36,7 @@ export function tallyOfHeld({ entry, recipients }: Held): Tally {
 export function itemOf({ entry, recipients }: Held): QueueItem {
   const { head, body, recipients: _, transports: _lanes, received: _received, ...others } = entry;
   return {
-    entry: withoutReports(others),
+    entry: kept(others),
     size: head.length + body.length,
     recipients: recipients.map(
       ({ transport: _transport, claimedUntil: _claim, endedAt: _end, ...recipient }) => recipient,
@@ -69,9 +69,9 @@ export function recorded(recipient: HeldRecipient, outcome: OutcomeEvent, now: n
 }
 
 /** The message without what only `add` uses. */
-export function withoutReports<T extends Partial<Pick<SpoolEntry, 'reports' | 'answers'>>>(
+export function kept<T extends Partial<Pick<SpoolEntry, 'reports' | 'answers' | 'keepsClientId'>>>(
   entry: T,
-): Omit<T, 'reports' | 'answers'> {
-  const { reports: _reports, answers: _answers, ...rest } = entry;
+): Omit<T, 'reports' | 'answers' | 'keepsClientId'> {
+  const { reports: _reports, answers: _answers, keepsClientId: _keeps, ...rest } = entry;
   return rest;
 }

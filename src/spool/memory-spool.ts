@@ -15,10 +15,10 @@ import {
   isDue,
   isQueued,
   itemOf,
+  kept,
   matches,
   recorded,
   tallyOfHeld,
-  withoutReports,
 } from './memory-held.ts';
 import { MemoryReports } from './reports/memory-reports.ts';
 import type { DueReport, ReportKey, ReportLimits } from './reports/report.ts';
@@ -36,6 +36,7 @@ import {
 } from './spool.ts';
 import { acceptedEvent } from './spool-events.ts';
 import { type AccountTally, totalOf } from './tally.ts';
+import { MemoryThreads } from './threads/memory-threads.ts';
 
 /** A spool that keeps everything in memory. @public for tests of what stands on a spool. */
 export class MemorySpool implements Spool {
@@ -45,6 +46,7 @@ export class MemorySpool implements Spool {
   readonly #clock: Clock;
   readonly #events: MemoryEvents;
   readonly #feed: EventFeed;
+  readonly #threads = new MemoryThreads();
   readonly #reports: MemoryReports;
   readonly unavailable = undefined;
   #seen: ClockReading;
@@ -86,6 +88,7 @@ export class MemorySpool implements Spool {
     // The octets are copied, as every store does: the caller may change its buffers afterwards.
     const kept = { ...entry, head: Buffer.from(entry.head), body: Buffer.from(entry.body) };
     this.#messages.set(entry.id, { entry: kept, recipients });
+    this.#threads.add(entry);
     const event = acceptedEvent(entry);
     this.#events.add(event);
     this.#feed.committed([event]);
@@ -119,7 +122,7 @@ export class MemorySpool implements Spool {
     }
     const { head, body, transports: _, received: _received, ...entry } = held.entry;
     const recipients = held.recipients.map((recipient) => recipient.address);
-    return { entry: { ...withoutReports(entry), recipients }, size: head.length + body.length, due };
+    return { entry: { ...kept(entry), recipients }, size: head.length + body.length, due };
   }
 
   async giveTransports({
@@ -276,6 +279,11 @@ export class MemorySpool implements Spool {
     this.#checkOpen();
     const used = this.#keys.get(`${account} ${key}`);
     if (used) this.#keys.set(`${account} ${key}`, { ...used, answer });
+  }
+
+  async replacedIds(account: string, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    this.#checkOpen();
+    return this.#threads.find(account, ids, this.#clock.now());
   }
 
   async reportsDue(query: { readonly now: number; readonly limit: number }): Promise<readonly DueReport[]> {

@@ -58,6 +58,8 @@ export interface SpoolEntry {
   readonly dsn?: DsnRequest;
   /** Which reports the sender gets about recipients without NOTIFY; absent: none. */
   readonly reports?: ReportWish;
+  /** Keep which Message-ID stands for the client's own, in the same commit, for thread repair (D23). */
+  readonly keepsClientId?: boolean;
   /** The message is the report that was made of this: both change in one commit. `add` rejects where it has changed. */
   readonly answers?: ReportKey;
   /** Milliseconds since 1970. */
@@ -106,13 +108,16 @@ export type Outcome =
  */
 export type TransportOf = (recipient: { readonly account: string; readonly address: string }) => string;
 
+/** What only `add` uses. */
+type AddOnly = 'received' | 'reports' | 'answers' | 'keepsClientId';
+
 /** A message that is due, with its due recipients of one transport, claimed for this process. */
 export interface DueMessage {
   /**
    * The message without its octets, which `load` brings, and without what only `add` uses. `recipients` lists all of them,
    * of every transport.
    */
-  readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'transports' | 'received' | 'reports' | 'answers'>;
+  readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'transports' | AddOnly>;
   /** Octets of head and body together. */
   readonly size: number;
   /** Only the recipients that are due and now claimed. */
@@ -121,7 +126,7 @@ export interface DueMessage {
 
 /** A message as the queue commands show it. */
 export interface QueueItem {
-  readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'recipients' | 'received' | 'reports' | 'answers'>;
+  readonly entry: Omit<SpoolEntry, 'head' | 'body' | 'recipients' | AddOnly>;
   readonly size: number;
   readonly recipients: readonly SpooledRecipient[];
 }
@@ -243,6 +248,11 @@ export interface Spool {
    * for an answer other than that all recipients are queued. An unknown key is ignored.
    */
   answered(account: string, key: string, answer: string): Promise<void>;
+  /**
+   * Finds the Message-IDs that messages of the named account left with, by their clients' own ids; of messages with
+   * `keepsClientId`, not older than 180 days. Hand in no more than some hundreds.
+   */
+  replacedIds(account: string, ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
   /**
    * Reads reports to senders that are due, at most `limit`. `record` notes what is to be reported in the commit of the
    * outcomes, and the report is due once no recipient of the message is queued any more, or after some seconds.

@@ -212,7 +212,13 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     log,
   });
   running.delivery = delivery;
-  const building = madeOf(live, (inForce) => buildParts(inForce.config, inForce.keys, accounts, clock));
+  const building = madeOf(
+    live,
+    (inForce): BuildParts => ({
+      ...buildParts(inForce.config, inForce.keys, accounts, clock),
+      replacedIds: (account, ids) => spool.replacedIds(account, ids),
+    }),
+  );
   const submit = createPipeline(parts, { spool, delivery, building, limits });
   const door = createSmtpDoor({
     settings: config.smtp,

@@ -4,6 +4,7 @@ import { MemorySpool } from '../../src/spool/memory-spool.ts';
 import { eventsContract } from '../contract/events.ts';
 import { reportsContract } from '../contract/reports.ts';
 import { spoolContract } from '../contract/spool.ts';
+import { threadsContract } from '../contract/threads.ts';
 
 spoolContract('memory spool', {
   open: async (clock) => new MemorySpool(clock),
@@ -17,5 +18,10 @@ eventsContract('memory spool', {
 
 reportsContract('memory spool', {
   open: async (clock, limits) => new MemorySpool(clock, undefined, limits),
+  clean: async () => undefined,
+});
+
+threadsContract('memory spool', {
+  open: async (clock) => new MemorySpool(clock),
   clean: async () => undefined,
 });

@@ -91,6 +91,7 @@ export type ReadOperation =
   | ({ readonly kind: 'list' } & ListQuery)
   | { readonly kind: 'show'; readonly id: string }
   | { readonly kind: 'tallies' }
+  | { readonly kind: 'replacedIds'; readonly account: string; readonly ids: readonly string[]; readonly now: number }
   | { readonly kind: 'reportsDue'; readonly now: number; readonly limit: number }
   | ({ readonly kind: 'events' } & EventQuery)
   | { readonly kind: 'searchEvents'; readonly query: EventSearch }
@@ -108,6 +109,7 @@ export interface OperationResults {
   readonly add: null;
   readonly record: number;
   readonly endReport: boolean;
+  readonly replacedIds: ReadonlyMap<string, string>;
   readonly reportsDue: readonly DueReport[];
   readonly refusals: null;
   readonly writeEvents: null;

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { errorCode } from '../../base/errors.ts';
 import { failedRetentionMilliseconds } from '../lease.ts';
 import type { SpoolLimits } from '../spool-limits.ts';
+import type { SqliteThreads } from '../threads/sqlite-threads.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { SqliteKeys } from './sqlite-keys.ts';
 import type { Ledger } from './sqlite-ledger.ts';
@@ -25,19 +26,26 @@ export class Retention {
   readonly #ledger: Ledger;
   readonly #messages: StoredMessages;
   readonly #keys: SqliteKeys;
+  readonly #threads: SqliteThreads;
   readonly #limits: SpoolLimits;
   readonly #removed = new Map<string, RemovedFailures>();
   #prunedAt = 0;
 
   constructor(
     { statements, clock, ledger }: SpoolTables,
-    parts: { readonly messages: StoredMessages; readonly keys: SqliteKeys; readonly limits: SpoolLimits },
+    parts: {
+      readonly messages: StoredMessages;
+      readonly keys: SqliteKeys;
+      readonly threads: SqliteThreads;
+      readonly limits: SpoolLimits;
+    },
   ) {
     this.#statements = statements;
     this.#clock = clock;
     this.#ledger = ledger;
     this.#messages = parts.messages;
     this.#keys = parts.keys;
+    this.#threads = parts.threads;
     this.#limits = parts.limits;
   }
 
@@ -92,7 +100,8 @@ export class Retention {
     // The limits may be lower than before the last start.
     for (const { account } of this.#ledger.read()) this.#messages.suspect(account);
     const moreKeys = this.#keys.prune(now, removedAtOnce);
-    this.#prunedAt = rows.length === removedAtOnce || moreKeys ? 0 : now;
+    const moreThreads = this.#threads.prune(this.#clock.stored(now), removedAtOnce);
+    this.#prunedAt = rows.length === removedAtOnce || moreKeys || moreThreads ? 0 : now;
   }
 
   /** Deletes files in the bodies' folder that belong to no message and whose names are not in `keep`. */

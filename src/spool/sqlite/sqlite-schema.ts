@@ -2,6 +2,7 @@
 
 import type { Migrations } from '../../base/database/database.ts';
 import { reportTables } from '../reports/sqlite-reports.ts';
+import { threadTables } from '../threads/sqlite-threads.ts';
 import { rebuildLedger } from './sqlite-ledger.ts';
 
 /** Migrations of the spool. Times are milliseconds since 1970. */
@@ -103,5 +104,6 @@ export const spoolMigrations: Migrations = {
     ALTER TABLE spool_messages ADD COLUMN helo TEXT;
     `,
     reportTables,
+    threadTables,
   ],
 };

@@ -266,6 +266,10 @@ export class SqliteSpool implements Spool {
     await this.#thread.run({ kind: 'answered', account, key, answer });
   }
 
+  replacedIds(account: string, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    return this.#thread.ask({ kind: 'replacedIds', account, ids, now: this.#clock.now() });
+  }
+
   async reportsDue(query: { readonly now: number; readonly limit: number }): Promise<readonly DueReport[]> {
     const reports = await this.#thread.ask({ kind: 'reportsDue', ...query });
     return reports.map((report) => ({ ...report, head: bufferOver(report.head) }));

@@ -10,6 +10,8 @@ import { type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import { SqliteReports } from '../reports/sqlite-reports.ts';
 import { type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { totalOf } from '../tally.ts';
+import { keptClientId } from '../threads/replaced-ids.ts';
+import { SqliteThreads } from '../threads/sqlite-threads.ts';
 import { Attempts } from './sqlite-attempts.ts';
 import { RecipientClaims } from './sqlite-claims.ts';
 import { SpoolClock } from './sqlite-clock.ts';
@@ -53,6 +55,7 @@ export class SqliteStore {
   readonly #claims: RecipientClaims;
   readonly #attempts: Attempts;
   readonly #reports: SqliteReports;
+  readonly #threads: SqliteThreads;
   readonly #queue: StoredQueue;
   readonly #retention: Retention;
 
@@ -85,8 +88,14 @@ export class SqliteStore {
     const reports = new SqliteReports(this.#database, this.#clock, options.reportLimits ?? unlimitedReports);
     this.#reports = reports;
     this.#attempts = new Attempts(tables, { messages, reports });
+    this.#threads = new SqliteThreads(this.#database);
     this.#queue = new StoredQueue(tables, messages);
-    this.#retention = new Retention(tables, { messages, keys: this.#keys, limits: options.limits ?? unlimited });
+    this.#retention = new Retention(tables, {
+      messages,
+      keys: this.#keys,
+      threads: this.#threads,
+      limits: options.limits ?? unlimited,
+    });
   }
 
   /**
@@ -239,6 +248,9 @@ export class SqliteStore {
       case 'show':
         result = this.#queue.show(operation.id);
         break;
+      case 'replacedIds':
+        result = this.#threads.find(operation.account, operation.ids, this.#clock.stored(operation.now));
+        break;
       case 'reportsDue':
         result = this.#reports.due(operation);
         break;
@@ -270,7 +282,15 @@ export class SqliteStore {
     if (answers && !this.#reports.end(answers)) throw new Error('What this report tells has changed');
     this.#messages.add(operation);
     this.#keys.add(operation.entry);
+    this.#keepClientId(operation.entry);
     this.#addEvents([operation.event]);
+  }
+
+  #keepClientId(entry: OperationOf<'add'>['entry']): void {
+    const clientId = keptClientId(entry);
+    if (clientId === undefined) return;
+    const { account, messageId, acceptedAt } = entry;
+    this.#threads.add(account, clientId, { messageId, storedAt: this.#clock.stored(acceptedAt) });
   }
 
   #endReport({ report, until }: OperationOf<'endReport'>): boolean {

@@ -13,6 +13,7 @@ import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { eventsContract } from '../../contract/events.ts';
 import { reportsContract } from '../../contract/reports.ts';
 import { spoolContract } from '../../contract/spool.ts';
+import { threadsContract } from '../../contract/threads.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
 let folder = '';
@@ -49,6 +50,11 @@ eventsContract('SQLite spool', {
 
 reportsContract('SQLite spool', {
   open: (clock, reportLimits) => SqliteSpool.open({ file: join(newFolder(), 'postern.db'), clock, reportLimits }),
+  clean: async () => removeFolder(),
+});
+
+threadsContract('SQLite spool', {
+  open: (clock) => SqliteSpool.open({ file: join(newFolder(), 'postern.db'), clock }),
   clean: async () => removeFolder(),
 });
 

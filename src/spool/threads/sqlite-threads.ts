@@ -1,0 +1,94 @@
+// Keeps in the spool's database which Message-ID stands for the client's own. Every method that writes runs in the caller's
+// transaction, which is the one that keeps the message.
+
+import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
+import { threadKey, threadMilliseconds, threadsOfAccount } from './replaced-ids.ts';
+
+/** The tables, a step of the spool's migrations. */
+export const threadTables = `
+  -- client_id: the first half of the SHA-256 of the client's Message-ID. message_id: the one it left with. created_at as the
+  -- spool stores times.
+  CREATE TABLE spool_threads (
+    account TEXT NOT NULL,
+    client_id BLOB NOT NULL,
+    message_id TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (account, client_id)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX spool_threads_by_age ON spool_threads (account, created_at);
+  -- How many each account has.
+  CREATE TABLE spool_thread_counts (account TEXT PRIMARY KEY, ids INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+`;
+
+/** Rows that one message removes at most: twice what it adds, so that a surplus becomes less. */
+const removedByAdd = 2;
+
+/** The ids of one database. */
+export class SqliteThreads {
+  readonly #most: number;
+  readonly #add: StatementSync;
+  readonly #exists: StatementSync;
+  readonly #find: StatementSync;
+  readonly #removeOld: StatementSync;
+  readonly #removeOldest: StatementSync;
+  readonly #count: StatementSync;
+  readonly #change: StatementSync;
+  readonly #accounts: StatementSync;
+
+  /** @param database its tables are up to date */
+  constructor(database: DatabaseSync, most = threadsOfAccount) {
+    this.#most = most;
+    this.#exists = database.prepare('SELECT 1 FROM spool_threads WHERE account = ? AND client_id = ?');
+    this.#add = database.prepare('INSERT OR REPLACE INTO spool_threads VALUES (?, ?, ?, ?)');
+    this.#find = database.prepare(
+      'SELECT message_id FROM spool_threads WHERE account = ? AND client_id = ? AND created_at > ?',
+    );
+    const oldest = 'SELECT client_id FROM spool_threads WHERE account = ?1';
+    this.#removeOld = database.prepare(`DELETE FROM spool_threads WHERE account = ?1 AND client_id IN
+      (${oldest} AND created_at <= ?2 ORDER BY created_at LIMIT ?3)`);
+    this.#removeOldest = database.prepare(`DELETE FROM spool_threads WHERE account = ?1 AND client_id IN
+      (${oldest} ORDER BY created_at LIMIT ?2)`);
+    this.#count = database.prepare('SELECT ids FROM spool_thread_counts WHERE account = ?');
+    this.#change = database.prepare(`INSERT INTO spool_thread_counts VALUES (?1, ?2)
+      ON CONFLICT (account) DO UPDATE SET ids = ids + ?2`);
+    this.#accounts = database.prepare('SELECT account FROM spool_thread_counts WHERE ids > 0');
+  }
+
+  /** Keeps an id; one that the client has used before stands for the newer message from now on. @param storedAt stored time */
+  add(account: string, clientId: string, { messageId, storedAt }: { messageId: string; storedAt: number }): void {
+    const key = threadKey(clientId);
+    const isNew = this.#exists.get(account, key) === undefined;
+    this.#add.run(account, key, messageId, storedAt);
+    if (isNew) this.#change.run(account, 1);
+    this.#prune(account, storedAt, removedByAdd);
+    const surplus = Number(this.#count.get(account)?.['ids'] ?? 0) - this.#most;
+    if (surplus <= 0) return;
+    const removed = Number(this.#removeOldest.run(account, Math.min(surplus, removedByAdd)).changes);
+    this.#change.run(account, -removed);
+  }
+
+  /** Finds the ids that stand for ids of an account. @param storedNow stored time */
+  find(account: string, clientIds: readonly string[], storedNow: number): ReadonlyMap<string, string> {
+    const found = new Map<string, string>();
+    for (const clientId of clientIds) {
+      const messageId = this.#find.get(account, threadKey(clientId), storedNow - threadMilliseconds)?.['message_id'];
+      if (typeof messageId === 'string') found.set(clientId, messageId);
+    }
+    return found;
+  }
+
+  /** Removes ids that are too old, at most `limit` of each account. @returns true where more may be left */
+  prune(storedNow: number, limit: number): boolean {
+    let isMore = false;
+    for (const { account } of this.#accounts.all()) {
+      if (this.#prune(String(account), storedNow, limit) === limit) isMore = true;
+    }
+    return isMore;
+  }
+
+  #prune(account: string, storedNow: number, limit: number): number {
+    const removed = Number(this.#removeOld.run(account, storedNow - threadMilliseconds, limit).changes);
+    if (removed > 0) this.#change.run(account, -removed);
+    return removed;
+  }
+}
