@@ -42,7 +42,7 @@ function statusOf({ action, reply }: ReportedRecipient): string {
 export function statusFacts(recipient: ReportedRecipient, isUtf8: boolean): StatusFacts {
   const { reply, host } = recipient;
   const status = statusOf(recipient);
-  const remote = /\(\[?([^()[\]\s]+?)\]?:\d+\)$/.exec(host)?.[1];
+  const remote = (/\(\[?([^()[\]\s/,]+?)\]?:\d+\)$/.exec(host) ?? /\(([^()[\]\s/,:]+)\)$/.exec(host))?.[1];
   const end = expired.exec(reply.text);
   const words = end?.[2] ?? `${reply.code} ${reply.enhanced === undefined ? '' : `${reply.enhanced} `}${reply.text}`;
   return {
