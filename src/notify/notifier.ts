@@ -4,7 +4,7 @@
 import type { Account } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import type { Clock } from '../base/clock.ts';
-import { errorMessage } from '../base/errors.ts';
+import { errorMessage, Unavailable } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import { splitMailbox } from '../mail/address/domain.ts';
 import type { DueReport } from '../spool/reports/report.ts';
@@ -57,6 +57,8 @@ class ReportSender implements Notifier {
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> | undefined;
   #isStopped = false;
+  /** Accounts whose reports cannot be kept in this round, because their share of the spool is used up. */
+  readonly #blocked = new Set<string>();
 
   constructor(parts: NotifierParts) {
     this.#parts = parts;
@@ -85,6 +87,7 @@ class ReportSender implements Notifier {
   async #sendAll(): Promise<void> {
     const { spool, clock } = this.#parts;
     let reports: readonly DueReport[];
+    this.#blocked.clear();
     do {
       // Reports that cannot be kept now stay noted.
       if (this.#isStopped || spool.unavailable) return;
@@ -96,6 +99,8 @@ class ReportSender implements Notifier {
   async #send(report: DueReport): Promise<void> {
     const { log } = this.#parts;
     const facts = { id: report.queueId, account: report.account, to: report.senderPath };
+    // Making a report takes time, and the next one of the account would be refused like the last.
+    if (this.#blocked.has(report.account)) return await this.#putOff(report);
     try {
       const account = this.#parts.accounts.find(report.account);
       const reason = account ? await this.#forbidden(account, report) : 'the account is gone';
@@ -115,8 +120,13 @@ class ReportSender implements Notifier {
     } catch (thrown) {
       // There is no room for it, or more is to be reported than when it was read.
       log.warn({ ...facts, reason: errorMessage(thrown) }, 'report put off');
-      await this.#parts.spool.endReport(report.key, this.#parts.clock.now() + putOffMs);
+      if (thrown instanceof Unavailable) this.#blocked.add(report.account);
+      await this.#putOff(report);
     }
+  }
+
+  async #putOff({ key }: DueReport): Promise<void> {
+    await this.#parts.spool.endReport(key, this.#parts.clock.now() + putOffMs);
   }
 
   /** Says why a report may not be sent: its address is suppressed, or no longer the account's own (D50, D51). */
