@@ -198,6 +198,14 @@ export function reportsContract(name: string, store: ReportsUnderTest): void {
       expect(await due()).toHaveLength(3);
     });
 
+    test('counts what is not reported of outcomes that are recorded side by side', async () => {
+      await open({ perAccountPerDay: 1 });
+      const entries = await Promise.all(Array.from({ length: 20 }, () => added()));
+      await Promise.all(entries.map((entry) => spool?.record([attempt(entry, no)])));
+      expect(await due()).toHaveLength(1);
+      expect(spool?.unreported).toBe(19);
+    });
+
     test('lists 1,000 recipients and counts the others', async () => {
       await open();
       const recipients = Array.from({ length: 1100 }, (_, index) => `r${index}@x.test`);

@@ -204,7 +204,9 @@ export class SqliteSpool implements Spool {
       const { handover } = { handover: undefined, ...outcome };
       return { queueId, recipient, kind, reply, host, handover, ...next, event: packEvent(outcome) };
     });
-    this.#unreported += await this.#thread.run({ kind: 'record', outcomes: packed, now: this.#clock.now() });
+    const unreported = await this.#thread.run({ kind: 'record', outcomes: packed, now: this.#clock.now() });
+    // Added only now: others may have ended while this one was awaited.
+    this.#unreported += unreported;
     this.events.committed(outcomes);
   }
 
