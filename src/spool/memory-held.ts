@@ -44,15 +44,6 @@ export function itemOf({ entry, recipients }: Held): QueueItem {
   };
 }
 
-/** Tells whether a message has the searched text. */
-export function matches(held: Held, search: string): boolean {
-  const { id, messageId, clientMessageId, senderPath, reversePath } = held.entry;
-  const wanted = search.toLowerCase();
-  return [id, messageId, clientMessageId ?? '', senderPath, reversePath, ...held.entry.recipients].some((text) =>
-    text.toLowerCase().includes(wanted),
-  );
-}
-
 /** A recipient after an attempt. */
 export function recorded(recipient: HeldRecipient, outcome: OutcomeEvent, now: number): HeldRecipient {
   const { endedAt: _, ...rest } = recipient;

@@ -8,20 +8,10 @@ import type { OutcomeEvent } from '../events/mail-event.ts';
 import { MemoryEvents } from '../events/memory-events.ts';
 import { idempotencyMilliseconds, type UsedKey } from './idempotency-keys.ts';
 import { failedRetentionMilliseconds } from './lease.ts';
-import { matchesSearch } from './search.ts';
-import {
-  type Held,
-  type HeldRecipient,
-  isDue,
-  isQueued,
-  itemOf,
-  kept,
-  matches,
-  recorded,
-  tallyOfHeld,
-} from './memory-held.ts';
+import { type Held, type HeldRecipient, isDue, isQueued, itemOf, kept, recorded, tallyOfHeld } from './memory-held.ts';
 import { MemoryReports } from './reports/memory-reports.ts';
 import type { DueReport, ReportKey, ReportLimits } from './reports/report.ts';
+import { matchesSearch } from './search.ts';
 import {
   type ClaimQuery,
   type DueMessage,
@@ -34,7 +24,7 @@ import {
   type Spool,
   type SpoolEntry,
 } from './spool.ts';
-import { acceptedEvent } from './spool-events.ts';
+import { acceptedEvent, droppedEvent, requeuedEvent } from './spool-events.ts';
 import { type AccountTally, totalOf } from './tally.ts';
 import { MemoryThreads } from './threads/memory-threads.ts';
 

@@ -25,6 +25,7 @@ import { buildParts } from './build-parts.ts';
 import { type Live, madeOf } from './in-force.ts';
 import { createLiveDelivery, type LiveDelivery } from './live-delivery.ts';
 import { openSpool } from './open-spool.ts';
+import { openQueueLog } from './queue-log.ts';
 import { createReporting } from './reporting.ts';
 import type { Running } from './running.ts';
 
@@ -251,6 +252,6 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     suppressed,
     notifier: reporting.notifier,
     gauges: [...ofSpool.gauges, ...mailGauges({ delivery, door }), ...reporting.gauges],
-    families: ofSpool.families,
+    families: [...ofSpool.families, ...queueLog.families],
   };
 }

@@ -201,7 +201,7 @@ export function reportsContract(name: string, store: ReportsUnderTest): void {
     test('counts what is not reported of outcomes that are recorded side by side', async () => {
       await open({ perAccountPerDay: 1 });
       const entries = await Promise.all(Array.from({ length: 20 }, () => added()));
-      await Promise.all(entries.map((entry) => spool?.record([attempt(entry, no)])));
+      await Promise.all(entries.map(async (entry) => await spool?.record([attempt(entry, no)])));
       expect(await due()).toHaveLength(1);
       expect(spool?.unreported).toBe(19);
     });

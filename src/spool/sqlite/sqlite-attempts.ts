@@ -18,15 +18,22 @@ export class Attempts {
   readonly #clock: SpoolClock;
   readonly #messages: StoredMessages;
   readonly #reports: SqliteReports;
+  readonly #write: (event: EventFacts) => void;
 
+  /** @param parts.write writes an event in the transaction of the change that it reports */
   constructor(
     { statements, clock }: SpoolTables,
-    { messages, reports }: { readonly messages: StoredMessages; readonly reports: SqliteReports },
+    parts: {
+      readonly messages: StoredMessages;
+      readonly reports: SqliteReports;
+      readonly write: (event: EventFacts) => void;
+    },
   ) {
     this.#statements = statements;
     this.#clock = clock;
-    this.#messages = messages;
-    this.#reports = reports;
+    this.#messages = parts.messages;
+    this.#reports = parts.reports;
+    this.#write = parts.write;
   }
 
   /** @returns how many outcomes are not reported to their senders because of the limits */
@@ -56,6 +63,15 @@ export class Attempts {
       sum.failed += made.failed;
     }
     return sum;
+  }
+
+  drop({ id, now }: OperationOf<'drop'>): boolean {
+    const row = this.#statements.entry.get(id);
+    if (!row) return false;
+    const rows = this.#statements.recipients.all(integer(row, 'seq'));
+    this.#write(droppedEvent(this.#messages.entry(row, rows), rows.map(recipientOf), now));
+    this.#messages.forget(row);
+    return true;
   }
 
   #recordMessage(id: string, outcomes: readonly PackedOutcome[], now: number): number {

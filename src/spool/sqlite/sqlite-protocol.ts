@@ -76,7 +76,7 @@ export type WriteOperation =
       readonly now: number;
       readonly expiresAt: number;
     }
-  | { readonly kind: 'drop'; readonly id: string }
+  | { readonly kind: 'drop'; readonly id: string; readonly now: number }
   /** With `until` the report is put off, otherwise it is deleted. */
   | { readonly kind: 'endReport'; readonly report: ReportKey; readonly until?: number }
   | ({ readonly kind: 'answered'; readonly answer: string } & AccountKey)

@@ -87,7 +87,11 @@ export class SqliteStore {
     this.#claims = new RecipientClaims(tables, messages);
     const reports = new SqliteReports(this.#database, this.#clock, options.reportLimits ?? unlimitedReports);
     this.#reports = reports;
-    this.#attempts = new Attempts(tables, { messages, reports });
+    this.#attempts = new Attempts(tables, {
+      messages,
+      reports,
+      write: (event) => this.#addEvents([packEvent(event)]),
+    });
     this.#threads = new SqliteThreads(this.#database);
     this.#queue = new StoredQueue(tables, messages);
     this.#retention = new Retention(tables, {
