@@ -7,7 +7,7 @@ import { type Clock, systemClock } from './base/clock.ts';
 import { ConfigurationError, errorCode, errorMessage } from './base/errors.ts';
 import { isRecord } from './base/is-record.ts';
 import { accountsFaults, zonesFaults } from './config/account-checks.ts';
-import { type CompleteContents, complete, edge, proxy, restLimits } from './config/defaults.ts';
+import { type CompleteContents, complete, edge, events, proxy, restLimits } from './config/defaults.ts';
 import { applyEnvironment, type Overridden } from './config/environment.ts';
 import { type ConfigFault, formatPath } from './config/fault.ts';
 import { httpFaults } from './config/http-checks.ts';
@@ -158,6 +158,7 @@ function build(
     rest: { limits: { ...restLimits, ...contents.rest.limits } },
     spool: mailParts.resolveSpool(contents),
     reports: mailParts.resolveReports(contents),
+    events: { ...events, ...contents.events },
     http,
     delivery,
     accounts,

@@ -81,6 +81,7 @@ const mayImport: Record<string, readonly string[]> = {
   'ingress/smtp': ['submit.ts', 'events', 'accounts', 'mail/*', 'base/*'],
   'ingress/rest': ['submit.ts', 'events', 'accounts', 'mail/*', 'http/*', 'base/*'],
   admin: ['feedback', 'sign', 'accounts', 'mail/*', 'http/*', 'base/*'],
+  'admin/events': ['admin', 'events', 'mail/*', 'http/*', 'accounts', 'base/*'],
   config: [
     'ingress/smtp',
     'ingress/rest',

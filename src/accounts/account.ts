@@ -8,6 +8,8 @@ import type { StripRules } from './strip-rules.ts';
 export const scopes = [
   'email:send',
   'email:suppressions',
+  'email:events',
+  'email:webhooks',
   'proxy:read',
   'proxy:edit',
   'edge:edit',

@@ -53,21 +53,29 @@ export function isoTime(ms: number): string {
 const dateTime = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/;
 
 /**
+ * Reads a time of a request.
+ * @param name of the field or parameter, for the fault
+ * @returns milliseconds since 1970, or what is wrong with it
+ */
+export function readTime(text: string, name: string): number | Fault {
+  const ms = dateTime.test(text) ? Date.parse(text) : Number.NaN;
+  // Date.parse rolls the 31st of a short month over into the next.
+  const day = Number(text.slice(8, 10));
+  const lastDay = new Date(Date.UTC(Number(text.slice(0, 4)), Number(text.slice(5, 7)), 0)).getUTCDate();
+  if (!Number.isNaN(ms) && day <= lastDay) return ms;
+  const message = `${name} must be a time such as 2030-01-31T12:00:00Z, got ${JSON.stringify(text.slice(0, 60))}`;
+  return { token: 'E_VALIDATION_ERROR', message, pointer: `/${name}` };
+}
+
+/**
  * Reads `expires_at`.
  * @param text absent or null: it does not end
  * @returns milliseconds since 1970, undefined for no end, or what is wrong with it
  */
 export function readExpiry(text: string | null | undefined, now: number): number | undefined | Fault {
   if (text === undefined || text === null) return undefined;
-  const ms = dateTime.test(text) ? Date.parse(text) : Number.NaN;
-  // Date.parse rolls the 31st of a short month over into the next.
-  const day = Number(text.slice(8, 10));
-  const lastDay = new Date(Date.UTC(Number(text.slice(0, 4)), Number(text.slice(5, 7)), 0)).getUTCDate();
-  if (Number.isNaN(ms) || day > lastDay) {
-    const message = `expires_at must be a time such as 2030-01-31T12:00:00Z, got ${JSON.stringify(text.slice(0, 60))}`;
-    return { token: 'E_VALIDATION_ERROR', message, pointer: '/expires_at' };
-  }
-  if (ms > now) return ms;
+  const ms = readTime(text, 'expires_at');
+  if (typeof ms === 'object' || ms > now) return ms;
   return {
     token: 'E_VALIDATION_ERROR',
     message: `expires_at must be in the future, got ${text}`,

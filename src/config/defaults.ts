@@ -36,6 +36,9 @@ export const spoolLimits = {
   failedBytes: 1_073_741_824,
 } as const;
 
+/** D53. The numbers are of each account. */
+export const events = { keepDays: 30, perAccount: 1_000_000, refusalsPerAccount: 50_000 } as const;
+
 /** D42a. */
 export const retry = {
   firstDelaySeconds: 60,
@@ -139,6 +142,7 @@ export function complete(given: FileContents): CompleteContents {
     limits: {},
     rest: {},
     spool: {},
+    events: {},
     http: {},
     edge: {},
     proxy: {},

@@ -130,6 +130,13 @@ export const reports = value.object({
   returnBytes: Optional(value.integer(0, 104_857_600, 'octets')),
 });
 
+/** `events`. */
+export const events = value.object({
+  keepDays: Optional(value.integer(1, 3650, 'days')),
+  perAccount: Optional(heldMessages),
+  refusalsPerAccount: Optional(heldMessages),
+});
+
 /** `delivery`. */
 export const delivery = value.object({
   retry: Optional(

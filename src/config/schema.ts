@@ -3,7 +3,7 @@
 import { type Static, Type } from 'typebox';
 import { account } from './account-schema.ts';
 import { edge, http, proxy, zone } from './edge-schema.ts';
-import { delivery, platform, reports, rest, route, smtp, spool } from './mail-schema.ts';
+import { delivery, events, platform, reports, rest, route, smtp, spool } from './mail-schema.ts';
 import * as value from './value-types.ts';
 
 const { Optional } = Type;
@@ -25,6 +25,7 @@ export const schema = value.object({
   smtp: Optional(smtp),
   rest: Optional(rest),
   spool: Optional(spool),
+  events: Optional(events),
   http: Optional(http),
   edge: Optional(edge),
   proxy: Optional(proxy),

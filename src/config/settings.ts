@@ -29,6 +29,14 @@ export interface PlatformSettings {
   readonly dkim: readonly DkimKeyName[];
 }
 
+/** How long events are kept, and how many of each account (D53). */
+export interface EventSettings {
+  /** Beyond the expiry of a message. */
+  readonly keepDays: number;
+  readonly perAccount: number;
+  readonly refusalsPerAccount: number;
+}
+
 /** The REST door's slice (D42, D42a). */
 export interface RestSettings {
   readonly limits: RestLimits;
@@ -114,6 +122,8 @@ export interface Config {
   readonly rest: RestSettings;
   readonly spool: SpoolLimits;
   readonly reports: ReportSettings;
+  /** How long events are kept and how many (D53). */
+  readonly events: EventSettings;
   readonly http: HttpSettings;
   readonly delivery: DeliverySettings;
   readonly accounts: readonly Account[];

@@ -6,6 +6,8 @@ import type { Guessing } from '../accounts/guessing.ts';
 import type { TokenStore } from '../accounts/token-store.ts';
 import { systemDns } from '../admin/check-records.ts';
 import { domainEndpoints } from '../admin/domain-endpoints.ts';
+import { eventEndpoints } from '../admin/events/event-endpoints.ts';
+import { messageEndpoints } from '../admin/events/message-endpoints.ts';
 import { suppressionEndpoints } from '../admin/suppression-endpoints.ts';
 import { tokenEndpoints } from '../admin/token-endpoints.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
@@ -84,6 +86,8 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
       sendingEndpoints(parts),
       suppressionEndpoints({ suppressions: mail.suppressions, clock, log }),
       tokenEndpoints({ store: tokens, clock, log }),
+      eventEndpoints({ events: mail.spool.events }),
+      messageEndpoints({ events: mail.spool.events }),
       ...edge.plugins,
       domainEndpoints({
         domainKeys: (domain) => keys.signing.get(domain) ?? [],

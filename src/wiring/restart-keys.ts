@@ -12,6 +12,7 @@ const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
   database: ({ database }) => database,
   spool: ({ spool }) => spool,
   reports: ({ reports }) => reports,
+  events: ({ events }) => events,
   'limits.bodiesInFlightBytes': ({ limits }) => limits.bodiesInFlightBytes,
   'http.listen': ({ http }) => http.listen,
   'http.tlsListen': ({ http }) => http.tlsListen,

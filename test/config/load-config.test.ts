@@ -117,7 +117,7 @@ describe('an empty file', () => {
         dkim: [{ selector: 's1', algorithm: 'rsa' }],
       })),
     );
-    expect(accounts[0]?.credentials.get('default')?.scopes.size).toBe(7);
+    expect(accounts[0]?.credentials.get('default')?.scopes.size).toBe(9);
     expect(tokens).toMatchObject([{ credential: 'default', source: { kind: 'variable', name: 'POSTERN_TOKEN' } }]);
   });
 });
@@ -296,7 +296,7 @@ zones:
     );
     expect(config.development).toEqual({ account: 'a1'.repeat(16), credential: 'default' });
     const scopes = config.accounts.map((account) => account.credentials.get('default')?.scopes.size);
-    expect(scopes).toEqual([7, 1]);
+    expect(scopes).toEqual([9, 1]);
     expect(config.proxy.portOffset).toBe(20_000);
   });
 });

@@ -26,8 +26,9 @@ function account(name: string, id: string, domain: string): Account {
     tlsRequiredNo: false,
     credentials: new Map([
       credential('default', ['email:send', 'email:suppressions']),
+      credential('watcher', ['email:events', 'email:webhooks']),
       credential('reader', ['proxy:read']),
-      credential('boss', ['email:send', 'email:suppressions', 'admin']),
+      credential('boss', ['email:send', 'email:suppressions', 'email:events', 'email:webhooks', 'admin']),
     ]),
   };
 }

@@ -1,0 +1,34 @@
+// Parameters that name a message or an address (D23, D53).
+
+import { Type } from 'typebox';
+
+/** A query parameter that names a message. */
+export const messageParameter = Type.String({
+  minLength: 1,
+  maxLength: 998,
+  want: 'a Message-ID or the id of a message',
+  description: 'Message-ID as it left, with or without brackets, or the id of the message',
+  example: '0199f3c1-1f0b-7c3a-9d8e-4f2a6b1c0d5e@platform.example',
+});
+
+/** A query parameter that is an address. */
+export function addressParameter(description: string) {
+  return Type.String({
+    minLength: 1,
+    maxLength: 320,
+    want: 'an address such as you@example.net',
+    description: `${description}, in any spelling`,
+    example: 'you@example.net',
+  });
+}
+
+/** A Message-ID without brackets. */
+export function bareId(text: string): string {
+  return text.trim().replace(/^<([^<>]*)>$/, '$1');
+}
+
+/** The id in the spool of a message that is named by that id or by its Message-ID, whose left side the id is (D23). */
+export function queueIdOf(text: string): string {
+  const [id = ''] = bareId(text).split('@', 1);
+  return id.toLowerCase();
+}

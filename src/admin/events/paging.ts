@@ -1,0 +1,76 @@
+// Query parameters that the endpoints of events and messages share: pages, order, times (D52).
+
+import { Type } from 'typebox';
+import type { Fault } from '../../http/envelope.ts';
+import { readTime } from '../schemas.ts';
+
+const defaultPage = 100;
+
+const timeParameter = Type.String({ want: 'a time such as 2026-11-21T12:00:00Z', example: '2026-11-21T12:00:00Z' });
+
+/** The parameters. */
+export const pageParameters = {
+  cursor: Type.Optional(
+    Type.String({
+      pattern: '^[0-9]{1,15}$',
+      want: 'the cursor of an earlier answer',
+      description: '`result_info.cursor` of the page before',
+    }),
+  ),
+  per_page: Type.Optional(
+    Type.String({
+      pattern: '^(?:[1-9][0-9]{0,2}|1000)$',
+      want: 'a whole number, 1 to 1000',
+      description: `Entries of a page at most, 1 to 1000; ${defaultPage} where absent`,
+    }),
+  ),
+  since: Type.Optional({ ...timeParameter, description: 'Only from this time on (RFC 3339)' }),
+  until: Type.Optional({ ...timeParameter, description: 'Only before this time (RFC 3339)' }),
+};
+
+/** What the parameters say. */
+export interface Page {
+  readonly cursor?: number;
+  readonly limit: number;
+  readonly since?: number;
+  readonly until?: number;
+}
+
+/** Reads the parameters. @returns what is wrong with the times where they are none */
+export function readPage(query: {
+  readonly cursor?: string;
+  readonly per_page?: string;
+  readonly since?: string;
+  readonly until?: string;
+}): Page | readonly Fault[] {
+  const since = query.since === undefined ? undefined : readTime(query.since, 'since');
+  const until = query.until === undefined ? undefined : readTime(query.until, 'until');
+  const faults = [since, until].filter((read) => typeof read === 'object');
+  // Only faults of a body carry pointers.
+  if (faults.length > 0) return faults.map(({ message }) => ({ token: 'E_VALIDATION_ERROR', message }));
+  return {
+    limit: Number(query.per_page ?? defaultPage),
+    ...(query.cursor === undefined ? {} : { cursor: Number(query.cursor) }),
+    ...(typeof since === 'number' ? { since } : {}),
+    ...(typeof until === 'number' ? { until } : {}),
+  };
+}
+
+/** `result_info` of a page. @param cursor of the next page; undefined: there is none */
+export function pageInfo(count: number, limit: number, cursor: number | undefined) {
+  return { count, per_page: limit, cursor: cursor === undefined ? null : String(cursor) };
+}
+
+/** Splits `a,b` into words. @returns what is wrong with the first that is not among those known */
+export function readWords<T extends string>(
+  text: string | undefined,
+  isKnown: (word: string) => word is T,
+  about: { readonly name: string; readonly known: readonly string[] },
+): readonly T[] | undefined | Fault {
+  if (text === undefined) return undefined;
+  const words = text.split(',').map((word) => word.trim());
+  const unknown = words.find((word) => !isKnown(word));
+  if (unknown === undefined) return words.filter(isKnown);
+  const message = `${about.name} must be some of ${about.known.join(', ')}, got ${JSON.stringify(unknown.slice(0, 60))}`;
+  return { token: 'E_VALIDATION_ERROR', message };
+}

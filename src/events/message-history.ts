@@ -1,0 +1,93 @@
+// What became of a message, made from its events.
+
+import type { AcceptedEvent, EventKind, MailEvent } from './mail-event.ts';
+
+/** What each kind of event makes of the recipient that it is about; undefined: nothing. */
+const stateAfter = {
+  accepted: 'queued',
+  refused: undefined,
+  delivered: 'delivered',
+  deferred: 'deferred',
+  failed: 'failed',
+  requeued: 'queued',
+  dropped: 'dropped',
+  webhook_disabled: undefined,
+} as const satisfies Record<EventKind, string | undefined>;
+
+/** The state of a recipient: that of the last event about it which says so. */
+export type HistoryState = NonNullable<(typeof stateAfter)[EventKind]>;
+
+/** Every state, each once. */
+export const historyStates: readonly HistoryState[] = [
+  ...new Set(Object.values(stateAfter).filter((state) => state !== undefined)),
+];
+
+/** The kinds of events after which a recipient is in a state. */
+export function kindsThatLeadTo(state: HistoryState): readonly EventKind[] {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of the table are the kinds
+  return (Object.keys(stateAfter) as EventKind[]).filter((kind) => stateAfter[kind] === state);
+}
+
+/** A recipient of a message. */
+export interface RecipientHistory {
+  readonly address: string;
+  readonly state: HistoryState;
+  /** The time of the event that made this the state, milliseconds since 1970. */
+  readonly since: number;
+  /** Its events, oldest first. */
+  readonly events: readonly MailEvent[];
+}
+
+/** A message with its recipients. */
+export interface MessageHistory {
+  /** The id in the spool. */
+  readonly id: string;
+  readonly accepted: (AcceptedEvent & { readonly id: number }) | undefined;
+  /** The last event of all. */
+  readonly last: MailEvent;
+  readonly recipients: readonly RecipientHistory[];
+  /** Events about no single recipient, oldest first; the acceptance is one. */
+  readonly common: readonly MailEvent[];
+}
+
+function isAccepted(event: MailEvent): event is AcceptedEvent & { readonly id: number } {
+  return event.kind === 'accepted';
+}
+
+/** The recipients that an event is about, beside the acceptance, which is about all. */
+function recipientsOf(event: MailEvent): readonly string[] {
+  if ('recipient' in event) return [event.recipient];
+  return 'recipients' in event && !isAccepted(event) ? event.recipients : [];
+}
+
+/**
+ * Tells what became of a message.
+ * @param id the id in the spool
+ * @param events events of this message, oldest first
+ * @returns undefined where there are none
+ */
+export function historyOf(id: string, events: readonly MailEvent[]): MessageHistory | undefined {
+  const last = events.at(-1);
+  if (!last) return undefined;
+  const accepted = events.find(isAccepted);
+  const byAddress = new Map<string, MailEvent[]>((accepted?.recipients ?? []).map((address) => [address, []]));
+  for (const event of events) {
+    for (const address of recipientsOf(event)) {
+      const own = byAddress.get(address);
+      if (own) own.push(event);
+      else byAddress.set(address, [event]);
+    }
+  }
+  const recipients = [...byAddress].map(([address, own]) => {
+    const decisive = own.findLast(({ kind }) => stateAfter[kind] !== undefined) ?? accepted ?? last;
+    return { address, state: stateAfter[decisive.kind] ?? ('queued' as const), since: decisive.at, events: own };
+  });
+  return { id, accepted, last, recipients, common: events.filter((event) => recipientsOf(event).length === 0) };
+}
+
+/** How many recipients of a message are in each state; states that none is in are left out. */
+export function countStates({ recipients }: MessageHistory): Readonly<Partial<Record<HistoryState, number>>> {
+  const counts: Partial<Record<HistoryState, number>> = {};
+  for (const { state } of recipients) counts[state] = (counts[state] ?? 0) + 1;
+  return counts;
+}
