@@ -17,7 +17,7 @@ const clientKey = (messageId: string): string => `c ${bareMessageId(messageId)}`
 export function eventKeys(event: EventFacts): readonly string[] {
   const keys: string[] = [];
   if ('recipients' in event) {
-    keys.push(...event.recipients.map(recipientKey));
+    for (const address of event.recipients) keys.push(recipientKey(address));
     if (event.senderPath !== undefined) keys.push(senderKey(event.senderPath));
   }
   if ('recipient' in event && event.recipient !== undefined) keys.push(recipientKey(event.recipient));

@@ -41,7 +41,7 @@ export async function readHistory(
   let isWhole = false;
   for (let after = 0; !isWhole && found.length < eventsOfMessage; ) {
     const page = await events.read({ after, limit: readAtOnce, account, message });
-    found.push(...page.events);
+    for (const event of page.events) found.push(event);
     after = page.next;
     isWhole = !page.hasMore || page.events.length === 0;
   }

@@ -29,7 +29,7 @@ export const pageParameters = {
 };
 
 /** What the parameters say. */
-export interface Page {
+export interface WantedPage {
   readonly cursor?: number;
   readonly limit: number;
   readonly since?: number;
@@ -42,7 +42,7 @@ export function readPage(query: {
   readonly per_page?: string;
   readonly since?: string;
   readonly until?: string;
-}): Page | readonly Fault[] {
+}): WantedPage | readonly Fault[] {
   const since = query.since === undefined ? undefined : readTime(query.since, 'since');
   const until = query.until === undefined ? undefined : readTime(query.until, 'until');
   const faults = [since, until].filter((read) => typeof read === 'object');

@@ -2,12 +2,12 @@
 // knows addresses, quotas, networks and ports. Both read the configuration and the store, and ask nothing of the network.
 
 import { parentNames } from '../../base/net/domain-labels.ts';
+import { reachedAddresses } from '../../base/net/reached-addresses.ts';
 import type { DirectOrigin, PortRange, TransportProtocol } from '../application/application.ts';
 import { canonicalAddress } from '../application/ip-address.ts';
 import { isBoundTo, isLocalAddress, type OwnDoor, readOriginAllow } from '../application/own-doors.ts';
 import { configuredPorts, within, without } from '../application/port-ranges.ts';
 import type { Protocol } from '../application/protocol.ts';
-import { reachedAddresses } from '../application/reached-addresses.ts';
 import type { ProxyAccount, ProxySettings, ProxyZone, VirtualNetwork } from '../application/zone.ts';
 import type { ApplicationFactsSource, Claims } from '../store/store.ts';
 

@@ -1,9 +1,9 @@
 // The rules about an application's origin: 11000-11002, 11041-11045, 11050 (D82, D86).
 
+import { reachedAddresses } from '../../base/net/reached-addresses.ts';
 import { isInNetworks } from '../application/ip-address.ts';
 import { formatPorts, portCount } from '../application/port-ranges.ts';
 import { quote } from '../application/quote.ts';
-import { reachedAddresses } from '../application/reached-addresses.ts';
 import type { ReadFault, Reason } from './reading.ts';
 import type { Judge, Judged } from './rule.ts';
 

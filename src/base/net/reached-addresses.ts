@@ -1,7 +1,7 @@
 // Which machine a connection to an address ends at, whatever the address is spelt like (D84, D86). RFC 4291 §2.5 has the
 // unspecified and the mapped addresses, RFC 3056 6to4, RFC 6052 and RFC 8215 NAT64, RFC 2765 the translated ones.
 
-import { addressOctets, addressText } from '../../base/net/address-octets.ts';
+import { addressOctets, addressText } from './address-octets.ts';
 
 /** An IPv4 address inside an IPv6 one: the octets that all such addresses begin with, and where the four of IPv4 stand. */
 interface Embedding {
