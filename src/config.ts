@@ -143,6 +143,7 @@ function build(
   const platform = mailParts.resolvePlatform(contents, folders);
   const http = mailParts.resolveHttp({ contents, folders, env });
   const accounts = contents.accounts.map(accountParts.resolveAccount);
+  const { configured, webhookSecrets } = accountParts.resolveWebhooks(contents, { folders, env });
   const edgeAccounts = contents.accounts.map((entry) => accountParts.resolveEdgeAccount(entry, folders));
   return {
     file,
@@ -164,6 +165,8 @@ function build(
     accounts,
     tokens: accountParts.resolveTokens(contents, folders),
     routeSecrets,
+    webhooks: { allowHttp: false, allowNetworks: [], ...contents.webhooks, configured },
+    webhookSecrets,
     edge: { ...edge, trustedProxies: [], ...contents.edge, limits: { ...edge.limits, ...contents.edge.limits } },
     proxy: {
       ipv4Pool: proxy.ipv4Pool,

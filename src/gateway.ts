@@ -25,6 +25,7 @@ import { observeMetrics } from './wiring/observe-metrics.ts';
 import { processMetrics } from './wiring/process-metrics.ts';
 import { createReloader, type ReloadOutcome } from './wiring/reload.ts';
 import { type Running, stopAll } from './wiring/running.ts';
+import { openWebhooks } from './wiring/webhooks.ts';
 
 /** A running gateway. */
 export interface Gateway {
@@ -116,6 +117,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   firstEdge.commit();
   const shared = { live, accounts, tokens: store, database, bodies, guessing, metrics, clock, log };
   const mail = await openMail(shared, running);
+  const webhooks = await openWebhooks({ ...shared, events: mail.spool.events, addresses }, running);
   const proxy = await openProxy({
     ...proxyConfigured(config),
     database,
@@ -125,10 +127,10 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
     log,
   });
   running.proxy = proxy;
-  const httpParts = { ...shared, mail, isServing: () => readiness.isReady && !running.isDraining };
+  const httpParts = { ...shared, mail, webhooks, isServing: () => readiness.isReady && !running.isDraining };
   const http = createHttpApp(httpAppParts({ ...httpParts, settings: live.current, edge: firstEdge, proxy }));
   running.http = http;
-  return { ...shared, addresses, edge, mail, proxy, httpParts, http };
+  return { ...shared, addresses, edge, mail, webhooks, proxy, httpParts, http };
 }
 
 /** Makes what renews parts while the gateway runs: certificates by themselves, the configuration when a reload is asked for. */
@@ -158,9 +160,10 @@ function makeRenewal(parts: Opening, made: Awaited<ReturnType<typeof makeParts>>
 async function openParts(parts: Opening, running: Running): Promise<Gateway> {
   const readiness: Readiness = { isReady: false };
   const made = await makeParts(parts, running, readiness);
-  const { live, addresses, edge, mail, proxy, http, metrics, bodies, guessing, clock } = made;
+  const { live, addresses, edge, mail, webhooks, proxy, http, metrics, bodies, guessing, clock } = made;
   const { certificates, reloader } = makeRenewal(parts, made, running);
   metrics.add(mail);
+  metrics.add(webhooks);
   metrics.add(httpMetrics(http, edge));
   metrics.add(processMetrics({ bodies, guessing, droppedLogLines: parts.droppedLogLines ?? (() => 0) }));
   metrics.add({ families: [...proxy.metrics, ...certificates.families] });
@@ -171,6 +174,8 @@ async function openParts(parts: Opening, running: Running): Promise<Gateway> {
   addresses.setHttp(await listenHttp(http, live));
   await mail.delivery.start();
   mail.notifier.start();
+  await webhooks.configure();
+  await webhooks.start();
   addresses.setMail(await mail.door.listen());
   await proxy.start();
   certificates.start();

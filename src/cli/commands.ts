@@ -36,6 +36,10 @@ export const commands = {
     summary: 'Look at and change the addresses that an account does not send to',
     load: async () => (await import('./suppression.ts')).suppressionCommands,
   },
+  webhook: {
+    summary: 'Look at and change the endpoints that are told what happens to mail',
+    load: async () => (await import('./webhook/webhook.ts')).webhookCommands,
+  },
   dkim: {
     summary: 'Make signing keys and print their DNS records',
     load: async () => (await import('./dkim.ts')).dkimCommands,

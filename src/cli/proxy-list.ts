@@ -7,7 +7,7 @@ import { writeListening } from '../proxy/application/written-ports.ts';
 import { storedPlans } from '../proxy/plane/stored-plans.ts';
 import { proxyAccounts } from '../proxy/proxy.ts';
 import { openApplicationStore } from '../proxy/store/sqlite-application-store.ts';
-import { withDatabase } from './choose-account.ts';
+import { withDatabase } from './command/choose-account.ts';
 import { columns, configOption, defineCommand } from './command/command.ts';
 import { configExitCode, configFor } from './command/load-config.ts';
 

@@ -19,7 +19,7 @@ import { storedPlans } from '../proxy/plane/stored-plans.ts';
 import { proxyAccounts } from '../proxy/proxy.ts';
 import { openApplicationStore } from '../proxy/store/sqlite-application-store.ts';
 import type { Endpoint } from '../proxy/traffic/proxy-header.ts';
-import { withDatabase } from './choose-account.ts';
+import { withDatabase } from './command/choose-account.ts';
 import { configOption, defineCommand } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
 import { configExitCode, configFor } from './command/load-config.ts';

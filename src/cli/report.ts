@@ -7,7 +7,7 @@ import type { Config } from '../config.ts';
 import type { CredentialReport } from '../report/findings.ts';
 import { counted, credentialJson, credentialText, printableJson } from '../report/print.ts';
 import { findingsOfEvents } from '../report/read-events.ts';
-import { chooseAccount } from './choose-account.ts';
+import { chooseAccount } from './command/choose-account.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
 import { configExitCode } from './command/load-config.ts';
 import { ProgressLine } from './command/progress-line.ts';

@@ -13,7 +13,7 @@ import {
   suppressionReasons,
 } from '../feedback/suppression-store.ts';
 import { readComparable } from '../mail/address/comparable-mailbox.ts';
-import { chooseAccount, isoTime, withDatabase } from './choose-account.ts';
+import { chooseAccount, isoTime, withDatabase } from './command/choose-account.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
 import { configExitCode, configFor } from './command/load-config.ts';

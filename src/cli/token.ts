@@ -7,7 +7,7 @@ import { systemClock } from '../base/clock.ts';
 import { closest } from '../base/closest.ts';
 import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
-import { chooseAccount, isoTime, withDatabase } from './choose-account.ts';
+import { chooseAccount, isoTime, withDatabase } from './command/choose-account.ts';
 import { type CommandIo, configOption, defineCommand, table } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
 import { configExitCode, configFor } from './command/load-config.ts';

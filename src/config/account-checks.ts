@@ -1,5 +1,6 @@
 // Checks of accounts, credentials and zones that the schema cannot express (D4a, D50, D65, D67, D93, D99).
 
+import { addressOctets } from '../base/net/address-octets.ts';
 import {
   contentFault,
   expressionFault,
@@ -10,6 +11,9 @@ import {
 import { pageFault } from '../edge/custom/error-page.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 import { mayStrip } from '../policy/check.ts';
+import { createAddressGuard } from '../webhooks/address-guard.ts';
+import { webhooksPerAccount } from '../webhooks/webhook.ts';
+import { urlFault } from '../webhooks/webhook-url.ts';
 import { type CompleteContents, http } from './defaults.ts';
 import { type ConfigFault, type ConfigPath, quote } from './fault.ts';
 import { findAccount, observeFaults, recipientRuleFaults, repeated, unknownAccount } from './mail-checks.ts';
@@ -75,7 +79,39 @@ function customErrorFaults(customErrors: CustomErrors, plan: string, path: Confi
   return faults;
 }
 
-function accountFaults(account: AccountEntry, path: ConfigPath, nowMs: number): ConfigFault[] {
+/** Checks of the webhooks of an account: names, URLs, one secret each, their number (D54). */
+function webhookFaults(
+  { webhooks = [] }: AccountEntry,
+  path: ConfigPath,
+  { allowHttp = false, allowNetworks = [] }: NonNullable<CompleteContents['webhooks']>,
+): ConfigFault[] {
+  // A network that is none has a fault of its own.
+  const networks = allowNetworks.filter((network) => addressOctets(network.split('/', 1)[0] ?? '') !== undefined);
+  const refuse = createAddressGuard({ allowNetworks: networks });
+  const surplus = { path, text: `got ${webhooks.length} webhooks, want at most ${webhooksPerAccount}` };
+  return [
+    ...repeated(webhooks.map(({ name }, index) => ({ key: name, path: [...path, index, 'name'] }))),
+    ...(webhooks.length > webhooksPerAccount ? [surplus] : []),
+    ...webhooks.flatMap((webhook, index): ConfigFault[] => {
+      const place = [...path, index];
+      const fault = urlFault(webhook.url, { allowHttp, refuse });
+      const isNamed = (webhook.secretEnv === undefined) !== (webhook.secretFile === undefined);
+      const isTwice = webhook.previousSecretEnv !== undefined && webhook.previousSecretFile !== undefined;
+      return [
+        // The URL itself may hold a secret.
+        ...(fault === undefined ? [] : [{ path: [...place, 'url'], text: `the URL ${fault}` }]),
+        ...(isNamed ? [] : [{ path: place, text: 'want one of secretEnv and secretFile' }]),
+        ...(isTwice ? [{ path: place, text: 'want one of previousSecretEnv and previousSecretFile' }] : []),
+      ];
+    }),
+  ];
+}
+
+function accountFaults(
+  account: AccountEntry,
+  path: ConfigPath,
+  { nowMs, contents }: { readonly nowMs: number; readonly contents: CompleteContents },
+): ConfigFault[] {
   const credentials = account.credentials ?? [];
   return [
     ...repeated(credentials.map(({ name }, index) => ({ key: name, path: [...path, 'credentials', index, 'name'] }))),
@@ -90,6 +126,7 @@ function accountFaults(account: AccountEntry, path: ConfigPath, nowMs: number): 
     ),
     ...recipientRuleFaults(account, path),
     ...customErrorFaults(account.customErrors, account.plan ?? 'enterprise', [...path, 'customErrors']),
+    ...webhookFaults(account, [...path, 'webhooks'], contents.webhooks),
   ];
 }
 
@@ -106,7 +143,7 @@ export function accountsFaults(contents: CompleteContents, nowMs: number): Confi
     ...repeated(accounts.map(({ account, path }) => ({ key: account.name, path: [...path, 'name'] }))),
     ...repeated(accounts.map(({ account, path }) => ({ key: account.id.toLowerCase(), path: [...path, 'id'] }))),
     ...repeated(domains),
-    ...accounts.flatMap(({ account, path }) => accountFaults(account, path, nowMs)),
+    ...accounts.flatMap(({ account, path }) => accountFaults(account, path, { nowMs, contents })),
   ];
 }
 

@@ -3,6 +3,7 @@
 import { Type } from 'typebox';
 import { scopes } from '../accounts/account.ts';
 import { ruleContentTypes } from '../edge/custom/custom-error-rules.ts';
+import { eventKinds } from '../events/mail-event.ts';
 import { stripSetNames } from '../policy/strip-sets.ts';
 import * as value from './value-types.ts';
 
@@ -63,6 +64,26 @@ export const customErrors = value.object({
   errorPage: Optional(value.object({ html: Optional(value.content), file: Optional(value.filePath) })),
 });
 
+/** One webhook of an account (D54). */
+const webhook = value.object(
+  {
+    name: value.entryName,
+    url: value.url('https', 'http'),
+    kinds: Optional(value.list(value.choice(...Object.keys(eventKinds)), { minItems: 1 })),
+    secretEnv: Optional(value.variableName),
+    secretFile: Optional(value.filePath),
+    previousSecretEnv: Optional(value.variableName),
+    previousSecretFile: Optional(value.filePath),
+  },
+  true,
+);
+
+/** What webhooks may reach, of the API and of the file (D54). */
+export const webhookSettings = value.object({
+  allowHttp: Optional(value.boolean),
+  allowNetworks: Optional(value.list(value.network)),
+});
+
 const virtualNetwork = value.object({
   id: value.uuid,
   name: value.words,
@@ -101,4 +122,5 @@ export const account = value.object({
   globalKeyEnv: Optional(value.variableName),
   virtualNetworks: Optional(value.list(virtualNetwork)),
   customErrors: Optional(customErrors),
+  webhooks: Optional(value.list(webhook)),
 });

@@ -143,6 +143,7 @@ export function complete(given: FileContents): CompleteContents {
     rest: {},
     spool: {},
     events: {},
+    webhooks: {},
     http: {},
     edge: {},
     proxy: {},

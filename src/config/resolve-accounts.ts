@@ -1,16 +1,20 @@
 // Makes accounts, their tokens, and zones from the file's contents: defaults filled in, domains as A-labels (D50, D93, D99).
 
+import { hash } from 'node:crypto';
 import { resolve } from 'node:path';
 import type { Account, Credential, SendingDomain } from '../accounts/account.ts';
 import { observePeriod } from '../accounts/observe-period.ts';
 import { stripRules } from '../accounts/strip-rules.ts';
 import type { CustomErrorRule, CustomErrorSettings } from '../edge/zone/zone.ts';
+import { isEventKind } from '../events/mail-event.ts';
 import { patternsOfSets } from '../policy/strip-sets.ts';
+import type { ConfiguredWebhook } from '../webhooks/webhook.ts';
 import * as defaults from './defaults.ts';
 import { findAccount } from './mail-checks.ts';
 import { dkimOf, domainOf, type Folders } from './resolve-mail.ts';
 import type { AccountEntry, CredentialEntry, ZoneEntry } from './schema.ts';
-import type { ConfiguredToken, DevelopmentSettings, EdgeAccount, Zone } from './settings.ts';
+import { type Environment, readSecret } from './secrets.ts';
+import type { Config, ConfiguredToken, DevelopmentSettings, EdgeAccount, SecretSource, Zone } from './settings.ts';
 
 type Contents = defaults.CompleteContents;
 
@@ -67,6 +71,44 @@ export function resolveTokens(contents: Contents, folders: Folders): ConfiguredT
       return source ? [{ account: account.id.toLowerCase(), credential: entry.name, path, source }] : [];
     }),
   );
+}
+
+function secretSource(
+  variable: string | undefined,
+  file: string | undefined,
+  folders: Folders,
+): readonly SecretSource[] {
+  if (variable !== undefined) return [{ kind: 'variable', name: variable }];
+  return file === undefined ? [] : [{ kind: 'file', file: resolve(folders.cwd, file) }];
+}
+
+/**
+ * The webhooks of the file (D54). Their ids are made from account and name, so that a webhook keeps its place in the events
+ * from one start to the next.
+ */
+export function resolveWebhooks(
+  contents: Contents,
+  { folders, env }: { readonly folders: Folders; readonly env: Environment },
+): { readonly configured: ConfiguredWebhook[]; readonly webhookSecrets: Config['webhookSecrets'] } {
+  const found = contents.accounts.flatMap((account, at) =>
+    (account.webhooks ?? []).map((entry, index) => {
+      const path = `accounts[${at}].webhooks[${index}]`;
+      const sources = [
+        ...secretSource(entry.secretEnv, entry.secretFile, folders),
+        ...secretSource(entry.previousSecretEnv, entry.previousSecretFile, folders),
+      ];
+      const id = hash('sha256', `webhook ${account.id.toLowerCase()} ${entry.name}`).slice(0, 32);
+      return {
+        webhook: {
+          ...{ id, account: account.id.toLowerCase(), url: entry.url, note: entry.name },
+          kinds: entry.kinds?.filter(isEventKind),
+          secrets: () => sources.map((source) => readSecret(source, env, path)),
+        },
+        secrets: sources.map((source) => ({ path, source })),
+      };
+    }),
+  );
+  return { configured: found.map((one) => one.webhook), webhookSecrets: found.flatMap((one) => one.secrets) };
 }
 
 /** The development settings, with the account named by its id. */

@@ -1,7 +1,7 @@
 // The schema of the whole configuration file: one for mail, edge and proxy; every top-level key may be absent (D99).
 
 import { type Static, Type } from 'typebox';
-import { account } from './account-schema.ts';
+import { account, webhookSettings } from './account-schema.ts';
 import { edge, http, proxy, zone } from './edge-schema.ts';
 import { delivery, events, platform, reports, rest, route, smtp, spool } from './mail-schema.ts';
 import * as value from './value-types.ts';
@@ -26,6 +26,7 @@ export const schema = value.object({
   rest: Optional(rest),
   spool: Optional(spool),
   events: Optional(events),
+  webhooks: Optional(webhookSettings),
   http: Optional(http),
   edge: Optional(edge),
   proxy: Optional(proxy),

@@ -55,10 +55,12 @@ function isMade({ development }: Config, token: ConfiguredToken): boolean {
 export function missingSecrets(config: Config, env: Environment): string[] {
   const tokens = config.tokens.filter((token) => !isMade(config, token));
   const { metricsToken } = config.http;
-  return [...config.routeSecrets, ...tokens, ...(metricsToken ? [metricsToken] : [])].flatMap(({ path, source }) => {
-    const found = source.kind === 'sha256' ? { value: source.hex } : find(source, env);
-    return 'value' in found ? [] : [`${path}: ${found.problem}`];
-  });
+  return [...config.routeSecrets, ...config.webhookSecrets, ...tokens, ...(metricsToken ? [metricsToken] : [])].flatMap(
+    ({ path, source }) => {
+      const found = source.kind === 'sha256' ? { value: source.hex } : find(source, env);
+      return 'value' in found ? [] : [`${path}: ${found.problem}`];
+    },
+  );
 }
 
 /** POSTERN_TOKEN: the development credential's token (D96). */

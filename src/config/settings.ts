@@ -9,6 +9,7 @@ import type { RestLimits } from '../ingress/rest/settings.ts';
 import type { SmtpSettings } from '../ingress/smtp/settings.ts';
 import type { ReportLimits } from '../spool/reports/report.ts';
 import type { SpoolLimits } from '../spool/spool-limits.ts';
+import type { ConfiguredWebhook } from '../webhooks/webhook.ts';
 import type { HostPort } from './addresses.ts';
 import type { AccountEntry, FileContents, ZoneEntry } from './schema.ts';
 
@@ -35,6 +36,15 @@ export interface EventSettings {
   readonly keepDays: number;
   readonly perAccount: number;
   readonly refusalsPerAccount: number;
+}
+
+/** What webhooks may reach (D54). */
+export interface WebhookSettings {
+  readonly allowHttp: boolean;
+  /** CIDRs that may be called although they are not public. */
+  readonly allowNetworks: readonly string[];
+  /** The webhooks of the accounts in the file. */
+  readonly configured: readonly ConfiguredWebhook[];
 }
 
 /** The REST door's slice (D42, D42a). */
@@ -124,12 +134,15 @@ export interface Config {
   readonly reports: ReportSettings;
   /** How long events are kept and how many (D53). */
   readonly events: EventSettings;
+  readonly webhooks: WebhookSettings;
   readonly http: HttpSettings;
   readonly delivery: DeliverySettings;
   readonly accounts: readonly Account[];
   readonly tokens: readonly ConfiguredToken[];
   /** Sources of the routes' passwords, and the files of issuers that they trust, so that missing ones are told at start. */
   readonly routeSecrets: readonly { readonly path: string; readonly source: SecretSource }[];
+  /** Sources of the secrets of the file's webhooks, so that missing ones are told at start. */
+  readonly webhookSecrets: readonly { readonly path: string; readonly source: SecretSource }[];
   readonly edge: EdgeSettings;
   readonly proxy: Required<NonNullable<FileContents['proxy']>>;
   readonly edgeAccounts: readonly EdgeAccount[];

@@ -17,6 +17,7 @@ import type { InForce, Live, Settings } from './in-force.ts';
 import type { LiveEdge } from './live-edge.ts';
 import { certificateOf, type Mail } from './mail.ts';
 import { changesOf, isSame, restartFaults } from './restart-keys.ts';
+import { checkWebhookSecrets, type Webhooks } from './webhooks.ts';
 
 /** The parts that take new settings. */
 export interface ChangeParts {
@@ -25,6 +26,7 @@ export interface ChangeParts {
   readonly mail: Mail;
   readonly edge: LiveEdge;
   readonly proxy: Proxy;
+  readonly webhooks: Pick<Webhooks, 'configure'>;
   readonly http: HttpApp;
   /** What HTTP is made from, without what a reload changes. */
   readonly httpParts: Omit<HttpParts, 'settings' | 'edge' | 'proxy'>;
@@ -61,6 +63,7 @@ interface Ready {
 async function prepare(parts: ChangeParts, next: Settings, undo: (() => Promise<void>)[]): Promise<Ready> {
   const { live, mail, http, clock } = parts;
   const { config, keys, tokens, globalKeys } = next;
+  checkWebhookSecrets(config);
   const faults = restartFaults(live.current.config, config);
   if (faults.length > 0) throw new ConfigurationError(faults.join('\n'));
   const accounts = createAccounts({ accounts: config.accounts, tokens, globalKeys, store: parts.tokens, clock });
@@ -120,6 +123,7 @@ export async function changeSettings(parts: ChangeParts, next: Settings): Promis
   const before = parts.live.current;
   const changed = changesOf(before, next);
   await take(parts, ready);
+  await parts.webhooks.configure();
   for (const line of warningsOf(parts, before, next)) parts.log.warn(line);
   return changed;
 }

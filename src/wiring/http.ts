@@ -10,6 +10,7 @@ import { eventEndpoints } from '../admin/events/event-endpoints.ts';
 import { messageEndpoints } from '../admin/events/message-endpoints.ts';
 import { suppressionEndpoints } from '../admin/suppression-endpoints.ts';
 import { tokenEndpoints } from '../admin/token-endpoints.ts';
+import { webhookEndpoints } from '../admin/webhooks/webhook-endpoints.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
@@ -28,6 +29,7 @@ import { recordFacts } from './build-parts.ts';
 import { type Live, madeOf, type Settings } from './in-force.ts';
 import type { EdgeRoutes } from './live-edge.ts';
 import type { Mail } from './mail.ts';
+import type { Webhooks } from './webhooks.ts';
 
 /** What the HTTP side is made from. */
 export interface HttpParts {
@@ -40,6 +42,7 @@ export interface HttpParts {
   readonly guessing: Guessing;
   readonly metrics: Metrics;
   readonly mail: Mail;
+  readonly webhooks: Webhooks;
   readonly edge: EdgeRoutes;
   readonly proxy: Pick<Proxy, 'plugins'>;
   /** Whether the gateway has started and has not begun to stop. */
@@ -67,7 +70,7 @@ function sendingEndpoints({ settings, mail }: HttpParts): V4Plugin {
 
 /** Makes the parts that answer over HTTP under some settings, at the start and at each reload. */
 export function httpAppParts(parts: HttpParts): HttpAppParts {
-  const { accounts, tokens, bodies, guessing, metrics, mail, edge, proxy, isServing, clock, log } = parts;
+  const { accounts, tokens, bodies, guessing, metrics, mail, webhooks, edge, proxy, isServing, clock, log } = parts;
   const { config, keys } = parts.settings;
   const accountOfZone = new Map(config.zones.map(({ id, account }) => [id, account]));
   return {
@@ -88,6 +91,7 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
       tokenEndpoints({ store: tokens, clock, log }),
       eventEndpoints({ events: mail.spool.events }),
       messageEndpoints({ events: mail.spool.events }),
+      webhookEndpoints({ ...webhooks, events: mail.spool.events, clock, log }),
       ...edge.plugins,
       domainEndpoints({
         domainKeys: (domain) => keys.signing.get(domain) ?? [],

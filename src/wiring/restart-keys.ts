@@ -53,6 +53,10 @@ const parts: Readonly<Record<string, (config: Config) => unknown>> = {
   'staging safety': ({ delivery }) => delivery.safety,
   retries: ({ delivery }) => delivery.retry,
   accounts: ({ accounts, edgeAccounts }) => [accounts, edgeAccounts],
+  webhooks: ({ webhooks }) => ({
+    ...webhooks,
+    configured: webhooks.configured.map(({ id, url, kinds }) => ({ id, url, kinds })),
+  }),
   zones: ({ zones }) => zones,
   edge: ({ edge }) => ({ ...edge, limits: undefined }),
   proxy: ({ proxy }) => ({ ...proxy, limits: undefined }),

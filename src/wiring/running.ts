@@ -6,6 +6,7 @@ import type { OpenEdge } from '../edge/open-edge.ts';
 import type { HttpApp } from '../http/app.ts';
 import type { SmtpDoor } from '../ingress/smtp/smtp-door.ts';
 import type { Proxy } from '../proxy/proxy.ts';
+import type { WebhookSender } from '../webhooks/sender.ts';
 
 /** The parts that are open and must be closed: listeners and runners, then the stores, in the order in which they were opened. */
 export interface Running {
@@ -14,10 +15,13 @@ export interface Running {
   edge?: Pick<OpenEdge, 'close'>;
   delivery?: Pick<Delivery, 'drain'>;
   proxy?: Pick<Proxy, 'drain'>;
+  webhooks?: Pick<WebhookSender, 'stop'>;
   isDraining: boolean;
   readonly stores: (() => void | Promise<void>)[];
 }
 
+/** How long requests of webhooks may take to end, in milliseconds; what is not through is sent again after the next start. */
+const webhookEndMs = 5000;
 /** How long HTTP may take to close, in milliseconds. It closes last, because /readyz tells that the rest is stopping. */
 const httpEndMs = 5000;
 /**
@@ -33,6 +37,7 @@ export async function stopAll(running: Running, { drainMs, clock }: { drainMs: n
     running.door?.drain(drainMs),
     running.delivery?.drain(drainMs),
     running.proxy?.drain(drainMs),
+    running.webhooks?.stop(Math.min(drainMs, webhookEndMs)),
   ]);
   const endOfHttpMs = Math.min(httpEndMs, drainMs / 2);
   let patience: NodeJS.Timeout | undefined;

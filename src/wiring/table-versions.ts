@@ -7,6 +7,7 @@ import { applicationMigrations } from '../proxy/store/application-tables.ts';
 import { eventMigrations } from '../spool/sqlite/sqlite-events.ts';
 import { idempotencyMigrations } from '../spool/sqlite/sqlite-keys.ts';
 import { spoolMigrations } from '../spool/sqlite/sqlite-schema.ts';
+import { webhookMigrations } from '../webhooks/webhook-tables.ts';
 
 /** The version of each owner's tables. Every owner stands here: a backup with tables of another is of a later release. */
 export const tableVersions: ReadonlyMap<string, number> = new Map(
@@ -18,5 +19,6 @@ export const tableVersions: ReadonlyMap<string, number> = new Map(
     eventMigrations,
     idempotencyMigrations,
     spoolMigrations,
+    webhookMigrations,
   ].map(({ owner, steps }) => [owner, steps.length]),
 );

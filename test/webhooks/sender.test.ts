@@ -1,0 +1,240 @@
+// Webhooks by real HTTP, from a real spool and database (D54).
+
+import { join } from 'node:path';
+import { Webhook as Verifier } from 'standardwebhooks';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Clock } from '../../src/base/clock.ts';
+import type { MailEvent } from '../../src/events/mail-event.ts';
+import type { Outcome } from '../../src/spool/spool.ts';
+import { openSqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
+import { createAddressGuard } from '../../src/webhooks/address-guard.ts';
+import { LeaseStore } from '../../src/webhooks/lease-store.ts';
+import { createPoster } from '../../src/webhooks/post.ts';
+import { makeSecret } from '../../src/webhooks/secret.ts';
+import { WebhookSender } from '../../src/webhooks/sender.ts';
+import type { NewWebhook } from '../../src/webhooks/webhook.ts';
+import { openWebhookStore } from '../../src/webhooks/webhook-store.ts';
+import { openTestDatabase } from '../support/engines.ts';
+import { type HookRequest, startHookEndpoint } from '../support/hook-endpoint.ts';
+import { logLines } from '../support/log-lines.ts';
+import { scratchFolder } from '../support/scratch.ts';
+import { attemptOf as attempt, spoolEntry as entryOf } from '../support/spool-entry.ts';
+
+const dev = 'a1'.repeat(16);
+const delivered: Outcome = { kind: 'delivered', reply: { code: 250, text: 'ok' }, host: 'h' };
+const deferred: Outcome = { kind: 'deferred', reply: { code: 451, text: 'busy' }, host: 'h' };
+const waiting = { timeout: 8_000, interval: 20 };
+const hour = 3_600_000;
+const longWait = 20 * hour;
+
+// Of today: events that are too old are removed.
+const spoolEntry: typeof entryOf = (changes) => entryOf({ acceptedAt: Date.now(), ...changes });
+const attemptOf: typeof attempt = (entry, outcome, more) => attempt(entry, outcome, { at: Date.now(), ...more });
+
+/** A clock that runs, and that the test sets ahead; both of its times. */
+function passingClock(): Clock & { pass(ms: number): void } {
+  let ahead = 0;
+  return {
+    now: () => Date.now() + ahead,
+    monotonic: () => performance.now() + ahead,
+    pass: (ms) => (ahead += ms),
+  };
+}
+
+async function setUp({ timeoutMs = 2000 } = {}) {
+  const file = join(scratchFolder(), 'postern.db');
+  const clock = passingClock();
+  const { log, lines } = logLines();
+  const spool = await openSqliteSpool({ file, clock });
+  onTestFinished(() => spool.close());
+  const store = await openWebhookStore(await openTestDatabase(file), clock);
+  const secret = makeSecret();
+  const sender = async (holder = 'first'): Promise<WebhookSender> => {
+    const guard = createAddressGuard({ allowNetworks: ['127.0.0.0/8'] });
+    const made = new WebhookSender({
+      leases: new LeaseStore(await openTestDatabase(file), holder),
+      events: spool.events,
+      poster: createPoster({ refuse: guard, timeoutMs }),
+      accountName: (id) => (id === dev ? 'dev' : undefined),
+      fileSecrets: () => undefined,
+      clock,
+      log,
+    });
+    onTestFinished(() => made.stop(100));
+    await made.start();
+    return made;
+  };
+  const hook = async (url: string, changes: Partial<NewWebhook> = {}) => {
+    const made = await store.create({ account: dev, url, kinds: undefined, note: '', secret, ...changes }, 0);
+    if (!made) throw new Error('not made');
+    return made;
+  };
+  const logOf = async (id: string) => (await store.deliveries(id, { limit: 100 })).deliveries;
+  const disabled = async (): Promise<readonly MailEvent[]> =>
+    (await spool.events.search({ account: 'dev', order: 'oldest', limit: 9, kinds: ['webhook_disabled'] })).events;
+  return { file, clock, lines, spool, store, secret, sender, hook, logOf, disabled };
+}
+
+/** The events that came in, as `kind recipient`. */
+function told(requests: readonly HookRequest[]): string[] {
+  return requests.map(({ json }) => `${json.type} ${json.data.recipient ?? ''}`.trim());
+}
+
+test('an event arrives as JSON, with a signature that the standardwebhooks package takes', async () => {
+  const { spool, sender, hook, secret, logOf } = await setUp();
+  const endpoint = await startHookEndpoint();
+  const { id } = await hook(endpoint.url);
+  await sender();
+  const entry = spoolEntry();
+  await spool.add(entry, 0);
+  await spool.record([attemptOf(entry, delivered)]);
+  await expect.poll(() => endpoint.requests.length, waiting).toBe(2);
+  for (const { body, headers } of endpoint.requests) {
+    expect(new Verifier(secret).verify(body, headers)).toEqual(JSON.parse(body));
+    expect(() => new Verifier(makeSecret()).verify(body, headers)).toThrow();
+    expect(headers['content-type']).toBe('application/json');
+  }
+  const [accepted, outcome] = endpoint.requests;
+  expect(accepted?.json).toMatchObject({ type: 'accepted', data: { kind: 'accepted', queue_id: entry.id } });
+  expect(outcome?.json).toMatchObject({ type: 'delivered', timestamp: outcome?.json.data['at'] });
+  await expect
+    .poll(() => logOf(id), waiting)
+    .toMatchObject([
+      { event: 2, kind: 'delivered', attempt: 1, result: 'delivered', status: 200 },
+      { event: 1, kind: 'accepted' },
+    ]);
+});
+
+test('only the kinds that it wants, of its own account, from the cursor on', async () => {
+  const { spool, sender, hook } = await setUp();
+  const endpoint = await startHookEndpoint();
+  await hook(endpoint.url, { kinds: ['delivered', 'refused'] });
+  const entry = spoolEntry();
+  await spool.add(spoolEntry({ account: 'other' }), 0);
+  await spool.add(entry, 0);
+  await sender();
+  await spool.record([attemptOf(entry, delivered)]);
+  spool.events.refuse({
+    stage: 'message',
+    account: 'dev',
+    sessionId: 's',
+    violations: [{ code: 'E_X', message: 'no' }],
+  });
+  await expect.poll(() => told(endpoint.requests), waiting).toEqual(['delivered bob@example.org', 'refused']);
+});
+
+describe('an endpoint that fails', () => {
+  test('gets the event again; events of its message wait, others do not', async () => {
+    const { spool, sender, hook, clock, logOf } = await setUp();
+    const bad = spoolEntry({ recipients: ['bad@example.org'] });
+    let isDown = true;
+    const endpoint = await startHookEndpoint(({ json }) => (isDown && json.data['queue_id'] === bad.id ? 500 : 200));
+    const { id } = await hook(endpoint.url);
+    await sender();
+    await spool.add(bad, 0);
+    await spool.record([attemptOf(bad, deferred)]);
+    const good = spoolEntry({ recipients: ['good@example.org'] });
+    await spool.add(good, 0);
+    await spool.record([attemptOf(good, delivered)]);
+    await spool.record([attemptOf(bad, delivered)]);
+    await expect.poll(() => told(endpoint.requests).includes('delivered good@example.org'), waiting).toBe(true);
+    expect(endpoint.requests.filter(({ json }) => json.data['queue_id'] === bad.id)).toHaveLength(1);
+    clock.pass(6000);
+    await expect.poll(() => endpoint.requests.length, waiting).toBe(4);
+    isDown = false;
+    clock.pass(31_000);
+    await expect.poll(() => endpoint.requests.length, waiting).toBe(7);
+    const ofBad = endpoint.requests.filter(({ json }) => json.data['queue_id'] === bad.id);
+    expect(ofBad.map(({ json }) => json.type)).toEqual(['accepted', 'accepted', 'accepted', 'deferred', 'delivered']);
+    expect(new Set(ofBad.slice(0, 3).map(({ headers }) => headers['webhook-id'])).size).toBe(1);
+    await expect.poll(async () => (await logOf(id)).length, waiting).toBe(7);
+    const ofFirst = (await logOf(id)).filter(({ event }) => event === 1);
+    expect(ofFirst.map(({ attempt, result, status }) => [attempt, result, status])).toEqual([
+      ...[
+        [3, 'delivered', 200],
+        [2, 'failed', 500],
+        [1, 'failed', 500],
+      ],
+    ]);
+  });
+
+  test('is given up for an event after a day of attempts, and the next of the message goes on', async () => {
+    const { spool, sender, hook, clock, logOf, disabled } = await setUp();
+    const bad = spoolEntry({ recipients: ['bad@example.org'] });
+    const endpoint = await startHookEndpoint(({ json }) =>
+      json.type === 'accepted' && json.data['queue_id'] === bad.id ? 500 : 200,
+    );
+    const { id } = await hook(endpoint.url);
+    await sender();
+    await spool.add(bad, 0);
+    await expect.poll(async () => (await logOf(id)).length, waiting).toBe(1);
+    for (let tries = 2; tries <= 13; tries += 1) {
+      // Other mail gets through meanwhile, so that the webhook is not disabled.
+      await spool.add(spoolEntry(), 0);
+      await expect.poll(async () => (await logOf(id)).length, waiting).toBe(tries * 2 - 2);
+      clock.pass(6 * hour);
+      await expect.poll(async () => (await logOf(id)).length, waiting).toBe(tries * 2 - 1);
+    }
+    const [last] = (await logOf(id)).filter(({ event }) => event === 1);
+    expect(last).toMatchObject({ attempt: 13, result: 'given_up', status: 500, error: 'the answer was 500' });
+    await spool.record([attemptOf(bad, delivered)]);
+    await expect.poll(() => told(endpoint.requests).at(-1), waiting).toBe('delivered bad@example.org');
+    expect(await disabled()).toEqual([]);
+  });
+
+  test('is disabled after a day without a success, with an event; enabled again it misses nothing', async () => {
+    const { spool, sender, hook, clock, store, disabled, lines } = await setUp();
+    let isDown = true;
+    const endpoint = await startHookEndpoint(() => (isDown ? 503 : 204));
+    const { id } = await hook(`${endpoint.url}?key=hunter2`, { kinds: ['accepted'] });
+    const one = await sender();
+    await spool.add(spoolEntry(), 0);
+    for (let tries = 1; tries <= 13; tries += 1) {
+      await expect.poll(() => endpoint.requests.length, waiting).toBeGreaterThanOrEqual(tries);
+      await expect.poll(() => one.counts.running, waiting).toBe(0);
+      clock.pass(6 * hour);
+      if ((await disabled()).length > 0) break;
+    }
+    await expect.poll(async () => (await store.find(dev, id))?.isEnabled, waiting).toBe(false);
+    expect(await store.find(dev, id)).toMatchObject({ disabledReason: 'every request has failed for a day' });
+    const origin = new URL(endpoint.url).origin;
+    expect(await disabled()).toMatchObject([{ account: 'dev', webhook: id, url: origin }]);
+    expect(JSON.stringify(lines)).not.toContain('hunter2');
+    await spool.add(spoolEntry(), 0);
+    isDown = false;
+    const before = endpoint.requests.length;
+    await store.change(dev, id, { isEnabled: true });
+    await expect.poll(() => endpoint.requests.length - before, waiting).toBe(2);
+  });
+
+  test('is disabled at once where it says that it is gone', async () => {
+    const { spool, sender, hook, store, disabled } = await setUp();
+    const endpoint = await startHookEndpoint(() => 410);
+    const { id } = await hook(endpoint.url);
+    await sender();
+    await spool.add(spoolEntry(), 0);
+    await expect.poll(async () => (await store.find(dev, id))?.isEnabled, waiting).toBe(false);
+    expect(await disabled()).toMatchObject([{ reason: 'the endpoint answered 410' }]);
+  });
+
+  test('a clock set ahead or back by a year neither gives up nor disables, and holds nothing up', async () => {
+    const { spool, sender, hook, clock, store, logOf } = await setUp();
+    let isDown = true;
+    const endpoint = await startHookEndpoint(() => (isDown ? 503 : 204));
+    const { id } = await hook(endpoint.url, { kinds: ['accepted'] });
+    const now = clock.now.bind(clock);
+    let step = 0;
+    clock.now = () => now() + step;
+    await sender();
+    await spool.add(spoolEntry(), 0);
+    await expect.poll(async () => (await logOf(id)).length, waiting).toBe(1);
+    step = 365 * 24 * hour;
+    clock.pass(6000);
+    await expect.poll(() => endpoint.requests.length, waiting).toBe(2);
+    expect((await store.find(dev, id))?.isEnabled).toBe(true);
+    step = -365 * 24 * hour;
+    isDown = false;
+    clock.pass(longWait);
+    await expect.poll(async () => (await logOf(id))[0], waiting).toMatchObject({ attempt: 3, result: 'delivered' });
+  });
+});
