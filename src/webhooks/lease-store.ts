@@ -6,8 +6,8 @@ import { longestStepMs } from './retry-steps.ts';
 import type { DeliveryRecord, Webhook } from './webhook.ts';
 import { numberOf, textOf, webhookOf } from './webhook-tables.ts';
 
-/** How long a lease holds unless it is renewed, in milliseconds. */
-export const leaseMs = 30_000;
+/** How long a lease holds unless it is renewed, in milliseconds: as long others wait for what a killed process held. */
+export const leaseMs = 10_000;
 /** Rows of the log that are kept of one webhook, and for how long. */
 const loggedDeliveries = 1000;
 const loggedMs = 30 * 86_400_000;

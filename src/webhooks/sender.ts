@@ -36,7 +36,7 @@ const refusedMs = 1000;
 /** How often webhooks are woken whose time has come. */
 const tickMs = 250;
 /** How long a webhook waits after a fault of the database, or while another process sends for it. */
-const putOffMs = 5000;
+const putOffMs = 3000;
 /** What the cursor may pass without being written: that much is looked at again after a restart. */
 const unwrittenCursor = 1000;
 
