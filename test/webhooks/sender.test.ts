@@ -238,3 +238,86 @@ describe('an endpoint that fails', () => {
     await expect.poll(async () => (await logOf(id))[0], waiting).toMatchObject({ attempt: 3, result: 'delivered' });
   });
 });
+
+describe('many at once', () => {
+  test('endpoints that hang hold up no other webhook', async () => {
+    const { spool, sender, hook } = await setUp({ timeoutMs: 60_000 });
+    const hanging = await startHookEndpoint(() => () => undefined);
+    const quick = await startHookEndpoint();
+    for (let count = 0; count < 15; count += 1) await hook(hanging.url);
+    await hook(quick.url);
+    await sender();
+    for (let count = 0; count < 40; count += 1) await spool.add(spoolEntry(), 0);
+    await expect.poll(() => quick.requests.length, waiting).toBe(40);
+    expect(hanging.most()).toBeLessThanOrEqual(15 * 8);
+  });
+
+  test('of two processes each event is sent by one, and what one holds the other takes over', async () => {
+    const { spool, sender, hook } = await setUp();
+    const endpoint = await startHookEndpoint();
+    await hook(endpoint.url);
+    const [one] = [await sender('one'), await sender('two')];
+    for (let count = 0; count < 100; count += 1) await spool.add(spoolEntry(), 0);
+    await expect.poll(() => endpoint.requests.length, waiting).toBe(100);
+    await one.stop(1000);
+    for (let count = 0; count < 20; count += 1) await spool.add(spoolEntry(), 0);
+    await expect.poll(() => endpoint.requests.length, waiting).toBe(120);
+    expect(new Set(endpoint.requests.map(({ headers }) => headers['webhook-id'])).size).toBe(120);
+  });
+
+  test('thousands behind are sent by few requests at a time, each once', async () => {
+    const { spool, sender, hook } = await setUp();
+    const entries = Array.from({ length: 1500 }, () => spoolEntry());
+    await Promise.all(entries.map((entry) => spool.add(entry, 0)));
+    await spool.record(entries.map((entry) => attemptOf(entry, delivered)));
+    const endpoint = await startHookEndpoint();
+    await hook(endpoint.url);
+    await sender();
+    await expect.poll(() => endpoint.requests.length, { ...waiting, timeout: 15_000 }).toBe(3000);
+    expect(endpoint.most()).toBeLessThanOrEqual(8);
+    expect(new Set(endpoint.requests.map(({ headers }) => headers['webhook-id'])).size).toBe(3000);
+  });
+
+  test('disabled or removed while requests are under way, it is sent nothing more', async () => {
+    const { spool, sender, hook, store } = await setUp({ timeoutMs: 60_000 });
+    const answers: (() => void)[] = [];
+    const endpoint = await startHookEndpoint(() => (_request, response) => {
+      answers.push(() => response.writeHead(200).end());
+    });
+    const [kept, gone] = [await hook(endpoint.url), await hook(endpoint.url)];
+    for (let count = 0; count < 100; count += 1) await spool.add(spoolEntry(), 0);
+    const one = await sender();
+    await expect.poll(() => answers.length, waiting).toBe(16);
+    await store.change(dev, kept.id, { isEnabled: false });
+    await store.remove(dev, gone.id);
+    await one.refresh();
+    const answering = setInterval(() => {
+      for (const answer of answers.splice(0)) answer();
+    }, 10);
+    onTestFinished(() => clearInterval(answering));
+    await expect.poll(() => one.counts, waiting).toEqual({ running: 0, waiting: 0 });
+    // The rounds that had begun, of 32 events each, are ended; none follows.
+    expect(endpoint.requests.length).toBeLessThanOrEqual(64);
+    expect((await store.find(dev, kept.id))?.cursor).toBeLessThanOrEqual(32);
+    await store.change(dev, kept.id, { isEnabled: true });
+    await one.refresh();
+    const ids = () => new Set(endpoint.requests.map(({ json }) => json.data.id)).size;
+    await expect.poll(ids, waiting).toBe(100);
+  });
+
+  test('ending lets requests under way finish, and what was not sent goes out after the next start', async () => {
+    const { spool, sender, hook } = await setUp();
+    const endpoint = await startHookEndpoint(() => (_request, response) => {
+      setTimeout(() => response.writeHead(200).end(), 50);
+    });
+    await hook(endpoint.url);
+    const one = await sender();
+    for (let count = 0; count < 30; count += 1) await spool.add(spoolEntry(), 0);
+    await expect.poll(() => endpoint.requests.length, waiting).toBeGreaterThan(0);
+    await one.stop(5000);
+    expect(endpoint.requests.length).toBeLessThan(30);
+    await sender('two');
+    await expect.poll(() => endpoint.requests.length, waiting).toBe(30);
+    expect(new Set(endpoint.requests.map(({ json }) => json.data.id)).size).toBe(30);
+  });
+});

@@ -8,6 +8,7 @@ import { defineGroup } from '../command/command-table.ts';
 import { printable } from '../command/printable.ts';
 import { items, missing, notFound, stateOption, withQueue } from './open-queue.ts';
 import { compact } from './queue-compact.ts';
+import { hasFields, roughly } from './queue-fields.ts';
 import { retry } from './queue-retry.ts';
 
 function iso(ms: number): string {
@@ -57,6 +58,9 @@ const list = defineCommand({
       value: 'TEXT',
       summary: 'only messages with this in an id, a Message-ID (ours or the client’s), sender or recipient',
     },
+    'message-id': { value: 'ID', summary: 'only the message with this Message-ID, ours or the client’s' },
+    recipient: { value: 'ADDRESS', summary: 'only messages to exactly this recipient' },
+    sender: { value: 'ADDRESS', summary: 'only messages with exactly this reverse-path' },
     limit: { value: 'N', summary: 'at most this many (default 100)' },
     json: { summary: 'one JSON object a line' },
     ...configOption,
@@ -65,17 +69,25 @@ const list = defineCommand({
     'postern queue list',
     'postern queue list --state failed',
     'postern queue list --search partner.example --json',
+    'postern queue list --recipient you@partner.example --state queued',
   ],
   exitCodes: { 78: 'the configuration is wrong' },
   run: ({ options }, io) => {
-    const { search } = options;
     const state = stateOption(options.state);
+    const fields = {
+      messageId: options['message-id'],
+      recipient: options.recipient,
+      sender: options.sender,
+      ...state,
+    };
+    const search = options.search ?? roughly(fields);
     const limit = Number(options.limit ?? 100);
     if (!Number.isSafeInteger(limit) || limit < 1)
       throw new UsageError(`--limit wants a whole number from 1, got "${options.limit}"`);
     return withQueue(options.config, io, async ({ spool }) => {
       let shown = 0;
       for await (const item of items(spool, { ...state, ...(search === undefined ? {} : { search }) })) {
+        if (!hasFields(item, fields)) continue;
         io.stdout.write(options.json ? itemJson(item) : itemLines(item));
         shown += 1;
         if (shown === limit) break;

@@ -164,3 +164,27 @@ test('compact converts a database of before, not under a server, and gives its r
   expect(converted.prepare('PRAGMA auto_vacuum').get()).toEqual({ auto_vacuum: 2 });
   converted.close();
 });
+
+test('messages are found by Message-ID, recipient and sender, exactly and in any spelling', async () => {
+  const one = spoolEntry({ clientMessageId: '<own_1@client.example>', senderPath: 'Ann@Example.com' });
+  const two = spoolEntry({ recipients: ['Bob@xn--bcher-kva.example', 'bob@example.org'], senderPath: '' });
+  const { run } = await queue(async (spool) => {
+    for (const entry of [one, two, spoolEntry({ recipients: ['notbob@example.org'] })]) await spool.add(entry, lease);
+    await spool.record([attemptOf(two, failed, { recipient: 'Bob@xn--bcher-kva.example' })]);
+  });
+  const found = async (...args: string[]) =>
+    (await run('list', '--json', ...args)).stdout
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => (JSON.parse(line) as { id: string }).id);
+  expect(await found('--message-id', one.messageId)).toEqual([one.id]);
+  expect(await found('--message-id', 'own_1@client.example')).toEqual([one.id]);
+  for (const pattern of ['own%', 'own_1', '%', 'ownx1@client.example'])
+    expect(await found('--message-id', pattern), pattern).toEqual([]);
+  expect(await found('--recipient', 'BOB@bücher.example')).toEqual([two.id]);
+  expect(await found('--recipient', 'bob@bücher.example', '--state', 'queued')).toEqual([]);
+  expect(await found('--recipient', 'bob@bücher.example', '--state', 'failed')).toEqual([two.id]);
+  expect((await found('--recipient', 'bob@example.org')).toSorted()).toEqual([one.id, two.id].toSorted());
+  expect(await found('--sender', 'ann@example.COM')).toEqual([one.id]);
+  expect(await found('--sender', '<>')).toEqual([two.id]);
+});

@@ -1,0 +1,178 @@
+// The contract of the webhooks and their progress (D54, D91): one suite, run on every engine.
+
+import { describe, expect, test } from 'vitest';
+import { LeaseStore, leaseMs, type PendingEvent, type RoundProgress } from '../../src/webhooks/lease-store.ts';
+import { longestStepMs } from '../../src/webhooks/retry-steps.ts';
+import { openWebhookStore } from '../../src/webhooks/webhook-store.ts';
+import type { Engine } from '../support/engines.ts';
+import { manualClock } from '../support/smtp-peers.ts';
+
+const dev = 'a1'.repeat(16);
+const wanted = {
+  account: dev,
+  url: 'https://hooks.example/',
+  kinds: undefined,
+  note: '',
+  secret: 'whsec_one',
+} as const;
+
+function pending(event: number, more: Partial<PendingEvent> = {}): PendingEvent {
+  return { event, message: 'm', attempts: 1, readyAt: undefined, ...more };
+}
+
+function progress(more: Partial<RoundProgress> = {}): RoundProgress {
+  return {
+    ...{ cursor: 0, replay: undefined, failures: 0, failingMs: 0, lastFailureAt: undefined, retryAll: false },
+    ...{ done: [], again: [], pending: [], log: [] },
+    ...more,
+  };
+}
+
+async function setUp(engine: Engine) {
+  const clock = manualClock();
+  const database = await engine.make()();
+  const store = await openWebhookStore(database, clock);
+  const made = await store.create(wanted, 7);
+  if (!made) throw new Error('not made');
+  return {
+    clock,
+    database,
+    store,
+    id: made.id,
+    one: new LeaseStore(database, 'one'),
+    two: new LeaseStore(database, 'two'),
+  };
+}
+
+/** Defines the suite for one engine. */
+export function webhooksContract(engine: Engine): void {
+  describe(`webhooks on ${engine.name}`, () => {
+    test('one process holds the lease until it ends or is given back; who lost it writes nothing', async () => {
+      const { one, two, id, clock, store } = await setUp(engine);
+      expect(await one.lease(id, clock.now())).toMatchObject({ webhook: { cursor: 7 }, secrets: ['whsec_one'] });
+      expect(await two.lease(id, clock.now())).toBeUndefined();
+      expect(await two.held(id, clock.now())).toBeUndefined();
+      expect(await two.commit(id, progress({ cursor: 99 }), clock.now())).toBe(false);
+      expect(await one.commit(id, progress({ cursor: 8 }), clock.now())).toBe(true);
+      clock.pass(leaseMs / 1000);
+      expect(await two.lease(id, clock.now())).toMatchObject({ webhook: { cursor: 8 } });
+      const log = { ...{ event: 9, kind: 'accepted', attempt: 1, at: 1, durationMs: 1 }, result: 'delivered' } as const;
+      const late = progress({ cursor: 9, pending: [pending(9)], log: [{ ...log, status: 200, error: undefined }] });
+      expect(await one.commit(id, late, clock.now())).toBe(false);
+      expect(await one.disable(id, 'late')).toBe(false);
+      expect([await two.waiting(id, 9), (await store.deliveries(id, { limit: 9 })).deliveries]).toEqual([0, []]);
+      await two.release();
+      expect(await one.lease(id, clock.now())).toBeDefined();
+      await store.change(dev, id, { isEnabled: false });
+      expect([await one.held(id, clock.now()), await one.lease(id, clock.now())]).toEqual([undefined, undefined]);
+    });
+
+    test('a lease from before the clock was set back does not last until then', async () => {
+      const { one, two, id, clock } = await setUp(engine);
+      await one.lease(id, clock.now() + 365 * 86_400_000);
+      expect(await two.lease(id, clock.now())).toBeDefined();
+    });
+
+    test('an event waits until those before it of its message are done, and no other does', async () => {
+      const { one, id, clock } = await setUp(engine);
+      const now = clock.now();
+      await one.lease(id, now);
+      const first = pending(10, { readyAt: now + 5000 });
+      const other = pending(12, { message: 'other', readyAt: now });
+      await one.commit(id, progress({ pending: [first, pending(11), other, pending(14)] }), now);
+      expect(await one.due(id, now, 9)).toEqual([other]);
+      expect(await one.nextReady(id)).toBe(now);
+      expect(await one.blocked(id, ['m', 'other', 'none'])).toEqual(new Set(['m', 'other']));
+      expect([await one.waiting(id, 9), await one.waiting(id, 2)]).toEqual([4, 2]);
+      await one.commit(id, progress({ done: [first, other] }), now + 1);
+      expect((await one.due(id, now + 1, 9)).map(({ event }) => event)).toEqual([11]);
+      await one.commit(id, progress({ again: [pending(11, { attempts: 2, readyAt: now + 9000 })] }), now + 1);
+      expect(await one.due(id, now + 1, 9)).toEqual([]);
+      // Sent once more on demand, one that waits keeps its time.
+      await one.commit(id, progress({ pending: [pending(11, { attempts: 0 })] }), now + 1);
+      expect(await one.due(id, now + 9000, 9)).toMatchObject([{ event: 11, attempts: 2 }]);
+      await one.commit(id, progress({ retryAll: true }), now + 2);
+      expect(await one.due(id, now + 2, 9)).toMatchObject([{ event: 11 }]);
+    });
+
+    test('what waits for a time from before the clock was set back is due', async () => {
+      const { one, id, clock } = await setUp(engine);
+      const now = clock.now();
+      await one.lease(id, now);
+      const ahead = pending(10, { readyAt: now + longestStepMs + 1 });
+      await one.commit(id, progress({ pending: [ahead, pending(20, { message: 'n', readyAt: now + 5000 })] }), now);
+      expect((await one.due(id, now, 9)).map(({ event }) => event)).toEqual([10]);
+    });
+
+    test('the log keeps the last thousand of a month, page by page', async () => {
+      const { one, id, clock, store } = await setUp(engine);
+      await one.lease(id, clock.now());
+      for (let round = 0; round < 35; round += 1) {
+        const log = Array.from({ length: 32 }, (_, at) => ({
+          ...{ event: round * 32 + at, kind: 'accepted', attempt: 1, at: clock.now(), durationMs: 5 },
+          ...({ result: 'failed', status: undefined, error: 'refused' } as const),
+        }));
+        await one.commit(id, progress({ log }), clock.now());
+      }
+      const events: number[] = [];
+      for (let before: number | undefined, isFirst = true; isFirst || before !== undefined; isFirst = false) {
+        const page = await store.deliveries(id, { limit: 300, before });
+        events.push(...page.deliveries.map(({ event }) => event));
+        before = page.next;
+      }
+      expect(events).toEqual(Array.from({ length: 1000 }, (_, at) => 1119 - at));
+      clock.pass(31 * 86_400);
+      const last = {
+        ...{ event: 1, kind: '', attempt: 1, at: clock.now(), durationMs: 5 },
+        result: 'delivered',
+      } as const;
+      await one.commit(id, progress({ log: [{ ...last, status: 200, error: undefined }] }), clock.now());
+      expect((await store.deliveries(id, { limit: 9 })).deliveries).toMatchObject([{ event: 1, status: 200 }]);
+    });
+
+    test('for a day after a rotation both secrets sign', async () => {
+      const { one, id, clock, store } = await setUp(engine);
+      await store.rotate(dev, id, 'whsec_two');
+      expect((await one.lease(id, clock.now()))?.secrets).toEqual(['whsec_two', 'whsec_one']);
+      clock.pass(86_400);
+      expect((await one.lease(id, clock.now()))?.secrets).toEqual(['whsec_two']);
+      expect(await store.rotate('c1'.repeat(16), id, 'whsec_other')).toBeUndefined();
+    });
+
+    test('a replay is widened, and what is removed leaves nothing', async () => {
+      const { one, id, clock, store, database } = await setUp(engine);
+      await store.replay(dev, id, { after: 5, until: 8 });
+      expect((await store.replay(dev, id, { after: 3, until: 6 }))?.replay).toEqual({ after: 3, until: 8 });
+      await one.lease(id, clock.now());
+      await one.commit(id, progress({ replay: { after: 4, until: 8 }, pending: [pending(9)] }), clock.now());
+      expect((await store.find(dev, id))?.replay).toEqual({ after: 4, until: 8 });
+      expect(await store.remove('c1'.repeat(16), id)).toBeUndefined();
+      expect(await store.remove(dev, id)).toMatchObject({ id });
+      expect(await one.commit(id, progress({ cursor: 9, pending: [pending(10)] }), clock.now())).toBe(false);
+      for (const table of ['webhooks', 'webhook_pending', 'webhook_deliveries'])
+        expect(await database.query(`SELECT * FROM ${table}`), table).toEqual([]);
+    });
+
+    test('the webhooks of the file follow the file, keep their place, and are enabled again', async () => {
+      const { one, clock, store, id } = await setUp(engine);
+      const file = { id: 'f1'.repeat(16), account: dev, url: 'https://a.example/', kinds: undefined, note: 'shop' };
+      const configured = { ...file, secrets: () => ['whsec_file'] };
+      await store.configure([configured], 40);
+      expect(await one.lease(file.id, clock.now())).toMatchObject({
+        webhook: { cursor: 40, source: 'file' },
+        secrets: [],
+      });
+      await one.commit(file.id, progress({ cursor: 44, failures: 3 }), clock.now());
+      await one.disable(file.id, 'it failed');
+      await store.configure([{ ...configured, url: 'https://b.example/', kinds: ['failed'] }], 50);
+      expect(await store.find(dev, file.id)).toMatchObject({
+        ...{ cursor: 44, isEnabled: true, failures: 0, url: 'https://b.example/', kinds: ['failed'] },
+        disabledReason: undefined,
+      });
+      expect(await store.change(dev, file.id, { note: 'mine' })).toBeUndefined();
+      expect(await store.remove(dev, file.id)).toBeUndefined();
+      await store.configure([], 60);
+      expect((await store.list(dev)).map((webhook) => webhook.id)).toEqual([id]);
+    });
+  });
+}
