@@ -21,8 +21,8 @@ import { httpAppParts, httpMetrics, httpsCertificates, listenHttp } from './wiri
 import { type Live, liveAccounts, type Settings } from './wiring/in-force.ts';
 import { createLiveEdge } from './wiring/live-edge.ts';
 import { certificateOf, openMail } from './wiring/mail.ts';
-import { observeMetrics } from './wiring/observe-metrics.ts';
-import { processMetrics } from './wiring/process-metrics.ts';
+import { observeMetrics } from './wiring/metrics/observe-metrics.ts';
+import { processMetrics } from './wiring/metrics/process-metrics.ts';
 import { createReloader, type ReloadOutcome } from './wiring/reload.ts';
 import { type Running, stopAll } from './wiring/running.ts';
 import { openWebhooks } from './wiring/webhooks.ts';

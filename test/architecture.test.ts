@@ -106,13 +106,14 @@ const mayImport: Record<string, readonly string[]> = {
   'config.ts': ['config', 'base/*'],
   bootstrap: ['config.ts', 'config', 'sign', 'accounts', 'base/*'],
   'bootstrap.ts': ['bootstrap', 'config.ts', 'config', 'sign', 'accounts', 'base/*'],
-  wiring: ['*'],
-  'gateway.ts': ['wiring', '*'],
+  'wiring/metrics': ['*'],
+  wiring: ['wiring/metrics', '*'],
+  'gateway.ts': ['wiring/*', '*'],
   'cli/command': ['config.ts', 'accounts', 'base/*'],
   'cli/queue': ['cli/command', 'wiring', 'config.ts', 'deliver', 'spool/*', 'mail/*', 'base/*'],
   'cli/webhook': ['cli/command', 'wiring', 'config.ts', 'webhooks', 'events', 'spool', 'accounts', 'base/*'],
   'cli/capture': ['cli/command', 'config.ts', 'config', 'deliver', 'mail/*', 'base/*'],
-  cli: ['cli/*', 'gateway.ts', 'wiring', '*'],
+  cli: ['cli/*', 'gateway.ts', 'wiring/*', '*'],
   'main.ts': ['cli'],
 };
 
@@ -124,7 +125,9 @@ function roomOf(file: string): string {
 function covers(entry: string, room: string): boolean {
   if (entry === '*')
     return (
-      room !== 'main.ts' && room !== 'gateway.ts' && room !== 'wiring' && room !== 'cli' && !room.startsWith('cli/')
+      room !== 'main.ts' &&
+      room !== 'gateway.ts' &&
+      !['wiring', 'cli'].some((top) => room === top || room.startsWith(`${top}/`))
     );
   if (!entry.endsWith('/*')) return entry === room;
   const top = entry.slice(0, -2);

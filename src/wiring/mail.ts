@@ -24,8 +24,8 @@ import { type BuildParts, createSubmit, restAnswers, type Submit, type Violation
 import { buildParts } from './build-parts.ts';
 import { type Live, madeOf } from './in-force.ts';
 import { createLiveDelivery, type LiveDelivery } from './live-delivery.ts';
+import { openQueueLog } from './metrics/queue-log.ts';
 import { openSpool } from './open-spool.ts';
-import { openQueueLog } from './queue-log.ts';
 import { createReporting } from './reporting.ts';
 import type { Running } from './running.ts';
 

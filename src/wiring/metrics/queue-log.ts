@@ -2,11 +2,11 @@
 // database; the server follows them there, so that its log has them whoever did it.
 
 import { setTimeout } from 'node:timers/promises';
-import type { Logger } from '../base/log.ts';
-import type { EventStore } from '../events/event-store.ts';
-import { logEvent } from '../events/log-event.ts';
-import type { QueueEvent } from '../events/mail-event.ts';
-import type { MetricFamily } from '../http/metrics.ts';
+import type { Logger } from '../../base/log.ts';
+import type { EventStore } from '../../events/event-store.ts';
+import { logEvent } from '../../events/log-event.ts';
+import type { QueueEvent } from '../../events/mail-event.ts';
+import type { MetricFamily } from '../../http/metrics.ts';
 
 /** How long after a failure of the store it is asked again, in milliseconds. */
 const againMs = 5000;

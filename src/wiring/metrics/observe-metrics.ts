@@ -1,8 +1,8 @@
 // Tells /metrics until when the header policy is only observed (D4c).
 
-import { observedParts } from '../config/warnings.ts';
-import type { Config } from '../config.ts';
-import type { MetricSources } from '../http/metrics.ts';
+import { observedParts } from '../../config/warnings.ts';
+import type { Config } from '../../config.ts';
+import type { MetricSources } from '../../http/metrics.ts';
 
 /** One number for each credential and listener that is observed. @param read the configuration in force */
 export function observeMetrics(read: () => Pick<Config, 'accounts' | 'smtp'>): MetricSources {

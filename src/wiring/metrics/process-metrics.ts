@@ -1,8 +1,8 @@
 // Metrics that belong to no single part: memory of message bodies, logins that wait, lost log lines.
 
-import type { Guessing } from '../accounts/guessing.ts';
-import type { BodyBudget } from '../base/body-budget.ts';
-import type { GaugeSource, MetricFamily } from '../http/metrics.ts';
+import type { Guessing } from '../../accounts/guessing.ts';
+import type { BodyBudget } from '../../base/body-budget.ts';
+import type { GaugeSource, MetricFamily } from '../../http/metrics.ts';
 
 /** The metrics of what SMTP and HTTP share. */
 export function processMetrics(shared: {
