@@ -8,7 +8,17 @@ const root = join(import.meta.dirname, '../src');
 
 /** What a call of a log gives as its text where that is no literal, and the texts that it may be. */
 const spoken: Readonly<Record<string, readonly string[]>> = {
-  'event.kind': ['accepted', 'delivered', 'deferred', 'failed', 'requeued', 'dropped'],
+  'event.kind': [
+    'accepted',
+    'delivered',
+    'deferred',
+    'failed',
+    'requeued',
+    'dropped',
+    'bounced',
+    'complained',
+    'suppressed',
+  ],
   'refusedTexts[event.stage]': ['sender refused', 'recipient refused', 'refused'],
   // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a source
   '`${what} ${done}`': ['the Custom Error Rules', 'the Error Page'].flatMap((what) => [

@@ -1,7 +1,16 @@
 // Writes the log line of an event: one for each, with the ids that lead from a session to its deliveries.
 
 import type { Logger } from '../base/log.ts';
-import type { AcceptedEvent, EventFacts, OutcomeEvent, QueueEvent, RefusedEvent } from './mail-event.ts';
+import type {
+  AcceptedEvent,
+  BouncedEvent,
+  ComplainedEvent,
+  EventFacts,
+  OutcomeEvent,
+  QueueEvent,
+  RefusedEvent,
+  SuppressedEvent,
+} from './mail-event.ts';
 
 /** The characters of a next hop's reply that are logged. */
 const loggedReply = 300;
@@ -80,6 +89,30 @@ function queueLine(event: QueueEvent): Line {
   };
 }
 
+function returnLine(event: BouncedEvent | ComplainedEvent | SuppressedEvent): Line {
+  const facts = {
+    session: event.sessionId,
+    id: event.queueId,
+    messageId: event.messageId,
+    account: event.account,
+    recipient: event.recipient,
+  };
+  if (event.kind === 'complained') {
+    return { ...facts, feedbackType: event.feedbackType, userAgent: event.userAgent, client: event.reportedBy };
+  }
+  if (event.kind === 'suppressed') return { ...facts, reason: event.reason, source: event.source, rule: event.rule };
+  return {
+    ...facts,
+    class: event.bounceClass,
+    rule: event.rule,
+    status: event.status,
+    diagnostic: event.diagnostic?.slice(0, loggedReply),
+    remoteMta: event.remoteMta,
+    reportingMta: event.reportingMta,
+    client: event.reportedBy,
+  };
+}
+
 /** Writes the line of an event. */
 export function logEvent(log: Logger, event: EventFacts): void {
   switch (event.kind) {
@@ -107,6 +140,11 @@ export function logEvent(log: Logger, event: EventFacts): void {
       return;
     case 'requeued':
       log.info(queueLine(event), event.kind);
+      return;
+    case 'bounced':
+    case 'complained':
+    case 'suppressed':
+      log.info(returnLine(event), event.kind);
       return;
     default:
       event satisfies never;

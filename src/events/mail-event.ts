@@ -144,8 +144,58 @@ export interface WebhookDisabledEvent extends EventBase {
   readonly reason: string;
 }
 
+/** What a report means for a recipient: nobody is there, not now, or mail of this kind is not wanted there. */
+export type BounceClass = 'hard' | 'soft' | 'policy';
+
+/** What came back about a message, and who brought it. */
+interface ReturnEventBase extends MessageEventBase {
+  /** When the message was accepted, milliseconds since 1970. */
+  readonly acceptedAt: number;
+  /** The IP address that the report came from. */
+  readonly reportedBy: string;
+}
+
+/** A report says that the message did not reach a recipient, or not yet, after a next hop had taken it. */
+export interface BouncedEvent extends ReturnEventBase {
+  readonly kind: 'bounced';
+  readonly recipient: string;
+  readonly bounceClass: BounceClass;
+  /** The rule that decided on the class (`bounceRules`). */
+  readonly rule: string;
+  /** The report's enhanced status code (RFC 3463). */
+  readonly status?: string;
+  /** What the server that refused the message said. */
+  readonly diagnostic?: string;
+  /** The server that refused the message, and the one that made the report, as the report names them. */
+  readonly remoteMta?: string;
+  readonly reportingMta?: string;
+}
+
+/** A recipient has complained about the message (RFC 5965, RFC 9477). */
+export interface ComplainedEvent extends ReturnEventBase {
+  readonly kind: 'complained';
+  /** Absent where the report names nobody and the message had several recipients. */
+  readonly recipient?: string;
+  /** RFC 5965 §3.1: abuse, fraud, not-spam ... */
+  readonly feedbackType: string;
+  /** The program that made the report. */
+  readonly userAgent?: string;
+}
+
+/** A recipient was put on the account's suppression list because of an event (D51). */
+export interface SuppressedEvent extends MessageEventBase {
+  readonly kind: 'suppressed';
+  readonly recipient: string;
+  readonly reason: 'hard_bounce' | 'complaint';
+  /** The kind of the event that was the reason, and its id. */
+  readonly source: 'bounced' | 'complained' | 'failed';
+  readonly cause: number;
+  /** The rule that decided; a complaint has none. */
+  readonly rule?: string;
+}
+
 /** An event that reports no change of the spool, and so is written in a commit of its own. */
-export type ReturnEvent = WebhookDisabledEvent;
+export type ReturnEvent = BouncedEvent | ComplainedEvent | SuppressedEvent | WebhookDisabledEvent;
 
 /** The outcome of an attempt. */
 export type OutcomeEvent = DeliveredEvent | DeferredEvent | FailedEvent;
@@ -173,8 +223,8 @@ export interface DroppedEvent extends QueueEventBase {
 export type QueueEvent = RequeuedEvent | DroppedEvent;
 
 /**
- * What happened, before it is written. `kind` tells the members apart. A further kind (a bounce, a complaint, a
- * suppression) is one more member here; the compiler then finds all code that must learn to handle it.
+ * What happened, before it is written. `kind` tells the members apart. A further kind is one more member here; the compiler
+ * then finds all code that must learn to handle it.
  */
 export type EventFacts = AcceptedEvent | RefusedEvent | OutcomeEvent | QueueEvent | ReturnEvent;
 
@@ -206,6 +256,9 @@ export const eventKinds = {
   webhook_disabled: { share: 'mail' },
   requeued: { share: 'mail' },
   dropped: { share: 'mail' },
+  bounced: { share: 'mail' },
+  complained: { share: 'mail' },
+  suppressed: { share: 'mail' },
 } as const satisfies Record<EventKind, { readonly share: EventShare }>;
 
 /** Tells whether this program knows a kind; a newer program may have written others. */

@@ -12,6 +12,11 @@ export interface Metrics {
   /** Counts a refused message under its first token. */
   readonly refused: (token: V4Token) => void;
   readonly outcome: (outcome: { readonly kind: 'delivered' | 'deferred' | 'failed'; readonly route: string }) => void;
+  /** Counts a recipient that a report says was not reached, by the class of the bounce. */
+  readonly bounced: (bounceClass: string) => void;
+  readonly complained: () => void;
+  /** Counts an address that was put on a suppression list because of what happened to a message. */
+  readonly suppressed: (source: 'bounced' | 'complained' | 'failed') => void;
   /** Counts a request to the edge by zone and status class, and the error it was answered with. */
   readonly edgeRequest: (request: {
     readonly zone: string;
@@ -198,6 +203,23 @@ export function createMetrics(sources: MetricSources = {}): Metrics {
     labelNames: ['outcome', 'route'],
     registers,
   });
+  const bounces = new Counter({
+    name: 'postern_bounces_total',
+    help: 'Recipients that a report says were not reached, by class: hard, soft, policy',
+    labelNames: ['class'],
+    registers,
+  });
+  const complaints = new Counter({
+    name: 'postern_complaints_total',
+    help: 'Complaints of recipients',
+    registers,
+  });
+  const suppressions = new Counter({
+    name: 'postern_suppressed_total',
+    help: 'Addresses put on a suppression list by what happened, by the kind of the event',
+    labelNames: ['source'],
+    registers,
+  });
   const edge = countEdge(registers);
   const read = createPaced(async () => ({ contentType: registry.contentType, text: await registry.metrics() }), {
     paceMs: readingPaceMs,
@@ -217,6 +239,9 @@ export function createMetrics(sources: MetricSources = {}): Metrics {
     },
     refused: (code) => refused.inc({ code }),
     outcome: ({ kind, route }) => outcomes.inc({ outcome: kind, route }),
+    bounced: (bounceClass) => bounces.inc({ class: bounceClass }),
+    complained: () => complaints.inc(),
+    suppressed: (source) => suppressions.inc({ source }),
     edgeRequest: edge,
     render: read,
   };

@@ -38,7 +38,7 @@ export interface MailParts {
   readonly database: Database;
   readonly bodies: BodyBudget;
   readonly guessing: Guessing;
-  readonly metrics: Pick<Metrics, 'accepted' | 'refused' | 'outcome'>;
+  readonly metrics: Pick<Metrics, 'accepted' | 'refused' | 'outcome' | 'bounced' | 'complained' | 'suppressed'>;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -103,6 +103,15 @@ function tellEvents(
       case 'requeued':
       case 'dropped':
       case 'webhook_disabled':
+        return;
+      case 'bounced':
+        metrics.bounced(event.bounceClass);
+        return;
+      case 'complained':
+        metrics.complained();
+        return;
+      case 'suppressed':
+        metrics.suppressed(event.source);
         return;
       default:
         event satisfies never;

@@ -241,6 +241,49 @@ export function eventsContract(name: string, store: EventsUnderTest): void {
       expect(await spool.events.read({ after: 500, limit: 5 })).toEqual({ events: [], next: 500, hasMore: false });
     });
 
+    test('what came back is written at once, told to listeners, and found with all else of its message', async () => {
+      const spool = await open();
+      const [entry, other] = [spoolEntry(), spoolEntry()];
+      const heard: EventFacts[] = [];
+      await spool.add(entry, someTime);
+      await spool.add(other, someTime);
+      await spool.record([attemptOf(other, delivered), attemptOf(entry, delivered)]);
+      spool.events.listen((event) => heard.push(event));
+      const facts = {
+        at: someTime,
+        account: 'dev',
+        sessionId: 'c0ffee',
+        queueId: entry.id,
+        messageId: entry.messageId,
+      };
+      const back = { ...facts, acceptedAt: someTime, reportedBy: '192.0.2.9', recipient: 'bob@example.org' };
+      const bounced: EventFacts = { ...back, kind: 'bounced', bounceClass: 'hard', rule: '5.1.1', status: '5.1.1' };
+      const complained: EventFacts = { ...back, kind: 'complained', feedbackType: 'abuse' };
+      await spool.events.write([bounced, complained]);
+      expect(heard).toEqual([bounced, complained]);
+      const suppressed: EventFacts = {
+        ...facts,
+        ...{ kind: 'suppressed', recipient: 'bob@example.org', reason: 'hard_bounce', source: 'bounced', cause: 5 },
+      };
+      await spool.events.write([suppressed]);
+      await spool.events.write([]);
+      const found = await spool.events.read({ after: 0, limit: 100, message: entry.id });
+      expect(found.events.map(({ id, kind }) => `${id} ${kind}`)).toEqual([
+        ...['1 accepted', '4 delivered', '5 bounced', '6 complained', '7 suppressed'],
+      ]);
+      expect(found.events[2]).toEqual({ ...bounced, id: 5 });
+      expect(found).toMatchObject({ next: 7, hasMore: false });
+      const [first, second] = [
+        await spool.events.read({ after: 0, limit: 2, message: entry.id }),
+        await spool.events.read({ after: 4, limit: 9, message: entry.id, kinds: ['complained'], account: 'dev' }),
+      ];
+      expect(first).toMatchObject({ events: [{ id: 1 }, { id: 4 }], next: 4, hasMore: true });
+      expect(second.events).toMatchObject([{ id: 6 }]);
+      const query = { after: 0, limit: 9, message: entry.id, account: 'other' };
+      expect((await spool.events.read(query)).events).toEqual([]);
+      expect((await spool.events.read({ after: 0, limit: 9, message: other.id })).events).toHaveLength(2);
+    });
+
     test('the events of one message are found by its id, whatever else there is', async () => {
       const spool = await open();
       const entry = spoolEntry({ recipients: ['a@x.test', 'b@x.test'] });
