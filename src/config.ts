@@ -7,7 +7,7 @@ import { type Clock, systemClock } from './base/clock.ts';
 import { ConfigurationError, errorCode, errorMessage } from './base/errors.ts';
 import { isRecord } from './base/is-record.ts';
 import { accountsFaults, zonesFaults } from './config/account-checks.ts';
-import { type CompleteContents, complete, edge, events, proxy, restLimits } from './config/defaults.ts';
+import { bounces, type CompleteContents, complete, edge, events, proxy, restLimits } from './config/defaults.ts';
 import { applyEnvironment, type Overridden } from './config/environment.ts';
 import { type ConfigFault, formatPath } from './config/fault.ts';
 import { httpFaults } from './config/http-checks.ts';
@@ -156,6 +156,7 @@ function build(
     platform,
     limits: contents.limits,
     smtp,
+    bounces: { ...bounces, ...contents.bounces },
     rest: { limits: { ...restLimits, ...contents.rest.limits } },
     spool: mailParts.resolveSpool(contents),
     reports: mailParts.resolveReports(contents),

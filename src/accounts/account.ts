@@ -65,6 +65,16 @@ export interface AccountLimits {
   readonly recipientsPerDay?: number;
 }
 
+/** What puts an address on the account's suppression list by itself (D51). */
+export interface SuppressSettings {
+  /** Reports that say that nobody is there. */
+  readonly hardBounces: boolean;
+  /** Complaints of recipients. */
+  readonly complaints: boolean;
+  /** The next hop's refusals that say that nobody is there. */
+  readonly failures: boolean;
+}
+
 /** One account (D93). */
 export interface Account {
   /** 32 hex. */
@@ -81,6 +91,8 @@ export interface Account {
   readonly threadRepair?: boolean;
   /** Which reports senders get about recipients without NOTIFY; absent ones follow the door that the mail came by. */
   readonly reports?: Partial<ReportWish>;
+  /** Absent: everything does. */
+  readonly suppress?: SuppressSettings;
   readonly credentials: ReadonlyMap<string, Credential>;
 }
 

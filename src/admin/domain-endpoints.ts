@@ -36,6 +36,7 @@ const record = Type.Object(
     value: Type.String({ description: "A TXT record's strings joined; an MX record's preference and host" }),
     zone: Type.String({ description: 'The same as a line of a zone file' }),
     published_by: Type.Enum(['domain', 'platform'], { description: 'Whose name it is' }),
+    remark: Type.Optional(Type.String({ description: 'What is to be done before the record is of use' })),
     check: Type.Optional(check),
   },
   { title: 'DnsRecord' },
@@ -52,8 +53,8 @@ const sendingDomain = Type.Object(
 );
 
 function shown(wanted: DnsRecord, verdict: RecordCheck | undefined) {
-  const { purpose, type, name, value, zone, publishedBy } = wanted;
-  return { purpose, type, name, value, zone, published_by: publishedBy, ...(verdict ? { check: verdict } : {}) };
+  const { publishedBy, ...record } = wanted;
+  return { ...record, published_by: publishedBy, ...(verdict ? { check: verdict } : {}) };
 }
 
 /** The endpoint of sending domains. */

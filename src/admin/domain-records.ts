@@ -18,6 +18,8 @@ export interface DnsRecord {
   readonly zone: string;
   /** Who publishes the record: the owner of the sending domain, or the operator of the platform. */
   readonly publishedBy: 'domain' | 'platform';
+  /** What is to be done before the record is of use. */
+  readonly remark?: string;
 }
 
 /** What the records are made from beside the domain itself. */
@@ -26,6 +28,8 @@ export interface RecordFacts {
   readonly bounceDomain: string;
   /** The host that takes bounces: the SMTP host name. */
   readonly mailHost: string;
+  /** A listener takes bounces. */
+  readonly takesBounces: boolean;
   /** SPF terms of the hosts that mail leaves from; see `spfSenders`. */
   readonly senders: readonly string[];
 }
@@ -65,8 +69,16 @@ function spf(name: string, terms: readonly string[], publishedBy: DnsRecord['pub
   return { purpose: 'spf', type: 'TXT', ...txtRecord(name, `v=spf1 ${terms.join(' ')} ~all`), publishedBy };
 }
 
-function mx(name: string, host: string, publishedBy: DnsRecord['publishedBy']): DnsRecord {
-  return { purpose: 'mx', type: 'MX', name, value: `10 ${host}`, zone: `${name}. IN MX 10 ${host}.`, publishedBy };
+/** What the MX record is worth while no listener takes bounces. */
+const nobodyTakesBounces =
+  'nobody takes bounces there yet: enable a listener with role: bounce in smtp.listeners, or name the host of a mailbox that somebody reads';
+
+function mx(name: string, facts: RecordFacts, publishedBy: DnsRecord['publishedBy']): DnsRecord {
+  const { mailHost: host, takesBounces } = facts;
+  return {
+    ...{ purpose: 'mx', type: 'MX', name, value: `10 ${host}`, zone: `${name}. IN MX 10 ${host}.`, publishedBy },
+    ...(takesBounces ? {} : { remark: nobodyTakesBounces }),
+  };
 }
 
 function dkim(key: SigningKey, publishedBy: DnsRecord['publishedBy']): DnsRecord {
@@ -74,8 +86,9 @@ function dkim(key: SigningKey, publishedBy: DnsRecord['publishedBy']): DnsRecord
 }
 
 /** SPF and MX of the platform's bounce domain. */
-function bounceRecords({ bounceDomain, mailHost, senders }: RecordFacts): DnsRecord[] {
-  return [spf(bounceDomain, senders, 'platform'), mx(bounceDomain, mailHost, 'platform')];
+function bounceRecords(facts: RecordFacts): DnsRecord[] {
+  const { bounceDomain, senders } = facts;
+  return [spf(bounceDomain, senders, 'platform'), mx(bounceDomain, facts, 'platform')];
 }
 
 /** The records of a sending domain: its own, then those of the domain that its reverse-paths are in (D26). */
@@ -94,7 +107,7 @@ export function domainRecords(
   }
   // With the include, a change of the sending hosts needs a change of the platform's record alone.
   const terms = [`include:${facts.bounceDomain}`];
-  return [...own, spf(returnPathDomain, terms, 'domain'), mx(returnPathDomain, facts.mailHost, 'domain')];
+  return [...own, spf(returnPathDomain, terms, 'domain'), mx(returnPathDomain, facts, 'domain')];
 }
 
 /** The records of the platform itself: those of its DKIM keys, and of the bounce domain. */

@@ -78,12 +78,12 @@ const purposes = {
 } as const satisfies Record<DnsRecord['purpose'], string>;
 
 /** A record as lines of a zone file, with the verdict of the check as a comment. */
-function linesOf({ purpose, zone, publishedBy }: DnsRecord, check: RecordCheck | undefined): string {
+function linesOf({ purpose, zone, publishedBy, remark }: DnsRecord, check: RecordCheck | undefined): string {
   const whose = publishedBy === 'platform' ? " (in the platform's zone)" : '';
   const verdict = check ? [check.state.toUpperCase(), ...(check.detail === undefined ? [] : [check.detail])] : [];
   const found = check && check.state !== 'ok' ? check.found.map((value) => `; found: ${printable(value)}`) : [];
   const comment = [`; ${purposes[purpose]}${whose}`, ...verdict].join(': ');
-  return `${[comment, ...found, zone].join('\n')}\n`;
+  return `${[comment, ...(remark === undefined ? [] : [`; ${remark}`]), ...found, zone].join('\n')}\n`;
 }
 
 function jsonOf({ domain, records }: Published, checks: readonly RecordCheck[] | undefined): string {

@@ -108,6 +108,13 @@ export const account = value.object({
       success: Optional(value.boolean),
     }),
   ),
+  suppress: Optional(
+    value.object({
+      hardBounces: Optional(value.boolean),
+      complaints: Optional(value.boolean),
+      failures: Optional(value.boolean),
+    }),
+  ),
   limits: Optional(
     value.object({
       messagesPerMinute: Optional(value.integer(1, 1_000_000_000)),

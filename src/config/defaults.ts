@@ -58,6 +58,18 @@ export const reports = {
   returnBytes: 262_144,
 } as const;
 
+/** Of each account (D51). */
+export const suppress = { hardBounces: true, complaints: true, failures: true } as const;
+
+/** Octets of a report; the limits of the bounce listeners alone (D40a). */
+export const bounces = {
+  tokenDays: 30,
+  messageBytes: 1_048_576,
+  connections: 200,
+  connectionsPerAddress: 50,
+  messagesPerMinute: 15_000,
+} as const;
+
 /** D66. */
 export const edge = {
   maxHeaderBytes: 32_768,
@@ -140,6 +152,7 @@ export function complete(given: FileContents): CompleteContents {
     log: {},
     drainSeconds: 30,
     limits: {},
+    bounces: {},
     rest: {},
     spool: {},
     events: {},

@@ -98,13 +98,15 @@ export function observeFaults({ policy }: PolicyEntry, path: ConfigPath, nowMs: 
   return [{ path: [...path, 'policy', 'observe', 'until'], text }];
 }
 
+/** What a listener says about programs that log in and send; a bounce listener has none of it (D40a). */
+const mailersKeys = [
+  ...(['credential', 'allowFrom', 'policy', 'allowInsecureAuth'] as const),
+  ...(['trustedHop', 'lineEndings', 'legacyCharset'] as const),
+] as const satisfies readonly (keyof ListenerEntry)[];
+
 function listenerFaults(contents: CompleteContents, listener: ListenerEntry, path: ConfigPath): ConfigFault[] {
   const { credential, allowFrom } = listener;
-  if (listener.role === 'bounce' && listener.enabled !== false) {
-    const text = 'the bounce listener is not built yet (D40a); want enabled: false';
-    return [{ path: [...path, 'role'], text }];
-  }
-  const ofMailers = (['credential', 'allowFrom', 'policy'] as const).find((key) => listener[key] !== undefined);
+  const ofMailers = mailersKeys.find((key) => listener[key] !== undefined);
   if (listener.role === 'bounce' && ofMailers) {
     return [{ path: [...path, ofMailers], text: 'a bounce listener has none' }];
   }

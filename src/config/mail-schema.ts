@@ -53,6 +53,15 @@ export const smtp = value.object({
   ),
 });
 
+/** `bounces`: limits of the bounce listeners (D40a). */
+export const bounces = value.object({
+  tokenDays: Optional(value.integer(1, 365, 'days')),
+  messageBytes: Optional(value.integer(65_536, 16_777_216, 'octets')),
+  connections: Optional(count),
+  connectionsPerAddress: Optional(count),
+  messagesPerMinute: Optional(value.integer(1, 1_000_000)),
+});
+
 /** `rest`. */
 export const rest = value.object({
   limits: Optional(

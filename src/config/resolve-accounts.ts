@@ -52,6 +52,7 @@ export function resolveAccount(entry: AccountEntry): Account {
     tlsRequiredNo: entry.tlsRequiredNo ?? false,
     ...(entry.threadRepair === true ? { threadRepair: true } : {}),
     ...(entry.reports ? { reports: entry.reports } : {}),
+    suppress: { ...defaults.suppress, ...entry.suppress },
     credentials: new Map(credentials.map((credential) => [credential.name, credential])),
   };
 }

@@ -3,7 +3,7 @@
 import { type Static, Type } from 'typebox';
 import { account, webhookSettings } from './account-schema.ts';
 import { edge, http, proxy, zone } from './edge-schema.ts';
-import { delivery, events, platform, reports, rest, route, smtp, spool } from './mail-schema.ts';
+import { bounces, delivery, events, platform, reports, rest, route, smtp, spool } from './mail-schema.ts';
 import * as value from './value-types.ts';
 
 const { Optional } = Type;
@@ -23,6 +23,7 @@ export const schema = value.object({
   platform: Optional(platform),
   limits: Optional(value.object({ bodiesInFlightBytes: Optional(value.memory) })),
   smtp: Optional(smtp),
+  bounces: Optional(bounces),
   rest: Optional(rest),
   spool: Optional(spool),
   events: Optional(events),

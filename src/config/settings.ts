@@ -5,6 +5,7 @@ import type { LogLevel } from '../base/log.ts';
 import type { DeliverySettings } from '../deliver/settings.ts';
 import type { CustomErrorSettings, EdgeSettings } from '../edge/zone/zone.ts';
 import type { ConnectionLimits } from '../http/listener/connection-limit.ts';
+import type { BounceSettings } from '../ingress/bounce/settings.ts';
 import type { RestLimits } from '../ingress/rest/settings.ts';
 import type { SmtpSettings } from '../ingress/smtp/settings.ts';
 import type { ReportLimits } from '../spool/reports/report.ts';
@@ -129,6 +130,8 @@ export interface Config {
     readonly bodiesInFlightBytes?: number;
   };
   readonly smtp: SmtpSettings;
+  /** The limits of the bounce listeners. */
+  readonly bounces: BounceSettings;
   readonly rest: RestSettings;
   readonly spool: SpoolLimits;
   readonly reports: ReportSettings;

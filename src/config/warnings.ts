@@ -44,7 +44,7 @@ function productionWarnings({ accounts, platform, http, smtp, delivery, developm
   if (!smtp.listeners.some(({ role }) => role === 'bounce')) {
     warnings.push(
       `bounces to ${platform.bounceDomain} reach nobody: the MX that "postern domain records" proposes names ` +
-        `${smtp.hostname}, where no listener takes them`,
+        `${smtp.hostname}, where no listener takes them; want one with role: bounce in smtp.listeners`,
     );
   }
   return warnings;

@@ -11,6 +11,9 @@ const stateAfter = {
   failed: 'failed',
   requeued: 'queued',
   dropped: 'dropped',
+  bounced: 'bounced',
+  complained: 'complained',
+  suppressed: undefined,
   webhook_disabled: undefined,
 } as const satisfies Record<EventKind, string | undefined>;
 
@@ -56,7 +59,8 @@ function isAccepted(event: MailEvent): event is AcceptedEvent & { readonly id: n
 
 /** The recipients that an event is about, beside the acceptance, which is about all. */
 function recipientsOf(event: MailEvent): readonly string[] {
-  if ('recipient' in event) return [event.recipient];
+  // A complaint may be about nobody that it names.
+  if ('recipient' in event) return event.recipient === undefined ? [] : [event.recipient];
   return 'recipients' in event && !isAccepted(event) ? event.recipients : [];
 }
 

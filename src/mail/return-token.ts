@@ -49,7 +49,6 @@ export function readToken(token: string, kind: ReturnTokenKind, key: KeyObject):
 
 /**
  * Reads the token out of a bounce address's local part, `b+TOKEN` (D26).
- * @public for the bounce listener (D40a), which is not built yet
  * @returns the message's UUID, or undefined
  */
 export function readBounceLocalPart(localPart: string, key: KeyObject): string | undefined {

@@ -27,6 +27,7 @@ export function recordFacts({ platform, smtp, delivery }: Config): RecordFacts {
   return {
     bounceDomain: platform.bounceDomain,
     mailHost: smtp.hostname,
+    takesBounces: smtp.listeners.some(({ role }) => role === 'bounce'),
     senders: spfSenders(delivery.routes, smtp.hostname),
   };
 }

@@ -21,6 +21,7 @@ import type { Notifier } from '../notify/notifier.ts';
 import type { Spool } from '../spool/spool.ts';
 import { spoolMetrics } from '../spool/spool-metrics.ts';
 import { type BuildParts, createSubmit, restAnswers, type Submit, type Violation } from '../submit.ts';
+import { openBounces } from './bounces.ts';
 import { buildParts } from './build-parts.ts';
 import { type Live, madeOf } from './in-force.ts';
 import { createLiveDelivery, type LiveDelivery } from './live-delivery.ts';
@@ -230,6 +231,10 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     }),
   );
   const submit = createPipeline(parts, { spool, delivery, building, limits });
+  const bounces = openBounces(
+    { live, accounts, database: parts.database, events: spool.events, suppressions, clock, log },
+    running,
+  );
   const door = createSmtpDoor({
     settings: config.smtp,
     accounts,
@@ -245,6 +250,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
       return rateViolation(account, await limits.ask(account, recipients));
     },
     onRefused: spool.events.refuse,
+    bounces: bounces.desk,
   });
   running.door = door;
   const reporting = createReporting({ ...parts, spool, delivery, building, suppressed });
@@ -261,6 +267,6 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     suppressed,
     notifier: reporting.notifier,
     gauges: [...ofSpool.gauges, ...mailGauges({ delivery, door }), ...reporting.gauges],
-    families: [...ofSpool.families, ...queueLog.families],
+    families: [...ofSpool.families, ...queueLog.families, ...bounces.families],
   };
 }

@@ -42,8 +42,9 @@ export function isSame(one: unknown, other: unknown): boolean {
 const parts: Readonly<Record<string, (config: Config) => unknown>> = {
   platform: ({ platform }) => platform,
   'SMTP listeners': ({ smtp }) => [smtp.hostname, smtp.listeners],
-  limits: ({ smtp, rest, http, edge, proxy }) => [
+  limits: ({ smtp, bounces, rest, http, edge, proxy }) => [
     smtp.limits,
+    bounces,
     rest.limits,
     [http.limits, http.adminLimits],
     edge.limits,

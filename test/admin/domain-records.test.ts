@@ -17,6 +17,7 @@ import { type DnsName, startDnsServer } from '../support/dns-server.ts';
 const facts: RecordFacts = {
   bounceDomain: 'bounces.platform.example',
   mailHost: 'mx.platform.example',
+  takesBounces: true,
   senders: ['a:relay.example', 'ip4:203.0.113.9'],
 };
 

@@ -75,6 +75,7 @@ async function start(names: Readonly<Record<string, DnsName>> = {}) {
         facts: {
           bounceDomain: 'bounces.platform.example',
           mailHost: 'mx.platform.example',
+          takesBounces: true,
           senders: ['a:mx.platform.example'],
         },
         dns: { withinMs, newResolver: counting('resolvers', newResolver) },

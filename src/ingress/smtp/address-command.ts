@@ -2,6 +2,7 @@
 
 import { isAscii, isUtf8 } from 'node:buffer';
 import { type Path, readPath } from '../../mail/address/path.ts';
+import { isEnvid, readRet } from '../../mail/dsn-request.ts';
 import { type Answer, replies } from './replies.ts';
 
 /** Known parameters and whether they take a value (D40b); what the values of DSN may be is judged afterwards. */
@@ -86,4 +87,17 @@ export function readAddressCommand(
   // The word SMTPUTF8 found above may stand inside a quoted local part.
   if (!ascii && verb === 'MAIL' && !found.has('SMTPUTF8')) return replies.needsSmtputf8;
   return { path, parameters: found };
+}
+
+/** Gives the reply to a parameter of MAIL whose value is none that it may have; undefined where all are well. */
+export function wrongMailParameter(parameters: ReadonlyMap<string, string>, secure: boolean): Answer | undefined {
+  if (parameters.size === 0) return undefined;
+  const size = parameters.get('SIZE');
+  const body = parameters.get('BODY')?.toUpperCase();
+  if (size !== undefined && !/^\d{1,20}$/.test(size)) return replies.badSize;
+  if (body !== undefined && body !== '7BIT' && body !== '8BITMIME') return replies.badBody;
+  if (parameters.has('REQUIRETLS') && !secure) return replies.requireTlsWithoutTls;
+  const [ret, envid] = [parameters.get('RET'), parameters.get('ENVID')];
+  if (ret !== undefined && readRet(ret) === undefined) return replies.badRet;
+  return envid === undefined || isEnvid(envid) ? undefined : replies.badEnvid;
 }

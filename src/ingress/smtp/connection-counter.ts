@@ -23,18 +23,18 @@ interface CounterLimits {
   readonly connectionsPerAddress: number;
 }
 
-/** Makes a counter with these limits. */
-export function createConnectionCounter(limits: CounterLimits): ConnectionCounter {
+/** Makes a counter. @param limits gives the limits in force; it is called for each connection */
+export function createConnectionCounter(limits: () => CounterLimits): ConnectionCounter {
   return new Counter(limits);
 }
 
 class Counter implements ConnectionCounter {
-  readonly #limits: CounterLimits;
+  readonly #limits: () => CounterLimits;
   readonly #perAddress = new Map<string, number>();
   #open = 0;
   #waiting: (() => void)[] = [];
 
-  constructor(limits: CounterLimits) {
+  constructor(limits: () => CounterLimits) {
     this.#limits = limits;
   }
 
@@ -43,7 +43,7 @@ class Counter implements ConnectionCounter {
   }
 
   enter(): ConnectionPlace | undefined {
-    if (this.#open >= this.#limits.connections) return undefined;
+    if (this.#open >= this.#limits().connections) return undefined;
     this.#open += 1;
     let owner: string | undefined;
     let left = false;
@@ -69,7 +69,7 @@ class Counter implements ConnectionCounter {
 
   #claim(address: string): boolean {
     const others = this.#perAddress.get(address) ?? 0;
-    if (others >= this.#limits.connectionsPerAddress) return false;
+    if (others >= this.#limits().connectionsPerAddress) return false;
     this.#perAddress.set(address, others + 1);
     return true;
   }

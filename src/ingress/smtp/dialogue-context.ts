@@ -4,11 +4,13 @@
 import type { Account, Submitter } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
 import type { Guessing } from '../../accounts/guessing.ts';
-import type { BodyBudget } from '../../base/body-budget.ts';
+import type { BodyBudget, BodyOwner } from '../../base/body-budget.ts';
 import type { Logger } from '../../base/log.ts';
-import type { Refuse } from '../../events/refusal.ts';
+import type { RefusalFacts, Refuse } from '../../events/refusal.ts';
+import type { Envelope } from '../../mail/envelope.ts';
 import type { Violation } from '../../submit.ts';
 import type { MaybePromise } from './maybe-promise.ts';
+import type { Answer } from './replies.ts';
 import type { SmtpLimits, SmtpListener } from './settings.ts';
 
 /** What this door may ask about accounts. */
@@ -16,6 +18,50 @@ export interface DoorAccounts extends Pick<Accounts, 'find' | 'submitter' | 'sen
   /** The submitter of a token by its hash (`hashToken`), or undefined; the token's row is read each time (D94). */
   authenticateHash(sha256: string): MaybePromise<Submitter | undefined>;
 }
+
+/** What the mail commands need from their session. */
+export interface MailSession {
+  /** TLS is up. */
+  readonly secure: boolean;
+  /** The name of HELO or EHLO; undefined before. */
+  readonly helo: string | undefined;
+  /** The submitter that has authenticated or that the listener names. */
+  readonly submitter: Submitter | undefined;
+  /** The owner of the octets of a message. */
+  readonly bodyOwner: BodyOwner;
+  /** Reads the submitter's token again; undefined where it no longer counts (D94). */
+  renew(): MaybePromise<Submitter | undefined>;
+}
+
+/** The facts of a session for the event of a refusal. */
+export type SessionFacts = Pick<
+  RefusalFacts,
+  'account' | 'credential' | 'sessionId' | 'via' | 'listener' | 'clientAddress' | 'helo'
+>;
+
+/** MAIL, RCPT and DATA of one session. Each command is handed in only when the one before has been answered. */
+export interface TransactionCommands {
+  /** A transaction is open. */
+  readonly open: boolean;
+  /** The open transaction has SMTPUTF8 (RFC 6531). */
+  readonly smtputf8: boolean;
+  /** The envelope of the open transaction. */
+  readonly envelope: Envelope | undefined;
+  readonly refusalFacts: SessionFacts;
+  /** Forgets the transaction. */
+  reset(): void;
+  /** Answers a line without CRLF. */
+  mail(line: Buffer): MaybePromise<Answer>;
+  rcpt(line: Buffer): MaybePromise<Answer>;
+  /** Answers DATA; `next` of the answer tells whether the octets of a message follow. */
+  data(): MaybePromise<Answer>;
+}
+
+/** Makes the mail commands of a session. */
+export type CommandsOf = (
+  context: DialogueContext,
+  parts: { readonly client: Client; readonly session: MailSession },
+) => TransactionCommands;
 
 /** What a dialogue may ask of the door, and what it reports. */
 export interface DialogueContext {
@@ -36,6 +82,8 @@ export interface DialogueContext {
   /** The count of wrong tokens over all doors. */
   readonly guessing: Guessing;
   readonly onAuthFailure: () => void;
+  /** The mail commands where they are others than those of submission: a bounce listener's (D40a). */
+  readonly commands?: CommandsOf | undefined;
   /** Called for each sender, recipient and message that the door itself refuses. */
   readonly onRefused: Refuse;
 }

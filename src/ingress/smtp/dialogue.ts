@@ -4,8 +4,8 @@ import type { Submitter } from '../../accounts/account.ts';
 import type { BodyOwner } from '../../base/body-budget.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import { Authentication } from './authentication.ts';
-import type { Client, DialogueContext } from './dialogue-context.ts';
-import { MailCommands, type MailSession, type SessionFacts } from './mail-commands.ts';
+import type { Client, DialogueContext, MailSession, SessionFacts, TransactionCommands } from './dialogue-context.ts';
+import { MailCommands } from './mail-commands.ts';
 import { type MaybePromise, whenKnown } from './maybe-promise.ts';
 import { type Answer, replies } from './replies.ts';
 
@@ -30,7 +30,7 @@ export class Dialogue implements MailSession {
   #secure: boolean;
   #helo: { readonly name: string; readonly extended: boolean } | undefined;
   readonly #authentication: Authentication;
-  readonly #mail: MailCommands;
+  readonly #mail: TransactionCommands;
   #errors = 0;
 
   constructor(context: DialogueContext, { client, secure }: { readonly client: Client; readonly secure: boolean }) {
@@ -38,7 +38,8 @@ export class Dialogue implements MailSession {
     this.#client = client;
     this.#secure = secure;
     this.#authentication = new Authentication(context, client);
-    this.#mail = new MailCommands(context, { client, session: this });
+    const parts = { client, session: this };
+    this.#mail = context.commands ? context.commands(context, parts) : new MailCommands(context, parts);
   }
 
   /** TLS is up. */
@@ -49,6 +50,11 @@ export class Dialogue implements MailSession {
   /** The account and credential of the session, once known. */
   get submitter(): Submitter | undefined {
     return this.#client.submitter() ?? this.#authentication.submitter;
+  }
+
+  /** The session may do nothing before it has a submitter. */
+  get awaitsSubmitter(): boolean {
+    return this.#context.listener.role === 'submission' && this.submitter === undefined;
   }
 
   /** The name of HELO or EHLO, as given. */
@@ -190,11 +196,13 @@ export class Dialogue implements MailSession {
   }
 
   #mayAuthenticate(): boolean {
-    return this.#secure || this.#context.listener.allowInsecureAuth;
+    const { listener } = this.#context;
+    return listener.role === 'submission' && (this.#secure || listener.allowInsecureAuth);
   }
 
   #auth(argument: string): MaybePromise<Answer> {
     const { listener } = this.#context;
+    if (listener.role === 'bounce') return replies.authNotOffered;
     if (!this.#mayAuthenticate()) return listener.tls === 'starttls' ? replies.mustStartTls : replies.authNeedsTls;
     if (!this.#helo) return replies.sayHelloFirst;
     if (this.submitter) return replies.authAlready;

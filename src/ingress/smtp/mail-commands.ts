@@ -1,38 +1,15 @@
 // MAIL, RCPT and DATA, and the mail transaction that they build (RFC 5321 §3.3; D4b, D40b, D41, D50, D51).
 
-import type { Submitter } from '../../accounts/account.ts';
-import type { BodyOwner } from '../../base/body-budget.ts';
 import type { RefusalFacts } from '../../events/refusal.ts';
-import {
-  type DsnRequest,
-  isEnvid,
-  type RecipientRequest,
-  readNotify,
-  readOrcpt,
-  readRet,
-} from '../../mail/dsn-request.ts';
+import { type DsnRequest, type RecipientRequest, readNotify, readOrcpt, readRet } from '../../mail/dsn-request.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import type { Violation } from '../../submit.ts';
-import { readAddressCommand } from './address-command.ts';
-import type { Client, DialogueContext } from './dialogue-context.ts';
+import { readAddressCommand, wrongMailParameter } from './address-command.ts';
+import type { Client, DialogueContext, MailSession, SessionFacts, TransactionCommands } from './dialogue-context.ts';
 import { type MaybePromise, whenKnown } from './maybe-promise.ts';
 import { printableAscii } from './printable-ascii.ts';
 import { refusalReply } from './refusal.ts';
 import { type Answer, replies } from './replies.ts';
-
-/** What the mail commands need from their session. */
-export interface MailSession {
-  /** TLS is up. */
-  readonly secure: boolean;
-  /** The name of HELO or EHLO; undefined before. */
-  readonly helo: string | undefined;
-  /** The submitter that has authenticated or that the listener names. */
-  readonly submitter: Submitter | undefined;
-  /** The owner of the octets of a message. */
-  readonly bodyOwner: BodyOwner;
-  /** Reads the submitter's token again; undefined where it no longer counts (D94). */
-  renew(): MaybePromise<Submitter | undefined>;
-}
 
 interface MailTransaction {
   readonly reversePath: string;
@@ -46,12 +23,6 @@ interface MailTransaction {
   /** NOTIFY and ORCPT of the recipients that have one. */
   readonly askedFor: Map<string, RecipientRequest>;
 }
-
-/** The facts of a session for the event of a refusal. */
-export type SessionFacts = Pick<
-  RefusalFacts,
-  'account' | 'credential' | 'sessionId' | 'via' | 'listener' | 'clientAddress' | 'helo'
->;
 
 /** RET and ENVID of a MAIL whose parameters are in order. */
 function askedForMessage(parameters: ReadonlyMap<string, string>): MailTransaction['asked'] {
@@ -70,7 +41,7 @@ function askedForRecipient(parameters: ReadonlyMap<string, string>): RecipientRe
 }
 
 /** The mail commands of one session. Hand in each command only when the one before has been answered. */
-export class MailCommands {
+export class MailCommands implements TransactionCommands {
   readonly #context: DialogueContext;
   readonly #client: Client;
   readonly #session: MailSession;
@@ -132,7 +103,7 @@ export class MailCommands {
     const command = readAddressCommand('MAIL', { line, smtputf8: false });
     if ('code' in command) return command;
     const { path, parameters } = command;
-    const wrong = this.#wrongMailParameter(parameters);
+    const wrong = wrongMailParameter(parameters, this.#session.secure);
     if (wrong) return wrong;
     const size = Number(parameters.get('SIZE') ?? 0);
     if (size > this.#context.limits.messageBytes) return this.#tooLarge(path.mailbox, size);
@@ -151,18 +122,6 @@ export class MailCommands {
       askedFor: new Map(),
     };
     return replies.senderOk;
-  }
-
-  #wrongMailParameter(parameters: ReadonlyMap<string, string>): Answer | undefined {
-    if (parameters.size === 0) return undefined;
-    const size = parameters.get('SIZE');
-    const body = parameters.get('BODY')?.toUpperCase();
-    if (size !== undefined && !/^\d{1,20}$/.test(size)) return replies.badSize;
-    if (body !== undefined && body !== '7BIT' && body !== '8BITMIME') return replies.badBody;
-    if (parameters.has('REQUIRETLS') && !this.#session.secure) return replies.requireTlsWithoutTls;
-    const [ret, envid] = [parameters.get('RET'), parameters.get('ENVID')];
-    if (ret !== undefined && readRet(ret) === undefined) return replies.badRet;
-    return envid === undefined || isEnvid(envid) ? undefined : replies.badEnvid;
   }
 
   /** RFC 1870 §6.1: a message that is declared too large is refused here, before its octets are sent. */

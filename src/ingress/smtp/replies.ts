@@ -77,6 +77,7 @@ export const replies = {
   noRecipients: { code: 554, enhanced: '5.5.1', text: 'No valid recipients' },
   tlsAlready: { code: 503, enhanced: '5.5.1', text: 'TLS is already active' },
   tlsNotOffered: { code: 502, enhanced: '5.5.1', text: 'STARTTLS is not offered' },
+  authNotOffered: { code: 502, enhanced: '5.5.1', text: 'AUTH is not offered here' },
   authAlready: { code: 503, enhanced: '5.5.1', text: 'Already authenticated' },
   authInTransaction: { code: 503, enhanced: '5.5.1', text: 'AUTH is not allowed inside a transaction' },
 

@@ -17,7 +17,7 @@ import { createMessageIntake } from './message-intake.ts';
 import { compareListeners, type SmtpListener, type SmtpSettings } from './settings.ts';
 import type { TlsCredentials } from './smtp-library.ts';
 import { SmtpListenerServer } from './smtp-listener.ts';
-import type { SessionContext, SmtpSession } from './smtp-session.ts';
+import type { BounceDesk, SessionContext, SmtpSession } from './smtp-session.ts';
 
 /** What the door is built from. */
 export interface SmtpDoorParts {
@@ -38,6 +38,8 @@ export interface SmtpDoorParts {
   readonly rateLimit?: (account: Account, recipients: number) => MaybePromise<Violation | undefined>;
   /** Called for each sender, recipient and message refused before the pipeline has seen it. */
   readonly onRefused?: Refuse;
+  /** What bounce listeners do; absent: there may be none. */
+  readonly bounces?: BounceDesk;
 }
 
 /** Where a listener is bound. */
@@ -111,7 +113,7 @@ const headerBytes = MAX_HEADER_SECTION_BYTES + 4;
  * @throws ConfigurationError for a listener that cannot work
  */
 export function createSmtpDoor(parts: SmtpDoorParts): SmtpDoor {
-  for (const listener of parts.settings.listeners) checkListener(listener, parts.accounts);
+  for (const listener of parts.settings.listeners) checkListener(listener, parts.accounts, parts.bounces);
   return new Door(parts);
 }
 
@@ -127,6 +129,8 @@ interface Served {
 class Door implements SmtpDoor {
   readonly #parts: SmtpDoorParts;
   readonly #counter: ConnectionCounter;
+  /** Of bounce listeners, so that whoever floods them takes no connection from submission. */
+  readonly #bounceCounter: ConnectionCounter;
   readonly #bodies: BodyBudget;
   readonly #guessing: Guessing;
   readonly #sessions = new Set<SmtpSession>();
@@ -139,15 +143,8 @@ class Door implements SmtpDoor {
   constructor(parts: SmtpDoorParts) {
     this.#parts = parts;
     this.#settings = parts.settings;
-    const limits = (): SmtpSettings['limits'] => this.#settings.limits;
-    this.#counter = createConnectionCounter({
-      get connections() {
-        return limits().connections;
-      },
-      get connectionsPerAddress() {
-        return limits().connectionsPerAddress;
-      },
-    });
+    this.#counter = createConnectionCounter(() => this.#settings.limits);
+    this.#bounceCounter = createConnectionCounter(() => parts.bounces?.limits() ?? this.#settings.limits);
     this.#bodies = parts.bodies ?? createBodyBudget(defaultBodyLimit());
     this.#guessing = parts.guessing ?? createGuessing();
   }
@@ -156,21 +153,23 @@ class Door implements SmtpDoor {
   #context(listener: SmtpListener, own: Set<SmtpSession>): SessionContext {
     const { accounts, log, clock, suppressed, rateLimit, onRefused } = this.#parts;
     const settings = (): SmtpSettings => this.#settings;
+    const desk = listener.role === 'bounce' ? this.#parts.bounces : undefined;
     const context = {
       get hostname() {
         return settings().hostname;
       },
       get limits() {
-        return settings().limits;
+        return desk ? { ...settings().limits, ...desk.limits() } : settings().limits;
       },
       listener,
+      commands: desk?.commands,
       accounts,
       log,
       clock,
       headerBytes,
       suppressed: suppressed ?? (() => false),
       rateLimit: rateLimit ?? (() => undefined),
-      bodies: this.#bodies,
+      bodies: desk?.bodies ?? this.#bodies,
       guessing: this.#guessing,
       onAuthFailure: () => {
         this.#seen.authFailures += 1;
@@ -189,7 +188,7 @@ class Door implements SmtpDoor {
         own.delete(session);
       },
     };
-    const take = createMessageIntake({ context, submit: this.#parts.submit, counts: this.#messages });
+    const take = desk?.take ?? createMessageIntake({ context, submit: this.#parts.submit, counts: this.#messages });
     // A spread would read the limits once and keep them; Object.assign into the context does not.
     return Object.assign(context, { take });
   }
@@ -199,7 +198,7 @@ class Door implements SmtpDoor {
     const server = new SmtpListenerServer({
       context: this.#context(listener, sessions),
       tls: listener.tls === 'none' ? undefined : tls,
-      counter: this.#counter,
+      counter: listener.role === 'bounce' ? this.#bounceCounter : this.#counter,
       onRefused: () => {
         this.#seen.connectionsRefused += 1;
       },
@@ -228,7 +227,7 @@ class Door implements SmtpDoor {
 
   async prepare(next: SmtpDoorNext): Promise<SmtpDoorChange> {
     const { settings, accounts } = next;
-    for (const listener of settings.listeners) checkListener(listener, accounts);
+    for (const listener of settings.listeners) checkListener(listener, accounts, this.#parts.bounces);
     const changes = compareListeners(this.#served, settings.listeners);
     const tls = usesTls(settings.listeners) ? next.tls(settings.hostname) : undefined;
     const opened = await this.#openAll(changes.added, tls);
@@ -284,14 +283,14 @@ class Door implements SmtpDoor {
       for (const session of this.#sessions) session.destroy();
     }, withinMs);
     await Promise.all(gone);
-    await this.#counter.empty();
+    await Promise.all([this.#counter.empty(), this.#bounceCounter.empty()]);
     clearTimeout(cut);
     clearInterval(this.#sweep);
   }
 
   counts(): SmtpDoorCounts {
     return {
-      connections: this.#counter.open,
+      connections: this.#counter.open + this.#bounceCounter.open,
       ...this.#seen,
       messagesAccepted: this.#messages.accepted,
       messagesRefused: this.#messages.refused,
@@ -313,10 +312,14 @@ function endSessions(sessions: ReadonlySet<SmtpSession>, withinMs: number): void
   cut.unref();
 }
 
-function checkListener(listener: SmtpListener, accounts: Pick<DoorAccounts, 'submitter'>): void {
+function checkListener(
+  listener: SmtpListener,
+  accounts: Pick<DoorAccounts, 'submitter'>,
+  bounces: BounceDesk | undefined,
+): void {
   const where = `SMTP listener "${listener.name}"`;
-  if (listener.role === 'bounce') {
-    throw new ConfigurationError(`${where}: role "bounce" is not available yet, set enabled: false`);
+  if (listener.role === 'bounce' && !bounces) {
+    throw new ConfigurationError(`${where}: role "bounce" is not available here, set enabled: false`);
   }
   const { credential } = listener;
   if ((credential === undefined) !== (listener.allowFrom.length === 0)) {

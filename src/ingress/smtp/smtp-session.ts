@@ -1,16 +1,17 @@
 // One SMTP connection: reader, dialogue, replies and deadlines, built on a connection of the library.
 
 import type { Socket } from 'node:net';
-import type { BodyHold } from '../../base/body-budget.ts';
+import type { BodyBudget, BodyHold } from '../../base/body-budget.ts';
 import { BodyPace } from '../../base/body-pace.ts';
 import type { Clock } from '../../base/clock.ts';
 import { Unavailable } from '../../base/errors.ts';
 import type { ConnectionPlace } from './connection-counter.ts';
 import { DataReader } from './data-reader.ts';
 import { Dialogue } from './dialogue.ts';
-import type { Client, DialogueContext } from './dialogue-context.ts';
+import type { Client, CommandsOf, DialogueContext } from './dialogue-context.ts';
 import type { MaybePromise } from './maybe-promise.ts';
 import { type Answer, formatReply, replies, unavailableReply } from './replies.ts';
+import type { SmtpLimits } from './settings.ts';
 import { LibraryConnection } from './smtp-library.ts';
 import { type WireListener, WireReader } from './wire-reader.ts';
 
@@ -36,6 +37,17 @@ export interface ReceivedMessage {
   readonly client: Client;
   readonly dialogue: Dialogue;
   readonly data: DataReader;
+}
+
+/** What bounce listeners do with mail, and their limits (D40a). */
+export interface BounceDesk {
+  /** The limits in force that are others than those of submission; sizes in octets. */
+  readonly limits: () => Pick<SmtpLimits, 'messageBytes' | 'connections' | 'connectionsPerAddress'>;
+  /** The room in memory for reports under way. It is their own, so that reports never take that of submissions. */
+  readonly bodies: BodyBudget;
+  readonly commands: CommandsOf;
+  /** Reads and keeps what a message says, and gives the reply to its final dot. It never rejects. */
+  readonly take: (message: ReceivedMessage) => Promise<Answer>;
 }
 
 /** What a session is made of. */
@@ -134,7 +146,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
     // Known answers are sent now: they do not wait for a late answer or for a message that is being judged.
     if (!this.writeBlocked) void this.#flush();
     if (this.#busy) return;
-    const unknown = this.#dialogue.submitter === undefined && now >= this.#authDeadline;
+    const unknown = this.#dialogue.awaitsSubmitter && now >= this.#authDeadline;
     const tooSlow = this.#incoming?.pace.isTooSlow(now) === true;
     if (!unknown && !tooSlow && now < this.#deadline) return;
     const answer = unknown ? replies.authTimeout : tooSlow ? replies.tooSlow : replies.timeout;

@@ -1,0 +1,141 @@
+// Puts addresses on suppression lists because of what happened: bounces and failures that say that nobody is there, and
+// complaints (D51). It follows the events by a cursor that is kept, so a restart goes on where it ended.
+
+import type { Account } from '../accounts/account.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Database, Migrations } from '../base/database/database.ts';
+import { errorMessage } from '../base/errors.ts';
+import type { Logger } from '../base/log.ts';
+import type { EventStore } from '../events/event-store.ts';
+import type { BouncedEvent, ComplainedEvent, FailedEvent, MailEvent, SuppressedEvent } from '../events/mail-event.ts';
+import { classify } from './classify/classify.ts';
+import type { SuppressionStore } from './suppression-store.ts';
+
+const migrations: Migrations = {
+  owner: 'feedback',
+  steps: [
+    `CREATE TABLE feedback_cursor (
+       one INTEGER PRIMARY KEY CHECK (one = 1),
+       after_event INTEGER NOT NULL
+     ) STRICT;`,
+  ],
+};
+
+/** What the follower needs. */
+export interface SuppressParts {
+  readonly database: Database;
+  readonly events: Pick<EventStore, 'follow' | 'newest' | 'write'>;
+  readonly suppressions: Pick<SuppressionStore, 'find' | 'add'>;
+  /** The account of a name, as it is now. */
+  readonly account: (name: string) => Account | undefined;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** What suppresses a recipient, and why. */
+interface Cause {
+  readonly event: (BouncedEvent | ComplainedEvent | FailedEvent) & { readonly id: number };
+  readonly recipient: string;
+  readonly reason: SuppressedEvent['reason'];
+  readonly setting: 'hardBounces' | 'complaints' | 'failures';
+  readonly rule?: string;
+  /** For the people who look at the entry. */
+  readonly words: string;
+}
+
+const kinds = ['bounced', 'complained', 'failed'] as const;
+/** Events after which the cursor is written, though none of them suppressed anybody. */
+const cursorEvery = 500;
+/** How long the follower waits after an error, in milliseconds. */
+const restMs = 2000;
+const noteCharacters = 300;
+
+/** What suppresses the recipient of an event; undefined where nothing does. */
+function causeOf(event: MailEvent): Cause | undefined {
+  if (event.kind === 'bounced') {
+    const { recipient, rule, status = '', diagnostic = '' } = event;
+    if (event.bounceClass !== 'hard') return undefined;
+    const words = `reported: ${[status, diagnostic].join(' ').trim() || rule}`;
+    return { event, recipient, reason: 'hard_bounce', setting: 'hardBounces', rule, words };
+  }
+  if (event.kind === 'complained') {
+    const { recipient, feedbackType } = event;
+    if (recipient === undefined) return undefined;
+    return { event, recipient, reason: 'complaint', setting: 'complaints', words: `complaint: ${feedbackType}` };
+  }
+  if (event.kind !== 'failed') return undefined;
+  const { recipient, reply } = event;
+  const decided = classify({ status: reply.enhanced, words: `${reply.code} ${reply.text}` });
+  if (decided.class !== 'hard' || reply.code < 500) return undefined;
+  const words = `refused: ${[reply.code, reply.enhanced ?? '', reply.text].join(' ')}`;
+  return { event, recipient, reason: 'hard_bounce', setting: 'failures', rule: decided.rule, words };
+}
+
+function suppressedEvent({ event, recipient, reason, rule }: Cause, at: number): SuppressedEvent {
+  const { account, credential, sessionId, via, clientAddress, helo, senderPath, queueId, messageId } = event;
+  return {
+    ...{ kind: 'suppressed', at, account, credential, sessionId, via, clientAddress, helo, senderPath, queueId },
+    ...{ messageId, recipient, reason, source: event.kind, cause: event.id },
+    ...(rule === undefined ? {} : { rule }),
+  };
+}
+
+/**
+ * Follows the events until the signal is aborted. It begins with those that come after its very first start.
+ * @throws Error where the table of its cursor cannot be made
+ */
+export async function suppressByEvents(parts: SuppressParts, signal: AbortSignal): Promise<void> {
+  await parts.database.migrate(migrations);
+  while (!signal.aborted) {
+    try {
+      await follow(parts, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      // The store or the database cannot be used now: nothing is lost, since the cursor stays where it is.
+      parts.log.warn({ error: errorMessage(error) }, 'suppressing waits');
+      await rest(signal);
+    }
+  }
+}
+
+async function follow(parts: SuppressParts, signal: AbortSignal): Promise<void> {
+  const { database, events } = parts;
+  const save = async (after: number): Promise<void> => {
+    const sql = `INSERT INTO feedback_cursor VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET after_event = excluded.after_event`;
+    await database.run(sql, [after]);
+  };
+  const [row] = await database.query('SELECT after_event FROM feedback_cursor WHERE one = 1');
+  const after = row ? Number(row['after_event']) : await events.newest();
+  if (!row) await save(after);
+  let unsaved = 0;
+  for await (const event of events.follow({ after, kinds, signal })) {
+    const isSuppressed = await suppress(parts, event);
+    unsaved += 1;
+    if (!isSuppressed && unsaved < cursorEvery) continue;
+    await save(event.id);
+    unsaved = 0;
+  }
+}
+
+/** Deals with one event. Doing so twice changes nothing. @returns whether an address was put on a list */
+async function suppress({ suppressions, events, account, clock }: SuppressParts, event: MailEvent): Promise<boolean> {
+  const cause = causeOf(event);
+  const owner = cause && account(event.account);
+  if (!owner || owner.suppress?.[cause.setting] === false) return false;
+  // An entry that is there already, made by a person perhaps, keeps its reason and its note.
+  if (await suppressions.find(owner.id, cause.recipient)) return false;
+  const note = `${cause.words.slice(0, noteCharacters)} (message ${cause.event.queueId})`.toWellFormed();
+  await suppressions.add({ account: owner.id, address: cause.recipient, reason: cause.reason, note });
+  await events.write([suppressedEvent(cause, clock.now())]);
+  return true;
+}
+
+async function rest(signal: AbortSignal): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const patience = setTimeout(resolve, restMs);
+    signal.addEventListener('abort', () => {
+      clearTimeout(patience);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,56 @@
+// Reads the addresses that the bounce listeners take: b+TOKEN and fbl, of the bounce domain (D26, D29, D40a).
+
+import type { KeyObject } from 'node:crypto';
+import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
+import { readBounceLocalPart, readToken } from '../../mail/return-token.ts';
+
+/** What decides which addresses are ours, as it is in force. */
+export interface BounceAddresses {
+  /** A-label, lower case. */
+  readonly bounceDomain: string;
+  /** The domains of reverse-paths of sending domains that have their own; A-labels, lower case. */
+  readonly returnPathDomains: ReadonlySet<string>;
+  /** Authenticates the tokens. */
+  readonly hmacKey: KeyObject;
+  readonly tokenDays: number;
+}
+
+/** What an address of a report stands for. */
+export type BounceTarget =
+  /** Reports about the message with this id. */
+  | { readonly kind: 'bounce'; readonly queueId: string }
+  /** Complaints; the report says about which message. */
+  | { readonly kind: 'feedback' }
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'expired' };
+
+const dayMs = 86_400_000;
+
+/** Tells whether the message of an id is older than tokens may be. The id is a UUIDv7: it begins with its time. */
+function isExpired(id: string, { tokenDays }: BounceAddresses, nowMs: number): boolean {
+  const madeAt = Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16);
+  return nowMs - madeAt > tokenDays * dayMs;
+}
+
+/** Reads the recipient of a report. @param nowMs milliseconds since 1970 */
+export function readBounceAddress(mailbox: string, addresses: BounceAddresses, nowMs: number): BounceTarget {
+  const { localPart, domain = '' } = splitMailbox(mailbox);
+  const host = asciiDomain(domain);
+  if (host === undefined) return { kind: 'unknown' };
+  const isOwn = host === addresses.bounceDomain;
+  if (isOwn && localPart.toLowerCase() === 'fbl') return { kind: 'feedback' };
+  if (!isOwn && !addresses.returnPathDomains.has(host)) return { kind: 'unknown' };
+  const queueId = readBounceLocalPart(localPart, addresses.hmacKey);
+  if (queueId === undefined) return { kind: 'unknown' };
+  return isExpired(queueId, addresses, nowMs) ? { kind: 'expired' } : { kind: 'bounce', queueId };
+}
+
+/**
+ * Finds the message that a complaint is about, by the values of CFBL-Feedback-ID in it.
+ * @returns undefined where none of them is a token of ours that still counts
+ */
+export function readFeedbackIds(ids: readonly string[], addresses: BounceAddresses, nowMs: number): string | undefined {
+  return ids
+    .map((id) => readToken(id, 'feedback', addresses.hmacKey))
+    .find((id) => id !== undefined && !isExpired(id, addresses, nowMs));
+}

@@ -1,0 +1,93 @@
+// Connects what comes back: the bounce listeners' desk, the reader of reports, the events, and the suppression lists (D40a,
+// D51).
+
+import type { Accounts } from '../accounts/accounts.ts';
+import { createBodyBudget, defaultBodyLimit } from '../base/body-budget.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Database } from '../base/database/database.ts';
+import type { Logger } from '../base/log.ts';
+import type { EventStore } from '../events/event-store.ts';
+import { createKnownMessages } from '../feedback/known-messages.ts';
+import { createReportReader } from '../feedback/report/report-reader.ts';
+import { suppressByEvents } from '../feedback/suppress-by-events.ts';
+import type { SuppressionStore } from '../feedback/suppression-store.ts';
+import { createTakeReport } from '../feedback/take-report.ts';
+import type { MetricFamily } from '../http/metrics.ts';
+import { type CountingDesk, createBounceDesk } from '../ingress/bounce/bounce-desk.ts';
+import { type Live, madeOf } from './in-force.ts';
+import type { Running } from './running.ts';
+
+/** What is connected. */
+export interface BounceParts {
+  readonly live: Live;
+  readonly accounts: Pick<Accounts, 'find'>;
+  readonly database: Database;
+  readonly events: EventStore;
+  readonly suppressions: SuppressionStore;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The part of the room for messages under way that reports have beside it. */
+const shareOfBodies = 8;
+
+function familiesOf({ taken, refused }: CountingDesk): readonly MetricFamily[] {
+  return [
+    {
+      kind: 'counter',
+      name: 'postern_reports_total',
+      help: 'Messages to the bounce listeners, by what became of them',
+      label: 'result',
+      read: () => taken,
+    },
+    {
+      kind: 'counter',
+      name: 'postern_bounce_recipients_refused_total',
+      help: 'Recipients that the bounce listeners refused: unknown (no token of ours), expired',
+      label: 'reason',
+      read: () => refused,
+    },
+  ];
+}
+
+/**
+ * Makes the desk, and begins to follow the events that suppress.
+ * @param running gets what ends it; the spool and the database must have been opened before, so that they are closed later
+ */
+export function openBounces(
+  parts: BounceParts,
+  running: Running,
+): { readonly desk: CountingDesk; readonly families: readonly MetricFamily[] } {
+  const { live, accounts, database, events, suppressions, clock, log } = parts;
+  const reader = createReportReader();
+  const ended = new AbortController();
+  const following = suppressByEvents(
+    { database, events, suppressions, account: (name) => accounts.find(name), clock, log },
+    ended.signal,
+  ).catch((err: unknown) => log.error({ err }, 'suppressing has ended'));
+  running.stores.push(async () => {
+    ended.abort();
+    await reader.close();
+    await following;
+  });
+  const messages = createKnownMessages(events, () => clock.monotonic());
+  const desk = createBounceDesk({
+    settings: () => live.current.config.bounces,
+    addresses: madeOf(live, ({ config, keys }) => ({
+      bounceDomain: config.platform.bounceDomain,
+      returnPathDomains: new Set(
+        config.accounts.flatMap(({ sendingDomains }) =>
+          sendingDomains.flatMap(({ returnPathDomain }) => (returnPathDomain === undefined ? [] : [returnPathDomain])),
+        ),
+      ),
+      hmacKey: keys.hmacKey,
+      tokenDays: config.bounces.tokenDays,
+    })),
+    bodies: createBodyBudget(Math.floor(defaultBodyLimit() / shareOfBodies)),
+    reader,
+    takeReport: createTakeReport({ messages, events }),
+    clock,
+    log,
+  });
+  return { desk, families: familiesOf(desk) };
+}
