@@ -5,7 +5,7 @@ import { type Attachment, type ParsedMail, simpleParser } from 'mailparser';
 import { automaticReply, type Headers, isFromReporter } from './automatic-reply.ts';
 import { readDeliveryStatus } from './delivery-status.ts';
 import { readFieldGroups } from './fields.ts';
-import { type ComplaintReport, oneLine, type Report, reportBounds } from './report.ts';
+import { type ComplaintReport, type DeliveryReport, oneLine, type Report, reportBounds } from './report.ts';
 import { readTextReport } from './text-report.ts';
 
 const deliveryTypes = new Set(['message/delivery-status', 'message/global-delivery-status']);
@@ -85,6 +85,17 @@ function textOf({ text, html }: ParsedMail): string {
     .replaceAll(/&amp;/gi, '&');
 }
 
+/** Gives recipients without a Diagnostic-Code the words that the text for people has for them; Exim writes some only there. */
+function withWords(report: DeliveryReport, text: string): DeliveryReport {
+  if (report.recipients.every(({ diagnostic }) => diagnostic !== undefined)) return report;
+  const told = new Map(readTextReport(text).recipients.map(({ final, diagnostic }) => [final, diagnostic]));
+  const recipients = report.recipients.map((recipient) => {
+    const words = told.get(recipient.final);
+    return recipient.diagnostic !== undefined || words === undefined ? recipient : { ...recipient, diagnostic: words };
+  });
+  return { ...report, recipients };
+}
+
 /**
  * Reads a message to a bounce address.
  * @param octets the whole message
@@ -109,7 +120,7 @@ export async function readReport(octets: Buffer, isFromNobody: boolean): Promise
   }
   const status = attachments.find(({ contentType }) => deliveryTypes.has(contentType));
   const report = status && readDeliveryStatus(status.content);
-  if (report) return report;
+  if (report) return withWords(report, textOf(mail));
   const named = failedRecipients(headers);
   const text = textOf(mail);
   if (named.length > 0) return readTextReport(text, named);

@@ -8,6 +8,8 @@ import { type DeliveryReport, oneLine, type ReportedRecipient, reportBounds } fr
 const returnedMessage = new RegExp(
   [
     // qmail (QSBMF) and netqmail
+    // dma
+    '^Message headers follow',
     '^--- (?:Below this line|Enclosed|Undelivered message|The header of the original message)',
     // Exim
     '^-{4,} *(?:This is a copy of (?:the|your) message|The body of the message)',
