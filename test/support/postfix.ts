@@ -12,6 +12,8 @@ export interface PostfixOptions {
    * there first.
    */
   readonly mainCf: readonly string[] | ((folder: string) => readonly string[]);
+  /** Where it listens; absent: a free port. */
+  readonly port?: number;
 }
 
 /** A running Postfix. */
@@ -73,7 +75,7 @@ export async function startPostfix(options: PostfixOptions): Promise<Postfix> {
   execFileSync('chmod', ['755', folder]);
   for (const name of ['conf', 'queue', 'data']) mkdirSync(join(folder, name), { mode: 0o755 });
   execFileSync('chown', ['postfix:root', join(folder, 'data')]);
-  const port = await freePort();
+  const port = options.port ?? (await freePort());
   const log = join(folder, 'maillog');
   const mainCf = typeof options.mainCf === 'function' ? options.mainCf(folder) : options.mainCf;
   writeFileSync(

@@ -1,9 +1,10 @@
 #!/bin/bash
 # Runs one mail server of Debian in a throw-away copy of this machine's file system, with every message relayed to a next
-# hop on loopback. make-reports.ts starts it: mail-server.sh SERVER NEXT_HOP_PORT LISTEN_PORT. It needs root and a Debian
+# hop on loopback. make-reports.ts starts it: mail-server.sh SERVER NEXT_HOP_PORT LISTEN_PORT. With a fourth port, Exim sends
+# what goes to bounces.platform.example there, as the test does that has reports come back to Postern (test/system/bounces.test.ts). It needs root and a Debian
 # package archive; nothing outside of the copy is changed, and the copy is gone when the script ends.
 set -eu
-server=$1 next=$2 listen=$3
+server=$1 next=$2 listen=$3 reports=${4:-$2}
 copy=$(mktemp -d /tmp/postern-reports-XXXXXX)
 mount -t tmpfs tmpfs "$copy"
 mkdir "$copy/changed" "$copy/work" "$copy/root"
@@ -53,6 +54,12 @@ looked_up:
   domains = *.invalid
   transport = out
   no_more
+reports:
+  driver = manualroute
+  domains = bounces.platform.example
+  transport = back
+  route_list = * 127.0.0.1
+  self = send
 next:
   driver = manualroute
   transport = out
@@ -62,6 +69,11 @@ begin transports
 out:
   driver = smtp
   port = $next
+  allow_localhost
+  hosts_avoid_tls = *
+back:
+  driver = smtp
+  port = $reports
   allow_localhost
   hosts_avoid_tls = *
 begin retry

@@ -4,13 +4,14 @@
 
 import { spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { connect, createServer, type Socket } from 'node:net';
+import { connect } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../../support/postfix.ts';
+import { type Refusals, startRefusingHop } from '../../support/refusing-hop.ts';
 
-/** What the next hop answers for a recipient, at RCPT or behind the data, by the cause. */
-const refusals: Readonly<Record<string, { readonly rcpt?: string; readonly data?: string }>> = {
+/** What the next hop answers for a recipient, by the cause that its local part names. */
+const refusals: Refusals = {
   'no-such-user': { rcpt: '550 5.1.1 <no-such-user@example.net>: Recipient address rejected: User unknown' },
   'no-such-user-plain': { rcpt: '550 No such user here' },
   'no-such-user-lines': {
@@ -33,77 +34,6 @@ const refusals: Readonly<Record<string, { readonly rcpt?: string; readonly data?
 const servers = ['postfix', 'exim', 'sendmail', 'opensmtpd', 'dma', 'nullmailer'];
 const folder = import.meta.dirname;
 const bounceDomain = 'bounces.platform.example';
-
-interface NextHop {
-  readonly port: number;
-  readonly reports: { readonly cause: string; readonly message: string }[];
-  close(): void;
-}
-
-/** One session of the next hop: as much SMTP as these servers speak. */
-function serve(socket: Socket, reports: NextHop['reports']): void {
-  let buffered = '';
-  let recipients: string[] = [];
-  let data: string[] | undefined;
-  const answer = (line: string): void => void socket.write(`${line}\r\n`);
-  const endOfData = (lines: readonly string[]): string => {
-    const causes = recipients.map((recipient) => recipient.split('@')[0] ?? '');
-    const refused = causes.map((cause) => refusals[cause]?.data).find((line) => line !== undefined);
-    if (refused !== undefined) return refused;
-    for (const cause of causes) {
-      if (cause.startsWith('b+')) reports.push({ cause: cause.slice(2), message: `${lines.join('\r\n')}\r\n` });
-    }
-    return '250 2.0.0 Ok';
-  };
-  const take = (line: string): string | undefined => {
-    if (data) {
-      if (line !== '.') {
-        data.push(line.startsWith('.') ? line.slice(1) : line);
-        return undefined;
-      }
-      const lines = data;
-      data = undefined;
-      return endOfData(lines);
-    }
-    const verb = line.slice(0, 4).toUpperCase();
-    if (verb === 'EHLO') return '250-next.example.net\r\n250-PIPELINING\r\n250-ENHANCEDSTATUSCODES\r\n250 8BITMIME';
-    if (verb === 'HELO') return '250 next.example.net';
-    if (verb === 'MAIL') {
-      recipients = [];
-      return '250 2.1.0 Ok';
-    }
-    if (verb === 'RCPT') {
-      const recipient = /<([^>]*)>/.exec(line)?.[1] ?? '';
-      const refused = refusals[recipient.split('@')[0] ?? '']?.rcpt;
-      if (refused === undefined) recipients.push(recipient);
-      return refused ?? '250 2.1.5 Ok';
-    }
-    if (verb === 'DATA') {
-      if (recipients.length === 0) return '554 5.5.1 No valid recipients';
-      data = [];
-      return '354 Go on';
-    }
-    return verb === 'QUIT' ? '221 2.0.0 Bye' : '250 2.0.0 Ok';
-  };
-  socket.on('error', () => socket.destroy());
-  answer('220 next.example.net ESMTP');
-  socket.setEncoding('latin1').on('data', (text: string) => {
-    buffered += text;
-    for (let at = buffered.indexOf('\r\n'); at >= 0; at = buffered.indexOf('\r\n')) {
-      const reply = take(buffered.slice(0, at));
-      buffered = buffered.slice(at + 2);
-      if (reply !== undefined) answer(reply);
-    }
-  });
-}
-
-async function startNextHop(): Promise<NextHop> {
-  const reports: NextHop['reports'] = [];
-  const server = createServer((socket) => serve(socket, reports));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  return { port: typeof address === 'object' && address ? address.port : 0, reports, close: () => server.close() };
-}
 
 /** Hands one message to a server by SMTP. Rejects while it does not listen yet. */
 function submit(port: number, cause: string, recipient: string): Promise<void> {
@@ -154,7 +84,7 @@ function neutral(message: string): string {
 }
 
 async function makeReports(server: string): Promise<number> {
-  const nextHop = await startNextHop();
+  const nextHop = await startRefusingHop(refusals);
   const listen = await freePort();
   const child = spawn(
     'unshare',
@@ -164,8 +94,8 @@ async function makeReports(server: string): Promise<number> {
   try {
     if (server !== 'dma' && server !== 'nullmailer') await submitAll(listen);
     const deadline = Date.now() + (server === 'dma' || server === 'nullmailer' ? 120_000 : 60_000);
-    for (let last = -1; Date.now() < deadline && (last !== nextHop.reports.length || last === 0); ) {
-      last = nextHop.reports.length;
+    for (let last = -1; Date.now() < deadline && (last !== nextHop.taken.length || last === 0); ) {
+      last = nextHop.taken.length;
       await wait(15_000);
     }
   } finally {
@@ -174,13 +104,14 @@ async function makeReports(server: string): Promise<number> {
   }
   mkdirSync(join(folder, server), { recursive: true });
   const counts = new Map<string, number>();
-  for (const { cause, message } of nextHop.reports) {
+  for (const { recipient, message } of nextHop.taken) {
+    const cause = recipient.slice('b+'.length, recipient.indexOf('@'));
     const count = (counts.get(cause) ?? 0) + 1;
     counts.set(cause, count);
     const name = count === 1 ? cause : `${cause}-${count}`;
     writeFileSync(join(folder, server, `${name}.eml`), neutral(message), 'latin1');
   }
-  return nextHop.reports.length;
+  return nextHop.taken.length;
 }
 
 const local = Object.keys(refusals).filter((cause) => cause !== 'expired');
