@@ -21,6 +21,8 @@ export interface PosternUnderTest {
   /** Of the SMTP listener. */
   readonly port: number;
   readonly httpPort: number;
+  /** Of every listener, by its name. */
+  readonly ports: ReadonlyMap<string, number>;
   /** Asks the probe in it; rejects where there is none. */
   ask(question: 'begin' | 'end'): Promise<ProbeAnswer>;
   /** Sends SIGTERM and waits for the end; removes the scratch folder. */
@@ -39,6 +41,9 @@ export interface UnderTestOptions {
   /** `proxy` of the configuration. */
   readonly proxy?: object;
   readonly smtpLimits?: object;
+  /** SMTP listeners beside the one, and `bounces` of the configuration. */
+  readonly listeners?: readonly object[];
+  readonly bounces?: object;
   /** `limits` of the configuration. */
   readonly limits?: object;
   /** A scratch folder that has something in its `data` already; one of its own if absent. */
@@ -101,6 +106,7 @@ export async function startPostern(options: UnderTestOptions): Promise<PosternUn
         folder,
         port: ports.get('devices') ?? 0,
         httpPort: ports.get('http') ?? 0,
+        ports,
         ask: async (question) => {
           child.send(question);
           const [answer] = (await once(child, 'message')) as [ProbeAnswer];

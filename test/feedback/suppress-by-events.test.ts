@@ -131,7 +131,7 @@ test.each([
   await spool.events.write([bounced('hard@x.test'), complained('angry@x.test')]);
   await failed('gone@x.test', 550, '5.1.1', 'no such user');
   await expect.poll(async () => (await listed()).length).toBe(2);
-  expect((await listed()).map((line) => line.split(' ')[0]).toSorted()).toEqual(left.toSorted());
+  expect(new Set((await listed()).map((line) => line.split(' ')[0]))).toEqual(new Set(left));
 });
 
 test('an entry that is there stays as it is, and the event of another account’s name does nothing', async () => {

@@ -14,6 +14,9 @@ export interface DeviceConfigOptions {
   readonly account?: object;
   /** Keys of the credential. */
   readonly credential?: object;
+  /** Listeners beside the one. */
+  readonly listeners?: readonly object[];
+  readonly bounces?: object;
 }
 
 /** A configuration whose only listener is `devices`, with account dev, credential devices and domain example.com. */
@@ -27,6 +30,8 @@ export function deviceConfiguration({
   spool,
   account,
   credential,
+  listeners = [],
+  bounces,
 }: DeviceConfigOptions): object {
   return {
     development: { account: 'dev', credential: 'devices' },
@@ -41,6 +46,7 @@ export function deviceConfiguration({
           credential: 'dev/devices',
           allowFrom: ['127.0.0.0/8'],
         },
+        ...listeners,
       ],
       ...(smtpLimits ? { limits: smtpLimits } : {}),
     },
@@ -50,6 +56,7 @@ export function deviceConfiguration({
     ...(proxy ? { proxy } : {}),
     ...(limits ? { limits } : {}),
     ...(spool ? { spool } : {}),
+    ...(bounces ? { bounces } : {}),
     accounts: [
       {
         name: 'dev',

@@ -1,0 +1,54 @@
+// The reader's thread: reports that cost too much are given up, and those behind them are read.
+
+import { afterEach, expect, test } from 'vitest';
+import { createReportReader, type ReportReader } from '../../../src/feedback/report/report-reader.ts';
+import { deliveryReport } from '../../support/bounce-gateway.ts';
+
+const readers: ReportReader[] = [];
+
+afterEach(async () => {
+  for (const reader of readers.splice(0)) await reader.close();
+});
+
+function open(...limits: Parameters<typeof createReportReader>): ReportReader {
+  const reader = createReportReader(...limits);
+  readers.push(reader);
+  return reader;
+}
+
+const report = Buffer.from(
+  deliveryReport(['a@example.org'], ['Action: failed', 'Status: 5.1.1']).replaceAll('\n', '\r\n'),
+);
+
+test('many reports at once are read, each by itself', async () => {
+  const reader = open();
+  const read = await Promise.all(Array.from({ length: 50 }, () => reader.read(Buffer.from(report), true)));
+  expect(read.map(({ kind }) => kind)).toEqual(Array.from({ length: 50 }, () => 'delivery'));
+});
+
+test('a report that takes too long is given up, and the next ones are read by another thread', async () => {
+  const patient = { milliseconds: 20_000, heapMebibytes: 128 };
+  const reader = open({ ...patient, milliseconds: 1 });
+  expect(await reader.read(Buffer.from(report), true)).toMatchObject({
+    kind: 'unreadable',
+    why: expect.stringContaining('too long'),
+  });
+  expect(await reader.read(Buffer.from(report), true)).toMatchObject({ kind: 'unreadable' });
+  expect(await open(patient).read(Buffer.from(report), true)).toMatchObject({ kind: 'delivery' });
+});
+
+test('one that takes too much memory costs its thread and no other report', async () => {
+  const reader = open({ milliseconds: 20_000, heapMebibytes: 12 });
+  const nested = Buffer.from(`From: MAILER-DAEMON@x\r\n${'X-Field: y\r\n'.repeat(500_000)}\r\n`);
+  const [large, small] = await Promise.all([reader.read(nested, true), reader.read(Buffer.from(report), true)]);
+  expect(large.kind).toBe('unreadable');
+  expect(small.kind).toBe('delivery');
+});
+
+test('what is not read when it is closed is unreadable, also what comes afterwards', async () => {
+  const reader = open();
+  const reading = [reader.read(Buffer.from(report), true), reader.read(Buffer.from(report), true)];
+  await reader.close();
+  const read = [...(await Promise.all(reading)), await reader.read(Buffer.from(report), true)];
+  expect(read.map(({ kind }) => kind)).toEqual(['unreadable', 'unreadable', 'unreadable']);
+});
