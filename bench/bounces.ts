@@ -13,7 +13,7 @@ import { openSqliteFile } from '../src/base/database/sqlite-file.ts';
 import { makeTokens } from '../src/mail/return-token.ts';
 import { deliveryReport } from '../test/support/bounce-gateway.ts';
 import { type PosternUnderTest, startPostern } from './postern-under-test.ts';
-import { median, peakMebibytes } from './process-usage.ts';
+import { cpuSeconds, median, peakMebibytes } from './process-usage.ts';
 import { sinkPort, startSink, untilReceived } from './smtp-sink.ts';
 
 const usage = `Usage: npm run bench:bounces -- [options]
@@ -135,6 +135,8 @@ function addressesOf({ folder }: PosternUnderTest, kind: string): [string, strin
 
 interface Run {
   readonly messagesPerSecond: number;
+  /** Of the whole process of Postern. */
+  readonly cpuSeconds: number;
   readonly reports?: { readonly perMinute: number; readonly counts: readonly (readonly [number, number])[] };
 }
 
@@ -153,10 +155,12 @@ async function run(perMinute: number): Promise<Run> {
   const reporter = perMinute > 0 ? fork(import.meta.filename, ['reporter']) : undefined;
   reporter?.send({ port: postern.ports.get('bounce') ?? 0, perMinute, addresses: addressesOf(postern, values.kind) });
   if (reporter) await new Promise((wait) => setTimeout(wait, 1000));
+  const cpuBefore = cpuSeconds(postern.pid);
   const began = performance.now();
   submit(postern.port, messages, 'there@example.org');
   await untilReceived(sink, 2 * messages);
   const seconds = (performance.now() - began) / 1000;
+  const cpu = cpuSeconds(postern.pid) - cpuBefore;
   let reports: Run['reports'];
   if (reporter) {
     reporter.send('end');
@@ -165,22 +169,27 @@ async function run(perMinute: number): Promise<Run> {
   process.stderr.write(`peak ${peakMebibytes(postern.pid)} MiB\n`);
   await postern.stop();
   sink.stop();
-  return { messagesPerSecond: messages / seconds, ...(reports ? { reports } : {}) };
+  // The next sink needs its port.
+  await new Promise((wait) => setTimeout(wait, 1000));
+  return { messagesPerSecond: messages / seconds, cpuSeconds: cpu, ...(reports ? { reports } : {}) };
 }
 
 async function compare(): Promise<void> {
-  const [alone, beside]: [number[], number[]] = [[], []];
+  const [alone, beside]: [Run[], Run[]] = [[], []];
+  const cpu = ({ cpuSeconds: seconds }: Run): string => ((seconds / Number(values.messages)) * 1e6).toFixed(0);
   for (let round = 0; round < Number(values.rounds); round += 1) {
-    alone.push((await run(0)).messagesPerSecond);
-    const { messagesPerSecond, reports } = await run(Number(values.bounces));
-    beside.push(messagesPerSecond);
+    const [one, other] = [await run(0), await run(Number(values.bounces))];
+    alone.push(one);
+    beside.push(other);
+    const { perMinute, counts } = other.reports ?? {};
     process.stdout.write(
-      `alone ${alone.at(-1)?.toFixed(0)} messages/s; beside ${reports?.perMinute} ${values.kind} reports/min ${messagesPerSecond.toFixed(0)} messages/s; replies ${JSON.stringify(reports?.counts)}\n`,
+      `alone ${one.messagesPerSecond.toFixed(0)} messages/s, ${cpu(one)} us of CPU a message; beside ${perMinute} ${values.kind} reports/min ${other.messagesPerSecond.toFixed(0)} messages/s, ${cpu(other)} us a message with its share of reports; replies ${JSON.stringify(counts)}\n`,
     );
   }
-  const [one, other] = [median(alone), median(beside)];
+  const [one, other] = [alone, beside].map((runs) => median(runs.map(({ messagesPerSecond }) => messagesPerSecond)));
+  const slower = (1 - (other ?? 0) / (one ?? 1)) * 100;
   process.stdout.write(
-    `medians: ${one.toFixed(0)} and ${other.toFixed(0)} messages/s: ${((1 - other / one) * 100).toFixed(0)} % slower\n`,
+    `medians: ${one?.toFixed(0)} and ${other?.toFixed(0)} messages/s: ${slower.toFixed(0)} % slower\n`,
   );
 }
 

@@ -2,8 +2,8 @@
 
 import { spawn } from 'node:child_process';
 
-/** Where it listens, on loopback. */
-export const sinkPort = 2600;
+/** Where it listens, on loopback: 2600, or another where several measurements run at once. */
+export const sinkPort = Number(process.env['POSTERN_BENCH_SINK_PORT'] ?? 2600);
 
 /** A running sink. */
 export interface SmtpSink {

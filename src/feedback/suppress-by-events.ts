@@ -24,8 +24,8 @@ const migrations: Migrations = {
 /** What the follower needs. */
 export interface SuppressParts {
   readonly database: Database;
-  readonly events: Pick<EventStore, 'follow' | 'newest' | 'write'>;
-  readonly suppressions: Pick<SuppressionStore, 'find' | 'add'>;
+  readonly events: Pick<EventStore, 'read' | 'newest' | 'write'>;
+  readonly suppressions: Pick<SuppressionStore, 'addNew'>;
   /** The account of a name, as it is now. */
   readonly account: (name: string) => Account | undefined;
   readonly clock: Clock;
@@ -44,8 +44,12 @@ interface Cause {
 }
 
 const kinds = ['bounced', 'complained', 'failed'] as const;
-/** Events after which the cursor is written, though none of them suppressed anybody. */
-const cursorEvery = 500;
+/** Events that are dealt with at once, in one transaction, so that a flood of bounces costs few of them. */
+const eventsAtOnce = 200;
+/** How often new events are looked for, in milliseconds. */
+const pollMs = 250;
+/** Events of any kind after which the cursor is written though nobody was suppressed, so that a start reads few again. */
+const cursorEvery = 10_000;
 /** How long the follower waits after an error, in milliseconds. */
 const restMs = 2000;
 const noteCharacters = 300;
@@ -93,7 +97,7 @@ export async function suppressByEvents(parts: SuppressParts, signal: AbortSignal
       if (signal.aborted) return;
       // The store or the database cannot be used now: nothing is lost, since the cursor stays where it is.
       parts.log.warn({ error: errorMessage(error) }, 'suppressing waits');
-      await rest(signal);
+      await rest(restMs, signal);
     }
   }
 }
@@ -107,35 +111,47 @@ async function follow(parts: SuppressParts, signal: AbortSignal): Promise<void> 
   const [row] = await database.query('SELECT after_event FROM feedback_cursor WHERE one = 1');
   const after = row ? Number(row['after_event']) : await events.newest();
   if (!row) await save(after);
-  let unsaved = 0;
-  for await (const event of events.follow({ after, kinds, signal })) {
-    const isSuppressed = await suppress(parts, event);
-    unsaved += 1;
-    if (!isSuppressed && unsaved < cursorEvery) continue;
-    await save(event.id);
-    unsaved = 0;
+  let saved = after;
+  for (let cursor = after; !signal.aborted; ) {
+    const page = await events.read({ after: cursor, limit: eventsAtOnce, kinds });
+    cursor = page.next;
+    if ((await suppress(parts, page.events)) || cursor - saved >= cursorEvery) {
+      await save(cursor);
+      saved = cursor;
+    }
+    if (!page.hasMore) await rest(pollMs, signal);
   }
 }
 
-/** Deals with one event. Doing so twice changes nothing. @returns whether an address was put on a list */
-async function suppress({ suppressions, events, account, clock }: SuppressParts, event: MailEvent): Promise<boolean> {
-  const cause = causeOf(event);
-  const owner = cause && account(event.account);
-  if (!owner || owner.suppress?.[cause.setting] === false) return false;
+/** Deals with some events. Doing so twice changes nothing. @returns whether an address was put on a list */
+async function suppress(
+  { suppressions, events, account, clock }: SuppressParts,
+  happened: readonly MailEvent[],
+): Promise<boolean> {
+  const wanted = happened.flatMap((event) => {
+    const cause = causeOf(event);
+    const owner = cause && account(event.account);
+    if (!owner || owner.suppress?.[cause.setting] === false) return [];
+    const note = `${cause.words.slice(0, noteCharacters)} (message ${cause.event.queueId})`.toWellFormed();
+    return [{ cause, entry: { account: owner.id, address: cause.recipient, reason: cause.reason, note } }];
+  });
+  if (wanted.length === 0) return false;
   // An entry that is there already, made by a person perhaps, keeps its reason and its note.
-  if (await suppressions.find(owner.id, cause.recipient)) return false;
-  const note = `${cause.words.slice(0, noteCharacters)} (message ${cause.event.queueId})`.toWellFormed();
-  await suppressions.add({ account: owner.id, address: cause.recipient, reason: cause.reason, note });
-  await events.write([suppressedEvent(cause, clock.now())]);
-  return true;
+  const added = await suppressions.addNew(wanted.map(({ entry }) => entry));
+  const suppressed = wanted.filter((_, index) => added[index] === true);
+  await events.write(suppressed.map(({ cause }) => suppressedEvent(cause, clock.now())));
+  return suppressed.length > 0;
 }
 
-async function rest(signal: AbortSignal): Promise<void> {
+async function rest(milliseconds: number, signal: AbortSignal): Promise<void> {
   await new Promise<void>((resolve) => {
-    const patience = setTimeout(resolve, restMs);
-    signal.addEventListener('abort', () => {
+    const end = (): void => {
       clearTimeout(patience);
+      signal.removeEventListener('abort', end);
       resolve();
-    });
+    };
+    const patience = setTimeout(end, milliseconds);
+    signal.addEventListener('abort', end);
+    if (signal.aborted) end();
   });
 }

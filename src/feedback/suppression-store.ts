@@ -84,6 +84,11 @@ export interface SuppressionStore {
    * expiry of the new entry.
    */
   add(entry: NewSuppression): Promise<Suppression>;
+  /**
+   * Puts addresses on lists where they are not yet, all in one transaction; entries that are there stay as they are.
+   * @returns whether each was added, in the order given
+   */
+  addNew(entries: readonly NewSuppression[]): Promise<readonly boolean[]>;
   /** Removes an entry from the list. @returns the entry as it was; undefined where there is none */
   remove(account: string, id: string): Promise<Suppression | undefined>;
   /** Finds the entry of an address in any spelling, unless it has expired. */
@@ -141,6 +146,8 @@ const sql = {
     VALUES ($1, $2, $3, $4, $5, $6, $7)
     ON CONFLICT (account, address) DO UPDATE
     SET reason = excluded.reason, note = excluded.note, expires_at = excluded.expires_at RETURNING *`,
+  addNew: `INSERT INTO suppressions (account, id, address, reason, note, created_at, expires_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (account, address) DO NOTHING`,
   remove: `DELETE FROM suppressions WHERE account = $1 AND id = $2 AND (expires_at IS NULL OR expires_at > $3)
     RETURNING *`,
   page: `SELECT * FROM suppressions WHERE account = $1 AND id < $2 AND (expires_at IS NULL OR expires_at > $3)
@@ -223,6 +230,21 @@ export async function openSuppressionStore(database: Database, clock: Clock): Pr
       });
       empty.forget(account);
       return suppressionOf(row ?? {});
+    },
+    async addNew(entries) {
+      const now = clock.now();
+      const added = await database.transaction(async (transaction) => {
+        const changes: boolean[] = [];
+        for (const { account, address, reason, note, expiresAt } of entries) {
+          const key = comparableMailbox(address);
+          await transaction.run(sql.forget, [account, key, now]);
+          const values = [account, uuidv7(now).replaceAll('-', ''), key, reason, note ?? null, now, expiresAt ?? null];
+          changes.push((await transaction.run(sql.addNew, values)) > 0);
+        }
+        return changes;
+      });
+      for (const { account } of entries) empty.forget(account);
+      return added;
     },
     async remove(account, id) {
       const [row] = await database.query(sql.remove, [account, id, clock.now()]);

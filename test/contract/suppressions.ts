@@ -82,6 +82,19 @@ export function suppressionsContract(engine: Engine): void {
         expect(await store.isSuppressed(dev, 'a@example.net')).toBe(true);
       });
 
+      test('adds many where they are not yet, and leaves those that are there as they are', async () => {
+        const { store, clock } = await setUp(engine);
+        const there = await store.add(entry('there@x.test', { reason: 'manual', note: 'asked by phone' }));
+        await store.add(entry('expired@x.test', { expiresAt: clock.now() }));
+        const wanted = ['New@x.test', 'there@x.test', 'new@x.test', 'expired@x.test'];
+        const added = await store.addNew(wanted.map((address) => entry(address, { reason: 'complaint', note: 'n' })));
+        expect(added).toEqual([true, false, false, true]);
+        expect(await store.find(dev, 'there@x.test')).toEqual(there);
+        expect(await store.find(dev, 'expired@x.test')).toMatchObject({ reason: 'complaint' });
+        expect(await store.isSuppressed(dev, 'new@x.test')).toBe(true);
+        expect(await store.addNew([])).toEqual([]);
+      });
+
       test('lets go of what is removed, by its id and account', async () => {
         const { store } = await setUp(engine);
         const added = await store.add(entry('a@example.net'));

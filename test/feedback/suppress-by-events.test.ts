@@ -106,11 +106,11 @@ test('hard bounces, complaints and refusals that say that nobody is there suppre
   await failed('gone@x.test', 550, '5.1.1', 'no such user');
   await failed('words@x.test', 550, undefined, 'User unknown');
   await expect.poll(async () => (await listed()).length).toBe(4);
-  expect(await listed()).toEqual([
-    `words@x.test hard_bounce refused: 550  User unknown (message ${entry.id})`,
-    `gone@x.test hard_bounce refused: 550 5.1.1 no such user (message ${entry.id})`,
+  expect((await listed()).toSorted((one, other) => one.localeCompare(other))).toEqual([
     `angry@x.test complaint complaint: abuse (message ${entry.id})`,
+    `gone@x.test hard_bounce refused: 550 5.1.1 no such user (message ${entry.id})`,
     `hard@x.test hard_bounce reported: 5.1.1 no such user (message ${entry.id})`,
+    `words@x.test hard_bounce refused: 550  User unknown (message ${entry.id})`,
   ]);
   const { events } = await spool.events.read({ after: 0, limit: 100, kinds: ['suppressed'] });
   expect(events).toMatchObject([
@@ -143,7 +143,7 @@ test('an entry that is there stays as it is, and the event of another account’
     bounced('last@x.test'),
   ]);
   await expect.poll(async () => (await listed()).length).toBe(2);
-  expect((await listed())[1]).toBe('hard@x.test manual asked by phone');
+  expect(await listed()).toContain('hard@x.test manual asked by phone');
 });
 
 test('what came while it did not run is dealt with at the next start; what was before the very first start is not', async () => {
