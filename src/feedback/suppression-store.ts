@@ -85,7 +85,7 @@ export interface SuppressionStore {
    */
   add(entry: NewSuppression): Promise<Suppression>;
   /**
-   * Puts addresses on lists where they are not yet, all in one transaction; entries that are there stay as they are.
+   * Puts addresses on lists where they are not yet, all in one statement; entries that are there stay as they are.
    * @returns whether each was added, in the order given
    */
   addNew(entries: readonly NewSuppression[]): Promise<readonly boolean[]>;
@@ -146,8 +146,13 @@ const sql = {
     VALUES ($1, $2, $3, $4, $5, $6, $7)
     ON CONFLICT (account, address) DO UPDATE
     SET reason = excluded.reason, note = excluded.note, expires_at = excluded.expires_at RETURNING *`,
+  // One statement for many rows: a transaction of many would hold the lock that the spool's commits wait for.
+  forgetMany: `DELETE FROM suppressions WHERE expires_at <= $2 AND (account, address) IN
+    (SELECT json_extract(value, '$[0]'), json_extract(value, '$[2]') FROM json_each($1))`,
   addNew: `INSERT INTO suppressions (account, id, address, reason, note, created_at, expires_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (account, address) DO NOTHING`,
+    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+      json_extract(value, '$[3]'), json_extract(value, '$[4]'), $2, json_extract(value, '$[5]')
+    FROM json_each($1) WHERE true ON CONFLICT (account, address) DO NOTHING RETURNING id`,
   remove: `DELETE FROM suppressions WHERE account = $1 AND id = $2 AND (expires_at IS NULL OR expires_at > $3)
     RETURNING *`,
   page: `SELECT * FROM suppressions WHERE account = $1 AND id < $2 AND (expires_at IS NULL OR expires_at > $3)
@@ -233,16 +238,14 @@ export async function openSuppressionStore(database: Database, clock: Clock): Pr
     },
     async addNew(entries) {
       const now = clock.now();
-      const added = await database.transaction(async (transaction) => {
-        const changes: boolean[] = [];
-        for (const { account, address, reason, note, expiresAt } of entries) {
-          const key = comparableMailbox(address);
-          await transaction.run(sql.forget, [account, key, now]);
-          const values = [account, uuidv7(now).replaceAll('-', ''), key, reason, note ?? null, now, expiresAt ?? null];
-          changes.push((await transaction.run(sql.addNew, values)) > 0);
-        }
-        return changes;
+      const rows = entries.map(({ account, address, reason, note, expiresAt }) => {
+        const id = uuidv7(now).replaceAll('-', '');
+        return [account, id, comparableMailbox(address), reason, note ?? null, expiresAt ?? null] as const;
       });
+      const given = JSON.stringify(rows);
+      await database.run(sql.forgetMany, [given, now]);
+      const ids = new Set((await database.query(sql.addNew, [given, now])).map((row) => row['id']));
+      const added = rows.map(([, id]) => ids.has(id));
       for (const { account } of entries) empty.forget(account);
       return added;
     },
