@@ -7,7 +7,7 @@ import { type BouncedEvent, type ComplainedEvent, cutText, eventBounds } from '.
 import { comparableMailbox } from '../mail/address/comparable-mailbox.ts';
 import { classify } from './classify/classify.ts';
 import { type KnownMessage, type KnownMessages, returnKey } from './known-messages.ts';
-import type { ComplaintReport, DeliveryReport, Report, ReportedRecipient } from './report/report.ts';
+import type { ComplaintReport, DeliveryReport, NamedRecipient, Report } from './report/report.ts';
 
 /** A report and what is known of its way. */
 export interface ArrivedReport {
@@ -107,7 +107,7 @@ function bounces(
 }
 
 function bouncedEvent(
-  { action, status, diagnostic, remoteMta }: ReportedRecipient,
+  { action, status, diagnostic, remoteMta }: NamedRecipient,
   about: {
     readonly recipient: string;
     readonly message: KnownMessage;

@@ -1,7 +1,7 @@
 // Reads the body of message/delivery-status (RFC 3464 §2) and of message/global-delivery-status (RFC 6533 §3).
 
 import { type FieldGroup, readFieldGroups } from './fields.ts';
-import { type DeliveryReport, oneLine, type ReportedAction, type ReportedRecipient, reportBounds } from './report.ts';
+import { type DeliveryReport, type NamedRecipient, oneLine, type ReportedAction, reportBounds } from './report.ts';
 
 const actions: readonly ReportedAction[] = ['failed', 'delayed', 'delivered', 'relayed', 'expanded'];
 
@@ -32,7 +32,7 @@ function actionOf(value: string | undefined, status: string | undefined): Report
   return status.startsWith('5') ? 'failed' : status.startsWith('4') ? 'delayed' : 'delivered';
 }
 
-function recipientOf(group: FieldGroup): ReportedRecipient | undefined {
+function recipientOf(group: FieldGroup): NamedRecipient | undefined {
   const final = addressOf(group.get('final-recipient'));
   const original = addressOf(group.get('original-recipient'));
   const status = statusOf(group.get('status'));

@@ -5,7 +5,7 @@
 export type ReportedAction = 'failed' | 'delayed' | 'delivered' | 'relayed' | 'expanded';
 
 /** What a report says of one recipient. Addresses are as the report spells them. */
-export interface ReportedRecipient {
+export interface NamedRecipient {
   /** The address that was tried last. */
   readonly final?: string;
   /** The address that the sender of the message had given. */
@@ -26,7 +26,7 @@ export interface DeliveryReport {
   readonly kind: 'delivery';
   readonly form: ReportForm;
   /** At most `reportBounds.recipients`. */
-  readonly recipients: readonly ReportedRecipient[];
+  readonly recipients: readonly NamedRecipient[];
   readonly reportingMta?: string;
 }
 

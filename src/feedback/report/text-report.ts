@@ -2,7 +2,7 @@
 // address of the text with the message's recipients, so no form needs to be known for that; what is read here is which words
 // belong to which address.
 
-import { type DeliveryReport, oneLine, type ReportedRecipient, reportBounds } from './report.ts';
+import { type DeliveryReport, type NamedRecipient, oneLine, reportBounds } from './report.ts';
 
 /** Where the returned message begins, in the words of common servers: what follows is the message's own. */
 const returnedMessage = new RegExp(
@@ -62,7 +62,7 @@ export function readTextReport(text: string, named: readonly string[] = []): Del
   const cut = returnedMessage.exec(searched)?.index;
   const own = cut === undefined || cut === 0 ? searched : searched.slice(0, cut);
   const action = late.test(own) && !qmailMark.test(own) ? 'delayed' : 'failed';
-  const found = new Map<string, ReportedRecipient>();
+  const found = new Map<string, NamedRecipient>();
   const lines = own.split(/\r\n|\r|\n/);
   for (const [at, line] of lines.entries()) {
     for (const match of line.slice(0, 2000).matchAll(address)) {
@@ -97,9 +97,9 @@ export function readTextReport(text: string, named: readonly string[] = []): Del
 /** The recipients that a field names, with the words that the text has for them; the addresses of the text otherwise count nothing. */
 function namedRecipients(
   named: readonly string[],
-  found: ReadonlyMap<string, ReportedRecipient>,
-  action: ReportedRecipient['action'],
-): ReportedRecipient[] {
+  found: ReadonlyMap<string, NamedRecipient>,
+  action: NamedRecipient['action'],
+): NamedRecipient[] {
   const byAddress = new Map([...found].map(([key, value]) => [key.toLowerCase(), value]));
   return named
     .slice(0, reportBounds.recipients)
