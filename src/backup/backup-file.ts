@@ -50,6 +50,8 @@ function toldOctets(file: string): number | undefined {
 /** Opens a backup to read it. @throws Error naming the file and what is wrong with it */
 export function openBackup(file: string): DatabaseSync {
   const wrong = (why: string): Error => new Error(`"${file}" ${why}`);
+  // Opening a pipe would wait for whoever writes to it.
+  if (!statSync(file).isFile()) throw wrong('is no file');
   const told = toldOctets(file);
   if (told === undefined) throw wrong('is no backup of Postern');
   const { size } = statSync(file);

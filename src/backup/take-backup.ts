@@ -2,7 +2,7 @@
 // messages. If a body is gone by then, its message was delivered or dropped in between, and is removed from the copy.
 
 import { createHash, randomBytes } from 'node:crypto';
-import { closeSync, existsSync, fsyncSync, linkSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, linkSync, lstatSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
@@ -48,14 +48,19 @@ function isTheSameFile(one: string, other: string): boolean {
   return first.dev === second.dev && first.ino === second.ino;
 }
 
-/** @throws Error where the target is taken, or is a file of the data folder */
+/** @throws Error where the target is taken, is no plain file, or is a file of the data folder */
 function checkTarget({ database, bodiesFolder, target, force }: BackupRequest): void {
   if (!existsSync(database))
     throw new Error(`There is no database "${database}"; has a server run with this configuration?`);
   const own = ['', '-wal', '-shm', '-spool.lock'].map((ending) => `${database}${ending}`);
   if (own.some((file) => isTheSameFile(target, file)) || dirname(resolve(target)) === resolve(bodiesFolder))
     throw new Error(`"${target}" is one of the files that a backup is made of`);
-  if (!force && existsSync(target)) throw new Error(`There is a file already: "${target}"; --force replaces it`);
+  const present = lstatSync(target, { throwIfNoEntry: false });
+  if (!present) return;
+  // A backup takes the name of what is there: in place of a device or a pipe, such as /dev/null, it would be a file.
+  if (!present.isFile() && !present.isSymbolicLink())
+    throw new Error(`"${target}" is neither a file nor free; name another place`);
+  if (!force) throw new Error(`There is a file already: "${target}"; --force replaces it`);
 }
 
 /** Copies the database as it is at one moment, however much is written meanwhile. */

@@ -1,12 +1,15 @@
 // Backups of a spool that goes on working, and what becomes of them when they are damaged, in the way, or restored.
 
+import { spawnSync } from 'node:child_process';
 import {
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
@@ -164,6 +167,24 @@ test('it overwrites nothing without force, never what it is made of, and leaves 
   await expect(backUp(data, join(data.folder, 'no/such/folder.db'))).rejects.toThrow('Cannot write the backup');
   const empty = dataFolder();
   await expect(backUp(empty, file, { force: true })).rejects.toThrow(`There is no database "${empty.database}"`);
+});
+
+test('it never takes the place of what is no file, and a restore waits for no pipe', async () => {
+  const { data } = await smallBackup();
+  const folder = scratchFolder();
+  const [pipe, link, plain] = [join(folder, 'pipe'), join(folder, 'link'), join(folder, 'plain')];
+  expect(spawnSync('mkfifo', [pipe]).status).toBe(0);
+  for (const place of [pipe, folder])
+    await expect(backUp(data, place, { force: true })).rejects.toThrow(`"${place}" is neither a file nor free`);
+  expect(lstatSync(pipe).isFIFO()).toBe(true);
+  for (const place of [pipe, folder]) expect(() => putBack(place, dataFolder())).toThrow(`"${place}" is no file`);
+
+  // Of a link the name is replaced, not what it leads to; one that leads nowhere is there, too.
+  symlinkSync(plain, link);
+  await expect(backUp(data, link)).rejects.toThrow(`There is a file already: "${link}"; --force replaces it`);
+  await backUp(data, link, { force: true });
+  expect(lstatSync(link).isFile()).toBe(true);
+  expect(existsSync(plain)).toBe(false);
 });
 
 test('a restore refuses what is no backup, and every backup that is cut short or changed', async () => {
