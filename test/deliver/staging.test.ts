@@ -150,6 +150,27 @@ describe('a pattern', () => {
     expect(readPattern(text)).toBeUndefined();
   });
 
+  test('a long list is read once, not for each recipient', () => {
+    let reads = 0;
+    const list = new Proxy(
+      patterns(...Array.from({ length: 500 }, (_, at) => [`u${at}@corp.example`, `@d${at}.example`]).flat(), '@*.test'),
+      {
+        get(target, key, receiver): unknown {
+          if (typeof key === 'string' && /^\d+$/.test(key)) reads += 1;
+          return Reflect.get(target, key, receiver);
+        },
+      },
+    );
+    const allowed = Array.from({ length: 600 }, (_, at) => isAllowed(list, `u${at}@corp.example`));
+    expect(allowed.filter(Boolean)).toHaveLength(500);
+    expect([isAllowed(list, 'a@d499.example'), isAllowed(list, 'a@b.c.test'), isAllowed(list, 'a@test')]).toEqual([
+      true,
+      true,
+      false,
+    ]);
+    expect(reads).toBe(1001);
+  });
+
   test('the address of redirectAll is one, with a domain', () => {
     expect(readTarget('QA@Bücher.example')).toBe('QA@xn--bcher-kva.example');
     for (const text of ['postmaster', '', '<a@b.example>', 'a@b.example c', 'a@b.example\r\nRCPT TO:<x@y.example>']) {

@@ -41,14 +41,35 @@ export function readTarget(text: string): string | undefined {
   return readPath(text, 0)?.mailbox;
 }
 
+/** The patterns of a list in sets, so that the cost of a recipient does not grow with the list. */
+type PatternSets = Readonly<Record<RecipientPattern['kind'], ReadonlySet<string>>>;
+
+/** The sets of each list that was asked; lists never change. */
+const setsOfLists = new WeakMap<readonly RecipientPattern[], PatternSets>();
+
+function setsOf(patterns: readonly RecipientPattern[]): PatternSets {
+  const known = setsOfLists.get(patterns);
+  if (known) return known;
+  const sets = { address: new Set<string>(), domain: new Set<string>(), below: new Set<string>() };
+  for (const pattern of patterns) sets[pattern.kind].add(pattern.kind === 'address' ? pattern.address : pattern.domain);
+  setsOfLists.set(patterns, sets);
+  return sets;
+}
+
+/** Whether a name is below one of the domains, at any depth. */
+function isBelow(domains: ReadonlySet<string>, name: string): boolean {
+  for (let dot = name.indexOf('.'); dot >= 0 && domains.size > 0; dot = name.indexOf('.', dot + 1)) {
+    if (domains.has(name.slice(dot + 1))) return true;
+  }
+  return false;
+}
+
 /** Whether a recipient is one of those that `allowRecipients` names; letter case, quotes and script are not compared. */
 export function isAllowed(patterns: readonly RecipientPattern[], recipient: string): boolean {
+  const sets = setsOf(patterns);
   const address = comparableMailbox(recipient);
   const domain = splitMailbox(address).domain ?? '';
-  return patterns.some((pattern) => {
-    if (pattern.kind === 'address') return pattern.address === address;
-    return pattern.kind === 'domain' ? pattern.domain === domain : domain.endsWith(`.${pattern.domain}`);
-  });
+  return sets.address.has(address) || sets.domain.has(domain) || isBelow(sets.below, domain);
 }
 
 /** What rules say of a recipient: as it is, to another address, or into the capture folder. */
