@@ -188,7 +188,7 @@ export function createSubmit(parts: SubmitParts): Submit {
         parts.onRefused(refusalOf(submission, built.violations));
         return { accepted: false, violations: built.violations };
       }
-      const entry = spoolEntry(built.signed, parts);
+      const entry = spoolEntry(built.signed, submission, parts);
       await parts.spool.add(entry, parts.clock.now() + leaseMilliseconds);
       charged = false;
       parts.onAccepted(entry);
@@ -251,10 +251,13 @@ function wishOf({ via, submitter: { account } }: Submission): ReportWish {
 
 function spoolEntry(
   signed: Signed,
+  given: Submission,
   { transportOf, expireAfterSeconds }: Pick<SubmitParts, 'transportOf' | 'expireAfterSeconds'>,
 ): SpoolEntry {
   const { message, head, body, platformSignature } = signed;
   const { submission, clientMessageId, stripped, observed } = message.checked;
+  // The field that names the program may be one of those that were removed.
+  const mailer = observed.length > 0 ? mailerOf(given.fields) : undefined;
   return {
     id: message.id,
     account: submission.submitter.account.name,
@@ -263,7 +266,12 @@ function spoolEntry(
     messageId: message.messageId,
     ...(clientMessageId === undefined ? {} : { clientMessageId }),
     origin: originOf(submission),
-    received: { size: submission.size, stripped, ...(observed.length > 0 ? { observed } : {}) },
+    received: {
+      size: submission.size,
+      stripped,
+      ...(observed.length > 0 ? { observed } : {}),
+      ...(mailer === undefined ? {} : { mailer }),
+    },
     reversePath: message.reversePath,
     senderPath: submission.envelope.reversePath,
     recipients: submission.envelope.recipients,

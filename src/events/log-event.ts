@@ -23,6 +23,11 @@ const refusedTexts = {
 
 type Line = Readonly<Record<string, unknown>>;
 
+/** A removed header in the log, without the words of the reason, which may be long and quote a value. */
+function removedHeader({ field, code }: { readonly field: string; readonly code: string }): Line {
+  return { field, code };
+}
+
 function acceptedLine(event: AcceptedEvent): Line {
   return {
     session: event.sessionId,
@@ -38,7 +43,7 @@ function acceptedLine(event: AcceptedEvent): Line {
     recipients: event.recipientCount,
     size: event.size,
     ...(event.stripped ? { stripped: event.stripped } : {}),
-    ...(event.observed ? { observed: event.observed, observedCount: event.observedCount } : {}),
+    ...(event.observed ? { observed: event.observed.map(removedHeader), observedCount: event.observedCount } : {}),
   };
 }
 

@@ -49,12 +49,14 @@ export interface AcceptedEvent extends MessageEventBase {
   /** Names of the fields that were removed because of its credential (D4a). */
   readonly stripped?: readonly string[];
   /**
-   * The first of the headers that were removed because the policy is only observed (D4c), each with the E_ token that the
-   * message would have been refused with.
+   * The first of the headers that were removed because the policy is only observed (D4c), each with the E_ token and the
+   * words that the message would have been refused with. Earlier releases stored no words.
    */
-  readonly observed?: readonly { readonly field: string; readonly code: string }[];
+  readonly observed?: readonly { readonly field: string; readonly code: string; readonly message?: string }[];
   /** How many headers were removed so; absent where none was. */
   readonly observedCount?: number;
+  /** Where headers were removed so: the mark of the program that made the message, as refused events have it. */
+  readonly mailer?: string | undefined;
 }
 
 /** One reason of a refusal. */

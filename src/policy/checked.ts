@@ -49,13 +49,15 @@ export interface HeaderUsage {
   readonly bytes: number;
 }
 
-/** A header removed because the policy is only observed (D4c), with the code that the message would have been refused with. */
+/** A header removed because the policy is only observed (D4c), with the reason that the message would have been refused for. */
 export interface ObservedHeader {
   /** As given. */
   readonly name: string;
   /** Its place among the fields as they came, from 0. */
   readonly index: number;
   readonly code: RejectionCode;
+  /** What is wrong, in the words of the refusal. */
+  readonly message: string;
 }
 
 /** An admitted submission with everything the policy found. */

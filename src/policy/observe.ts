@@ -49,6 +49,7 @@ export interface Observed {
 interface Offence {
   readonly at: number;
   readonly code: RejectionCode;
+  readonly message: string;
 }
 
 /**
@@ -93,6 +94,7 @@ function textOf({ value, field }: JudgedField): string {
 /** Fields of one name that are refused only because they repeat or lack another header, with their values. */
 interface Repeated {
   readonly code: RejectionCode;
+  readonly message: string;
   readonly places: number[];
   readonly texts: Set<string>;
 }
@@ -110,26 +112,31 @@ function faultyFields({ fields, refusal }: Judgement): Offence[] {
     const reason = refusal(judged);
     if (!reason) continue;
     if (judged.violation) {
-      offences.push({ at, code: judged.violation.code });
+      offences.push({ at, code: judged.violation.code, message: judged.violation.message });
       withFault.add(judged.key);
       continue;
     }
-    const group = others.get(judged.key) ?? { code: reason.code, places: [], texts: new Set<string>() };
+    const group = others.get(judged.key) ?? {
+      code: reason.code,
+      message: reason.message,
+      places: [],
+      texts: new Set<string>(),
+    };
     others.set(judged.key, group);
     group.places.push(at);
     group.texts.add(textOf(judged));
   }
-  for (const [key, { code, places, texts }] of others) {
+  for (const [key, { code, message, places, texts }] of others) {
     // The remaining fields of the name are judged again once the faulty ones are removed.
     if (withFault.has(key)) continue;
     const surplus = places.length > 1 && texts.size === 1 ? places.slice(1) : places;
-    for (const at of surplus) offences.push({ at, code });
+    for (const at of surplus) offences.push({ at, code, message });
   }
   return offences;
 }
 
 /** Lists custom headers beyond the limits over all headers, starting with the last one (D6). */
-function beyondLimits({ fields, usage }: Judgement): Offence[] {
+function beyondLimits({ fields, usage, violations }: Judgement): Offence[] {
   let { allowlisted, bytes } = usage;
   const codes = new Map<number, RejectionCode>();
   const take = (code: RejectionCode, isOver: (judged: JudgedField) => boolean): void => {
@@ -143,7 +150,8 @@ function beyondLimits({ fields, usage }: Judgement): Offence[] {
   };
   take('E_HEADERS_TOO_MANY', ({ row }) => allowlisted > headerLimits.allowlisted && row?.class === 'allowlisted');
   take('E_HEADERS_TOO_LARGE', () => bytes > headerLimits.totalBytes);
-  return [...codes].map(([at, code]) => ({ at, code }));
+  const messageOf = new Map(violations.map(({ code, message }) => [code, message]));
+  return [...codes].map(([at, code]) => ({ at, code, message: messageOf.get(code) ?? '' }));
 }
 
 /** Lists the fields to remove next. The limits count only once no single header is refused: fewer removals may be enough. */
@@ -167,7 +175,7 @@ export function removeOffending(
   first: Judgement,
   { sendingDomain, hostname }: Pick<CheckContext, 'sendingDomain'> & { readonly hostname: string },
 ): Observed {
-  const codes = new Map<number, RejectionCode>();
+  const reasons = new Map<number, Pick<ObservedHeader, 'code' | 'message'>>();
   let keptAt = submission.fields.map((_, index) => index);
   let judgement = first;
   let left = submission;
@@ -175,14 +183,14 @@ export function removeOffending(
   for (let round = 0; round < maxRounds && judgement.violations.length > 0; round += 1) {
     const offences = nextOffences(judgement, keepsReceived);
     if (offences.length === 0) break;
-    for (const { at, code } of offences) codes.set(keptAt[at] ?? at, code);
-    keptAt = keptAt.filter((index) => !codes.has(index));
-    left = { ...submission, fields: submission.fields.filter((_, index) => !codes.has(index)) };
+    for (const { at, code, message } of offences) reasons.set(keptAt[at] ?? at, { code, message });
+    keptAt = keptAt.filter((index) => !reasons.has(index));
+    left = { ...submission, fields: submission.fields.filter((_, index) => !reasons.has(index)) };
     judgement = judge(left, { sendingDomain });
   }
   const removed = submission.fields.flatMap(({ name }, index) => {
-    const code = codes.get(index);
-    return code === undefined ? [] : [{ name, index, code }];
+    const reason = reasons.get(index);
+    return reason ? [{ name, index, ...reason }] : [];
   });
   return { submission: left, judgement, removed };
 }

@@ -2,6 +2,7 @@
 
 import type { EventStore } from '../events/event-store.ts';
 import type { AcceptedEvent, EventViolation, MailEvent, RefusedEvent } from '../events/mail-event.ts';
+import type { RejectionCode } from '../policy/rejections.ts';
 import { Findings } from './findings.ts';
 
 /** Which events are read, and the configuration that the report needs beside them. */
@@ -35,22 +36,20 @@ async function startOf(events: Pick<EventStore, 'read'>, since: number, newest: 
 }
 
 function mailerOfEvent(event: RefusedEvent | AcceptedEvent): string {
-  const { helo, via } = event;
-  const mailer = event.kind === 'refused' ? event.mailer : undefined;
+  const { helo, via, mailer } = event;
   return mailer ?? (helo === undefined ? `without a mark, by ${via ?? 'smtp'}` : `HELO ${helo}`);
 }
 
-/** The member of an accepted event that names the headers removed while the policy is observed (D4c). */
-interface ObservedHeaders {
-  readonly observed?: readonly { readonly field: string; readonly code: string }[];
-}
+/** Codes about all headers together: those removed for one of them share one reason. */
+const overallCodes: ReadonlySet<string> = new Set<RejectionCode>(['E_HEADERS_TOO_MANY', 'E_HEADERS_TOO_LARGE']);
 
 /** The removed headers as the reasons for which they would have been refused, one for each name and code. */
-function observedReasons({ observed = [] }: AcceptedEvent & ObservedHeaders): readonly EventViolation[] {
-  const reasons = observed.map(({ field, code }): [string, EventViolation] => [
-    `${code} ${field.toLowerCase()}`,
-    { code, field, message: `${field} was removed while the policy is observed` },
-  ]);
+function observedReasons({ observed = [] }: AcceptedEvent): readonly EventViolation[] {
+  const reasons = observed.map(({ field, code, message: words }): [string, EventViolation] => {
+    const message = words ?? `${field} was removed while the policy is observed`;
+    if (words !== undefined && overallCodes.has(code)) return [code, { code, message }];
+    return [`${code} ${field.toLowerCase()}`, { code, field, message }];
+  });
   return [...new Map(reasons).values()];
 }
 

@@ -44,10 +44,13 @@ export function acceptedEvent(entry: SpoolEntry): AcceptedEvent {
       : {}),
     ...(observed.length > 0
       ? {
-          observed: observed
-            .slice(0, eventBounds.violations)
-            .map(({ name, code }) => ({ field: cutText(name, eventBounds.fieldName), code })),
+          observed: observed.slice(0, eventBounds.violations).map(({ name, code, message }) => ({
+            field: cutText(name, eventBounds.fieldName),
+            code,
+            message: cutText(message, eventBounds.violationMessage),
+          })),
           observedCount: observed.length,
+          ...(received?.mailer === undefined ? {} : { mailer: received.mailer }),
         }
       : {}),
   };

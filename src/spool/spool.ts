@@ -37,12 +37,14 @@ export interface SpoolEntry {
   readonly origin?: Origin;
   /**
    * Details that only the event of the acceptance reports: octets that came in, names of the fields that were removed (D4a),
-   * and headers that were removed because the policy is only observed, with the codes they would have been refused for (D4c).
+   * and headers that were removed because the policy is only observed, with the reasons for which they would have been
+   * refused (D4c) and the mark of the program that made such a message.
    */
   readonly received?: {
     readonly size: number;
     readonly stripped: readonly string[];
-    readonly observed?: readonly { readonly name: string; readonly code: string }[];
+    readonly observed?: readonly { readonly name: string; readonly code: string; readonly message: string }[];
+    readonly mailer?: string;
   };
   /** The reverse-path that the client gave; reports are sent there. */
   readonly senderPath: string;

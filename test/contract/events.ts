@@ -102,15 +102,19 @@ export function eventsContract(name: string, store: EventsUnderTest): void {
         name: `X-${index}${'a'.repeat(120)}`,
         index,
         code: 'E_HEADER_NAME_INVALID',
+        message: 'It is wrong',
       }));
+      const mailer = 'X-Mailer: old/1';
       await spool.add(spoolEntry({ received: { size: 1, stripped: [], observed } }), someTime);
-      await spool.add(spoolEntry({ received: { size: 1, stripped: [], observed: observed.slice(0, 1) } }), someTime);
+      const received = { size: 1, stripped: [], observed: observed.slice(0, 1), mailer };
+      await spool.add(spoolEntry({ received }), someTime);
       const [many, one] = await all(spool);
       expect(many).toMatchObject({ kind: 'accepted', observedCount: 60 });
       expect(many?.kind === 'accepted' && many.observed?.length).toBe(50);
       expect(one).toMatchObject({
-        observed: [{ field: `X-0${'a'.repeat(97)}`, code: 'E_HEADER_NAME_INVALID' }],
+        observed: [{ field: `X-0${'a'.repeat(97)}`, code: 'E_HEADER_NAME_INVALID', message: 'It is wrong' }],
         observedCount: 1,
+        mailer,
       });
     });
 

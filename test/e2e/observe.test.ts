@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ask } from '../support/http-app.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { runCli } from '../support/run-cli.ts';
 import { RawClient } from '../support/smtp-peers.ts';
 
 const dkim = [{ selector: 's1', algorithm: 'ed25519' }];
@@ -98,6 +99,17 @@ test('what the policy refuses leaves without the offending headers, and the log 
   expect(message).not.toMatch(/User-Agent|X-Old|mailer\/0\.1/i);
   expect((await acceptedLines('observed'))[0]).toMatchObject({ observed: removed, observedCount: 2, via: 'smtp' });
   expect(postern.log().filter((line) => 'observed' in line)).toHaveLength(1);
+});
+
+test('the report names the program, though its mark is one of the headers removed, and cures what it would refuse', async () => {
+  expect(await send('observed', old('for-the-report'))).toMatch(/^250 /);
+  const { env, folder } = postern;
+  const { stdout } = await runCli(['report', '--json'], { env: env as Record<string, string>, cwd: folder });
+  expect(JSON.parse(stdout)).toMatchObject({
+    credential: 'observed',
+    mailers: [{ mailer: 'User-Agent: mailer/0.1', problems: [{ field: 'User-Agent' }, { message: 'X-Old is empty' }] }],
+    proposal: ['strip: [User-Agent]', 'stripEmpty: true'],
+  });
 });
 
 test('a listener observes whoever comes by it; elsewhere the same credential is refused', async () => {
