@@ -124,7 +124,6 @@ export function schemaFaults(value: unknown): ConfigFault[] {
 /** Keeps one fault per path, and none for a value whose parts have faults of their own (a union reports itself, too). */
 function keepOneEach(faults: readonly ConfigFault[]): ConfigFault[] {
   const byPath = new Map(faults.toReversed().map((fault) => [JSON.stringify(fault.path), fault]));
-  const ways = [...byPath.keys()].map((key) => key.slice(0, -1));
-  const hasInner = (key: string) => ways.some((way) => way.startsWith(key === '[]' ? '[' : `${key.slice(0, -1)},`));
-  return [...byPath].toReversed().flatMap(([key, fault]) => (fault.path.length > 0 && hasInner(key) ? [] : [fault]));
+  const outer = new Set(faults.flatMap(({ path }) => path.map((_, depth) => JSON.stringify(path.slice(0, depth)))));
+  return [...byPath].toReversed().flatMap(([key, fault]) => (fault.path.length > 0 && outer.has(key) ? [] : [fault]));
 }

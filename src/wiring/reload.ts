@@ -37,12 +37,17 @@ export interface Reloader {
   readonly families: readonly MetricFamily[];
 }
 
+/** How many faults are told at most: a file may have one in each of its many lines. */
+const maxFaults = 100;
+
 /** Why a reload failed, one line each; for an unexpected error its causes, too. */
 function faultsOf(error: unknown): readonly string[] {
   const isExpected = error instanceof ConfigurationError;
   const cause = isExpected || !(error instanceof Error) ? undefined : error.cause;
   const text = errorMessage(error);
-  return (cause === undefined ? text : `${text}: ${errorMessage(cause)}`).split('\n');
+  const lines = (cause === undefined ? text : `${text}: ${errorMessage(cause)}`).split('\n');
+  if (lines.length <= maxFaults) return lines;
+  return [...lines.slice(0, maxFaults), `and ${lines.length - maxFaults} more; postern config check tells all`];
 }
 
 /** Makes the reloader. It reads nothing before `reload`. */

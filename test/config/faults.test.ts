@@ -41,6 +41,13 @@ test('a file with more faults than a validator lists by default has them all tol
   expect(lines).toHaveLength(80);
 });
 
+test('tens of thousands of faults are told, too, without comparing each with every other', { timeout: 60_000 }, () => {
+  const zones = Array.from({ length: 30_000 }, (_, index) => `  - { name: z${index}.example, hostnames: [] }\n`);
+  const lines = errorOf(`zones:\n${zones.join('')}`).message.split('\n');
+  expect(lines.length).toBeGreaterThanOrEqual(60_000);
+  expect(lines[0]).toMatch(/^postern\.yaml:2:\d+: zones\[0\]\./);
+});
+
 test('a shape fault in one section does not hide entries that do not fit in another', () => {
   const lines = errorOf('drainSeconds: -1\nplatform: { bounceDomain: elsewhere.example }\n').message.split('\n');
   expect(lines).toEqual([
