@@ -3,6 +3,7 @@
 // removed by the next start.
 
 import {
+  chmodSync,
   closeSync,
   constants,
   copyFileSync,
@@ -105,6 +106,8 @@ function writeBodies(backup: DatabaseSync, { bodiesFolder, progress }: RestoreRe
 /** Makes the database from a backup: a copy without the backup's own tables. */
 function prepareDatabase(file: string, temporary: string): number {
   copyFileSync(file, temporary, constants.COPYFILE_EXCL);
+  // The copy has the mode of the backup, which may be a file that others may read.
+  chmodSync(temporary, 0o600);
   const database = new DatabaseSync(temporary);
   try {
     database.exec('PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF');

@@ -50,7 +50,8 @@ function isTheSameFile(one: string, other: string): boolean {
 
 /** @throws Error where the target is taken, is no plain file, or is a file of the data folder */
 function checkTarget({ database, bodiesFolder, target, force }: BackupRequest): void {
-  if (!existsSync(database))
+  // Throws where the folder may not be read, which must not be told as if there were nothing.
+  if (!statSync(database, { throwIfNoEntry: false }))
     throw new Error(`There is no database "${database}"; has a server run with this configuration?`);
   const own = ['', '-wal', '-shm', '-spool.lock'].map((ending) => `${database}${ending}`);
   if (own.some((file) => isTheSameFile(target, file)) || dirname(resolve(target)) === resolve(bodiesFolder))

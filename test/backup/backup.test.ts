@@ -2,6 +2,7 @@
 
 import { spawnSync } from 'node:child_process';
 import {
+  chmodSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -185,6 +186,20 @@ test('it never takes the place of what is no file, and a restore waits for no pi
   await backUp(data, link, { force: true });
   expect(lstatSync(link).isFile()).toBe(true);
   expect(existsSync(plain)).toBe(false);
+});
+
+test('what is restored is private, though the backup was made readable; a database out of reach is not told as none', async () => {
+  const { file, data } = await smallBackup();
+  chmodSync(file, 0o644);
+  const elsewhere = dataFolder();
+  putBack(file, elsewhere);
+  expect(statSync(elsewhere.database).mode & 0o777).toBe(0o600);
+
+  // The superuser may read everything, so a link that leads to itself stands for a folder that may not be read.
+  const folder = scratchFolder();
+  symlinkSync('loop', join(folder, 'loop'));
+  const unreachable = { ...data, database: join(folder, 'loop', 'postern.db') };
+  await expect(backUp(unreachable, join(folder, 'b.db'))).rejects.toThrow(/ELOOP/);
 });
 
 test('a restore refuses what is no backup, and every backup that is cut short or changed', async () => {
