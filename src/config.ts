@@ -144,6 +144,7 @@ function build(
   const http = mailParts.resolveHttp({ contents, folders, env });
   const accounts = contents.accounts.map(accountParts.resolveAccount);
   const { configured, webhookSecrets } = accountParts.resolveWebhooks(contents, { folders, env });
+  const tokens = accountParts.resolveTokens(contents, folders);
   const edgeAccounts = contents.accounts.map((entry) => accountParts.resolveEdgeAccount(entry, folders));
   return {
     file,
@@ -164,7 +165,7 @@ function build(
     http,
     delivery,
     accounts,
-    tokens: accountParts.resolveTokens(contents, folders),
+    tokens,
     routeSecrets,
     webhooks: { allowHttp: false, allowNetworks: [], ...contents.webhooks, configured },
     webhookSecrets,
@@ -180,7 +181,7 @@ function build(
     edgeAccounts,
     zones: contents.zones.map((zone) => accountParts.resolveZone(contents, zone, folders)),
     warnings: warningsOf(
-      { smtp, delivery, edgeAccounts, accounts, platform, http, ...(development ? { development } : {}) },
+      { smtp, delivery, edgeAccounts, accounts, platform, http, tokens, ...(development ? { development } : {}) },
       { env, nowMs },
     ),
   };

@@ -16,7 +16,7 @@ import type { Config, HttpSettings } from './settings.ts';
 const shortestToken = 16;
 
 /** The settings that the warnings are about. */
-type Warned = Pick<Config, 'edgeAccounts' | 'accounts' | 'platform' | 'http' | 'development'> & {
+type Warned = Pick<Config, 'edgeAccounts' | 'accounts' | 'platform' | 'http' | 'tokens' | 'development'> & {
   readonly smtp: SmtpSettings;
   readonly delivery: DeliverySettings;
 };
@@ -135,6 +135,17 @@ function observeWarnings(config: Parameters<typeof observedParts>[0], nowMs: num
   });
 }
 
+/** Warnings of tokens in variables that are so short that they can be guessed. */
+function shortTokens({ tokens, http: { metricsToken } }: Warned, env: Environment): string[] {
+  const sources = [...tokens, ...(metricsToken ? [metricsToken] : [])].map(({ source }) => source);
+  const variables = sources.flatMap((source) => (source.kind === 'variable' ? [source.name] : []));
+  return [...new Set(['POSTERN_TOKEN', ...variables])].flatMap((name) => {
+    const { length } = env[name]?.trim() ?? '';
+    if (length === 0 || length >= shortestToken) return [];
+    return [`${name} has ${length} character${length === 1 ? '' : 's'}: one that short can be guessed`];
+  });
+}
+
 /** All warnings, one line each. @param at the environment, and the time in milliseconds since 1970 */
 export function warningsOf(
   config: Warned,
@@ -171,9 +182,5 @@ export function warningsOf(
       warnings.push(`the global key of ${email} opens nothing: the environment variable ${globalKey.name} is not set`);
     }
   }
-  const token = env['POSTERN_TOKEN']?.trim() ?? '';
-  if (token !== '' && token.length < shortestToken) {
-    warnings.push(`POSTERN_TOKEN has ${token.length} characters: one that short can be guessed`);
-  }
-  return warnings;
+  return [...warnings, ...shortTokens(config, env)];
 }

@@ -390,6 +390,26 @@ accounts:
   ]);
 });
 
+test('every token in a variable is warned of where it is short, not POSTERN_TOKEN alone', () => {
+  const { warnings } = loadYaml(
+    `
+http: { listen: "127.0.0.1:0", metricsTokenEnv: METRICS }
+accounts:
+  - name: shop
+    id: "${'a'.repeat(32)}"
+    credentials:
+      - { name: web, tokenEnv: SHOP }
+      - { name: cron, tokenEnv: CRON }
+      - { name: old, tokenEnv: UNSET }
+`,
+    { SHOP: ' four ', CRON: 'a-token-of-some-length', METRICS: 'm' },
+  );
+  expect(warnings).toEqual([
+    'SHOP has 4 characters: one that short can be guessed',
+    'METRICS has 1 character: one that short can be guessed',
+  ]);
+});
+
 describe('the file', () => {
   test('by argument, by POSTERN_CONFIG, by default', () => {
     const cwd = scratchFolder();
