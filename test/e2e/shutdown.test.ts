@@ -117,6 +117,23 @@ test('SIGHUP ends nothing: it reads the configuration again, and the log says so
   expect(await postern.end('SIGTERM')).toBe(0);
 });
 
+test('SIGHUP while the program is still being loaded ends nothing either', async () => {
+  // Sent from within, at the moment when the command's own module is loaded.
+  const hook = `import { registerHooks } from 'node:module';
+    registerHooks({ load(url, context, next) {
+      if (url.endsWith('/src/cli/serve.ts')) process.kill(process.pid, 'SIGHUP');
+      return next(url, context);
+    } });`;
+  const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(hook)}`;
+  const postern = await startPostern({
+    config: deviceConfiguration({ routes: [captureRoute] }),
+    env: { NODE_OPTIONS },
+  });
+  running.push(postern);
+  expect((await fetch(`http://127.0.0.1:${postern.ports['http']}/readyz`)).status).toBe(200);
+  expect(await postern.end('SIGTERM')).toBe(0);
+});
+
 test('a signal to npm start ends the gateway, and npm with it', async () => {
   const folder = scratchFolder();
   const child = spawn('npm', ['start', '--prefix', projectRoot], {
