@@ -11,7 +11,8 @@ import type { BouncedEvent, ComplainedEvent, FailedEvent, MailEvent, SuppressedE
 import { classify } from './classify/classify.ts';
 import type { SuppressionStore } from './suppression-store.ts';
 
-const migrations: Migrations = {
+/** The table that keeps how far the events have been followed. */
+export const feedbackMigrations: Migrations = {
   owner: 'feedback',
   steps: [
     `CREATE TABLE feedback_cursor (
@@ -89,7 +90,7 @@ function suppressedEvent({ event, recipient, reason, rule }: Cause, at: number):
  * @throws Error where the table of its cursor cannot be made
  */
 export async function suppressByEvents(parts: SuppressParts, signal: AbortSignal): Promise<void> {
-  await parts.database.migrate(migrations);
+  await parts.database.migrate(feedbackMigrations);
   while (!signal.aborted) {
     try {
       await follow(parts, signal);

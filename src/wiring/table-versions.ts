@@ -2,6 +2,7 @@
 
 import { accountMigrations } from '../accounts/account-tables.ts';
 import { customErrorMigrations } from '../edge/custom/custom-error-store.ts';
+import { feedbackMigrations } from '../feedback/suppress-by-events.ts';
 import { suppressionMigrations } from '../feedback/suppression-store.ts';
 import { applicationMigrations } from '../proxy/store/application-tables.ts';
 import { eventMigrations } from '../spool/sqlite/sqlite-events.ts';
@@ -14,6 +15,7 @@ export const tableVersions: ReadonlyMap<string, number> = new Map(
   [
     accountMigrations,
     customErrorMigrations,
+    feedbackMigrations,
     suppressionMigrations,
     applicationMigrations,
     eventMigrations,

@@ -1,0 +1,21 @@
+// Every owner of tables is known to a restore: a backup of this release must never be taken for one of a later release.
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { tableVersions } from '../../src/wiring/table-versions.ts';
+import { projectRoot } from '../support/postern-process.ts';
+
+test('the versions name every owner of tables that the sources have', () => {
+  const source = join(projectRoot, 'src');
+  const owners: ReadonlySet<string | undefined> = new Set(
+    readdirSync(source, { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ts'))
+      .flatMap((name) => [
+        ...readFileSync(join(source, name), 'utf8').matchAll(/: Migrations = \{\s+owner: '([a-z-]+)',\s+steps: /g),
+      ])
+      .map((match) => match[1]),
+  );
+  expect(owners.has('spool')).toBe(true);
+  expect(new Set(tableVersions.keys())).toEqual(owners);
+});
