@@ -1,8 +1,8 @@
 // Where the gateway listens: the addresses that the configuration names and, once they are bound, the actual ones.
 
+import type { OwnDoor } from '../base/net/own-doors.ts';
 import { formatHostPort } from '../config/addresses.ts';
 import type { Config } from '../config.ts';
-import type { OwnDoor } from '../proxy/application/own-doors.ts';
 
 /** A bound address. */
 export interface Listening {

@@ -1,9 +1,10 @@
 // Judges the address that a connection or session is about to go to, whatever led there (D84).
 
 import { addressTest } from '../../base/net/address-test.ts';
+import { isBoundTo, type OwnDoor } from '../../base/net/own-doors.ts';
 import { reachedAddresses } from '../../base/net/reached-addresses.ts';
 import type { ForwardingPlan, TransportProtocol } from '../application/application.ts';
-import { isBoundTo, type OwnDoor, readOriginAllow } from '../application/own-doors.ts';
+import { readOriginAllow } from '../application/origin-allow.ts';
 import type { OriginAddress } from './origin.ts';
 
 /** What is known of where connections may go. The lists are read with each connection, and may be others then. */

@@ -2,10 +2,11 @@
 // knows addresses, quotas, networks and ports. Both read the configuration and the store, and ask nothing of the network.
 
 import { parentNames } from '../../base/net/domain-labels.ts';
+import { isBoundTo, isLocalAddress, type OwnDoor } from '../../base/net/own-doors.ts';
 import { reachedAddresses } from '../../base/net/reached-addresses.ts';
 import type { DirectOrigin, PortRange, TransportProtocol } from '../application/application.ts';
 import { canonicalAddress } from '../application/ip-address.ts';
-import { isBoundTo, isLocalAddress, type OwnDoor, readOriginAllow } from '../application/own-doors.ts';
+import { readOriginAllow } from '../application/origin-allow.ts';
 import { configuredPorts, within, without } from '../application/port-ranges.ts';
 import type { Protocol } from '../application/protocol.ts';
 import type { ProxyAccount, ProxySettings, ProxyZone, VirtualNetwork } from '../application/zone.ts';

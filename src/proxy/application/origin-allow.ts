@@ -1,34 +1,9 @@
-// The listeners of Postern itself, which no application may take for its origin (D84): what comes from Postern has the
-// machine's own address, and whoever trusts that address would trust every client of the application.
+// `proxy.originAllow`: which of Postern's own listeners an application may have for its origin all the same (D84).
 
-import { networkInterfaces } from 'node:os';
 import { addressTest } from '../../base/net/address-test.ts';
+import type { OwnDoor } from '../../base/net/own-doors.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
 import type { PortRange } from './application.ts';
-
-/** A TCP listener of mail or HTTP, as it is bound or will be. */
-export interface OwnDoor {
-  /** An IP address; `0.0.0.0` and `::` are all of this machine. */
-  readonly host: string;
-  readonly port: number;
-}
-
-/** Whether this machine itself has an address: loopback, or one of its interfaces. */
-export function isLocalAddress(address: string): boolean {
-  const normal = normalAddress(address);
-  if (normal === undefined) return false;
-  if (normal === '::1' || normal.startsWith('127.')) return true;
-  const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  return own.some((one) => normalAddress(one.address) === normal);
-}
-
-/** Whether a connection to an address comes to a listener that is bound to `host`. `::` takes IPv4 as well. */
-export function isBoundTo(host: string, address: string): boolean {
-  const bound = normalAddress(host);
-  if (bound === normalAddress(address)) return true;
-  if (bound === '::') return isLocalAddress(address);
-  return bound === '0.0.0.0' && !address.includes(':') && isLocalAddress(address);
-}
 
 const placePattern = /^(?:\[([0-9a-f:.]+)\]|([0-9.]+)):(\d{1,5})$/i;
 
