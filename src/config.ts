@@ -14,6 +14,7 @@ import { httpFaults } from './config/http-checks.ts';
 import * as mailChecks from './config/mail-checks.ts';
 import * as accountParts from './config/resolve-accounts.ts';
 import * as mailParts from './config/resolve-mail.ts';
+import { resolveDelivery } from './config/resolve-routes.ts';
 import type { FileContents, Section } from './config/schema.ts';
 import type { Environment } from './config/secrets.ts';
 import type { Config } from './config/settings.ts';
@@ -138,7 +139,7 @@ function build(
   const { file, cwd, env, nowMs } = place;
   const folders = { cwd, dataDir: resolve(cwd, contents.dataDir), certsDir: resolve(cwd, contents.certsDir) };
   const development = accountParts.resolveDevelopment(contents);
-  const { delivery, routeSecrets } = mailParts.resolveDelivery({ contents, folders, env }, relay);
+  const { delivery, routeSecrets } = resolveDelivery({ contents, folders, env }, relay);
   const smtp = mailParts.resolveSmtp(contents);
   const platform = mailParts.resolvePlatform(contents, folders);
   const http = mailParts.resolveHttp({ contents, folders, env });

@@ -9,6 +9,7 @@ import { type Clock, systemClock } from './base/clock.ts';
 import type { Database } from './base/database/database.ts';
 import { ConfigurationError } from './base/errors.ts';
 import type { Logger } from './base/log.ts';
+import type { OwnDoor } from './base/net/own-doors.ts';
 import type { Keys } from './bootstrap.ts';
 import type { Config } from './config.ts';
 import { createHttpApp } from './http/app.ts';
@@ -116,13 +117,14 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   const firstEdge = await edge.prepare(config);
   firstEdge.commit();
   const shared = { live, accounts, tokens: store, database, bodies, guessing, metrics, clock, log };
-  const mail = await openMail(shared, running);
+  const ownDoors = (): readonly OwnDoor[] => addresses.ownDoors();
+  const mail = await openMail({ ...shared, ownDoors }, running);
   const webhooks = await openWebhooks({ ...shared, events: mail.spool.events, addresses }, running);
   const proxy = await openProxy({
     ...proxyConfigured(config),
     database,
     tlsFolder: join(config.certsDir, 'tls'),
-    ownDoors: () => addresses.ownDoors(),
+    ownDoors,
     clock,
     log,
   });

@@ -278,6 +278,8 @@ function spoolEntry(
     ...(transportOf ? { transports: transportsOf(submission, transportOf) } : {}),
     smtputf8: message.smtputf8 || submission.envelope.smtputf8,
     requireTls: submission.envelope.requireTls,
+    // D30: as the composer writes TLS-Required.
+    ...(submission.submitter.account.tlsRequiredNo && !submission.envelope.requireTls ? { tlsOptional: true } : {}),
     acceptedAt: message.acceptedAt,
     expiresAt: message.acceptedAt + expireAfterSeconds * 1000,
     head,

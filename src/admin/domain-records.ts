@@ -38,6 +38,8 @@ export interface RecordFacts {
 export interface ListedRoute {
   readonly type: string;
   readonly host?: string;
+  readonly standby?: readonly { readonly host: string }[];
+  readonly localAddress?: readonly { readonly address: string }[];
 }
 
 /** Private ranges of addresses. Mail to a next hop in one of them leaves for the Internet by this host's own address. */
@@ -55,14 +57,20 @@ const inside: ReadonlySet<string> = new Set([
  * one on the same machine or network.
  */
 export function spfSenders(routes: readonly ListedRoute[], mailHost: string): string[] {
-  const terms = routes.flatMap(({ type, host = '' }) => {
-    if (type === 'capture') return [];
+  const terms = routes.flatMap(hostsOf).flatMap((host) => {
     if (isIP(host) === 0) return [host === 'localhost' ? `a:${mailHost}` : `a:${host}`];
     const address = ipaddr.process(host);
     if (inside.has(address.range())) return [`a:${mailHost}`];
     return [`${address.kind() === 'ipv4' ? 'ip4' : 'ip6'}:${address.toString()}`];
   });
   return terms.length === 0 ? [`a:${mailHost}`] : [...new Set(terms)];
+}
+
+/** What a route's mail leaves by: its smarthosts; by MX its own addresses, or those of this machine, which has no name here. */
+function hostsOf({ type, host = 'localhost', standby = [], localAddress = [] }: ListedRoute): readonly string[] {
+  if (type === 'capture') return [];
+  if (type === 'mx') return localAddress.length > 0 ? localAddress.map(({ address }) => address) : ['localhost'];
+  return [host, ...standby.map((one) => one.host)];
 }
 
 function spf(name: string, terms: readonly string[], publishedBy: DnsRecord['publishedBy']): DnsRecord {

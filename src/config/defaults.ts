@@ -70,6 +70,12 @@ export const bounces = {
   messagesPerMinute: 15_000,
 } as const;
 
+/** Connections that a route has open at once to one next hop. */
+export const connections = 10;
+
+/** RFC 5321 §4.5.4.2. */
+export const mxPort = 25;
+
 /** D66. */
 export const edge = {
   maxHeaderBytes: 32_768,

@@ -3,11 +3,11 @@
 
 import { isIP } from 'node:net';
 import { isWithinDomain } from '../base/net/domain-labels.ts';
+import { parseRelayUrl } from '../deliver/smtp/relay-url.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 import { formatHostPort, parseListen, parsePort } from './addresses.ts';
 import type { CompleteContents } from './defaults.ts';
 import { quote } from './fault.ts';
-import { parseRelayUrl } from './relay-url.ts';
 import type { Environment } from './secrets.ts';
 
 /** The contents with the environment's values in them. */
@@ -122,10 +122,8 @@ const overrides = {
 } as const satisfies Record<string, Override>;
 
 function relayFault(relay: string): string | undefined {
-  if (relay === 'capture' || parseRelayUrl(relay)) return undefined;
-  if (relay === 'mx')
-    return 'POSTERN_RELAY: delivery by MX lookup (mx) is not built yet; want capture, smtp://host:port or smtps://host:port';
-  return `POSTERN_RELAY: got ${quote(relay)}, want capture, smtp://host:port or smtps://host:port`;
+  if (relay === 'capture' || relay === 'mx' || parseRelayUrl(relay)) return undefined;
+  return `POSTERN_RELAY: got ${quote(relay)}, want capture, mx, smtp://host:port or smtps://host:port`;
 }
 
 /** POSTERN_RELAY replaces the routes, and may not replace those that keep mail from its recipients (D98a). */

@@ -3,10 +3,10 @@
 import { daysUntil, maxObserveDays } from '../accounts/observe-period.ts';
 import { closest } from '../base/closest.ts';
 import { isWithinDomain } from '../base/net/domain-labels.ts';
+import { parseRelayUrl } from '../deliver/smtp/relay-url.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 import type { CompleteContents } from './defaults.ts';
 import { type ConfigFault, type ConfigPath, formatPath, quote } from './fault.ts';
-import { parseRelayUrl } from './relay-url.ts';
 import type { ListenerEntry, RouteEntry } from './schema.ts';
 
 /** Faults of entries whose key (a name, an id) an entry before them has already. */
@@ -140,12 +140,33 @@ export function smtpFaults(contents: CompleteContents, nowMs: number): ConfigFau
 }
 
 const keysOfType = {
-  smarthost: ['url', 'tls', 'tlsVerify', 'auth', 'connections', 'redirectAll', 'allowRecipients'],
+  smarthost: [
+    'url',
+    'urls',
+    'tls',
+    'tlsVerify',
+    'auth',
+    'localAddress',
+    'connections',
+    'redirectAll',
+    'allowRecipients',
+  ],
   capture: ['folder'],
-  mx: ['redirectAll', 'allowRecipients'],
+  mx: [
+    'port',
+    'tls',
+    'tlsVerify',
+    'tlsByDomain',
+    'mtaSts',
+    'localAddress',
+    'allowPrivate',
+    'connections',
+    'redirectAll',
+    'allowRecipients',
+  ],
 } as const satisfies Record<RouteEntry['type'], readonly (keyof RouteEntry)[]>;
 
-const typedKeys = [...keysOfType.smarthost, ...keysOfType.capture];
+const typedKeys = [...new Set([...keysOfType.smarthost, ...keysOfType.capture, ...keysOfType.mx])];
 
 /** A route's TLS settings in one form. `tlsVerify` beside `tls` is another spelling of `tls.verify`. */
 export function routeTls({ tls, tlsVerify }: Pick<RouteEntry, 'tls' | 'tlsVerify'>): {
@@ -157,39 +178,97 @@ export function routeTls({ tls, tlsVerify }: Pick<RouteEntry, 'tls' | 'tlsVerify
   return tlsVerify === undefined ? given : { verify: tlsVerify, ...given };
 }
 
+/** What is said of one server of a smarthost route. */
+export type ServerEntry = Pick<RouteEntry, 'url' | 'tls' | 'tlsVerify' | 'auth'> & { readonly priority?: number };
+
+/**
+ * The servers of a smarthost route, each with what is said of it: by `url`, or by `urls`, where a server that says nothing of
+ * TLS or AUTH has what the route says.
+ */
+export function serverEntries(route: RouteEntry, path: ConfigPath) {
+  const { url, urls, tls, tlsVerify, auth } = route;
+  const shared = { ...(tls === undefined ? {} : { tls }), ...(tlsVerify === undefined ? {} : { tlsVerify }) };
+  const withAuth = auth === undefined ? shared : { ...shared, auth };
+  if (!urls) return [{ entry: { ...withAuth, ...(url === undefined ? {} : { url }) } satisfies ServerEntry, path }];
+  return urls.map((one, index): { readonly entry: ServerEntry; readonly path: ConfigPath } => {
+    if (typeof one === 'string') return { entry: { ...withAuth, url: one }, path: [...path, 'urls', index] };
+    const isOwnTls = one.tls !== undefined || one.tlsVerify !== undefined;
+    const given = isOwnTls ? (auth === undefined ? {} : { auth }) : withAuth;
+    return { entry: { ...given, ...one }, path: [...path, 'urls', index] };
+  });
+}
+
 function smarthostFaults(route: RouteEntry, path: ConfigPath): ConfigFault[] {
-  if (route.url === undefined)
-    return [{ path: [...path, 'url'], text: 'missing, want smtp://host:port or smtps://host:port' }];
-  const url = parseRelayUrl(route.url);
+  if (route.url !== undefined && route.urls !== undefined) {
+    return [{ path: [...path, 'urls'], text: 'stands beside url; want one of them', atKey: true }];
+  }
+  return serverEntries(route, path).flatMap(({ entry, path: place }) => serverFaults(entry, place));
+}
+
+function serverFaults(server: ServerEntry, path: ConfigPath): ConfigFault[] {
+  // The fault of an entry that is a URL alone is at the entry, everything else at its key.
+  const at = (key: string): ConfigPath =>
+    typeof path.at(-1) === 'number' && path.at(-2) === 'urls' ? path : [...path, key];
+  if (server.url === undefined)
+    return [{ path: at('url'), text: 'missing, want smtp://host:port or smtps://host:port' }];
+  const url = parseRelayUrl(server.url);
   const faults: ConfigFault[] = [];
   if (!url)
-    faults.push({
-      path: [...path, 'url'],
-      text: `got ${quote(route.url)}, want smtp://host:port or smtps://host:port`,
-    });
-  if (url?.auth)
-    faults.push({
-      path: [...path, 'url'],
-      text: 'holds a user; want it under auth (user, and passwordEnv or passwordFile)',
-    });
-  const { mode, ca } = routeTls(route);
+    faults.push({ path: at('url'), text: `got ${quote(server.url)}, want smtp://host:port or smtps://host:port` });
+  if (url?.auth) {
+    faults.push({ path: at('url'), text: 'holds a user; want it under auth (user, and passwordEnv or passwordFile)' });
+  }
+  const { mode, verify, ca } = routeTls(server);
   if (url?.implicitTls && mode !== undefined && mode !== 'implicit') {
-    faults.push({ path: [...path, 'tls'], text: `got "${mode}", want implicit with a URL of smtps://` });
+    faults.push({ path: at('tls'), text: `got "${mode}", want implicit with a URL of smtps://` });
+  }
+  if (typeof server.tls === 'object' && server.tls.verify !== undefined && server.tlsVerify !== undefined) {
+    faults.push({ path: at('tlsVerify'), text: 'stands beside tls.verify, which says the same; want one' });
+  }
+  if (ca !== undefined && (mode === 'none' || verify === false)) {
+    faults.push({ path: [...path, 'tls', 'ca'], text: 'is never asked: the route looks at no certificate' });
+  }
+  if (server.auth && mode === 'none') {
+    faults.push({ path: at('auth'), text: 'can never be used: AUTH is sent only over TLS, and tls is none' });
+  }
+  const sources = [server.auth?.passwordEnv, server.auth?.passwordFile].filter((source) => source !== undefined);
+  if (server.auth && sources.length !== 1) {
+    faults.push({ path: at('auth'), text: `has ${sources.length} of passwordEnv and passwordFile; want one` });
+  }
+  return faults;
+}
+
+function mxFaults(route: RouteEntry, path: ConfigPath): ConfigFault[] {
+  const faults: ConfigFault[] = [];
+  if (routeTls(route).mode === 'implicit') {
+    faults.push({
+      path: [...path, 'tls'],
+      text: 'got "implicit", want none, opportunistic or required: mail exchangers use STARTTLS',
+    });
   }
   if (typeof route.tls === 'object' && route.tls.verify !== undefined && route.tlsVerify !== undefined) {
     faults.push({ path: [...path, 'tlsVerify'], text: 'stands beside tls.verify, which says the same; want one' });
   }
-  if (ca !== undefined && (mode === 'none' || routeTls(route).verify === false)) {
-    faults.push({ path: [...path, 'tls', 'ca'], text: 'is never asked: the route looks at no certificate' });
-  }
-  if (route.auth && mode === 'none') {
-    faults.push({ path: [...path, 'auth'], text: 'can never be used: AUTH is sent only over TLS, and tls is none' });
-  }
-  const sources = [route.auth?.passwordEnv, route.auth?.passwordFile].filter((source) => source !== undefined);
-  if (route.auth && sources.length !== 1) {
-    faults.push({ path: [...path, 'auth'], text: `has ${sources.length} of passwordEnv and passwordFile; want one` });
+  for (const name of Object.keys(route.tlsByDomain ?? {})) {
+    if (asciiDomain(name) !== undefined) continue;
+    faults.push({ path: [...path, 'tlsByDomain', name], text: `got ${quote(name)}, want a domain name`, atKey: true });
   }
   return faults;
+}
+
+/** A route has one address to send from of each family at the most. */
+function localAddressFaults({ localAddress = [] }: RouteEntry, path: ConfigPath): ConfigFault[] {
+  const families = localAddress.map((one) => (typeof one === 'string' ? one : one.address).includes(':'));
+  return families.flatMap((family, index) =>
+    families.indexOf(family) === index
+      ? []
+      : [
+          {
+            path: [...path, 'localAddress', index],
+            text: `is a second ${family ? 'IPv6' : 'IPv4'} address; want one of each at the most`,
+          },
+        ],
+  );
 }
 
 function routeFaults(contents: CompleteContents, route: RouteEntry, path: ConfigPath): ConfigFault[] {
@@ -199,9 +278,8 @@ function routeFaults(contents: CompleteContents, route: RouteEntry, path: Config
   return [
     ...foreign.map((key) => ({ path: [...path, key], text: `is not for type ${route.type}`, atKey: true })),
     ...(route.type === 'smarthost' ? smarthostFaults(route, path) : []),
-    ...(route.type === 'mx'
-      ? [{ path: [...path, 'type'], text: 'delivery by MX lookup (mx) is not built yet; want smarthost or capture' }]
-      : []),
+    ...(route.type === 'mx' ? mxFaults(route, path) : []),
+    ...localAddressFaults(route, path),
     ...(isLast && route.match
       ? [{ path: [...path, 'match'], text: 'the last route has none, so that every message finds one', atKey: true }]
       : []),

@@ -83,6 +83,50 @@ const routeTls = Type.Union(
   { want: 'one of none, opportunistic, required, implicit, or a mapping of mode, verify and ca' },
 );
 
+const auth = value.object(
+  {
+    user: value.words,
+    passwordEnv: Optional(value.variableName),
+    passwordFile: Optional(value.filePath),
+  },
+  true,
+);
+
+/** One of several servers of a smarthost route: its URL, or a mapping where there is more to say. */
+const smarthostUrl = Type.Union(
+  [
+    value.url('smtp', 'smtps'),
+    value.object({
+      url: value.url('smtp', 'smtps'),
+      priority: Optional(value.integer(0, 65_535)),
+      tls: Optional(routeTls),
+      tlsVerify: Optional(value.boolean),
+      auth: Optional(auth),
+    }),
+  ],
+  { want: 'a URL of smtp:// or smtps://, or a mapping of url, priority, tls, tlsVerify and auth' },
+);
+
+/** An address that a route's mail leaves from. */
+const localAddress = Type.Union(
+  [value.ipAddress, value.object({ address: value.ipAddress, hostname: Optional(value.domain) })],
+  { want: 'an IP address, or a mapping of address and hostname' },
+);
+
+const domainTls = Type.Union(
+  [
+    value.choice('none', 'opportunistic', 'required'),
+    value.object({ mode: value.choice('none', 'opportunistic', 'required'), verify: Optional(value.boolean) }),
+  ],
+  { want: 'one of none, opportunistic, required, or a mapping of mode and verify' },
+);
+
+/** TLS by recipient domain; the names are checked afterwards. */
+const tlsByDomain = Type.Record(Type.String({ pattern: '^[^\\s]{1,253}$' }), domainTls, {
+  additionalProperties: false,
+  want: 'a mapping of domains to what is asked of their TLS',
+});
+
 /** One entry of `routes`; which keys go with which type is checked afterwards, so that an error can say so. */
 export const route = value.object({
   name: value.entryName,
@@ -95,18 +139,17 @@ export const route = value.object({
   ),
   platformSignature: Optional(value.boolean),
   url: Optional(value.url('smtp', 'smtps')),
+  urls: Optional(value.list(smarthostUrl, { minItems: 1 })),
   tls: Optional(routeTls),
   tlsVerify: Optional(value.boolean),
-  auth: Optional(
-    value.object(
-      {
-        user: value.words,
-        passwordEnv: Optional(value.variableName),
-        passwordFile: Optional(value.filePath),
-      },
-      true,
-    ),
+  tlsByDomain: Optional(tlsByDomain),
+  mtaSts: Optional(value.boolean),
+  port: Optional(value.integer(1, 65_535)),
+  localAddress: Optional(value.list(localAddress, { minItems: 1 })),
+  allowPrivate: Optional(
+    Type.Union([value.boolean, value.list(value.network)], { want: 'true, false, or a list of networks' }),
   ),
+  auth: Optional(auth),
   connections: Optional(value.integer(1, 10_000)),
   folder: Optional(value.filePath),
   redirectAll: Optional(value.address),
@@ -148,6 +191,12 @@ export const events = value.object({
 
 /** `delivery`. */
 export const delivery = value.object({
+  resolver: Optional(
+    value.object({
+      servers: Optional(value.list(value.nameServer, { minItems: 1 })),
+      validates: Optional(value.boolean),
+    }),
+  ),
   retry: Optional(
     value.object({
       firstDelaySeconds: Optional(value.seconds),

@@ -4,18 +4,15 @@
 import { resolve } from 'node:path';
 import type { DkimKeyName } from '../accounts/account.ts';
 import { observePeriod } from '../accounts/observe-period.ts';
-import type { CaptureRoute, DeliverySettings, Route, SmarthostRoute } from '../deliver/settings.ts';
-import { type RecipientRule, readPattern, readTarget } from '../deliver/staging/recipient-rules.ts';
 import type { SmtpListener, SmtpSettings } from '../ingress/smtp/settings.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 import type { SpoolLimits } from '../spool/spool-limits.ts';
 import { type HostPort, parseListen, parseNetwork } from './addresses.ts';
 import * as defaults from './defaults.ts';
-import { findAccount, routeTls, withheldRouteName } from './mail-checks.ts';
-import { parseRelayUrl, type RelayUrl } from './relay-url.ts';
-import type { ListenerEntry, RouteEntry } from './schema.ts';
-import { type Environment, readSecret, secretHash } from './secrets.ts';
-import type { Config, HttpSettings, PlatformSettings, ReportSettings, SecretSource } from './settings.ts';
+import { findAccount } from './mail-checks.ts';
+import type { ListenerEntry } from './schema.ts';
+import { type Environment, secretHash } from './secrets.ts';
+import type { HttpSettings, PlatformSettings, ReportSettings } from './settings.ts';
 
 type Contents = defaults.CompleteContents;
 
@@ -142,149 +139,9 @@ export function resolveHttp(resolving: Resolving): HttpSettings {
   };
 }
 
-function matchOf(contents: Contents, match: RouteEntry['match']): Pick<Route, 'match'> {
-  if (!match) return {};
-  const accounts = match.accounts?.map((reference) => findAccount(contents, reference)?.name ?? reference);
-  const recipientDomains = match.recipientDomains?.map(domainOf);
-  return { match: { ...(accounts ? { accounts } : {}), ...(recipientDomains ? { recipientDomains } : {}) } };
-}
-
-/** Where the password of a route comes from, if the route logs in. */
-function passwordSource({ auth }: RouteEntry, folders: Folders): SecretSource | undefined {
-  if (auth?.passwordEnv !== undefined) return { kind: 'variable', name: auth.passwordEnv };
-  if (auth?.passwordFile !== undefined) return { kind: 'file', file: resolve(folders.cwd, auth.passwordFile) };
-  return undefined;
-}
-
-/**
- * Whether a route verifies certificates by default. Opportunistic TLS accepts any certificate, because the alternative is
- * worse: no TLS at all. A route with a password verifies, because otherwise any server that answers would get the password.
- */
-function defaultVerify(tls: SmarthostRoute['tls'], hasAuth: boolean): boolean {
-  return hasAuth || tls === 'required' || tls === 'implicit';
-}
-
-function smarthostOf(
-  url: RelayUrl,
-  entry: Pick<RouteEntry, 'tls' | 'tlsVerify' | 'connections' | 'auth'>,
-  folders: Folders,
-) {
-  const hasAuth = (entry.auth ?? url.auth) !== undefined;
-  const { mode, verify, ca } = routeTls(entry);
-  const tls = mode ?? (url.implicitTls ? 'implicit' : 'opportunistic');
-  return {
-    type: 'smarthost',
-    host: url.host,
-    port: url.port,
-    tls,
-    // A route that names an issuer is meant to be verified.
-    tlsVerify: verify ?? (ca !== undefined || defaultVerify(tls, hasAuth)),
-    ...(ca === undefined ? {} : { caFile: resolve(folders.cwd, ca) }),
-    connections: entry.connections ?? 10,
-  } as const;
-}
-
-/** A user whose password is read each time it is needed, so that only a route in use needs it. */
-function lazyAuth(user: string, source: SecretSource, at: { readonly env: Environment; readonly path: string }) {
-  return {
-    user,
-    get password(): string {
-      return readSecret(source, at.env, at.path);
-    },
-  };
-}
-
-interface Resolving {
+/** What slices are made from. */
+export interface Resolving {
   readonly contents: Contents;
   readonly folders: Folders;
   readonly env: Environment;
-}
-
-function captureOf(folders: Folders, entry: Pick<RouteEntry, 'folder'>): Pick<CaptureRoute, 'type' | 'folder'> {
-  return { type: 'capture', folder: resolve(folders.dataDir, entry.folder ?? 'capture') };
-}
-
-function resolveRoute({ contents, folders, env }: Resolving, entry: RouteEntry, index: number): Route {
-  const base = {
-    name: entry.name,
-    platformSignature: entry.platformSignature ?? true,
-    ...matchOf(contents, entry.match),
-    ...recipientRuleOf(entry),
-  };
-  const url = entry.type === 'smarthost' ? parseRelayUrl(entry.url ?? '') : undefined;
-  if (!url) return { ...base, ...captureOf(folders, entry) };
-  const source = passwordSource(entry, folders);
-  const path = `routes[${index}].auth`;
-  return {
-    ...base,
-    ...smarthostOf(url, entry, folders),
-    ...(source && entry.auth ? { auth: lazyAuth(entry.auth.user, source, { env, path }) } : {}),
-  };
-}
-
-/** The rule of staging safety that an account or a route has (D98a). */
-function recipientRuleOf({ redirectAll, allowRecipients }: Pick<RouteEntry, 'redirectAll' | 'allowRecipients'>) {
-  const to = redirectAll === undefined ? undefined : readTarget(redirectAll);
-  const patterns = allowRecipients?.map(readPattern).filter((pattern) => pattern !== undefined);
-  return {
-    ...(to === undefined ? {} : { redirectAll: to }),
-    ...(patterns ? { allowRecipients: patterns } : {}),
-  };
-}
-
-function hasRule({ redirectAll, allowRecipients }: RecipientRule): boolean {
-  return redirectAll !== undefined || allowRecipients !== undefined;
-}
-
-/**
- * Staging safety; absent where nothing has a rule. What is kept back goes to the folder of the first route that captures, so
- * that all that has not left is found in one place.
- */
-function safetyOf({ contents, folders }: Resolving, routes: readonly Route[]): Pick<DeliverySettings, 'safety'> {
-  const rules = contents.accounts.map((entry) => [entry.name, recipientRuleOf(entry)] as const);
-  const ofAccounts = rules.filter(([, rule]) => hasRule(rule));
-  if (ofAccounts.length === 0 && !routes.some(hasRule)) return {};
-  const capturing = routes.find((route) => route.type === 'capture');
-  const own = { name: withheldRouteName, platformSignature: true, ...captureOf(folders, {}) };
-  const withheld = capturing ? { ...own, folder: capturing.folder } : own;
-  return { safety: { accounts: Object.fromEntries(ofAccounts), withheld } };
-}
-
-/** POSTERN_RELAY in place of all routes (D96). */
-function relayRoute(relay: string, folders: Folders): Route {
-  const base = { name: 'relay', platformSignature: true };
-  const url = parseRelayUrl(relay);
-  if (!url) return { ...base, ...captureOf(folders, {}) };
-  return { ...base, ...smarthostOf(url, {}, folders), ...(url.auth ? { auth: url.auth } : {}) };
-}
-
-/** The `delivery` slice, and where its passwords come from. */
-export function resolveDelivery(
-  resolving: Resolving,
-  relay: string | undefined,
-): { readonly delivery: DeliverySettings; readonly routeSecrets: Config['routeSecrets'] } {
-  const { contents, folders } = resolving;
-  const entries = relay === undefined ? contents.routes : [];
-  const routes =
-    relay === undefined
-      ? entries.map((entry, index) => resolveRoute(resolving, entry, index))
-      : [relayRoute(relay, folders)];
-  return {
-    delivery: {
-      hostname: domainOf(contents.smtp.hostname ?? ''),
-      routes,
-      ...safetyOf(resolving, routes),
-      retry: { ...defaults.retry, ...contents.delivery.retry },
-    },
-    routeSecrets: entries.flatMap((entry, index) => {
-      const source = passwordSource(entry, folders);
-      const { ca } = routeTls(entry);
-      return [
-        ...(source ? [{ path: `routes[${index}].auth`, source }] : []),
-        ...(ca === undefined
-          ? []
-          : [{ path: `routes[${index}].tls.ca`, source: { kind: 'file', file: resolve(folders.cwd, ca) } as const }]),
-      ];
-    }),
-  };
 }

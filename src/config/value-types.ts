@@ -68,6 +68,10 @@ export const listenOrOff = text(
   (value) => value === '' || parseListen(value) !== undefined,
 );
 export const ipAddress = text('an IP address', (value) => isIP(value) !== 0);
+export const nameServer = text(
+  'the address of a name server, with a port or without, such as 127.0.0.1 or [::1]:5353',
+  (value) => isIP(value) !== 0 || (parseListen(value)?.port ?? 0) > 0,
+);
 export const network = text(
   'an IP address or a network, such as 192.0.2.0/24',
   (value) => parseNetwork(value) !== undefined,

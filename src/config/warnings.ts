@@ -4,12 +4,15 @@ import { isIP } from 'node:net';
 import type { Account } from '../accounts/account.ts';
 import { daysUntil, type ObservePeriod } from '../accounts/observe-period.ts';
 import { addressTest } from '../base/net/address-test.ts';
+import { isLocalAddress } from '../base/net/own-doors.ts';
+import { privateNetworks } from '../base/net/private-networks.ts';
 import { recipientRules } from '../deliver/router.ts';
-import type { DeliverySettings } from '../deliver/settings.ts';
+import type { DeliverySettings, Route } from '../deliver/settings.ts';
+import { smarthostsOf } from '../deliver/smarthost.ts';
 import type { RecipientPattern } from '../deliver/staging/recipient-rules.ts';
 import type { SmtpListener, SmtpSettings } from '../ingress/smtp/settings.ts';
 import { splitMailbox } from '../mail/address/domain.ts';
-import { formatHostPort } from './addresses.ts';
+import { formatHostPort, parseListen } from './addresses.ts';
 import { type Environment, globalKeyOf } from './secrets.ts';
 import type { Config, HttpSettings } from './settings.ts';
 
@@ -36,7 +39,7 @@ function productionWarnings({ accounts, platform, http, smtp, delivery, developm
   }
   if (!accounts.some(({ sendingDomains }) => sendingDomains.length > 0)) return warnings;
   if (delivery.routes.every(({ type }) => type === 'capture'))
-    warnings.push('no mail leaves: every route captures it in a folder; want one of type smarthost');
+    warnings.push('no mail leaves: every route captures it in a folder; want one of type smarthost or mx');
   const names = { 'platform.domain': platform.domain, 'smtp.hostname': smtp.hostname };
   for (const [key, name] of Object.entries(names)) {
     if (placeholder.test(name)) warnings.push(`${key} is ${name}, which stands for nobody; want a name of your own`);
@@ -50,14 +53,7 @@ function productionWarnings({ accounts, platform, http, smtp, delivery, developm
   return warnings;
 }
 
-/**
- * Addresses that cannot be reached from the Internet: loopback, private (RFC 1918, RFC 4193), link-local (RFC 3927, RFC 4291),
- * and shared (RFC 6598).
- */
-const isPrivate = addressTest([
-  ...['127.0.0.0/8', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '169.254.0.0/16', '100.64.0.0/10'],
-  ...['::1/128', 'fc00::/7', 'fe80::/10'],
-]);
+const isPrivate = addressTest(privateNetworks);
 
 /** Warnings about the API's own listener. */
 function adminWarnings({ adminListen, listen, docsBaseUrl }: HttpSettings): string[] {
@@ -146,6 +142,33 @@ function shortTokens({ tokens, http: { metricsToken } }: Warned, env: Environmen
   });
 }
 
+function routeWarnings(route: Route): string[] {
+  if (route.type === 'capture') return [];
+  const absent = (route.localAddress ?? []).filter(({ address }) => !isLocalAddress(address));
+  const warnings = absent.map(
+    ({ address }) =>
+      `route "${route.name}" sends from ${address}, which this machine does not have: its mail will wait`,
+  );
+  if (route.type === 'mx') return warnings;
+  for (const { host, auth, tlsVerify } of smarthostsOf(route)) {
+    if (!auth || tlsVerify || host === 'localhost' || /^127\.|^::1$/.test(host)) continue;
+    const shown = isIP(host) === 6 ? `[${host}]` : host;
+    warnings.push(`route "${route.name}" sends its password to whoever answers as ${shown} (tlsVerify: false)`);
+  }
+  return warnings;
+}
+
+/** RFC 7672 §2.1: the AD bit of a resolver is worth as much as the way to it. */
+function resolverWarnings({ resolver }: DeliverySettings): string[] {
+  if (!resolver?.validates) return [];
+  if (!resolver.servers)
+    return ['delivery.resolver validates without servers: name the resolver whose word DANE believes'];
+  const far = resolver.servers.filter((server) => !isPrivate(parseListen(server)?.host ?? server));
+  return far.map(
+    (server) => `delivery.resolver believes ${server}, a public address: anybody on the way can forge what it says`,
+  );
+}
+
 /** All warnings, one line each. @param at the environment, and the time in milliseconds since 1970 */
 export function warningsOf(
   config: Warned,
@@ -166,14 +189,7 @@ export function warningsOf(
       warnings.push(`smtp listener "${name}" takes tokens in the clear (allowInsecureAuth)`);
     }
   }
-  for (const route of delivery.routes) {
-    if (route.type !== 'smarthost' || !route.auth || route.host === 'localhost' || /^127\.|^::1$/.test(route.host))
-      continue;
-    if (!route.tlsVerify) {
-      const host = isIP(route.host) === 6 ? `[${route.host}]` : route.host;
-      warnings.push(`route "${route.name}" sends its password to whoever answers as ${host} (tlsVerify: false)`);
-    }
-  }
+  warnings.push(...delivery.routes.flatMap(routeWarnings), ...resolverWarnings(delivery));
   for (const account of edgeAccounts) {
     const { email, globalKey } = account;
     if (globalKey?.kind !== 'variable') continue;

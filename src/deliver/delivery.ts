@@ -8,21 +8,21 @@ import { type Clock, type ClockReading, readClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
+import type { TlsFacts } from '../mail/tls-facts.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
 import type { DueMessage, Spool, SpoolEntry } from '../spool/spool.ts';
-import { CaptureTransport } from './capture.ts';
 import { Claimer, type Working } from './claimer.ts';
 import { HeldRecipients } from './held-recipients.ts';
 import { type DueRecipient, type Job, newJob, recipientsOf, setContent, type Task } from './job.ts';
+import type { MxFacilities } from './mx/mx-hops.ts';
+import { newTransport } from './new-transport.ts';
 import { Settler } from './outcome.ts';
 import { OutcomeWriter } from './outcome-writer.ts';
 import { transportNames, transportOf, Ways } from './router.ts';
 import type { DeliverySettings, Route } from './settings.ts';
-import { smarthostHops } from './smarthost.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
 import { defaultTimeouts, type SmtpTimeouts } from './smtp/smtp-timeouts.ts';
-import { SmtpTransport } from './smtp-transport.ts';
-import { type TaskHost, TaskQueue } from './task-queue.ts';
+import type { TaskHost } from './task-queue.ts';
 import type { Transport, TransportEvents } from './transport.ts';
 import { TransportShare } from './transport-share.ts';
 
@@ -59,6 +59,8 @@ export interface DeliveryParts {
   /** Octets of accepted messages kept in memory until they are delivered; messages beyond are read back from the spool. */
   readonly contentBytes?: number;
   readonly timeouts?: SmtpTimeouts;
+  /** What routes by MX need; without it there can be none. */
+  readonly mx?: MxFacilities;
 }
 
 /** A delivery at work. */
@@ -175,8 +177,8 @@ class DeliveryRunner implements Delivery, TransportEvents {
     };
   }
 
-  finish(task: Task, results: readonly RecipientResult[], host: string): void {
-    const more = this.#settler.settle(task, results, host);
+  finish(task: Task, results: readonly RecipientResult[], host: string, tls?: TlsFacts): void {
+    const more = this.#settler.settle(task, results, tls ? { host, tls } : { host });
     if (more) this.#wait(more);
     this.#close(task);
   }
@@ -186,17 +188,14 @@ class DeliveryRunner implements Delivery, TransportEvents {
     this.#close(task);
   }
 
-  #newTransport(share: TransportShare): Transport {
-    const { clock, log, settings } = this.#parts;
-    const { route } = share;
+  #newTransport({ route }: TransportShare): Transport {
     const host: TaskHost = {
       load: (task) => this.#load(task),
-      isStale: (task) => task.job.claimEndsAt - clock.monotonic() < this.#timeouts.transaction,
+      isStale: (task) => task.job.claimEndsAt - this.#parts.clock.monotonic() < this.#timeouts.transaction,
       giveBack: (task) => this.giveBack(task),
     };
-    if (route.type === 'capture') return new CaptureTransport(route, new TaskQueue(host), this);
-    const hops = smarthostHops(route, { hostname: settings.hostname, timeouts: this.#timeouts });
-    return new SmtpTransport({ route, hops, host, events: this, clock, log });
+    const random = this.#parts.random ?? Math.random;
+    return newTransport(route, { ...this.#parts, host, events: this, timeouts: this.#timeouts, random });
   }
 
   /** Takes recipients of one transport from a message that was just accepted, or leaves them to the spool. */

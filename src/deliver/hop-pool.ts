@@ -144,7 +144,7 @@ export class HopPool {
       const deadConnections = connection.isIdle ? task.deadConnections + 1 : task.deadConnections;
       connection.begin(this.#mailOf(task), (end) => {
         if (this.#failures > 0 && connection.served > 0) this.#isUp();
-        this.#ended({ ...task, deadConnections }, end);
+        this.#ended({ ...task, deadConnections }, end, connection);
       });
     }
   }
@@ -169,7 +169,7 @@ export class HopPool {
     };
   }
 
-  #ended(task: Task, end: TransactionEnd): void {
+  #ended(task: Task, end: TransactionEnd, { peer, session: { tls } }: SmtpConnection): void {
     this.#active -= 1;
     if (end.untouched && this.#stopped) {
       this.#events.giveBack(task);
@@ -179,9 +179,10 @@ export class HopPool {
       this.queue.push(task);
       return;
     }
+    const host = `${this.#parts.route.name} (${peer})`;
     const isProgress = end.results.some((result) => result.kind === 'delivered');
     if (!isProgress || this.#stopped || !end.results.some(isTooMany)) {
-      this.#events.finish(task, end.results, this.hop.label);
+      this.#events.finish(task, end.results, host, tls);
       return;
     }
     const { job } = task;
@@ -191,7 +192,7 @@ export class HopPool {
     this.queue.push({ job, recipients: rest, deadConnections: 0 });
     const done = task.recipients.filter((_, index) => !isAgain[index]);
     const results = end.results.filter((_, index) => !isAgain[index]);
-    this.#events.finish({ ...task, recipients: done }, results, this.hop.label);
+    this.#events.finish({ ...task, recipients: done }, results, host, tls);
   }
 
   #defer(task: Task, reply: SmtpReply): void {

@@ -1,6 +1,7 @@
 // Where mail goes next: a next hop is one server, or a set of servers that stand in for one another.
 
 import type { SmtpReply } from '../mail/smtp-reply.ts';
+import type { MessageTls } from './mx/tls-demand.ts';
 import type { RecipientResult, SmtpConnection } from './smtp/smtp-client.ts';
 
 /** One next hop: a smarthost route has one, a route by MX has one for each set of MX hosts. */
@@ -15,6 +16,9 @@ export interface NextHop {
 
 /** Finds next hops; each route at work has one. */
 export interface NextHops {
-  /** The next hop of a recipient domain (A-label), or the outcome where there is none: null MX, no such domain, DNS out of order. */
-  find(domain: string): Promise<NextHop | RecipientResult>;
+  /**
+   * The next hop of a recipient domain (A-label), or the outcome where there is none: null MX, no such domain, DNS out of order.
+   * A message that says something of TLS has another next hop than the others to the same domain, where that matters.
+   */
+  find(domain: string, tls?: MessageTls): Promise<NextHop | RecipientResult>;
 }

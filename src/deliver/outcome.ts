@@ -3,6 +3,7 @@
 import { type Clock, clockStep, readClock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
+import type { TlsFacts } from '../mail/tls-facts.ts';
 import type { Outcome, Spool } from '../spool/spool.ts';
 import { outcomeEvent } from '../spool/spool-events.ts';
 import type { HeldRecipients } from './held-recipients.ts';
@@ -29,7 +30,7 @@ export interface SettledOutcome {
  * Decides the outcome for a recipient. A deferral of an expired message fails with 4.4.7 (RFC 3463 §3.5, delivery time
  * expired) and the next hop's last reply.
  * @param attempt.attempts attempts so far, this one included
- * @param attempt.host who replied
+ * @param attempt.host who replied, and `tls` over what
  * @param attempt.random from 0 up to, not including, 1
  */
 export function settleOutcome(
@@ -37,6 +38,7 @@ export function settleOutcome(
   settings: RetrySettings,
   attempt: {
     readonly host: string;
+    readonly tls?: TlsFacts | undefined;
     readonly attempts: number;
     readonly now: number;
     readonly acceptedAt: number;
@@ -44,19 +46,20 @@ export function settleOutcome(
     readonly random: number;
   },
 ): SettledOutcome {
-  const { host } = attempt;
-  if (kind === 'failed') return { outcome: { kind, reply, host } };
-  if (kind === 'delivered') return { outcome: { kind, reply, host, ...(handover === undefined ? {} : { handover }) } };
+  const { host, tls } = attempt;
+  const by = tls ? { host, tls } : { host };
+  if (kind === 'failed') return { outcome: { kind, reply, ...by } };
+  if (kind === 'delivered') return { outcome: { kind, reply, ...by, ...(handover === undefined ? {} : { handover }) } };
   const plan = planRetry(settings, attempt);
-  if (plan.kind === 'retry') return { outcome: { kind, reply, host }, nextAttemptAt: plan.at };
+  if (plan.kind === 'retry') return { outcome: { kind, reply, ...by }, nextAttemptAt: plan.at };
   const last = `${reply.code} ${reply.enhanced ? `${reply.enhanced} ` : ''}${reply.text}`;
   const text = `Expired after ${days(Math.max(0, attempt.now - attempt.acceptedAt))}; last reply: ${last}`;
-  return { outcome: { kind: 'failed', reply: { code: reply.code, enhanced: '4.4.7', text }, host } };
+  return { outcome: { kind: 'failed', reply: { code: reply.code, enhanced: '4.4.7', text }, ...by } };
 }
 
 /**
  * Makes the event of an attempt that has ended for one recipient, with what follows from it.
- * @param ended.host who replied
+ * @param ended.by who replied
  * @param ended.random from 0 up to, not including, 1
  */
 function endOfAttempt(
@@ -68,8 +71,8 @@ function endOfAttempt(
   const now = at.wall;
   // Where the clock was set, the spool has moved its times by as much.
   const expiresAt = entry.expiresAt + clockStep(takenAt, at);
-  const { host, random } = ended;
-  const plan = { host, attempts: attempts + 1, now, acceptedAt: entry.acceptedAt, expiresAt, random };
+  const { by, random } = ended;
+  const plan = { ...by, attempts: attempts + 1, now, acceptedAt: entry.acceptedAt, expiresAt, random };
   const settled = settleOutcome(ended.result, ended.retry, plan);
   const attempt = { recipient: address, route: share.route.name, attempts: attempts + 1, at: now, size };
   const redirectedTo = redirect ? { redirectedTo: redirect.to } : {};
@@ -89,10 +92,16 @@ interface SettlerParts {
   readonly random?: () => number;
 }
 
+/** Who gave a result: `route name (host:port)`, and the TLS of the connection where there was one. */
+interface Replier {
+  readonly host: string;
+  readonly tls?: TlsFacts;
+}
+
 /** A result that is to be settled; `random` decides the jitter of the next attempt. */
 interface Ended {
   readonly result: RecipientResult;
-  readonly host: string;
+  readonly by: Replier;
   readonly random: number;
 }
 
@@ -111,15 +120,15 @@ export class Settler {
   /**
    * Settles a task that has ended.
    * @param results one for each recipient of its envelope, in order
-   * @param host who replied: `route name (host:port)`
+   * @param by who replied
    * @returns a promise where more recipients have to be looked for; it never rejects
    */
-  settle(task: Task, results: readonly RecipientResult[], host: string): Promise<void> | undefined {
+  settle(task: Task, results: readonly RecipientResult[], by: Replier): Promise<void> | undefined {
     const { job } = task;
-    if (job.redirect) return this.#settleRedirected(task, results[0], host);
+    if (job.redirect) return this.#settleRedirected(task, results[0], by);
     for (const [index, recipient] of recipientsOf(task).entries()) {
       const result = results[index];
-      if (result) this.#settleOne(job, recipient, { result, host, random: this.#random() });
+      if (result) this.#settleOne(job, recipient, { result, by, random: this.#random() });
     }
     return undefined;
   }
@@ -128,9 +137,9 @@ export class Settler {
    * Settles a message that left to another address (D98a): the one result is that of all its recipients. They are tried again
    * at the same time, so that one copy leaves for all of them.
    */
-  #settleRedirected(task: Task, result: RecipientResult | undefined, host: string): Promise<void> | undefined {
+  #settleRedirected(task: Task, result: RecipientResult | undefined, by: Replier): Promise<void> | undefined {
     if (!result) return undefined;
-    const ended = { result, host, random: this.#random() };
+    const ended = { result, by, random: this.#random() };
     const attempts = task.recipients[0]?.attempts ?? 0;
     for (const { address } of recipientsOf(task)) this.#settleOne(task.job, { address, attempts }, ended);
     return result.kind === 'delivered' ? this.#settleOthers(task.job, ended) : undefined;

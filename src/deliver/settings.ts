@@ -1,5 +1,6 @@
 // The part of the configuration that delivery uses (D27, D42a, D96, D98).
 
+import type { LocalAddress, MxSettings, ResolverSettings } from './mx/settings.ts';
 import type { RecipientRule } from './staging/recipient-rules.ts';
 
 /** The staging safety of a configuration. */
@@ -18,9 +19,8 @@ interface RouteBase extends RecipientRule {
   readonly platformSignature: boolean;
 }
 
-/** Hands mail to one next hop. */
-export interface SmarthostRoute extends RouteBase {
-  readonly type: 'smarthost';
+/** A server that takes the mail of a route. */
+export interface Smarthost {
   readonly host: string;
   readonly port: number;
   /** `none` never, `opportunistic` STARTTLS if offered, `required` STARTTLS or nothing, `implicit` TLS from the first octet. */
@@ -30,7 +30,25 @@ export interface SmarthostRoute extends RouteBase {
   /** Certificates to trust instead of the system's: absolute path of a PEM file, read at each handshake. */
   readonly caFile?: string;
   readonly auth?: { readonly user: string; readonly password: string };
+  /** Those with the lowest number are used while one of them works; absent: 0. */
+  readonly priority?: number;
+}
+
+/** Hands mail to one next hop: a server, or those that stand in for it. */
+export interface SmarthostRoute extends RouteBase, Smarthost {
+  readonly type: 'smarthost';
+  /** The other servers of the route. */
+  readonly standby?: readonly Smarthost[];
+  /** Addresses that its mail leaves from: one for IPv4, one for IPv6 at the most. */
+  readonly localAddress?: readonly LocalAddress[];
   /** How many connections may be open at once. */
+  readonly connections: number;
+}
+
+/** Hands mail to the mail exchangers of the recipient's domain (RFC 5321 §5.1). */
+export interface MxRoute extends RouteBase, MxSettings {
+  readonly type: 'mx';
+  /** How many connections to one set of mail exchangers may be open at once. */
   readonly connections: number;
 }
 
@@ -42,7 +60,7 @@ export interface CaptureRoute extends RouteBase {
 }
 
 /** A way for mail; a recipient takes the first route that matches. */
-export type Route = SmarthostRoute | CaptureRoute;
+export type Route = SmarthostRoute | MxRoute | CaptureRoute;
 
 /** When a deferred message is tried again (D42a). */
 export interface RetrySettings {
@@ -63,4 +81,6 @@ export interface DeliverySettings {
   readonly retry: RetrySettings;
   /** Absent where no account and no route has a rule. */
   readonly safety?: RecipientSafety;
+  /** Absent: the machine's own name servers, without DANE. */
+  readonly resolver?: ResolverSettings;
 }

@@ -6,15 +6,16 @@ import type { Logger } from '../base/log.ts';
 import { splitMailbox } from '../mail/address/domain.ts';
 import { HopPool } from './hop-pool.ts';
 import type { Task } from './job.ts';
+import type { MessageTls } from './mx/tls-demand.ts';
 import type { NextHop, NextHops } from './next-hop.ts';
-import type { SmarthostRoute } from './settings.ts';
+import type { MxRoute, SmarthostRoute } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
 import { type TaskHost, TaskQueue } from './task-queue.ts';
 import type { Transport, TransportEvents } from './transport.ts';
 
 /** What the transport is made from. */
 export interface SmtpTransportParts {
-  readonly route: SmarthostRoute;
+  readonly route: SmarthostRoute | MxRoute;
   readonly hops: NextHops;
   readonly host: TaskHost;
   readonly events: TransportEvents;
@@ -22,9 +23,18 @@ export interface SmtpTransportParts {
   readonly log: Logger;
 }
 
+function domainOf(address: string): string {
+  return splitMailbox(address).domain?.toLowerCase() ?? '';
+}
+
+function messageTls({ job: { entry } }: Task): MessageTls | undefined {
+  if (entry.requireTls) return 'required';
+  return entry.tlsOptional ? 'no' : undefined;
+}
+
 /** A route by SMTP at work. */
 export class SmtpTransport implements Transport {
-  readonly route: SmarthostRoute;
+  readonly route: SmarthostRoute | MxRoute;
   /** RFC 5321 §4.5.3.1.8: every server takes 100 recipients. */
   readonly recipientsPerTask = 100;
   readonly #parts: SmtpTransportParts;
@@ -57,8 +67,20 @@ export class SmtpTransport implements Transport {
   }
 
   push(task: Task): void {
-    this.#seeking.add(task);
-    void this.#seek(task);
+    const parts = this.#partsOf(task);
+    // All are counted before the first begins, since a task may end at once.
+    task.job.openTasks += parts.length - 1;
+    for (const part of parts) {
+      this.#seeking.add(part);
+      void this.#seek(part);
+    }
+  }
+
+  /** A task for each domain that may have a next hop of its own; to a smarthost recipients of all domains go together. */
+  #partsOf(task: Task): readonly Task[] {
+    if (this.route.type !== 'mx' || task.recipients.length === 1) return [task];
+    const byDomain = Map.groupBy(task.recipients, ({ address }) => domainOf(address));
+    return [...byDomain.values()].map((recipients) => ({ ...task, recipients }));
   }
 
   fill(): void {
@@ -95,8 +117,8 @@ export class SmtpTransport implements Transport {
   }
 
   async #seek(task: Task): Promise<void> {
-    const domain = splitMailbox(task.recipients[0]?.address ?? '').domain?.toLowerCase() ?? '';
-    const found = await this.#find(domain);
+    const domain = domainOf(task.recipients[0]?.address ?? '');
+    const found = await this.#find(domain, messageTls(task));
     // A transport that was stopped meanwhile has given the task back.
     if (!this.#seeking.delete(task)) return;
     if ('kind' in found) {
@@ -108,9 +130,9 @@ export class SmtpTransport implements Transport {
     } else this.#poolOf(found).push(task, domain);
   }
 
-  async #find(domain: string): Promise<NextHop | RecipientResult> {
+  async #find(domain: string, tls: MessageTls | undefined): Promise<NextHop | RecipientResult> {
     try {
-      return await this.#parts.hops.find(domain);
+      return await this.#parts.hops.find(domain, tls);
     } catch (thrown) {
       this.#parts.log.error({ route: this.route.name, domain, err: thrown }, 'Cannot find the next hop');
       return { kind: 'deferred', reply: { code: 451, enhanced: '4.3.0', text: errorMessage(thrown) } };

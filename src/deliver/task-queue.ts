@@ -1,7 +1,7 @@
 // The tasks that wait for a route. Only tasks whose message is in memory are given out; the octets of other messages are
 // loaded from the spool a few at a time, as far as the budget allows.
 
-import { Fifo } from './fifo.ts';
+import { Fifo } from '../base/fifo.ts';
 import type { Task } from './job.ts';
 
 /** What a queue needs from the delivery that it belongs to. */

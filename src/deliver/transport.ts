@@ -1,5 +1,6 @@
 // The interface of a route at work: it takes tasks from its queue and reports the result for each recipient.
 
+import type { TlsFacts } from '../mail/tls-facts.ts';
 import type { Task } from './job.ts';
 import type { Route } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
@@ -31,8 +32,9 @@ export interface TransportEvents {
   /**
    * Reports the result for each recipient of the task, in order.
    * @param host who replied: `route name (host:port)`
+   * @param tls of the connection, where there was one
    */
-  finish(task: Task, results: readonly RecipientResult[], host: string): void;
+  finish(task: Task, results: readonly RecipientResult[], host: string, tls?: TlsFacts): void;
   /** Gives a task back without an attempt. */
   giveBack(task: Task): void;
 }

@@ -74,6 +74,7 @@ function outcomeLine(event: OutcomeEvent): Line {
     ...(event.redirectedTo === undefined ? {} : { redirectedTo: event.redirectedTo }),
     route: event.route,
     host: event.host,
+    ...(event.tls ? { tls: event.tls.version ?? 'none', tlsPolicy: event.tls.policy } : {}),
     code: reply.code,
     ...(reply.enhanced === undefined ? {} : { enhanced: reply.enhanced }),
     reply: reply.text.slice(0, loggedReply),

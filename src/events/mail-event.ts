@@ -2,6 +2,7 @@
 // event is written in the same commit as the change that it reports, so that neither exists without the other.
 
 import type { SmtpReply } from '../mail/smtp-reply.ts';
+import type { TlsFacts } from '../mail/tls-facts.ts';
 
 /** How the message came in: by SMTP, by the REST send or send_raw endpoint, or as a report of our own. */
 export type EventVia = 'smtp' | 'rest' | 'raw' | 'dsn';
@@ -102,6 +103,8 @@ interface OutcomeEventBase extends MessageEventBase {
   readonly route: string;
   /** Who replied: `route name (host:port)`. */
   readonly host: string;
+  /** How the connection was protected; absent where there was none. */
+  readonly tls?: TlsFacts;
   /** The next hop's reply, or ours. */
   readonly reply: SmtpReply;
   /** Attempts made so far, this one included. */

@@ -77,8 +77,7 @@ export interface DeliveryAttempt {
 /** Makes the event of an attempt that has ended. */
 export function outcomeEvent(entry: DueMessage['entry'], attempt: DeliveryAttempt): OutcomeEvent {
   const { recipient, outcome, at, route, attempts } = attempt;
-  const { reply, host } = outcome;
-  const { kind } = outcome;
+  const { kind, reply, host, tls } = outcome;
   const facts = {
     at,
     ...factsOf(entry),
@@ -86,6 +85,7 @@ export function outcomeEvent(entry: DueMessage['entry'], attempt: DeliveryAttemp
     ...(attempt.redirectedTo === undefined ? {} : { redirectedTo: attempt.redirectedTo }),
     route,
     host,
+    ...(tls ? { tls } : {}),
     reply,
     attempts,
     acceptedAt: entry.acceptedAt,

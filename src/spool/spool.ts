@@ -6,6 +6,7 @@ import type { EventStore } from '../events/event-store.ts';
 import type { EventVia, Handover, OutcomeEvent } from '../events/mail-event.ts';
 import type { DsnRequest, ReportWish } from '../mail/dsn-request.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
+import type { TlsFacts } from '../mail/tls-facts.ts';
 import type { UsedKey } from './idempotency-keys.ts';
 import type { RecipientState } from './recipient-state.ts';
 import type { DueReport, ReportKey } from './reports/report.ts';
@@ -56,6 +57,8 @@ export interface SpoolEntry {
   readonly transports?: readonly string[];
   readonly smtputf8: boolean;
   readonly requireTls: boolean;
+  /** The message has the field `TLS-Required: No` (RFC 8689 §5): it leaves although a policy of the recipients' side is not met. */
+  readonly tlsOptional?: boolean;
   /** What the sender asked about reports (RFC 3461). */
   readonly dsn?: DsnRequest;
   /** Which reports the sender gets about recipients without NOTIFY; absent: none. */
@@ -94,15 +97,15 @@ export interface SpooledRecipient {
 }
 
 /** What became of an attempt for one recipient. */
-export type Outcome =
-  | {
-      readonly kind: 'delivered';
-      readonly reply: SmtpReply;
-      readonly host: string;
-      readonly handover?: Handover;
-    }
-  | { readonly kind: 'deferred'; readonly reply: SmtpReply; readonly host: string }
-  | { readonly kind: 'failed'; readonly reply: SmtpReply; readonly host: string };
+export interface Outcome {
+  readonly kind: 'delivered' | 'deferred' | 'failed';
+  readonly reply: SmtpReply;
+  readonly host: string;
+  /** How the connection was protected; absent where there was none. */
+  readonly tls?: TlsFacts;
+  /** Of a delivery: who reports on. */
+  readonly handover?: Handover;
+}
 
 /**
  * Names the transport of a recipient. The recipient waits for its turn only behind others of that transport. To the spool

@@ -10,7 +10,9 @@ import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
 import { ConfigurationError } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
+import type { OwnDoor } from '../base/net/own-doors.ts';
 import type { Keys } from '../bootstrap.ts';
+import { openStsStore } from '../deliver/mx/sts-store.ts';
 import { transportOf } from '../deliver/router.ts';
 import { logEvent } from '../events/log-event.ts';
 import { openSuppressionStore, type SuppressionStore } from '../feedback/suppression-store.ts';
@@ -39,6 +41,8 @@ export interface MailParts {
   readonly database: Database;
   readonly bodies: BodyBudget;
   readonly guessing: Guessing;
+  /** Postern's own listeners, to which no mail is sent. */
+  readonly ownDoors: () => readonly OwnDoor[];
   readonly metrics: Pick<Metrics, 'accepted' | 'refused' | 'outcome' | 'bounced' | 'complained' | 'suppressed'>;
   readonly clock: Clock;
   readonly log: Logger;
@@ -221,6 +225,11 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     settings: config.delivery,
     clock,
     log,
+    mx: {
+      stsStore: await openStsStore(parts.database),
+      ownDoors: parts.ownDoors,
+      onTlsResult: () => undefined,
+    },
   });
   running.delivery = delivery;
   const building = madeOf(

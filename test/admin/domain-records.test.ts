@@ -116,6 +116,16 @@ describe('what is to be published', () => {
       ],
       ['a:mx.example', 'a:r.example'],
     ],
+    [
+      [{ type: 'smarthost', host: 'one.example', standby: [{ host: 'two.example' }, { host: '8.8.8.8' }] }],
+      ['a:one.example', 'a:two.example', 'ip4:8.8.8.8'],
+    ],
+    [[{ type: 'mx' }], ['a:mx.example']],
+    [
+      [{ type: 'mx', localAddress: [{ address: '8.8.8.8' }, { address: '2001:4860:4860::8888' }] }],
+      ['ip4:8.8.8.8', 'ip6:2001:4860:4860::8888'],
+    ],
+    [[{ type: 'mx', localAddress: [{ address: '10.0.0.5' }] }], ['a:mx.example']],
   ])('routes %j send from %j', (routes, wanted) => {
     expect(spfSenders(routes, 'mx.example')).toEqual(wanted);
   });

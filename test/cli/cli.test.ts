@@ -203,13 +203,13 @@ describe('config', { timeout }, () => {
     const folder = scratchFolder();
     writeFileSync(join(folder, 'bad.yaml'), 'smpt: {}\ndrainSeconds: x\n');
     const result = await runCli(['config', 'check', join(folder, 'bad.yaml')], {
-      env: { POSTERN_RELAY: 'mx' },
+      env: { POSTERN_RELAY: 'mail.example' },
     });
     expect(result).toMatchObject({ exitCode: 78, stdout: '' });
     expect(result.stderr.trimEnd().split('\n')).toEqual([
       `${folder}/bad.yaml:1:1: smpt: unknown key; did you mean "smtp"?`,
       `${folder}/bad.yaml:2:15: drainSeconds: got "x", want a whole number of seconds, 0 to 3600`,
-      'POSTERN_RELAY: delivery by MX lookup (mx) is not built yet; want capture, smtp://host:port or smtps://host:port',
+      'POSTERN_RELAY: got "mail.example", want capture, mx, smtp://host:port or smtps://host:port',
     ]);
   });
 

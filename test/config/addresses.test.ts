@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { formatHostPort, isPortRange, parseListen, parseNetwork, parsePort } from '../../src/config/addresses.ts';
-import { parseRelayUrl } from '../../src/config/relay-url.ts';
+import { parseRelayUrl } from '../../src/deliver/smtp/relay-url.ts';
 
 test.each([
   ['0', 0],

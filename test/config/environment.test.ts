@@ -140,23 +140,19 @@ describe('faults name the variable', () => {
       'POSTERN_DATABASE_URL: database.url: PostgreSQL is not built yet; want sqlite:FILE, such as sqlite:postern.db',
     ],
     [
-      { POSTERN_RELAY: 'mx' },
-      'POSTERN_RELAY: delivery by MX lookup (mx) is not built yet; want capture, smtp://host:port or smtps://host:port',
-    ],
-    [
       { POSTERN_RELAY: 'smtp://u:hunter2@ho st' },
-      'POSTERN_RELAY: got "smtp://[hidden]@ho st", want capture, smtp://host:port or smtps://host:port',
+      'POSTERN_RELAY: got "smtp://[hidden]@ho st", want capture, mx, smtp://host:port or smtps://host:port',
     ],
     [
       { POSTERN_RELAY: 'smtp://user@mail.example' },
-      'POSTERN_RELAY: got "smtp://[hidden]@mail.example", want capture, smtp://host:port or smtps://host:port',
+      'POSTERN_RELAY: got "smtp://[hidden]@mail.example", want capture, mx, smtp://host:port or smtps://host:port',
     ],
   ])('%o', (env, message) => {
     expect(() => loadYaml('', env)).toThrow(message);
   });
 
   test('all at once, beside those of the file', () => {
-    const env = { POSTERN_SMTP_PORT: 'x', POSTERN_RELAY: 'mx', POSTERN_BOUNCE_DOMAIN: 'other.example' };
+    const env = { POSTERN_SMTP_PORT: 'x', POSTERN_RELAY: 'mailto:x', POSTERN_BOUNCE_DOMAIN: 'other.example' };
     const act = () => loadYaml('drainSeconds: x', env);
     for (const part of [
       'postern.yaml:1:15: drainSeconds',

@@ -86,6 +86,13 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       expect(loaded?.body.equals(body)).toBe(true);
     });
 
+    test('tells a message with TLS-Required: No from others', async () => {
+      const spool = await open();
+      await spool.add(spoolEntry({ tlsOptional: true }), someTime);
+      const [claimed] = await claimAll(spool);
+      expect(claimed?.entry).toMatchObject({ requireTls: false, tlsOptional: true });
+    });
+
     test.each([0, 1, 262_143, 262_144, 262_145, 300 * 1024, 6 * 1024 * 1024])(
       'keeps a body of %i octets',
       async (size) => {

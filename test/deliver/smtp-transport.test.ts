@@ -1,6 +1,7 @@
 // A route whose mail goes to several next hops: each has its own connections, and one that is down holds up none of the others.
 
 import { afterEach, expect, test } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
 import type { DueRecipient, Task } from '../../src/deliver/job.ts';
 import { newJob } from '../../src/deliver/job.ts';
 import type { NextHop, NextHops } from '../../src/deliver/next-hop.ts';
@@ -40,10 +41,10 @@ async function startSink(greeting?: string): Promise<FaultSink> {
 }
 
 async function hopTo(key: string, port: number): Promise<NextHop> {
-  const own = { hostname: 'gateway.test', timeouts: defaultTimeouts };
+  const own = { hostname: 'gateway.test', timeouts: defaultTimeouts, clock: systemClock, random: Math.random };
   const hop = await smarthostHops({ ...route, port }, own).find('');
   if ('kind' in hop) throw new Error('no hop');
-  return { ...hop, key, label: `out (${key})` };
+  return { key, label: `out (${key})`, connect: (request) => hop.connect(request) };
 }
 
 function taskTo(address: string): Task {
@@ -63,7 +64,9 @@ function transportOver(hops: NextHops) {
     host: { load: () => false, isStale: () => false, giveBack: () => undefined },
     events: {
       finish: (task: Task, results: readonly RecipientResult[], host: string) =>
-        told.push(`${task.recipients[0]?.address} ${results[0]?.kind} ${results[0]?.reply.code} ${host}`),
+        told.push(
+          `${task.recipients[0]?.address} ${results[0]?.kind} ${results[0]?.reply.code} ${host.replace('127.0.0.1:', '')}`,
+        ),
       giveBack: (task: Task) => told.push(`${task.recipients[0]?.address} given back`),
     },
     clock: { monotonic: () => performance.now() },
@@ -89,13 +92,13 @@ test('each next hop has its own connections, and one that is down holds up none 
   for (const address of addresses) transport.push(taskTo(address));
   await expect.poll(() => told.length, waiting).toBe(7);
   expect(told.toSorted()).toEqual([
-    'x@a.test delivered 250 out (first)',
-    'x@b.test delivered 250 out (second)',
-    'x@c.test delivered 250 out (second)',
+    `x@a.test delivered 250 out (${first.port})`,
+    `x@b.test delivered 250 out (${second.port})`,
+    `x@c.test delivered 250 out (${second.port})`,
     'x@down.test deferred 451 out (down)',
     'x@null.test failed 556 out',
-    'y@b.test delivered 250 out (second)',
-    'y@c.test delivered 250 out (second)',
+    `y@b.test delivered 250 out (${second.port})`,
+    `y@c.test delivered 250 out (${second.port})`,
   ]);
   expect(second.connections).toBeLessThanOrEqual(2);
 });

@@ -1,8 +1,8 @@
 // The tasks that wait for a route: in which order, how many in memory, what happens when it stops.
 
 import { expect, test } from 'vitest';
+import { Fifo } from '../../src/base/fifo.ts';
 import { ContentBudget } from '../../src/deliver/content-budget.ts';
-import { Fifo } from '../../src/deliver/fifo.ts';
 import { newJob, type Task } from '../../src/deliver/job.ts';
 import { type TaskHost, TaskQueue } from '../../src/deliver/task-queue.ts';
 import { TransportShare } from '../../src/deliver/transport-share.ts';

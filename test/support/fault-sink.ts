@@ -19,6 +19,8 @@ import { parseArgs } from 'node:util';
 export interface FaultSinkOptions {
   /** 0 or absent picks a free one. */
   readonly port?: number;
+  /** The address to listen on; 127.0.0.1 where it is absent. */
+  readonly host?: string;
   readonly noPipelining?: boolean;
   readonly no8bitmime?: boolean;
   readonly noSmtputf8?: boolean;
@@ -367,7 +369,7 @@ export class FaultSink {
     const sink = new FaultSink(options);
     await new Promise<void>((resolve, reject) => {
       sink.#server.once('error', reject);
-      sink.#server.listen(options.port ?? 0, '127.0.0.1', resolve);
+      sink.#server.listen(options.port ?? 0, options.host ?? '127.0.0.1', resolve);
     });
     return sink;
   }

@@ -5,6 +5,8 @@ import { isAscii } from 'node:buffer';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 import { asciiOrcpt, type DsnRequest, type RecipientRequest } from '../../mail/dsn-request.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
+import type { TlsFacts } from '../../mail/tls-facts.ts';
+import type { TlsFault } from './handshake-failure.ts';
 import type { Capabilities } from './smtp-capabilities.ts';
 
 /** A message to be sent in one transaction. */
@@ -24,8 +26,11 @@ export interface OutgoingMail {
 /** The state of the connection. */
 export interface Session {
   readonly capabilities: Capabilities;
-  /** TLS is on, and the certificate was verified for the next hop's name. */
+  /** TLS is on, the certificate was verified for the next hop's name, and that name is no stranger's word: REQUIRETLS may go. */
   readonly verifiedTls: boolean;
+  readonly tls: TlsFacts;
+  /** What is wrong with a certificate that nobody asked to be verified. */
+  readonly certificateFault?: TlsFault;
 }
 
 /** A recipient's RCPT command, or why the recipient cannot be sent. */

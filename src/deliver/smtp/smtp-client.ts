@@ -2,18 +2,21 @@
 // write, and those of the next transaction together with the content of the one before (RFC 2920 §3.1). So a message costs
 // one round trip.
 
-import { connect as connectTcp, type Socket } from 'node:net';
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { errorMessage } from '../../base/errors.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import { stuffedContent } from './dot-stuffing.ts';
 import { type OutgoingMail, type Session, sizeOf } from './envelope-commands.ts';
-import { HandshakeFailure, handshake, type ReadySession, type SmtpClientOptions } from './smtp-handshake.ts';
+import { HandshakeFailure, type TlsFault } from './handshake-failure.ts';
+import { handshake, type ReadySession } from './smtp-handshake.ts';
 import { ReplyReader } from './smtp-reply-reader.ts';
 import { stageTimeouts } from './smtp-timeouts.ts';
+import type { SmtpClientOptions } from './smtp-tls.ts';
 import { SmtpTransaction, type TransactionEnd } from './smtp-transaction.ts';
 
 export type { OutgoingMail } from './envelope-commands.ts';
-export type { SmtpClientOptions } from './smtp-handshake.ts';
+export type { TlsFault } from './handshake-failure.ts';
+export type { SmtpClientOptions } from './smtp-tls.ts';
 export type { RecipientResult, TransactionEnd } from './smtp-transaction.ts';
 
 /** Content up to this size is sent in one buffer, which is cheaper than several writes. */
@@ -47,6 +50,8 @@ export class SmtpConnection {
   #quitting = false;
   #closedBy: SmtpReply | undefined;
   #socketError: unknown;
+  readonly #lastsUntil: number;
+  readonly #localAddress: string;
   #deadline = 0;
   #timer: NodeJS.Timeout | undefined;
   #timerAt = 0;
@@ -54,7 +59,9 @@ export class SmtpConnection {
   /** Takes over a socket that is ready for MAIL. */
   constructor(ready: ReadySession, options: SmtpClientOptions) {
     this.session = ready;
+    this.#lastsUntil = performance.now() + (options.lastsMs ?? Number.POSITIVE_INFINITY);
     this.#socket = ready.socket;
+    this.#localAddress = ready.socket.localAddress ?? '';
     this.#options = options;
     this.#socket.on('data', (chunk: Buffer) => this.#receive(chunk));
     this.#socket.on('error', (error) => {
@@ -62,6 +69,22 @@ export class SmtpConnection {
     });
     this.#socket.on('close', () => this.#lost());
     this.#arm();
+  }
+
+  /** The server at the other end, for people: `host:port`, with its address where the name alone does not tell. */
+  get peer(): string {
+    const { host, address, port } = this.#options;
+    return `${host}${address === undefined ? '' : `[${address}]`}:${port}`;
+  }
+
+  /** When it takes no more messages, in milliseconds of `performance.now()`. */
+  get lastsUntil(): number {
+    return this.#lastsUntil;
+  }
+
+  /** Our own address of the connection. */
+  get localAddress(): string {
+    return this.#localAddress;
   }
 
   /** The connection can take a transaction now. */
@@ -175,6 +198,10 @@ export class SmtpConnection {
   }
 
   #becomeVacant(): void {
+    if (performance.now() >= this.#lastsUntil) {
+      this.quit();
+      return;
+    }
     this.#vacant = true;
     this.onVacant();
   }
@@ -280,8 +307,10 @@ export class SmtpConnection {
 export async function connectSmtp(
   options: SmtpClientOptions,
   signal?: AbortSignal,
-): Promise<{ readonly connection: SmtpConnection } | { readonly refused: SmtpReply }> {
-  const socket = connectTcp({ host: options.host, port: options.port, noDelay: true });
+): Promise<{ readonly connection: SmtpConnection } | { readonly refused: SmtpReply; readonly tlsFault?: TlsFault }> {
+  const { port, address: host = options.host, localAddress } = options;
+  const from = localAddress === undefined ? {} : { localAddress, family: isIP(localAddress) };
+  const socket = connectTcp({ host, port, noDelay: true, ...from });
   // Others wait for the socket and handle its errors; this listener keeps an error from ending the process meanwhile.
   socket.on('error', () => undefined);
   const breakOff = (): void => void socket.destroy();
@@ -291,7 +320,10 @@ export async function connectSmtp(
     return { connection: new SmtpConnection(ready, options) };
   } catch (thrown) {
     socket.destroy();
-    if (thrown instanceof HandshakeFailure) return { refused: thrown.reply };
+    if (thrown instanceof HandshakeFailure) {
+      const { reply: refused, tlsFault } = thrown;
+      return tlsFault === undefined ? { refused } : { refused, tlsFault };
+    }
     throw new Error(`Cannot speak to ${options.host}:${options.port}: ${errorMessage(thrown)}`, { cause: thrown });
   } finally {
     signal?.removeEventListener('abort', breakOff);

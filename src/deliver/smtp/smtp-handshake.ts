@@ -1,52 +1,14 @@
 // Turns a bare socket into a session that is ready for MAIL: greeting, EHLO or HELO, STARTTLS (RFC 3207), AUTH (RFC 4954).
 
-import { readFileSync } from 'node:fs';
-import { isIP, type Socket } from 'node:net';
-import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
-import { errorMessage } from '../../base/errors.ts';
+import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
+import type { TlsFacts, TlsPolicy } from '../../mail/tls-facts.ts';
 import type { Session } from './envelope-commands.ts';
+import { failure, HandshakeFailure, refused } from './handshake-failure.ts';
 import { type Capabilities, capabilitiesOf, noCapabilities } from './smtp-capabilities.ts';
 import { ReplyReader } from './smtp-reply-reader.ts';
-import type { SmtpTimeouts } from './smtp-timeouts.ts';
-
-/** Where and how to connect. */
-export interface SmtpClientOptions {
-  readonly host: string;
-  readonly port: number;
-  /** How TLS is used, as in a route. */
-  readonly tls: 'none' | 'opportunistic' | 'required' | 'implicit';
-  /** False accepts any certificate, with `auth` too: then anyone who answers gets the password. */
-  readonly tlsVerify: boolean;
-  /** Certificates to trust instead of the system's, PEM. */
-  readonly ca?: string;
-  /** Path of a file with such certificates, read at each handshake, so that renewed ones take effect at once. */
-  readonly caFile?: string;
-  readonly auth?: { readonly user: string; readonly password: string };
-  /** Our own name in EHLO. */
-  readonly hostname: string;
-  readonly timeouts: SmtpTimeouts;
-}
-
-/** Why a session could not be made ready, in the form of a reply. Always temporary, because the mail is not the cause. */
-export class HandshakeFailure extends Error {
-  override readonly name = 'HandshakeFailure';
-  readonly reply: SmtpReply;
-
-  constructor(reply: SmtpReply, options?: ErrorOptions) {
-    super(reply.text, options);
-    this.reply = reply;
-  }
-}
-
-function failure(enhanced: string, text: string, cause?: unknown): HandshakeFailure {
-  return new HandshakeFailure({ code: 451, enhanced, text }, cause === undefined ? undefined : { cause });
-}
-
-function refused(what: string, reply: SmtpReply): HandshakeFailure {
-  const words = `${what}: ${reply.code} ${reply.enhanced ? `${reply.enhanced} ` : ''}${reply.text}`;
-  return failure(reply.enhanced ? `4${reply.enhanced.slice(1)}` : '4.3.0', words);
-}
+import { certificateFault, established, remedyFor, type SmtpClientOptions, secured } from './smtp-tls.ts';
 
 /** A socket for one command at a time, each with its reply. */
 class CommandSocket {
@@ -111,68 +73,6 @@ class CommandSocket {
   }
 }
 
-/** @throws HandshakeFailure where the file of trusted certificates cannot be read */
-function trusted({ ca, caFile }: SmtpClientOptions): Pick<ConnectionOptions, 'ca'> {
-  if (caFile === undefined) return ca === undefined ? {} : { ca };
-  try {
-    return { ca: readFileSync(caFile) };
-  } catch (error) {
-    throw failure('4.3.5', `The certificates that the route trusts cannot be read: ${errorMessage(error)}`, error);
-  }
-}
-
-function tlsOptions(options: SmtpClientOptions): ConnectionOptions {
-  return {
-    host: options.host,
-    // RFC 6066 §3: an IP address is no server name.
-    ...(isIP(options.host) ? {} : { servername: options.host }),
-    ...trusted(options),
-    rejectUnauthorized: options.tlsVerify,
-    minVersion: 'TLSv1.2',
-  };
-}
-
-/** OpenSSL's own text names its source file; its `reason` is what a person can read, such as `wrong version number`. */
-function socketWords(error: Error): string {
-  return 'reason' in error && typeof error.reason === 'string' ? error.reason : errorMessage(error);
-}
-
-/** Waits for the event that makes a socket usable; rejects when the socket ends or the time is over. */
-async function established(socket: Socket, event: 'connect' | 'secureConnect', timeout: number): Promise<void> {
-  const [enhanced, what] = event === 'connect' ? ['4.4.1', 'Cannot connect'] : ['4.7.5', 'The TLS handshake failed'];
-  let timer: NodeJS.Timeout | undefined;
-  try {
-    await new Promise<void>((resolve, reject) => {
-      timer = setTimeout(() => reject(failure(enhanced, `${what}: timed out`)), timeout);
-      socket.once(event, resolve);
-      socket.once('error', (error) => reject(failure(enhanced, `${what}: ${socketWords(error)}`, error)));
-      socket.once('close', () => reject(failure(enhanced, `${what}: the connection was closed`)));
-    });
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-async function secured(socket: Socket, options: SmtpClientOptions): Promise<TLSSocket> {
-  const secure = connectTls({ ...tlsOptions(options), socket });
-  // The waiting code handles the first error; this listener keeps a second one from ending the process.
-  secure.on('error', () => undefined);
-  try {
-    await established(secure, 'secureConnect', options.timeouts.handshake);
-  } catch (thrown) {
-    // Node sets `authorizationError` where it refused a certificate, and only then.
-    const isRefusal = thrown instanceof HandshakeFailure && secure.authorizationError !== null;
-    throw isRefusal ? failure('4.7.5', `${thrown.message}; ${remedyFor(options)}`, thrown) : thrown;
-  }
-  return secure;
-}
-
-/** Says what an operator can do about a refused certificate. */
-function remedyFor({ host, auth }: SmtpClientOptions): string {
-  const what = auth ? `the password goes only to a next hop` : `the route asks for one`;
-  return `${what} whose certificate is trusted here and names ${host}: trust its issuer (tls: { ca: FILE } in the route), or say tlsVerify: false there`;
-}
-
 async function greet(commands: CommandSocket, options: SmtpClientOptions): Promise<Capabilities> {
   const reply = await commands.ask(`EHLO ${options.hostname}`, 'EHLO', options.timeouts.handshake);
   if (reply.code === 250) return capabilitiesOf(reply);
@@ -191,8 +91,8 @@ function base64(text: string): string {
  * Throws unless the password may be sent: over TLS, to a peer whose certificate chain and name were verified, or where the
  * route explicitly says not to verify. Otherwise an attacker between the two hosts could just ask for the password.
  */
-function requireTrust(session: Session & { tls: boolean }, options: SmtpClientOptions): void {
-  if (!session.tls) {
+function requireTrust(session: Session, options: SmtpClientOptions): void {
+  if (session.tls.version === undefined) {
     const why = options.tls === 'none' ? 'the route says tls: none' : 'the next hop offers no TLS';
     throw failure('4.7.0', `AUTH is sent only over TLS, and ${why}: use a port of it with STARTTLS or implicit TLS`);
   }
@@ -201,11 +101,7 @@ function requireTrust(session: Session & { tls: boolean }, options: SmtpClientOp
 }
 
 /** Authenticates with PLAIN, else LOGIN. A refusal is temporary: the fault is in our configuration, not in the mail. */
-async function authenticate(
-  commands: CommandSocket,
-  session: Session & { tls: boolean },
-  options: SmtpClientOptions,
-): Promise<void> {
+async function authenticate(commands: CommandSocket, session: Session, options: SmtpClientOptions): Promise<void> {
   const { auth, timeouts } = options;
   if (!auth) return;
   requireTrust(session, options);
@@ -231,11 +127,18 @@ async function upgrade(
 ): Promise<TLSSocket | undefined> {
   const reply = await commands.ask('STARTTLS', 'STARTTLS', options.timeouts.handshake);
   if (reply.code !== 220) {
-    if (options.tls === 'required' || reply.code === 421) throw refused('The next hop refused STARTTLS', reply);
+    if (reply.code === 421) throw refused('The next hop refused STARTTLS', reply);
+    if (options.tls === 'required') {
+      const why = refused('The next hop refused STARTTLS', reply);
+      throw new HandshakeFailure(why.reply, { tlsFault: 'starttls-not-supported' });
+    }
     return undefined;
   }
   // Replies injected before TLS would later be taken for the server's own (CVE-2011-0411 and similar).
-  if (commands.pendingOctets > 0) throw failure('4.7.0', 'The next hop sent octets between STARTTLS and TLS');
+  if (commands.pendingOctets > 0) {
+    const text = 'The next hop sent octets between STARTTLS and TLS';
+    throw new HandshakeFailure({ code: 451, enhanced: '4.7.0', text }, { tlsFault: 'validation-failure' });
+  }
   commands.detach();
   return await secured(socket, options);
 }
@@ -243,7 +146,22 @@ async function upgrade(
 /** The result of `handshake`: a socket that nobody reads, and the state of its session. */
 export interface ReadySession extends Session {
   readonly socket: Socket;
-  readonly tls: boolean;
+}
+
+const policies = {
+  none: 'none',
+  opportunistic: 'opportunistic',
+  required: 'required',
+  implicit: 'required',
+} as const satisfies Record<SmtpClientOptions['tls'], TlsPolicy>;
+
+function sessionOf(capabilities: Capabilities, secure: TLSSocket | undefined, options: SmtpClientOptions): Session {
+  const { tls: mode, policy = policies[mode], judgePeer, hostIsTrusted = true } = options;
+  if (!secure) return { capabilities, verifiedTls: false, tls: { policy } };
+  const verified = secure.authorized || judgePeer !== undefined;
+  const tls: TlsFacts = { policy, version: secure.getProtocol() ?? 'TLS', verified };
+  const session = { capabilities, verifiedTls: verified && hostIsTrusted, tls };
+  return verified ? session : { ...session, certificateFault: certificateFault(secure.authorizationError) };
 }
 
 /**
@@ -271,9 +189,11 @@ export async function handshake(bare: Socket, options: SmtpClientOptions): Promi
       capabilities = await greet(commands, options);
     }
   }
-  if (!secure && options.tls === 'required')
-    throw failure('4.7.4', 'The next hop offers no TLS, and the route requires it');
-  const session = { capabilities, verifiedTls: secure?.authorized === true, tls: secure !== undefined };
+  if (!secure && options.tls === 'required') {
+    const text = `The next hop offers no TLS, and ${options.policy === undefined ? 'the route' : 'its domain'} requires it`;
+    throw new HandshakeFailure({ code: 451, enhanced: '4.7.4', text }, { tlsFault: 'starttls-not-supported' });
+  }
+  const session = sessionOf(capabilities, secure, options);
   await authenticate(commands, session, options);
   if (commands.pendingOctets > 0) throw failure('4.5.0', 'The next hop sent a reply that nobody asked for');
   commands.detach();

@@ -60,7 +60,7 @@ export class StoredMessages {
       entry.reversePath,
       entry.senderPath,
       entry.smtputf8 ? 1 : 0,
-      entry.requireTls ? 1 : 0,
+      entry.requireTls ? 1 : entry.tlsOptional ? 2 : 0,
       entry.acceptedAt,
       this.#clock.stored(entry.expiresAt),
       entry.platformSignature?.start ?? null,

@@ -87,8 +87,10 @@ export function entryOf(row: Row, recipients: readonly Row[]): EntryMeta {
     recipients: recipients.map((recipient) => text(recipient, 'address')),
     ...(origin ? { origin } : {}),
     smtputf8: integer(row, 'smtputf8') === 1,
+    // 1 is REQUIRETLS, 2 is TLS-Required: No.
     requireTls: integer(row, 'require_tls') === 1,
     ...(dsn ? { dsn } : {}),
+    ...(integer(row, 'require_tls') === 2 ? { tlsOptional: true } : {}),
     acceptedAt: integer(row, 'accepted_at'),
     expiresAt: integer(row, 'expires_at'),
     ...(row['signature_start'] === null

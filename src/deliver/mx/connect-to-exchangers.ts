@@ -1,0 +1,190 @@
+// Connects to the first mail exchanger that takes the mail and meets what is asked of its TLS (RFC 5321 §5.1).
+
+import { isIPv4 } from 'node:net';
+import type { Clock } from '../../base/clock.ts';
+import type { Logger } from '../../base/log.ts';
+import type { SmtpReply } from '../../mail/smtp-reply.ts';
+import { connectSmtp, type SmtpClientOptions, type SmtpConnection, type TlsFault } from '../smtp/smtp-client.ts';
+import type { SmtpTimeouts } from '../smtp/smtp-timeouts.ts';
+import { daneJudge } from './dane.ts';
+import type { ExchangerHealth } from './exchanger-health.ts';
+import type { MxPlan, PlannedExchanger } from './mx-plan.ts';
+import type { MxSettings } from './settings.ts';
+import { isNamedBy } from './sts-policy.ts';
+import type { MessageTls } from './tls-demand.ts';
+import { clientTls } from './tls-demand.ts';
+import type { TlsFailure, TlsResult } from './tls-result.ts';
+
+/** What connecting needs. */
+export interface ConnectParts {
+  readonly route: MxSettings;
+  readonly hostname: string;
+  readonly timeouts: SmtpTimeouts;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly random: () => number;
+  readonly health: ExchangerHealth;
+  readonly onTlsResult: (result: TlsResult) => void;
+}
+
+/** The way that is to be gone. */
+export interface MxWay {
+  readonly domain: string;
+  readonly plan: MxPlan;
+  readonly message: MessageTls | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** For all exchangers and addresses together, in milliseconds. */
+const allWithin = 600_000;
+
+interface Candidate {
+  readonly exchanger: PlannedExchanger;
+  readonly address: string;
+}
+
+type Attempt = { readonly connection: SmtpConnection } | { readonly refused: SmtpReply; readonly tlsFault?: TlsFault };
+
+/** By preference, at random among equals (RFC 5321 §5.1); addresses that have just failed come last. */
+function inOrder({ exchangers }: MxPlan, { random, health }: ConnectParts): readonly Candidate[] {
+  const candidates = exchangers
+    .map((exchanger) => ({ exchanger, lot: random() }))
+    .sort((one, other) => one.exchanger.preference - other.exchanger.preference || one.lot - other.lot)
+    .flatMap(({ exchanger }) => exchanger.addresses.map((address) => ({ exchanger, address })));
+  const failed = candidates.filter(({ address }) => health.hasFailed(address));
+  return failed.length === 0 ? candidates : [...candidates.filter((one) => !failed.includes(one)), ...failed];
+}
+
+function clientOptions({ exchanger, address }: Candidate, domain: string, parts: ConnectParts): SmtpClientOptions {
+  const { route, timeouts, clock } = parts;
+  const from = route.localAddress?.find((one) => isIPv4(one.address) === isIPv4(address));
+  return {
+    host: exchanger.name,
+    address,
+    port: route.port,
+    ...(from ? { localAddress: from.address } : {}),
+    hostname: from?.hostname ?? parts.hostname,
+    ...(route.caFile === undefined ? {} : { caFile: route.caFile }),
+    ...clientTls(exchanger.demand, (records) => daneJudge(records, [exchanger.name, domain], clock)),
+    timeouts,
+  };
+}
+
+/** Connects to one address; where only TLS fails and nothing asks for it, in the clear. */
+async function attempt(candidate: Candidate, { domain, signal }: MxWay, parts: ConnectParts) {
+  const { demand, name } = candidate.exchanger;
+  if (demand.forbidden !== undefined) {
+    const refused = { code: 451, enhanced: '4.7.5', text: `${name}: ${demand.forbidden}` };
+    return { result: { refused } satisfies Attempt, fault: undefined };
+  }
+  const options = clientOptions(candidate, domain, parts);
+  const first: Attempt = await connectSmtp(options, signal);
+  if (!('refused' in first) || first.tlsFault === undefined || demand.mode !== 'opportunistic' || signal.aborted) {
+    return { result: first, fault: 'refused' in first ? first.tlsFault : undefined, said: wordsOf(first) };
+  }
+  // Unverified TLS is better than none, and none is better than no mail (RFC 7435).
+  const { judgePeer: _, ...clear } = { ...options, tls: 'none' as const };
+  return { result: await connectSmtp(clear, signal), fault: first.tlsFault, said: first.refused.text };
+}
+
+function wordsOf(result: Attempt): string | undefined {
+  return 'refused' in result ? result.refused.text : undefined;
+}
+
+/** What the policy of the domain says of a connection that was made although it does not enforce. */
+function testedFailure(
+  { exchanger }: Candidate,
+  { plan: { sts } }: MxWay,
+  connection: SmtpConnection,
+): TlsFailure | undefined {
+  const { tls } = connection.session;
+  if (tls.version === undefined) return 'starttls-not-supported';
+  if (sts === undefined || sts.mode === 'none' || exchanger.demand.policy === 'dane') return undefined;
+  if (!isNamedBy(sts, exchanger.name)) return 'validation-failure';
+  return tls.verified ? undefined : (connection.session.certificateFault ?? 'certificate-not-trusted');
+}
+
+/** Tells how TLS went, and logs where a policy in testing would have stopped the mail. */
+function report(
+  candidate: Candidate,
+  way: MxWay,
+  outcome: { readonly result: Attempt; readonly fault: TlsFault | undefined; readonly said?: string | undefined },
+  parts: ConnectParts,
+): void {
+  const { exchanger, address } = candidate;
+  const { domain, plan } = way;
+  const { result, fault, said } = outcome;
+  const { demand } = exchanger;
+  const isForbidden = demand.forbidden !== undefined;
+  // An attempt that never came to TLS says nothing of it.
+  if ('refused' in result && fault === undefined && !isForbidden) return;
+  const tested = 'connection' in result ? testedFailure(candidate, way, result.connection) : undefined;
+  const forbidden = demand.policy === 'dane' ? ('dnssec-invalid' as const) : ('validation-failure' as const);
+  const failure = fault ?? (isForbidden ? forbidden : tested);
+  const reason = said ?? demand.forbidden;
+  const isSts = plan.sts !== undefined && plan.sts.mode !== 'none';
+  parts.onTlsResult({
+    domain,
+    policy:
+      demand.policy === 'dane'
+        ? { type: 'tlsa', tlsa: demand.tlsa ?? [] }
+        : plan.sts && isSts
+          ? { type: 'sts', sts: plan.sts }
+          : { type: 'no-policy-found' },
+    exchanger: exchanger.name,
+    address,
+    ...('connection' in result ? { localAddress: result.connection.localAddress } : {}),
+    ...(failure === undefined ? {} : { failure }),
+    ...(failure === undefined || reason === undefined ? {} : { reason }),
+  });
+  if (failure !== undefined && plan.sts?.mode === 'testing' && demand.policy !== 'dane') {
+    const { name: host } = exchanger;
+    parts.log.info({ route: parts.route.name, domain, host, failure }, 'an MTA-STS policy in testing is not met');
+  }
+}
+
+/**
+ * Connects to the best mail exchanger.
+ * @returns the refusal of the first that was tried where none takes a connection. For a message with REQUIRETLS a server that
+ *   offers it is looked for; where none does, a connection without it is given, and the message is refused on it
+ */
+export async function connectToExchangers(way: MxWay, parts: ConnectParts): Promise<SmtpConnection | SmtpReply> {
+  const ending = new AbortController();
+  const end = (): void => ending.abort();
+  const timer = setTimeout(end, allWithin);
+  way.signal.addEventListener('abort', end);
+  if (way.signal.aborted) end();
+  try {
+    return await connectWithin({ ...way, signal: ending.signal }, parts);
+  } finally {
+    clearTimeout(timer);
+    way.signal.removeEventListener('abort', end);
+  }
+}
+
+async function connectWithin(way: MxWay, parts: ConnectParts): Promise<SmtpConnection | SmtpReply> {
+  let refusal: SmtpReply | undefined;
+  let spare: SmtpConnection | undefined;
+  for (const candidate of inOrder(way.plan, parts)) {
+    if (way.signal.aborted) break;
+    const outcome = await attempt(candidate, way, parts);
+    const { result } = outcome;
+    report(candidate, way, outcome, parts);
+    if ('refused' in result) {
+      // What is forbidden or fails in TLS alone says nothing of the host's health for other domains.
+      if (outcome.fault === undefined && candidate.exchanger.demand.forbidden === undefined)
+        parts.health.tell(candidate.address, false);
+      const { name } = candidate.exchanger;
+      refusal ??= { ...result.refused, text: `${name}[${candidate.address}]: ${result.refused.text}` };
+      continue;
+    }
+    parts.health.tell(candidate.address, true);
+    if (way.message !== 'required' || result.connection.session.capabilities.requireTls) {
+      spare?.quit();
+      return result.connection;
+    }
+    if (spare) result.connection.quit();
+    else spare = result.connection;
+  }
+  return spare ?? refusal ?? { code: 451, enhanced: '4.4.1', text: 'No mail exchanger could be tried in time' };
+}

@@ -1,0 +1,108 @@
+// DANE for SMTP (RFC 7672): the TLSA records of a mail exchanger, and whether its certificate is the one that they name.
+// mx-connect compares the certificates; what it lets pass against RFC 7672 is judged here: names, dates, and who may sign.
+
+import type { X509Certificate } from 'node:crypto';
+import type { TLSSocket } from 'node:tls';
+import mxConnect from 'mx-connect';
+import type { Clock } from '../../base/clock.ts';
+import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
+import type { TlsaRecord } from '../../base/dns/dns-records.ts';
+
+/** What DNS says of a mail exchanger's certificate. */
+export type DaneFinding =
+  /** No TLSA records that a resolver has vouched for. */
+  | { readonly kind: 'none' }
+  /** Those that can be used; empty where all are of a kind that SMTP does not use: then TLS is a must, with any certificate. */
+  | { readonly kind: 'records'; readonly records: readonly TlsaRecord[] }
+  /** It cannot be known, so nothing may be sent to this host (RFC 7672 §2.1.1). */
+  | { readonly kind: 'failed'; readonly why: string };
+
+const trustAnchor = 2;
+const endEntity = 3;
+/** Octets of what each matching type compares: SHA-256 and SHA-512; the whole certificate or key has any length. */
+const digestOctets: Readonly<Record<number, number>> = { 1: 32, 2: 64 };
+/** Records of one host, and certificates of its chain, that are looked at. */
+const mostRecords = 50;
+const longestChain = 10;
+
+/** RFC 7672 §3.1: SMTP uses no other kinds; RFC 6698 §2.1.2 and §2.1.3 have the selectors and matching types. */
+function isUsable({ usage, selector, matching, data }: TlsaRecord): boolean {
+  const isKnown = (usage === trustAnchor || usage === endEntity) && selector <= 1 && matching <= 2;
+  return isKnown && data.length > 0 && data.length === (digestOctets[matching] ?? data.length);
+}
+
+/**
+ * Finds the TLSA records of a mail exchanger. Its address must be vouched for too: a host in a zone that is not signed has
+ * none, and its name servers may fail when they are asked (RFC 7672 §2.2.2).
+ * @param host an A-label
+ */
+export async function findTlsa(lookup: DnsLookup, host: string, port: number): Promise<DaneFinding> {
+  const [ipv4, ipv6] = await Promise.all([lookup.find(host, 'A'), lookup.find(host, 'AAAA')]);
+  const hasSecureAddress = [ipv4, ipv6].some((one) => one.kind === 'found' && one.isSecure);
+  if (!hasSecureAddress) return { kind: 'none' };
+  const found = await lookup.find(`_${port}._tcp.${host}`, 'TLSA');
+  if (found.kind === 'failed') return { kind: 'failed', why: found.why };
+  if (found.kind !== 'found' || !found.isSecure) return { kind: 'none' };
+  return { kind: 'records', records: found.records.slice(0, mostRecords).filter(isUsable) };
+}
+
+/** The issuers that the peer sent, from the one of its own certificate on. */
+function issuersOf(leaf: X509Certificate): readonly X509Certificate[] {
+  const issuers: X509Certificate[] = [];
+  let certificate = leaf;
+  for (
+    let issuer = leaf.issuerCertificate;
+    issuer && issuers.length < longestChain;
+    issuer = issuer.issuerCertificate
+  ) {
+    // A certificate that signed itself is its own issuer.
+    if (issuer.fingerprint256 === certificate.fingerprint256) break;
+    issuers.push(issuer);
+    certificate = issuer;
+  }
+  return issuers;
+}
+
+function isInForce(certificate: X509Certificate, now: number): boolean {
+  return certificate.validFromDate.getTime() <= now && now <= certificate.validToDate.getTime();
+}
+
+/**
+ * Makes the judge of a peer's certificate. By usage 3 the key or certificate alone counts; by usage 2 it must be in force,
+ * name the host or the recipient's domain, and be signed, through authorities in force, by the one named (RFC 7672 §3.1, §3.2).
+ * @param records usable ones; empty accepts any certificate
+ * @param names of which the certificate has to name one
+ */
+export function daneJudge(
+  records: readonly TlsaRecord[],
+  names: readonly string[],
+  clock: Pick<Clock, 'now'>,
+): (peer: TLSSocket) => string | undefined {
+  const pinned = records.map(({ usage, selector, matching, data }) => ({
+    usage,
+    selector,
+    mtype: matching,
+    cert: data,
+  }));
+  return (peer) => {
+    if (records.length === 0) return undefined;
+    const leaf = peer.getPeerX509Certificate();
+    if (!leaf) return 'it sent none';
+    const ofKey = pinned.filter(({ usage }) => usage === endEntity);
+    if (ofKey.length > 0 && mxConnect.dane.verifyCertAgainstTlsa(leaf, ofKey, []).valid) return undefined;
+    // mx-connect takes the certificate itself for one of its authorities; usage 2 means those above it (RFC 7671 §5.2).
+    const isItself = (record: mxConnect.Tlsa): boolean =>
+      mxConnect.dane.verifyCertAgainstTlsa(leaf, [{ ...record, usage: endEntity }], []).valid;
+    const ofAnchor = pinned.filter((record) => record.usage === trustAnchor && !isItself(record));
+    if (ofAnchor.length === 0) return 'its TLSA records name another';
+    const now = clock.now();
+    if (!isInForce(leaf, now)) return 'it is not in force now';
+    if (!names.some((name) => leaf.checkHost(name, { subject: 'never' }) !== undefined)) {
+      return `it names neither ${names.join(' nor ')}`;
+    }
+    // RFC 7671 §5.2: only an authority may stand between, and only one in force.
+    const issuers = issuersOf(leaf).filter((issuer) => issuer.ca && isInForce(issuer, now));
+    const isPinned = issuers.length > 0 && mxConnect.dane.verifyCertAgainstTlsa(leaf, ofAnchor, issuers).valid;
+    return isPinned ? undefined : 'no authority that its TLSA records name has signed it';
+  };
+}

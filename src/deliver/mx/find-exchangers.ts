@@ -1,0 +1,191 @@
+// The mail exchangers of a domain, with their addresses (RFC 5321 §5.1, RFC 7505). mx-connect decides between MX records,
+// a null MX, the domain's own addresses and an address literal; what it is given of DNS is bounded and judged here.
+
+import { isIPv4 } from 'node:net';
+import mxConnect from 'mx-connect';
+import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
+import type { MxRecord } from '../../base/dns/dns-records.ts';
+import { errorCode } from '../../base/errors.ts';
+import type { RecipientResult } from '../smtp/smtp-client.ts';
+import type { AddressFault, AddressJudge } from './address-judge.ts';
+
+/** A mail exchanger. */
+export interface Exchanger {
+  /** A-label in lower case; the IP address where the recipient's domain is an address literal. */
+  readonly name: string;
+  /** The lowest is tried first. */
+  readonly preference: number;
+  /** At most one of each family, or two of one; not empty. */
+  readonly addresses: readonly string[];
+}
+
+/** The mail exchangers of a domain. */
+export interface ExchangerSet {
+  /** Not empty, in order of preference. */
+  readonly exchangers: readonly Exchanger[];
+  /** A resolver that validates has vouched for their names. */
+  readonly isSecure: boolean;
+}
+
+/** What finding needs. */
+export interface FindParts {
+  readonly lookup: DnsLookup;
+  readonly judge: AddressJudge;
+  /** The port that mail goes to. */
+  readonly port: number;
+  /** Our own names: where a domain's MX is one of them, mail would come back to us (RFC 5321 §5.1). */
+  readonly ownNames: ReadonlySet<string>;
+  /** The address families that may be used, the preferred one first. */
+  readonly families: readonly (4 | 6)[];
+}
+
+/** Mail exchangers of a domain that are looked at: the best ones. */
+const mostExchangers = 20;
+/** Addresses of one exchanger that are tried (RFC 5321 §5.1: at least two). */
+const mostAddresses = 2;
+/** Ends mx-connect before it connects: connections are made by Postern's own client. */
+const resolved = new Error('resolved');
+
+function failed(code: number, enhanced: string, text: string): RecipientResult {
+  return { kind: 'failed', reply: { code, enhanced, text } };
+}
+
+function deferred(text: string): RecipientResult {
+  return { kind: 'deferred', reply: { code: 451, enhanced: '4.4.3', text } };
+}
+
+/** An error as node:dns has them, for mx-connect. */
+function dnsError(code: 'ENOTFOUND' | 'ESERVFAIL'): Error {
+  return Object.assign(new Error(code), { code });
+}
+
+/** The best MX records, each host once; those from ourselves on are left out, since they would send the mail back to us. */
+function bestOf(records: readonly MxRecord[], ownNames: ReadonlySet<string>): readonly MxRecord[] {
+  const best = new Map<string, MxRecord>();
+  for (const record of records.toSorted((one, other) => one.preference - other.preference)) {
+    if (ownNames.has(record.exchange)) {
+      return [...best.values()].filter(({ preference }) => preference < record.preference);
+    }
+    if (best.size < mostExchangers && !best.has(record.exchange)) best.set(record.exchange, record);
+  }
+  return [...best.values()];
+}
+
+/** The MX records of a domain, or the one that the domain itself stands for; or why there is nothing. */
+async function recordsOf(domain: string, { lookup, ownNames }: FindParts) {
+  const found = await lookup.find(domain, 'MX');
+  if (found.kind === 'failed') return deferred(found.why);
+  if (found.kind === 'missing') return failed(550, '5.1.2', `There is no domain ${domain}`);
+  const { isSecure } = found;
+  // RFC 5321 §5.1: a domain without MX records is its own mail exchanger.
+  const given = found.kind === 'found' ? found.records : [{ preference: 0, exchange: domain }];
+  const records = bestOf(given, ownNames);
+  if (records.length > 0) return { records, isSecure, isImplicit: found.kind === 'none' };
+  return failed(554, '5.4.6', `The mail exchanger of ${domain} is this gateway itself: a loop`);
+}
+
+/** What mx-connect asks of DNS, with the failures and refusals on its way. */
+class Answers {
+  readonly failures: string[] = [];
+  readonly faults = new Set<AddressFault>();
+  readonly #parts: FindParts;
+  readonly #records: readonly MxRecord[];
+
+  constructor(records: readonly MxRecord[], parts: FindParts) {
+    this.#records = records;
+    this.#parts = parts;
+  }
+
+  async resolve(name: string, type: string): Promise<readonly unknown[]> {
+    if (type === 'MX') return this.#records.map(({ preference, exchange }) => ({ priority: preference, exchange }));
+    const isWanted = this.#parts.families.includes(type === 'A' ? 4 : 6);
+    if (!isWanted || (type !== 'A' && type !== 'AAAA')) throw dnsError('ENOTFOUND');
+    const found = await this.#parts.lookup.find(name, type);
+    if (found.kind === 'found') return found.records.filter((address) => this.#isGood(address));
+    if (found.kind !== 'failed') throw dnsError('ENOTFOUND');
+    this.failures.push(found.why);
+    throw dnsError('ESERVFAIL');
+  }
+
+  /** The addresses that mail may go to, those of the preferred family first. */
+  allowed(all: readonly string[]): readonly string[] {
+    const { families } = this.#parts;
+    const good = all.filter((address) => this.#isGood(address) && families.includes(isIPv4(address) ? 4 : 6));
+    const [first = [], second = []] = families.map((family) => good.filter((one) => isIPv4(one) === (family === 4)));
+    return second.length === 0
+      ? first.slice(0, mostAddresses)
+      : [...first.slice(0, mostAddresses - 1), ...second].slice(0, mostAddresses);
+  }
+
+  #isGood(address: string): boolean {
+    const fault = this.#parts.judge(address, this.#parts.port);
+    if (fault) this.faults.add(fault);
+    return fault === undefined;
+  }
+}
+
+/** The address family that is not used here, if an exchanger has an address of it: our own setting fails no mail for good. */
+async function otherFamily(records: readonly MxRecord[], { lookup, families }: FindParts): Promise<string | undefined> {
+  if (families.length > 1) return undefined;
+  const [type, name] = families.includes(4) ? (['AAAA', 'IPv6'] as const) : (['A', 'IPv4'] as const);
+  const found = await Promise.all(records.map(({ exchange }) => lookup.find(exchange, type)));
+  return found.some(({ kind }) => kind === 'found') ? name : undefined;
+}
+
+/** Why no exchanger can be used. */
+function nothingUsable(
+  domain: string,
+  { failures, faults }: Answers,
+  {
+    isNull,
+    isImplicit,
+    isLiteral,
+  }: { readonly isNull: boolean; readonly isImplicit: boolean; readonly isLiteral: boolean },
+): RecipientResult {
+  // RFC 7505 §3.
+  if (isNull) return failed(556, '5.1.10', `The domain ${domain} takes no mail (null MX)`);
+  const [why] = failures;
+  if (why !== undefined) return deferred(why);
+  if (faults.has('own')) return failed(554, '5.4.6', `The mail exchanger of ${domain} is this gateway itself: a loop`);
+  if (faults.has('private') || isLiteral) {
+    return failed(550, '5.4.4', `The mail exchangers of ${domain} have no address that mail is sent to`);
+  }
+  if (isImplicit) return failed(550, '5.1.2', `The domain ${domain} has neither a mail exchanger nor an address`);
+  return deferred(`The mail exchangers of ${domain} have no address`);
+}
+
+/**
+ * Finds the mail exchangers of a domain.
+ * @param domain an A-label in lower case, or an address literal (RFC 5321 §4.1.3)
+ * @returns the exchangers; or the outcome for recipients where there are none: failed for no such domain (5.1.2), a null MX
+ *   (5.1.10), a loop (5.4.6) and forbidden addresses (5.4.4), deferred where DNS is out of order (4.4.3)
+ */
+export async function findExchangers(domain: string, parts: FindParts): Promise<ExchangerSet | RecipientResult> {
+  const isLiteral = domain.startsWith('[');
+  const own = isLiteral ? { records: [], isSecure: false, isImplicit: false } : await recordsOf(domain, parts);
+  if ('kind' in own) return own;
+  const answers = new Answers(own.records, parts);
+  let found: readonly mxConnect.Exchange[] = [];
+  let isNull = false;
+  try {
+    await mxConnect({
+      target: domain,
+      dnsOptions: { resolveRecords: (name, type) => answers.resolve(name, type) },
+      connectHook: ({ mx }, _, done) => {
+        found = mx;
+        done(resolved);
+      },
+    });
+  } catch (error) {
+    isNull = errorCode(error) === 'ENULLMX';
+  }
+  const exchangers = found.flatMap(({ exchange, priority, A, AAAA }): Exchanger[] => {
+    const addresses = answers.allowed([...A, ...AAAA]);
+    return addresses.length === 0 ? [] : [{ name: exchange, preference: priority, addresses }];
+  });
+  if (exchangers.length > 0) return { exchangers, isSecure: own.isSecure };
+  const other = await otherFamily(own.records, parts);
+  if (other !== undefined)
+    return deferred(`The mail exchangers of ${domain} have addresses of ${other} alone, which is not sent from here`);
+  return nothingUsable(domain, answers, { isNull, isLiteral, isImplicit: own.isImplicit });
+}

@@ -1,0 +1,150 @@
+// The next hops of a route by MX. What is known of a domain is kept for a short while; DNS itself is kept for longer, by its
+// times to live (base/dns).
+
+import { networkInterfaces } from 'node:os';
+import type { Clock } from '../../base/clock.ts';
+import { createDnsLookup } from '../../base/dns/dns-lookup.ts';
+import { errorMessage } from '../../base/errors.ts';
+import type { Logger } from '../../base/log.ts';
+import type { OwnDoor } from '../../base/net/own-doors.ts';
+import type { SmtpReply } from '../../mail/smtp-reply.ts';
+import type { RecipientResult, SmtpConnection } from '../smtp/smtp-client.ts';
+import type { SmtpTimeouts } from '../smtp/smtp-timeouts.ts';
+import { createAddressJudge } from './address-judge.ts';
+import { connectToExchangers } from './connect-to-exchangers.ts';
+import { ExchangerHealth } from './exchanger-health.ts';
+import { type MxPlan, type MxPlanParts, planMx } from './mx-plan.ts';
+import type { MxSettings, ResolverSettings } from './settings.ts';
+import { createStsPolicies } from './sts-policies.ts';
+import type { StsStore } from './sts-store.ts';
+import type { MessageTls } from './tls-demand.ts';
+import type { TlsResult } from './tls-result.ts';
+
+/** What routes by MX share with one another, and keep when the settings change. */
+export interface MxFacilities {
+  readonly stsStore: StsStore;
+  /** Postern's own listeners, to which no mail is sent. */
+  readonly ownDoors: () => readonly OwnDoor[];
+  /** Is told how the TLS of each attempt went. */
+  readonly onTlsResult: (result: TlsResult) => void;
+  /** The port of policy hosts; absent: 443, the only one that RFC 8461 knows. */
+  readonly policyPort?: number;
+  /** For the fetch of a policy, in milliseconds; mail to the domain waits for it. Absent: 20,000. */
+  readonly policyWithinMs?: number;
+}
+
+/** What the next hops are made from. */
+export interface MxHopsParts {
+  readonly route: MxSettings;
+  /** Our own name. */
+  readonly hostname: string;
+  readonly resolver: ResolverSettings | undefined;
+  readonly facilities: MxFacilities;
+  readonly timeouts: SmtpTimeouts;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** A random number from 0 up to, not including, 1. */
+  readonly random: () => number;
+}
+
+/** Plans that are kept, and for how long, in milliseconds. */
+const mostKept = 10_000;
+const keptMs = 30_000;
+const policyWithin = 20_000;
+
+/** Whether this machine has an IPv6 address that the Internet reaches. */
+function hasIpv6(): boolean {
+  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  return all.some(({ family, internal, address }) => family === 'IPv6' && !internal && !address.startsWith('fe80:'));
+}
+
+/** The address families of a route: those it has addresses of, or those of the machine; IPv6 first (RFC 6724 §2.1). */
+function familiesOf({ localAddress = [], allowPrivate }: MxSettings): readonly (4 | 6)[] {
+  const has = (family: 4 | 6): boolean => localAddress.some(({ address }) => address.includes(':') === (family === 6));
+  if (localAddress.length > 0) return ([6, 4] as const).filter(has);
+  return hasIpv6() || allowPrivate.some((network) => network.includes(':')) ? [6, 4] : [4];
+}
+
+/** The next hop of a domain: its mail exchangers. */
+export interface MxHop {
+  readonly key: string;
+  readonly label: string;
+  connect(request: { readonly domain: string; readonly signal: AbortSignal }): Promise<SmtpConnection | SmtpReply>;
+}
+
+interface Kept {
+  readonly plan: Promise<MxPlan | RecipientResult>;
+  readonly until: number;
+}
+
+/** The next hops of a route by MX. */
+export class MxHops {
+  readonly #parts: MxHopsParts;
+  readonly #planning: MxPlanParts;
+  readonly #health: ExchangerHealth;
+  readonly #kept = new Map<string, Kept>();
+
+  constructor(parts: MxHopsParts) {
+    const { route, resolver, clock, log, hostname, facilities } = parts;
+    const lookup = createDnsLookup({ ...resolver, clock });
+    const judge = createAddressJudge({ allowPrivate: route.allowPrivate, ownDoors: facilities.ownDoors });
+    const { policyPort: port = 443, policyWithinMs: withinMs = policyWithin } = facilities;
+    const fetching = { port, withinMs, caFile: route.caFile };
+    const policies = createStsPolicies({ ...fetching, store: facilities.stsStore, lookup, judge, clock, log });
+    const names = [hostname, ...(route.localAddress ?? []).flatMap(({ hostname }) => hostname ?? [])];
+    this.#parts = parts;
+    this.#health = new ExchangerHealth(clock);
+    this.#planning = {
+      route,
+      port: route.port,
+      lookup,
+      judge,
+      ownNames: new Set(names),
+      families: familiesOf(route),
+      policies: route.mtaSts ? policies : undefined,
+      usesDane: resolver?.validates === true,
+    };
+  }
+
+  async find(domain: string, tls?: MessageTls): Promise<MxHop | RecipientResult> {
+    const plan = await this.#plan(domain, tls);
+    return 'kind' in plan ? plan : this.#hopOf(plan, tls);
+  }
+
+  #hopOf(plan: MxPlan, tls: MessageTls | undefined): MxHop {
+    const { key, label } = plan;
+    return { key, label, connect: (request) => this.#connect(plan, tls, request) };
+  }
+
+  async #connect(
+    found: MxPlan,
+    tls: MessageTls | undefined,
+    { domain, signal }: { readonly domain: string; readonly signal: AbortSignal },
+  ): Promise<SmtpConnection | SmtpReply> {
+    // A hop may be older than what DNS says now; where the exchangers are still the same, their addresses are looked up anew.
+    const now = await this.#plan(domain, tls);
+    const plan = 'key' in now && now.key === found.key ? now : found;
+    const { onTlsResult } = this.#parts.facilities;
+    const parts = { ...this.#parts, health: this.#health, onTlsResult };
+    return await connectToExchangers({ domain, plan, message: tls, signal }, parts);
+  }
+
+  async #plan(given: string, tls: MessageTls | undefined): Promise<MxPlan | RecipientResult> {
+    const domain = given.toLowerCase();
+    const key = `${tls ?? ''} ${domain}`;
+    const now = this.#parts.clock.monotonic();
+    const known = this.#kept.get(key);
+    if (known && now < known.until) return await known.plan;
+    const plan = planMx(domain, tls, this.#planning).catch((error: unknown): RecipientResult => {
+      this.#parts.log.error({ route: this.#parts.route.name, domain, err: error }, 'Cannot find mail exchangers');
+      return { kind: 'deferred', reply: { code: 451, enhanced: '4.3.0', text: errorMessage(error) } };
+    });
+    this.#kept.delete(key);
+    this.#kept.set(key, { plan, until: now + keptMs });
+    if (this.#kept.size > mostKept) {
+      const [oldest] = this.#kept.keys();
+      if (oldest !== undefined) this.#kept.delete(oldest);
+    }
+    return await plan;
+  }
+}

@@ -1,0 +1,104 @@
+// Which policy of MTA-STS holds for a domain now (RFC 8461 §3.3, §5.1). A policy that was fetched once holds until its max_age
+// is over, whatever DNS and the policy host say meanwhile, unless they say that there is a new one.
+
+import type { Clock } from '../../base/clock.ts';
+import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
+import type { Logger } from '../../base/log.ts';
+import { fetchStsPolicy, type StsFetchParts } from './sts-fetch.ts';
+import { type StsPolicy, stsId } from './sts-policy.ts';
+import type { KeptPolicy, StsStore } from './sts-store.ts';
+
+/** Finds policies. */
+export interface StsPolicies {
+  /**
+   * The policy of a domain; undefined where it has none.
+   * @throws Unavailable where the database cannot be read: it is not known then whether the domain is protected
+   */
+  find(domain: string): Promise<StsPolicy | undefined>;
+}
+
+/** What finding needs. */
+export interface StsPoliciesParts extends StsFetchParts {
+  readonly store: StsStore;
+  readonly lookup: DnsLookup;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** RFC 8461 §3.3: after a failed fetch at least five minutes; a policy is fetched anew each day. In milliseconds. */
+const fetchAgainAfter = 300_000;
+const refreshAfter = 86_400_000;
+/** Fetches under way at the same time, and failures that are remembered. */
+const mostAtOnce = 100;
+const mostFailures = 10_000;
+
+/** Makes the finder. */
+export function createStsPolicies(parts: StsPoliciesParts): StsPolicies {
+  return new Policies(parts);
+}
+
+class Policies implements StsPolicies {
+  readonly #parts: StsPoliciesParts;
+  readonly #fetching = new Map<string, Promise<StsPolicy | undefined>>();
+  /** By domain and id: before which moment of the monotonic clock a policy is not fetched again. */
+  readonly #failedUntil = new Map<string, number>();
+
+  constructor(parts: StsPoliciesParts) {
+    this.#parts = parts;
+  }
+
+  async find(domain: string): Promise<StsPolicy | undefined> {
+    const { store, lookup } = this.#parts;
+    const [kept, texts] = await Promise.all([store.get(domain), lookup.find(`_mta-sts.${domain}`, 'TXT')]);
+    const known = kept && this.#holds(kept) ? kept : undefined;
+    const id = texts.kind === 'found' ? stsId(texts.records) : undefined;
+    // RFC 8461 §5.1: without a TXT record the policy that is known holds on; else anybody who can silence DNS could end it.
+    if (id === undefined) return known?.policy;
+    if (known?.policy.id === id) {
+      if (this.#age(known) >= refreshAfter) void this.#fetch(domain, id);
+      return known.policy;
+    }
+    return (await this.#fetch(domain, id)) ?? known?.policy;
+  }
+
+  #age({ fetchedAt }: KeptPolicy): number {
+    return this.#parts.clock.now() - fetchedAt;
+  }
+
+  /** Whether a policy's time is not over. Where the clock was set back, it holds from now on no longer than it would anyway. */
+  #holds(kept: KeptPolicy): boolean {
+    return this.#age(kept) < kept.policy.maxAge * 1000;
+  }
+
+  async #fetch(domain: string, id: string): Promise<StsPolicy | undefined> {
+    const key = `${domain} ${id}`;
+    const under = this.#fetching.get(key);
+    if (under) return await under;
+    const now = this.#parts.clock.monotonic();
+    if ((this.#failedUntil.get(key) ?? Number.NEGATIVE_INFINITY) > now || this.#fetching.size >= mostAtOnce)
+      return undefined;
+    const fetching = this.#fetchAndKeep(domain, id, key).finally(() => this.#fetching.delete(key));
+    this.#fetching.set(key, fetching);
+    return await fetching;
+  }
+
+  async #fetchAndKeep(domain: string, id: string, key: string): Promise<StsPolicy | undefined> {
+    const { store, clock, log } = this.#parts;
+    const policy = await fetchStsPolicy(domain, id, this.#parts);
+    if (typeof policy === 'string') {
+      log.warn({ domain, reason: policy }, 'an MTA-STS policy cannot be fetched');
+      this.#failedUntil.set(key, clock.monotonic() + fetchAgainAfter);
+      const [oldest] = this.#failedUntil.keys();
+      if (this.#failedUntil.size > mostFailures && oldest !== undefined) this.#failedUntil.delete(oldest);
+      return undefined;
+    }
+    this.#failedUntil.delete(key);
+    try {
+      await store.put(domain, { policy, fetchedAt: clock.now() });
+    } catch (error) {
+      // It holds for this message all the same, and is fetched again for the next one.
+      log.error({ domain, err: error }, 'an MTA-STS policy cannot be kept');
+    }
+    return policy;
+  }
+}

@@ -1,0 +1,69 @@
+// What a policy of MTA-STS says (RFC 8461 §3.1, §3.2, §4.1).
+
+/** A policy. */
+export interface StsPolicy {
+  /** From the TXT record; a new one says that there is a new policy. */
+  readonly id: string;
+  /** `enforce` nothing is sent where it does not hold; `testing` it is only reported. */
+  readonly mode: 'enforce' | 'testing' | 'none';
+  /** Names of mail exchangers in lower case, `*.` in place of the first label for any. */
+  readonly mx: readonly string[];
+  /** For how many seconds it holds. */
+  readonly maxAge: number;
+}
+
+/** RFC 8461 §3.2. */
+const longestMaxAge = 31_557_600;
+/** Names of mail exchangers in a policy. */
+const mostNames = 1000;
+const mxName = /^(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/;
+
+/** RFC 8461 §3.1: `v=STSv1; id=20160831085700Z;`. */
+const record = /^v=STSv1[ \t]*;(.*)$/;
+
+/**
+ * The id in the TXT records of `_mta-sts.DOMAIN`.
+ * @returns undefined where there is no policy: no such record, more than one, or one that is malformed
+ */
+export function stsId(texts: readonly string[]): string | undefined {
+  const records = texts.filter((text) => text.startsWith('v=STSv1'));
+  const [, fields = ''] = records.length === 1 ? (record.exec(records[0] ?? '') ?? []) : [];
+  const ids = fields.split(';').flatMap((field) => /^[ \t]*id=([A-Za-z0-9]{1,32})[ \t]*$/.exec(field)?.[1] ?? []);
+  return ids.length === 1 ? ids[0] : undefined;
+}
+
+/**
+ * Reads a policy file.
+ * @param text of the file
+ * @param id from the TXT record
+ * @returns the policy, or a clause that tells what is wrong with it
+ */
+export function readStsPolicy(text: string, id: string): StsPolicy | string {
+  const values = new Map<string, string>();
+  const mx: string[] = [];
+  for (const line of text.split(/\r?\n/)) {
+    const colon = line.indexOf(':');
+    if (colon < 0) continue;
+    const key = line.slice(0, colon).trim();
+    const value = line.slice(colon + 1).trim();
+    if (key === 'mx') {
+      const name = value.toLowerCase().replace(/\.$/, '');
+      if (!mxName.test(name)) return `"${name.slice(0, 100)}" is no name of a mail exchanger`;
+      if (mx.length < mostNames) mx.push(name);
+    } else if (!values.has(key)) values.set(key, value);
+  }
+  const mode = values.get('mode');
+  const maxAge = values.get('max_age') ?? '';
+  if (values.get('version') !== 'STSv1') return 'its version is not STSv1';
+  if (mode !== 'enforce' && mode !== 'testing' && mode !== 'none') return 'it has no mode';
+  if (!/^\d{1,10}$/.test(maxAge)) return 'it has no max_age';
+  if (mode !== 'none' && mx.length === 0) return 'it names no mail exchanger';
+  return { id, mode, mx, maxAge: Math.min(Number(maxAge), longestMaxAge) };
+}
+
+/** Whether a policy names a mail exchanger. RFC 8461 §4.1: `*` stands for exactly one label. */
+export function isNamedBy({ mx }: Pick<StsPolicy, 'mx'>, exchanger: string): boolean {
+  const dot = exchanger.indexOf('.');
+  const anyLabel = dot < 0 ? undefined : `*${exchanger.slice(dot)}`;
+  return mx.some((name) => name === exchanger || name === anyLabel);
+}

@@ -1,0 +1,40 @@
+// Makes the transport of a route.
+
+import type { Clock } from '../base/clock.ts';
+import type { Logger } from '../base/log.ts';
+import { CaptureTransport } from './capture.ts';
+import { type MxFacilities, MxHops } from './mx/mx-hops.ts';
+import type { NextHops } from './next-hop.ts';
+import type { DeliverySettings, MxRoute, Route, SmarthostRoute } from './settings.ts';
+import { smarthostHops } from './smarthost.ts';
+import type { SmtpTimeouts } from './smtp/smtp-timeouts.ts';
+import { SmtpTransport } from './smtp-transport.ts';
+import { type TaskHost, TaskQueue } from './task-queue.ts';
+import type { Transport, TransportEvents } from './transport.ts';
+
+/** What transports are made from. */
+export interface TransportParts {
+  readonly host: TaskHost;
+  readonly events: TransportEvents;
+  readonly settings: DeliverySettings;
+  readonly timeouts: SmtpTimeouts;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** A random number from 0 up to, not including, 1. */
+  readonly random: () => number;
+  /** What routes by MX need. */
+  readonly mx?: MxFacilities;
+}
+
+function hopsOf(route: SmarthostRoute | MxRoute, parts: TransportParts): NextHops {
+  const { hostname, resolver } = parts.settings;
+  if (route.type === 'smarthost') return smarthostHops(route, { ...parts, hostname });
+  if (!parts.mx) throw new Error(`Route "${route.name}" goes by MX, and what that needs is not given`);
+  return new MxHops({ ...parts, route, hostname, resolver, facilities: parts.mx });
+}
+
+/** Makes the transport of a route. */
+export function newTransport(route: Route, parts: TransportParts): Transport {
+  if (route.type === 'capture') return new CaptureTransport(route, new TaskQueue(parts.host), parts.events);
+  return new SmtpTransport({ ...parts, route, hops: hopsOf(route, parts) });
+}
