@@ -12,6 +12,7 @@ import type { Logger } from './base/log.ts';
 import type { OwnDoor } from './base/net/own-doors.ts';
 import type { Keys } from './bootstrap.ts';
 import type { Config } from './config.ts';
+import type { DestinationView } from './deliver/transport.ts';
 import { createHttpApp } from './http/app.ts';
 import { createMetrics } from './http/metrics.ts';
 import { openProxy } from './proxy/proxy.ts';
@@ -39,6 +40,8 @@ export interface Gateway {
    * @param why who asked, for the log
    */
   reload(why: string): Promise<ReloadOutcome>;
+  /** The next hops of mail as they are served now. */
+  destinations(): readonly DestinationView[];
   /**
    * Stops accepting connections, lets DATA in flight finish, commits and records it, and closes everything (D97). Resolves
    * within the drain time and a second.
@@ -190,6 +193,7 @@ async function openParts(parts: Opening, running: Running): Promise<Gateway> {
       return live.current.config;
     },
     reload: (why) => reloader.reload(why),
+    destinations: () => mail.delivery.destinations(),
     async stop() {
       // A reload under way is finished before anything is closed, so that it cannot open something afterwards.
       await reloader.stop();

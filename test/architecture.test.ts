@@ -35,12 +35,33 @@ const mayImport: Record<string, readonly string[]> = {
   'spool/threads': ['mail/*', 'base/*'],
   spool: ['spool/reports', 'spool/threads', 'events', 'mail/*', 'base/*'],
   'spool/search': ['events', 'mail/*', 'base/*'],
-  'spool/sqlite': ['spool/search', 'spool', 'spool/reports', 'spool/threads', 'events', 'mail/*', 'base/*'],
+  'spool/sqlite/file': ['spool', 'base/*'],
+  'spool/sqlite': [
+    'spool/sqlite/file',
+    'spool/search',
+    'spool',
+    'spool/reports',
+    'spool/threads',
+    'events',
+    'mail/*',
+    'base/*',
+  ],
   backup: ['spool/*', 'base/*'],
   'deliver/smtp': ['mail/*', 'base/*'],
+  'deliver/hop': ['mail/*', 'base/*'],
   'deliver/mx': ['deliver/smtp', 'mail/*', 'base/*'],
   'deliver/staging': ['mail/*', 'base/*'],
-  deliver: ['deliver/mx', 'deliver/staging', 'deliver/smtp', 'spool', 'events', 'accounts', 'mail/*', 'base/*'],
+  deliver: [
+    'deliver/hop',
+    'deliver/mx',
+    'deliver/staging',
+    'deliver/smtp',
+    'spool',
+    'events',
+    'accounts',
+    'mail/*',
+    'base/*',
+  ],
   webhooks: ['events', 'base/*'],
   'feedback/report': ['mail/*', 'base/*'],
   'feedback/classify': ['events', 'base/*'],
@@ -96,6 +117,7 @@ const mayImport: Record<string, readonly string[]> = {
     'ingress/bounce',
     'ingress/rest',
     'deliver',
+    'deliver/hop',
     'deliver/mx',
     'deliver/smtp',
     'deliver/staging',
@@ -240,7 +262,15 @@ test('one file imports smtp-server, and in its room no other names an underscore
 test('SQLite is spoken to by the threads that own a file alone; everybody else asks a Database', () => {
   const speaks = /DatabaseSync|StatementSync|node:sqlite|database\/sqlite-file\.ts/;
   // A backup is a command's, in a process of its own that serves nobody.
-  const owners = new Set(['base/database', 'spool/reports', 'spool/search', 'spool/sqlite', 'spool/threads', 'backup']);
+  const owners = new Set([
+    'base/database',
+    'spool/reports',
+    'spool/search',
+    'spool/sqlite',
+    'spool/sqlite/file',
+    'spool/threads',
+    'backup',
+  ]);
   const speakers = sourceFiles(root).filter((file) => speaks.test(readFileSync(file, 'utf8')));
   const others = speakers.filter((file) => !owners.has(roomOf(file))).map((file) => relative(root, file));
   expect(others).toEqual([]);

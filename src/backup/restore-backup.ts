@@ -19,7 +19,7 @@ import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { compactDatabase } from '../base/database/free-pages.ts';
 import { errorMessage } from '../base/errors.ts';
-import { SpoolLock } from '../spool/sqlite/sqlite-lock.ts';
+import { SpoolLock } from '../spool/sqlite/file/sqlite-lock.ts';
 import { bodyIds, bodyParts, checkBackup, dropTables, openBackup, type Progress } from './backup-file.ts';
 import { countMessages } from './body-rows.ts';
 

@@ -34,3 +34,87 @@ export class Fifo<T> {
     return items;
   }
 }
+
+/** Owners that are asked for one who is welcome. */
+const mostAsked = 100;
+
+/**
+ * First in, first out for each owner, and the owners take turns, so that nobody waits behind another's many. Every second
+ * turn is for an owner who had nothing here before, so that a single message comes next, and many such owners together
+ * still leave half to the others.
+ */
+export class FairFifo<T> {
+  /** By owner; whose turn is next comes first. An owner is in one of both. */
+  readonly #newcomers = new Map<string, Fifo<T>>();
+  readonly #others = new Map<string, Fifo<T>>();
+  #isNewcomersTurn = false;
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  push(owner: string, item: T): void {
+    const known = this.#others.get(owner) ?? this.#newcomers.get(owner);
+    const fifo = known ?? new Fifo<T>();
+    if (!known) this.#newcomers.set(owner, fifo);
+    fifo.push(item);
+    this.#length += 1;
+  }
+
+  /**
+   * Takes the oldest element of the owner whose turn it is.
+   * @param isWelcome only of owners that this is true of; the first hundred are asked
+   */
+  shift(isWelcome?: (owner: string) => boolean): T | undefined {
+    if (this.#length === 0) return undefined;
+    if (isWelcome) return this.#shiftOf(isWelcome);
+    this.#isNewcomersTurn = !this.#isNewcomersTurn;
+    const [first, second] = this.#isNewcomersTurn ? [this.#newcomers, this.#others] : [this.#others, this.#newcomers];
+    const turns = first.size > 0 ? first : second;
+    const next = turns.entries().next();
+    if (next.done) return undefined;
+    return this.#take(turns, next.value[0]);
+  }
+
+  /** Whether one of the first hundred owners is welcome. */
+  hasFor(isWelcome: (owner: string) => boolean): boolean {
+    return this.#find(isWelcome) !== undefined;
+  }
+
+  #find(isWelcome: (owner: string) => boolean): readonly [Map<string, Fifo<T>>, string] | undefined {
+    let asked = 0;
+    for (const turns of [this.#newcomers, this.#others]) {
+      for (const owner of turns.keys()) {
+        if (isWelcome(owner)) return [turns, owner];
+        asked += 1;
+        if (asked === mostAsked) return undefined;
+      }
+    }
+    return undefined;
+  }
+
+  #shiftOf(isWelcome: (owner: string) => boolean): T | undefined {
+    const found = this.#find(isWelcome);
+    return found && this.#take(found[0], found[1]);
+  }
+
+  #take(turns: Map<string, Fifo<T>>, owner: string): T | undefined {
+    const fifo = turns.get(owner);
+    const item = fifo?.shift();
+    this.#length -= 1;
+    turns.delete(owner);
+    // An owner with more goes behind the others.
+    if (fifo && fifo.length > 0) this.#others.set(owner, fifo);
+    return item;
+  }
+
+  /** Takes all elements, each owner's oldest first. */
+  takeAll(): T[] {
+    const items = [...this.#newcomers.values(), ...this.#others.values()].flatMap((fifo) => fifo.takeAll());
+    this.#newcomers.clear();
+    this.#others.clear();
+    this.#length = 0;
+    return items;
+  }
+}

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseDocument } from 'yaml';
 import { ConfigurationError } from '../base/errors.ts';
-import { askToReload } from '../wiring/reload-socket.ts';
+import { askToReload } from '../wiring/server-socket.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
 import { configFor } from './command/load-config.ts';
 

@@ -10,7 +10,7 @@ import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, loadKeys } fr
 import { type Config, type ConfigPlace, configuredGlobalKeys, configuredTokens } from '../config.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
-import { openReloadSocket } from '../wiring/reload-socket.ts';
+import { openServerSocket } from '../wiring/server-socket.ts';
 import { renderBanner, renderTokenNote } from './banner.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
 import { configFor } from './command/load-config.ts';
@@ -136,7 +136,11 @@ async function serve(config: Config, io: CommandIo, serving: Serving): Promise<v
     throw error;
   }
   handHangups(gateway);
-  const socket = await openReloadSocket(config.dataDir, () => gateway.reload('command'), log);
+  const socket = await openServerSocket(
+    config.dataDir,
+    { reload: () => gateway.reload('command'), destinations: () => gateway.destinations() },
+    log,
+  );
   log.info({ listeners: gateway.listening, dataDir: config.dataDir }, 'listening');
   if (token?.kind === 'given' && token.revoked.length > 0) {
     const { account, credential, revoked } = token;

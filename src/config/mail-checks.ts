@@ -139,6 +139,8 @@ export function smtpFaults(contents: CompleteContents, nowMs: number): ConfigFau
   ];
 }
 
+const limitKeys = ['connections', 'messagesPerConnection', 'messagesPerSecond', 'backoffSeconds'] as const;
+
 const keysOfType = {
   smarthost: [
     'url',
@@ -147,7 +149,7 @@ const keysOfType = {
     'tlsVerify',
     'auth',
     'localAddress',
-    'connections',
+    ...limitKeys,
     'redirectAll',
     'allowRecipients',
   ],
@@ -160,7 +162,7 @@ const keysOfType = {
     'mtaSts',
     'localAddress',
     'allowPrivate',
-    'connections',
+    ...limitKeys,
     'redirectAll',
     'allowRecipients',
   ],

@@ -127,6 +127,14 @@ const tlsByDomain = Type.Record(Type.String({ pattern: '^[^\\s]{1,253}$' }), dom
   want: 'a mapping of domains to what is asked of their TLS',
 });
 
+/** The limits of one next hop. */
+const hopLimits = {
+  connections: Optional(value.integer(1, 10_000)),
+  messagesPerConnection: Optional(count),
+  messagesPerSecond: Optional(value.number(0.001, 100_000)),
+  backoffSeconds: Optional(value.integer(1, 86_400, 'seconds')),
+};
+
 /** One entry of `routes`; which keys go with which type is checked afterwards, so that an error can say so. */
 export const route = value.object({
   name: value.entryName,
@@ -150,7 +158,7 @@ export const route = value.object({
     Type.Union([value.boolean, value.list(value.network)], { want: 'true, false, or a list of networks' }),
   ),
   auth: Optional(auth),
-  connections: Optional(value.integer(1, 10_000)),
+  ...hopLimits,
   folder: Optional(value.filePath),
   redirectAll: Optional(value.address),
   allowRecipients: Optional(value.list(value.recipientPattern)),
@@ -196,6 +204,10 @@ export const delivery = value.object({
       servers: Optional(value.list(value.nameServer, { minItems: 1 })),
       validates: Optional(value.boolean),
     }),
+  ),
+  connections: Optional(value.integer(1, 60_000)),
+  destinations: Optional(
+    value.list(value.object({ domains: value.list(value.domain, { minItems: 1 }), ...hopLimits }, true)),
   ),
   retry: Optional(
     value.object({

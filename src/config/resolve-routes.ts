@@ -2,6 +2,7 @@
 // D96, D98, D99).
 
 import { resolve } from 'node:path';
+import type { HopLimits } from '../deliver/hop/hop-health.ts';
 import type { DomainTls, LocalAddress, MxSettings, MxTls } from '../deliver/mx/settings.ts';
 import type { CaptureRoute, DeliverySettings, MxRoute, Route, Smarthost, SmarthostRoute } from '../deliver/settings.ts';
 import { parseRelayUrl, type RelayUrl } from '../deliver/smtp/relay-url.ts';
@@ -79,6 +80,32 @@ function localAddressesOf({ localAddress = [] }: RouteEntry): readonly LocalAddr
   });
 }
 
+/** The limits of a next hop that an entry names besides its connections. */
+function limitsOf(entry: Partial<Record<keyof HopLimits, number>>): { readonly limits?: Partial<HopLimits> } {
+  const { messagesPerConnection, messagesPerSecond, backoffSeconds } = entry;
+  const limits = {
+    ...(messagesPerConnection === undefined ? {} : { messagesPerConnection }),
+    ...(messagesPerSecond === undefined ? {} : { messagesPerSecond }),
+    ...(backoffSeconds === undefined ? {} : { backoffSeconds }),
+  };
+  return Object.keys(limits).length === 0 ? {} : { limits };
+}
+
+/** The limits by recipient domain, and those of all connections together. */
+function shapingOf({ connections, destinations = [] }: Resolving['contents']['delivery']): Partial<DeliverySettings> {
+  const resolved = destinations.map((entry) => ({
+    domains: entry.domains.map(domainOf),
+    limits: {
+      ...(entry.connections === undefined ? {} : { connections: entry.connections }),
+      ...limitsOf(entry).limits,
+    },
+  }));
+  return {
+    ...(connections === undefined ? {} : { connections }),
+    ...(resolved.length === 0 ? {} : { destinations: resolved }),
+  };
+}
+
 type Base = Pick<Route, 'name' | 'platformSignature' | 'match'> & RecipientRule;
 
 function smarthostRoute(
@@ -104,6 +131,7 @@ function smarthostRoute(
     ...(standby.length > 0 ? { standby } : {}),
     ...(entry.localAddress ? { localAddress: localAddressesOf(entry) } : {}),
     connections: entry.connections ?? defaults.connections,
+    ...limitsOf(entry),
   };
 }
 
@@ -137,7 +165,13 @@ function mxRoute(folders: Folders, base: Base, entry: Partial<RouteEntry>): MxRo
     ...(localAddress.length > 0 ? { localAddress } : {}),
     allowPrivate: allowedNetworks(entry),
   };
-  return { ...base, type: 'mx', ...settings, connections: entry.connections ?? defaults.connections };
+  return {
+    ...base,
+    type: 'mx',
+    ...settings,
+    connections: entry.connections ?? defaults.connections,
+    ...limitsOf(entry),
+  };
 }
 
 function resolveRoute(resolving: Resolving, entry: RouteEntry, index: number): Route {
@@ -233,6 +267,7 @@ export function resolveDelivery(
       routes,
       ...safetyOf(resolving, routes),
       retry: { ...defaults.retry, ...retry },
+      ...shapingOf(contents.delivery),
       ...(resolver
         ? {
             resolver: {

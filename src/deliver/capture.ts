@@ -9,7 +9,7 @@ import { headFor, type Task } from './job.ts';
 import type { CaptureRoute } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
 import type { TaskQueue } from './task-queue.ts';
-import type { Transport, TransportEvents } from './transport.ts';
+import type { DestinationView, HopAdmission, Transport, TransportEvents } from './transport.ts';
 
 /** How many files are written at once. */
 const writers = 16;
@@ -73,7 +73,6 @@ export class CaptureTransport implements Transport {
   readonly route: CaptureRoute;
   readonly recipientsPerTask = Number.POSITIVE_INFINITY;
   readonly connections = 0;
-  readonly isDown = false;
   readonly #queue: TaskQueue;
   readonly #events: TransportEvents;
   readonly #maildir: Maildir;
@@ -100,6 +99,21 @@ export class CaptureTransport implements Transport {
 
   fill(): void {
     this.#queue.fill();
+  }
+
+  admits(): HopAdmission {
+    return { messages: Number.POSITIVE_INFINITY };
+  }
+
+  giveBackWhere(isUnwanted: (task: Task) => boolean): void {
+    this.#queue.giveBackWhere(isUnwanted);
+  }
+
+  destinations(): readonly DestinationView[] {
+    const { active } = this;
+    const { name, folder } = this.route;
+    const view = { key: folder, label: this.#host, route: name, domains: [], connections: 0, waitMs: 0 };
+    return [{ ...view, allowed: writers, most: writers, waiting: this.#queue.length, active }];
   }
 
   hold(isHeld: boolean): void {

@@ -3,8 +3,9 @@
 
 import { type Clock, type ClockReading, readClock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
+import { domainOfTransport, type Hold } from '../spool/hold.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
-import type { DueMessage, Spool, TransportOf } from '../spool/spool.ts';
+import type { ClaimTurn, DueMessage, Spool, TransportOf } from '../spool/spool.ts';
 import type { Transport } from './transport.ts';
 import type { TransportShare } from './transport-share.ts';
 
@@ -21,13 +22,15 @@ export interface Working {
 
 /** What claiming needs. */
 export interface ClaimerParts {
-  readonly spool: Pick<Spool, 'claimDue' | 'giveTransports'>;
+  readonly spool: Pick<Spool, 'claimDue' | 'giveTransports' | 'holds' | 'postpone' | 'turns'>;
   readonly clock: Clock;
   readonly log: Logger;
   readonly transports: readonly Working[];
   readonly transportOf: TransportOf;
   /** Nothing is claimed while this is false. */
   readonly mayClaim: () => boolean;
+  /** Takes the holds of the operator, as they are now; called at least once a second. */
+  readonly hold: (holds: readonly Hold[]) => void;
   /**
    * Takes a message that was claimed.
    * @param claimedAt when the claim began; it lasts for `leaseMilliseconds`
@@ -35,8 +38,8 @@ export interface ClaimerParts {
   readonly take: (working: Working, message: DueMessage, claimedAt: ClockReading) => void;
 }
 
-function hasRoom({ transport, share }: Working): boolean {
-  return share.claimLimit > 0 && !transport.isDown;
+function hasRoom({ share }: Working): boolean {
+  return share.claimLimit > 0;
 }
 
 function hasMore(working: Working): boolean {
@@ -85,6 +88,7 @@ export class Claimer {
       let turn = transports.filter(hasMore);
       while ((this.#askAll || turn.length > 0) && mayClaim()) {
         if (this.#askAll) {
+          this.#parts.hold(await this.#parts.spool.holds());
           this.#askAll = await this.#giveTransports();
           turn = transports.filter(hasRoom);
         }
@@ -104,15 +108,44 @@ export class Claimer {
     for (const claim of claims) if (claim.status === 'rejected') throw claim.reason;
   }
 
+  /** Claims for those whose turn it is, so many messages for each that all of them get some. */
   async #claim(working: Working): Promise<void> {
-    const { clock, spool, take } = this.#parts;
-    const { name: transport, claimLimit: limit } = working.share;
+    const { clock, spool } = this.#parts;
+    const { name: transport, claimLimit } = working.share;
     // Read before the claim, so that our claim ends no later than the spool's.
     const claimedAt = readClock(clock);
+    const turns = await spool.turns({ transport, now: claimedAt.wall, limit: claimLimit });
+    working.share.mayHaveMore = turns.length > 0;
+    const each = Math.ceil(claimLimit / Math.max(1, turns.length));
+    const claims = await Promise.allSettled(turns.map((turn) => this.#claimTurn(working, turn, { each, claimedAt })));
+    for (const claim of claims) if (claim.status === 'rejected') throw claim.reason;
+  }
+
+  async #claimTurn(
+    working: Working,
+    turn: ClaimTurn,
+    { each, claimedAt }: { readonly each: number; readonly claimedAt: ClockReading },
+  ): Promise<void> {
+    const { spool, take } = this.#parts;
     const now = claimedAt.wall;
-    const messages = await spool.claimDue({ now, limit, claimUntil: now + leaseMilliseconds, transport });
-    working.share.mayHaveMore = messages.length === limit;
+    const admission = working.transport.admits(domainOfTransport(turn.transport));
+    const query = { ...turn, now, claimUntil: now + leaseMilliseconds };
+    let limit = Math.min(each, admission.messages);
+    // What has expired must end although the next hop is down: it is given up with that one's last words.
+    const expiredOnly = 'isDown' in admission && admission.isDown;
+    if (expiredOnly) limit = each;
+    const messages = limit > 0 ? await spool.claimDue({ ...query, limit, expiredOnly }) : [];
+    const isOver = 'waitMs' in admission && messages.length < each;
+    if (isOver) await this.#postpone({ ...turn, until: now + Math.max(1, Math.ceil(admission.waitMs)) });
     for (const message of messages) take(working, message, claimedAt);
+  }
+
+  async #postpone(turn: ClaimTurn & { readonly until: number }): Promise<void> {
+    try {
+      await this.#parts.spool.postpone([turn]);
+    } catch (thrown) {
+      this.#parts.log.error({ err: thrown }, 'Cannot put off what waits for a next hop that takes nothing');
+    }
   }
 
   /** Gives transports to recipients of an older database or configuration; true when more of them may be left. */

@@ -4,81 +4,34 @@
 // No message is lost, and few are sent twice: a message is in the spool until the outcome of its last recipient is committed.
 // If the process is killed between the next hop's 250 and that commit, it sends the message again after the restart.
 
-import { type Clock, type ClockReading, readClock } from '../base/clock.ts';
+import { type ClockReading, readClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
-import type { Logger } from '../base/log.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
 import type { TlsFacts } from '../mail/tls-facts.ts';
+import { type Hold, Holds } from '../spool/hold.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
-import type { DueMessage, Spool, SpoolEntry } from '../spool/spool.ts';
+import type { DueMessage, SpoolEntry, TransportOf } from '../spool/spool.ts';
 import { Claimer, type Working } from './claimer.ts';
+import type { Delivery, DeliveryMetrics, DeliveryParts } from './delivery-parts.ts';
 import { HeldRecipients } from './held-recipients.ts';
+import { ConnectionBudget } from './hop/connection-budget.ts';
+import type { HopTrouble } from './hop/hop-health.ts';
 import { type DueRecipient, type Job, newJob, recipientsOf, setContent, type Task } from './job.ts';
-import type { MxFacilities } from './mx/mx-hops.ts';
 import { newTransport } from './new-transport.ts';
-import { Settler } from './outcome.ts';
+import { Settler, type TaskEnd } from './outcome.ts';
 import { OutcomeWriter } from './outcome-writer.ts';
 import { transportNames, transportOf, Ways } from './router.ts';
-import type { DeliverySettings, Route } from './settings.ts';
+import { defaultConnections, type Route } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
 import { defaultTimeouts, type SmtpTimeouts } from './smtp/smtp-timeouts.ts';
 import type { TaskHost } from './task-queue.ts';
-import type { Transport, TransportEvents } from './transport.ts';
+import type { DestinationView, Transport, TransportEvents } from './transport.ts';
 import { TransportShare } from './transport-share.ts';
 
 /** Octets of accepted messages kept until they are delivered, over all transports. */
 const defaultContentBytes = 64 * 1024 * 1024;
 
-/** Numbers for /metrics: counters since the start, and gauges. */
-export interface DeliveryMetrics {
-  readonly delivered: number;
-  readonly deferred: number;
-  readonly failed: number;
-  /** Messages in hand; one counts once for each transport that it takes. */
-  readonly inHand: number;
-  /** Accepted messages left to the spool since the start, because the share of their transport was used up. */
-  readonly leftToSpool: number;
-  /** Transactions and file writes under way. */
-  readonly active: number;
-  /** Open connections to next hops. */
-  readonly connections: number;
-  /** Octets of messages in memory. */
-  readonly contentBytes: number;
-  /** Outcomes that are not on disk yet. */
-  readonly unrecorded: number;
-}
-
-/** What delivery is made from. */
-export interface DeliveryParts {
-  readonly spool: Spool;
-  readonly settings: DeliverySettings;
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** A random number from 0 up to, not including, 1, for the jitter; absent: Math.random. */
-  readonly random?: () => number;
-  /** Octets of accepted messages kept in memory until they are delivered; messages beyond are read back from the spool. */
-  readonly contentBytes?: number;
-  readonly timeouts?: SmtpTimeouts;
-  /** What routes by MX need; without it there can be none. */
-  readonly mx?: MxFacilities;
-}
-
-/** A delivery at work. */
-export interface Delivery {
-  /** Takes a message that was just added to the spool with its recipients claimed for this process. */
-  deliverNow(entry: SpoolEntry): void;
-  /**
-   * Takes over claims of an earlier process and asks for due messages from now on. Resolves to the number of queued messages.
-   * @param options.takesOver false: claims stay with their holder, which is another delivery of this process
-   */
-  start(options?: { readonly takesOver: boolean }): Promise<number>;
-  /**
-   * Begins nothing more, waits for what is under way, breaks it off after `withinMs` milliseconds, and records every
-   * outcome. What was not begun stays in the spool. May be called again, with less time.
-   */
-  drain(withinMs: number): Promise<void>;
-  metrics(): DeliveryMetrics;
-}
+export type { Delivery, DeliveryMetrics, DeliveryParts } from './delivery-parts.ts';
 
 /** Makes a delivery; it does nothing before `deliverNow` or `start`. */
 export function createDelivery(parts: DeliveryParts): Delivery {
@@ -89,10 +42,14 @@ class DeliveryRunner implements Delivery, TransportEvents {
   readonly #parts: DeliveryParts;
   readonly #transports = new Map<Route, Working>();
   readonly #ways: Ways;
+  readonly #transportOf: TransportOf;
   readonly #claimer: Claimer;
   readonly #outcomes: OutcomeWriter;
   readonly #held = new HeldRecipients();
   readonly #settler: Settler;
+  /** What the operator keeps waiting, at most a second old. */
+  #holds = new Holds();
+  readonly #connections: ConnectionBudget;
   readonly #timeouts: SmtpTimeouts;
   /** Releases of claims, and questions to the spool, that have not ended. */
   readonly #underWay = new Set<Promise<void>>();
@@ -111,6 +68,8 @@ class DeliveryRunner implements Delivery, TransportEvents {
     });
     const { routes, safety } = parts.settings;
     const names = transportNames(routes, safety);
+    this.#transportOf = transportOf(routes, safety);
+    this.#connections = new ConnectionBudget(parts.settings.connections ?? defaultConnections);
     const contentBytes = parts.contentBytes ?? defaultContentBytes;
     for (const [route, name] of names) {
       const share = new TransportShare(route, { name, transports: names.size, contentBytes });
@@ -121,8 +80,9 @@ class DeliveryRunner implements Delivery, TransportEvents {
     this.#claimer = new Claimer({
       ...parts,
       transports: [...this.#transports.values()],
-      transportOf: transportOf(routes, safety),
+      transportOf: this.#transportOf,
       mayClaim: () => this.#isHealthy && !this.#isDraining,
+      hold: (holds) => this.#hold(holds),
       take: (working, message, claimedAt) => this.#takeClaimed(working, message, claimedAt),
     });
   }
@@ -130,7 +90,16 @@ class DeliveryRunner implements Delivery, TransportEvents {
   deliverNow(entry: SpoolEntry): void {
     const addresses = [...new Set(entry.recipients)].filter((address) => !this.#held.has(entry.id, address));
     const due = addresses.map((address) => ({ address, attempts: 0 }));
-    for (const [working, group] of this.#ways.byTransport(entry.account, due)) this.#takeFresh(entry, working, group);
+    for (const [working, group] of this.#ways.byTransport(entry.account, due)) {
+      const isHeld = ({ address }: DueRecipient): boolean => this.#isOnHold(entry, address);
+      const free = this.#holds.isEmpty ? group : group.filter((recipient) => !isHeld(recipient));
+      if (free.length < group.length) this.#release(entry.id, group.filter(isHeld));
+      if (free.length > 0) this.#takeFresh(entry, working, free);
+    }
+  }
+
+  destinations(): readonly DestinationView[] {
+    return [...this.#transports.values()].flatMap(({ transport }) => transport.destinations());
   }
 
   async start({ takesOver } = { takesOver: true }): Promise<number> {
@@ -178,7 +147,19 @@ class DeliveryRunner implements Delivery, TransportEvents {
   }
 
   finish(task: Task, results: readonly RecipientResult[], host: string, tls?: TlsFacts): void {
-    const more = this.#settler.settle(task, results, tls ? { host, tls } : { host });
+    this.#settle(task, { results, by: tls ? { host, tls } : { host } });
+  }
+
+  unreached(task: Task, { reply, host, retryInMs }: Parameters<TransportEvents['unreached']>[1]): void {
+    this.#settle(task, { results: task.recipients.map(() => ({ kind: 'deferred', reply })), by: { host }, retryInMs });
+  }
+
+  troubled(route: string, trouble: HopTrouble): void {
+    this.#parts.onTrouble?.(route, trouble);
+  }
+
+  #settle(task: Task, end: TaskEnd): void {
+    const more = this.#settler.settle(task, end);
     if (more) this.#wait(more);
     this.#close(task);
   }
@@ -188,20 +169,39 @@ class DeliveryRunner implements Delivery, TransportEvents {
     this.#close(task);
   }
 
-  #newTransport({ route }: TransportShare): Transport {
+  #newTransport(share: TransportShare): Transport {
     const host: TaskHost = {
       load: (task) => this.#load(task),
       isStale: (task) => task.job.claimEndsAt - this.#parts.clock.monotonic() < this.#timeouts.transaction,
       giveBack: (task) => this.giveBack(task),
     };
     const random = this.#parts.random ?? Math.random;
-    return newTransport(route, { ...this.#parts, host, events: this, timeouts: this.#timeouts, random });
+    const own = { host, random, events: this, timeouts: this.#timeouts, budget: this.#connections };
+    return newTransport(share, { ...this.#parts, ...own });
+  }
+
+  /** Whether the operator keeps a recipient waiting. */
+  #isOnHold(entry: { readonly id: string; readonly account: string }, address: string): boolean {
+    const { account } = entry;
+    // The line's name tells the domain that the mail leaves to, which may be another than the recipient's.
+    const line = { transport: this.#transportOf({ account, address }), account };
+    return (this.#holds.ofLine(line) ?? this.#holds.ofRecipient({ id: entry.id, address })) !== undefined;
+  }
+
+  /** Gives back what waits in memory and falls under a hold. */
+  #hold(all: readonly Hold[]): void {
+    const known = new Set(this.#holds.all.map(({ id }) => id));
+    this.#holds = new Holds(all);
+    if (all.every(({ id }) => known.has(id))) return;
+    const isHeld = (task: Task): boolean =>
+      recipientsOf(task).some(({ address }) => this.#isOnHold(task.job.entry, address));
+    for (const { transport } of this.#transports.values()) transport.giveBackWhere(isHeld);
   }
 
   /** Takes recipients of one transport from a message that was just accepted, or leaves them to the spool. */
   #takeFresh(entry: SpoolEntry, { transport, share }: Working, due: readonly DueRecipient[]): void {
     const { head, body, transports: _, received: _received, ...meta } = entry;
-    if (this.#isDraining || !share.mayTake) {
+    if (this.#isDraining || !share.mayTake(entry.account)) {
       this.#leftToSpool += 1;
       share.mayHaveMore = true;
       this.#release(meta.id, due);

@@ -5,33 +5,37 @@ import type { MonotonicClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
-import { headFor, type Task } from './job.ts';
+import { AccountTurns } from './hop/account-turns.ts';
+import type { ConnectionBudget, ConnectionHolder } from './hop/connection-budget.ts';
+import { HopHealth, type HopLimits } from './hop/hop-health.ts';
+import { MessagePace } from './hop/message-pace.ts';
+import { isTooMany } from './hop/throttling.ts';
+import { outgoingMail, type Task } from './job.ts';
 import type { NextHop } from './next-hop.ts';
-import { type OutgoingMail, type RecipientResult, SmtpConnection, type TransactionEnd } from './smtp/smtp-client.ts';
+import { SmtpConnection, type TransactionEnd } from './smtp/smtp-client.ts';
 import type { TaskQueue } from './task-queue.ts';
-import type { TransportEvents } from './transport.ts';
+import type { DestinationView, TransportEvents } from './transport.ts';
 
-const firstBackoff = 1000;
-const longestBackoff = 60_000;
 /** A next hop counts as down after this many connections in a row that ended before they served a message. */
 const barrenConnections = 3;
 
+/** A next hop with fewer connections keeps none for others. */
+const fewConnections = 4;
+
+/** Messages over the only connection of a next hop, before it makes room for one that has none. */
+const messagesOfTurn = 20;
+
 /** A message is deferred only after this many idle connections in a row turned out to be dead. */
 const deadConnectionsAllowed = 3;
-
-/** RFC 5321 §4.5.3.1.10: too many recipients for one transaction; the rest can go in another. */
-function isTooMany({ kind, reply }: RecipientResult): boolean {
-  const codes = reply.code === 452 || reply.code === 552;
-  return kind === 'deferred' && codes && (reply.enhanced === undefined || reply.enhanced.endsWith('.5.3'));
-}
 
 /** What a pool is made from. */
 export interface HopPoolParts {
   readonly hop: NextHop;
   /** The route that leads to the next hop. */
   readonly route: { readonly name: string; readonly platformSignature: boolean };
-  /** How many connections may be open at once. */
-  readonly connections: number;
+  readonly limits: HopLimits;
+  /** Bounds the connections of all pools. */
+  readonly budget: ConnectionBudget;
   readonly queue: TaskQueue;
   readonly events: TransportEvents;
   readonly clock: MonotonicClock;
@@ -39,25 +43,27 @@ export interface HopPoolParts {
 }
 
 /** The connections to one next hop, and the tasks that wait for it. */
-export class HopPool {
+export class HopPool implements ConnectionHolder {
   /** Where connections are opened to. It is set anew whenever the next hop is found again. */
   hop: NextHop;
   readonly queue: TaskQueue;
   readonly #parts: HopPoolParts;
   readonly #events: TransportEvents;
-  readonly #clock: MonotonicClock;
   readonly #log: Logger;
-  readonly #connections = new Set<SmtpConnection>();
+  /** What the next hop is given. */
+  readonly health: HopHealth;
+  readonly #pace: MessagePace;
+  readonly #turns: AccountTurns;
+  /** The open connections, and how many messages each was given. */
+  readonly #connections = new Map<SmtpConnection, number>();
   readonly #idle = new Set<SmtpConnection>();
   readonly #opener = new AbortController();
   /** The recipient domain of the task that came last; a connection is opened for it. */
   #domain = '';
   #opening = 0;
   #active = 0;
-  #failures = 0;
   #barren = 0;
-  #downUntil = Number.NEGATIVE_INFINITY;
-  #lastRefusal: SmtpReply = { code: 451, enhanced: '4.4.1', text: 'The next hop is down' };
+  #alarm: NodeJS.Timeout | undefined;
   #stopped = false;
 
   constructor(parts: HopPoolParts) {
@@ -65,8 +71,10 @@ export class HopPool {
     this.queue = parts.queue;
     this.#parts = parts;
     this.#events = parts.events;
-    this.#clock = parts.clock;
     this.#log = parts.log;
+    this.health = new HopHealth(parts.limits, parts.clock);
+    this.#pace = new MessagePace(parts.limits.messagesPerSecond, parts.clock);
+    this.#turns = new AccountTurns(parts.clock);
     this.queue.onReady = () => this.#pump();
   }
 
@@ -80,9 +88,27 @@ export class HopPool {
     return this.#connections.size;
   }
 
-  /** Nothing waits, no connection is open, and the next hop is not known to be down: the pool can be forgotten. */
+  /** The next hop as the queue commands show it. */
+  view(): Omit<DestinationView, 'route' | 'domains'> {
+    const { key, label } = this.hop;
+    const { trouble, lastWords, limits, connections: allowed, opensIn: waitMs } = this.health;
+    return {
+      ...{ key, label, allowed, waitMs, most: limits.connections, connections: this.connections },
+      ...{ waiting: this.queue.length, active: this.#active },
+      ...(trouble ? { trouble } : {}),
+      ...(lastWords ? { lastWords } : {}),
+    };
+  }
+
+  /** Nothing waits and no connection is open. */
   get isUnused(): boolean {
-    return this.queue.length === 0 && this.#connections.size === 0 && this.#opening === 0 && this.#failures === 0;
+    return this.queue.length === 0 && this.#connections.size === 0 && this.#opening === 0;
+  }
+
+  /** The next hop has other limits from now on. */
+  limit(limits: HopLimits): void {
+    this.health.limit(limits);
+    this.#pace.limit(limits.messagesPerSecond);
   }
 
   /** @param domain the recipients' domain, as the connection for the task wants it */
@@ -95,82 +121,139 @@ export class HopPool {
   /** Begins nothing more; attempts under way go on to their end. */
   stop(): void {
     this.#stopped = true;
+    clearTimeout(this.#alarm);
     this.#opener.abort();
+    this.#parts.budget.forget(this);
     this.queue.stop();
-    for (const connection of this.#connections) connection.quit();
+    for (const connection of this.#connections.keys()) connection.quit();
   }
 
   /** Breaks off attempts under way; their messages are deferred. */
   abort(): void {
     this.stop();
     const reply = { code: 451, enhanced: '4.3.2', text: 'Postern is shutting down' };
-    for (const connection of this.#connections) connection.destroy(reply);
+    for (const connection of this.#connections.keys()) connection.destroy(reply);
   }
 
   /** No connection is open, and it is too early to try again. */
   get isDown(): boolean {
-    return this.#connections.size === 0 && this.#opening === 0 && this.#clock.monotonic() < this.#downUntil;
+    return this.#connections.size === 0 && this.#opening === 0 && this.health.isFailing && this.health.opensIn > 0;
+  }
+
+  closeIdle(): boolean {
+    const [connection] = this.#idle;
+    if (!connection) return false;
+    this.#idle.delete(connection);
+    if (this.#idle.size > 0) this.#parts.budget.isIdle(this);
+    connection.quit();
+    return true;
+  }
+
+  wake(): void {
+    setImmediate(() => this.#pump());
   }
 
   #pump(): void {
     if (this.#stopped) return;
     if (this.isDown) {
-      for (const task of this.queue.takeAll()) this.#defer(task, this.#lastRefusal);
+      for (const task of this.queue.takeAll()) this.#unreached(task);
       return;
     }
-    for (const connection of this.#idle) {
+    if (this.queue.ready === 0) return;
+    const waitMs = Math.max(this.health.pausedFor, this.#pace.waitMs);
+    if (waitMs > 0) {
+      this.#wakeIn(waitMs);
+      return;
+    }
+    // A copy, because a connection that gets nothing is put back.
+    for (const connection of [...this.#idle]) {
       if (this.queue.ready === 0) return;
       this.#idle.delete(connection);
       this.#feed(connection);
     }
-    while (this.#opening < this.queue.ready && this.#mayOpen()) void this.#open();
+    while (this.#opening < this.queue.ready && this.#mayOpen() && this.#parts.budget.tryTake(this)) void this.#open();
   }
 
   #mayOpen(): boolean {
-    // A next hop that was down is tried with one connection; more are opened once that one has served a message.
-    const most = this.#failures > 0 ? 1 : this.#parts.connections;
-    return this.#connections.size + this.#opening < most && this.#clock.monotonic() >= this.#downUntil;
+    // The connection that is kept for others is opened when one of them comes.
+    const isKept = this.#isKeeping && !this.queue.hasFor((account) => !this.#turns.isActive(account));
+    const most = this.health.connections - (isKept ? 1 : 0);
+    return this.#connections.size + this.#opening < most && this.health.opensIn === 0;
+  }
+
+  /** One connection of several is kept for accounts with nothing under way, where accounts share the next hop. */
+  get #isKeeping(): boolean {
+    return this.health.connections >= fewConnections && this.#turns.isShared;
+  }
+
+  /** Takes the next task for a connection; for the last one only of accounts with nothing under way. */
+  #pull(): Task | undefined {
+    const othersBusy = this.#connections.size - this.#idle.size - 1;
+    const isLast = this.#isKeeping && othersBusy >= this.health.connections - 1;
+    return this.queue.pull(isLast ? (account) => !this.#turns.isActive(account) : undefined);
+  }
+
+  /** Begins again after a while; of several times the first counts. */
+  #wakeIn(ms: number): void {
+    this.#alarm ??= setTimeout(() => {
+      this.#alarm = undefined;
+      this.#pump();
+    }, Math.ceil(ms)).unref();
   }
 
   #feed(connection: SmtpConnection): void {
     while (connection.isVacant && !this.#stopped) {
-      const task = this.queue.pull();
-      if (!task) {
-        if (connection.isIdle) this.#idle.add(connection);
+      const given = this.#connections.get(connection) ?? 0;
+      if (given >= this.#mostGiven()) {
+        connection.quit();
         return;
       }
+      const waitMs = Math.max(this.health.pausedFor, this.queue.ready > 0 ? this.#pace.waitMs : 0);
+      const task = waitMs > 0 ? undefined : this.#pull();
+      if (!task) {
+        if (waitMs > 0) this.#wakeIn(waitMs);
+        if (connection.isIdle || waitMs > 0) this.#rest(connection);
+        return;
+      }
+      this.#pace.begin();
       this.#active += 1;
+      this.#turns.begin(task.job.entry.account);
+      this.#connections.set(connection, given + 1);
       // The task was begun behind another: if the next hop closes after that one, it does not count against this task.
       const deadConnections = connection.isIdle ? task.deadConnections + 1 : task.deadConnections;
-      connection.begin(this.#mailOf(task), (end) => {
-        if (this.#failures > 0 && connection.served > 0) this.#isUp();
+      connection.begin(outgoingMail(task, this.#parts.route), (end) => {
+        if (this.health.isFailing && connection.served > 0) this.#isUp();
         this.#ended({ ...task, deadConnections }, end, connection);
       });
     }
   }
 
+  /** How many messages a connection may have been given before it is closed instead of getting another. */
+  #mostGiven(): number {
+    const isSurplus = this.#connections.size > this.health.connections;
+    if (isSurplus) return 1;
+    // Others wait for room: a next hop with several connections gives one away, and one with a single one after its turn.
+    if (this.#parts.budget.isWanted) return this.#connections.size > 1 ? 1 : messagesOfTurn;
+    return this.health.limits.messagesPerConnection;
+  }
+
+  /** The connection has nothing to do until the next task is ready. */
+  #rest(connection: SmtpConnection): void {
+    this.#idle.add(connection);
+    this.#parts.budget.isIdle(this);
+  }
+
   /** The next hop serves again, so the other connections may be opened. */
   #isUp(): void {
-    this.#failures = 0;
+    this.health.served();
     this.#barren = 0;
     setImmediate(() => this.#pump());
   }
 
-  #mailOf({ job, recipients }: Task): OutgoingMail {
-    const { entry, content } = job;
-    if (!content) throw new Error(`The octets of message ${entry.id} are not in memory`);
-    return {
-      reversePath: entry.reversePath,
-      recipients: recipients.map((recipient) => recipient.address),
-      requireTls: entry.requireTls,
-      ...(entry.dsn ? { dsn: entry.dsn } : {}),
-      head: headFor(content, entry, this.#parts.route),
-      body: content.body,
-    };
-  }
-
   #ended(task: Task, end: TransactionEnd, { peer, session: { tls } }: SmtpConnection): void {
     this.#active -= 1;
+    this.#turns.end(task.job.entry.account);
+    if (!end.untouched) this.#judge(end);
     if (end.untouched && this.#stopped) {
       this.#events.giveBack(task);
       return;
@@ -195,27 +278,38 @@ export class HopPool {
     this.#events.finish({ ...task, recipients: done }, results, host, tls);
   }
 
-  #defer(task: Task, reply: SmtpReply): void {
-    this.#events.finish(
-      task,
-      task.recipients.map(() => ({ kind: 'deferred', reply })),
-      this.hop.label,
+  /** Looks whether the next hop asks for less. */
+  #judge({ results }: TransactionEnd): void {
+    const trouble = this.health.ended(results);
+    if (!trouble) return;
+    const { route } = this.#parts;
+    this.#events.troubled(route.name, trouble);
+    const { connections, pausedFor, lastWords } = this.health;
+    this.#log.warn(
+      { route: route.name, host: this.hop.label, reply: lastWords?.text, trouble, connections, delayMs: pausedFor },
+      'next hop is given less',
     );
+  }
+
+  #unreached(task: Task): void {
+    const reply = this.health.lastWords ?? { code: 451, enhanced: '4.4.1', text: 'The next hop is down' };
+    this.#events.unreached(task, { reply, host: this.hop.label, retryInMs: this.health.opensIn });
   }
 
   async #open(): Promise<void> {
     this.#opening += 1;
     const result = await this.#connect();
     this.#opening -= 1;
-    if (this.#stopped) {
-      if (result instanceof SmtpConnection) result.quit();
-    } else if (!(result instanceof SmtpConnection)) {
-      this.#backOff(result);
+    if (!(result instanceof SmtpConnection)) {
+      if (!this.#stopped) this.#backOff(result);
+      this.#parts.budget.release();
+    } else if (this.#stopped) {
+      result.onClosed = () => this.#parts.budget.release();
+      result.quit();
     } else {
       // A next hop that accepts connections and drops them is still down.
-      if (this.#barren === 0) this.#failures = 0;
-      this.#downUntil = Number.NEGATIVE_INFINITY;
-      this.#connections.add(result);
+      this.health.opened(this.#barren > 0);
+      this.#connections.set(result, 0);
       result.onVacant = () => this.#feed(result);
       result.onClosed = () => this.#closed(result);
       this.#feed(result);
@@ -235,22 +329,18 @@ export class HopPool {
   #closed(connection: SmtpConnection): void {
     this.#connections.delete(connection);
     this.#idle.delete(connection);
-    this.#barren = connection.served === 0 ? this.#barren + 1 : 0;
+    this.#parts.budget.release();
+    this.#barren = connection.served === 0 && connection.closedBy ? this.#barren + 1 : 0;
     if (this.#barren >= barrenConnections && !this.#stopped && connection.closedBy) this.#backOff(connection.closedBy);
     // Deferred until the current code has finished: a connection may close while it is being fed.
     setImmediate(() => this.#pump());
   }
 
   #backOff(reply: SmtpReply): void {
-    this.#lastRefusal = reply;
-    // Several connections that fail at once count as one failure.
-    if (this.#clock.monotonic() < this.#downUntil) return;
-    this.#failures += 1;
-    const delay = Math.min(firstBackoff * 2 ** (this.#failures - 1), longestBackoff);
-    this.#downUntil = this.#clock.monotonic() + delay;
-    this.#log.warn(
-      { route: this.#parts.route.name, host: this.hop.label, reply: reply.text, delayMs: delay },
-      'next hop is down',
-    );
+    const delayMs = this.health.refused(reply);
+    if (delayMs === 0) return;
+    const { route } = this.#parts;
+    this.#events.troubled(route.name, 'down');
+    this.#log.warn({ route: route.name, host: this.hop.label, reply: reply.text, delayMs }, 'next hop is down');
   }
 }

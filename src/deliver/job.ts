@@ -3,6 +3,7 @@
 import type { ClockReading } from '../base/clock.ts';
 import type { DueMessage, SpoolEntry } from '../spool/spool.ts';
 import type { ContentBudget } from './content-budget.ts';
+import type { OutgoingMail } from './smtp/smtp-client.ts';
 import type { TransportShare } from './transport-share.ts';
 
 /** A message without its octets. */
@@ -101,4 +102,18 @@ export function headFor(
   const cut = entry.platformSignature;
   if (!cut || route.platformSignature) return [head];
   return [head.subarray(0, cut.start), head.subarray(cut.end)];
+}
+
+/** The mail of a task as its connection wants it. @throws Error where the message's octets are not in memory */
+export function outgoingMail({ job, recipients }: Task, route: { readonly platformSignature: boolean }): OutgoingMail {
+  const { entry, content } = job;
+  if (!content) throw new Error(`The octets of message ${entry.id} are not in memory`);
+  return {
+    reversePath: entry.reversePath,
+    recipients: recipients.map((recipient) => recipient.address),
+    requireTls: entry.requireTls,
+    ...(entry.dsn ? { dsn: entry.dsn } : {}),
+    head: headFor(content, entry, route),
+    body: content.body,
+  };
 }

@@ -3,14 +3,16 @@
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import { CaptureTransport } from './capture.ts';
+import type { ConnectionBudget } from './hop/connection-budget.ts';
 import { type MxFacilities, MxHops } from './mx/mx-hops.ts';
 import type { NextHops } from './next-hop.ts';
-import type { DeliverySettings, MxRoute, Route, SmarthostRoute } from './settings.ts';
+import { type DeliverySettings, domainLimits, type MxRoute, routeLimits, type SmarthostRoute } from './settings.ts';
 import { smarthostHops } from './smarthost.ts';
 import type { SmtpTimeouts } from './smtp/smtp-timeouts.ts';
 import { SmtpTransport } from './smtp-transport.ts';
 import { type TaskHost, TaskQueue } from './task-queue.ts';
 import type { Transport, TransportEvents } from './transport.ts';
+import type { TransportShare } from './transport-share.ts';
 
 /** What transports are made from. */
 export interface TransportParts {
@@ -22,6 +24,8 @@ export interface TransportParts {
   readonly log: Logger;
   /** A random number from 0 up to, not including, 1. */
   readonly random: () => number;
+  /** Bounds the connections of all transports together. */
+  readonly budget: ConnectionBudget;
   /** What routes by MX need. */
   readonly mx?: MxFacilities;
 }
@@ -33,8 +37,13 @@ function hopsOf(route: SmarthostRoute | MxRoute, parts: TransportParts): NextHop
   return new MxHops({ ...parts, route, hostname, resolver, facilities: parts.mx });
 }
 
-/** Makes the transport of a route. */
-export function newTransport(route: Route, parts: TransportParts): Transport {
+/** Makes the transport of a route, which is that of a share. */
+export function newTransport(share: TransportShare, parts: TransportParts): Transport {
+  const { route } = share;
   if (route.type === 'capture') return new CaptureTransport(route, new TaskQueue(parts.host), parts.events);
-  return new SmtpTransport({ ...parts, route, hops: hopsOf(route, parts) });
+  return new SmtpTransport({
+    ...{ ...parts, route, hops: hopsOf(route, parts), limits: routeLimits(route) },
+    limitsOf: (domain) => domainLimits(parts.settings, route, domain),
+    room: () => share.freeToClaim,
+  });
 }

@@ -9,7 +9,7 @@ import { outcomeEvent } from '../spool/spool-events.ts';
 import type { HeldRecipients } from './held-recipients.ts';
 import { type DueRecipient, type Job, recipientsOf, type Task } from './job.ts';
 import type { OutcomeWriter } from './outcome-writer.ts';
-import { planRetry } from './retry.ts';
+import { planRetry, type RetryPlan } from './retry.ts';
 import type { Ways } from './router.ts';
 import type { DeliverySettings, RetrySettings } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
@@ -17,6 +17,15 @@ import type { RecipientResult } from './smtp/smtp-client.ts';
 function days(milliseconds: number): string {
   const value = milliseconds / 86_400_000;
   return value >= 1 ? `${Number(value.toFixed(1))} days` : `${Math.round(milliseconds / 1000)} seconds`;
+}
+
+function planned(
+  settings: RetrySettings,
+  attempt: Parameters<typeof planRetry>[1] & { readonly retryAt?: number },
+): RetryPlan {
+  const { retryAt, now, expiresAt } = attempt;
+  if (retryAt === undefined || now >= expiresAt) return planRetry(settings, attempt);
+  return { kind: 'retry', at: Math.min(retryAt, expiresAt) };
 }
 
 /** The outcome of an attempt, and for a deferral when to try again. */
@@ -44,13 +53,15 @@ export function settleOutcome(
     readonly acceptedAt: number;
     readonly expiresAt: number;
     readonly random: number;
+    /** When a next hop that could not be reached is tried again; absent: as the retry settings say. */
+    readonly retryAt?: number;
   },
 ): SettledOutcome {
   const { host, tls } = attempt;
   const by = tls ? { host, tls } : { host };
   if (kind === 'failed') return { outcome: { kind, reply, ...by } };
   if (kind === 'delivered') return { outcome: { kind, reply, ...by, ...(handover === undefined ? {} : { handover }) } };
-  const plan = planRetry(settings, attempt);
+  const plan = planned(settings, attempt);
   if (plan.kind === 'retry') return { outcome: { kind, reply, ...by }, nextAttemptAt: plan.at };
   const last = `${reply.code} ${reply.enhanced ? `${reply.enhanced} ` : ''}${reply.text}`;
   const text = `Expired after ${days(Math.max(0, attempt.now - attempt.acceptedAt))}; last reply: ${last}`;
@@ -71,10 +82,14 @@ function endOfAttempt(
   const now = at.wall;
   // Where the clock was set, the spool has moved its times by as much.
   const expiresAt = entry.expiresAt + clockStep(takenAt, at);
-  const { by, random } = ended;
-  const plan = { ...by, attempts: attempts + 1, now, acceptedAt: entry.acceptedAt, expiresAt, random };
-  const settled = settleOutcome(ended.result, ended.retry, plan);
-  const attempt = { recipient: address, route: share.route.name, attempts: attempts + 1, at: now, size };
+  const { by, random, retryInMs } = ended;
+  const isUntried = retryInMs !== undefined;
+  const made = isUntried ? attempts : attempts + 1;
+  const settled = settleOutcome(ended.result, ended.retry, {
+    ...{ ...by, attempts: made, now, acceptedAt: entry.acceptedAt, expiresAt, random },
+    ...(isUntried ? { retryAt: now + Math.max(1, Math.ceil(retryInMs)) } : {}),
+  });
+  const attempt = { recipient: address, route: share.route.name, attempts: made, at: now, size, isUntried };
   const redirectedTo = redirect ? { redirectedTo: redirect.to } : {};
   return outcomeEvent(entry, { ...attempt, ...redirectedTo, ...settled });
 }
@@ -103,6 +118,18 @@ interface Ended {
   readonly result: RecipientResult;
   readonly by: Replier;
   readonly random: number;
+  /** Where the next hop could not be reached, so that there was no attempt: when it is tried again. */
+  readonly retryInMs?: number | undefined;
+}
+
+/** How a task ended. */
+export interface TaskEnd {
+  /** One for each recipient of its envelope, in order. */
+  readonly results: readonly RecipientResult[];
+  /** Who replied. */
+  readonly by: Replier;
+  /** Where the next hop could not be reached, so that there was no attempt: when it is tried again. */
+  readonly retryInMs?: number;
 }
 
 /** Settles the attempts of a delivery. */
@@ -119,16 +146,15 @@ export class Settler {
 
   /**
    * Settles a task that has ended.
-   * @param results one for each recipient of its envelope, in order
-   * @param by who replied
    * @returns a promise where more recipients have to be looked for; it never rejects
    */
-  settle(task: Task, results: readonly RecipientResult[], by: Replier): Promise<void> | undefined {
+  settle(task: Task, end: TaskEnd): Promise<void> | undefined {
     const { job } = task;
-    if (job.redirect) return this.#settleRedirected(task, results[0], by);
+    const { results, by, retryInMs } = end;
+    if (job.redirect) return this.#settleRedirected(task, end);
     for (const [index, recipient] of recipientsOf(task).entries()) {
       const result = results[index];
-      if (result) this.#settleOne(job, recipient, { result, by, random: this.#random() });
+      if (result) this.#settleOne(job, recipient, { result, by, retryInMs, random: this.#random() });
     }
     return undefined;
   }
@@ -137,9 +163,9 @@ export class Settler {
    * Settles a message that left to another address (D98a): the one result is that of all its recipients. They are tried again
    * at the same time, so that one copy leaves for all of them.
    */
-  #settleRedirected(task: Task, result: RecipientResult | undefined, by: Replier): Promise<void> | undefined {
+  #settleRedirected(task: Task, { results: [result], by, retryInMs }: TaskEnd): Promise<void> | undefined {
     if (!result) return undefined;
-    const ended = { result, by, random: this.#random() };
+    const ended = { result, by, retryInMs, random: this.#random() };
     const attempts = task.recipients[0]?.attempts ?? 0;
     for (const { address } of recipientsOf(task)) this.#settleOne(task.job, { address, attempts }, ended);
     return result.kind === 'delivered' ? this.#settleOthers(task.job, ended) : undefined;

@@ -98,8 +98,8 @@ export function allRoutes({ routes, safety }: Routing): readonly Route[] {
 /**
  * Names the spool's transport of each route: `name#digest`. The digest covers the matches of all routes down to this one,
  * and all rules of staging safety, since they decide who takes it. When these change, recipients may belong to another
- * route: the transport's name changes, and the recipients of the old one get a transport anew. A change of where the route
- * leads keeps the name.
+ * route: the transport's name changes, and the recipients of the old one get a transport anew. So it does where they come to
+ * wait by domain, or no longer do. Any other change of where the route leads keeps the name.
  */
 export function transportNames(routes: readonly Route[], safety?: RecipientSafety): ReadonlyMap<Route, string> {
   const above = createHash('sha256');
@@ -110,17 +110,30 @@ export function transportNames(routes: readonly Route[], safety?: RecipientSafet
   return new Map(
     allRoutes({ routes, ...(safety ? { safety } : {}) }).map((route) => {
       const { accounts, recipientDomains } = route.match ?? {};
-      above.update(`${JSON.stringify([accounts ?? null, recipientDomains ?? null])}\n`);
+      const byDomain = isByDomain(route) ? ['by domain'] : [];
+      above.update(`${JSON.stringify([accounts ?? null, recipientDomains ?? null, ...byDomain])}\n`);
       return [route, `${route.name}#${above.copy().digest('hex').slice(0, 8)}`];
     }),
   );
 }
 
-/** Makes the function that names the transport of a recipient; see `transportNames`. */
+/** The domains of the route have next hops of their own, so that each waits on its own. */
+function isByDomain({ type }: Route): boolean {
+  return type === 'mx';
+}
+
+/**
+ * Makes the function that names the transport of a recipient; see `transportNames`. Where each domain waits on its own, that
+ * of the address that the mail leaves to follows behind a slash.
+ */
 export function transportOf(routes: readonly Route[], safety?: RecipientSafety): TransportOf {
   const names = transportNames(routes, safety);
   const routing: Routing = { routes, ...(safety ? { safety } : {}) };
-  return ({ account, address }) => names.get(wayFor(routing, { account, recipient: address }).route) ?? '';
+  return ({ account, address }) => {
+    const { route, redirectedTo = address } = wayFor(routing, { account, recipient: address });
+    const name = names.get(route) ?? '';
+    return isByDomain(route) ? `${name}/${splitMailbox(redirectedTo).domain?.toLowerCase() ?? ''}` : name;
+  };
 }
 
 /** The ways that recipients take by one set of settings: their transports, and where a message leaves to another address. */

@@ -1,5 +1,6 @@
 // The part of the configuration that delivery uses (D27, D42a, D96, D98).
 
+import type { HopLimits } from './hop/hop-health.ts';
 import type { LocalAddress, MxSettings, ResolverSettings } from './mx/settings.ts';
 import type { RecipientRule } from './staging/recipient-rules.ts';
 
@@ -43,6 +44,8 @@ export interface SmarthostRoute extends RouteBase, Smarthost {
   readonly localAddress?: readonly LocalAddress[];
   /** How many connections may be open at once. */
   readonly connections: number;
+  /** Further limits of a next hop; absent: `defaultHopLimits`. */
+  readonly limits?: Partial<HopLimits>;
 }
 
 /** Hands mail to the mail exchangers of the recipient's domain (RFC 5321 §5.1). */
@@ -50,6 +53,8 @@ export interface MxRoute extends RouteBase, MxSettings {
   readonly type: 'mx';
   /** How many connections to one set of mail exchangers may be open at once. */
   readonly connections: number;
+  /** Further limits of a next hop; absent: `defaultHopLimits`. */
+  readonly limits?: Partial<HopLimits>;
 }
 
 /** Writes mail into a Maildir: final delivery (D98). */
@@ -61,6 +66,19 @@ export interface CaptureRoute extends RouteBase {
 
 /** A way for mail; a recipient takes the first route that matches. */
 export type Route = SmarthostRoute | MxRoute | CaptureRoute;
+
+/** The limits of a next hop for which nothing is configured. */
+const defaultHopLimits = { messagesPerConnection: 1000, backoffSeconds: 60 } as const;
+
+/** Connections to all next hops together where nothing is configured. */
+export const defaultConnections = 500;
+
+/** Limits for the next hops of some recipient domains, whatever the route. */
+export interface DestinationSettings {
+  /** A-labels in lower case; each stands for itself alone. */
+  readonly domains: readonly string[];
+  readonly limits: Partial<HopLimits>;
+}
 
 /** When a deferred message is tried again (D42a). */
 export interface RetrySettings {
@@ -83,4 +101,28 @@ export interface DeliverySettings {
   readonly safety?: RecipientSafety;
   /** Absent: the machine's own name servers, without DANE. */
   readonly resolver?: ResolverSettings;
+  /** Connections to all next hops together; absent: `defaultConnections`. */
+  readonly connections?: number;
+  /** The first entry with the domain counts. */
+  readonly destinations?: readonly DestinationSettings[];
+}
+
+/** The limits of a route's next hops for whose domains nothing is said. */
+export function routeLimits({
+  connections,
+  limits,
+}: Pick<SmarthostRoute | MxRoute, 'connections' | 'limits'>): HopLimits {
+  return { ...defaultHopLimits, connections, ...limits };
+}
+
+/** The limits that the configuration names for a recipient domain, over those of the route; undefined where it names none. */
+export function domainLimits(
+  { destinations = [] }: Pick<DeliverySettings, 'destinations'>,
+  route: Pick<SmarthostRoute | MxRoute, 'type' | 'connections' | 'limits'>,
+  domain: string,
+): HopLimits | undefined {
+  // All mail of a smarthost route shares one next hop, so that no domain can have limits of its own there.
+  if (route.type === 'smarthost') return undefined;
+  const own = destinations.find(({ domains }) => domains.includes(domain));
+  return own && { ...routeLimits(route), ...own.limits };
 }

@@ -4,6 +4,8 @@ import type { MonotonicClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import { splitMailbox } from '../mail/address/domain.ts';
+import type { ConnectionBudget } from './hop/connection-budget.ts';
+import { type HopLimits, strictest } from './hop/hop-health.ts';
 import { HopPool } from './hop-pool.ts';
 import type { Task } from './job.ts';
 import type { MessageTls } from './mx/tls-demand.ts';
@@ -11,12 +13,30 @@ import type { NextHop, NextHops } from './next-hop.ts';
 import type { MxRoute, SmarthostRoute } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
 import { type TaskHost, TaskQueue } from './task-queue.ts';
-import type { Transport, TransportEvents } from './transport.ts';
+import type { DestinationView, HopAdmission, Transport, TransportEvents } from './transport.ts';
+
+/** Domains whose next hop is remembered, and next hops that are kept while nothing is done for them, at most. */
+const mostKnown = 20_000;
+/** Next hops of a route before those that are not needed are forgotten. */
+const fewPools = 1000;
+/** Messages for a domain that are in hand while its next hop is not known. */
+const firstMessages = 8;
+/** How long the claim of the message may take that a next hop is tried with, in milliseconds. */
+const probeMs = 1000;
+/** How long a next hop that has its share in hand is left out of the claims, in milliseconds. */
+const crowdedMs = 250;
 
 /** What the transport is made from. */
 export interface SmtpTransportParts {
   readonly route: SmarthostRoute | MxRoute;
   readonly hops: NextHops;
+  /** The limits of a next hop whose domains have none of their own. */
+  readonly limits: HopLimits;
+  /** The limits that a recipient domain brings to its next hop; undefined: none of its own. */
+  readonly limitsOf: (domain: string) => HopLimits | undefined;
+  readonly budget: ConnectionBudget;
+  /** How many more messages may be claimed for the route now, over all its next hops. */
+  readonly room: () => number;
   readonly host: TaskHost;
   readonly events: TransportEvents;
   readonly clock: MonotonicClock;
@@ -25,6 +45,11 @@ export interface SmtpTransportParts {
 
 function domainOf(address: string): string {
   return splitMailbox(address).domain?.toLowerCase() ?? '';
+}
+
+/** The domain that a task's next hop is looked for by. */
+function domainOfTask({ recipients }: Task): string {
+  return domainOf(recipients[0]?.address ?? '');
 }
 
 function messageTls({ job: { entry } }: Task): MessageTls | undefined {
@@ -41,8 +66,16 @@ export class SmtpTransport implements Transport {
   readonly #pools = new Map<string, HopPool>();
   /** Pools whose next message found no room in memory, in the order in which they get it. */
   readonly #hungry = new Set<HopPool>();
-  /** Tasks whose next hop is being looked for. */
+  /** Tasks whose next hop is being looked for, and how many they are by domain. */
   readonly #seeking = new Set<Task>();
+  readonly #sought = new Map<string, number>();
+  /** The key of each domain's next hop, those found last at the end. */
+  readonly #keys = new Map<string, string>();
+  /** The limits that domains have brought to their next hop: the strictest of them count. */
+  readonly #limits = new WeakMap<HopPool, HopLimits>();
+  /** When a message was last claimed to try a next hop with that was down. */
+  readonly #probedAt = new WeakMap<HopPool, number>();
+  #pruneAt = fewPools;
   #isHeld = false;
   #isStopped = false;
 
@@ -59,26 +92,58 @@ export class SmtpTransport implements Transport {
     return this.#sum(({ connections }) => connections);
   }
 
-  /** Only a route with one next hop can be down as a whole: where there are several, others may wait for those that work. */
-  get isDown(): boolean {
-    if (this.route.type !== 'smarthost') return false;
-    const [only] = this.#pools.values();
-    return this.#pools.size === 1 && only !== undefined && only.isDown;
+  /** One next hop may have as many messages in hand as the others leave free, so that none takes the room of all. */
+  admits(domain: string | undefined): HopAdmission {
+    const pool = domain === undefined ? this.#onlyPool() : this.#poolOfDomain(domain);
+    const sought = this.#sought.get(domain ?? '') ?? 0;
+    if (!pool) return domain === undefined ? unlimited : this.#admitsFirst(sought);
+    if (pool.isDown) return { messages: 0, waitMs: pool.health.opensIn, isDown: true };
+    if (pool.health.pausedFor > 0) return { messages: 0, waitMs: pool.health.pausedFor, isDown: false };
+    if (pool.health.isFailing) return this.#mayProbe(pool) ? { messages: 1 } : crowded;
+    if (domain === undefined) return unlimited;
+    const messages = this.#parts.room() - pool.queue.length - pool.active - sought;
+    return messages > 0 ? { messages } : crowded;
+  }
+
+  /** While a next hop is being looked for, few messages wait for that; and all who look leave as much room as they take. */
+  #admitsFirst(sought: number): HopAdmission {
+    const messages = Math.min(firstMessages - sought, this.#parts.room() - this.#seeking.size);
+    return messages > 0 ? { messages } : crowded;
+  }
+
+  giveBackWhere(isUnwanted: (task: Task) => boolean): void {
+    for (const task of [...this.#seeking]) {
+      if (!isUnwanted(task)) continue;
+      this.#endSearch(task);
+      this.#parts.events.giveBack(task);
+    }
+    for (const pool of this.#pools.values()) pool.queue.giveBackWhere(isUnwanted);
+  }
+
+  destinations(): readonly DestinationView[] {
+    const domains = new Map<string, string[]>();
+    for (const [domain, key] of this.#keys) {
+      const known = domains.get(key);
+      if (known) known.push(domain);
+      else domains.set(key, [domain]);
+    }
+    return [...this.#pools.values()].map((pool) => ({
+      ...pool.view(),
+      route: this.route.name,
+      domains: this.#isSingle ? [] : (domains.get(pool.hop.key) ?? []),
+    }));
   }
 
   push(task: Task): void {
     const parts = this.#partsOf(task);
     // All are counted before the first begins, since a task may end at once.
     task.job.openTasks += parts.length - 1;
-    for (const part of parts) {
-      this.#seeking.add(part);
-      void this.#seek(part);
-    }
+    for (const part of parts) void this.#seek(part);
   }
 
   /** A task for each domain that may have a next hop of its own; to a smarthost recipients of all domains go together. */
   #partsOf(task: Task): readonly Task[] {
-    if (this.route.type !== 'mx' || task.recipients.length === 1) return [task];
+    if (this.#isSingle || task.recipients.length === 1) return [task];
     const byDomain = Map.groupBy(task.recipients, ({ address }) => domainOf(address));
     return [...byDomain.values()].map((recipients) => ({ ...task, recipients }));
   }
@@ -101,6 +166,7 @@ export class SmtpTransport implements Transport {
     this.#isStopped = true;
     const unsought = [...this.#seeking];
     this.#seeking.clear();
+    this.#sought.clear();
     for (const task of unsought) this.#parts.events.giveBack(task);
     for (const pool of this.#pools.values()) pool.stop();
   }
@@ -117,17 +183,35 @@ export class SmtpTransport implements Transport {
   }
 
   async #seek(task: Task): Promise<void> {
-    const domain = domainOf(task.recipients[0]?.address ?? '');
-    const found = await this.#find(domain, messageTls(task));
-    // A transport that was stopped meanwhile has given the task back.
-    if (!this.#seeking.delete(task)) return;
+    const domain = domainOfTask(task);
+    const tls = messageTls(task);
+    this.#seeking.add(task);
+    this.#sought.set(domain, (this.#sought.get(domain) ?? 0) + 1);
+    const found = await this.#find(domain, tls);
+    // It may have been given back meanwhile.
+    if (!this.#endSearch(task)) return;
     if ('kind' in found) {
       this.#parts.events.finish(
         task,
         task.recipients.map(() => found),
         this.route.name,
       );
-    } else this.#poolOf(found).push(task, domain);
+    } else {
+      const pool = this.#poolOf(found);
+      // What others wait for is the next hop of mail that says nothing of TLS.
+      if (tls === undefined) this.#remember(domain, pool);
+      pool.push(task, domain);
+    }
+  }
+
+  /** Ends the search for a task's next hop. @returns false where it has ended before */
+  #endSearch(task: Task): boolean {
+    if (!this.#seeking.delete(task)) return false;
+    const domain = domainOfTask(task);
+    const left = (this.#sought.get(domain) ?? 1) - 1;
+    if (left > 0) this.#sought.set(domain, left);
+    else this.#sought.delete(domain);
+    return true;
   }
 
   async #find(domain: string, tls: MessageTls | undefined): Promise<NextHop | RecipientResult> {
@@ -139,14 +223,72 @@ export class SmtpTransport implements Transport {
     }
   }
 
+  /** A next hop that was down is tried with one message, whoever and however many wait for it. */
+  #mayProbe(pool: HopPool): boolean {
+    const now = this.#parts.clock.monotonic();
+    const isDone = pool.queue.length + pool.active === 0 && now >= (this.#probedAt.get(pool) ?? now) + probeMs;
+    if (this.#probedAt.has(pool) && !isDone) return false;
+    this.#probedAt.set(pool, now);
+    return true;
+  }
+
+  /** All mail goes to one next hop, whatever the domain. */
+  get #isSingle(): boolean {
+    return this.route.type === 'smarthost';
+  }
+
+  #onlyPool(): HopPool | undefined {
+    const [only] = this.#pools.values();
+    return this.#isSingle ? only : undefined;
+  }
+
+  #poolOfDomain(domain: string): HopPool | undefined {
+    const key = this.#keys.get(domain);
+    return key === undefined ? undefined : this.#pools.get(key);
+  }
+
+  #remember(domain: string, pool: HopPool): void {
+    if (this.#isSingle) return;
+    const { key } = pool.hop;
+    const isNew = this.#keys.get(domain) !== key;
+    this.#keys.delete(domain);
+    this.#keys.set(domain, key);
+    const [oldest] = this.#keys.keys();
+    if (this.#keys.size > mostKnown && oldest !== undefined) this.#keys.delete(oldest);
+    const limits = isNew ? this.#parts.limitsOf(domain) : undefined;
+    if (!limits) return;
+    const others = this.#limits.get(pool);
+    const counting = others ? strictest(others, limits) : limits;
+    this.#limits.set(pool, counting);
+    pool.limit(counting);
+  }
+
   #poolOf(hop: NextHop): HopPool {
     const known = this.#pools.get(hop.key);
     if (known) {
       known.hop = hop;
       return known;
     }
-    for (const [key, pool] of this.#pools) if (pool.isUnused) this.#pools.delete(key);
-    const { route, events, clock, log, host } = this.#parts;
+    this.#prune();
+    const pool = this.#newPool(hop);
+    this.#pools.set(hop.key, pool);
+    return pool;
+  }
+
+  /** Forgets next hops that nothing is done for; one in trouble is kept, as long as there are not too many. */
+  #prune(): void {
+    if (this.#pools.size < this.#pruneAt) return;
+    for (const [key, pool] of this.#pools) {
+      if (pool.isUnused && (!pool.health.isTroubled || this.#pools.size > mostKnown)) {
+        pool.stop();
+        this.#pools.delete(key);
+      }
+    }
+    this.#pruneAt = Math.max(fewPools, 2 * this.#pools.size);
+  }
+
+  #newPool(hop: NextHop): HopPool {
+    const { route, events, clock, log, host, budget, limits } = this.#parts;
     const queue = new TaskQueue({
       ...host,
       load: (task) => {
@@ -155,10 +297,13 @@ export class SmtpTransport implements Transport {
         return loading;
       },
     });
-    const pool = new HopPool({ hop, route, connections: route.connections, queue, events, clock, log });
+    const pool = new HopPool({ hop, route, limits, budget, queue, events, clock, log });
     if (this.#isHeld) queue.hold(true);
     if (this.#isStopped) pool.stop();
-    this.#pools.set(hop.key, pool);
     return pool;
   }
 }
+
+const unlimited: HopAdmission = { messages: Number.POSITIVE_INFINITY };
+/** The next hop has its share in hand. */
+const crowded: HopAdmission = { messages: 0, waitMs: crowdedMs, isDown: false };

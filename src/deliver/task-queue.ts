@@ -1,7 +1,7 @@
-// The tasks that wait for a route. Only tasks whose message is in memory are given out; the octets of other messages are
-// loaded from the spool a few at a time, as far as the budget allows.
+// The tasks that wait for a next hop, or for a route that has none. Only tasks whose message is in memory are given out; the
+// octets of other messages are loaded from the spool a few at a time, as far as the budget allows.
 
-import { Fifo } from '../base/fifo.ts';
+import { FairFifo } from '../base/fifo.ts';
 import type { Task } from './job.ts';
 
 /** What a queue needs from the delivery that it belongs to. */
@@ -21,14 +21,15 @@ export interface TaskHost {
 /** Messages that are loaded in advance. */
 const loadedAhead = 16;
 
-/** A route's waiting tasks. */
+/** Waiting tasks, in an order that is fair to the accounts. */
 export class TaskQueue {
   /** Called when another task can be pulled. */
   onReady: () => void = () => undefined;
   readonly #host: TaskHost;
-  readonly #fresh = new Fifo<Task>();
-  readonly #unloaded = new Fifo<Task>();
-  readonly #loaded = new Fifo<Task>();
+  /** Accounts take turns in each of them. */
+  readonly #fresh = new FairFifo<Task>();
+  readonly #unloaded = new FairFifo<Task>();
+  readonly #loaded = new FairFifo<Task>();
   #blocked: Task | undefined;
   #loading = 0;
   #isFreshTurn = false;
@@ -50,17 +51,25 @@ export class TaskQueue {
   }
 
   push(task: Task): void {
-    if (task.job.content) this.#fresh.push(task);
-    else this.#unloaded.push(task);
+    if (task.job.content) this.#fresh.push(task.job.entry.account, task);
+    else this.#unloaded.push(task.job.entry.account, task);
     this.fill();
   }
 
-  /** Takes the next task whose octets are in memory; new messages and loaded ones take turns. */
-  pull(): Task | undefined {
+  /** Whether a task can be pulled of an account that is welcome. */
+  hasFor(isWelcome: (account: string) => boolean): boolean {
+    return this.ready > 0 && (this.#fresh.hasFor(isWelcome) || this.#loaded.hasFor(isWelcome));
+  }
+
+  /**
+   * Takes the next task whose octets are in memory; new messages and loaded ones take turns.
+   * @param isWelcome only of accounts that this is true of
+   */
+  pull(isWelcome?: (account: string) => boolean): Task | undefined {
     while (this.ready > 0) {
       this.#isFreshTurn = !this.#isFreshTurn;
       const [first, second] = this.#isFreshTurn ? [this.#fresh, this.#loaded] : [this.#loaded, this.#fresh];
-      const task = first.shift() ?? second.shift();
+      const task = first.shift(isWelcome) ?? second.shift(isWelcome);
       if (this.#unloaded.length > 0) this.fill();
       if (!task || !this.#host.isStale(task)) return task;
       this.#host.giveBack(task);
@@ -97,6 +106,16 @@ export class TaskQueue {
     return [...this.#loaded.takeAll(), ...this.#fresh.takeAll(), ...blocked, ...this.#unloaded.takeAll()];
   }
 
+  /** Gives back the waiting tasks that this is true of, except those that are being loaded. */
+  giveBackWhere(isUnwanted: (task: Task) => boolean): void {
+    for (const fifo of [this.#fresh, this.#loaded, this.#unloaded]) {
+      for (const task of fifo.takeAll()) {
+        if (isUnwanted(task)) this.#host.giveBack(task);
+        else fifo.push(task.job.entry.account, task);
+      }
+    }
+  }
+
   /** Gives back every task; those that are being loaded are given back once they are loaded. */
   stop(): void {
     this.#isStopped = true;
@@ -109,7 +128,7 @@ export class TaskQueue {
     if (!isLoaded) this.fill();
     else if (this.#isStopped) this.#host.giveBack(task);
     else {
-      this.#loaded.push(task);
+      this.#loaded.push(task.job.entry.account, task);
       this.onReady();
     }
   }

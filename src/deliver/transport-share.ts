@@ -15,8 +15,12 @@ const loadedOctets = { all: 64 * 1024 * 1024, most: 32 * 1024 * 1024 } as const;
 /** Messages that one claim asks for, at most. */
 const mostAtOnce = 256;
 
+/** An account may have so many times in hand what it leaves free, so that there is room for another's first message. */
+const greed = 9;
+
 /** What a message in hand uses of the share. */
 interface Load {
+  readonly entry: { readonly account: string };
   /** How many of its recipients are in hand. */
   readonly recipientCount: number;
   /** Claimed from the spool, not handed over by the pipeline. */
@@ -38,6 +42,8 @@ export class TransportShare {
   #messages = 0;
   #recipients = 0;
   #claimed = 0;
+  /** What each account has in hand; those with nothing are left out. */
+  readonly #byAccount = new Map<string, { messages: number; recipients: number }>();
 
   /**
    * @param place.transports the number of transports; all shares are equal
@@ -64,9 +70,16 @@ export class TransportShare {
     return this.#messages;
   }
 
-  /** There is room for a message that has just been accepted. */
-  get mayTake(): boolean {
-    return this.#messages < this.#most.messages && this.#recipients < this.#most.recipients;
+  /** There is room for a message that an account has just handed in. */
+  mayTake(account: string): boolean {
+    const own = this.#byAccount.get(account);
+    const most = this.#most;
+    return (
+      this.#messages < most.messages &&
+      this.#recipients < most.recipients &&
+      (own?.messages ?? 0) < greed * (most.messages - this.#messages) &&
+      (own?.recipients ?? 0) < greed * (most.recipients - this.#recipients)
+    );
   }
 
   /** How many messages may be claimed from the spool now; 0 without room. */
@@ -75,15 +88,27 @@ export class TransportShare {
     return this.#claimed < this.#most.claimed ? Math.min(mostAtOnce, this.#most.claimed) : 0;
   }
 
-  enter({ recipientCount, isClaimed }: Load): void {
-    this.#messages += 1;
-    this.#recipients += recipientCount;
-    if (isClaimed) this.#claimed += 1;
+  /** How many messages one next hop of several may have in hand: as many as all of them leave free. */
+  get freeToClaim(): number {
+    return Math.max(0, this.#most.claimed - this.#claimed);
   }
 
-  leave({ recipientCount, isClaimed }: Load): void {
-    this.#messages -= 1;
-    this.#recipients -= recipientCount;
-    if (isClaimed) this.#claimed -= 1;
+  enter(load: Load): void {
+    this.#add(load, 1);
+  }
+
+  leave(load: Load): void {
+    this.#add(load, -1);
+  }
+
+  #add({ entry: { account }, recipientCount, isClaimed }: Load, sign: 1 | -1): void {
+    this.#messages += sign;
+    this.#recipients += sign * recipientCount;
+    if (isClaimed) this.#claimed += sign;
+    const own = this.#byAccount.get(account) ?? { messages: 0, recipients: 0 };
+    own.messages += sign;
+    own.recipients += sign * recipientCount;
+    if (own.messages === 0) this.#byAccount.delete(account);
+    else this.#byAccount.set(account, own);
   }
 }

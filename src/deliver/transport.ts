@@ -1,6 +1,8 @@
 // The interface of a route at work: it takes tasks from its queue and reports the result for each recipient.
 
+import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { TlsFacts } from '../mail/tls-facts.ts';
+import type { HopTrouble } from './hop/hop-health.ts';
 import type { Task } from './job.ts';
 import type { Route } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
@@ -15,8 +17,15 @@ export interface Transport {
   fill(): void;
   /** While it is held, it begins no task. */
   hold(isHeld: boolean): void;
-  /** Its next hop is down: all its messages are deferred, and no more are to be claimed for it. */
-  readonly isDown: boolean;
+  /**
+   * Says how many messages for a domain may be handed over now.
+   * @param domain undefined where mail of all domains waits together
+   */
+  admits(domain: string | undefined): HopAdmission;
+  /** Gives back the waiting tasks that this is true of. */
+  giveBackWhere(isUnwanted: (task: Task) => boolean): void;
+  /** The next hops that it knows of, for people. */
+  destinations(): readonly DestinationView[];
   /** Attempts under way. */
   readonly active: number;
   /** Open connections. */
@@ -27,6 +36,35 @@ export interface Transport {
   abort(): void;
 }
 
+/** How many messages a next hop takes now; where it takes none, for how long. */
+export type HopAdmission =
+  | { readonly messages: number }
+  /** `isDown`: what has expired may still be handed over, to be given up. */
+  | { readonly messages: 0; readonly waitMs: number; readonly isDown: boolean };
+
+/** A next hop as the queue commands show it. */
+export interface DestinationView {
+  readonly key: string;
+  readonly label: string;
+  /** Name of the route. */
+  readonly route: string;
+  /** The recipient domains that are known to lead there; empty where all of the route do. */
+  readonly domains: readonly string[];
+  readonly connections: number;
+  /** Connections that may be open now, and those that the configuration allows. */
+  readonly allowed: number;
+  readonly most: number;
+  /** Messages in hand that wait, and attempts under way. */
+  readonly waiting: number;
+  readonly active: number;
+  /** Why it gets less than the configuration allows. */
+  readonly trouble?: HopTrouble;
+  /** Milliseconds until it is tried again; 0 where it may be at once. */
+  readonly waitMs: number;
+  /** The last reply that made a difference. */
+  readonly lastWords?: SmtpReply;
+}
+
 /** What a transport reports of a task. */
 export interface TransportEvents {
   /**
@@ -35,6 +73,13 @@ export interface TransportEvents {
    * @param tls of the connection, where there was one
    */
   finish(task: Task, results: readonly RecipientResult[], host: string, tls?: TlsFacts): void;
+  /**
+   * Reports that the next hop could not be reached, so that there was no attempt.
+   * @param retryInMs when the next hop is tried again
+   */
+  unreached(task: Task, down: { readonly reply: SmtpReply; readonly host: string; readonly retryInMs: number }): void;
+  /** A next hop is given less from now on. */
+  troubled(route: string, trouble: HopTrouble): void;
   /** Gives a task back without an attempt. */
   giveBack(task: Task): void;
 }

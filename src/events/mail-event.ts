@@ -132,6 +132,8 @@ export interface DeferredEvent extends OutcomeEventBase {
   readonly kind: 'deferred';
   /** Milliseconds since 1970. */
   readonly nextAttemptAt: number;
+  /** The next hop was not reached: the attempt does not count, and `attempts` leaves it out. */
+  readonly isUntried?: boolean;
 }
 
 /** Delivery to this recipient has failed for good. */

@@ -1,6 +1,6 @@
 // The process's metrics in Prometheus form (D97), by prom-client.
 
-import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { createPaced } from './paced.ts';
 import type { V4Token } from './v4-code.ts';
 
@@ -11,7 +11,14 @@ export interface Metrics {
   readonly accepted: (count: { readonly recipients: number; readonly bytes: number }) => void;
   /** Counts a refused message under its first token. */
   readonly refused: (token: V4Token) => void;
-  readonly outcome: (outcome: { readonly kind: 'delivered' | 'deferred' | 'failed'; readonly route: string }) => void;
+  /** Counts an outcome. `seconds`: how long after its acceptance, for a message that was delivered. */
+  readonly outcome: (outcome: {
+    readonly kind: 'delivered' | 'deferred' | 'failed';
+    readonly route: string;
+    readonly seconds?: number;
+  }) => void;
+  /** Counts a commit of the spool that so many operations shared. */
+  readonly committed: (operations: number) => void;
   /** Counts a recipient that a report says was not reached, by the class of the bounce. */
   readonly bounced: (bounceClass: string) => void;
   readonly complained: () => void;
@@ -171,6 +178,24 @@ const readingPaceMs = 100;
 /** The most callers that may wait for the next reading. */
 const maxWaitingReaders = 256;
 
+function histograms(registers: Registry[]): { readonly latency: Histogram<'route'>; readonly groups: Histogram } {
+  return {
+    latency: new Histogram({
+      name: 'postern_delivery_latency_seconds',
+      help: 'Time from acceptance to delivery, one a recipient',
+      labelNames: ['route'],
+      buckets: [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 1800, 7200, 28_800, 86_400, 432_000],
+      registers,
+    }),
+    groups: new Histogram({
+      name: 'postern_spool_commit_operations',
+      help: 'Operations of the spool that shared a commit',
+      buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024],
+      registers,
+    }),
+  };
+}
+
 /** Makes the registry; the names begin with `postern_`. @param sources what is read at /metrics; `add` adds more */
 export function createMetrics(sources: MetricSources = {}): Metrics {
   const registry = new Registry();
@@ -220,6 +245,7 @@ export function createMetrics(sources: MetricSources = {}): Metrics {
     labelNames: ['source'],
     registers,
   });
+  const { latency, groups } = histograms(registers);
   const edge = countEdge(registers);
   const read = createPaced(async () => ({ contentType: registry.contentType, text: await registry.metrics() }), {
     paceMs: readingPaceMs,
@@ -238,7 +264,11 @@ export function createMetrics(sources: MetricSources = {}): Metrics {
       bytes.inc(count.bytes);
     },
     refused: (code) => refused.inc({ code }),
-    outcome: ({ kind, route }) => outcomes.inc({ outcome: kind, route }),
+    outcome: ({ kind, route, seconds }) => {
+      outcomes.inc({ outcome: kind, route });
+      if (seconds !== undefined) latency.observe({ route }, seconds);
+    },
+    committed: (operations) => groups.observe(operations),
     bounced: (bounceClass) => bounces.inc({ class: bounceClass }),
     complained: () => complaints.inc(),
     suppressed: (source) => suppressions.inc({ source }),

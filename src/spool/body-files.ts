@@ -4,7 +4,7 @@
 import { mkdir, open, readFile, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { syncFolder } from '../base/database/sync-folder.ts';
-import { errorCode } from '../base/errors.ts';
+import { errorCode, errorMessage, Unavailable } from '../base/errors.ts';
 
 /** Bodies above this size, in octets, are files (D94). */
 export const bodyFileThreshold = 256 * 1024;
@@ -71,4 +71,18 @@ export class BodyFiles {
     if (!/^[\w-]+$/.test(id)) throw new Error(`"${id}" is no message id`);
     return join(this.folder, id);
   }
+}
+
+/** Maps the error of a body that could not be written: Unavailable where the disk is full or cannot be written. */
+export function bodyError(thrown: unknown, retryAfterSeconds: number): unknown {
+  const code = errorCode(thrown) ?? '';
+  const isFull = code === 'ENOSPC' || code === 'EDQUOT';
+  if (!isFull && code !== 'EROFS' && code !== 'EIO') return thrown;
+  const details = { reason: isFull ? 'room' : 'store', retryAfterSeconds } as const;
+  return new Unavailable(`A body cannot be written: ${errorMessage(thrown)}`, details);
+}
+
+/** A buffer over the same octets. */
+export function bufferOver(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

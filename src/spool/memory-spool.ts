@@ -6,14 +6,29 @@ import { EventFeed } from '../events/event-feed.ts';
 import type { EventLimits } from '../events/event-store.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
 import { MemoryEvents } from '../events/memory-events.ts';
+import type { Hold, HoldRule } from './hold.ts';
 import { idempotencyMilliseconds, type UsedKey } from './idempotency-keys.ts';
 import { failedRetentionMilliseconds } from './lease.ts';
-import { type Held, type HeldRecipient, isDue, isQueued, itemOf, kept, recorded, tallyOfHeld } from './memory-held.ts';
+import { MemoryLines, withShare } from './memory-lines.ts';
+import {
+  earliestOf,
+  type Held,
+  type HeldRecipient,
+  holdOf,
+  isDue,
+  isQueued,
+  itemOf,
+  kept,
+  movedBy,
+  recorded,
+  tallyOfHeld,
+} from './memory-messages.ts';
 import { MemoryReports } from './reports/memory-reports.ts';
 import type { DueReport, ReportKey, ReportLimits } from './reports/report.ts';
 import { matchesSearch } from './search.ts';
 import {
   type ClaimQuery,
+  type ClaimTurn,
   type DueMessage,
   distinctRecipients,
   type ListQuery,
@@ -23,6 +38,7 @@ import {
   type RetryPick,
   type Spool,
   type SpoolEntry,
+  type WaitingLine,
 } from './spool.ts';
 import { acceptedEvent, droppedEvent, requeuedEvent } from './spool-events.ts';
 import { type AccountTally, totalOf } from './tally.ts';
@@ -41,6 +57,7 @@ export class MemorySpool implements Spool {
   readonly unavailable = undefined;
   #seen: ClockReading;
   #closed = false;
+  readonly #lines = new MemoryLines(this.#messages);
 
   constructor(clock: Clock = systemClock, eventLimits?: EventLimits, reportLimits?: ReportLimits) {
     this.#reports = new MemoryReports(reportLimits);
@@ -84,20 +101,34 @@ export class MemorySpool implements Spool {
     this.#feed.committed([event]);
   }
 
+  async turns(query: Parameters<Spool['turns']>[0]): Promise<readonly ClaimTurn[]> {
+    this.#checkOpen();
+    return this.#lines.turns(query);
+  }
+
+  async postpone(turns: Parameters<Spool['postpone']>[0]): Promise<void> {
+    this.#checkOpen();
+    for (const { until, ...turn } of turns) this.#lines.endTurn(turn, until);
+  }
+
   async claimDue(query: ClaimQuery): Promise<readonly DueMessage[]> {
     this.#checkOpen();
     this.#prune(query.now);
-    const isWanted = (recipient: HeldRecipient): boolean =>
-      recipient.transport === (query.transport ?? '') && isDue(recipient, query.now);
-    const dueTime = (held: Held): number =>
-      held.recipients
-        .filter(isWanted)
-        .reduce((earliest, { nextAttemptAt }) => Math.min(earliest, nextAttemptAt), Number.POSITIVE_INFINITY);
-    return [...this.#messages.values()]
-      .filter((held) => held.recipients.some(isWanted))
-      .sort((left, right) => dueTime(left) - dueTime(right))
-      .slice(0, query.limit)
-      .map((held) => this.#claim(held, { claimUntil: query.claimUntil, isWanted }));
+    const { transport = '', account, now, limit, claimUntil, expiredOnly } = query;
+    if (account !== undefined) this.#lines.endTurn({ transport, account }, now);
+    const isWanted = (held: Held) => (recipient: HeldRecipient) =>
+      recipient.transport === transport &&
+      (account === undefined || held.entry.account === account) &&
+      isDue(recipient, now) &&
+      !(transport === '' ? undefined : holdOf(held, recipient, this.#lines.holds));
+    const dueTime = (held: Held): number => earliestOf(held.recipients.filter(isWanted(held)));
+    const due = [...this.#messages.values()]
+      .filter((held) => held.recipients.some(isWanted(held)))
+      .sort((left, right) => dueTime(left) - dueTime(right));
+    const unexpired = expiredOnly ? due.findIndex(({ entry }) => entry.expiresAt > now) : -1;
+    return withShare(unexpired === -1 ? due : due.slice(0, unexpired), limit).map((held) =>
+      this.#claim(held, { claimUntil, isWanted: isWanted(held) }),
+    );
   }
 
   #claim(
@@ -181,7 +212,7 @@ export class MemorySpool implements Spool {
       .filter(({ recipients }) => query.state === undefined || recipients.some(({ state }) => state === query.state))
       .filter((held) => query.search === undefined || matchesSearch(held.entry, query.search))
       .toSorted((left, right) => (left.entry.id < right.entry.id ? -1 : 1));
-    const items = found.slice(0, query.limit).map(itemOf);
+    const items = found.slice(0, query.limit).map((held) => itemOf(held, this.#lines.holds));
     const last = items.at(-1)?.entry.id;
     return found.length > items.length && last !== undefined ? { items, next: last } : { items };
   }
@@ -189,7 +220,7 @@ export class MemorySpool implements Spool {
   async show(id: string): Promise<QueueItem | undefined> {
     this.#checkOpen();
     const held = this.#messages.get(id);
-    return held && itemOf(held);
+    return held && itemOf(held, this.#lines.holds);
   }
 
   async retry(id: string, times: { readonly now: number; readonly expiresAt: number }): Promise<boolean> {
@@ -257,6 +288,31 @@ export class MemorySpool implements Spool {
       .toSorted((left, right) => (left.account < right.account ? -1 : 1));
   }
 
+  async addHold(rule: HoldRule): Promise<void> {
+    this.#checkOpen();
+    this.#lines.addHold(rule);
+  }
+
+  async liftHold(rule: Pick<HoldRule, 'kind' | 'value'>): Promise<boolean> {
+    this.#checkOpen();
+    return this.#lines.liftHold(rule);
+  }
+
+  async holds(): Promise<readonly Hold[]> {
+    this.#checkOpen();
+    return this.#lines.holds.all;
+  }
+
+  async oldest(): Promise<number | undefined> {
+    this.#checkOpen();
+    return [...this.#messages.values()].find(isQueued)?.entry.acceptedAt;
+  }
+
+  async waiting(limit: number): Promise<readonly WaitingLine[]> {
+    this.#checkOpen();
+    return this.#lines.waiting(limit);
+  }
+
   async usedKey(account: string, key: string): Promise<UsedKey | undefined> {
     this.#checkOpen();
     const used = this.#keys.get(`${account} ${key}`);
@@ -307,12 +363,7 @@ export class MemorySpool implements Spool {
   #moveTimes(step: number): void {
     this.#reports.move(step);
     for (const [id, held] of this.#messages) {
-      this.#update(held, ({ endedAt, ...recipient }) => ({
-        ...recipient,
-        nextAttemptAt: recipient.nextAttemptAt + step,
-        claimedUntil: recipient.claimedUntil + step,
-        ...(endedAt === undefined ? {} : { endedAt: endedAt + step }),
-      }));
+      this.#update(held, (recipient) => movedBy(recipient, step));
       this.#messages.set(id, { ...held, entry: { ...held.entry, expiresAt: held.entry.expiresAt + step } });
     }
   }

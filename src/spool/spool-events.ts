@@ -72,6 +72,8 @@ export interface DeliveryAttempt {
   readonly size: number;
   /** Milliseconds since 1970; a deferral without it is due now. */
   readonly nextAttemptAt?: number;
+  /** The next hop was not reached, so that `attempts` leaves this one out. */
+  readonly isUntried?: boolean;
 }
 
 /** Makes the event of an attempt that has ended. */
@@ -93,7 +95,10 @@ export function outcomeEvent(entry: DueMessage['entry'], attempt: DeliveryAttemp
   };
   switch (kind) {
     case 'deferred':
-      return { kind, ...facts, nextAttemptAt: attempt.nextAttemptAt ?? at };
+      return {
+        ...{ kind, ...facts, nextAttemptAt: attempt.nextAttemptAt ?? at },
+        ...(attempt.isUntried ? { isUntried: true } : {}),
+      };
     case 'delivered':
       return { kind, ...facts, ...(outcome.handover === undefined ? {} : { handover: outcome.handover }) };
     case 'failed':

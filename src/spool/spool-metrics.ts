@@ -1,5 +1,6 @@
 // The spool's numbers for /metrics (D97). All numbers of one reading come from a single request to the spool.
 
+import type { Clock } from '../base/clock.ts';
 import type { Spool } from './spool.ts';
 import { type Tally, totalOf } from './tally.ts';
 
@@ -26,8 +27,9 @@ export interface SpoolFamily {
  * @param removedFailures failed messages removed since the start because their account had too many
  */
 export function spoolMetrics(
-  spool: Pick<Spool, 'events' | 'tallies' | 'unavailable'> & { readonly freeBytes: number },
+  spool: Pick<Spool, 'events' | 'oldest' | 'tallies' | 'unavailable'> & { readonly freeBytes: number },
   removedFailures: () => number,
+  clock: Pick<Clock, 'now'>,
 ): {
   readonly gauges: readonly SpoolGauge[];
   readonly families: readonly SpoolFamily[];
@@ -54,6 +56,14 @@ export function spoolMetrics(
         name: 'postern_spool_failed',
         help: 'Messages with no recipient queued, kept as failed',
         read: async () => (await total()).messages.failed,
+      },
+      {
+        name: 'postern_spool_oldest_seconds',
+        help: 'Age of the oldest message with a recipient still queued; 0 where there is none',
+        read: async () => {
+          const acceptedAt = await spool.oldest();
+          return acceptedAt === undefined ? 0 : Math.max(0, clock.now() - acceptedAt) / 1000;
+        },
       },
       {
         name: 'postern_spool_takes_mail',

@@ -7,6 +7,7 @@ import type { EventVia, Handover, OutcomeEvent } from '../events/mail-event.ts';
 import type { DsnRequest, ReportWish } from '../mail/dsn-request.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { TlsFacts } from '../mail/tls-facts.ts';
+import type { Hold, HoldRule } from './hold.ts';
 import type { UsedKey } from './idempotency-keys.ts';
 import type { RecipientState } from './recipient-state.ts';
 import type { DueReport, ReportKey } from './reports/report.ts';
@@ -94,6 +95,8 @@ export interface SpooledRecipient {
   readonly lastReply?: SmtpReply;
   /** Who gave that reply: `route name (host:port)`. */
   readonly lastHost?: string;
+  /** What keeps it waiting; only for a queued recipient. */
+  readonly hold?: Hold;
 }
 
 /** What became of an attempt for one recipient. */
@@ -108,8 +111,9 @@ export interface Outcome {
 }
 
 /**
- * Names the transport of a recipient. The recipient waits for its turn only behind others of that transport. To the spool
- * a transport is just a name; delivery has one for each route.
+ * Names the transport of a recipient. The recipient waits for its turn only behind others of that transport and of its
+ * account. Delivery has one for each route (`ROUTE#digest`), and where each domain waits on its own, one for each domain of
+ * the route (`ROUTE#digest/DOMAIN`).
  */
 export type TransportOf = (recipient: { readonly account: string; readonly address: string }) => string;
 
@@ -136,12 +140,34 @@ export interface QueueItem {
   readonly recipients: readonly SpooledRecipient[];
 }
 
+/** The recipients of one account that wait for one transport. */
+export interface ClaimTurn {
+  readonly transport: string;
+  /** Name of the account. */
+  readonly account: string;
+}
+
+/** What waits in one turn, for people. */
+export interface WaitingLine extends ClaimTurn {
+  /** Recipients that are queued, those in hand included. */
+  readonly recipients: number;
+  /** When the first message was accepted that still waits, milliseconds since 1970. */
+  readonly oldestAcceptedAt: number;
+  /** The number of the hold that keeps them waiting; such recipients may have no transport. */
+  readonly hold?: number;
+}
+
 /** The question of `claimDue`; times in milliseconds since 1970. */
 export interface ClaimQuery {
   readonly now: number;
   readonly limit: number;
   readonly claimUntil: number;
+  /** Absent: recipients that have none. */
   readonly transport?: string;
+  /** Absent: any account. */
+  readonly account?: string;
+  /** Only messages that have expired, up to the first that has not: what waits for a next hop that is down must end, too. */
+  readonly expiredOnly?: boolean;
 }
 
 /** The question of `list`: which messages are wanted. */
@@ -190,9 +216,22 @@ export interface Spool {
    */
   add(entry: SpoolEntry, claimUntil: number): Promise<void>;
   /**
+   * Tells whose turn it is: the accounts, for each transport of this name (with any domain), that may have recipients due at
+   * `now`, those that have waited longest for their turn first, `limit` at most. A turn ends with a claim: the next one comes
+   * behind all that wait. Mail under a hold has no turn. The cost does not depend on how many wait.
+   */
+  turns(query: {
+    readonly transport: string;
+    readonly now: number;
+    readonly limit: number;
+  }): Promise<readonly ClaimTurn[]>;
+  /** Puts turns off, because the next hop takes nothing before then; they may come sooner where other recipients fall due. */
+  postpone(turns: readonly (ClaimTurn & { readonly until: number })[]): Promise<void>;
+  /**
    * Claims up to `limit` messages with recipients of a transport that are due at `now` and not claimed, until `claimUntil`;
-   * those that have been due longest come first. Without a transport: recipients that have none. The cost depends on what
-   * is claimed, not on how many wait, in this transport or another.
+   * those that have been due longest come first. Where both wait, a quarter are messages that were deferred before, the
+   * others such as were never tried. Recipients under a hold are not claimed. The cost depends on what is claimed, not on how
+   * many wait, in this transport or another.
    */
   claimDue(query: ClaimQuery): Promise<readonly DueMessage[]>;
   /**
@@ -246,6 +285,18 @@ export interface Spool {
    * instead of being counted, so asking costs the same however many messages there are.
    */
   tallies(): Promise<readonly AccountTally[]>;
+  /** Keeps mail waiting: a message, or whatever is or will be queued of an account, a domain or a route. */
+  addHold(rule: HoldRule): Promise<void>;
+  /** Lets mail go on again; false where there is no such hold. Messages that have expired meanwhile get one more attempt. */
+  liftHold(rule: Pick<HoldRule, 'kind' | 'value'>): Promise<boolean>;
+  holds(): Promise<readonly Hold[]>;
+  /**
+   * When the oldest message was accepted that is queued; undefined where none is. It may take some minutes to see an older one
+   * that had failed and was queued again.
+   */
+  oldest(): Promise<number | undefined>;
+  /** What waits, by transport and account, `limit` of them at most, the most recipients first. It reads all that wait. */
+  waiting(limit: number): Promise<readonly WaitingLine[]>;
   /** Finds the use of an Idempotency-Key by the named account within the last 24 hours (D48); undefined if there is none. */
   usedKey(account: string, key: string): Promise<UsedKey | undefined>;
   /**

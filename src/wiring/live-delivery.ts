@@ -65,6 +65,7 @@ export function createLiveDelivery(parts: DeliveryParts): LiveDelivery {
     async drain(withinMs) {
       await Promise.all([current, ...ending].map((one) => one.drain(withinMs)));
     },
+    destinations: () => [current, ...ending].flatMap((one) => one.destinations()),
     metrics: () => sumOf([gone, current.metrics(), ...[...ending].map((one) => one.metrics())]),
   };
 }

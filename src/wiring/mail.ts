@@ -43,7 +43,10 @@ export interface MailParts {
   readonly guessing: Guessing;
   /** Postern's own listeners, to which no mail is sent. */
   readonly ownDoors: () => readonly OwnDoor[];
-  readonly metrics: Pick<Metrics, 'accepted' | 'refused' | 'outcome' | 'bounced' | 'complained' | 'suppressed'>;
+  readonly metrics: Pick<
+    Metrics,
+    'accepted' | 'refused' | 'outcome' | 'bounced' | 'complained' | 'suppressed' | 'committed'
+  >;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -101,7 +104,11 @@ function tellEvents(
       case 'delivered':
       case 'deferred':
       case 'failed':
-        metrics.outcome({ kind: event.kind, route: event.route });
+        metrics.outcome({
+          ...{ kind: event.kind, route: event.route },
+          // The wall clock may have been set since.
+          ...(event.kind === 'delivered' ? { seconds: Math.max(0, event.at - event.acceptedAt) / 1000 } : {}),
+        });
         outcomes.tell(event.sessionId, event.recipient, event.kind);
         return;
       // Followers alone are told of the first two.
@@ -198,6 +205,35 @@ function mailGauges({ delivery, door }: Pick<Mail, 'delivery' | 'door'>): readon
   ];
 }
 
+/** The next hops of each route by how they are served; a single one is told by `postern queue destinations` alone. */
+function destinationFamilies(
+  delivery: Pick<Mail['delivery'], 'destinations'>,
+  troubles: ReadonlyMap<string, number>,
+): readonly MetricFamily[] {
+  return [
+    {
+      kind: 'gauge',
+      name: 'postern_delivery_destinations',
+      help: 'Next hops that are known, by route and by how they are served',
+      label: ['route', 'state'],
+      read: () => {
+        const byState = Map.groupBy(
+          delivery.destinations(),
+          ({ route, trouble }) => `${trouble ?? 'served'}\n${route}`,
+        );
+        return [...byState].map(([key, { length }]) => [key.split('\n').toReversed(), length]);
+      },
+    },
+    {
+      kind: 'counter',
+      name: 'postern_delivery_troubles_total',
+      help: 'How often a next hop was given less: it was down, asked for less, or deferred everything',
+      label: ['route', 'trouble'],
+      read: () => [...troubles].map(([key, count]) => [key.split('\n').toReversed(), count]),
+    },
+  ];
+}
+
 /**
  * Opens the mail path.
  * @param running gets each part as soon as it exists, so that a failed start can close it
@@ -210,10 +246,13 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   const suppressions = await openSuppressionStore(parts.database, clock);
   const suppressed: Mail['suppressed'] = (account, recipient) => suppressions.isSuppressed(account.id, recipient);
   let removedFailures = 0;
+  /** How often a next hop was given less, by kind and route. */
+  const troubles = new Map<string, number>();
   const spool = await openSpool(config, {
     log,
     onLost: endProcess,
     onRemoved: ({ messages }) => (removedFailures += messages),
+    onCommitted: metrics.committed,
   });
   running.stores.push(() => spool.close());
   const outcomes = createOutcomeWatch();
@@ -229,6 +268,10 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
       stsStore: await openStsStore(parts.database),
       ownDoors: parts.ownDoors,
       onTlsResult: () => undefined,
+    },
+    onTrouble: (route, trouble) => {
+      const key = `${trouble}\n${route}`;
+      troubles.set(key, (troubles.get(key) ?? 0) + 1);
     },
   });
   running.delivery = delivery;
@@ -264,7 +307,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   running.door = door;
   const reporting = createReporting({ ...parts, spool, delivery, building, suppressed });
   running.stores.push(() => reporting.notifier.stop());
-  const ofSpool = spoolMetrics(spool, () => removedFailures);
+  const ofSpool = spoolMetrics(spool, () => removedFailures, clock);
   return {
     spool,
     delivery,
@@ -276,6 +319,11 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     suppressed,
     notifier: reporting.notifier,
     gauges: [...ofSpool.gauges, ...mailGauges({ delivery, door }), ...reporting.gauges],
-    families: [...ofSpool.families, ...queueLog.families, ...bounces.families],
+    families: [
+      ...ofSpool.families,
+      ...queueLog.families,
+      ...bounces.families,
+      ...destinationFamilies(delivery, troubles),
+    ],
   };
 }

@@ -20,7 +20,7 @@ function eventLimits({ events, delivery }: Config): EventLimits {
 /** Opens the spool of the embedded database; the queue commands open it beside a running server (D94). */
 export function openSpool(
   config: Config,
-  hooks: Pick<SqliteSpoolOptions, 'log' | 'onLost' | 'onRemoved'> = {},
+  hooks: Pick<SqliteSpoolOptions, 'log' | 'onLost' | 'onRemoved' | 'onCommitted'> = {},
 ): Promise<SqliteSpool> {
   const { database, dataDir, spool: limits, reports: reportLimits } = config;
   return openSqliteSpool({

@@ -98,6 +98,7 @@ describe('an empty file', () => {
       attachments: 32,
       subjectCharacters: 998,
     });
+    expect(Object.keys(delivery).toSorted()).toEqual(['hostname', 'retry', 'routes']);
     expect(delivery.retry).toEqual({
       firstDelaySeconds: 60,
       factor: 2,
@@ -105,6 +106,24 @@ describe('an empty file', () => {
       jitter: 0.2,
       expireAfterSeconds: 432_000,
     });
+  });
+
+  test('the limits of next hops, by route and by recipient domain', () => {
+    const { delivery } = loadYaml(`
+routes:
+  - { name: out, type: smarthost, url: "smtp://mail.example:25", connections: 3, messagesPerSecond: 0.5, backoffSeconds: 9 }
+delivery:
+  connections: 40
+  destinations:
+    - { domains: [Big.Example, bücher.example], connections: 20, messagesPerConnection: 7 }
+`);
+    expect(delivery).toMatchObject({ connections: 40 });
+    expect(delivery.routes).toMatchObject([{ connections: 3, limits: { messagesPerSecond: 0.5, backoffSeconds: 9 } }]);
+    expect(delivery.destinations).toEqual([
+      { domains: ['big.example', 'xn--bcher-kva.example'], limits: { connections: 20, messagesPerConnection: 7 } },
+    ]);
+    const capture = 'routes: [{ name: out, type: capture, messagesPerSecond: 3 }]';
+    expect(() => loadYaml(capture)).toThrow('messagesPerSecond: is not for type capture');
   });
 
   test('the account', () => {

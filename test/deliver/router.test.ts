@@ -58,4 +58,22 @@ describe('the transport of a route', () => {
     expect(b2).not.toBe(b);
     expect(c2).not.toBe(c);
   });
+
+  test('is one for each domain where the route goes by MX, and another when the route comes to do so', () => {
+    const byMx: Route = {
+      ...{ name: 'c', type: 'mx', port: 25, tls: { mode: 'none', verify: false }, tlsByDomain: new Map() },
+      ...{ mtaSts: false, allowPrivate: [], connections: 2, platformSignature: true },
+    };
+    const [, , name = ''] = names([...others.slice(0, 2), byMx]);
+    expect(name).toMatch(/^c#/);
+    expect(name).not.toBe(names(others)[2]);
+    const of = transportOf([...others.slice(0, 2), byMx]);
+    expect(of({ account: 'dev', address: 'a@Y.example' })).toBe(`${name}/y.example`);
+    expect(of({ account: 'dev', address: '"a/b@c"@[192.0.2.1]' })).toBe(`${name}/[192.0.2.1]`);
+    expect(of({ account: 'dev', address: 'a@x.example' })).toBe(names(others)[1]);
+    // What leaves to another address waits for that one's next hop.
+    const [redirecting] = [{ ...byMx, redirectAll: 'qa@Corp.example' }];
+    const safety = { accounts: {}, withheld: { ...route('withheld'), type: 'capture', folder: '/nowhere' } } as const;
+    expect(transportOf([redirecting], safety)({ account: 'dev', address: 'a@y.example' })).toMatch(/\/corp\.example$/);
+  });
 });

@@ -2,14 +2,15 @@
 
 import { afterEach, expect, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
+import { ConnectionBudget } from '../../src/deliver/hop/connection-budget.ts';
 import type { DueRecipient, Task } from '../../src/deliver/job.ts';
 import { newJob } from '../../src/deliver/job.ts';
 import type { NextHop, NextHops } from '../../src/deliver/next-hop.ts';
-import type { SmarthostRoute } from '../../src/deliver/settings.ts';
+import type { MxRoute, SmarthostRoute } from '../../src/deliver/settings.ts';
 import { smarthostHops } from '../../src/deliver/smarthost.ts';
 import type { RecipientResult } from '../../src/deliver/smtp/smtp-client.ts';
 import { defaultTimeouts } from '../../src/deliver/smtp/smtp-timeouts.ts';
-import { SmtpTransport } from '../../src/deliver/smtp-transport.ts';
+import { SmtpTransport, type SmtpTransportParts } from '../../src/deliver/smtp-transport.ts';
 import { TransportShare } from '../../src/deliver/transport-share.ts';
 import { FaultSink } from '../support/fault-sink.ts';
 import { logLines } from '../support/log-lines.ts';
@@ -56,7 +57,7 @@ function taskTo(address: string): Task {
   return { job, recipients, deadConnections: 0 };
 }
 
-function transportOver(hops: NextHops) {
+function transportOver(hops: NextHops, connections = 100, own: Partial<SmtpTransportParts> = {}) {
   const told: string[] = [];
   const transport = new SmtpTransport({
     route,
@@ -67,10 +68,17 @@ function transportOver(hops: NextHops) {
         told.push(
           `${task.recipients[0]?.address} ${results[0]?.kind} ${results[0]?.reply.code} ${host.replace('127.0.0.1:', '')}`,
         ),
+      unreached: (task, { reply, host }) => told.push(`${task.recipients[0]?.address} unreached ${reply.code} ${host}`),
+      troubled: () => undefined,
       giveBack: (task: Task) => told.push(`${task.recipients[0]?.address} given back`),
     },
+    limits: { connections: 2, messagesPerConnection: 100, backoffSeconds: 60 },
+    limitsOf: () => undefined,
+    budget: new ConnectionBudget(connections),
+    room: () => 100,
     clock: { monotonic: () => performance.now() },
     log: logLines().log,
+    ...own,
   });
   closers.push(() => transport.abort());
   return { transport, told };
@@ -95,7 +103,7 @@ test('each next hop has its own connections, and one that is down holds up none 
     `x@a.test delivered 250 out (${first.port})`,
     `x@b.test delivered 250 out (${second.port})`,
     `x@c.test delivered 250 out (${second.port})`,
-    'x@down.test deferred 451 out (down)',
+    'x@down.test unreached 451 out (down)',
     'x@null.test failed 556 out',
     `y@b.test delivered 250 out (${second.port})`,
     `y@c.test delivered 250 out (${second.port})`,
@@ -119,4 +127,80 @@ test('a transport that stops gives back what looks for its next hop, once', asyn
   await new Promise((resolve) => setImmediate(resolve));
   expect(told).toHaveLength(1);
   expect(transport.connections).toBe(0);
+});
+
+test('mail for a thousand next hops opens no more connections than allowed over all, and all of it arrives', async () => {
+  const sink = await startSink();
+  const hops = new Map<string, NextHop>();
+  for (let count = 0; count < 1000; count += 1) hops.set(`d${count}.test`, await hopTo(`hop${count}`, sink.port));
+  const none: RecipientResult = { kind: 'failed', reply: { code: 556, text: 'none' } };
+  const { transport, told } = transportOver({ find: async (domain) => hops.get(domain) ?? none }, 20);
+  for (const domain of hops.keys()) transport.push(taskTo(`x@${domain}`));
+  let most = 0;
+  await expect
+    .poll(() => {
+      most = Math.max(most, transport.connections);
+      return told.length;
+    }, waiting)
+    .toBe(1000);
+  expect(told.filter((line) => !line.includes(' delivered 250 '))).toEqual([]);
+  expect(sink.messages).toHaveLength(1000);
+  expect(most).toBeGreaterThan(1);
+  expect(most).toBeLessThanOrEqual(20);
+});
+
+const byMx: MxRoute = {
+  ...{ name: 'out', type: 'mx', port: 25, tls: { mode: 'none', verify: false }, tlsByDomain: new Map() },
+  ...{ mtaSts: false, allowPrivate: [], connections: 2, platformSignature: true },
+};
+
+test('a domain whose next hop is slow to be found has a few messages in hand, and leaves room for the others', async () => {
+  const found = Promise.withResolvers<NextHop>();
+  const { transport, told } = transportOver({ find: () => found.promise }, 100, { route: byMx, room: () => 20 });
+  for (let count = 0; count < 5; count += 1) transport.push(taskTo(`x${count}@slow.test`));
+  expect(transport.admits('slow.test')).toEqual({ messages: 3 });
+  for (let count = 0; count < 3; count += 1) transport.push(taskTo(`y${count}@slow.test`));
+  expect(transport.admits('slow.test')).toMatchObject({ messages: 0, isDown: false });
+  expect(transport.admits('other.test')).toEqual({ messages: 8 });
+  for (let count = 0; count < 12; count += 1) transport.push(taskTo(`x@d${count}.test`));
+  // As many look for their next hop as may be claimed beside them.
+  expect(transport.admits('other.test')).toMatchObject({ messages: 0, isDown: false });
+  transport.stop();
+  expect(told).toHaveLength(20);
+});
+
+test('the strictest limits of the domains of a next hop count, whichever came first', async () => {
+  const sink = await startSink();
+  const hop = await hopTo('shared', sink.port);
+  const limits = { messagesPerConnection: 100, backoffSeconds: 60 };
+  const own = new Map([
+    ['few.test', { ...limits, connections: 5 }],
+    ['fewer.test', { ...limits, connections: 3 }],
+  ]);
+  const { transport, told } = transportOver({ find: async () => hop }, 100, {
+    route: byMx,
+    limitsOf: (domain) => own.get(domain),
+  });
+  const mostAfter = async (domain: string): Promise<number | undefined> => {
+    const before = told.length;
+    transport.push(taskTo(`x@${domain}`));
+    await expect.poll(() => told.length, waiting).toBe(before + 1);
+    return transport.destinations()[0]?.most;
+  };
+  expect(await mostAfter('any.test')).toBe(2);
+  expect(await mostAfter('few.test')).toBe(5);
+  expect(await mostAfter('fewer.test')).toBe(3);
+  expect(await mostAfter('few.test')).toBe(3);
+  expect(transport.destinations()).toMatchObject([{ key: 'shared', domains: ['any.test', 'fewer.test', 'few.test'] }]);
+});
+
+test('what looks for its next hop is given back where it falls under a hold', async () => {
+  const found = Promise.withResolvers<NextHop>();
+  const { transport, told } = transportOver({ find: () => found.promise }, 100, { route: byMx });
+  for (const address of ['x@a.test', 'x@b.test']) transport.push(taskTo(address));
+  transport.giveBackWhere((task) => task.recipients[0]?.address === 'x@a.test');
+  expect(told).toEqual(['x@a.test given back']);
+  found.resolve(await hopTo('up', (await startSink()).port));
+  await expect.poll(() => told.length, waiting).toBe(2);
+  expect(told[1]).toMatch(/^x@b\.test delivered/);
 });

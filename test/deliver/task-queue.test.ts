@@ -1,7 +1,7 @@
 // The tasks that wait for a route: in which order, how many in memory, what happens when it stops.
 
 import { expect, test } from 'vitest';
-import { Fifo } from '../../src/base/fifo.ts';
+import { FairFifo, Fifo } from '../../src/base/fifo.ts';
 import { ContentBudget } from '../../src/deliver/content-budget.ts';
 import { newJob, type Task } from '../../src/deliver/job.ts';
 import { type TaskHost, TaskQueue } from '../../src/deliver/task-queue.ts';
@@ -142,5 +142,21 @@ test('a queue keeps its order over many turns', () => {
   expect(fifo.length).toBe(10_000 - seen.length);
   seen.push(...fifo.takeAll());
   expect(seen).toEqual(Array.from({ length: 10_000 }, (_, value) => value));
+  expect(fifo.shift()).toBeUndefined();
+});
+
+test('owners take turns, and one who had nothing here is next or next but one', () => {
+  const fifo = new FairFifo<string>();
+  for (let count = 1; count <= 6; count += 1) fifo.push('many', `many${count}`);
+  expect([fifo.shift(), fifo.shift()]).toEqual(['many1', 'many2']);
+  fifo.push('few', 'few1');
+  expect([fifo.shift(), fifo.shift()]).toContain('few1');
+  for (const owner of ['a', 'b', 'c', 'd']) fifo.push(owner, owner);
+  // Newcomers leave every second turn to the others.
+  const next = Array.from({ length: 6 }, () => fifo.shift());
+  expect(next.filter((item) => item?.startsWith('many'))).toHaveLength(3);
+  expect(next.filter((item) => item?.length === 1)).toEqual(['a', 'b', 'c']);
+  expect(fifo.length).toBe(1);
+  expect(fifo.takeAll()).toEqual(['d']);
   expect(fifo.shift()).toBeUndefined();
 });

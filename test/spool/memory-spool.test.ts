@@ -5,6 +5,7 @@ import { eventsContract } from '../contract/events.ts';
 import { reportsContract } from '../contract/reports.ts';
 import { spoolContract } from '../contract/spool.ts';
 import { threadsContract } from '../contract/threads.ts';
+import { turnsContract } from '../contract/turns.ts';
 
 spoolContract('memory spool', {
   open: async (clock) => new MemorySpool(clock),
@@ -22,6 +23,11 @@ reportsContract('memory spool', {
 });
 
 threadsContract('memory spool', {
+  open: async (clock) => new MemorySpool(clock),
+  clean: async () => undefined,
+});
+
+turnsContract('memory spool', {
   open: async (clock) => new MemorySpool(clock),
   clean: async () => undefined,
 });

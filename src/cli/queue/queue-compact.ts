@@ -1,6 +1,6 @@
 // postern queue compact gives the disk space of removed messages back to the file system.
 
-import { compactSpool } from '../../spool/sqlite/compact.ts';
+import { compactSpool } from '../../spool/sqlite/file/compact.ts';
 import { configOption, defineCommand } from '../command/command.ts';
 import { configFor } from '../command/load-config.ts';
 

@@ -8,7 +8,9 @@ import { defineGroup } from '../command/command-table.ts';
 import { printable } from '../command/printable.ts';
 import { items, missing, notFound, stateOption, withQueue } from './open-queue.ts';
 import { compact } from './queue-compact.ts';
+import { destinations } from './queue-destinations.ts';
 import { hasFields, roughly } from './queue-fields.ts';
+import { hold, holds, holdText, release } from './queue-hold.ts';
 import { retry } from './queue-retry.ts';
 
 function iso(ms: number): string {
@@ -24,8 +26,9 @@ function replyText({ lastReply, lastHost }: SpooledRecipient): string {
 function recipientLine(recipient: SpooledRecipient): string {
   const { address, state, attempts, nextAttemptAt } = recipient;
   const next = state === 'queued' ? `, next attempt ${iso(nextAttemptAt)}` : '';
+  const held = recipient.hold ? `, ${holdText(recipient.hold)}` : '';
   const reply = replyText(recipient);
-  return `  ${address}: ${state}, ${attempts} attempt${attempts === 1 ? '' : 's'}${next}${reply ? `; ${reply}` : ''}`;
+  return `  ${address}: ${state}, ${attempts} attempt${attempts === 1 ? '' : 's'}${next}${held}${reply ? `; ${reply}` : ''}`;
 }
 
 function itemLines({ entry, size, recipients }: QueueItem): string {
@@ -127,6 +130,7 @@ that failed in part shows. The numbers are kept, not counted: the answer comes a
       }
       if (tallies.length > 0) io.stdout.write(`${summaryLines(tallies).join('\n')}\n`);
       io.stdout.write(`${totalLine(totalOf(tallies))}\n`);
+      for (const rule of await spool.holds()) io.stdout.write(`${holdText(rule)}\n`);
       return 0;
     }),
 });
@@ -189,7 +193,7 @@ const drop = defineCommand({
     }),
 });
 
-/** postern queue list | summary | show | retry | drop | compact */
+/** postern queue list | summary | destinations | show | retry | hold | release | holds | drop | compact */
 export const queueCommands = defineGroup(
   'queue',
   { summary: 'Look at and act on the messages that wait or failed' },
@@ -198,6 +202,10 @@ export const queueCommands = defineGroup(
     summary: { summary: summary.summary, load: () => Promise.resolve(summary) },
     show: { summary: show.summary, load: () => Promise.resolve(show) },
     retry: { summary: retry.summary, load: () => Promise.resolve(retry) },
+    destinations: { summary: destinations.summary, load: () => Promise.resolve(destinations) },
+    hold: { summary: hold.summary, load: () => Promise.resolve(hold) },
+    release: { summary: release.summary, load: () => Promise.resolve(release) },
+    holds: { summary: holds.summary, load: () => Promise.resolve(holds) },
     drop: { summary: drop.summary, load: () => Promise.resolve(drop) },
     compact: { summary: compact.summary, load: () => Promise.resolve(compact) },
   },

@@ -7,6 +7,7 @@ import type { RetryCount, RetryPick } from '../spool.ts';
 import { droppedEvent, requeuedEvent } from '../spool-events.ts';
 import { countStates } from '../tally.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
+import type { Lines } from './sqlite-lines.ts';
 import type { SpoolTables, StoredMessages } from './sqlite-messages.ts';
 import type { OperationOf, PackedOutcome } from './sqlite-protocol.ts';
 import { integer, recipientOf, stateAfter, stateNumbers, stateOf, text } from './sqlite-rows.ts';
@@ -16,13 +17,14 @@ import type { Statements } from './sqlite-statements.ts';
 export class Attempts {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
+  readonly #lines: Lines;
   readonly #messages: StoredMessages;
   readonly #reports: SqliteReports;
   readonly #write: (event: EventFacts) => void;
 
   /** @param parts.write writes an event in the transaction of the change that it reports */
   constructor(
-    { statements, clock }: SpoolTables,
+    { statements, clock, lines }: SpoolTables,
     parts: {
       readonly messages: StoredMessages;
       readonly reports: SqliteReports;
@@ -31,6 +33,7 @@ export class Attempts {
   ) {
     this.#statements = statements;
     this.#clock = clock;
+    this.#lines = lines;
     this.#messages = parts.messages;
     this.#reports = parts.reports;
     this.#write = parts.write;
@@ -110,9 +113,12 @@ export class Attempts {
       const outcome = byAddress.get(text(row, 'address'));
       if (!outcome || before[at] === 'delivered') continue;
       const { kind, reply, host } = outcome;
+      const nextAttemptAt = this.#clock.stored(outcome.nextAttemptAt ?? now);
+      if (kind === 'deferred') this.#lines.dueAt(integer(row, 'line'), nextAttemptAt);
       this.#statements.record.run(
         stateNumbers[stateAfter(kind)],
-        this.#clock.stored(outcome.nextAttemptAt ?? now),
+        outcome.isUntried ? 0 : 1,
+        nextAttemptAt,
         kind === 'deferred' ? null : this.#clock.stored(now),
         reply.code,
         reply.enhanced ?? null,
@@ -142,7 +148,11 @@ export class Attempts {
     for (const [at, row] of rows.entries()) {
       if (before[at] === 'delivered' || wanted?.has(text(row, 'address')) === false) continue;
       const statement = before[at] === 'failed' ? this.#statements.requeueOne : this.#statements.makeOneDue;
-      statement.run(this.#clock.stored(now), seq, integer(row, 'position'));
+      const nextAttemptAt = this.#clock.stored(now);
+      statement.run(nextAttemptAt, seq, integer(row, 'position'));
+      // One that had failed gets a line anew, when its transport is known.
+      if (before[at] === 'queued')
+        this.#lines.dueAt(integer(row, 'line'), Math.max(nextAttemptAt, integer(row, 'claimed_until')));
       after[at] = 'queued';
       due.push(text(row, 'address'));
     }

@@ -1,80 +1,193 @@
-// Claims on recipients of the spool, and the transports that recipients wait for.
+// Claims on recipients of the spool: whose turn it is, who is claimed, and the transports that recipients wait for.
 
-import type { DueMessage } from '../spool.ts';
+import type { Row } from '../../base/database/database.ts';
+import type { ClaimTurn, DueMessage } from '../spool.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
+import type { StoredHolds } from './sqlite-holds.ts';
+import type { Line, Lines } from './sqlite-lines.ts';
 import type { SpoolTables, StoredMessages } from './sqlite-messages.ts';
-import type { OperationOf, Stray } from './sqlite-protocol.ts';
+import type { OperationOf, OperationResults, Stray } from './sqlite-protocol.ts';
 import { integer, strayOf, text } from './sqlite-rows.ts';
 import type { Statements } from './sqlite-statements.ts';
 
 /** Rows that one claim looks at, at most, so that messages with very many recipients do not delay the others. */
 const mostDueRows = 10_000;
+/** Pages of lines that one question for turns looks through, at most, where holds keep most of them waiting. */
+const mostPages = 10;
+/** Of the messages of a claim, the share of those that were deferred before, where both wait: one in so many. */
+const deferredShare = 4;
+/** Classes of a line: never tried, and deferred. */
+const [fresh, deferred] = [0, 1];
 
 /** The claims on one database; the methods of the same names in `Spool` say what each method does. */
 export class RecipientClaims {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
+  readonly #lines: Lines;
   readonly #messages: StoredMessages;
+  readonly #holds: StoredHolds;
+  /** Claims of a single message: every fourth is for a deferred one. */
+  #singles = 0;
 
-  constructor({ statements, clock }: SpoolTables, messages: StoredMessages) {
+  constructor({ statements, clock, lines }: SpoolTables, parts: { messages: StoredMessages; holds: StoredHolds }) {
     this.#statements = statements;
     this.#clock = clock;
-    this.#messages = messages;
+    this.#lines = lines;
+    this.#messages = parts.messages;
+    this.#holds = parts.holds;
   }
 
-  claimDue({ now, limit, claimUntil, transport = '' }: OperationOf<'claimDue'>): readonly DueMessage[] {
-    const seqs = new Set<number>();
-    let looked = 0;
-    for (const row of this.#statements.due.iterate(transport, this.#clock.stored(now))) {
-      seqs.add(integer(row, 'message'));
-      looked += 1;
-      if (seqs.size >= limit || looked >= mostDueRows) break;
+  turns({ transport, now, limit }: OperationOf<'turns'>): readonly ClaimTurn[] {
+    this.#holds.settle();
+    const at = this.#clock.stored(now);
+    for (let page = 0; page < mostPages; page += 1) {
+      const lines = this.#lines.ready(transport, at, limit);
+      const free = lines.filter((line) => !this.#isParked(line));
+      if (free.length > 0 || lines.length < limit)
+        return free.map(({ transport: waitsFor, account }) => ({ transport: waitsFor, account }));
     }
+    return [];
+  }
+
+  postpone({ turns }: OperationOf<'postpone'>): void {
+    for (const { until, ...turn } of turns) this.#lines.postpone(turn, this.#clock.stored(until));
+  }
+
+  claimDue({
+    now,
+    limit,
+    claimUntil,
+    transport = '',
+    account,
+    expiredOnly,
+  }: OperationOf<'claimDue'>): readonly DueMessage[] {
+    const at = this.#clock.stored(now);
+    const nobodys: Line = { id: 0, transport, account: account ?? '' };
+    const lines = transport === '' ? [nobodys] : this.#lines.ofTransport({ transport, account });
     const messages: DueMessage[] = [];
-    for (const seq of seqs) {
-      const row = this.#statements.entryBySeq.get(seq);
-      if (!row) continue;
-      const due = this.#statements.dueOf.all(seq, transport, this.#clock.stored(now));
-      this.#statements.claim.run(this.#clock.stored(claimUntil), seq, transport, this.#clock.stored(now));
-      messages.push({
-        entry: this.#messages.entry(row, this.#statements.recipients.all(seq)),
-        size: integer(row, 'size'),
-        due: due.map((recipient) => ({
-          address: text(recipient, 'address'),
-          attempts: integer(recipient, 'attempts'),
-        })),
-      });
+    for (const line of lines) {
+      if (messages.length >= limit) break;
+      if (this.#isParked(line)) continue;
+      const seqs = this.#pick(line.id, { at, limit: limit - messages.length, expiredOnly: expiredOnly === true });
+      for (const seq of seqs) {
+        const claimed = this.#claim(seq, line.id, { at, until: this.#clock.stored(claimUntil) });
+        if (claimed) messages.push(claimed);
+      }
+      this.#lines.endTurn(line.id, at);
     }
     return messages;
   }
 
-  giveTransports({ given }: OperationOf<'giveTransports'>): void {
-    for (const { transport, message, position } of given)
-      this.#statements.giveTransport.run(transport, message, position);
+  giveTransports({ given, looked, now }: OperationOf<'giveTransports'>): void {
+    const holds = this.#holds.current;
+    for (const { id, address, account, transport, message, position } of given) {
+      const row = this.#statements.queuedRecipient.get(message, position);
+      if (!row) continue;
+      const hold = holds.ofRecipient({ id, address });
+      if (hold) this.#holds.setAside(message, position, hold.id);
+      else {
+        const line = this.#lines.of({ transport, account }, integer(row, 'due'));
+        this.#statements.giveLine.run(line, message, position);
+      }
+    }
+    for (const line of looked) this.#lines.endTurn(line, this.#clock.stored(now));
   }
 
-  /** Recipients that are due and whose transport is none of these, `limit` of them at most. */
-  strays({ now, limit, transports }: OperationOf<'strays'>): readonly Stray[] {
+  /** Recipients that are due and whose transport is none of these, `limit` of them at most; and the lines that were looked at. */
+  strays({ now, limit, transports }: OperationOf<'strays'>): OperationResults['strays'] {
+    const at = this.#clock.stored(now);
     const strays: Stray[] = [];
+    const looked: number[] = [];
+    const look = (line: number): void => {
+      for (const isDeferred of [fresh, deferred]) {
+        for (const row of this.#statements.dueInLine.all(line, isDeferred, at, limit - strays.length))
+          strays.push(strayOf(row));
+      }
+    };
+    look(0);
     const known = new Set(transports);
-    let transport: unknown = '';
-    while (typeof transport === 'string' && strays.length < limit) {
-      const rows = known.has(transport)
-        ? []
-        : this.#statements.dueInTransport.all(transport, this.#clock.stored(now), limit - strays.length);
-      for (const row of rows) strays.push(strayOf(row));
-      transport = this.#statements.nextTransport.get(transport)?.['lane'];
+    for (const stem of this.#lines.stems()) {
+      if (known.has(stem)) continue;
+      for (const { id } of this.#lines.ready(stem, at, limit)) {
+        if (strays.length >= limit) break;
+        look(id);
+        looked.push(id);
+      }
     }
-    return strays;
+    return { strays, looked };
   }
 
   release({ id, recipients }: OperationOf<'release'>): void {
     const wanted = new Set(recipients);
     // One query for all rows of the message: a query for each address would cost the square of their number.
     for (const row of this.#statements.states.all(id)) {
-      if (wanted.has(text(row, 'address'))) {
-        this.#statements.release.run(integer(row, 'seq'), integer(row, 'position'));
+      if (!wanted.has(text(row, 'address')) || integer(row, 'state') !== 0) continue;
+      this.#statements.release.run(integer(row, 'seq'), integer(row, 'position'));
+      this.#lines.dueAt(integer(row, 'line'), integer(row, 'next_attempt_at'));
+    }
+  }
+
+  /** Tells whether a hold keeps the whole line waiting, and if so takes it out of its turns. */
+  #isParked(line: Line): boolean {
+    const hold = line.id === 0 ? undefined : this.#holds.current.ofLine(line);
+    if (hold) this.#lines.park(line.id, hold.id);
+    return hold !== undefined;
+  }
+
+  /** Chooses messages of a line that are due: what was never tried comes first, and leaves its share to what was deferred. */
+  #pick(line: number, query: { at: number; limit: number; expiredOnly: boolean }): readonly number[] {
+    const { limit } = query;
+    const first = this.#dueOf(line, fresh, query);
+    if (first.length === 0) return this.#dueOf(line, deferred, query);
+    if (limit === 1) this.#singles = (this.#singles + 1) % deferredShare;
+    const share = limit === 1 && this.#singles === 0 ? 1 : Math.floor(limit / deferredShare);
+    const room = Math.max(share, limit - first.length);
+    const again = room === 0 ? [] : this.#dueOf(line, deferred, { ...query, limit: room });
+    return [...new Set([...first.slice(0, limit - again.length), ...again])];
+  }
+
+  /** Due messages of one class of a line, those that have been due longest first. */
+  #dueOf(
+    line: number,
+    isDeferred: number,
+    query: { at: number; limit: number; expiredOnly: boolean },
+  ): readonly number[] {
+    const seqs = new Set<number>();
+    let looked = 0;
+    for (const row of this.#statements.due.iterate(line, isDeferred, query.at)) {
+      const seq = integer(row, 'message');
+      if (query.expiredOnly && integer(this.#statements.expiry.get(seq) ?? {}, 'expires_at') > query.at) break;
+      seqs.add(seq);
+      looked += 1;
+      if (seqs.size >= query.limit || looked >= mostDueRows) break;
+    }
+    return [...seqs];
+  }
+
+  /** Claims a message's due recipients of a line, except those that a hold sets aside. */
+  #claim(seq: number, line: number, { at, until }: { at: number; until: number }): DueMessage | undefined {
+    const row = this.#statements.entryBySeq.get(seq);
+    if (!row) return undefined;
+    const holds = this.#holds.current;
+    const due: Row[] = [];
+    for (const recipient of this.#statements.dueOf.all(seq, line, at)) {
+      const address = text(recipient, 'address');
+      const hold = holds.hasPicked ? holds.ofRecipient({ id: text(row, 'id'), address }) : undefined;
+      const position = integer(recipient, 'position');
+      if (hold) this.#holds.setAside(seq, position, hold.id);
+      else {
+        this.#statements.claim.run(until, seq, position);
+        due.push(recipient);
       }
     }
+    if (due.length === 0) return undefined;
+    return {
+      entry: this.#messages.entry(row, this.#statements.envelope.all(seq)),
+      size: integer(row, 'size'),
+      due: due.map((recipient) => ({
+        address: text(recipient, 'address'),
+        attempts: integer(recipient, 'attempts'),
+      })),
+    };
   }
 }

@@ -1,14 +1,15 @@
 // Writes messages and their recipients to the spool's tables, with everything that follows from a change: the account's
-// numbers, the list of messages kept as failed, and body files to delete. Also reads messages for the queue commands.
+// numbers, the list of messages kept as failed, and body files to delete.
 
 import type { Row } from '../../base/database/database.ts';
 import { wantedReports } from '../reports/report.ts';
-import { distinctRecipients, type QueueItem, type QueuePage } from '../spool.ts';
+import { distinctRecipients } from '../spool.ts';
 import { type StateCounts, tallyOf } from '../tally.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { Ledger } from './sqlite-ledger.ts';
-import type { EntryMeta, OperationOf, OperationResults } from './sqlite-protocol.ts';
-import { entryOf, integer, octets, recipientOf, stateNumbers, stateOf, text } from './sqlite-rows.ts';
+import type { Lines } from './sqlite-lines.ts';
+import type { EntryMeta, OperationOf } from './sqlite-protocol.ts';
+import { entryOf, integer, stateOf, text } from './sqlite-rows.ts';
 import type { Statements } from './sqlite-statements.ts';
 
 /** Shared by all that works on the spool's tables: one connection, and one time for a whole transaction. */
@@ -16,6 +17,7 @@ export interface SpoolTables {
   readonly statements: Statements;
   readonly clock: SpoolClock;
   readonly ledger: Ledger;
+  readonly lines: Lines;
 }
 
 /** The messages of one database. Every method runs in the caller's transaction. */
@@ -23,13 +25,15 @@ export class StoredMessages {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
   readonly #ledger: Ledger;
+  readonly #lines: Lines;
   readonly #grown = new Set<string>();
   #gone: string[] = [];
 
-  constructor({ statements, clock, ledger }: SpoolTables) {
+  constructor({ statements, clock, ledger, lines }: SpoolTables) {
     this.#statements = statements;
     this.#clock = clock;
     this.#ledger = ledger;
+    this.#lines = lines;
   }
 
   /** Accounts that got a message kept as failed in this transaction, and may now have too many. */
@@ -76,19 +80,14 @@ export class StoredMessages {
       entry.dsn?.envid ?? null,
     );
     const recipients = distinctRecipients(entry);
-    const dueAt = this.#clock.stored(entry.acceptedAt);
+    const [nextAttemptAt, claimedUntil] = [this.#clock.stored(entry.acceptedAt), this.#clock.stored(claimUntil)];
+    const due = Math.max(nextAttemptAt, claimedUntil);
     for (const [position, { address, transport }] of recipients.entries()) {
+      const line = this.#lines.of({ transport, account: entry.account }, due);
       const asked = entry.dsn?.recipients?.get(address);
       this.#statements.addRecipient.run(
-        lastInsertRowid,
-        position,
-        address,
-        dueAt,
-        this.#clock.stored(claimUntil),
-        transport,
-        asked?.notify ?? null,
-        asked?.orcpt ?? null,
-        wantedReports(entry, address),
+        ...[lastInsertRowid, position, address, nextAttemptAt, claimedUntil, line],
+        ...[asked?.notify ?? null, asked?.orcpt ?? null, wantedReports(entry, address)],
       );
     }
     this.#ledger.change(
@@ -141,69 +140,5 @@ export class StoredMessages {
     const counts = { queued: 0, delivered: 0, failed: 0 };
     for (const row of this.#statements.stateCounts.all(seq)) counts[stateOf(row)] = integer(row, 'recipients');
     return counts;
-  }
-}
-
-/** Messages that are examined for one page of a list. */
-const examinedAtOnce = 2000;
-/** A page of a list is full once its messages have more recipients than this. */
-const listedRecipientsAtOnce = 5000;
-/** Sorts after every id. */
-const behindEveryId = '\u{10ffff}';
-
-function escapeLike(search: string): string {
-  return `%${search.replace(/[\\%_]/g, '\\$&')}%`;
-}
-
-/** Reads the queue of one database, outside of any transaction; the methods of the same names in `Spool` say what each does. */
-export class StoredQueue {
-  readonly #statements: Statements;
-  readonly #clock: SpoolClock;
-  readonly #messages: StoredMessages;
-
-  constructor({ statements, clock }: SpoolTables, messages: StoredMessages) {
-    this.#statements = statements;
-    this.#clock = clock;
-    this.#messages = messages;
-  }
-
-  /** A message's octets; without the body where that is in a file. */
-  load(id: string): OperationResults['load'] {
-    const row = this.#statements.octets.get(id);
-    return row && { head: octets(row, 'head'), body: row['body_in_file'] === 1 ? undefined : octets(row, 'body') };
-  }
-
-  show(id: string): QueueItem | undefined {
-    const row = this.#statements.entry.get(id);
-    return row && this.#item(row);
-  }
-
-  list({ state, search, limit, after = '' }: OperationOf<'list'>): QueuePage {
-    const stateNumber = state === undefined ? -1 : stateNumbers[state];
-    const pattern = search === undefined ? '%' : escapeLike(search);
-    const end = this.#statements.endOfSlice.get(after, examinedAtOnce - 1);
-    const endId = end ? text(end, 'id') : behindEveryId;
-    const items: QueueItem[] = [];
-    let recipients = 0;
-    for (const row of this.#statements.list.all(after, stateNumber, pattern, limit, endId)) {
-      const item = this.#item(row);
-      items.push(item);
-      recipients += item.recipients.length;
-      if (recipients > listedRecipientsAtOnce) break;
-    }
-    const last = items.at(-1)?.entry.id;
-    if (last !== undefined && (items.length === limit || recipients > listedRecipientsAtOnce))
-      return { items, next: last };
-    return end ? { items, next: endId } : { items };
-  }
-
-  #item(row: Row): QueueItem {
-    const rows = this.#statements.recipients.all(integer(row, 'seq'));
-    const { recipients: _, ...entry } = this.#messages.entry(row, rows);
-    const recipients = rows.map((recipient) => {
-      const stored = recipientOf(recipient);
-      return { ...stored, nextAttemptAt: this.#clock.wall(stored.nextAttemptAt) };
-    });
-    return { entry, size: integer(row, 'size'), recipients };
   }
 }

@@ -5,10 +5,12 @@ import type { ClockReading } from '../../base/clock.ts';
 import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
 import type { EventLimits, EventQuery, EventSearch } from '../../events/event-store.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
+import type { Hold, HoldRule } from '../hold.ts';
 import type { AccountKey, UsedKey } from '../idempotency-keys.ts';
 import type { DueReport, ReportableOutcome, ReportKey, ReportLimits } from '../reports/report.ts';
 import type {
   ClaimQuery,
+  ClaimTurn,
   DueMessage,
   ListQuery,
   QueueItem,
@@ -16,11 +18,12 @@ import type {
   RetryCount,
   RetryPick,
   SpoolEntry,
+  WaitingLine,
 } from '../spool.ts';
 import type { SpoolLimits } from '../spool-limits.ts';
 import type { AccountTally } from '../tally.ts';
+import type { SpoolFault } from './file/sqlite-health.ts';
 import type { PackedEvent, PackedPage } from './sqlite-events.ts';
-import type { SpoolFault } from './sqlite-health.ts';
 
 /** A message without its octets. */
 export type EntryMeta = Omit<SpoolEntry, 'head' | 'body' | 'received'>;
@@ -31,6 +34,8 @@ export interface PackedOutcome
     ReportableOutcome {
   readonly kind: OutcomeEvent['kind'];
   readonly nextAttemptAt?: number;
+  /** The next hop was not reached, so that the attempt does not count. */
+  readonly isUntried?: boolean;
   readonly event: PackedEvent;
 }
 
@@ -38,13 +43,15 @@ export interface PackedOutcome
 export const BODY_IN_FILE = -1;
 
 /** The place of a recipient's row. */
-export interface RecipientKey {
+interface RecipientKey {
   readonly message: number;
   readonly position: number;
 }
 
 /** A due recipient whose transport is none of the current ones. */
 export interface Stray extends RecipientKey {
+  /** Of the message. */
+  readonly id: string;
   readonly account: string;
   readonly address: string;
 }
@@ -66,7 +73,16 @@ export type WriteOperation =
   /** Writes other events that report no change of the spool. */
   | { readonly kind: 'writeEvents'; readonly events: readonly PackedEvent[] }
   | ({ readonly kind: 'claimDue' } & ClaimQuery)
-  | { readonly kind: 'giveTransports'; readonly given: readonly (RecipientKey & { readonly transport: string })[] }
+  | { readonly kind: 'turns'; readonly transport: string; readonly now: number; readonly limit: number }
+  | { readonly kind: 'postpone'; readonly turns: readonly (ClaimTurn & { readonly until: number })[] }
+  | {
+      readonly kind: 'giveTransports';
+      readonly given: readonly (Stray & { readonly transport: string })[];
+      readonly looked: readonly number[];
+      readonly now: number;
+    }
+  | { readonly kind: 'addHold'; readonly rule: HoldRule }
+  | { readonly kind: 'liftHold'; readonly rule: Pick<HoldRule, 'kind' | 'value'> }
   | { readonly kind: 'release'; readonly id: string; readonly recipients: readonly string[] }
   | { readonly kind: 'recover'; readonly keepBodies: readonly string[]; readonly now: number }
   | { readonly kind: 'retry'; readonly id: string; readonly now: number; readonly expiresAt: number }
@@ -93,6 +109,9 @@ export type ReadOperation =
   | { readonly kind: 'tallies' }
   | { readonly kind: 'replacedIds'; readonly account: string; readonly ids: readonly string[]; readonly now: number }
   | { readonly kind: 'reportsDue'; readonly now: number; readonly limit: number }
+  | { readonly kind: 'holds' }
+  | { readonly kind: 'oldest' }
+  | { readonly kind: 'waiting'; readonly limit: number }
   | ({ readonly kind: 'events' } & EventQuery)
   | { readonly kind: 'searchEvents'; readonly query: EventSearch }
   | { readonly kind: 'newestEvent' }
@@ -114,8 +133,16 @@ export interface OperationResults {
   readonly refusals: null;
   readonly writeEvents: null;
   readonly claimDue: readonly DueMessage[];
+  readonly turns: readonly ClaimTurn[];
+  readonly postpone: null;
   readonly giveTransports: null;
-  readonly strays: readonly Stray[];
+  /** The recipients, and the lines that they were looked for in. */
+  readonly strays: { readonly strays: readonly Stray[]; readonly looked: readonly number[] };
+  readonly addHold: null;
+  readonly liftHold: boolean;
+  readonly holds: readonly Hold[];
+  readonly oldest: number | undefined;
+  readonly waiting: readonly WaitingLine[];
   readonly release: null;
   readonly recover: number;
   readonly retry: boolean;

@@ -133,6 +133,7 @@ export function strayOf(row: Row): Stray {
   return {
     message: integer(row, 'message'),
     position: integer(row, 'position'),
+    id: text(row, 'id'),
     account: text(row, 'account'),
     address: text(row, 'address'),
   };

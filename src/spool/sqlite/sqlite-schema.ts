@@ -105,5 +105,37 @@ export const spoolMigrations: Migrations = {
     `,
     reportTables,
     threadTables,
+    `
+    -- Who waits in turn: the recipients of one account for one lane. lane: the transport's name, with a domain behind a slash
+    -- where each domain waits on its own; transport: the name without it. ready_at: when the next turn may come; never later
+    -- than the first recipient is due. hold: the hold that keeps the whole line waiting, or 0.
+    CREATE TABLE spool_lines (
+      id INTEGER PRIMARY KEY,
+      transport TEXT NOT NULL,
+      lane TEXT NOT NULL,
+      account TEXT NOT NULL,
+      ready_at INTEGER NOT NULL,
+      hold INTEGER NOT NULL DEFAULT 0,
+      UNIQUE (lane, account)
+    ) STRICT;
+    CREATE INDEX spool_turns ON spool_lines (hold, transport, ready_at);
+
+    -- What the operator keeps waiting.
+    CREATE TABLE spool_holds (
+      id INTEGER PRIMARY KEY AUTOINCREMENT,
+      kind TEXT NOT NULL,
+      value TEXT NOT NULL,
+      made_at INTEGER NOT NULL,
+      made_by TEXT NOT NULL,
+      why TEXT NOT NULL,
+      UNIQUE (kind, value)
+    ) STRICT;
+
+    -- line: 0 has none yet, as every recipient of an earlier release, which gets one when it is due; -N is set aside by hold
+    -- N. It takes the place of lane, which nothing reads any more.
+    ALTER TABLE spool_recipients ADD COLUMN line INTEGER NOT NULL DEFAULT 0;
+    DROP INDEX spool_due;
+    CREATE INDEX spool_due ON spool_recipients (line, attempts > 0, max(next_attempt_at, claimed_until)) WHERE state = 0;
+    `,
   ],
 };

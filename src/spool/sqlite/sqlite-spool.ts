@@ -3,16 +3,18 @@
 
 import { dirname, join } from 'node:path';
 import { type Clock, systemClock } from '../../base/clock.ts';
-import { errorCode, errorMessage, Unavailable } from '../../base/errors.ts';
+import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { type Logger, silentLog } from '../../base/log.ts';
 import { EventFeed } from '../../events/event-feed.ts';
 import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
-import { BodyFiles, bodyFileThreshold } from '../body-files.ts';
+import { BodyFiles, bodyError, bodyFileThreshold, bufferOver } from '../body-files.ts';
+import type { Hold, HoldRule } from '../hold.ts';
 import type { UsedKey } from '../idempotency-keys.ts';
 import { type DueReport, type ReportKey, type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import type {
   ClaimQuery,
+  ClaimTurn,
   DueMessage,
   ListQuery,
   QueueItem,
@@ -21,12 +23,13 @@ import type {
   RetryPick,
   Spool,
   SpoolEntry,
+  WaitingLine,
 } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
 import { type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { type AccountTally, totalOf } from '../tally.ts';
+import type { SpoolFault } from './file/sqlite-health.ts';
 import { packEvent, unpackEvent } from './sqlite-events.ts';
-import type { SpoolFault } from './sqlite-health.ts';
 import { BODY_IN_FILE, type RemovedFailures } from './sqlite-protocol.ts';
 import { retryAfterSeconds, SpoolThread } from './sqlite-thread.ts';
 
@@ -49,6 +52,8 @@ export interface SqliteSpoolOptions {
   readonly reportLimits?: ReportLimits;
   /** Called with how many failed messages were removed, and of which account, because their account has too many. */
   readonly onRemoved?: (removed: RemovedFailures) => void;
+  /** Called with how many operations shared a commit. */
+  readonly onCommitted?: (operations: number) => void;
 }
 
 /** A spool in one SQLite file with a thread of its own. Several processes may have the same file open (D94). */
@@ -77,7 +82,7 @@ export class SqliteSpool implements Spool {
   }
 
   private constructor(options: SqliteSpoolOptions) {
-    const { file, bodiesFolder, clock, log, onLost, limits, onRemoved } = options;
+    const { file, bodiesFolder, clock, log, onLost, limits, onRemoved, onCommitted } = options;
     this.#clock = clock ?? systemClock;
     this.#log = log ?? silentLog;
     this.#onRemoved = onRemoved;
@@ -114,7 +119,8 @@ export class SqliteSpool implements Spool {
     this.#thread = new SpoolThread(data, {
       clock: this.#clock,
       listener: {
-        onWritten: ({ orphanedBodies, removed }) => {
+        onWritten: ({ outcomes, orphanedBodies, removed }) => {
+          onCommitted?.(outcomes.length);
           for (const id of orphanedBodies) this.#removeBody(id);
           for (const failures of removed) this.#tellRemoved(failures);
         },
@@ -155,7 +161,7 @@ export class SqliteSpool implements Spool {
       // Without the lock, another process that starts would treat the file as an orphan.
       await this.#thread.run({ kind: 'hold' });
       await this.#bodies.write(entry.id, entry.body).catch((thrown: unknown) => {
-        throw bodyError(thrown);
+        throw bodyError(thrown, retryAfterSeconds);
       });
       try {
         await this.#add(entry, claimUntil, undefined);
@@ -169,19 +175,23 @@ export class SqliteSpool implements Spool {
     }
   }
 
+  turns(query: Parameters<Spool['turns']>[0]): Promise<readonly ClaimTurn[]> {
+    return this.#thread.run({ kind: 'turns', ...query });
+  }
+
+  async postpone(turns: Parameters<Spool['postpone']>[0]): Promise<void> {
+    await this.#thread.run({ kind: 'postpone', turns });
+  }
+
   claimDue(query: ClaimQuery): Promise<readonly DueMessage[]> {
     return this.#thread.run({ kind: 'claimDue', ...query });
   }
 
   async giveTransports({ transportOf, ...query }: Parameters<Spool['giveTransports']>[0]): Promise<number> {
-    const strays = await this.#thread.ask({ kind: 'strays', ...query });
-    if (strays.length === 0) return 0;
-    const given = strays.map(({ message, position, account, address }) => ({
-      message,
-      position,
-      transport: transportOf({ account, address }),
-    }));
-    await this.#thread.run({ kind: 'giveTransports', given });
+    const { strays, looked } = await this.#thread.ask({ kind: 'strays', ...query });
+    if (strays.length === 0 && looked.length === 0) return 0;
+    const given = strays.map((stray) => ({ ...stray, transport: transportOf(stray) }));
+    await this.#thread.run({ kind: 'giveTransports', given, looked, now: query.now });
     return strays.length;
   }
 
@@ -200,7 +210,8 @@ export class SqliteSpool implements Spool {
   async record(outcomes: readonly OutcomeEvent[]): Promise<void> {
     const packed = outcomes.map((outcome) => {
       const { queueId, recipient, kind, reply, host } = outcome;
-      const next = kind === 'deferred' ? { nextAttemptAt: outcome.nextAttemptAt } : {};
+      const next =
+        kind === 'deferred' ? { nextAttemptAt: outcome.nextAttemptAt, isUntried: outcome.isUntried === true } : {};
       const { handover } = { handover: undefined, ...outcome };
       return { queueId, recipient, kind, reply, host, handover, ...next, event: packEvent(outcome) };
     });
@@ -258,6 +269,26 @@ export class SqliteSpool implements Spool {
 
   tallies(): Promise<readonly AccountTally[]> {
     return this.#thread.ask({ kind: 'tallies' });
+  }
+
+  async addHold(rule: HoldRule): Promise<void> {
+    await this.#thread.run({ kind: 'addHold', rule });
+  }
+
+  liftHold(rule: Pick<HoldRule, 'kind' | 'value'>): Promise<boolean> {
+    return this.#thread.run({ kind: 'liftHold', rule });
+  }
+
+  holds(): Promise<readonly Hold[]> {
+    return this.#thread.ask({ kind: 'holds' });
+  }
+
+  oldest(): Promise<number | undefined> {
+    return this.#thread.ask({ kind: 'oldest' });
+  }
+
+  waiting(limit: number): Promise<readonly WaitingLine[]> {
+    return this.#thread.ask({ kind: 'waiting', limit });
   }
 
   usedKey(account: string, key: string): Promise<UsedKey | undefined> {
@@ -340,17 +371,4 @@ export class SqliteSpool implements Spool {
 /** Opens a spool in SQLite; see `SqliteSpool.open`. */
 export function openSqliteSpool(options: SqliteSpoolOptions): Promise<SqliteSpool> {
   return SqliteSpool.open(options);
-}
-
-function bufferOver(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-}
-
-/** Maps the error of a body that could not be written: Unavailable where the disk is full or cannot be written. */
-function bodyError(thrown: unknown): unknown {
-  const code = errorCode(thrown) ?? '';
-  const isFull = code === 'ENOSPC' || code === 'EDQUOT';
-  if (!isFull && code !== 'EROFS' && code !== 'EIO') return thrown;
-  const details = { reason: isFull ? 'room' : 'store', retryAfterSeconds } as const;
-  return new Unavailable(`A body cannot be written: ${errorMessage(thrown)}`, details);
 }

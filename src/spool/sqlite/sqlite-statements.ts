@@ -12,35 +12,51 @@ export function prepareStatements(database: DatabaseSync) {
         body_in_file, head, body, via, client_address, helo, ret, envid)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     addRecipient:
-      database.prepare(`INSERT INTO spool_recipients (message, position, address, state, attempts, next_attempt_at, claimed_until, lane,
+      database.prepare(`INSERT INTO spool_recipients (message, position, address, state, attempts, next_attempt_at, claimed_until, line,
         notify, orcpt, reports)
       VALUES (?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?)`),
     states: database.prepare(`SELECT m.seq, m.account, m.size, m.body_in_file, m.accepted_at, m.reports AS begun,
-        r.position, r.address, r.state, r.reports
+        r.position, r.address, r.state, r.reports, r.line, r.next_attempt_at, r.claimed_until
       FROM spool_messages m JOIN spool_recipients r ON r.message = m.seq WHERE m.id = ?`),
     record:
-      database.prepare(`UPDATE spool_recipients SET state = ?, attempts = attempts + 1, next_attempt_at = ?, claimed_until = 0,
+      database.prepare(`UPDATE spool_recipients SET state = ?, attempts = attempts + ?, next_attempt_at = ?, claimed_until = 0,
         ended_at = ?, reply_code = ?, reply_enhanced = ?, reply_text = ?, host = ?
       WHERE message = ? AND position = ?`),
     forgetRecipients: database.prepare('DELETE FROM spool_recipients WHERE message = ?'),
     forgetMessage: database.prepare('DELETE FROM spool_messages WHERE seq = ?'),
     due: database.prepare(`SELECT message FROM spool_recipients
-      WHERE state = 0 AND lane = ? AND max(next_attempt_at, claimed_until) <= ?
+      WHERE state = 0 AND line = ? AND (attempts > 0) = ? AND max(next_attempt_at, claimed_until) <= ?
       ORDER BY max(next_attempt_at, claimed_until)`),
-    // `+lane` makes SQLite read only the message's own rows: the index on the transport would lead through its whole queue.
-    dueOf: database.prepare(`SELECT address, attempts FROM spool_recipients
-      WHERE message = ? AND state = 0 AND +lane = ? AND max(next_attempt_at, claimed_until) <= ? ORDER BY position`),
-    claim: database.prepare(`UPDATE spool_recipients SET claimed_until = ?
-      WHERE message = ? AND state = 0 AND +lane = ? AND max(next_attempt_at, claimed_until) <= ?`),
-    // Steps from one transport to the next in the index, without reading what waits for each. The column is named lane.
-    nextTransport: database.prepare('SELECT min(lane) AS lane FROM spool_recipients WHERE state = 0 AND lane > ?'),
-    dueInTransport: database.prepare(`SELECT r.message, r.position, r.address, m.account
+    // `+line` makes SQLite read only the message's own rows: the index on the line would lead through the whole of it.
+    dueOf: database.prepare(`SELECT position, address, attempts FROM spool_recipients
+      WHERE message = ? AND state = 0 AND +line = ? AND max(next_attempt_at, claimed_until) <= ? ORDER BY position`),
+    claim: database.prepare('UPDATE spool_recipients SET claimed_until = ? WHERE message = ? AND position = ?'),
+    expiry: database.prepare('SELECT expires_at FROM spool_messages WHERE seq = ?'),
+    dueInLine: database.prepare(`SELECT r.message, r.position, r.address, m.id, m.account
       FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message
-      WHERE r.state = 0 AND r.lane = ? AND max(r.next_attempt_at, r.claimed_until) <= ?
+      WHERE r.state = 0 AND r.line = ? AND (r.attempts > 0) = ? AND max(r.next_attempt_at, r.claimed_until) <= ?
       ORDER BY max(r.next_attempt_at, r.claimed_until) LIMIT ?`),
-    giveTransport: database.prepare(
-      'UPDATE spool_recipients SET lane = ? WHERE message = ? AND position = ? AND state = 0',
+    queuedRecipient: database.prepare(`SELECT max(next_attempt_at, claimed_until) AS due FROM spool_recipients
+      WHERE message = ? AND position = ? AND state = 0`),
+    giveLine: database.prepare('UPDATE spool_recipients SET line = ? WHERE message = ? AND position = ?'),
+    nextAside: database.prepare(
+      'SELECT min(line) AS line FROM spool_recipients WHERE state = 0 AND line > ? AND line < 0',
     ),
+    // What was set aside waits for no transport: it is given one anew, by the routes of then.
+    backInLine: database.prepare(`UPDATE spool_recipients SET line = 0 WHERE (message, position) IN
+      (SELECT message, position FROM spool_recipients WHERE state = 0 AND line = ? LIMIT ?)`),
+    waiting: database.prepare(`SELECT l.lane, l.account, l.ready_at, l.hold, r.line, r.recipients, m.accepted_at
+      FROM (SELECT line, count(*) AS recipients, min(message) AS first FROM spool_recipients WHERE state = 0
+        GROUP BY line ORDER BY count(*) DESC LIMIT ?) r
+      LEFT JOIN spool_lines l ON l.id = r.line LEFT JOIN spool_messages m ON m.seq = r.first`),
+    oldest: database.prepare(`SELECT r.message, m.accepted_at FROM spool_recipients r
+      JOIN spool_messages m ON m.seq = r.message WHERE r.message >= ? AND +r.state = 0 ORDER BY r.message LIMIT 1`),
+    holds: database.prepare('SELECT id, kind, value, made_at, made_by, why FROM spool_holds ORDER BY id'),
+    holdsVersion: database.prepare('SELECT count(*) AS held, max(id) AS newest FROM spool_holds'),
+    addHold: database.prepare(`INSERT INTO spool_holds (kind, value, made_at, made_by, why) VALUES (?, ?, ?, ?, ?)
+      ON CONFLICT (kind, value) DO UPDATE SET made_at = excluded.made_at, made_by = excluded.made_by, why = excluded.why`),
+    liftHold: database.prepare('DELETE FROM spool_holds WHERE kind = ? AND value = ?'),
+    holdId: database.prepare('SELECT id FROM spool_holds WHERE kind = ? AND value = ?'),
     release: database.prepare(`UPDATE spool_recipients SET claimed_until = 0
       WHERE message = ? AND position = ? AND state = 0`),
     releaseAll: database.prepare('UPDATE spool_recipients SET claimed_until = 0 WHERE state = 0 AND claimed_until > 0'),
@@ -49,7 +65,7 @@ export function prepareStatements(database: DatabaseSync) {
       'UPDATE spool_recipients SET next_attempt_at = ? WHERE message = ? AND position = ? AND state = 0',
     ),
     requeueOne:
-      database.prepare(`UPDATE spool_recipients SET state = 0, next_attempt_at = ?, claimed_until = 0, ended_at = NULL
+      database.prepare(`UPDATE spool_recipients SET state = 0, line = 0, next_attempt_at = ?, claimed_until = 0, ended_at = NULL
       WHERE message = ? AND position = ? AND state = 2`),
     extend: database.prepare('UPDATE spool_messages SET expires_at = ? WHERE seq = ?'),
     stateCounts: database.prepare(
@@ -65,7 +81,11 @@ export function prepareStatements(database: DatabaseSync) {
     entry: database.prepare(`SELECT ${entryColumns} FROM spool_messages WHERE id = ?`),
     entryBySeq: database.prepare(`SELECT ${entryColumns} FROM spool_messages WHERE seq = ?`),
     octets: database.prepare('SELECT body_in_file, head, body FROM spool_messages WHERE id = ?'),
-    recipients: database.prepare('SELECT * FROM spool_recipients WHERE message = ? ORDER BY position'),
+    recipients: database.prepare(`SELECT r.*, l.lane AS waits_for, l.ready_at FROM spool_recipients r
+      LEFT JOIN spool_lines l ON l.id = r.line WHERE r.message = ? ORDER BY r.position`),
+    envelope: database.prepare(
+      'SELECT address, notify, orcpt FROM spool_recipients WHERE message = ? ORDER BY position',
+    ),
     probe: database.prepare('INSERT OR REPLACE INTO spool_probe VALUES (1, ?)'),
     endOfSlice: database.prepare('SELECT id FROM spool_messages WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?'),
     list: database.prepare(`SELECT ${entryColumns} FROM spool_messages m WHERE id > ?1 AND id <= ?5

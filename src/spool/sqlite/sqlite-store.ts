@@ -12,14 +12,16 @@ import { type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { totalOf } from '../tally.ts';
 import { keptClientId } from '../threads/replaced-ids.ts';
 import { SqliteThreads } from '../threads/sqlite-threads.ts';
+import type { SpoolLock } from './file/sqlite-lock.ts';
 import { Attempts } from './sqlite-attempts.ts';
 import { RecipientClaims } from './sqlite-claims.ts';
 import { SpoolClock } from './sqlite-clock.ts';
 import { type PackedEvent, packEvent, SqliteEvents } from './sqlite-events.ts';
+import { StoredHolds } from './sqlite-holds.ts';
 import { SqliteKeys } from './sqlite-keys.ts';
 import { Ledger } from './sqlite-ledger.ts';
-import type { SpoolLock } from './sqlite-lock.ts';
-import { StoredMessages, StoredQueue } from './sqlite-messages.ts';
+import { Lines } from './sqlite-lines.ts';
+import { StoredMessages } from './sqlite-messages.ts';
 import type {
   OperationOf,
   OperationOutcome,
@@ -28,11 +30,12 @@ import type {
   WriteOperation,
   WriteResult,
 } from './sqlite-protocol.ts';
+import { StoredQueue } from './sqlite-queue.ts';
 import { Retention } from './sqlite-retention.ts';
 import { spoolMigrations } from './sqlite-schema.ts';
 import { prepareStatements, type Statements } from './sqlite-statements.ts';
 
-const needsLock: ReadonlySet<string> = new Set(['add', 'claimDue', 'hold']);
+const needsLock: ReadonlySet<string> = new Set(['add', 'claimDue', 'turns', 'hold']);
 
 function failure(thrown: unknown): OperationOutcome {
   return { error: failureOf(thrown) };
@@ -49,6 +52,8 @@ export class SqliteStore {
   readonly #statements: Statements;
   readonly #clock: SpoolClock;
   readonly #ledger: Ledger;
+  readonly #lines: Lines;
+  readonly #holds: StoredHolds;
   readonly #keys: SqliteKeys;
   readonly #events: SqliteEvents;
   readonly #messages: StoredMessages;
@@ -81,10 +86,12 @@ export class SqliteStore {
     this.#events = new SqliteEvents(this.#database, options.eventLimits ?? defaultEventLimits);
     this.#clock = new SpoolClock(this.#database);
     this.#ledger = new Ledger(this.#database);
-    const tables = { statements: this.#statements, clock: this.#clock, ledger: this.#ledger };
+    this.#lines = new Lines(this.#database);
+    const tables = { statements: this.#statements, clock: this.#clock, ledger: this.#ledger, lines: this.#lines };
+    this.#holds = new StoredHolds(tables);
     const messages = new StoredMessages(tables);
     this.#messages = messages;
-    this.#claims = new RecipientClaims(tables, messages);
+    this.#claims = new RecipientClaims(tables, { messages, holds: this.#holds });
     const reports = new SqliteReports(this.#database, this.#clock, options.reportLimits ?? unlimitedReports);
     this.#reports = reports;
     this.#attempts = new Attempts(tables, {
@@ -93,7 +100,7 @@ export class SqliteStore {
       write: (event) => this.#addEvents([packEvent(event)]),
     });
     this.#threads = new SqliteThreads(this.#database);
-    this.#queue = new StoredQueue(tables, messages);
+    this.#queue = new StoredQueue(tables, { messages, holds: this.#holds });
     this.#retention = new Retention(tables, {
       messages,
       keys: this.#keys,
@@ -149,6 +156,8 @@ export class SqliteStore {
   #transaction(operations: readonly WriteOperation[]): WriteResult {
     this.#messages.begin();
     this.#retention.begin();
+    this.#lines.begin();
+    this.#holds.begin();
     this.#database.exec('BEGIN IMMEDIATE');
     try {
       this.#clock.hold();
@@ -156,6 +165,7 @@ export class SqliteStore {
       this.#retention.removeSurplus();
       this.#events.finish(this.#clock.stored(this.#now?.wall ?? Number.NEGATIVE_INFINITY));
       this.#ledger.write();
+      this.#lines.write();
       this.#database.exec('COMMIT');
       return { outcomes, orphanedBodies: this.#messages.gone, removed: this.#retention.removed, isBusy: false };
     } catch (thrown) {
@@ -212,6 +222,19 @@ export class SqliteStore {
       case 'claimDue':
         this.#retention.pruneSometimes(operation.now);
         result = this.#claims.claimDue(operation);
+        break;
+      case 'turns':
+        this.#retention.pruneSometimes(operation.now);
+        result = this.#claims.turns(operation);
+        break;
+      case 'postpone':
+        this.#claims.postpone(operation);
+        break;
+      case 'addHold':
+        this.#holds.add(operation.rule);
+        break;
+      case 'liftHold':
+        result = this.#holds.lift(operation.rule);
         break;
       case 'giveTransports':
         this.#claims.giveTransports(operation);
@@ -273,6 +296,15 @@ export class SqliteStore {
       case 'usedKey':
         result = this.#keys.find(operation, operation.now);
         break;
+      case 'holds':
+        result = this.#holds.read();
+        break;
+      case 'oldest':
+        result = this.#queue.oldest();
+        break;
+      case 'waiting':
+        result = this.#queue.waiting(operation);
+        break;
       case 'strays':
         result = this.#claims.strays(operation);
         break;
@@ -324,6 +356,7 @@ export class SqliteStore {
     this.#lock.whileAlone(() => {
       if (this.#now) this.#clock.begin(this.#now);
       this.#statements.releaseAll.run();
+      this.#lines.wakeAll(this.#clock.stored(now));
       this.#retention.removeOrphans(this.#bodies, new Set(keepBodies));
     });
     this.#ledger.write();

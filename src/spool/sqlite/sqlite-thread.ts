@@ -4,7 +4,7 @@
 import { Worker } from 'node:worker_threads';
 import { type Clock, readClock } from '../../base/clock.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
-import type { SpoolFault } from './sqlite-health.ts';
+import type { SpoolFault } from './file/sqlite-health.ts';
 import type {
   OperationFailure,
   OperationOutcome,

@@ -9,8 +9,8 @@ import { sqliteCode, whyUnwritable } from '../../base/database/sqlite-errors.ts'
 import { type DatabaseSync, openSqliteFile } from '../../base/database/sqlite-file.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { defaultQueuedBytes, type SpoolLimits } from '../spool-limits.ts';
-import { type SpoolFault, SpoolFiles } from './sqlite-health.ts';
-import { SpoolLock } from './sqlite-lock.ts';
+import { type SpoolFault, SpoolFiles } from './file/sqlite-health.ts';
+import { SpoolLock } from './file/sqlite-lock.ts';
 import {
   BODY_IN_FILE,
   type OperationOutcome,

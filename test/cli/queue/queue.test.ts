@@ -188,3 +188,66 @@ test('messages are found by Message-ID, recipient and sender, exactly and in any
   expect(await found('--sender', 'ann@example.COM')).toEqual([one.id]);
   expect(await found('--sender', '<>')).toEqual([two.id]);
 });
+
+test('a hold is told wherever the mail that it keeps is shown, until it is released', async () => {
+  const held = spoolEntry({ account: 'dev', transports: ['default#1'] });
+  const { run, open } = await queue(async (spool) => {
+    await spool.add(held, 0);
+    await spool.add(spoolEntry({ account: 'payg', transports: ['default#1'] }), 0);
+  });
+  const made = await run('hold', '--account', 'dev', '--why', 'a complaint', '--by', 'ops\u001b[2J');
+  expect(made).toMatchObject({ exitCode: 0, stderr: '' });
+  expect(made.stdout).toMatch(/^held by ops\?\[2J since \S+Z \(account dev\): a complaint\n$/);
+  for (const args of [['list'], ['show', held.id], ['summary']]) {
+    expect((await run(...args)).stdout, args[0]).toContain('(account dev): a complaint');
+  }
+  expect((await run('destinations')).stdout).toMatch(/^default +2 +1 /m);
+  expect((await run('holds')).stdout).toContain('account  dev');
+  const spool = await open();
+  expect(await spool.turns({ transport: 'default#1', now: Date.now(), limit: 10 })).toEqual([
+    { transport: 'default#1', account: 'payg' },
+  ]);
+  await spool.close();
+  expect(await run('release', '--account', 'dev')).toMatchObject({ exitCode: 0, stdout: 'account dev is released\n' });
+  expect((await run('release', '--account', 'dev')).exitCode).toBe(1);
+  expect((await run('list')).stdout).not.toContain('held by');
+  expect((await run('holds')).stdout).toBe('Nothing is held\n');
+});
+
+test.each([
+  [['hold'], 'want one of --message'],
+  [['hold', '--account', 'dev', '--route', 'default'], 'want one of --message'],
+  [['hold', '--account', "no'body; DROP TABLE spool_holds\u001b[0m"], 'got "no\'body; DROP TABLE spool_holds?[0m"'],
+  [['hold', '--route', 'nowhere'], '--route wants one of default'],
+  [['hold', '--destination', 'not a domain'], '--destination wants a domain'],
+  [['hold', '--account', 'dev', '--why', 'x'.repeat(201)], '--why wants at most 200'],
+])('%j is refused', async (args, text) => {
+  const { run } = await queue(async () => undefined);
+  const { exitCode, stderr } = await run(...args);
+  expect(exitCode).toBe(64);
+  expect(stderr).toContain(text);
+});
+
+test('what waits is told by destination, without a server too', async () => {
+  const { run } = await queue(async (spool) => {
+    for (const domain of ['a.test', 'a.test', 'b.test']) {
+      await spool.add(spoolEntry({ recipients: [`x@${domain}`], transports: [`mx#1/${domain}`] }), 0);
+    }
+  });
+  const { exitCode, stdout } = await run('destinations');
+  expect(exitCode).toBe(0);
+  const rows = stdout.split('\n').map((line) => line.split(/ {2,}/).slice(0, 3));
+  expect(rows.slice(0, 3)).toEqual([
+    ['destination', 'queued', 'held'],
+    ['mx (a.test)', '2', '0'],
+    ['mx (b.test)', '1', '0'],
+  ]);
+  expect(stdout).toContain('No server runs');
+  const [first] = (await run('destinations', '--json', '--limit', '1')).stdout.trim().split('\n');
+  expect(JSON.parse(first ?? '')).toMatchObject({
+    route: 'mx',
+    domain: 'a.test',
+    queued: 2,
+    oldestAcceptedAt: someTime,
+  });
+});

@@ -14,6 +14,7 @@ import { eventsContract } from '../../contract/events.ts';
 import { reportsContract } from '../../contract/reports.ts';
 import { spoolContract } from '../../contract/spool.ts';
 import { threadsContract } from '../../contract/threads.ts';
+import { turnsContract } from '../../contract/turns.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
 let folder = '';
@@ -54,6 +55,11 @@ reportsContract('SQLite spool', {
 });
 
 threadsContract('SQLite spool', {
+  open: (clock) => SqliteSpool.open({ file: join(newFolder(), 'postern.db'), clock }),
+  clean: async () => removeFolder(),
+});
+
+turnsContract('SQLite spool', {
   open: (clock) => SqliteSpool.open({ file: join(newFolder(), 'postern.db'), clock }),
   clean: async () => removeFolder(),
 });

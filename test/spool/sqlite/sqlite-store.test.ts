@@ -8,8 +8,8 @@ import { type DatabaseSync, migrateSqlite, openSqliteFile } from '../../../src/b
 import type { QueuePage } from '../../../src/spool/spool.ts';
 import { acceptedEvent } from '../../../src/spool/spool-events.ts';
 import { type SpoolLimits, unlimited } from '../../../src/spool/spool-limits.ts';
+import { SpoolLock } from '../../../src/spool/sqlite/file/sqlite-lock.ts';
 import { packEvent } from '../../../src/spool/sqlite/sqlite-events.ts';
-import { SpoolLock } from '../../../src/spool/sqlite/sqlite-lock.ts';
 import type { PackedOutcome, WriteOperation } from '../../../src/spool/sqlite/sqlite-protocol.ts';
 import { spoolMigrations } from '../../../src/spool/sqlite/sqlite-schema.ts';
 import { SqliteStore } from '../../../src/spool/sqlite/sqlite-store.ts';
@@ -159,8 +159,8 @@ test('a database of before the numbers were kept gets them when it is brought up
   migrateSqlite(old, { ...spoolMigrations, steps: spoolMigrations.steps.slice(0, 3) });
   const columnsOf = (table: string): string =>
     old
-      .prepare(`SELECT name FROM pragma_table_info('${table}')`)
-      .all()
+      .prepare('SELECT name FROM pragma_table_info(?)')
+      .all(table)
       .map((row) => row['name'])
       .join(', ');
   old.exec(`ATTACH '${join(folder, 'postern.db')}' AS now;

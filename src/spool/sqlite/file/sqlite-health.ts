@@ -2,8 +2,8 @@
 // last write succeeded. The spool's thread checks this once a second and after every commit.
 
 import { type BigIntStats, statfsSync, statSync } from 'node:fs';
-import { errorCode, errorMessage } from '../../base/errors.ts';
-import { defaultMinFreeBytes } from '../spool-limits.ts';
+import { errorCode, errorMessage } from '../../../base/errors.ts';
+import { defaultMinFreeBytes } from '../../spool-limits.ts';
 
 /** Why the spool takes no mail. */
 export interface SpoolFault {

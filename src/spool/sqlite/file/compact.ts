@@ -2,8 +2,13 @@
 // release, by writing the file anew while no process works on it.
 
 import { setTimeout } from 'node:timers/promises';
-import { compactDatabase, databaseBytes, giveBackSomePages, givesPagesBack } from '../../base/database/free-pages.ts';
-import { openSqliteFile } from '../../base/database/sqlite-file.ts';
+import {
+  compactDatabase,
+  databaseBytes,
+  giveBackSomePages,
+  givesPagesBack,
+} from '../../../base/database/free-pages.ts';
+import { openSqliteFile } from '../../../base/database/sqlite-file.ts';
 import { SpoolLock } from './sqlite-lock.ts';
 
 /** How long other processes can take the lock between two steps, in milliseconds. */

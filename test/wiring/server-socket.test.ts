@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { silentLog } from '../../src/base/log.ts';
-import { askToReload, openReloadSocket } from '../../src/wiring/reload-socket.ts';
+import { askToReload, openServerSocket } from '../../src/wiring/server-socket.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
 test('who is turned away beside 32 silent clients is told why, and is answered once they have gone', async () => {
@@ -15,7 +15,7 @@ test('who is turned away beside 32 silent clients is told why, and is answered o
     reloads += 1;
     return Promise.resolve({ ok: true, changed: ['routes'] } as const);
   };
-  const opened = await openReloadSocket(folder, reload, silentLog);
+  const opened = await openServerSocket(folder, { reload, destinations: () => [] }, silentLog);
   const silent = Array.from({ length: 32 }, () => connect(join(folder, 'postern.sock')));
   await Promise.all(silent.map((socket) => once(socket, 'connect')));
   await expect(askToReload(folder)).rejects.toThrow('32 others are asking it; try again in a moment');

@@ -2,8 +2,8 @@
 // runs. The operating system releases the lock however the process ends, so the claims of a dead process can be recognised.
 
 import { DatabaseSync } from 'node:sqlite';
-import { isBusy } from '../../base/database/sqlite-errors.ts';
-import { makePrivate } from '../../base/database/sqlite-file.ts';
+import { isBusy } from '../../../base/database/sqlite-errors.ts';
+import { makePrivate } from '../../../base/database/sqlite-file.ts';
 
 /** A lock beside the database. It uses SQLite's own locks on an empty file, because Node offers no file locks. */
 export class SpoolLock {

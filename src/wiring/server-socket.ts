@@ -1,26 +1,40 @@
-// How `postern reload` reaches the running server: by a Unix socket in the data folder that only its owner may use. The client
-// sends one line, the server answers with one line of JSON, and the connection closes.
+// How commands reach the running server: by a Unix socket in the data folder that only its owner may use. The client sends one
+// line, the question, the server answers with one line of JSON, and the connection closes.
 
 import { chmodSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { errorCode, errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
+import type { DestinationView } from '../deliver/transport.ts';
 import type { ReloadOutcome } from './reload.ts';
 
 /** The path of a data folder's socket. */
-function reloadSocketFile(dataDir: string): string {
+function socketFile(dataDir: string): string {
   return join(dataDir, 'postern.sock');
 }
 
-const question = 'reload\n';
+/** The questions, and what answers each. */
+export interface SocketAnswers {
+  readonly reload: () => Promise<ReloadOutcome>;
+  /** The next hops as they are served now. */
+  readonly destinations: () => readonly DestinationView[];
+}
+
+type Question = keyof SocketAnswers;
+const longestQuestion = 'destinations\n'.length;
+
+function isQuestion(text: string): text is Question {
+  return text === 'reload' || text === 'destinations';
+}
+
 /** How long a client may take to send its line, in milliseconds. */
 const questionMs = 5000;
 /** Clients served at the same time; connections beyond that are closed at once. */
 const mostAsking = 32;
 
 /** Answers one connection. */
-function serveOne(socket: Socket, reload: () => Promise<ReloadOutcome>): void {
+function serveOne(socket: Socket, answers: SocketAnswers): void {
   let asked = '';
   // A client that sends nothing must not keep a stopping process alive.
   socket.unref();
@@ -28,16 +42,17 @@ function serveOne(socket: Socket, reload: () => Promise<ReloadOutcome>): void {
   socket.setTimeout(questionMs, () => socket.destroy());
   socket.on('error', () => socket.destroy());
   socket.on('data', (text: string) => {
-    if (asked.length >= question.length) return;
+    if (asked.endsWith('\n') || asked.length >= longestQuestion) return;
     asked += text;
-    if (asked.length < question.length) return;
+    if (!asked.endsWith('\n') && asked.length < longestQuestion) return;
     socket.setTimeout(0);
-    if (asked !== question) {
+    const question = asked.slice(0, -1);
+    if (!asked.endsWith('\n') || !isQuestion(question)) {
       socket.destroy();
       return;
     }
     // `reload` never rejects.
-    void reload().then((outcome) => socket.end(`${JSON.stringify(outcome)}\n`));
+    void Promise.resolve(answers[question]()).then((answer) => socket.end(`${JSON.stringify(answer)}\n`));
   });
 }
 
@@ -83,22 +98,17 @@ async function bind(server: Server, file: string): Promise<void> {
 }
 
 /** The open socket. */
-export interface ReloadSocket {
+export interface ServerSocket {
   /** Accepts no more clients. Clients that have sent their line still get the answer of their reload. */
   close(): void;
 }
 
 /**
  * Opens the socket of a data folder. Where that fails, the server runs without it: the log says why, and SIGHUP still works.
- * @param reload is called for each client that asks
  */
-export async function openReloadSocket(
-  dataDir: string,
-  reload: () => Promise<ReloadOutcome>,
-  log: Logger,
-): Promise<ReloadSocket> {
-  const file = reloadSocketFile(dataDir);
-  const server = createServer((socket) => serveOne(socket, reload));
+export async function openServerSocket(dataDir: string, answers: SocketAnswers, log: Logger): Promise<ServerSocket> {
+  const file = socketFile(dataDir);
+  const server = createServer((socket) => serveOne(socket, answers));
   server.maxConnections = mostAsking;
   server.unref();
   try {
@@ -133,19 +143,15 @@ function turnedAway(file: string): string {
   );
 }
 
-/**
- * Asks the server on a data folder to reload.
- * @returns how it ended; undefined where no server runs there
- * @throws Error where one runs that cannot be asked, or ends without an answer
- */
-export function askToReload(dataDir: string): Promise<ReloadOutcome | undefined> {
-  const file = reloadSocketFile(dataDir);
+/** Asks the server on a data folder. @returns its answer; undefined where no server runs there. @throws Error as `askToReload` */
+function ask(dataDir: string, question: Question): Promise<unknown> {
+  const file = socketFile(dataDir);
   return new Promise((resolve, reject) => {
     let answer = '';
     const socket = connect(file);
     socket.setEncoding('utf8');
     socket.setTimeout(answerMs, () => socket.destroy(new Error(`no answer within ${answerMs / 1000} s`)));
-    socket.on('connect', () => socket.write(question));
+    socket.on('connect', () => socket.write(`${question}\n`));
     socket.on('data', (text: string) => (answer += text));
     socket.on('error', (error) => {
       const code = errorCode(error);
@@ -155,12 +161,36 @@ export function askToReload(dataDir: string): Promise<ReloadOutcome | undefined>
     });
     socket.on('close', () => {
       try {
-        const parsed: unknown = JSON.parse(answer);
-        if (isOutcome(parsed)) resolve(parsed);
+        resolve(JSON.parse(answer));
       } catch {
-        // A line that is no JSON is reported below.
+        // A line that is no JSON is no answer.
+        reject(new Error(turnedAway(file)));
       }
-      reject(new Error(turnedAway(file)));
     });
   });
+}
+
+/**
+ * Asks the server on a data folder to reload.
+ * @returns how it ended; undefined where no server runs there
+ * @throws Error where one runs that cannot be asked, or ends without an answer
+ */
+export async function askToReload(dataDir: string): Promise<ReloadOutcome | undefined> {
+  const answer = await ask(dataDir, 'reload');
+  if (answer === undefined || isOutcome(answer)) return answer;
+  throw new Error(turnedAway(socketFile(dataDir)));
+}
+
+/**
+ * Asks the server on a data folder how it serves its next hops.
+ * @returns undefined where no server runs there, or one of a release that does not know the question
+ */
+export async function askForDestinations(dataDir: string): Promise<readonly DestinationView[] | undefined> {
+  try {
+    const answer = await ask(dataDir, 'destinations');
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it is the answer of this very file
+    return Array.isArray(answer) ? (answer as readonly DestinationView[]) : undefined;
+  } catch {
+    return undefined;
+  }
 }

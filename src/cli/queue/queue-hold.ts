@@ -1,0 +1,145 @@
+// postern queue hold, release and holds: mail that waits because the operator says so. They work beside a running server,
+// which notices within a second.
+
+import { UsageError } from '../../base/errors.ts';
+import type { Config } from '../../config.ts';
+import { asciiDomain } from '../../mail/address/domain.ts';
+import type { Hold, HoldRule } from '../../spool/hold.ts';
+import { type CommandIo, columns, configOption, defineCommand } from '../command/command.ts';
+import { printable } from '../command/printable.ts';
+import { withQueue } from './open-queue.ts';
+
+/** What a hold says at most, in characters. */
+const longestWords = 200;
+
+const whatOptions = {
+  message: { value: 'ID', summary: 'this message' },
+  account: { value: 'A', summary: 'what this account (name or id) has queued, and what it hands in' },
+  destination: { value: 'DOMAIN', summary: 'recipients at exactly this domain' },
+  route: { value: 'NAME', summary: 'recipients that take this route' },
+} as const;
+
+type Chosen = { readonly [Name in keyof typeof whatOptions]?: string };
+
+/** Reads what a hold is for. @throws UsageError where it is not one thing */
+function readWhat(given: Chosen, config: Config, call: string): Pick<HoldRule, 'kind' | 'value'> {
+  const kinds = (['message', 'account', 'destination', 'route'] as const).filter((kind) => given[kind] !== undefined);
+  const [kind] = kinds;
+  if (!kind || kinds.length > 1)
+    throw new UsageError(`postern queue ${call}: want one of --message, --account, --destination and --route`);
+  const value = given[kind] ?? '';
+  if (kind === 'message') return { kind, value: value.toLowerCase() };
+  // An account or a route that is no longer in the configuration may still have mail in the queue.
+  if (kind === 'account')
+    return { kind, value: config.accounts.find(({ id, name }) => id === value || name === value)?.name ?? value };
+  if (kind === 'route') return { kind, value };
+  const domain = asciiDomain(value);
+  if (domain === undefined) throw new UsageError(`--destination wants a domain, got "${printable(value)}"`);
+  return { kind, value: domain };
+}
+
+/** Refuses a route that nothing takes, which is most likely misspelt. */
+function checkKnown({ kind, value }: Pick<HoldRule, 'kind' | 'value'>, config: Config): void {
+  const names: Partial<Record<HoldRule['kind'], readonly string[]>> = {
+    account: config.accounts.map(({ name }) => name),
+    route: config.delivery.routes.map(({ name }) => name),
+  };
+  const known = names[kind];
+  if (known && !known.includes(value))
+    throw new UsageError(`--${kind} wants one of ${known.join(', ')}, got "${printable(value)}"`);
+}
+
+function words(text: string, option: string): string {
+  if (text.length > longestWords) throw new UsageError(`${option} wants at most ${longestWords} characters`);
+  return text;
+}
+
+function nameOfUser({ env }: CommandIo): string {
+  const name = (env['SUDO_USER'] ?? '') || (env['USER'] ?? '') || (env['LOGNAME'] ?? '');
+  return (name || 'unknown').slice(0, longestWords);
+}
+
+/** A hold in words. */
+export function holdText({ kind, value, at, by, why }: HoldRule): string {
+  const since = new Date(at).toISOString().replace(/\.\d+Z$/, 'Z');
+  return `held by ${printable(by)} since ${since} (${kind} ${printable(value)})${why ? `: ${printable(why)}` : ''}`;
+}
+
+/** postern queue hold */
+export const hold = defineCommand({
+  name: 'hold',
+  summary: 'Let mail wait until it is released',
+  synopsis: '',
+  arguments: { min: 0, max: 0 },
+  details: `What falls under a hold is accepted and kept, but not sent; an attempt that is under way is not stopped. A message
+is not given up while it is held, but its time goes on: released too late, it gets one more attempt. Said again, who, when
+and why are replaced. At most 1,000 holds are kept.`,
+  options: {
+    ...whatOptions,
+    why: { value: 'TEXT', summary: 'why, for those who find it held' },
+    by: { value: 'NAME', summary: 'who holds it (default: the user of this command)' },
+    ...configOption,
+  },
+  examples: [
+    'postern queue hold --account dev --why "a complaint is looked into"',
+    'postern queue hold --destination partner.example',
+  ],
+  exitCodes: { 1: 'there are too many holds', 78: 'the configuration is wrong' },
+  run: ({ options: { config: file, why = '', by, ...given } }, io) =>
+    withQueue(file, io, async ({ spool, config }) => {
+      const what = readWhat(given, config, 'hold');
+      checkKnown(what, config);
+      const rule = { ...what, at: Date.now(), by: words(by ?? nameOfUser(io), '--by'), why: words(why, '--why') };
+      await spool.addHold(rule);
+      io.stdout.write(`${holdText(rule)}\n`);
+      return 0;
+    }),
+});
+
+/** postern queue release */
+export const release = defineCommand({
+  name: 'release',
+  summary: 'Let mail go on that was held',
+  synopsis: '',
+  arguments: { min: 0, max: 0 },
+  details: 'Mail under a second hold goes on waiting. A long queue is released in steps.',
+  options: { ...whatOptions, ...configOption },
+  examples: ['postern queue release --account dev', 'postern queue release --destination partner.example'],
+  exitCodes: { 1: 'there is no such hold', 78: 'the configuration is wrong' },
+  run: ({ options: { config: file, ...given } }, io) =>
+    withQueue(file, io, async ({ spool, config }) => {
+      const what = readWhat(given, config, 'release');
+      if (await spool.liftHold(what)) {
+        io.stdout.write(`${what.kind} ${printable(what.value)} is released\n`);
+        return 0;
+      }
+      io.stderr.write(`There is no hold on ${what.kind} ${printable(what.value)}; postern queue holds lists them\n`);
+      return 1;
+    }),
+});
+
+function row({ kind, value, at, by, why }: Hold): string[] {
+  return [kind, printable(value), new Date(at).toISOString().replace(/\.\d+Z$/, 'Z'), printable(by), printable(why)];
+}
+
+/** postern queue holds */
+export const holds = defineCommand({
+  name: 'holds',
+  summary: 'List what is held, by whom, since when and why',
+  synopsis: '',
+  arguments: { min: 0, max: 0 },
+  options: { json: { summary: 'one JSON object a line' }, ...configOption },
+  examples: ['postern queue holds'],
+  exitCodes: { 78: 'the configuration is wrong' },
+  run: ({ options }, io) =>
+    withQueue(options.config, io, async ({ spool }) => {
+      const all = await spool.holds();
+      const lines = options.json
+        ? all.map(({ kind, value, at, by, why }) => JSON.stringify({ kind, value, at, by, why }))
+        : all.length > 0
+          ? columns([['what', 'which', 'since', 'by', 'why'], ...all.map(row)])
+          : ['Nothing is held'];
+      for (const line of lines) io.stdout.write(`${line}\n`);
+      return 0;
+    }),
+});

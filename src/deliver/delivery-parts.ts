@@ -1,0 +1,65 @@
+// What a delivery is made from, and what it offers.
+
+import type { Clock } from '../base/clock.ts';
+import type { Logger } from '../base/log.ts';
+import type { Spool, SpoolEntry } from '../spool/spool.ts';
+import type { HopTrouble } from './hop/hop-health.ts';
+import type { MxFacilities } from './mx/mx-hops.ts';
+import type { DeliverySettings } from './settings.ts';
+import type { SmtpTimeouts } from './smtp/smtp-timeouts.ts';
+import type { DestinationView } from './transport.ts';
+
+/** Numbers for /metrics: counters since the start, and gauges. */
+export interface DeliveryMetrics {
+  readonly delivered: number;
+  readonly deferred: number;
+  readonly failed: number;
+  /** Messages in hand; one counts once for each transport that it takes. */
+  readonly inHand: number;
+  /** Accepted messages left to the spool since the start, because the share of their transport was used up. */
+  readonly leftToSpool: number;
+  /** Transactions and file writes under way. */
+  readonly active: number;
+  /** Open connections to next hops. */
+  readonly connections: number;
+  /** Octets of messages in memory. */
+  readonly contentBytes: number;
+  /** Outcomes that are not on disk yet. */
+  readonly unrecorded: number;
+}
+
+/** What delivery is made from. */
+export interface DeliveryParts {
+  readonly spool: Spool;
+  readonly settings: DeliverySettings;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** A random number from 0 up to, not including, 1, for the jitter; absent: Math.random. */
+  readonly random?: () => number;
+  /** Octets of accepted messages kept in memory until they are delivered; messages beyond are read back from the spool. */
+  readonly contentBytes?: number;
+  readonly timeouts?: SmtpTimeouts;
+  /** What routes by MX need; without it there can be none. */
+  readonly mx?: MxFacilities;
+  /** Called when a next hop of a route is given less. */
+  readonly onTrouble?: (route: string, trouble: HopTrouble) => void;
+}
+
+/** A delivery at work. */
+export interface Delivery {
+  /** Takes a message that was just added to the spool with its recipients claimed for this process. */
+  deliverNow(entry: SpoolEntry): void;
+  /**
+   * Takes over claims of an earlier process and asks for due messages from now on. Resolves to the number of queued messages.
+   * @param options.takesOver false: claims stay with their holder, which is another delivery of this process
+   */
+  start(options?: { readonly takesOver: boolean }): Promise<number>;
+  /**
+   * Begins nothing more, waits for what is under way, breaks it off after `withinMs` milliseconds, and records every
+   * outcome. What was not begun stays in the spool. May be called again, with less time.
+   */
+  drain(withinMs: number): Promise<void>;
+  metrics(): DeliveryMetrics;
+  /** The next hops as they are served now. */
+  destinations(): readonly DestinationView[];
+}

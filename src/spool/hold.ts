@@ -1,0 +1,85 @@
+// Holds: rules of the operator by which mail waits. What falls under one is accepted and kept, but not claimed.
+
+import { splitMailbox } from '../mail/address/domain.ts';
+
+/** What a hold is for: one message by its id, an account by its name, a recipient domain (A-label), or a route by its name. */
+export type HoldKind = 'message' | 'account' | 'destination' | 'route';
+
+/** A rule of the operator. */
+export interface HoldRule {
+  readonly kind: HoldKind;
+  readonly value: string;
+  /** When it was made, milliseconds since 1970. */
+  readonly at: number;
+  /** Who made it. */
+  readonly by: string;
+  /** Why; '' where nothing was said. */
+  readonly why: string;
+}
+
+/** A rule that is kept, with the number that the store gave it. */
+export interface Hold extends HoldRule {
+  readonly id: number;
+}
+
+/** Holds that a store keeps at most: each claim asks all of them. */
+export const mostHolds = 1000;
+
+/** The route of a transport's name: `ROUTE#digest` or `ROUTE#digest/DOMAIN`. */
+export function routeOfTransport(transport: string): string {
+  return transport.split('#')[0] ?? '';
+}
+
+/** The domain in a transport's name; undefined where mail of all domains waits together. */
+export function domainOfTransport(transport: string): string | undefined {
+  const slash = transport.indexOf('/');
+  return slash === -1 ? undefined : transport.slice(slash + 1);
+}
+
+/** A transport's name without the domain. */
+export function stemOfTransport(transport: string): string {
+  return transport.split('/')[0] ?? '';
+}
+
+/** The holds, ready to be asked about mail. Each question costs the same however many holds there are. */
+export class Holds {
+  readonly all: readonly Hold[];
+  readonly #byKey: ReadonlyMap<string, Hold>;
+  readonly #hasPicked: boolean;
+
+  constructor(all: readonly Hold[] = []) {
+    this.all = all;
+    this.#byKey = new Map(all.map((hold) => [`${hold.kind} ${hold.value}`, hold]));
+    this.#hasPicked = all.some(({ kind }) => kind === 'message' || kind === 'destination');
+  }
+
+  /** There is none. */
+  get isEmpty(): boolean {
+    return this.all.length === 0;
+  }
+
+  /** There is one for a message or a domain, so that recipients must be looked at one by one. */
+  get hasPicked(): boolean {
+    return this.#hasPicked;
+  }
+
+  /** The hold on everything of an account that waits for a transport. */
+  ofLine({ transport, account }: { readonly transport: string; readonly account: string }): Hold | undefined {
+    if (this.isEmpty) return undefined;
+    const domain = domainOfTransport(transport);
+    return (
+      this.#byKey.get(`account ${account}`) ??
+      this.#byKey.get(`route ${routeOfTransport(transport)}`) ??
+      (domain === undefined ? undefined : this.#byKey.get(`destination ${domain}`))
+    );
+  }
+
+  /** The hold on one recipient of a message, whatever it waits for. */
+  ofRecipient({ id, address }: { readonly id: string; readonly address: string }): Hold | undefined {
+    if (!this.#hasPicked) return undefined;
+    return (
+      this.#byKey.get(`message ${id}`) ??
+      this.#byKey.get(`destination ${splitMailbox(address).domain?.toLowerCase() ?? ''}`)
+    );
+  }
+}

@@ -1,0 +1,181 @@
+// The lines in which recipients wait: one for each transport and account. A line's row tells when its turn may come, so that
+// whoever claims looks at lines whose turn it is and at nothing else, however many rows and lines wait.
+
+import type { Row } from '../../base/database/database.ts';
+import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
+import { stemOfTransport } from '../hold.ts';
+import type { ClaimTurn } from '../spool.ts';
+import { integer, text } from './sqlite-rows.ts';
+
+/** A line of the table. */
+export interface Line extends ClaimTurn {
+  readonly id: number;
+}
+
+function lineOf(row: Row): Line {
+  return { id: integer(row, 'id'), transport: text(row, 'lane'), account: text(row, 'account') };
+}
+
+/** The SQL of the lines. Row 0 does not exist: a recipient of line 0 waits for no transport yet. */
+function prepareLines(database: DatabaseSync) {
+  return {
+    find: database.prepare('SELECT id FROM spool_lines WHERE lane = ? AND account = ?'),
+    make: database.prepare('INSERT INTO spool_lines (transport, lane, account, ready_at) VALUES (?, ?, ?, ?)'),
+    forget: database.prepare('DELETE FROM spool_lines WHERE id = ?'),
+    sooner: database.prepare('UPDATE spool_lines SET ready_at = ?2 WHERE id = ?1 AND ready_at > ?2'),
+    set: database.prepare('UPDATE spool_lines SET ready_at = ? WHERE id = ?'),
+    ready: database.prepare(`SELECT id, lane, account FROM spool_lines
+      WHERE hold = 0 AND transport = ? AND ready_at <= ? ORDER BY ready_at LIMIT ?`),
+    ofTransport: database.prepare('SELECT id, lane, account FROM spool_lines WHERE lane = ? ORDER BY account'),
+    next: database.prepare('SELECT min(lane) AS lane FROM spool_lines WHERE lane >= ?'),
+    // `attempts > 0` splits a line: what was never tried, and what was deferred, each in the order in which it is due.
+    nextDue: database.prepare(`SELECT max(next_attempt_at, claimed_until) AS due FROM spool_recipients
+      WHERE state = 0 AND line = ? AND (attempts > 0) = ? ORDER BY max(next_attempt_at, claimed_until) LIMIT 1`),
+    park: database.prepare('UPDATE spool_lines SET hold = ? WHERE id = ?'),
+    nextParked: database.prepare('SELECT min(hold) AS hold FROM spool_lines WHERE hold > ?'),
+    unpark: database.prepare(
+      'UPDATE spool_lines SET hold = 0 WHERE id IN (SELECT id FROM spool_lines WHERE hold = ? LIMIT ?)',
+    ),
+    wakeAll: database.prepare('UPDATE spool_lines SET ready_at = ?1 WHERE ready_at > ?1'),
+  };
+}
+
+/** The lines of one database. Every method runs in the caller's transaction. */
+export class Lines {
+  readonly #sql: ReturnType<typeof prepareLines>;
+  /** The lines that this transaction has found or made, by transport and account. */
+  readonly #known = new Map<string, number>();
+  /** When recipients that this transaction has changed are due, by line. */
+  readonly #due = new Map<number, number>();
+
+  /** @param database its tables are up to date */
+  constructor(database: DatabaseSync) {
+    this.#sql = prepareLines(database);
+  }
+
+  /** The statements, for a look at their plans. */
+  get statements(): Readonly<Record<string, StatementSync>> {
+    return this.#sql;
+  }
+
+  /** To be called at the beginning of a transaction: another process may have changed the lines since. */
+  begin(): void {
+    this.#known.clear();
+    this.#due.clear();
+  }
+
+  /**
+   * The line that recipients of an account wait in for a transport; it is made where there is none.
+   * @param due when the first of them is due, in stored time
+   * @returns 0 where they wait for no transport yet
+   */
+  of({ transport, account }: ClaimTurn, due: number): number {
+    if (transport === '') return 0;
+    const key = `${transport} ${account}`;
+    let id = this.#known.get(key);
+    if (id === undefined) {
+      const found = this.#sql.find.get(transport, account);
+      id = found
+        ? integer(found, 'id')
+        : Number(this.#sql.make.run(stemOfTransport(transport), transport, account, due).lastInsertRowid);
+      this.#known.set(key, id);
+    }
+    this.dueAt(id, due);
+    return id;
+  }
+
+  /** Notes that a recipient of a line is due at this stored time. */
+  dueAt(line: number, due: number): void {
+    if (line <= 0) return;
+    const known = this.#due.get(line);
+    if (known === undefined || due < known) this.#due.set(line, due);
+  }
+
+  /** Writes what was noted; to be called before COMMIT. */
+  write(): void {
+    for (const [line, due] of this.#due) this.#sql.sooner.run(line, due);
+    this.#due.clear();
+  }
+
+  /** The lines whose turn it is, those that have waited longest for it first. */
+  ready(transport: string, now: number, limit: number): readonly Line[] {
+    return this.#sql.ready.all(transport, now, limit).map(lineOf);
+  }
+
+  /** All lines of a transport, or the one of an account. */
+  ofTransport({
+    transport,
+    account,
+  }: {
+    readonly transport: string;
+    readonly account?: string | undefined;
+  }): readonly Line[] {
+    if (account === undefined) return this.#sql.ofTransport.all(transport).map(lineOf);
+    const found = this.#sql.find.get(transport, account);
+    return found ? [{ id: integer(found, 'id'), transport, account }] : [];
+  }
+
+  /** Transports' names without domains, each once, in steps through the index. */
+  *stems(): Generator<string> {
+    let lane = this.#sql.next.get('')?.['lane'];
+    while (typeof lane === 'string') {
+      const stem = stemOfTransport(lane);
+      yield stem;
+      // `0` comes right behind `/`, and so behind every name with a domain.
+      lane = this.#sql.next.get(`${stem}0`)?.['lane'];
+    }
+  }
+
+  /** When the next recipient of a line is due, in stored time; undefined where nobody waits in it. */
+  nextDue(line: number): number | undefined {
+    const fresh = this.#sql.nextDue.get(line, 0);
+    const deferred = this.#sql.nextDue.get(line, 1);
+    if (!fresh || !deferred) return fresh || deferred ? integer(fresh ?? deferred ?? {}, 'due') : undefined;
+    return Math.min(integer(fresh, 'due'), integer(deferred, 'due'));
+  }
+
+  /**
+   * Ends a turn: the next one comes when the next recipient is due, and behind all lines that wait for theirs. An empty line
+   * is removed.
+   */
+  endTurn(line: number, now: number): void {
+    if (line <= 0) return;
+    const due = this.nextDue(line);
+    if (due === undefined) this.forget(line);
+    else this.#sql.set.run(Math.max(due, now), line);
+  }
+
+  /** Removes an empty line. */
+  forget(line: number): void {
+    this.#sql.forget.run(line);
+    this.#known.clear();
+    this.#due.delete(line);
+  }
+
+  /** Puts a turn off until a stored time. */
+  postpone({ transport, account }: ClaimTurn, until: number): void {
+    const found = this.#sql.find.get(transport, account);
+    if (found) this.#sql.set.run(until, integer(found, 'id'));
+  }
+
+  /** Takes a line out of its turns, because of a hold. */
+  park(line: number, hold: number): void {
+    this.#sql.park.run(hold, line);
+  }
+
+  /** Lets lines of holds that are gone have turns again, `limit` lines at most. @returns how many */
+  unparkOthers(holds: ReadonlySet<number>, limit: number): number {
+    let done = 0;
+    let hold: unknown = this.#sql.nextParked.get(0)?.['hold'];
+    while (typeof hold === 'number' && done < limit) {
+      if (!holds.has(hold)) done += Number(this.#sql.unpark.run(hold, limit - done).changes);
+      hold = this.#sql.nextParked.get(hold)?.['hold'];
+    }
+    return done;
+  }
+
+  /** Gives every line a turn at this stored time or sooner: after a start, claims and back-offs of before are over. */
+  wakeAll(now: number): void {
+    this.#sql.wakeAll.run(now);
+  }
+}

@@ -1,0 +1,118 @@
+// Reads the queue for the queue commands: messages a page at a time, and what waits in each line.
+
+import type { Row } from '../../base/database/database.ts';
+import type { Holds } from '../hold.ts';
+import type { QueueItem, QueuePage, WaitingLine } from '../spool.ts';
+import type { SpoolClock } from './sqlite-clock.ts';
+import type { StoredHolds } from './sqlite-holds.ts';
+import type { SpoolTables, StoredMessages } from './sqlite-messages.ts';
+import type { OperationOf, OperationResults } from './sqlite-protocol.ts';
+import { integer, octets, recipientOf, stateNumbers, text } from './sqlite-rows.ts';
+import type { Statements } from './sqlite-statements.ts';
+
+/** Messages that are examined for one page of a list. */
+const examinedAtOnce = 2000;
+/** A page of a list is full once its messages have more recipients than this. */
+const listedRecipientsAtOnce = 5000;
+/** How often the oldest queued message is looked for among all that are kept, in milliseconds: one may be queued again. */
+const lookAllEveryMs = 300_000;
+/** Sorts after every id. */
+const behindEveryId = '\u{10ffff}';
+
+function escapeLike(search: string): string {
+  return `%${search.replace(/[\\%_]/g, '\\$&')}%`;
+}
+
+/** Reads the queue of one database, outside of any transaction; the methods of the same names in `Spool` say what each does. */
+export class StoredQueue {
+  readonly #statements: Statements;
+  readonly #clock: SpoolClock;
+  readonly #messages: StoredMessages;
+  readonly #holds: StoredHolds;
+  /** No message before this one was queued at the last question for the oldest. */
+  #oldest = 0;
+  #lookedAllAt = 0;
+
+  constructor({ statements, clock }: SpoolTables, parts: { messages: StoredMessages; holds: StoredHolds }) {
+    this.#statements = statements;
+    this.#clock = clock;
+    this.#messages = parts.messages;
+    this.#holds = parts.holds;
+  }
+
+  /** A message's octets; without the body where that is in a file. */
+  load(id: string): OperationResults['load'] {
+    const row = this.#statements.octets.get(id);
+    return row && { head: octets(row, 'head'), body: row['body_in_file'] === 1 ? undefined : octets(row, 'body') };
+  }
+
+  show(id: string): QueueItem | undefined {
+    const row = this.#statements.entry.get(id);
+    return row && this.#item(row);
+  }
+
+  list({ state, search, limit, after = '' }: OperationOf<'list'>): QueuePage {
+    const stateNumber = state === undefined ? -1 : stateNumbers[state];
+    const pattern = search === undefined ? '%' : escapeLike(search);
+    const end = this.#statements.endOfSlice.get(after, examinedAtOnce - 1);
+    const endId = end ? text(end, 'id') : behindEveryId;
+    const items: QueueItem[] = [];
+    let recipients = 0;
+    const holds = this.#currentHolds();
+    for (const row of this.#statements.list.all(after, stateNumber, pattern, limit, endId)) {
+      const item = this.#item(row, holds);
+      items.push(item);
+      recipients += item.recipients.length;
+      if (recipients > listedRecipientsAtOnce) break;
+    }
+    const last = items.at(-1)?.entry.id;
+    if (last !== undefined && (items.length === limit || recipients > listedRecipientsAtOnce))
+      return { items, next: last };
+    return end ? { items, next: endId } : { items };
+  }
+
+  /** When the oldest queued message was accepted. It goes on from the one that was the oldest at the last question. */
+  oldest(): number | undefined {
+    if (performance.now() - this.#lookedAllAt > lookAllEveryMs) {
+      this.#lookedAllAt = performance.now();
+      this.#oldest = 0;
+    }
+    const row = this.#statements.oldest.get(this.#oldest);
+    if (!row) return undefined;
+    this.#oldest = integer(row, 'message');
+    return integer(row, 'accepted_at');
+  }
+
+  /** What waits, by line; the lines with the most recipients first. */
+  waiting({ limit }: OperationOf<'waiting'>): readonly WaitingLine[] {
+    return this.#statements.waiting.all(limit).map((row) => {
+      const hold = integer(row, 'line') < 0 ? -integer(row, 'line') : integer(row, 'hold');
+      return {
+        transport: text(row, 'lane'),
+        account: text(row, 'account'),
+        recipients: integer(row, 'recipients'),
+        oldestAcceptedAt: integer(row, 'accepted_at'),
+        ...(hold > 0 ? { hold } : {}),
+      };
+    });
+  }
+
+  #item(row: Row, holds = this.#currentHolds()): QueueItem {
+    const rows = this.#statements.recipients.all(integer(row, 'seq'));
+    const { recipients: _, ...entry } = this.#messages.entry(row, rows);
+    const recipients = rows.map((recipient) => {
+      const stored = recipientOf(recipient);
+      const nextAttemptAt = this.#clock.wall(stored.nextAttemptAt);
+      if (stored.state !== 'queued' || holds.isEmpty) return { ...stored, nextAttemptAt };
+      const line = { transport: text(recipient, 'waits_for'), account: entry.account };
+      const hold = holds.ofLine(line) ?? holds.ofRecipient({ id: entry.id, address: stored.address });
+      return { ...stored, nextAttemptAt, ...(hold ? { hold } : {}) };
+    });
+    return { entry, size: integer(row, 'size'), recipients };
+  }
+
+  #currentHolds(): Holds {
+    this.#holds.begin();
+    return this.#holds.current;
+  }
+}
