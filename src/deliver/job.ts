@@ -1,6 +1,7 @@
 // What delivery has in hand: a message (job), and those of its recipients that take one route in one transaction (task).
 
 import type { ClockReading } from '../base/clock.ts';
+import type { DsnRequest } from '../mail/dsn-request.ts';
 import type { DueMessage, SpoolEntry } from '../spool/spool.ts';
 import type { ContentBudget } from './content-budget.ts';
 import type { OutgoingMail } from './smtp/smtp-client.ts';
@@ -27,6 +28,8 @@ export interface Redirect {
   readonly to: string;
   /** The field X-Original-To, which stands first in the message that leaves. No signature covers it. */
   readonly field: Buffer;
+  /** None of the recipients in whose place it stands may be reported on (NOTIFY=NEVER). */
+  readonly wantsNoReport: boolean;
 }
 
 /** A message in hand, for its recipients of one transport. */
@@ -104,6 +107,16 @@ export function headFor(
   return [head.subarray(0, cut.start), head.subarray(cut.end)];
 }
 
+/**
+ * What the next hop is told of the sender's wishes about reports (RFC 3461 §5.2.1). What leaves to another address is no
+ * longer the sender's mail to the recipients: as before a mailing list (RFC 3461 §5.2.7) their NOTIFY and ORCPT end here, and
+ * the gateway tells itself what became of their mail. Only the wish for no report at all goes on, where all of them have it.
+ */
+function dsnOf({ entry, redirect }: Job): { readonly dsn?: DsnRequest } {
+  if (!redirect) return entry.dsn ? { dsn: entry.dsn } : {};
+  return redirect.wantsNoReport ? { dsn: { recipients: new Map([[redirect.to, { notify: 'NEVER' }]]) } } : {};
+}
+
 /** The mail of a task as its connection wants it. @throws Error where the message's octets are not in memory */
 export function outgoingMail({ job, recipients }: Task, route: { readonly platformSignature: boolean }): OutgoingMail {
   const { entry, content } = job;
@@ -112,7 +125,7 @@ export function outgoingMail({ job, recipients }: Task, route: { readonly platfo
     reversePath: entry.reversePath,
     recipients: recipients.map((recipient) => recipient.address),
     requireTls: entry.requireTls,
-    ...(entry.dsn ? { dsn: entry.dsn } : {}),
+    ...dsnOf(job),
     head: headFor(content, entry, route),
     body: content.body,
   };

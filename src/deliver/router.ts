@@ -165,7 +165,9 @@ export class Ways {
     if (to === undefined) return undefined;
     // All that this copy stands for, whether they are due now or not.
     const originals = [...new Set(entry.recipients)].filter((address) => this.#goes(entry.account, address, share, to));
-    return { to, field: originalRecipientsField(originals) };
+    const asked = entry.dsn?.recipients;
+    const wantsNoReport = originals.every((address) => asked?.get(address)?.notify === 'NEVER');
+    return { to, field: originalRecipientsField(originals), wantsNoReport };
   }
 
   /** Whether the copy of a redirected message stands for this recipient, too. */

@@ -227,6 +227,46 @@ test('the field that names the originals is folded ASCII, however many and whate
   for (const address of many) expect(field).toContain(address);
 });
 
+test('what the sender asked about reports on its recipients stays here, save that there be none', async () => {
+  const { start, add, sink, events, folder } = await bench({ dsn: true });
+  const delivery = start({
+    routes: [smarthost(sink.port)],
+    safety: safety(folder, { dev: { redirectAll: 'staging@corp.example' } }),
+  });
+  const never = { notify: 'NEVER', orcpt: 'rfc822;first@real.test' };
+  const asked = { notify: 'SUCCESS,FAILURE', orcpt: 'rfc822;second@real.test' };
+  const send = async (requests: readonly (readonly [string, typeof asked])[]): Promise<readonly string[]> => {
+    const before = events.length;
+    const commands = sink.commands.length;
+    const recipients = requests.map(([address]) => address);
+    delivery.deliverNow(await add({ recipients, dsn: { ret: 'FULL', envid: 'e1', recipients: new Map(requests) } }));
+    await expect.poll(() => events.length, waiting).toBe(before + recipients.length);
+    return sink.commands.slice(commands).filter((line) => /^(?:MAIL|RCPT)/.test(line));
+  };
+  const mail = expect.stringMatching(/^MAIL FROM:<[^>]*>(?: SIZE=\d+)?$/);
+  expect(
+    await send([
+      ['first@real.test', never],
+      ['second@real.test', asked],
+    ]),
+  ).toEqual([mail, 'RCPT TO:<staging@corp.example>']);
+  // The wish of the one who has the address must not speak for the others.
+  expect(
+    await send([
+      ['staging@corp.example', never],
+      ['second@real.test', asked],
+    ]),
+  ).toEqual([mail, 'RCPT TO:<staging@corp.example>']);
+  // Nobody else reports, so that we do where it was asked.
+  expect(events.every((event) => event.kind === 'delivered' && event.handover === undefined)).toBe(true);
+  expect(
+    await send([
+      ['first@real.test', never],
+      ['third@real.test', { notify: 'NEVER', orcpt: 'rfc822;third@real.test' }],
+    ]),
+  ).toEqual([mail, 'RCPT TO:<staging@corp.example> NOTIFY=NEVER']);
+});
+
 test('a message to many leaves once, to the address alone, and each recipient has its event', async () => {
   const { start, add, sink, events, lines, folder } = await bench();
   const delivery = start({
