@@ -20,6 +20,9 @@ export interface StatusFacts {
 
 // How delivery words a failure after its last attempt (deliver/outcome.ts).
 const expired = /^(Expired after [^;]{1,40}); last reply: (.*)$/s;
+// Who replied, as delivery writes it: `route (name[address]:port)`, `route (host:port)`, or `route (name)` without a connection.
+const withPort = /\(\[?([^()[\]\s/,]+?)\]?(?:\[[0-9a-f.:]+\])?:\d+\)$/i;
+const alone = /\(([^()[\]\s/,:]+)\)$/;
 const enhancedStatus = /^[245]\.\d{1,3}\.\d{1,3}$/;
 const classes = { failed: '45', delayed: '4', delivered: '2', relayed: '2' } as const;
 
@@ -42,7 +45,7 @@ function statusOf({ action, reply }: ReportedRecipient): string {
 export function statusFacts(recipient: ReportedRecipient, isUtf8: boolean): StatusFacts {
   const { reply, host } = recipient;
   const status = statusOf(recipient);
-  const remote = (/\(\[?([^()[\]\s/,]+?)\]?:\d+\)$/.exec(host) ?? /\(([^()[\]\s/,:]+)\)$/.exec(host))?.[1];
+  const remote = (withPort.exec(host) ?? alone.exec(host))?.[1];
   const end = expired.exec(reply.text);
   const words = end?.[2] ?? `${reply.code} ${reply.enhanced === undefined ? '' : `${reply.enhanced} `}${reply.text}`;
   return {
