@@ -87,15 +87,3 @@ export class MemoryLines {
     return [...lines.values()].toSorted((left, right) => right.recipients - left.recipients).slice(0, limit);
   }
 }
-
-function wasTried({ recipients }: Held): boolean {
-  return recipients.some(({ attempts }) => attempts > 0);
-}
-
-/** The messages of a claim: a quarter were deferred before, where there are both. */
-export function withShare(due: readonly Held[], limit: number): readonly Held[] {
-  const [again, fresh] = [due.filter(wasTried), due.filter((held) => !wasTried(held))];
-  const room = Math.max(Math.floor(limit / 4), limit - fresh.length);
-  const chosen = again.slice(0, room);
-  return [...fresh.slice(0, limit - chosen.length), ...chosen];
-}

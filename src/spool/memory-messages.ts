@@ -2,7 +2,7 @@
 
 import type { OutcomeEvent } from '../events/mail-event.ts';
 import type { Hold, Holds } from './hold.ts';
-import type { QueueItem, SpoolEntry, SpooledRecipient } from './spool.ts';
+import type { QueueItem, RetryCount, SpoolEntry, SpooledRecipient } from './spool.ts';
 import { countStates, type Tally, tallyOf } from './tally.ts';
 
 /** A recipient as it is kept. */
@@ -69,6 +69,22 @@ export function recorded(recipient: HeldRecipient, outcome: OutcomeEvent, now: n
     lastReply: outcome.reply,
     lastHost: outcome.host,
     ...(outcome.kind === 'deferred' ? {} : { endedAt: now }),
+  };
+}
+
+/** The recipient queued again. A claim stays: its holder may be speaking to the next hop right now. */
+export function requeued(before: HeldRecipient, now: number): HeldRecipient {
+  const { endedAt: _, ...recipient } = before;
+  const claimedUntil = recipient.state === 'queued' ? recipient.claimedUntil : 0;
+  return { ...recipient, state: 'queued', nextAttemptAt: now, claimedUntil };
+}
+
+/** Counts what was queued again, message by message. */
+export function retryCount(made: readonly Omit<RetryCount, 'messages'>[]): RetryCount {
+  return {
+    messages: made.filter(({ recipients }) => recipients > 0).length,
+    recipients: made.reduce((sum, { recipients }) => sum + recipients, 0),
+    failed: made.reduce((sum, { failed }) => sum + failed, 0),
   };
 }
 

@@ -9,18 +9,18 @@ import { MemoryEvents } from '../events/memory-events.ts';
 import type { Hold, HoldRule } from './hold.ts';
 import { idempotencyMilliseconds, type UsedKey } from './idempotency-keys.ts';
 import { failedRetentionMilliseconds } from './lease.ts';
-import { MemoryLines, withShare } from './memory-lines.ts';
+import { claimed } from './memory-claims.ts';
+import { MemoryLines } from './memory-lines.ts';
 import {
-  earliestOf,
   type Held,
   type HeldRecipient,
-  holdOf,
   isDue,
   isQueued,
   itemOf,
-  kept,
   movedBy,
   recorded,
+  requeued,
+  retryCount,
   tallyOfHeld,
 } from './memory-messages.ts';
 import { MemoryReports } from './reports/memory-reports.ts';
@@ -114,45 +114,14 @@ export class MemorySpool implements Spool {
   async claimDue(query: ClaimQuery): Promise<readonly DueMessage[]> {
     this.#checkOpen();
     this.#prune(query.now);
-    const { transport = '', account, now, limit, claimUntil, expiredOnly } = query;
+    const { transport = '', account, now } = query;
     if (account !== undefined) this.#lines.endTurn({ transport, account }, now);
-    const isWanted = (held: Held) => (recipient: HeldRecipient) =>
-      recipient.transport === transport &&
-      (account === undefined || held.entry.account === account) &&
-      isDue(recipient, now) &&
-      !(transport === '' ? undefined : holdOf(held, recipient, this.#lines.holds));
-    const dueTime = (held: Held): number => earliestOf(held.recipients.filter(isWanted(held)));
-    const due = [...this.#messages.values()]
-      .filter((held) => held.recipients.some(isWanted(held)))
-      .sort((left, right) => dueTime(left) - dueTime(right));
-    const unexpired = expiredOnly ? due.findIndex(({ entry }) => entry.expiresAt > now) : -1;
-    return withShare(unexpired === -1 ? due : due.slice(0, unexpired), limit).map((held) =>
-      this.#claim(held, { claimUntil, isWanted: isWanted(held) }),
-    );
+    return claimed(this.#messages.values(), query, this.#lines.holds);
   }
 
-  #claim(
-    held: Held,
-    query: { readonly claimUntil: number; readonly isWanted: (recipient: HeldRecipient) => boolean },
-  ): DueMessage {
-    const due: { address: string; attempts: number }[] = [];
-    for (const [index, recipient] of held.recipients.entries()) {
-      if (!query.isWanted(recipient)) continue;
-      held.recipients[index] = { ...recipient, claimedUntil: query.claimUntil };
-      due.push({ address: recipient.address, attempts: recipient.attempts });
-    }
-    const { head, body, transports: _, received: _received, ...entry } = held.entry;
-    const recipients = held.recipients.map((recipient) => recipient.address);
-    return { entry: { ...kept(entry), recipients }, size: head.length + body.length, due };
-  }
-
-  async giveTransports({
-    now,
-    limit,
-    transports,
-    transportOf,
-  }: Parameters<Spool['giveTransports']>[0]): Promise<number> {
+  async giveTransports(query: Parameters<Spool['giveTransports']>[0]): Promise<number> {
     this.#checkOpen();
+    const { now, limit, transports, transportOf } = query;
     let given = 0;
     for (const held of this.#messages.values()) {
       this.#update(held, (recipient) => {
@@ -232,11 +201,7 @@ export class MemorySpool implements Spool {
     times: { readonly now: number; readonly expiresAt: number },
   ): Promise<RetryCount> {
     const made = picks.map((pick) => this.#retry(pick, times) ?? { recipients: 0, failed: 0 });
-    return {
-      messages: made.filter(({ recipients }) => recipients > 0).length,
-      recipients: made.reduce((sum, { recipients }) => sum + recipients, 0),
-      failed: made.reduce((sum, { failed }) => sum + failed, 0),
-    };
+    return retryCount(made);
   }
 
   #retry(
@@ -252,10 +217,7 @@ export class MemorySpool implements Spool {
       if (recipient.state === 'delivered' || recipients?.includes(recipient.address) === false) return recipient;
       due.push(recipient.address);
       if (recipient.state === 'failed') failed += 1;
-      // `retry` leaves a claim alone: its holder may be speaking to the next hop right now.
-      const claimedUntil = recipient.state === 'queued' ? recipient.claimedUntil : 0;
-      const { endedAt: _, ...rest } = recipient;
-      return { ...rest, state: 'queued', nextAttemptAt: times.now, claimedUntil };
+      return requeued(recipient, times.now);
     });
     if (due.length > 0) {
       this.#messages.set(id, { ...held, entry: { ...held.entry, expiresAt: times.expiresAt } });

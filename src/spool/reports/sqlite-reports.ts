@@ -183,9 +183,11 @@ export class SqliteReports {
     return this.#statements.due.all(this.#times.stored(now), limit).map((row) => this.#report(row));
   }
 
-  /** Makes a report due later. */
-  postpone({ seq }: ReportKey, until: number): void {
-    this.#statements.postpone.run(this.#times.stored(until), seq);
+  /** Makes a report due later, or without a time ends it. @returns as `end` */
+  endOrPostpone(report: ReportKey, until: number | undefined): boolean {
+    if (until === undefined) return this.end(report);
+    this.#statements.postpone.run(this.#times.stored(until), report.seq);
+    return true;
   }
 
   /** Deletes a report that was made, or is not to be made; false where it is gone or has changed since it was read. */

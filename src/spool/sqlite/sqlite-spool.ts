@@ -28,8 +28,9 @@ import type {
 import { acceptedEvent } from '../spool-events.ts';
 import { type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { type AccountTally, totalOf } from '../tally.ts';
+import { eventsOver } from './events-over-thread.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
-import { packEvent, unpackEvent } from './sqlite-events.ts';
+import { packEvent } from './sqlite-events.ts';
 import { BODY_IN_FILE, type RemovedFailures } from './sqlite-protocol.ts';
 import { retryAfterSeconds, SpoolThread } from './sqlite-thread.ts';
 
@@ -87,27 +88,6 @@ export class SqliteSpool implements Spool {
     this.#log = log ?? silentLog;
     this.#onRemoved = onRemoved;
     this.#bodies = new BodyFiles(bodiesFolder ?? join(dirname(file), 'bodies'));
-    this.events = new EventFeed(
-      {
-        read: async (query) => {
-          const { events, ...page } = await this.#thread.ask({ kind: 'events', ...query });
-          return { ...page, events: events.map(unpackEvent) };
-        },
-        search: async (query) => {
-          const { events, ...page } = await this.#thread.ask({ kind: 'searchEvents', query });
-          return { ...page, events: events.map(unpackEvent) };
-        },
-        newest: () => this.#thread.ask({ kind: 'newestEvent' }),
-        refused: async (refusals) => {
-          if (this.#fault) throw new Error(this.#fault.text);
-          await this.#thread.run({ kind: 'refusals', events: refusals.map(packEvent) });
-        },
-        write: async (events) => {
-          await this.#thread.run({ kind: 'writeEvents', events: events.map(packEvent) });
-        },
-      },
-      { clock: this.#clock, log: this.#log },
-    );
     const data = {
       file,
       lockFile: `${file}-spool.lock`,
@@ -131,6 +111,8 @@ export class SqliteSpool implements Spool {
         onLost: (error) => onLost?.(error),
       },
     });
+    const store = eventsOver(this.#thread, () => this.#fault);
+    this.events = new EventFeed(store, { clock: this.#clock, log: this.#log });
   }
 
   get unavailable(): Unavailable | undefined {

@@ -10,7 +10,6 @@ import { type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import { SqliteReports } from '../reports/sqlite-reports.ts';
 import { type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { totalOf } from '../tally.ts';
-import { keptClientId } from '../threads/replaced-ids.ts';
 import { SqliteThreads } from '../threads/sqlite-threads.ts';
 import type { SpoolLock } from './file/sqlite-lock.ts';
 import { Attempts } from './sqlite-attempts.ts';
@@ -101,12 +100,8 @@ export class SqliteStore {
     });
     this.#threads = new SqliteThreads(this.#database);
     this.#queue = new StoredQueue(tables, { messages, holds: this.#holds });
-    this.#retention = new Retention(tables, {
-      messages,
-      keys: this.#keys,
-      threads: this.#threads,
-      limits: options.limits ?? unlimited,
-    });
+    const { limits = unlimited } = options;
+    this.#retention = new Retention(tables, { messages, keys: this.#keys, threads: this.#threads, limits });
   }
 
   /**
@@ -213,7 +208,7 @@ export class SqliteStore {
         result = this.#attempts.record(operation);
         break;
       case 'endReport':
-        result = this.#endReport(operation);
+        result = this.#reports.endOrPostpone(operation.report, operation.until);
         break;
       case 'refusals':
       case 'writeEvents':
@@ -318,21 +313,8 @@ export class SqliteStore {
     if (answers && !this.#reports.end(answers)) throw new Error('What this report tells has changed');
     this.#messages.add(operation);
     this.#keys.add(operation.entry);
-    this.#keepClientId(operation.entry);
+    this.#threads.keep(operation.entry, this.#clock.stored(operation.entry.acceptedAt));
     this.#addEvents([operation.event]);
-  }
-
-  #keepClientId(entry: OperationOf<'add'>['entry']): void {
-    const clientId = keptClientId(entry);
-    if (clientId === undefined) return;
-    const { account, messageId, acceptedAt } = entry;
-    this.#threads.add(account, clientId, { messageId, storedAt: this.#clock.stored(acceptedAt) });
-  }
-
-  #endReport({ report, until }: OperationOf<'endReport'>): boolean {
-    if (until === undefined) return this.#reports.end(report);
-    this.#reports.postpone(report, until);
-    return true;
   }
 
   #addEvents(events: readonly PackedEvent[]): void {

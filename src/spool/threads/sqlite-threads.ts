@@ -2,7 +2,7 @@
 // transaction, which is the one that keeps the message.
 
 import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
-import { threadKey, threadMilliseconds, threadsOfAccount } from './replaced-ids.ts';
+import { keptClientId, threadKey, threadMilliseconds, threadsOfAccount } from './replaced-ids.ts';
 
 /** The tables, a step of the spool's migrations. */
 export const threadTables = `
@@ -65,6 +65,12 @@ export class SqliteThreads {
     if (surplus <= 0) return;
     const removed = Number(this.#removeOldest.run(account, Math.min(surplus, removedByAdd)).changes);
     this.#change.run(account, -removed);
+  }
+
+  /** Keeps the id of a message's client, where its thread is to be repaired. @param storedAt stored time */
+  keep(entry: Parameters<typeof keptClientId>[0] & { account: string; messageId: string }, storedAt: number): void {
+    const clientId = keptClientId(entry);
+    if (clientId !== undefined) this.add(entry.account, clientId, { messageId: entry.messageId, storedAt });
   }
 
   /** Finds the ids that stand for ids of an account. @param storedNow stored time */

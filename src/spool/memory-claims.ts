@@ -1,0 +1,47 @@
+// Claims on messages of the spool in memory.
+
+import { type Holds } from './hold.ts';
+import { earliestOf, type Held, type HeldRecipient, holdOf, isDue, kept } from './memory-messages.ts';
+import type { ClaimQuery, DueMessage } from './spool.ts';
+
+function wasTried({ recipients }: Held): boolean {
+  return recipients.some(({ attempts }) => attempts > 0);
+}
+
+/** The messages of a claim: a quarter were deferred before, where there are both. */
+function withShare(due: readonly Held[], limit: number): readonly Held[] {
+  const [again, fresh] = [due.filter(wasTried), due.filter((held) => !wasTried(held))];
+  const room = Math.max(Math.floor(limit / 4), limit - fresh.length);
+  const chosen = again.slice(0, room);
+  return [...fresh.slice(0, limit - chosen.length), ...chosen];
+}
+
+/** Claims what is wanted of a message's recipients. */
+function claim(held: Held, claimUntil: number, isWanted: (recipient: HeldRecipient) => boolean): DueMessage {
+  const due: { address: string; attempts: number }[] = [];
+  for (const [index, recipient] of held.recipients.entries()) {
+    if (!isWanted(recipient)) continue;
+    held.recipients[index] = { ...recipient, claimedUntil: claimUntil };
+    due.push({ address: recipient.address, attempts: recipient.attempts });
+  }
+  const { head, body, transports: _, received: _received, ...entry } = held.entry;
+  const recipients = held.recipients.map((recipient) => recipient.address);
+  return { entry: { ...kept(entry), recipients }, size: head.length + body.length, due };
+}
+
+/** Claims due recipients, as `Spool.claimDue`. */
+export function claimed(messages: Iterable<Held>, query: ClaimQuery, holds: Holds): readonly DueMessage[] {
+  const { transport = '', account, now, limit, claimUntil, expiredOnly } = query;
+  const isWanted = (held: Held) => (recipient: HeldRecipient) =>
+    recipient.transport === transport &&
+    (account === undefined || held.entry.account === account) &&
+    isDue(recipient, now) &&
+    !(transport === '' ? undefined : holdOf(held, recipient, holds));
+  const dueTime = (held: Held): number => earliestOf(held.recipients.filter(isWanted(held)));
+  const due = [...messages]
+    .filter((held) => held.recipients.some(isWanted(held)))
+    .sort((left, right) => dueTime(left) - dueTime(right));
+  const unexpired = expiredOnly ? due.findIndex(({ entry }) => entry.expiresAt > now) : -1;
+  const chosen = withShare(unexpired === -1 ? due : due.slice(0, unexpired), limit);
+  return chosen.map((held) => claim(held, claimUntil, isWanted(held)));
+}
