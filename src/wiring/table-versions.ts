@@ -1,6 +1,7 @@
 // The versions of all tables that this program knows, for what reads a whole database, such as a restore.
 
 import { accountMigrations } from '../accounts/account-tables.ts';
+import { stsMigrations } from '../deliver/mx/sts-store.ts';
 import { customErrorMigrations } from '../edge/custom/custom-error-store.ts';
 import { feedbackMigrations } from '../feedback/suppress-by-events.ts';
 import { suppressionMigrations } from '../feedback/suppression-store.ts';
@@ -14,6 +15,7 @@ import { webhookMigrations } from '../webhooks/webhook-tables.ts';
 export const tableVersions: ReadonlyMap<string, number> = new Map(
   [
     accountMigrations,
+    stsMigrations,
     customErrorMigrations,
     feedbackMigrations,
     suppressionMigrations,

@@ -4,7 +4,7 @@
 import type { Database, Migrations } from '../../base/database/database.ts';
 import type { StsPolicy } from './sts-policy.ts';
 
-const stsMigrations: Migrations = {
+export const stsMigrations: Migrations = {
   owner: 'deliver',
   steps: [
     `CREATE TABLE sts_policies (
