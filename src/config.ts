@@ -163,6 +163,7 @@ function build(
     spool: mailParts.resolveSpool(contents),
     reports: mailParts.resolveReports(contents),
     events: { ...events, ...contents.events },
+    tlsReports: mailParts.resolveTlsReports(contents, delivery.routes),
     http,
     delivery,
     accounts,

@@ -181,6 +181,7 @@ async function openParts(parts: Opening, running: Running): Promise<Gateway> {
   mail.notifier.start();
   await webhooks.configure();
   await webhooks.start();
+  mail.tlsReporter.start();
   addresses.setMail(await mail.door.listen());
   await proxy.start();
   certificates.start();

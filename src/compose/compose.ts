@@ -145,13 +145,13 @@ const channels = { smtp: 'smtp', dsn: 'smtp', rest: 'rest', raw: 'rest' } as con
   string
 >;
 
-/** Feedback-ID (D28), CFBL-Address and CFBL-Feedback-ID (RFC 9477; D29), TLS-Required (RFC 8689; D30). */
+/** Feedback-ID (D28), CFBL-Address and CFBL-Feedback-ID (RFC 9477; D29), TLS-Required (RFC 8689), TLS-Report-* (RFC 8460; D30). */
 function platformFields(
   checked: Checked,
   context: { readonly platform: Platform; readonly feedbackToken: string },
 ): MessageField[] {
   const { platform, feedbackToken } = context;
-  const { via, envelope, submitter } = checked.submission;
+  const { via, envelope, submitter, tlsReport } = checked.submission;
   const given = checked.custom.find((field) => field.name.toLowerCase() === 'x-campaign-id')?.decoded ?? '';
   const feedback = [campaign.test(given) ? given : '-', submitter.account.name, channels[via.kind], platform.domain];
   const fields = [
@@ -162,6 +162,10 @@ function platformFields(
   // RFC 8689 §4: REQUIRETLS on the envelope overrides the field.
   if (submitter.account.tlsRequiredNo && !envelope.requireTls) {
     fields.push({ name: 'TLS-Required', line: 'TLS-Required: No\r\n' });
+  }
+  if (tlsReport) {
+    fields.push({ name: 'TLS-Report-Domain', line: writeField('TLS-Report-Domain', tlsReport.domain) });
+    fields.push({ name: 'TLS-Report-Submitter', line: writeField('TLS-Report-Submitter', tlsReport.submitter) });
   }
   return fields;
 }

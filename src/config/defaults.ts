@@ -70,6 +70,9 @@ export const bounces = {
   messagesPerMinute: 15_000,
 } as const;
 
+/** RFC 8460 §4.1: reports are delivered after some hours. */
+export const tlsReportDelayMinutes = 240;
+
 /** Connections that a route has open at once to one next hop. */
 export const connections = 10;
 
@@ -168,6 +171,7 @@ export function complete(given: FileContents): CompleteContents {
     proxy: {},
     delivery: {},
     reports: {},
+    tlsReports: {},
     zones: [],
     routes: [{ name: 'default', type: 'capture' }],
     ...given,

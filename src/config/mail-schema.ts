@@ -197,6 +197,15 @@ export const events = value.object({
   refusalsPerAccount: Optional(heldMessages),
 });
 
+/** `tlsReports`: those to recipients' domains about their TLS (RFC 8460). */
+export const tlsReports = value.object({
+  enabled: Optional(value.boolean),
+  organization: Optional(value.words),
+  contact: Optional(value.words),
+  delayMinutes: Optional(value.integer(0, 1440, 'minutes')),
+  allowPrivate: Optional(value.list(value.network)),
+});
+
 /** `delivery`. */
 export const delivery = value.object({
   resolver: Optional(

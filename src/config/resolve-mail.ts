@@ -4,9 +4,11 @@
 import { resolve } from 'node:path';
 import type { DkimKeyName } from '../accounts/account.ts';
 import { observePeriod } from '../accounts/observe-period.ts';
+import type { Route } from '../deliver/settings.ts';
 import type { SmtpListener, SmtpSettings } from '../ingress/smtp/settings.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 import type { SpoolLimits } from '../spool/spool-limits.ts';
+import type { TlsReportSettings } from '../tls-report/settings.ts';
 import { type HostPort, parseListen, parseNetwork } from './addresses.ts';
 import * as defaults from './defaults.ts';
 import { findAccount } from './mail-checks.ts';
@@ -97,6 +99,22 @@ export function resolveSpool({ spool }: Contents): SpoolLimits {
 /** The `reports` slice. */
 export function resolveReports({ reports }: Contents): ReportSettings {
   return { ...defaults.reports, ...reports };
+}
+
+/** The `tlsReports` slice: on where a route goes by MX, since no other learns how the TLS of recipients' domains goes. */
+export function resolveTlsReports(
+  { tlsReports, platform }: Contents,
+  routes: readonly Pick<Route, 'type'>[],
+): TlsReportSettings {
+  const { enabled, organization, contact, delayMinutes, allowPrivate } = tlsReports;
+  const domain = domainOf(platform.domain ?? defaults.platform.domain);
+  return {
+    enabled: enabled ?? routes.some(({ type }) => type === 'mx'),
+    organization: organization ?? domain,
+    contact: contact ?? `postmaster@${domain}`,
+    delayMinutes: delayMinutes ?? defaults.tlsReportDelayMinutes,
+    allowPrivate: networksOf(allowPrivate),
+  };
 }
 
 /** The token for /metrics, if one is named. Its hash is read each time it is asked for. */

@@ -3,7 +3,7 @@
 import { type Static, Type } from 'typebox';
 import { account, webhookSettings } from './account-schema.ts';
 import { edge, http, proxy, zone } from './edge-schema.ts';
-import { bounces, delivery, events, platform, reports, rest, route, smtp, spool } from './mail-schema.ts';
+import { bounces, delivery, events, platform, reports, rest, route, smtp, spool, tlsReports } from './mail-schema.ts';
 import * as value from './value-types.ts';
 
 const { Optional } = Type;
@@ -34,6 +34,7 @@ export const schema = value.object({
   routes: Optional(value.list(route, { minItems: 1 })),
   delivery: Optional(delivery),
   reports: Optional(reports),
+  tlsReports: Optional(tlsReports),
   accounts: Optional(value.list(account)),
   zones: Optional(value.list(zone)),
 });

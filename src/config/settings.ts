@@ -10,6 +10,7 @@ import type { RestLimits } from '../ingress/rest/settings.ts';
 import type { SmtpSettings } from '../ingress/smtp/settings.ts';
 import type { ReportLimits } from '../spool/reports/report.ts';
 import type { SpoolLimits } from '../spool/spool-limits.ts';
+import type { TlsReportSettings } from '../tls-report/settings.ts';
 import type { ConfiguredWebhook } from '../webhooks/webhook.ts';
 import type { HostPort } from './addresses.ts';
 import type { AccountEntry, FileContents, ZoneEntry } from './schema.ts';
@@ -138,6 +139,7 @@ export interface Config {
   /** How long events are kept and how many (D53). */
   readonly events: EventSettings;
   readonly webhooks: WebhookSettings;
+  readonly tlsReports: TlsReportSettings;
   readonly http: HttpSettings;
   readonly delivery: DeliverySettings;
   readonly accounts: readonly Account[];

@@ -67,6 +67,8 @@ export interface Submission {
   readonly idempotency?: Idempotency;
   /** The message is the report that was made of what is kept under this key; both change in one commit. */
   readonly answers?: { readonly seq: number; readonly version: number };
+  /** The message is a report of TLS that Postern itself sends (D30, RFC 8460 §5.3). Both are domains. */
+  readonly tlsReport?: { readonly domain: string; readonly submitter: string };
 }
 
 /** An Idempotency-Key and what it was used for (D48). */

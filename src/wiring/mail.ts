@@ -23,13 +23,14 @@ import type { Notifier } from '../notify/notifier.ts';
 import type { Spool } from '../spool/spool.ts';
 import { spoolMetrics } from '../spool/spool-metrics.ts';
 import { type BuildParts, createSubmit, restAnswers, type Submit, type Violation } from '../submit.ts';
+import type { TlsReporter } from '../tls-report/reporter.ts';
 import { openBounces } from './bounces.ts';
 import { buildParts } from './build-parts.ts';
 import { type Live, madeOf } from './in-force.ts';
 import { createLiveDelivery, type LiveDelivery } from './live-delivery.ts';
 import { openQueueLog } from './metrics/queue-log.ts';
 import { openSpool } from './open-spool.ts';
-import { createReporting } from './reporting.ts';
+import { createReporting, createTlsReporting, openTlsResults } from './reporting.ts';
 import type { Running } from './running.ts';
 
 /** The parts that the mail path is made from. */
@@ -63,6 +64,8 @@ export interface Mail {
   readonly suppressions: SuppressionStore;
   /** Sends reports to senders after `start`. */
   readonly notifier: Notifier;
+  /** Sends reports of TLS after `start`. */
+  readonly tlsReporter: TlsReporter;
   /** Whether an account does not send to a recipient (D51). */
   readonly suppressed: (account: Account, recipient: string) => Promise<boolean>;
   readonly gauges: readonly GaugeSource[];
@@ -259,6 +262,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   tellEvents(spool, { log, metrics, outcomes });
   const queueLog = openQueueLog(spool.events, log);
   running.stores.push(() => queueLog.stop());
+  const tlsResults = await openTlsResults(parts);
   const delivery = createLiveDelivery({
     spool,
     settings: config.delivery,
@@ -267,7 +271,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     mx: {
       stsStore: await openStsStore(parts.database),
       ownDoors: parts.ownDoors,
-      onTlsResult: () => undefined,
+      onTlsResult: tlsResults.count,
     },
     onTrouble: (route, trouble) => {
       const key = `${trouble}\n${route}`;
@@ -307,6 +311,8 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   running.door = door;
   const reporting = createReporting({ ...parts, spool, delivery, building, suppressed });
   running.stores.push(() => reporting.notifier.stop());
+  const tlsReporting = createTlsReporting({ ...parts, spool, delivery, building }, tlsResults);
+  running.stores.push(() => tlsReporting.tlsReporter.stop());
   const ofSpool = spoolMetrics(spool, () => removedFailures, clock);
   return {
     spool,
@@ -318,7 +324,8 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     suppressions,
     suppressed,
     notifier: reporting.notifier,
-    gauges: [...ofSpool.gauges, ...mailGauges({ delivery, door }), ...reporting.gauges],
+    tlsReporter: tlsReporting.tlsReporter,
+    gauges: [...ofSpool.gauges, ...mailGauges({ delivery, door }), ...reporting.gauges, ...tlsReporting.gauges],
     families: [
       ...ofSpool.families,
       ...queueLog.families,

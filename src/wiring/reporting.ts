@@ -1,15 +1,23 @@
 // Connects the reports to senders: the notifier reads what the spool has noted and hands what it makes to a pipeline of its
-// own, in which the platform's domain is the sender and its key signs.
+// own, in which the platform's domain is the sender and its key signs. The reports of TLS go the same way.
 
 import type { Account, SendingDomain } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import type { Clock } from '../base/clock.ts';
+import type { Database } from '../base/database/database.ts';
+import { createDnsLookup } from '../base/dns/dns-lookup.ts';
 import type { Logger } from '../base/log.ts';
+import type { OwnDoor } from '../base/net/own-doors.ts';
+import { createAddressJudge } from '../deliver/mx/address-judge.ts';
+import type { TlsResult } from '../deliver/mx/tls-result.ts';
 import { transportOf } from '../deliver/router.ts';
 import type { GaugeSource } from '../http/metrics.ts';
 import { createNotifier, type Notifier } from '../notify/notifier.ts';
 import type { Spool } from '../spool/spool.ts';
-import { type BuildParts, createSubmit, type SubmitParts } from '../submit.ts';
+import { type BuildParts, createSubmit, type Submit, type SubmitParts } from '../submit.ts';
+import { createTlsReporter, type TlsReporter } from '../tls-report/reporter.ts';
+import { SessionCounts } from '../tls-report/session-counts.ts';
+import { openTlsReportStore, type TlsReportStore } from '../tls-report/tls-report-store.ts';
 import { type Live, madeOf } from './in-force.ts';
 import type { LiveDelivery } from './live-delivery.ts';
 
@@ -18,30 +26,25 @@ function platformSender(domain: string): SendingDomain {
   return { name: domain, subdomains: false, dkim: [] };
 }
 
-/** The parts that reports are made with. */
-interface ReportingParts {
+/** The parts that the pipeline for mail of our own is made with. */
+interface OwnMailParts {
   readonly live: Live;
-  readonly accounts: Accounts;
   readonly clock: Clock;
   readonly log: Logger;
   readonly spool: Spool;
   readonly delivery: Pick<LiveDelivery, 'deliverNow'>;
   /** What messages are built with under the settings in force. */
   readonly building: () => BuildParts;
+}
+
+/** The parts that reports are made with. */
+interface ReportingParts extends OwnMailParts {
+  readonly accounts: Accounts;
   readonly suppressed: (account: Account, recipient: string) => Promise<boolean>;
 }
 
-/** Makes the notifier and its metrics. It sends nothing before `start`. */
-export function createReporting({
-  live,
-  accounts,
-  clock,
-  log,
-  spool,
-  delivery,
-  building,
-  suppressed,
-}: ReportingParts): { readonly notifier: Notifier; readonly gauges: readonly GaugeSource[] } {
+/** Makes the pipeline for mail of our own: the platform's domain is its sender, and the platform's key signs it. */
+function createOwnSubmit({ live, building, spool, delivery }: OwnMailParts): Submit {
   const pipelineOf = madeOf(live, ({ config, keys }) => {
     const { domain } = config.platform;
     const parts: SubmitParts = {
@@ -52,17 +55,26 @@ export function createReporting({
       platformKeys: [],
       wantsPlatformSignature: () => false,
       spool,
-      transportOf: transportOf(config.delivery.routes),
+      transportOf: transportOf(config.delivery.routes, config.delivery.safety),
       expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
       onAccepted: (entry) => delivery.deliverNow(entry),
       onRefused: spool.events.refuse,
     };
     return createSubmit(parts);
   });
+  return (submission) => pipelineOf()(submission);
+}
+
+/** Makes the notifier and its metrics. It sends nothing before `start`. */
+export function createReporting(parts: ReportingParts): {
+  readonly notifier: Notifier;
+  readonly gauges: readonly GaugeSource[];
+} {
+  const { live, accounts, clock, log, spool, suppressed } = parts;
   const notifier = createNotifier({
     spool,
     accounts,
-    submit: (submission) => pipelineOf()(submission),
+    submit: createOwnSubmit(parts),
     suppressed,
     from: () => {
       const { platform, smtp } = live.current.config;
@@ -93,6 +105,63 @@ export function createReporting({
         help: 'Recipients that no report tells of, because the limits of reports were reached',
         read: () => spool.unreported,
       },
+    ],
+  };
+}
+
+/** How the TLS of deliveries goes, until it is reported. */
+export interface TlsResults {
+  readonly store: TlsReportStore;
+  readonly counts: SessionCounts;
+  /** Counts an attempt, where reports are sent. */
+  readonly count: (result: TlsResult) => void;
+}
+
+/** Opens what counts how the TLS of deliveries goes. */
+export async function openTlsResults({
+  live,
+  database,
+  clock,
+  log,
+}: Pick<OwnMailParts, 'live' | 'clock' | 'log'> & { readonly database: Database }): Promise<TlsResults> {
+  const store = await openTlsReportStore(database);
+  const delayMinutes = (): number => live.current.config.tlsReports.delayMinutes;
+  const counts = new SessionCounts({ store, delayMinutes, clock, log, random: Math.random });
+  const count = (result: TlsResult): void => {
+    if (live.current.config.tlsReports.enabled) counts.count(result);
+  };
+  return { store, counts, count };
+}
+
+function counter(name: string, help: string, read: () => number): GaugeSource {
+  return { kind: 'counter', name, help, read };
+}
+
+/** Makes the reporter of TLS and its metrics. It sends nothing before `start`. */
+export function createTlsReporting(
+  parts: OwnMailParts & { readonly ownDoors: () => readonly OwnDoor[] },
+  { store, counts }: TlsResults,
+): { readonly tlsReporter: TlsReporter; readonly gauges: readonly GaugeSource[] } {
+  const { live, clock, log, ownDoors } = parts;
+  const tlsReporter = createTlsReporter({
+    store,
+    counts,
+    settings: () => {
+      const { tlsReports, platform } = live.current.config;
+      return { ...tlsReports, platformDomain: platform.domain };
+    },
+    lookup: madeOf(live, ({ config }) => createDnsLookup({ ...config.delivery.resolver, clock })),
+    judge: madeOf(live, ({ config }) => createAddressJudge({ allowPrivate: config.tlsReports.allowPrivate, ownDoors })),
+    submit: createOwnSubmit(parts),
+    clock,
+    log,
+  });
+  return {
+    tlsReporter,
+    gauges: [
+      counter('postern_tls_reports_sent_total', 'Reports of TLS handed over', () => tlsReporter.totals.sent),
+      counter('postern_tls_reports_given_up_total', 'Reports of TLS given up', () => tlsReporter.totals.givenUp),
+      counter('postern_tls_results_lost_total', 'Results of TLS that no report tells of', () => counts.lost),
     ],
   };
 }

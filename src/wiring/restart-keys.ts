@@ -53,6 +53,7 @@ const parts: Readonly<Record<string, (config: Config) => unknown>> = {
   routes: ({ delivery }) => delivery.routes,
   'staging safety': ({ delivery }) => delivery.safety,
   retries: ({ delivery }) => delivery.retry,
+  'TLS reports': ({ tlsReports }) => tlsReports,
   accounts: ({ accounts, edgeAccounts }) => [accounts, edgeAccounts],
   webhooks: ({ webhooks }) => ({
     ...webhooks,

@@ -9,6 +9,7 @@ import { applicationMigrations } from '../proxy/store/application-tables.ts';
 import { eventMigrations } from '../spool/sqlite/sqlite-events.ts';
 import { idempotencyMigrations } from '../spool/sqlite/sqlite-keys.ts';
 import { spoolMigrations } from '../spool/sqlite/sqlite-schema.ts';
+import { tlsReportMigrations } from '../tls-report/tls-report-store.ts';
 import { webhookMigrations } from '../webhooks/webhook-tables.ts';
 
 /** The version of each owner's tables. Every owner stands here: a backup with tables of another is of a later release. */
@@ -24,5 +25,6 @@ export const tableVersions: ReadonlyMap<string, number> = new Map(
     idempotencyMigrations,
     spoolMigrations,
     webhookMigrations,
+    tlsReportMigrations,
   ].map(({ owner, steps }) => [owner, steps.length]),
 );

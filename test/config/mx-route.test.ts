@@ -93,3 +93,26 @@ development: { account: dev }
     'delivery.resolver believes [2001:4860::8888]:53, a public address: anybody on the way can forge what it says',
   ]);
 });
+
+test('reports of TLS are on where a route goes by MX, and can be switched', () => {
+  const platform = 'platform: { domain: mail.corp.test, bounceDomain: b.mail.corp.test }';
+  expect(loadYaml(platform).tlsReports).toEqual({
+    enabled: false,
+    organization: 'mail.corp.test',
+    contact: 'postmaster@mail.corp.test',
+    delayMinutes: 240,
+    allowPrivate: [],
+  });
+  expect(loadYaml('', { POSTERN_RELAY: 'mx' }).tlsReports.enabled).toBe(true);
+  const routes = 'routes: [{ name: out, type: mx }]';
+  expect(loadYaml(`${routes}\ntlsReports: { enabled: false }`).tlsReports.enabled).toBe(false);
+  const said =
+    'tlsReports: { organization: Corp, contact: tls@corp.test, delayMinutes: 0, allowPrivate: [10.0.0.0/8] }';
+  expect(loadYaml(`${routes}\n${said}`).tlsReports).toEqual({
+    enabled: true,
+    organization: 'Corp',
+    contact: 'tls@corp.test',
+    delayMinutes: 0,
+    allowPrivate: ['10.0.0.0/8'],
+  });
+});

@@ -35,7 +35,8 @@ async function start(choices: Choices = {}): Promise<{ readonly config: object; 
       { name: 'sink', type: 'smarthost', url: `smtp://127.0.0.1:${sink.port}`, tls: 'none' },
     ],
     ...(choices.delivery ? { delivery: choices.delivery } : {}),
-    ...(choices.accountReports ? { account: { reports: choices.accountReports } } : {}),
+    // The same recipient fails again and again, and is to be asked each time.
+    account: { suppress: { failures: false }, ...(choices.accountReports ? { reports: choices.accountReports } : {}) },
   });
   const config = { ...base, reports: { gatherSeconds: 1, ...choices.reports } };
   postern = await startPostern({ config });
