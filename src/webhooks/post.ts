@@ -120,6 +120,12 @@ export function createPoster({ refuse, timeoutMs, lookup, ca }: PosterParts): Po
         status = known;
         finish(answer, () => settle({ status: known }));
       });
+      // Nobody asked for another protocol; without a listener Node would close the connection and tell nobody.
+      request.on('upgrade', ({ statusCode = 101 }, socket) => {
+        socket.destroy();
+        settle({ status: statusCode });
+      });
+      request.on('close', () => settle(status === undefined ? { error: 'the connection was closed' } : { status }));
       request.on('error', (error) => {
         // Who has answered has decided, whatever becomes of the rest of the answer.
         if (status !== undefined) {

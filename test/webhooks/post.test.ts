@@ -205,6 +205,13 @@ describe('a request', () => {
       (_request, response) => response.socket?.resetAndDestroy(),
       { error: expect.stringContaining('ECONNRESET') },
     ],
+    [
+      'changes to another protocol',
+      (_request, response) => {
+        response.socket?.write('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n');
+      },
+      { status: 101 },
+    ],
     ['speaks nonsense', (_request, response) => response.socket?.end('no HTTP\r\n\r\n'), { error: expect.any(String) }],
   ];
 
