@@ -1,6 +1,7 @@
-// The reader's thread: reports that cost too much are given up, and those behind them are read.
+// The reader's process: reports that cost too much are given up, and those behind them are read.
 
 import { afterEach, expect, test } from 'vitest';
+import { Unavailable } from '../../../src/base/errors.ts';
 import { createReportReader, type ReportReader } from '../../../src/feedback/report/report-reader.ts';
 import { deliveryReport } from '../../support/bounce-gateway.ts';
 
@@ -26,7 +27,7 @@ test('many reports at once are read, each by itself', async () => {
   expect(read.map(({ kind }) => kind)).toEqual(Array.from({ length: 50 }, () => 'delivery'));
 });
 
-test('a report that takes too long is given up, and the next ones are read by another thread', async () => {
+test('a report that takes too long is given up, and the next ones are read by another process', async () => {
   const patient = { milliseconds: 20_000, heapMebibytes: 128 };
   const reader = open({ ...patient, milliseconds: 1 });
   expect(await reader.read(Buffer.from(report), true)).toMatchObject({
@@ -37,7 +38,7 @@ test('a report that takes too long is given up, and the next ones are read by an
   expect(await open(patient).read(Buffer.from(report), true)).toMatchObject({ kind: 'delivery' });
 });
 
-test('one that takes too much memory costs its thread and no other report', async () => {
+test('one that takes too much memory costs its process and no other report', async () => {
   const reader = open({ milliseconds: 20_000, heapMebibytes: 40 });
   const nested = Buffer.from(`From: MAILER-DAEMON@x\r\n${'X-Field: y\r\n'.repeat(800_000)}\r\n`);
   const [large, small] = await Promise.all([reader.read(nested, true), reader.read(Buffer.from(report), true)]);
@@ -45,10 +46,21 @@ test('one that takes too much memory costs its thread and no other report', asyn
   expect(small.kind).toBe('delivery');
 });
 
-test('what is not read when it is closed is unreadable, also what comes afterwards', async () => {
+test('one that takes all memory at once ends neither the gateway nor the reading', async () => {
+  const reader = open();
+  const groups = Buffer.from(`From: MAILER-DAEMON@x\r\nTo: ${'a:;'.repeat(340_000)}\r\n\r\nx`);
+  const [large, small] = await Promise.all([reader.read(groups, true), reader.read(Buffer.from(report), true)]);
+  expect(large).toMatchObject({ kind: 'unreadable', why: expect.stringContaining('memory') });
+  expect(small.kind).toBe('delivery');
+});
+
+test('what is not read when it is closed is to come again later, also what comes afterwards', async () => {
   const reader = open();
   const reading = [reader.read(Buffer.from(report), true), reader.read(Buffer.from(report), true)];
+  const read = Promise.allSettled(reading);
   await reader.close();
-  const read = [...(await Promise.all(reading)), await reader.read(Buffer.from(report), true)];
-  expect(read.map(({ kind }) => kind)).toEqual(['unreadable', 'unreadable', 'unreadable']);
+  const late = reader.read(Buffer.from(report), true);
+  for (const one of [...(await read), ...(await Promise.allSettled([late]))]) {
+    expect(one).toMatchObject({ status: 'rejected', reason: expect.any(Unavailable) });
+  }
 });

@@ -1,6 +1,5 @@
-// The worker thread that reads reports; all it does is call `readReport`.
+// The process that reads reports; all it does is call `readReport`.
 
-import { type MessagePort, parentPort } from 'node:worker_threads';
 import { readReport } from './read-report.ts';
 import type { Report } from './report.ts';
 
@@ -22,9 +21,8 @@ async function answer({ octets, isFromNobody }: ReportQuestion): Promise<ReportA
   }
 }
 
-function serve(port: MessagePort): void {
-  port.on('message', (question: ReportQuestion) => void answer(question).then((given) => port.postMessage(given, [])));
-}
-
-if (!parentPort) throw new Error('This file runs as a worker thread of the report reader only');
-serve(parentPort);
+if (!process.send) throw new Error('This file runs as the process of the report reader only');
+process.on('message', (question: ReportQuestion) => void answer(question).then((given) => process.send?.(given)));
+// The gateway ends this process when it has no more to read, and a signal to the whole group must not do so before.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
+process.on('disconnect', () => process.exit());
