@@ -1,5 +1,5 @@
 // Reads reports in a process of their own, one after another, so that submission is never kept waiting by a report, whatever
-// stands in it. A report that takes too long or too much memory costs its process; the next one gets another. A thread would
+// stands in it. Those who wait have their turns by address, so that who sends costly ones keeps mostly itself waiting. A report that takes too long or too much memory costs its process; the next one gets another. A thread would
 // not do: V8 ends the whole process where a thread's heap grows over its limit faster than the thread can be stopped.
 
 import { type ChildProcess, fork } from 'node:child_process';
@@ -12,10 +12,14 @@ import type { ReportAnswer, ReportQuestion } from './report-process.ts';
 export interface ReportReader {
   /**
    * Reads a message.
+   * @param from who sent it: the messages of one address wait for each other
    * @returns the reason in words where it cannot be read: it has too many parts, took too long, or too much memory
    * @throws Unavailable where nothing can be read now: the process cannot be started, or the gateway is stopping
    */
-  read(octets: Buffer, isFromNobody: boolean): Promise<Report | { readonly kind: 'unreadable'; readonly why: string }>;
+  read(
+    octets: Buffer,
+    about: { readonly isFromNobody: boolean; readonly from: string },
+  ): Promise<Report | { readonly kind: 'unreadable'; readonly why: string }>;
   /** Ends the process. What is still to be read is refused for now. */
   close(): Promise<void>;
 }
@@ -48,8 +52,8 @@ function refusal(why: string): Unavailable {
 
 class Reader implements ReportReader {
   readonly #limits: ReaderLimits;
-  /** As many as connections to the bounce listener, since each waits for the answer to its message. */
-  readonly #waiting: Waiting[] = [];
+  /** By address. As many as connections to the bounce listener, since each waits for the answer to its message. */
+  readonly #waiting = new Map<string, Waiting[]>();
   #process: ChildProcess | undefined;
   #current: Waiting | undefined;
   #patience: NodeJS.Timeout | undefined;
@@ -60,9 +64,14 @@ class Reader implements ReportReader {
     this.#limits = limits;
   }
 
-  async read(octets: Buffer, isFromNobody: boolean): ReturnType<ReportReader['read']> {
+  async read(
+    octets: Buffer,
+    { isFromNobody, from }: { readonly isFromNobody: boolean; readonly from: string },
+  ): ReturnType<ReportReader['read']> {
     const answer = await new Promise<ReportAnswer | Unavailable>((settle) => {
-      this.#waiting.push({ question: { octets, isFromNobody }, settle });
+      const waiting = this.#waiting.get(from) ?? [];
+      waiting.push({ question: { octets, isFromNobody }, settle });
+      this.#waiting.set(from, waiting);
       this.#next();
     });
     if (answer instanceof Unavailable) throw answer;
@@ -84,7 +93,7 @@ class Reader implements ReportReader {
 
   #next(): void {
     if (this.#current) return;
-    const next = this.#waiting.shift();
+    const next = this.#takeTurn();
     if (!next) return;
     this.#current = next;
     if (this.#isClosed) {
@@ -102,6 +111,17 @@ class Reader implements ReportReader {
     }, this.#limits.milliseconds);
     // Where it cannot be sent, the process has ended, and its end is told.
     reading.send(next.question, () => undefined);
+  }
+
+  /** Takes the first message of the address whose turn it is; behind it the address is the last one. */
+  #takeTurn(): Waiting | undefined {
+    for (const [from, waiting] of this.#waiting) {
+      this.#waiting.delete(from);
+      const next = waiting.shift();
+      if (waiting.length > 0) this.#waiting.set(from, waiting);
+      return next;
+    }
+    return undefined;
   }
 
   #answered(answer: ReportAnswer | Unavailable): void {

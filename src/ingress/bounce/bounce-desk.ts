@@ -3,6 +3,7 @@
 
 import type { BodyBudget } from '../../base/body-budget.ts';
 import type { Clock } from '../../base/clock.ts';
+import { countedAddress } from '../../base/counted-address.ts';
 import { Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { ReportReader } from '../../feedback/report/report-reader.ts';
@@ -112,7 +113,10 @@ async function read(parts: BounceDeskParts, { client, dialogue, data }: Received
   const now = clock.now();
   const addresses = parts.addresses();
   const target = readBounceAddress(recipients[0] ?? '', addresses, now);
-  const report = await reader.read(data.message(), reversePath === '');
+  const report = await reader.read(data.message(), {
+    isFromNobody: reversePath === '',
+    from: countedAddress(client.address),
+  });
   if (report.kind === 'unreadable') {
     return { result: 'unreadable', why: report.why, answer: deskReplies.unreadable };
   }
