@@ -57,10 +57,10 @@ function guardedLookup(port: number, refuse: RefuseAddress, lookup: LookupFuncti
         return;
       }
       const addresses = Array.isArray(found) ? found : [{ address: found, family: isIP(found) }];
-      const verdicts = addresses.map(({ address }) => refuse(address, port));
-      const allowed = addresses.filter((_, index) => verdicts[index] === undefined);
+      const allowed = addresses.filter(({ address }) => refuse(address, port) === undefined);
       const [first] = allowed;
-      if (!first) callback(new ForbiddenAddress(verdicts[0] ?? 'it has no IP address'), '', 0);
+      // The account reads this in its log, and is not told what names of this network mean.
+      if (!first) callback(new ForbiddenAddress('the name leads to no address that webhooks may call'), '', 0);
       else if (options.all === true) callback(null, allowed);
       else callback(null, first.address, first.family);
     });
