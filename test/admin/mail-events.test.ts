@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { eventEndpoints } from '../../src/admin/events/event-endpoints.ts';
 import { messageEndpoints } from '../../src/admin/events/message-endpoints.ts';
+import type { EventStore } from '../../src/events/event-store.ts';
 import type { Outcome } from '../../src/spool/spool.ts';
 import { openSqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
 import { ask, type HttpAnswer, startHttpApp } from '../support/http-app.ts';
@@ -29,10 +30,17 @@ function success(answer: HttpAnswer): Answer {
 async function start() {
   const spool = await openSqliteSpool({ file: join(scratchFolder(), 'postern.db') });
   onTestFinished(() => spool.close());
-  const { base } = await startHttpApp([
-    eventEndpoints({ events: spool.events }),
-    messageEndpoints({ events: spool.events }),
-  ]);
+  const asked = { now: 0, most: 0 };
+  const counted = async <T>(work: Promise<T>): Promise<T> => {
+    asked.now += 1;
+    asked.most = Math.max(asked.most, asked.now);
+    return await work.finally(() => (asked.now -= 1));
+  };
+  const events: Pick<EventStore, 'read' | 'search'> = {
+    read: (query) => counted(spool.events.read(query)),
+    search: (query) => counted(spool.events.search(query)),
+  };
+  const { base } = await startHttpApp([eventEndpoints({ events }), messageEndpoints({ events })]);
   const get = (path: string, { as = 'dev-watcher', account = 'dev' } = {}) =>
     ask(`${base}/client/v4/accounts/${account}/email/sending${path}`, { headers: { Authorization: `Bearer ${as}` } });
   /** Three messages of dev, one of other: delivered; deferred and failed; waiting. */
@@ -56,8 +64,16 @@ async function start() {
   ]);
   await spool.add(three, someTime);
   await spool.add(four, someTime);
-  return { spool, get, entries };
+  return { spool, get, entries, asked };
 }
+
+test('many requests of an account at once ask the spool one after another, those of each endpoint', async () => {
+  const { get, entries, asked } = await start();
+  const paths = ['/events', '/messages', `/messages/${entries[0].id}`, '/messages?recipient=a@x.example'];
+  const answers = await Promise.all(Array.from({ length: 40 }, (_, at) => get(paths[at % paths.length] ?? '')));
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  expect(asked).toEqual({ now: 0, most: 2 });
+});
 
 describe('events', () => {
   test('are listed with what happened, the newest first, of the own account alone', async () => {

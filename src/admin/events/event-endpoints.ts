@@ -9,6 +9,7 @@ import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
 import { accountPath, time } from '../schemas.ts';
 import { addressParameter, messageParameter, queueIdOf } from './message-id.ts';
 import { pageInfo, pageParameters, readPage, readWords } from './paging.ts';
+import { createSearchTurns } from './search-turns.ts';
 
 const kinds = Object.keys(eventKinds);
 
@@ -53,6 +54,7 @@ const query = Type.Object(
 
 /** The endpoint of events. */
 export function eventEndpoints({ events }: { readonly events: Pick<EventStore, 'search'> }): V4Plugin {
+  const inTurn = createSearchTurns();
   return (app) => {
     app.get(
       '/accounts/:account_id/email/sending/events',
@@ -76,14 +78,11 @@ export function eventEndpoints({ events }: { readonly events: Pick<EventStore, '
         const faults = [...('limit' in page ? [] : page), ...(wanted && 'message' in wanted ? [wanted] : [])];
         if (!('limit' in page) || (wanted && 'message' in wanted)) throw new Refusal(faults);
         const { account } = submitterOf(request);
-        const found = await events.search({
-          ...page,
-          account: account.name,
-          order,
-          kinds: wanted,
-          recipient,
+        const query = {
+          ...{ ...page, account: account.name, order, kinds: wanted, recipient },
           message: messageId === undefined ? undefined : queueIdOf(messageId),
-        });
+        };
+        const found = await inTurn(account.name, () => events.search(query));
         const next = found.hasMore || order === 'oldest' ? found.next : undefined;
         const shown: EventJson[] = found.events.map(eventJson);
         return succeed(reply, shown, { result_info: pageInfo(shown.length, page.limit, next) });

@@ -11,6 +11,7 @@ import { eventSchema } from './event-endpoints.ts';
 import { findMessages, readHistory } from './find-messages.ts';
 import { addressParameter, bareId, messageParameter, queueIdOf } from './message-id.ts';
 import { pageInfo, pageParameters, readPage } from './paging.ts';
+import { createSearchTurns, type SearchTurns } from './search-turns.ts';
 
 /** Recipients that a list shows of one message. */
 const listedRecipients = 20;
@@ -93,7 +94,11 @@ interface Parts {
   readonly events: Pick<EventStore, 'read' | 'search'>;
 }
 
-function listMessages(app: V4App, { events }: Parts): void {
+interface PartsInTurn extends Parts {
+  readonly inTurn: SearchTurns;
+}
+
+function listMessages(app: V4App, { events, inTurn }: PartsInTurn): void {
   app.get(
     path,
     {
@@ -120,22 +125,19 @@ function listMessages(app: V4App, { events }: Parts): void {
       const page = readPage(request.query);
       if (!('limit' in page)) throw new Refusal(page);
       const { account } = submitterOf(request);
-      const found = await findMessages(
-        events,
-        {
-          ...page,
-          ...{ account: account.name, clientMessageId, recipient, sender },
-          message: messageId === undefined ? undefined : queueIdOf(messageId),
-          state: historyStates.find((one: HistoryState) => one === wanted),
-        },
-        shown,
-      );
+      const wish = {
+        ...page,
+        ...{ account: account.name, clientMessageId, recipient, sender },
+        message: messageId === undefined ? undefined : queueIdOf(messageId),
+        state: historyStates.find((one: HistoryState) => one === wanted),
+      };
+      const found = await inTurn(account.name, () => findMessages(events, wish, shown));
       return succeed(reply, found.messages, { result_info: pageInfo(found.messages.length, page.limit, found.next) });
     },
   );
 }
 
-function getMessage(app: V4App, { events }: Parts): void {
+function getMessage(app: V4App, { events, inTurn }: PartsInTurn): void {
   app.get(
     `${path}/:id`,
     {
@@ -151,7 +153,8 @@ function getMessage(app: V4App, { events }: Parts): void {
     async (request, reply) => {
       const { account } = submitterOf(request);
       const { id } = request.params;
-      const found = await readHistory(events, { account: account.name, message: queueIdOf(id) });
+      const about = { account: account.name, message: queueIdOf(id) };
+      const found = await inTurn(account.name, () => readHistory(events, about));
       const head = found && shown(found.history);
       const isMeant = !id.includes('@') || head?.message_id === bareId(id);
       if (!found || !head || !isMeant) {
@@ -176,8 +179,9 @@ function getMessage(app: V4App, { events }: Parts): void {
 
 /** The endpoints of messages. */
 export function messageEndpoints(parts: Parts): V4Plugin {
+  const inTurn = createSearchTurns();
   return (app) => {
-    listMessages(app, parts);
-    getMessage(app, parts);
+    listMessages(app, { ...parts, inTurn });
+    getMessage(app, { ...parts, inTurn });
   };
 }
