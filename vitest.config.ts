@@ -1,9 +1,15 @@
 // The two suites: `unit` needs nothing but npm; `system` needs root and the Debian packages in .ci/packages.
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 
 if (Number(process.versions.node.split('.')[0]) < 24) {
   throw new Error(`Postern's tests need Node 24 or newer, this is ${process.version}: run them through npm (npm test)`);
 }
+
+// Hundreds of tests start a gateway or a command. Node then reads the sources from this cache, with their types stripped and
+// compiled, in half the time.
+process.env['NODE_COMPILE_CACHE'] ??= join(tmpdir(), `postern-test-code-${process.getuid?.() ?? 0}`);
 
 export default defineConfig({
   test: {

@@ -51,6 +51,7 @@ export async function startPostern(options: PosternOptions = {}): Promise<Poster
   if (options.config) writeFileSync(configFile, JSON.stringify(options.config));
   const env: NodeJS.ProcessEnv = {
     PATH: process.env['PATH'],
+    NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
     HOME: folder,
     POSTERN_CONFIG: options.config ? configFile : join(projectRoot, 'config/postern.yaml'),
     POSTERN_DATA_DIR: dataDir,

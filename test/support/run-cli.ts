@@ -19,7 +19,7 @@ export function runCli(
 ): Promise<CliResult> {
   const child = spawn(process.execPath, [join(root, 'src/main.ts'), ...args], {
     cwd: options.cwd ?? root,
-    env: { PATH: process.env['PATH'], ...options.env },
+    env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'], ...options.env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const stdout: Buffer[] = [];
