@@ -61,12 +61,6 @@ const cases: readonly {
   readonly config?: (place: Place) => object;
 }[] = [
   {
-    part: 'a listener that is not built',
-    exitCode: 78,
-    says: /smtp\.listeners\[0\]\.role: the bounce listener is not built yet/,
-    config: () => ({ smtp: { listeners: [{ name: 'b', listen: '127.0.0.1:0', tls: 'none', role: 'bounce' }] } }),
-  },
-  {
     part: 'a listener whose credential may not send',
     exitCode: 78,
     says: /lacks the scope email:send/,
