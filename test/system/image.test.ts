@@ -90,8 +90,10 @@ async function start(name: string, env: Readonly<Record<string, string>>): Promi
 }
 
 function send(container: Container, subject: string): Promise<Ended> {
-  const message = `From: Image <test@example.com>\r\nTo: someone@example.org\r\nSubject: ${subject}\r\n\r\nHello\r\n`;
-  const paths = ['--mail-from', 'test@example.com', '--mail-rcpt', 'someone@example.org', '--upload-file', '-'];
+  // The staging file lets mail leave to this domain alone.
+  const recipient = 'someone@corp.example';
+  const message = `From: Image <test@example.com>\r\nTo: ${recipient}\r\nSubject: ${subject}\r\n\r\nHello\r\n`;
+  const paths = ['--mail-from', 'test@example.com', '--mail-rcpt', recipient, '--upload-file', '-'];
   const login = ['--ssl-reqd', '--insecure', '--user', `api_token:${token}`];
   return execute(
     'curl',

@@ -40,6 +40,8 @@ test('all connections of the bounce listener taken leave those of submission, an
   for (const client of clients) expect((await client.command('NOOP')).code).toBe(250);
   for (const client of clients) client.close();
   late.close();
+  // The next test needs connections of the listener again.
+  await expect.poll(async () => (await gateway.metrics()).get('postern_smtp_connections')).toBe(0);
 });
 
 test('clients that stall and vanish within a report leave nothing behind', async () => {
