@@ -42,14 +42,23 @@ const unwrittenCursor = 1000;
 
 /** What is known of a webhook here. Times are monotonic milliseconds. */
 interface Known {
-  readonly account: string;
-  readonly kinds: readonly EventKind[] | undefined;
+  account: string;
+  kinds: readonly EventKind[] | undefined;
   /** When it has something to do; infinity: when it is woken. */
   nextAt: number;
   leasedAt: number;
   probedAt: number;
   /** It fails, and is not woken by events. */
   isSlow: boolean;
+}
+
+function newlyKnown(webhook: Pick<Known, 'account' | 'kinds' | 'isSlow'>): Known {
+  return {
+    ...webhook,
+    nextAt: Number.POSITIVE_INFINITY,
+    leasedAt: Number.NEGATIVE_INFINITY,
+    probedAt: Number.NEGATIVE_INFINITY,
+  };
 }
 
 /** Sends events to webhooks. */
@@ -151,14 +160,11 @@ export class WebhookSender {
         }
         const before = this.#known.get(id);
         const isSlow = failures >= failuresToSlow;
-        const times = {
-          nextAt: Number.POSITIVE_INFINITY,
-          leasedAt: Number.NEGATIVE_INFINITY,
-          probedAt: Number.NEGATIVE_INFINITY,
-        };
-        this.#known.set(id, { ...times, ...before, account: name, kinds, isSlow });
-        this.#byAccount.set(name, (this.#byAccount.get(name) ?? new Set()).add(id));
         const isRenewed = before?.isSlow === true && !isSlow;
+        // A round under way writes into the same object: in a copy its next time would be lost.
+        if (before) Object.assign(before, { account: name, kinds, isSlow });
+        else this.#known.set(id, newlyKnown({ account: name, kinds, isSlow }));
+        this.#byAccount.set(name, (this.#byAccount.get(name) ?? new Set()).add(id));
         if (!before || isRenewed || (!isSlow && (hasNew || replay))) this.#turns.ask(id);
       }
     } catch (error) {

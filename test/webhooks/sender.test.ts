@@ -265,6 +265,20 @@ describe('many at once', () => {
     expect(new Set(endpoint.requests.map(({ headers }) => headers['webhook-id'])).size).toBe(120);
   });
 
+  test('what a killed process held is sent once its lease is over, though nothing new happens', async () => {
+    const { file, clock, spool, sender, hook } = await setUp();
+    const endpoint = await startHookEndpoint();
+    const { id } = await hook(endpoint.url);
+    const killed = new LeaseStore(await openTestDatabase(file), 'killed');
+    expect(await killed.lease(id, clock.now())).toBeDefined();
+    await spool.add(spoolEntry(), 0);
+    const next = await sender('next');
+    // Looks at all webhooks come while it is being refused the lease, and must not make it forget to ask again.
+    for (let count = 0; count < 100; count += 1) await next.refresh();
+    clock.pass(15_000);
+    await expect.poll(() => endpoint.requests.length, waiting).toBe(1);
+  });
+
   test('thousands behind are sent by few requests at a time, each once', async () => {
     const { spool, sender, hook } = await setUp();
     const entries = Array.from({ length: 1500 }, () => spoolEntry());
