@@ -3,7 +3,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Row } from '../base/database/database.ts';
 import { rebuildLedger } from '../spool/sqlite/sqlite-ledger.ts';
-import { integer, text } from '../spool/sqlite/sqlite-rows.ts';
+import { integer, text } from '../spool/stored-rows.ts';
 
 /** A message whose body is a file. */
 export interface BodyRow {

@@ -2,6 +2,7 @@
 
 import type { Clock } from '../base/clock.ts';
 import type { Database, Migrations, Row } from '../base/database/database.ts';
+import { placeholders } from '../base/database/placeholders.ts';
 import { uuidv7 } from '../base/ids.ts';
 import { comparableMailbox } from '../mail/address/comparable-mailbox.ts';
 import { asciiDomain, splitMailbox } from '../mail/address/domain.ts';
@@ -146,18 +147,23 @@ const sql = {
     VALUES ($1, $2, $3, $4, $5, $6, $7)
     ON CONFLICT (account, address) DO UPDATE
     SET reason = excluded.reason, note = excluded.note, expires_at = excluded.expires_at RETURNING *`,
-  // One statement for many rows: a transaction of many would hold the lock that the spool's commits wait for.
-  forgetMany: `DELETE FROM suppressions WHERE expires_at <= $2 AND (account, address) IN
-    (SELECT json_extract(value, '$[0]'), json_extract(value, '$[2]') FROM json_each($1))`,
-  addNew: `INSERT INTO suppressions (account, id, address, reason, note, created_at, expires_at)
-    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-      json_extract(value, '$[3]'), json_extract(value, '$[4]'), $2, json_extract(value, '$[5]')
-    FROM json_each($1) WHERE true ON CONFLICT (account, address) DO NOTHING RETURNING id`,
   remove: `DELETE FROM suppressions WHERE account = $1 AND id = $2 AND (expires_at IS NULL OR expires_at > $3)
     RETURNING *`,
   page: `SELECT * FROM suppressions WHERE account = $1 AND id < $2 AND (expires_at IS NULL OR expires_at > $3)
     ORDER BY id DESC LIMIT $4`,
 } as const;
+
+/** Rows that one statement adds at most. */
+const addedAtOnce = 500;
+
+/** The statements that add many rows: a transaction of many would hold the lock that the spool's commits wait for. */
+function manyRows(count: number) {
+  return {
+    forget: `DELETE FROM suppressions WHERE expires_at <= $1 AND (account, address) IN (VALUES ${placeholders(count, 2, 2)})`,
+    add: `INSERT INTO suppressions (account, id, address, reason, note, created_at, expires_at)
+      VALUES ${placeholders(count, 7)} ON CONFLICT (account, address) DO NOTHING RETURNING id`,
+  };
+}
 
 /** Remembers for a short time which accounts have no entries. */
 class EmptyAccounts {
@@ -240,11 +246,15 @@ export async function openSuppressionStore(database: Database, clock: Clock): Pr
       const now = clock.now();
       const rows = entries.map(({ account, address, reason, note, expiresAt }) => {
         const id = uuidv7(now).replaceAll('-', '');
-        return [account, id, comparableMailbox(address), reason, note ?? null, expiresAt ?? null] as const;
+        return [account, id, comparableMailbox(address), reason, note ?? null, now, expiresAt ?? null] as const;
       });
-      const given = JSON.stringify(rows);
-      await database.run(sql.forgetMany, [given, now]);
-      const ids = new Set((await database.query(sql.addNew, [given, now])).map((row) => row['id']));
+      const ids = new Set<unknown>();
+      for (let at = 0; at < rows.length; at += addedAtOnce) {
+        const some = rows.slice(at, at + addedAtOnce);
+        const statements = manyRows(some.length);
+        await database.run(statements.forget, [now, ...some.flatMap(([account, , key]) => [account, key])]);
+        for (const row of await database.query(statements.add, some.flat())) ids.add(row['id']);
+      }
       const added = rows.map(([, id]) => ids.has(id));
       for (const { account } of entries) empty.forget(account);
       return added;

@@ -32,3 +32,10 @@ export function defaultMinFreeBytes(totalBytes: number): number {
 export function defaultQueuedBytes(totalBytes: number): number {
   return Math.floor(totalBytes / 4);
 }
+
+/** Messages of one account that were removed before their time. */
+export interface RemovedFailures {
+  readonly account: string;
+  readonly messages: number;
+  readonly octets: number;
+}

@@ -2,6 +2,7 @@
 // may change a webhook's progress only while it holds the lease, so that two never send the same (D54, D91).
 
 import type { Database, Row, SqlValue, Transaction } from '../base/database/database.ts';
+import { placeholders } from '../base/database/placeholders.ts';
 import { longestStepMs } from './retry-steps.ts';
 import type { DeliveryRecord, Webhook } from './webhook.ts';
 import { numberOf, textOf, webhookOf } from './webhook-tables.ts';
@@ -60,7 +61,7 @@ const sql = {
   due: `SELECT event, message, attempts, ready_at FROM webhook_pending
     WHERE webhook = $1 AND ready_at IS NOT NULL AND (ready_at <= $2 OR ready_at > $3) ORDER BY ready_at LIMIT $4`,
   nextReady: 'SELECT min(ready_at) AS ready_at FROM webhook_pending WHERE webhook = $1 AND ready_at IS NOT NULL',
-  waiting: 'SELECT count(*) AS events FROM (SELECT 1 FROM webhook_pending WHERE webhook = $1 LIMIT $2)',
+  waiting: 'SELECT count(*) AS events FROM (SELECT 1 FROM webhook_pending WHERE webhook = $1 LIMIT $2) AS counted',
   progress: `UPDATE webhooks SET cursor = $3, failures = $4, failing_ms = $5, last_failure_at = $6, replay_after = $7,
     replay_until = $8 WHERE id = $1 AND lease_holder = $2`,
   done: 'DELETE FROM webhook_pending WHERE webhook = $1 AND event = $2',
@@ -72,13 +73,6 @@ const sql = {
     (SELECT id FROM webhook_deliveries WHERE webhook = $1 ORDER BY id DESC LIMIT 1 OFFSET ${loggedDeliveries}))`,
   disable: 'UPDATE webhooks SET enabled = 0, disabled_reason = $3 WHERE id = $1 AND lease_holder = $2',
 } as const;
-
-/** Writes `($1, $2), ($3, $4)` for so many rows. */
-function placeholders(rows: number, columns: number): string {
-  const row = (at: number): string =>
-    `(${Array.from({ length: columns }, (_, column) => `$${at * columns + column + 1}`).join(', ')})`;
-  return Array.from({ length: rows }, (_, at) => row(at)).join(', ');
-}
 
 async function keepPending(transaction: Transaction, webhook: string, pending: readonly PendingEvent[]): Promise<void> {
   if (pending.length === 0) return;

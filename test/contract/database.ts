@@ -5,14 +5,12 @@ import type { Database, Migrations } from '../../src/base/database/database.ts';
 import { Unavailable } from '../../src/base/errors.ts';
 import type { Engine } from '../support/engines.ts';
 
-const tables: Migrations = {
-  owner: 'contract',
-  steps: [
-    `CREATE TABLE people (name TEXT PRIMARY KEY, age INTEGER NOT NULL CHECK (age >= 0), friend TEXT REFERENCES people);
-     CREATE UNIQUE INDEX people_by_age ON people (age)`,
-    'ALTER TABLE people ADD COLUMN note TEXT',
-  ],
-};
+const steps = [
+  `CREATE TABLE people (name TEXT PRIMARY KEY, age INTEGER NOT NULL CHECK (age >= 0), friend TEXT REFERENCES people);
+   CREATE UNIQUE INDEX people_by_age ON people (age)`,
+  'ALTER TABLE people ADD COLUMN note TEXT',
+];
+const tables: Migrations = { owner: 'contract', steps };
 
 /** Defines the suite for one engine. */
 export function databaseContract(engine: Engine): void {
@@ -63,7 +61,7 @@ export function databaseContract(engine: Engine): void {
       await database.migrate(tables);
       await database.migrate({ owner: 'another', steps: ['CREATE TABLE pets (name TEXT)'] });
       expect(await names(database)).toEqual(['Ada']);
-      await expect(database.migrate({ ...tables, steps: tables.steps.slice(0, 1) })).rejects.toThrow(
+      await expect(database.migrate({ owner: 'contract', steps: steps.slice(0, 1) })).rejects.toThrow(
         'The database\'s "contract" tables are of version 2, this program knows 1',
       );
       await expect(
@@ -153,7 +151,7 @@ export function databaseContract(engine: Engine): void {
 
     test('of far too much asked at once some is put off, and all of it is answered', async () => {
       const { database } = await start();
-      const asked = Array.from({ length: 12_000 }, (_, index) => database.query('SELECT $1 AS n', [index]));
+      const asked = Array.from({ length: 12_000 }, (_, index) => database.query('SELECT $1 + 0 AS n', [index]));
       const ends = await Promise.allSettled(asked);
       const refused = ends.flatMap((end) => (end.status === 'rejected' ? [end.reason as unknown] : []));
       expect(refused).toHaveLength(2000);

@@ -13,6 +13,8 @@ export interface Migrations {
   readonly owner: string;
   /** SQL texts of SQLite; index + 1 is the version. */
   readonly steps: readonly string[];
+  /** The same steps as SQL of PostgreSQL; needed only where they have more than tables and indexes (postgres-dialect.ts). */
+  readonly postgres?: readonly string[];
 }
 
 /**
@@ -50,7 +52,8 @@ export interface Database extends Queryable {
    * Runs several statements as one: others see all of them or none. One transaction that writes is under way at a time;
    * the next one waits for it, for a bounded time. It is undone where `work` throws, and where `work` takes longer than
    * the engine's limit: what it asks for after that is refused. Inside `work` use what it is handed only: a write asked of
-   * the database itself would wait for the end of the transaction that waits for it.
+   * the database itself would wait for the end of the transaction that waits for it. An engine whose transactions can get
+   * in each other's way runs `work` again from its beginning, so `work` changes nothing but the database.
    * @returns what `work` resolves to, once it is on disk
    * @throws what `work` throws; Unavailable where the transaction cannot begin or end
    */

@@ -72,7 +72,6 @@ function storedOf(row: Readonly<Record<string, unknown>>): StoredCustomErrors {
 
 const last = 'SELECT coalesce(max(revision), 0) AS revision FROM edge_custom_errors';
 
-// One statement: whatever processes put at the same time, each has a revision of its own.
 const put = `INSERT INTO edge_custom_errors (level, owner, kind, version, revision, updated_at, body)
   VALUES ($1, $2, $3, 1, (${last}) + 1, $4, $5)
   ON CONFLICT (level, owner, kind) DO UPDATE SET version = edge_custom_errors.version + 1,
@@ -83,7 +82,9 @@ export async function openCustomErrorStore(database: Database, clock: Clock): Pr
   await database.migrate(customErrorMigrations);
   return {
     async put({ level, id }, kind, body) {
-      const [row] = await database.query(put, [level, id, kind, clock.now(), body ?? null]);
+      const values = [level, id, kind, clock.now(), body ?? null];
+      // In a transaction: whatever processes put at the same time, each has a revision of its own.
+      const [row] = await database.transaction((transaction) => transaction.query(put, values));
       if (!row) throw new Error('The database kept no custom errors');
       return storedOf(row);
     },

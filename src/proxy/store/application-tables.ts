@@ -2,9 +2,130 @@
 // writes: requests at once, other processes, programs of another version (D87).
 
 import type { Migrations } from '../../base/database/database.ts';
+import { inPostgres } from '../../base/database/postgres-dialect.ts';
 
 /** What the exclusion triggers raise. */
 const portsTaken = 'proxy: ports are taken';
+
+const tables = `CREATE TABLE proxy_hostnames (
+    name TEXT NOT NULL PRIMARY KEY,
+    zone TEXT NOT NULL,
+    UNIQUE (name, zone)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE proxy_applications (
+    id TEXT NOT NULL PRIMARY KEY,
+    zone TEXT NOT NULL,
+    account TEXT NOT NULL,
+    hostname TEXT NOT NULL,
+    sole_protocol TEXT,
+    transport TEXT NOT NULL CHECK (transport IN ('tcp', 'udp')),
+    first_port INTEGER NOT NULL CHECK (first_port BETWEEN 1 AND 65535),
+    last_port INTEGER NOT NULL CHECK (last_port BETWEEN first_port AND 65535),
+    edge TEXT NOT NULL CHECK (edge IN ('static', 'ipv4', 'ipv6')),
+    fields TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    modified_at INTEGER NOT NULL,
+    FOREIGN KEY (hostname, zone) REFERENCES proxy_hostnames (name, zone)
+  ) STRICT;
+  CREATE UNIQUE INDEX proxy_sole_protocols ON proxy_applications (account, sole_protocol)
+    WHERE sole_protocol IS NOT NULL;
+  CREATE INDEX proxy_ports_of_account ON proxy_applications (account, transport, first_port, last_port);
+  CREATE INDEX proxy_applications_of_hostname ON proxy_applications (hostname, zone);
+  CREATE INDEX proxy_by_hostname ON proxy_applications (zone, hostname, id);
+  CREATE INDEX proxy_by_protocol ON proxy_applications (zone, transport, first_port, last_port, id);
+  CREATE INDEX proxy_by_creation ON proxy_applications (zone, created_at, id);
+  CREATE INDEX proxy_by_change ON proxy_applications (zone, modified_at, id);
+
+  CREATE TABLE proxy_addresses (
+    address TEXT NOT NULL PRIMARY KEY,
+    zone TEXT NOT NULL,
+    ipv4 INTEGER,
+    UNIQUE (address, zone)
+  ) STRICT, WITHOUT ROWID;
+  CREATE UNIQUE INDEX proxy_address_numbers ON proxy_addresses (ipv4) WHERE ipv4 IS NOT NULL;
+
+  CREATE TABLE proxy_allocations (
+    zone TEXT NOT NULL,
+    slot INTEGER NOT NULL,
+    quota INTEGER NOT NULL,
+    hostname TEXT NOT NULL UNIQUE,
+    address TEXT NOT NULL UNIQUE,
+    PRIMARY KEY (zone, slot),
+    CHECK (slot BETWEEN 1 AND quota),
+    FOREIGN KEY (hostname, zone) REFERENCES proxy_hostnames (name, zone),
+    FOREIGN KEY (address, zone) REFERENCES proxy_addresses (address, zone)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE proxy_bindings (
+    address TEXT NOT NULL,
+    transport TEXT NOT NULL,
+    first_port INTEGER NOT NULL,
+    last_port INTEGER NOT NULL CHECK (last_port >= first_port),
+    application TEXT NOT NULL REFERENCES proxy_applications (id),
+    position INTEGER NOT NULL,
+    held_by TEXT,
+    is_ipv6 INTEGER NOT NULL,
+    PRIMARY KEY (address, transport, first_port),
+    CHECK ((held_by IS NULL) = (address = '::')),
+    FOREIGN KEY (address, held_by) REFERENCES proxy_addresses (address, zone)
+  ) STRICT, WITHOUT ROWID;
+  CREATE UNIQUE INDEX proxy_bindings_of_application ON proxy_bindings (application, position);
+  CREATE INDEX proxy_ipv6_bindings ON proxy_bindings (transport, first_port, last_port, address) WHERE is_ipv6 = 1;`;
+
+const exclusion = `  CREATE TRIGGER proxy_ports_excluded BEFORE INSERT ON proxy_bindings
+  WHEN (SELECT last_port FROM proxy_bindings
+        WHERE address = NEW.address AND transport = NEW.transport AND first_port <= NEW.last_port
+        ORDER BY first_port DESC LIMIT 1) >= NEW.first_port
+  BEGIN SELECT RAISE(ABORT, '${portsTaken}'); END;
+
+  CREATE TRIGGER proxy_ports_excluded_by_wildcard BEFORE INSERT ON proxy_bindings
+  WHEN NEW.is_ipv6 = 1 AND EXISTS (
+    SELECT 1 FROM proxy_bindings
+    WHERE is_ipv6 = 1 AND transport = NEW.transport AND first_port <= NEW.last_port AND last_port >= NEW.first_port
+      AND (address = '::' OR NEW.address = '::'))
+  BEGIN SELECT RAISE(ABORT, '${portsTaken}'); END;`;
+
+const counters = `  CREATE TABLE proxy_pools (pool TEXT NOT NULL PRIMARY KEY, next INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE proxy_revision (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), revision INTEGER NOT NULL) STRICT;
+  INSERT INTO proxy_revision VALUES (1, 0);`;
+
+const counting = `  CREATE TRIGGER proxy_created AFTER INSERT ON proxy_applications
+  BEGIN UPDATE proxy_revision SET revision = revision + 1; END;
+  CREATE TRIGGER proxy_changed AFTER UPDATE ON proxy_applications
+  BEGIN UPDATE proxy_revision SET revision = revision + 1; END;
+  CREATE TRIGGER proxy_removed AFTER DELETE ON proxy_applications
+  BEGIN UPDATE proxy_revision SET revision = revision + 1; END;`;
+
+/** Whether the protocol is the FTP type, which differs from tcp/21 (D81). */
+const ftpColumn = 'ALTER TABLE proxy_applications ADD COLUMN is_ftp INTEGER NOT NULL DEFAULT 0';
+
+/** The triggers in PostgreSQL. Transactions there are serializable, so that two of them cannot miss each other's rows. */
+const postgresTriggers = `
+  CREATE FUNCTION proxy_exclude_ports() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    IF (SELECT last_port FROM proxy_bindings
+        WHERE address = NEW.address AND transport = NEW.transport AND first_port <= NEW.last_port
+        ORDER BY first_port DESC LIMIT 1) >= NEW.first_port
+    OR NEW.is_ipv6 = 1 AND EXISTS (
+      SELECT 1 FROM proxy_bindings
+      WHERE is_ipv6 = 1 AND transport = NEW.transport AND first_port <= NEW.last_port AND last_port >= NEW.first_port
+        AND (address = '::' OR NEW.address = '::'))
+    THEN RAISE EXCEPTION '${portsTaken}';
+    END IF;
+    RETURN NEW;
+  END $$;
+  CREATE TRIGGER proxy_ports_excluded BEFORE INSERT ON proxy_bindings
+    FOR EACH ROW EXECUTE FUNCTION proxy_exclude_ports();
+
+  CREATE FUNCTION proxy_count_change() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    UPDATE proxy_revision SET revision = revision + 1;
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER proxy_changed AFTER INSERT OR UPDATE OR DELETE ON proxy_applications
+    FOR EACH ROW EXECUTE FUNCTION proxy_count_change();`;
 
 /**
  * The tables:
@@ -21,94 +142,9 @@ const portsTaken = 'proxy: ports are taken';
 export const applicationMigrations: Migrations = {
   owner: 'proxy',
   steps: [
-    `CREATE TABLE proxy_hostnames (
-       name TEXT NOT NULL PRIMARY KEY,
-       zone TEXT NOT NULL,
-       UNIQUE (name, zone)
-     ) STRICT, WITHOUT ROWID;
-
-     CREATE TABLE proxy_applications (
-       id TEXT NOT NULL PRIMARY KEY,
-       zone TEXT NOT NULL,
-       account TEXT NOT NULL,
-       hostname TEXT NOT NULL,
-       sole_protocol TEXT,
-       transport TEXT NOT NULL CHECK (transport IN ('tcp', 'udp')),
-       first_port INTEGER NOT NULL CHECK (first_port BETWEEN 1 AND 65535),
-       last_port INTEGER NOT NULL CHECK (last_port BETWEEN first_port AND 65535),
-       edge TEXT NOT NULL CHECK (edge IN ('static', 'ipv4', 'ipv6')),
-       fields TEXT NOT NULL,
-       created_at INTEGER NOT NULL,
-       modified_at INTEGER NOT NULL,
-       FOREIGN KEY (hostname, zone) REFERENCES proxy_hostnames (name, zone)
-     ) STRICT;
-     CREATE UNIQUE INDEX proxy_sole_protocols ON proxy_applications (account, sole_protocol)
-       WHERE sole_protocol IS NOT NULL;
-     CREATE INDEX proxy_ports_of_account ON proxy_applications (account, transport, first_port, last_port);
-     CREATE INDEX proxy_applications_of_hostname ON proxy_applications (hostname, zone);
-     CREATE INDEX proxy_by_hostname ON proxy_applications (zone, hostname, id);
-     CREATE INDEX proxy_by_protocol ON proxy_applications (zone, transport, first_port, last_port, id);
-     CREATE INDEX proxy_by_creation ON proxy_applications (zone, created_at, id);
-     CREATE INDEX proxy_by_change ON proxy_applications (zone, modified_at, id);
-
-     CREATE TABLE proxy_addresses (
-       address TEXT NOT NULL PRIMARY KEY,
-       zone TEXT NOT NULL,
-       ipv4 INTEGER,
-       UNIQUE (address, zone)
-     ) STRICT, WITHOUT ROWID;
-     CREATE UNIQUE INDEX proxy_address_numbers ON proxy_addresses (ipv4) WHERE ipv4 IS NOT NULL;
-
-     CREATE TABLE proxy_allocations (
-       zone TEXT NOT NULL,
-       slot INTEGER NOT NULL,
-       quota INTEGER NOT NULL,
-       hostname TEXT NOT NULL UNIQUE,
-       address TEXT NOT NULL UNIQUE,
-       PRIMARY KEY (zone, slot),
-       CHECK (slot BETWEEN 1 AND quota),
-       FOREIGN KEY (hostname, zone) REFERENCES proxy_hostnames (name, zone),
-       FOREIGN KEY (address, zone) REFERENCES proxy_addresses (address, zone)
-     ) STRICT, WITHOUT ROWID;
-
-     CREATE TABLE proxy_bindings (
-       address TEXT NOT NULL,
-       transport TEXT NOT NULL,
-       first_port INTEGER NOT NULL,
-       last_port INTEGER NOT NULL CHECK (last_port >= first_port),
-       application TEXT NOT NULL REFERENCES proxy_applications (id),
-       position INTEGER NOT NULL,
-       held_by TEXT,
-       is_ipv6 INTEGER NOT NULL,
-       PRIMARY KEY (address, transport, first_port),
-       CHECK ((held_by IS NULL) = (address = '::')),
-       FOREIGN KEY (address, held_by) REFERENCES proxy_addresses (address, zone)
-     ) STRICT, WITHOUT ROWID;
-     CREATE UNIQUE INDEX proxy_bindings_of_application ON proxy_bindings (application, position);
-     CREATE INDEX proxy_ipv6_bindings ON proxy_bindings (transport, first_port, last_port, address) WHERE is_ipv6 = 1;
-
-     CREATE TRIGGER proxy_ports_excluded BEFORE INSERT ON proxy_bindings
-     WHEN (SELECT last_port FROM proxy_bindings
-           WHERE address = NEW.address AND transport = NEW.transport AND first_port <= NEW.last_port
-           ORDER BY first_port DESC LIMIT 1) >= NEW.first_port
-     BEGIN SELECT RAISE(ABORT, '${portsTaken}'); END;
-
-     CREATE TRIGGER proxy_ports_excluded_by_wildcard BEFORE INSERT ON proxy_bindings
-     WHEN NEW.is_ipv6 = 1 AND EXISTS (
-       SELECT 1 FROM proxy_bindings
-       WHERE is_ipv6 = 1 AND transport = NEW.transport AND first_port <= NEW.last_port AND last_port >= NEW.first_port
-         AND (address = '::' OR NEW.address = '::'))
-     BEGIN SELECT RAISE(ABORT, '${portsTaken}'); END;
-
-     CREATE TABLE proxy_pools (pool TEXT NOT NULL PRIMARY KEY, next INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-
-     CREATE TABLE proxy_revision (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), revision INTEGER NOT NULL) STRICT;
-     INSERT INTO proxy_revision VALUES (1, 0);
-     CREATE TRIGGER proxy_created AFTER INSERT ON proxy_applications
-     BEGIN UPDATE proxy_revision SET revision = revision + 1; END;
-     CREATE TRIGGER proxy_changed AFTER UPDATE ON proxy_applications
-     BEGIN UPDATE proxy_revision SET revision = revision + 1; END;
-     CREATE TRIGGER proxy_removed AFTER DELETE ON proxy_applications
-     BEGIN UPDATE proxy_revision SET revision = revision + 1; END;`,
+    [tables, exclusion, counters, counting].join('\n\n'),
+    `${ftpColumn};
+     UPDATE proxy_applications SET is_ftp = 1 WHERE json_extract(fields, '$.protocol') IN ('ftp', 'ftp/21')`,
   ],
+  postgres: [[inPostgres(tables), inPostgres(counters), postgresTriggers].join('\n\n'), inPostgres(ftpColumn)],
 };

@@ -31,6 +31,9 @@ function conflict(kind: 'protocol' | 'hostname' | 'quota' | 'pool'): StoreConfli
   return { kind };
 }
 
+/** The spellings of the FTP type (D81). */
+const ftpProtocols: ReadonlySet<string> = new Set(['ftp', 'ftp/21']);
+
 /** One write under way. */
 export class ApplicationWriting {
   readonly #transaction: Transaction;
@@ -72,10 +75,11 @@ export class ApplicationWriting {
     return await this.#bind(edge.andIpv6 ? [allocated, wildcardIp] : [allocated], this.#write.zone);
   }
 
-  #columns(): [string, string | null, string, number, number, string, string] {
+  #columns(): SqlValue[] {
     const { fields, claims } = this.#write;
     const { transport, ports, edge, soleProtocol = null } = claims;
-    return [this.#hostname, soleProtocol, transport, ports.first, ports.last, edge.kind, JSON.stringify(fields)];
+    const isFtp = ftpProtocols.has(fields.protocol) ? 1 : 0;
+    return [this.#hostname, soleProtocol, transport, ports.first, ports.last, edge.kind, JSON.stringify(fields), isFtp];
   }
 
   /** Runs a statement that a constraint may stop. */

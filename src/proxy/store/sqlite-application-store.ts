@@ -20,13 +20,14 @@ import type {
 
 function storedOf(row: Row): StoredApplication {
   const fields: ApplicationFields = JSON.parse(String(row['fields']));
-  const addresses: readonly string[] = JSON.parse(String(row['addresses']));
+  // An application without an address has NULL here.
+  const { addresses } = row;
   return {
     id: String(row['id']),
     zone: String(row['zone']),
     account: String(row['account']),
     fields,
-    addresses,
+    addresses: typeof addresses === 'string' ? addresses.split(' ') : [],
     createdAt: Number(row['created_at']),
     modifiedAt: Number(row['modified_at']),
   };

@@ -3,8 +3,7 @@
 import type { ApplicationQuery } from './store.ts';
 
 const columns = `a.id, a.zone, a.account, a.fields, a.created_at, a.modified_at,
-  (SELECT json_group_array(address) FROM
-    (SELECT b.address FROM proxy_bindings b WHERE b.application = a.id ORDER BY b.position)) AS addresses`;
+  (SELECT string_agg(b.address, ' ' ORDER BY b.position) FROM proxy_bindings b WHERE b.application = a.id) AS addresses`;
 
 const orders = {
   protocol: ['transport', 'first_port', 'last_port', 'id'],
@@ -16,9 +15,9 @@ const orders = {
 type Pages = Readonly<Record<ApplicationQuery['order'], Readonly<Record<'asc' | 'desc', string>>>>;
 
 /** Selects the applications of a zone, and, where these are not null, of a hostname, transport, ports and FTP type. */
-const filtered = `a.zone = $1 AND ($2 IS NULL OR a.hostname = $2) AND ($3 IS NULL OR
+const filtered = `a.zone = $1 AND (CAST($2 AS TEXT) IS NULL OR a.hostname = $2) AND (CAST($3 AS TEXT) IS NULL OR
   (a.transport = $3 AND a.first_port = $4 AND a.last_port = $5
-    AND (json_extract(a.fields, '$.protocol') IN ('ftp', 'ftp/21')) = $6))`;
+    AND a.is_ftp = $6))`;
 
 function pageStatements(what: string, limits: string): Pages {
   const page = (order: ApplicationQuery['order'], direction: 'asc' | 'desc'): string => {
@@ -50,7 +49,7 @@ export const applicationStatements = {
   soleProtocol: 'SELECT 1 FROM proxy_applications WHERE account = $1 AND sole_protocol = $2 AND id <> $3',
   // The FTP type and tcp/21 have the same port, and are different protocols (D81).
   portsOf: `SELECT 1 FROM proxy_applications a WHERE account = $1 AND transport = $2 AND first_port = $3 AND last_port = $4
-         AND (json_extract(a.fields, '$.protocol') IN ('ftp', 'ftp/21')) = $5 AND id <> $6`,
+         AND is_ftp = $5 AND id <> $6`,
   allocationOf: 'SELECT address FROM proxy_allocations WHERE hostname = $1',
   allocations: 'SELECT count(*) AS count FROM proxy_allocations WHERE zone = $1',
   allocatedHostnames: `SELECT hostname FROM proxy_allocations v WHERE v.zone = $1 AND EXISTS
@@ -61,9 +60,9 @@ export const applicationStatements = {
 
   holdHostname: 'INSERT INTO proxy_hostnames (name, zone) VALUES ($1, $2) ON CONFLICT DO NOTHING',
   insert: `INSERT INTO proxy_applications (id, zone, account, hostname, sole_protocol, transport, first_port, last_port, edge,
-         fields, created_at, modified_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+         fields, is_ftp, created_at, modified_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
   update: `UPDATE proxy_applications SET account = $1, hostname = $2, sole_protocol = $3, transport = $4, first_port = $5,
-         last_port = $6, edge = $7, fields = $8, modified_at = $9 WHERE id = $10 AND zone = $11`,
+         last_port = $6, edge = $7, fields = $8, is_ftp = $9, modified_at = $10 WHERE id = $11 AND zone = $12`,
   remove: 'DELETE FROM proxy_applications WHERE id = $1',
   holdAddress: 'INSERT INTO proxy_addresses (address, zone, ipv4) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING',
   // A free slot of zone $1, which has $2 rows: the next one where there are no gaps, else the lowest gap.

@@ -1,8 +1,8 @@
 // The events of a spool, asked of its thread.
 
 import type { EventFeed } from '../../events/event-feed.ts';
+import { packEvent, unpackEvent } from '../packed-event.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
-import { packEvent, unpackEvent } from './sqlite-events.ts';
 import type { SpoolThread } from './sqlite-thread.ts';
 
 /**

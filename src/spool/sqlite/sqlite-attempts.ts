@@ -5,12 +5,12 @@ import type { RecipientState } from '../recipient-state.ts';
 import type { SqliteReports } from '../reports/sqlite-reports.ts';
 import type { RetryCount, RetryPick } from '../spool.ts';
 import { droppedEvent, requeuedEvent } from '../spool-events.ts';
+import { integer, recipientOf, stateAfter, stateNumbers, stateOf, text } from '../stored-rows.ts';
 import { countStates } from '../tally.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { Lines } from './sqlite-lines.ts';
 import type { SpoolTables, StoredMessages } from './sqlite-messages.ts';
 import type { OperationOf, PackedOutcome } from './sqlite-protocol.ts';
-import { integer, recipientOf, stateAfter, stateNumbers, stateOf, text } from './sqlite-rows.ts';
 import type { Statements } from './sqlite-statements.ts';
 
 /** The attempts on one database; the methods of the same names in `Spool` say what each method does. */

@@ -2,12 +2,12 @@
 
 import type { Row } from '../../base/database/database.ts';
 import type { ClaimTurn, DueMessage } from '../spool.ts';
+import { integer, text } from '../stored-rows.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { StoredHolds } from './sqlite-holds.ts';
 import type { Line, Lines } from './sqlite-lines.ts';
 import type { SpoolTables, StoredMessages } from './sqlite-messages.ts';
 import type { OperationOf, OperationResults, Stray } from './sqlite-protocol.ts';
-import { integer, strayOf, text } from './sqlite-rows.ts';
 import type { Statements } from './sqlite-statements.ts';
 
 /** Rows that one claim looks at, at most, so that messages with very many recipients do not delay the others. */
@@ -18,6 +18,17 @@ const mostPages = 10;
 const deferredShare = 4;
 /** Classes of a line: never tried, and deferred. */
 const [fresh, deferred] = [0, 1];
+
+/** Makes a stray from a row of spool_recipients joined with its message's account. */
+function strayOf(row: Row): Stray {
+  return {
+    message: integer(row, 'message'),
+    position: integer(row, 'position'),
+    id: text(row, 'id'),
+    account: text(row, 'account'),
+    address: text(row, 'address'),
+  };
+}
 
 /** The claims on one database; the methods of the same names in `Spool` say what each method does. */
 export class RecipientClaims {

@@ -3,17 +3,12 @@
 
 import type { Migrations } from '../../base/database/database.ts';
 import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../base/database/sqlite-file.ts';
-import { eventKeys } from '../../events/event-keys.ts';
 import type { EventLimits, EventQuery, EventSearch } from '../../events/event-store.ts';
-import {
-  type EventFacts,
-  type EventKind,
-  type EventShare,
-  eventKinds,
-  isEventKind,
-  type MailEvent,
-} from '../../events/mail-event.ts';
-import { EventSearcher, keyNumber, searchTables } from '../search/event-search.ts';
+import { type EventShare, eventKinds } from '../../events/mail-event.ts';
+import { type PackedEvent, type PackedPage, shareNumbers, shares } from '../packed-event.ts';
+import { type EventRow, joinParts, mostAtOnce, type PagePart, readPart } from '../search/event-page.ts';
+import { EventSearcher, searchTables } from '../search/event-search.ts';
+import { keyNumber, keyNumbersOf } from '../search/searched-event.ts';
 
 /** The tables. Times are milliseconds since 1970 as the spool stores them (sqlite-clock.ts). */
 export const eventMigrations: Migrations = {
@@ -49,61 +44,14 @@ export const eventMigrations: Migrations = {
   ],
 };
 
-/** An event as it is passed between threads: the values of the table's columns, and the whole event as JSON. */
-export interface PackedEvent {
-  readonly at: number;
-  readonly account: string;
-  readonly kind: EventKind;
-  /** The id of its message in the spool; null where it has none. */
-  readonly message: string | null;
-  /** What it is found by besides (`eventKeys`). */
-  readonly keys: readonly string[];
-  readonly json: string;
-}
-
-/** A page of events that were found, each as JSON. */
-export interface PackedPage {
-  readonly events: readonly { readonly id: number; readonly json: string }[];
-  readonly next: number;
-  readonly hasMore: boolean;
-}
-
-/** Packs an event. */
-export function packEvent(event: EventFacts): PackedEvent {
-  const message = 'queueId' in event ? event.queueId : null;
-  const { at, account, kind } = event;
-  return { at, account, kind, message, keys: eventKeys(event), json: JSON.stringify(event) };
-}
-
-/** Unpacks an event that was found. */
-export function unpackEvent({ id, json }: PackedPage['events'][number]): MailEvent {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only `packEvent` writes them
-  return { ...(JSON.parse(json) as EventFacts), id };
-}
-
-/** Rows of each share that are examined for one page. */
-const examinedAtOnce = 2000;
-/** Characters of JSON after which a page is full. */
-const pageCharacters = 2_097_152;
-/** Events of one page at most. */
-const mostAtOnce = 1000;
 /** Events removed in one transaction at most: with no more than these an accept does not wait. */
 const removedAtOnce = 256;
-
-const shareNumbers = { mail: 0, refusals: 1 } as const satisfies Record<EventShare, number>;
-const shares = ['mail', 'refusals'] as const satisfies readonly EventShare[];
 
 /** One number for each account in each share. */
 type Numbers = Readonly<Record<EventShare, Map<string, number>>>;
 
 function numbers(): Numbers {
   return { mail: new Map(), refusals: new Map() };
-}
-
-interface Found {
-  readonly events: { id: number; json: string }[];
-  /** All events up to this id were examined. */
-  readonly until: number;
 }
 
 /** The events of one database. */
@@ -195,8 +143,9 @@ export class SqliteEvents {
     if (newest <= after) return { events: [], next: after, hasMore: false };
     const most = Math.min(Math.max(1, limit), mostAtOnce);
     const wanted = kinds && new Set<unknown>(kinds);
-    const look = (rows: Iterable<Readonly<Record<string, unknown>>>): Found => lookAt(rows, { newest, most, wanted });
-    const found =
+    const look = (rows: Iterable<EventRow>): PagePart =>
+      readPart(rows, { most, fits: ({ kind }) => !wanted || wanted.has(kind), end: newest });
+    const parts =
       message !== undefined
         ? [look(this.#ofMessage.iterate(after, newest, message, account ?? null))]
         : account === undefined
@@ -204,13 +153,7 @@ export class SqliteEvents {
           : shares
               .filter((share) => !kinds || kinds.some((kind) => eventKinds[kind].share === share))
               .map((share) => look(this.#ofAccount.iterate(after, newest, account, shareNumbers[share])));
-    const until = found.reduce((least, one) => Math.min(least, one.until), newest);
-    const events = found
-      .flatMap((one) => one.events)
-      .filter(({ id }) => id <= until)
-      .toSorted((left, right) => left.id - right.id)
-      .slice(0, most);
-    const next = events.length === most ? (events.at(-1)?.id ?? until) : until;
+    const { events, next } = joinParts(parts, { order: 'oldest', most, end: newest });
     return { events, next, hasMore: next < newest };
   }
 
@@ -222,9 +165,7 @@ export class SqliteEvents {
   #forget(id: number): void {
     const row = this.#remove.get(id);
     if (!row) return;
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only `packEvent` writes them
-    const keys = eventKeys(JSON.parse(String(row['event'])) as EventFacts);
-    for (const key of keys) this.#removeKey.run(keyNumber(String(row['account']), key), id);
+    for (const key of keyNumbersOf(String(row['account']), String(row['event']))) this.#removeKey.run(key, id);
   }
 
   #change(account: string, share: EventShare, by: number): void {
@@ -258,25 +199,4 @@ export class SqliteEvents {
       this.#change(String(row['account']), row['share'] === 1 ? 'refusals' : 'mail', -1);
     }
   }
-}
-
-function lookAt(
-  rows: Iterable<Readonly<Record<string, unknown>>>,
-  bounds: { readonly newest: number; readonly most: number; readonly wanted: ReadonlySet<unknown> | undefined },
-): Found {
-  const events: { id: number; json: string }[] = [];
-  let examined = 0;
-  let characters = 0;
-  for (const row of rows) {
-    const [id, kind, json] = [Number(row['id']), String(row['kind']), String(row['event'])];
-    examined += 1;
-    // A newer release may have written kinds that this one does not know; they are skipped.
-    if (isEventKind(kind) && (!bounds.wanted || bounds.wanted.has(kind))) {
-      events.push({ id, json });
-      characters += json.length;
-    }
-    const isFull = events.length === bounds.most || examined === examinedAtOnce || characters >= pageCharacters;
-    if (isFull) return { events, until: id };
-  }
-  return { events, until: bounds.newest };
 }

@@ -3,10 +3,10 @@
 // hold rewrites a long queue in one transaction.
 
 import { type Hold, type HoldKind, type HoldRule, Holds, mostHolds } from '../hold.ts';
+import { integer, text } from '../stored-rows.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { Lines } from './sqlite-lines.ts';
 import type { SpoolTables } from './sqlite-messages.ts';
-import { integer, text } from './sqlite-rows.ts';
 import type { Statements } from './sqlite-statements.ts';
 
 /** Rows that one call gives back to their lines, at most. */

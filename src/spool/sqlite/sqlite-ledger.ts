@@ -4,8 +4,8 @@
 
 import type { Row } from '../../base/database/database.ts';
 import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
+import { integer, text } from '../stored-rows.ts';
 import { type AccountTally, addTally, emptyTally, type Tally } from '../tally.ts';
-import { integer, text } from './sqlite-rows.ts';
 
 /** Writes every row anew from the messages and recipients that are there. */
 export const rebuildLedger = `

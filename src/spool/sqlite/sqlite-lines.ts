@@ -5,7 +5,7 @@ import type { Row } from '../../base/database/database.ts';
 import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
 import { stemOfTransport } from '../hold.ts';
 import type { ClaimTurn } from '../spool.ts';
-import { integer, text } from './sqlite-rows.ts';
+import { integer, text } from '../stored-rows.ts';
 
 /** A line of the table. */
 export interface Line extends ClaimTurn {

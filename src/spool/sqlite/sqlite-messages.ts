@@ -4,12 +4,12 @@
 import type { Row } from '../../base/database/database.ts';
 import { wantedReports } from '../reports/report.ts';
 import { distinctRecipients } from '../spool.ts';
+import { type EntryMeta, entryOf, integer, stateOf, text } from '../stored-rows.ts';
 import { type StateCounts, tallyOf } from '../tally.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { Ledger } from './sqlite-ledger.ts';
 import type { Lines } from './sqlite-lines.ts';
-import type { EntryMeta, OperationOf } from './sqlite-protocol.ts';
-import { entryOf, integer, stateOf, text } from './sqlite-rows.ts';
+import type { OperationOf } from './sqlite-protocol.ts';
 import type { Statements } from './sqlite-statements.ts';
 
 /** Shared by all that works on the spool's tables: one connection, and one time for a whole transaction. */

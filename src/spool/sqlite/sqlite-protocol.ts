@@ -7,6 +7,7 @@ import type { EventLimits, EventQuery, EventSearch } from '../../events/event-st
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import type { AccountKey, UsedKey } from '../idempotency-keys.ts';
+import type { PackedEvent, PackedPage } from '../packed-event.ts';
 import type { DueReport, ReportableOutcome, ReportKey, ReportLimits } from '../reports/report.ts';
 import type {
   ClaimQuery,
@@ -17,16 +18,12 @@ import type {
   QueuePage,
   RetryCount,
   RetryPick,
-  SpoolEntry,
   WaitingLine,
 } from '../spool.ts';
-import type { SpoolLimits } from '../spool-limits.ts';
+import type { RemovedFailures, SpoolLimits } from '../spool-limits.ts';
+import type { EntryMeta } from '../stored-rows.ts';
 import type { AccountTally } from '../tally.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
-import type { PackedEvent, PackedPage } from './sqlite-events.ts';
-
-/** A message without its octets. */
-export type EntryMeta = Omit<SpoolEntry, 'head' | 'body' | 'received'>;
 
 /** The outcome of an attempt: the values for the recipient's row, and the event. */
 export interface PackedOutcome
@@ -163,13 +160,6 @@ export interface OperationResults {
 
 /** Why an operation failed. */
 export type OperationFailure = DatabaseFailure;
-
-/** Messages of one account that were removed before their time. */
-export interface RemovedFailures {
-  readonly account: string;
-  readonly messages: number;
-  readonly octets: number;
-}
 
 /** How one operation ended. */
 export type OperationOutcome =

@@ -3,11 +3,11 @@
 import type { Row } from '../../base/database/database.ts';
 import type { Holds } from '../hold.ts';
 import type { QueueItem, QueuePage, WaitingLine } from '../spool.ts';
+import { integer, octets, recipientOf, stateNumbers, text } from '../stored-rows.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { StoredHolds } from './sqlite-holds.ts';
 import type { SpoolTables, StoredMessages } from './sqlite-messages.ts';
 import type { OperationOf, OperationResults } from './sqlite-protocol.ts';
-import { integer, octets, recipientOf, stateNumbers, text } from './sqlite-rows.ts';
 import type { Statements } from './sqlite-statements.ts';
 
 /** Messages that are examined for one page of a list. */

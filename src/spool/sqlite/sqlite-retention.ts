@@ -5,14 +5,14 @@ import { type Dirent, readdirSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { errorCode } from '../../base/errors.ts';
 import { failedRetentionMilliseconds } from '../lease.ts';
-import type { SpoolLimits } from '../spool-limits.ts';
+import type { RemovedFailures, SpoolLimits } from '../spool-limits.ts';
+import { integer } from '../stored-rows.ts';
 import type { SqliteThreads } from '../threads/sqlite-threads.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { SqliteKeys } from './sqlite-keys.ts';
 import type { Ledger } from './sqlite-ledger.ts';
 import type { SpoolTables, StoredMessages } from './sqlite-messages.ts';
-import type { OperationFailure, OperationOf, RemovedFailures } from './sqlite-protocol.ts';
-import { integer } from './sqlite-rows.ts';
+import type { OperationFailure, OperationOf } from './sqlite-protocol.ts';
 import type { Statements } from './sqlite-statements.ts';
 
 const pruneEveryMilliseconds = 60 * 60 * 1000;

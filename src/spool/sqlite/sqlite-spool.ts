@@ -11,6 +11,7 @@ import type { OutcomeEvent } from '../../events/mail-event.ts';
 import { BodyFiles, bodyError, bodyFileThreshold, bufferOver } from '../body-files.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import type { UsedKey } from '../idempotency-keys.ts';
+import { packEvent } from '../packed-event.ts';
 import { type DueReport, type ReportKey, type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import type {
   ClaimQuery,
@@ -26,12 +27,11 @@ import type {
   WaitingLine,
 } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
-import { type SpoolLimits, unlimited } from '../spool-limits.ts';
+import { type RemovedFailures, type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { type AccountTally, totalOf } from '../tally.ts';
 import { eventsOver } from './events-over-thread.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
-import { packEvent } from './sqlite-events.ts';
-import { BODY_IN_FILE, type RemovedFailures } from './sqlite-protocol.ts';
+import { BODY_IN_FILE } from './sqlite-protocol.ts';
 import { retryAfterSeconds, SpoolThread } from './sqlite-thread.ts';
 
 /** Where the spool is stored, and its settings. */

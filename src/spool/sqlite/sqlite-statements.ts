@@ -1,7 +1,7 @@
 // The spool's SQL, prepared once for each connection. `state` is 0 queued, 1 delivered, 2 failed.
 
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
-import { entryColumns } from './sqlite-rows.ts';
+import { entryColumns } from '../stored-rows.ts';
 
 /** Prepares the statements on a connection whose tables are up to date. */
 export function prepareStatements(database: DatabaseSync) {

@@ -1,11 +1,13 @@
 // Converts rows of the spool's tables into values, and states into numbers.
 
-import type { Row } from '../../base/database/database.ts';
-import type { DsnRequest, RecipientRequest } from '../../mail/dsn-request.ts';
-import type { SmtpReply } from '../../mail/smtp-reply.ts';
-import type { RecipientState } from '../recipient-state.ts';
-import type { Origin, Outcome, SpooledRecipient } from '../spool.ts';
-import type { EntryMeta, Stray } from './sqlite-protocol.ts';
+import type { Row } from '../base/database/database.ts';
+import type { DsnRequest, RecipientRequest } from '../mail/dsn-request.ts';
+import type { SmtpReply } from '../mail/smtp-reply.ts';
+import type { RecipientState } from './recipient-state.ts';
+import type { Origin, Outcome, SpoolEntry, SpooledRecipient } from './spool.ts';
+
+/** A message without its octets. */
+export type EntryMeta = Omit<SpoolEntry, 'head' | 'body' | 'received'>;
 
 /** The number of each state in the table. */
 export const stateNumbers = { queued: 0, delivered: 1, failed: 2 } as const satisfies Record<RecipientState, number>;
@@ -125,17 +127,6 @@ function replyOf(row: Row): SmtpReply | undefined {
     code: integer(row, 'reply_code'),
     ...(typeof enhanced === 'string' ? { enhanced } : {}),
     text: text(row, 'reply_text'),
-  };
-}
-
-/** Makes a stray from a row of spool_recipients joined with its message's account. */
-export function strayOf(row: Row): Stray {
-  return {
-    message: integer(row, 'message'),
-    position: integer(row, 'position'),
-    id: text(row, 'id'),
-    account: text(row, 'account'),
-    address: text(row, 'address'),
   };
 }
 

@@ -1,0 +1,224 @@
+// PostgreSQL behind the interface of every store (D91). Single statements go to any connection of a pool; a transaction has
+// one for itself and is SERIALIZABLE, so that nothing that others do comes between what it reads and what it writes.
+
+import { randomInt } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type pg from 'pg';
+import { errorMessage, Unavailable } from '../errors.ts';
+import type { Attempt, Database, Migrations, Row, SqlValue, Transaction } from './database.ts';
+import { constraintOf, isRace, storeError } from './postgres-errors.ts';
+import { migratePostgres } from './postgres-migrations.ts';
+import { type OpenPostgresOptions, openPool, requireWritable, storableText } from './postgres-pool.ts';
+
+/** How many requests may be under way or wait for a connection. Further ones fail with Unavailable. */
+const mostWaiting = 10_000;
+
+/** The values as the driver wants them. */
+function valuesOf(params: readonly SqlValue[]): unknown[] {
+  return params.map((value) => {
+    if (typeof value === 'string') return storableText(value);
+    return value instanceof Uint8Array ? Buffer.from(value) : value;
+  });
+}
+
+/** Has what the driver throws told in our own words. */
+async function told<T>(asked: Promise<T>): Promise<T> {
+  try {
+    return await asked;
+  } catch (thrown) {
+    throw storeError(thrown);
+  }
+}
+
+/** A pool of connections to one database. */
+class PostgresDatabase implements Database {
+  readonly #pool: pg.Pool;
+  readonly #transactionMs: number;
+  #waiting = 0;
+  #closing: Promise<void> | undefined;
+  #onQuiet: (() => void) | undefined;
+  /** The end of the transaction before: those of one process follow one another, so that they do not undo each other. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor({ url, connections, transactionMs = 10_000 }: OpenPostgresOptions) {
+    this.#transactionMs = transactionMs;
+    this.#pool = openPool({ url, connections, transactionMs });
+  }
+
+  async query(sql: string, params: readonly SqlValue[] = []): Promise<readonly Row[]> {
+    return (await this.#asked(() => told(this.#pool.query<Row>(sql, valuesOf(params))))).rows;
+  }
+
+  async run(sql: string, params: readonly SqlValue[] = []): Promise<number> {
+    return (await this.#asked(() => told(this.#pool.query(sql, valuesOf(params))))).rowCount ?? 0;
+  }
+
+  async migrate(migrations: Migrations): Promise<void> {
+    await this.#asked(() => told(this.#with((client) => migratePostgres(client, migrations))));
+  }
+
+  transaction<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    return this.#asked(() => {
+      const turn = this.#turn.then(() => this.#untilKept(work));
+      this.#turn = turn.catch(() => undefined);
+      return turn;
+    });
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    if (this.#waiting > 0) await new Promise<void>((resolve) => (this.#onQuiet = resolve));
+    await this.#pool.end();
+  }
+
+  /** Makes a request for a caller. It fails where too many wait, and once the database is being closed. */
+  async #asked<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#closing) throw new Error('The database is closed');
+    if (this.#waiting >= mostWaiting) {
+      throw new Unavailable('Too much is asked of the database at once', { reason: 'store', retryAfterSeconds: 1 });
+    }
+    this.#waiting += 1;
+    try {
+      return await work();
+    } finally {
+      this.#waiting -= 1;
+      if (this.#waiting === 0) this.#onQuiet?.();
+    }
+  }
+
+  /** Runs a transaction again while others come between, for as long as a transaction may take. */
+  async #untilKept<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    const until = performance.now() + this.#transactionMs;
+    for (;;) {
+      try {
+        return await this.#with((client) => this.#once(client, work));
+      } catch (thrown) {
+        if (!isRace(thrown)) throw thrown;
+        if (performance.now() >= until) throw storeError(thrown);
+        await sleep(randomInt(1, 20));
+      }
+    }
+  }
+
+  async #once<T>(client: pg.PoolClient, work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    const inside = new Inside(client);
+    await told(client.query('BEGIN ISOLATION LEVEL SERIALIZABLE'));
+    let limit: NodeJS.Timeout | undefined;
+    const tooLong = new Promise<never>((_, reject) => {
+      const error = new Unavailable('The transaction took too long and was undone', {
+        reason: 'store',
+        retryAfterSeconds: 1,
+      });
+      limit = setTimeout(() => reject(error), this.#transactionMs);
+    });
+    try {
+      const result = await Promise.race([work(inside), tooLong]);
+      await inside.commit();
+      return result;
+    } catch (thrown) {
+      await inside.undo();
+      throw inside.raced ?? thrown;
+    } finally {
+      clearTimeout(limit);
+    }
+  }
+
+  /** Has a connection for itself. One that fails outside its statements is not used again. */
+  async #with<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+    const client = await told(this.#pool.connect());
+    let lost: Error | undefined;
+    const onError = (error: Error): void => void (lost = error);
+    client.on('error', onError);
+    try {
+      return await work(client);
+    } finally {
+      client.off('error', onError);
+      client.release(lost);
+    }
+  }
+}
+
+/** What the work of a transaction is handed. */
+class Inside implements Transaction {
+  readonly #client: pg.PoolClient;
+  #isEnded = false;
+  /** The error by which PostgreSQL broke the transaction off, which the work may have taken for one of its own. */
+  raced: unknown;
+
+  constructor(client: pg.PoolClient) {
+    this.#client = client;
+  }
+
+  async commit(): Promise<void> {
+    const committing = this.#told('COMMIT');
+    this.#isEnded = true;
+    // PostgreSQL answers COMMIT with ROLLBACK, and no error, where a statement had failed before.
+    if ((await committing).command !== 'COMMIT')
+      throw new Error('A statement of the transaction had failed, so it was undone');
+  }
+
+  /** Undoes everything and refuses whatever is asked from now on. */
+  async undo(): Promise<void> {
+    this.#isEnded = true;
+    // Where the connection is lost, PostgreSQL has undone it already.
+    await Promise.allSettled([this.#client.query('ROLLBACK')]);
+  }
+
+  async query(sql: string, params?: readonly SqlValue[]): Promise<readonly Row[]> {
+    return (await this.#told(sql, params)).rows;
+  }
+
+  async run(sql: string, params?: readonly SqlValue[]): Promise<number> {
+    return (await this.#told(sql, params)).rowCount ?? 0;
+  }
+
+  async attempt(sql: string, params?: readonly SqlValue[]): Promise<Attempt> {
+    // PostgreSQL refuses the rest of a transaction in which a statement has failed, but for what lies behind a savepoint.
+    await this.#told('SAVEPOINT attempt');
+    try {
+      const { rowCount } = await this.#ask(sql, params);
+      await this.#told('RELEASE SAVEPOINT attempt');
+      return { changes: rowCount ?? 0 };
+    } catch (thrown) {
+      if (this.raced !== undefined) throw thrown;
+      await this.#told('ROLLBACK TO SAVEPOINT attempt');
+      const stoppedBy = constraintOf(thrown);
+      if (stoppedBy === undefined) throw storeError(thrown);
+      return { stoppedBy, text: errorMessage(thrown) };
+    }
+  }
+
+  async #told(sql: string, params?: readonly SqlValue[]): Promise<pg.QueryResult<Row>> {
+    return await told(this.#ask(sql, params));
+  }
+
+  async #ask(sql: string, params: readonly SqlValue[] = []): Promise<pg.QueryResult<Row>> {
+    if (this.#isEnded) throw new Error('The transaction has ended: it failed or took too long, and was undone');
+    try {
+      return await this.#client.query<Row>(sql, valuesOf(params));
+    } catch (thrown) {
+      if (isRace(thrown)) this.raced = thrown;
+      throw thrown;
+    }
+  }
+}
+
+/**
+ * Opens a database of PostgreSQL. A change is on disk when its promise resolves. A statement may take 5 s, a transaction
+ * 10 s; what does not get through because the server is away, busy or full fails with Unavailable.
+ * @throws Error where the server cannot be used as it is: it is a standby, or would answer before a change is on disk
+ */
+export async function openPostgres(options: OpenPostgresOptions): Promise<Database> {
+  const database = new PostgresDatabase(options);
+  try {
+    await requireWritable((sql) => database.query(sql));
+    return database;
+  } catch (thrown) {
+    await database.close();
+    throw thrown;
+  }
+}

@@ -1,0 +1,71 @@
+// What the error codes of PostgreSQL mean to us (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+
+import { errorCode, errorMessage, Unavailable } from '../errors.ts';
+import type { ConstraintKind } from './database.ts';
+
+/** Retry-After, in seconds: where the server is away or busy; and where its disk is full. */
+const awayRetrySeconds = 2;
+const roomRetrySeconds = 30;
+
+/** The disk of the server is full. */
+const diskFull = '53100';
+
+/** Codes that say that the server cannot be used now, whatever was asked. A code of two characters is a whole class. */
+const awayCodes: ReadonlySet<string> = new Set([
+  '08', // connection exceptions
+  '53', // insufficient resources: memory, connections
+  '57', // operator intervention: shutdown, crash, a statement over its time
+  '58', // errors of the server's system
+  '25006', // read_only_sql_transaction: a standby
+  '25P03', // idle_in_transaction_session_timeout: we were too slow ourselves
+  '55P03', // lock_not_available: another holds it for longer than lock_timeout
+]);
+
+/** Codes of transactions that PostgreSQL broke off because others came between; run again they may pass. */
+const raceCodes: ReadonlySet<string> = new Set(['40001', '40P01']);
+
+const constraints: Readonly<Record<string, ConstraintKind>> = {
+  '23503': 'foreign-key',
+  '23505': 'unique',
+  '23514': 'check',
+  // RAISE EXCEPTION of a trigger.
+  P0001: 'trigger',
+};
+
+/** SQLSTATE: five digits or capital letters. Node's own codes, such as ECONNREFUSED, are longer. */
+function sqlState(thrown: unknown): string | undefined {
+  const code = errorCode(thrown);
+  return code !== undefined && /^[\dA-Z]{5}$/.test(code) ? code : undefined;
+}
+
+/** Others came between, so that the transaction was undone and may be tried again. */
+export function isRace(thrown: unknown): boolean {
+  return raceCodes.has(sqlState(thrown) ?? '');
+}
+
+/** Which constraint stopped a statement; undefined where it failed for something else. */
+export function constraintOf(thrown: unknown): ConstraintKind | undefined {
+  const kind = constraints[sqlState(thrown) ?? ''];
+  if (kind !== 'unique' || !(thrown instanceof Error) || !('constraint' in thrown)) return kind;
+  // PostgreSQL names a primary key so unless the table says otherwise.
+  return String(thrown.constraint).endsWith('_pkey') ? 'primary-key' : kind;
+}
+
+/**
+ * Turns what the driver threw into what callers are told: Unavailable where the server is away, busy or full, and else the
+ * error itself.
+ */
+export function storeError(thrown: unknown): Error {
+  const state = sqlState(thrown);
+  if (state === diskFull) {
+    return new Unavailable(errorMessage(thrown), { reason: 'room', retryAfterSeconds: roomRetrySeconds });
+  }
+  // Without a SQLSTATE the error is the driver's or the system's: the connection was refused, reset or timed out.
+  const isAway = state === undefined || awayCodes.has(state) || awayCodes.has(state.slice(0, 2)) || isRace(thrown);
+  const error = thrown instanceof Error ? thrown : new Error(errorMessage(thrown));
+  if (!isAway || error instanceof Unavailable) return error;
+  return new Unavailable(`The database cannot be used now: ${error.message}`, {
+    reason: 'store',
+    retryAfterSeconds: awayRetrySeconds,
+  });
+}

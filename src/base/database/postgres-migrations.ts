@@ -1,0 +1,37 @@
+// Brings the tables of an owner up to date in PostgreSQL: forward only, in one transaction, one process at a time.
+
+import type pg from 'pg';
+import type { Migrations } from './database.ts';
+import { inPostgres } from './postgres-dialect.ts';
+
+/** The key of the advisory lock that migrations hold: the octets of `post`. */
+const migrationLock = 0x706f7374;
+
+/**
+ * Applies the steps that the database does not have yet.
+ * @throws Error where the tables are newer than this program, or a step is not written for PostgreSQL
+ */
+export async function migratePostgres(client: pg.PoolClient, { owner, steps, postgres }: Migrations): Promise<void> {
+  const own = postgres ?? steps.map(inPostgres);
+  await client.query('BEGIN');
+  try {
+    await client.query('SELECT pg_advisory_xact_lock($1)', [migrationLock]);
+    await client.query('CREATE TABLE IF NOT EXISTS migrations (owner TEXT PRIMARY KEY, version INTEGER NOT NULL)');
+    const { rows } = await client.query<{ version: number }>('SELECT version FROM migrations WHERE owner = $1', [
+      owner,
+    ]);
+    const version = rows[0]?.version ?? 0;
+    if (version > own.length) {
+      throw new Error(`The database's "${owner}" tables are of version ${version}, this program knows ${own.length}`);
+    }
+    for (const step of own.slice(version)) await client.query(step);
+    await client.query(
+      'INSERT INTO migrations VALUES ($1, $2) ON CONFLICT (owner) DO UPDATE SET version = excluded.version',
+      [owner, own.length],
+    );
+    await client.query('COMMIT');
+  } catch (thrown) {
+    await client.query('ROLLBACK');
+    throw thrown;
+  }
+}

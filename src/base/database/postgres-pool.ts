@@ -1,0 +1,81 @@
+// A pool of connections to PostgreSQL, and the conditions under which it is used (D91).
+
+import pg from 'pg';
+import type { Row } from './database.ts';
+
+/** How long PostgreSQL may take for one statement, in milliseconds, waiting for locks included. */
+const statementMs = 5000;
+/** How long to wait for the answer to a statement, in milliseconds; then the server has gone without a word. */
+const answerMs = 15_000;
+/** How long to wait for a connection, in milliseconds. */
+const connectMs = 5000;
+
+/** How a database of PostgreSQL is opened. */
+export interface OpenPostgresOptions {
+  /** `postgres://user:password@host:port/name?sslmode=verify-full`; the driver's own variables (PGPASSWORD ...) hold too. */
+  readonly url: string;
+  /** Connections that may be open at once; 10 if absent. */
+  readonly connections?: number | undefined;
+  /** How long a transaction may take, in milliseconds; 10,000 if absent. */
+  readonly transactionMs?: number | undefined;
+  /** Statements are sent without waiting for the answers to those before. */
+  readonly pipeline?: boolean;
+  /** A statement that each new connection begins with. */
+  readonly begin?: string;
+}
+
+/** The types int8 and numeric (of count and sum) in pg_type. */
+const wholeNumbers: ReadonlySet<number> = new Set([20, 1700]);
+
+/** Whole numbers come as `number`; a count or a time beyond 2^53 does not occur. */
+const types = {
+  getTypeParser(oid: number, format?: 'text' | 'binary') {
+    return wholeNumbers.has(oid) ? Number : pg.types.getTypeParser(oid, format);
+  },
+};
+
+/** Opens a pool. Its connections are opened as they are needed, and again after the server was away. */
+export function openPool(options: OpenPostgresOptions): pg.Pool {
+  const { url, connections = 10, transactionMs = 10_000, pipeline, begin } = options;
+  const settings = {
+    connectionString: url,
+    application_name: 'postern',
+    max: connections,
+    connectionTimeoutMillis: connectMs,
+    statement_timeout: statementMs,
+    lock_timeout: statementMs,
+    query_timeout: answerMs,
+    // Our own limit comes first; this one ends what a process that hangs has left open.
+    idle_in_transaction_session_timeout: 2 * transactionMs,
+    keepAlive: true,
+    types,
+    ...(pipeline ? { pipeline } : {}),
+  };
+  const pool = new pg.Pool(settings);
+  // A connection that breaks while nobody uses it leaves the pool; the next request opens another.
+  pool.on('error', () => undefined);
+  // A connection that breaks at once fails at what it was opened for.
+  if (begin !== undefined) pool.on('connect', (client) => void client.query(begin).catch(() => undefined));
+  return pool;
+}
+
+/** Text as PostgreSQL can keep it: it has no NUL, for which U+FFFD stands. */
+export function storableText(text: string): string {
+  return text.includes('\0') ? text.replaceAll('\0', '\u{fffd}') : text;
+}
+
+/**
+ * Checks that a server takes changes, and answers only once they are on disk.
+ * @throws Error that says what to do where it does not
+ */
+export async function requireWritable(query: (sql: string) => Promise<readonly Row[]>): Promise<void> {
+  const [row] = await query(
+    "SELECT pg_is_in_recovery() AS standby, current_setting('synchronous_commit') AS commit, current_setting('fsync') AS fsync",
+  );
+  if (row?.['standby'] === true) {
+    throw new Error('This PostgreSQL is a standby, which takes no changes: name the primary in database.url');
+  }
+  if (row?.['commit'] === 'off') {
+    throw new Error('synchronous_commit is off: PostgreSQL would confirm mail that a crash can lose; set it to on');
+  }
+}

@@ -1,0 +1,168 @@
+// Writes new messages with their recipients, octets and Idempotency-Keys: one statement for each table, however many messages.
+
+import { idempotencyMilliseconds } from '../idempotency-keys.ts';
+import { wantedReports } from '../reports/report.ts';
+import { distinctRecipients, type SpoolEntry } from '../spool.ts';
+import { sendAnswered } from './postgres-reports.ts';
+import { sendThreads } from './postgres-threads.ts';
+import type { DatabaseClock } from './server/database-clock.ts';
+import type { Send } from './server/postgres-session.ts';
+import { inLines, lineColumns } from './spool-lines.ts';
+
+/** Octets of one part of a message. */
+const partOctets = 1024 * 1024;
+
+/** A message to add. */
+export interface AddedMessage {
+  readonly entry: SpoolEntry;
+  /** Milliseconds since 1970. */
+  readonly claimUntil: number;
+}
+
+/** The size of a message: octets of head and body together. */
+export function sizeOf({ head, body }: Pick<SpoolEntry, 'head' | 'body'>): number {
+  return head.length + body.length;
+}
+
+const addMessages = `INSERT INTO spool_messages (id, account, credential, session_id, message_id, client_message_id,
+    reverse_path, sender_path, smtputf8, require_tls, accepted_at, expires_at, signature_start, signature_end, size,
+    head_length, via, client_address, helo, ret, envid)
+  SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+    $9::smallint[], $10::smallint[], $11::bigint[], $12::bigint[], $13::integer[], $14::integer[], $15::bigint[],
+    $16::integer[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[])`;
+
+const addRecipients =
+  inLines(`INSERT INTO spool_recipients (message, position, address, lane, account, state, attempts, next_attempt_at,
+    due_at, claimed_by, notify, orcpt, reports)
+  SELECT message, position, address, lane, account, 0, 0, next_attempt_at, greatest(next_attempt_at, claimed_until), $8::bigint,
+    notify, orcpt, reports
+  FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $9::text[],
+      $10::text[], $11::smallint[])
+    AS new (message, position, address, lane, account, next_attempt_at, claimed_until, notify, orcpt, reports)
+  RETURNING ${lineColumns}`);
+
+// The octets of all messages come in one value, because octets in an array would be sent as text.
+const addOctets = `INSERT INTO spool_octets (message, part, octets)
+  SELECT message, part, substring($1::bytea FROM start FOR length)
+  FROM unnest($2::uuid[], $3::integer[], $4::integer[], $5::integer[]) AS new (message, part, start, length)`;
+
+const forgetOldKeys = `DELETE FROM idempotency_keys k USING unnest($1::text[], $2::text[], $3::bigint[])
+    AS new (account, key, created_at)
+  WHERE k.account = new.account AND k.key = new.key AND k.created_at <= new.created_at - ${idempotencyMilliseconds}`;
+
+const addKeys = `INSERT INTO idempotency_keys (account, key, digest, message_id, recipients, created_at)
+  SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[])`;
+
+function flag(isSet: boolean): number {
+  return isSet ? 1 : 0;
+}
+
+/** Sends the statements that add messages. @param process the number of the process that the recipients are claimed for */
+export function sendAdded(
+  send: Send,
+  added: readonly AddedMessage[],
+  { clock, process }: { readonly clock: DatabaseClock; readonly process: number },
+): void {
+  if (added.length === 0) return;
+  const entries = added.map(({ entry }) => entry);
+  void send(addMessages, [
+    entries.map(({ id }) => id),
+    entries.map(({ account }) => account),
+    entries.map(({ credential }) => credential),
+    entries.map(({ sessionId }) => sessionId),
+    entries.map(({ messageId }) => messageId),
+    entries.map(({ clientMessageId }) => clientMessageId ?? null),
+    entries.map(({ reversePath }) => reversePath),
+    entries.map(({ senderPath }) => senderPath),
+    entries.map(({ smtputf8 }) => flag(smtputf8)),
+    // As SQLite keeps it: 1 is REQUIRETLS, 2 is TLS-Required: No.
+    entries.map(({ requireTls, tlsOptional }) => (requireTls ? 1 : tlsOptional ? 2 : 0)),
+    entries.map(({ acceptedAt }) => acceptedAt),
+    entries.map(({ expiresAt }) => clock.stored(expiresAt)),
+    entries.map(({ platformSignature }) => platformSignature?.start ?? null),
+    entries.map(({ platformSignature }) => platformSignature?.end ?? null),
+    entries.map(sizeOf),
+    entries.map(({ head }) => head.length),
+    entries.map(({ origin }) => origin?.via ?? null),
+    entries.map(({ origin }) => origin?.clientAddress ?? null),
+    entries.map(({ origin }) => origin?.helo ?? null),
+    entries.map(({ dsn }) => dsn?.ret ?? null),
+    entries.map(({ dsn }) => dsn?.envid ?? null),
+  ]);
+  sendRecipients(send, added, { clock, process });
+  sendOctets(send, entries);
+  sendKeys(send, entries);
+  sendThreads(send, entries, clock);
+  sendAnswered(
+    send,
+    entries.flatMap(({ answers }) => answers ?? []),
+  );
+}
+
+function sendRecipients(
+  send: Send,
+  added: readonly AddedMessage[],
+  { clock, process }: { readonly clock: DatabaseClock; readonly process: number },
+): void {
+  const rows = added.flatMap(({ entry, claimUntil }) => {
+    const [dueAt, until] = [clock.stored(entry.acceptedAt), clock.stored(claimUntil)];
+    const { id, account } = entry;
+    return distinctRecipients(entry).map((recipient, position) => {
+      const asked = entry.dsn?.recipients?.get(recipient.address);
+      const wanted = wantedReports(entry, recipient.address);
+      return { ...recipient, ...asked, wanted, id, account, position, dueAt, until };
+    });
+  });
+  void send(addRecipients, [
+    rows.map(({ id }) => id),
+    rows.map(({ position }) => position),
+    rows.map(({ address }) => address),
+    rows.map(({ transport }) => transport),
+    rows.map(({ transport, account }) => (transport === '' ? '' : account)),
+    rows.map(({ dueAt }) => dueAt),
+    rows.map(({ until }) => until),
+    process,
+    rows.map(({ notify }) => notify ?? null),
+    rows.map(({ orcpt }) => orcpt ?? null),
+    rows.map(({ wanted }) => wanted),
+  ]);
+}
+
+function sendOctets(send: Send, entries: readonly SpoolEntry[]): void {
+  const parts: { readonly id: string; readonly part: number; readonly start: number; readonly length: number }[] = [];
+  let offset = 0;
+  for (const entry of entries) {
+    const size = sizeOf(entry);
+    for (let at = 0, part = 0; at < size; at += partOctets, part += 1) {
+      // PostgreSQL counts octets from 1.
+      parts.push({ id: entry.id, part, start: offset + at + 1, length: Math.min(partOctets, size - at) });
+    }
+    offset += size;
+  }
+  void send(addOctets, [
+    Buffer.concat(
+      entries.flatMap(({ head, body }) => [head, body]),
+      offset,
+    ),
+    parts.map(({ id }) => id),
+    parts.map(({ part }) => part),
+    parts.map(({ start }) => start),
+    parts.map(({ length }) => length),
+  ]);
+}
+
+function sendKeys(send: Send, entries: readonly SpoolEntry[]): void {
+  const keyed = entries.flatMap((entry) => (entry.idempotency ? [{ ...entry, ...entry.idempotency }] : []));
+  if (keyed.length === 0) return;
+  const [accounts, keys] = [keyed.map(({ account }) => account), keyed.map(({ key }) => key)];
+  const times = keyed.map(({ acceptedAt }) => acceptedAt);
+  void send(forgetOldKeys, [accounts, keys, times]);
+  void send(addKeys, [
+    accounts,
+    keys,
+    keyed.map(({ digest }) => digest),
+    keyed.map(({ messageId }) => messageId),
+    keyed.map(({ recipients }) => JSON.stringify(recipients)),
+    times,
+  ]);
+}

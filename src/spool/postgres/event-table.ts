@@ -1,0 +1,44 @@
+// The table of events behind a spool's feed, in PostgreSQL.
+
+import type { Unavailable } from '../../base/errors.ts';
+import type { EventTable } from '../../events/event-feed.ts';
+import type { EventFacts } from '../../events/mail-event.ts';
+import { packEvent, unpackEvent } from '../packed-event.ts';
+import type { PostgresEvents } from './postgres-events.ts';
+import type { DatabaseClock } from './server/database-clock.ts';
+import type { SpoolWriter } from './spool-writer.ts';
+
+/** Makes the table. @param parts.fault why the spool takes no mail, and so no refusals; undefined while it does */
+export function eventTable(parts: {
+  readonly events: PostgresEvents;
+  readonly writer: SpoolWriter;
+  readonly clock: DatabaseClock;
+  readonly fault: () => Unavailable | undefined;
+}): EventTable {
+  const { events, writer, clock } = parts;
+  const write = async (facts: readonly EventFacts[]): Promise<void> => {
+    await writer.write({
+      run: ({ events: kept }) => {
+        for (const event of facts) kept.push(packEvent(event));
+      },
+    });
+  };
+  return {
+    read: async (query) => {
+      const { events: found, ...page } = await events.read(query);
+      return { ...page, events: found.map(unpackEvent) };
+    },
+    search: async (query) => {
+      clock.observe();
+      const { events: found, ...page } = await events.search(query);
+      return { ...page, events: found.map(unpackEvent) };
+    },
+    newest: () => events.newest(),
+    refused: async (refusals) => {
+      const fault = parts.fault();
+      if (fault) throw fault;
+      await write(refusals);
+    },
+    write,
+  };
+}

@@ -1,0 +1,237 @@
+// Claims on recipients: whose turn it is, who is claimed, and the transports that recipients wait for. A claim takes rows that
+// nobody else is about to take (SKIP LOCKED), so that claiming processes never wait for one another, nor for those that write.
+
+import type { Row } from '../../base/database/database.ts';
+import type { ClaimQuery, ClaimTurn, DueMessage, Spool } from '../spool.ts';
+import { entryOf, integer, text } from '../stored-rows.ts';
+import { lineIsFree, recipientHold } from './postgres-holds.ts';
+import { entryColumns, textList } from './postgres-queue.ts';
+import type { ProcessRegister } from './process-register.ts';
+import type { DatabaseClock } from './server/database-clock.ts';
+import type { PostgresSession, Send } from './server/postgres-session.ts';
+import { inLines, lineColumns, sendEndOfTurns } from './spool-lines.ts';
+import type { SpoolWriter } from './spool-writer.ts';
+
+/** Rounds of one claim at most: a round finds fewer messages than asked for where they have many recipients. */
+const mostRounds = 20;
+/** Of the messages of a claim, the share of those that were deferred before, where both wait: one in so many. */
+const deferredShare = 4;
+
+const turns = `SELECT line.lane, line.account FROM spool_lines line
+  WHERE line.transport = $1::text AND line.ready_at <= $2::bigint AND ${lineIsFree} ORDER BY line.ready_at LIMIT $3::integer`;
+const freeLines = `SELECT line.account FROM spool_lines line
+  WHERE line.lane = $1::text AND ($2::text IS NULL OR line.account = $2::text) AND ${lineIsFree} ORDER BY line.ready_at`;
+const postpone = `UPDATE spool_lines line SET ready_at = new.ready_at FROM unnest($1::text[], $2::text[], $3::bigint[])
+    AS new (lane, account, ready_at) WHERE line.lane = new.lane AND line.account = new.account`;
+
+// `first` are the recipients of a line that are due first; `also` are the other due ones of their messages: `+ 0` keeps the
+// planner from the index of what is due, which would lead through the whole queue. Rows that another process is about to take
+// are passed over, and rows under a hold of their own are set aside.
+const claim = `WITH first AS MATERIALIZED (
+    SELECT message, position FROM spool_recipients
+    WHERE state = 0 AND hold IS NULL AND lane = $1::text AND account = $2::text AND (attempts > 0) = ($7::smallint = 1)
+      AND due_at <= $3::bigint
+    ORDER BY due_at LIMIT $4::integer FOR UPDATE SKIP LOCKED
+  ), taken AS MATERIALIZED (
+    SELECT message, position FROM first WHERE $8::smallint = 0
+      OR EXISTS (SELECT 1 FROM spool_messages m WHERE m.id = first.message AND m.expires_at <= $3::bigint)
+  ), also AS MATERIALIZED (
+    SELECT message, position FROM spool_recipients
+    WHERE message IN (SELECT message FROM taken) AND state + 0 = 0 AND hold IS NULL AND lane || '' = $1::text
+      AND account || '' = $2::text AND due_at + 0 <= $3::bigint
+    FOR UPDATE SKIP LOCKED
+  ), picked AS MATERIALIZED (
+    SELECT r.message, r.position, ${recipientHold} AS hold
+    FROM (SELECT message, position FROM taken UNION SELECT message, position FROM also) AS row
+      JOIN spool_recipients r ON r.message = row.message AND r.position = row.position
+  ), claimed AS (
+    UPDATE spool_recipients r SET hold = picked.hold,
+      due_at = CASE WHEN picked.hold IS NULL THEN $5::bigint ELSE r.due_at END,
+      claimed_by = CASE WHEN picked.hold IS NULL THEN $6::bigint ELSE r.claimed_by END
+    FROM picked WHERE r.message = picked.message AND r.position = picked.position
+    RETURNING r.message, r.position, r.address, r.attempts, r.next_attempt_at, r.hold
+  ), due AS (
+    SELECT message, min(next_attempt_at) AS first_due, array_agg(address ORDER BY position) AS due_addresses,
+      array_agg(attempts ORDER BY position) AS due_attempts
+    FROM claimed WHERE hold IS NULL GROUP BY message
+  )
+  SELECT ${entryColumns}, due_addresses, due_attempts, (SELECT json_agg(json_build_object('address', address, 'notify', notify,
+    'orcpt', orcpt) ORDER BY position) FROM spool_recipients r WHERE r.message = m.id) AS recipients
+  FROM due JOIN spool_messages m ON m.id = due.message ORDER BY first_due, id`;
+
+// Recipients without a line, and those in the lines of other transports whose turn it is.
+const strays = `SELECT stray.message, stray.position, stray.address, m.account, line.lane, line.account AS line_account
+  FROM (SELECT '' AS lane, '' AS account UNION ALL (SELECT lane, account FROM spool_lines
+      WHERE transport <> ALL ($3::text[]) AND ready_at <= $1::bigint ORDER BY ready_at LIMIT $2::integer)) AS line
+    CROSS JOIN LATERAL (SELECT message, position, address FROM spool_recipients r
+      WHERE r.state = 0 AND r.hold IS NULL AND r.lane = line.lane AND r.account = line.account AND r.due_at <= $1::bigint
+      ORDER BY r.due_at LIMIT $2::integer) AS stray
+    JOIN spool_messages m ON m.id = stray.message
+  LIMIT $2::integer`;
+const emptyLines = `SELECT lane, account FROM spool_lines WHERE transport <> ALL ($2::text[]) AND ready_at <= $1::bigint LIMIT 1000`;
+
+const give = inLines(`UPDATE spool_recipients r SET lane = new.lane, account = new.account
+  FROM (SELECT f.message, f.position, n.lane, n.account
+    FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[]) AS n (message, position, lane, account)
+    JOIN spool_recipients f ON f.message = n.message AND f.position = n.position
+    WHERE f.state = 0 AND f.due_at <= $5::bigint FOR UPDATE OF f SKIP LOCKED) AS new
+  WHERE r.message = new.message AND r.position = new.position
+  RETURNING r.lane, r.account, r.state, r.hold, r.due_at`);
+
+const release = inLines(`UPDATE spool_recipients SET claimed_by = NULL, due_at = next_attempt_at
+  WHERE message = $1::uuid AND address = ANY ($2::text[]) AND state = 0 AND claimed_by = $3::bigint
+  RETURNING ${lineColumns}`);
+
+/** One step of a claim. */
+interface Step {
+  readonly lane: string;
+  readonly account: string;
+  readonly limit: number;
+  readonly isDeferred: boolean;
+}
+
+/** A column that is a list of objects in JSON. */
+function rowList(row: Row, column: string): readonly Row[] {
+  const value = row[column];
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the statement makes objects alone
+  return Array.isArray(value) ? (value as Row[]) : [];
+}
+
+/** The claims of one process; the methods of the same names in `Spool` say what each does. */
+export class PostgresClaims {
+  readonly #session: PostgresSession;
+  readonly #clock: DatabaseClock;
+  readonly #register: ProcessRegister;
+  readonly #writer: SpoolWriter;
+  /** Claims of a single message: every fourth is for a deferred one. */
+  #singles = 0;
+
+  constructor(parts: {
+    readonly session: PostgresSession;
+    readonly clock: DatabaseClock;
+    readonly register: ProcessRegister;
+    readonly writer: SpoolWriter;
+  }) {
+    this.#session = parts.session;
+    this.#clock = parts.clock;
+    this.#register = parts.register;
+    this.#writer = parts.writer;
+  }
+
+  async turns({ transport, now, limit }: Parameters<Spool['turns']>[0]): Promise<readonly ClaimTurn[]> {
+    const rows = await this.#session.query(turns, [transport, this.#clock.stored(now), limit]);
+    return rows.map((row) => ({ transport: text(row, 'lane'), account: text(row, 'account') }));
+  }
+
+  async postpone(put: Parameters<Spool['postpone']>[0]): Promise<void> {
+    const lanes = put.map(({ transport }) => transport);
+    const accounts = put.map(({ account }) => account);
+    const times = put.map(({ until }) => this.#clock.stored(until));
+    await this.#inTurn((send) => void send(postpone, [lanes, accounts, times]));
+  }
+
+  async claimDue(query: ClaimQuery): Promise<readonly DueMessage[]> {
+    const { limit, transport: lane = '', account, now } = query;
+    const accounts =
+      lane === ''
+        ? ['']
+        : (await this.#session.query(freeLines, [lane, account ?? null])).map((row) => text(row, 'account'));
+    const messages: DueMessage[] = [];
+    const looked: string[] = [];
+    for (const one of accounts) {
+      if (messages.length >= limit) break;
+      looked.push(one);
+      for (const message of await this.#claimLine(query, { lane, account: one, limit: limit - messages.length }))
+        messages.push(message);
+    }
+    const at = this.#clock.stored(now);
+    if (lane !== '' && looked.length > 0)
+      await this.#inTurn((send) => sendEndOfTurns(send, { lane, accounts: looked, at }));
+    return messages;
+  }
+
+  /** Claims of one line: what was never tried comes first, and leaves its share to what was deferred. */
+  async #claimLine(query: ClaimQuery, line: Omit<Step, 'isDeferred'>): Promise<readonly DueMessage[]> {
+    const { limit } = line;
+    if (limit === 1) this.#singles = (this.#singles + 1) % deferredShare;
+    const share = limit === 1 && this.#singles === 0 ? 1 : Math.floor(limit / deferredShare);
+    const again = await this.#claim(query, { ...line, limit: share, isDeferred: true });
+    const first = await this.#claim(query, { ...line, limit: limit - again.length, isDeferred: false });
+    const room = again.length < share ? 0 : limit - again.length - first.length;
+    const more = await this.#claim(query, {
+      ...line,
+      limit: share === 0 ? limit - first.length : room,
+      isDeferred: true,
+    });
+    return [...first, ...again, ...more];
+  }
+
+  async #claim(query: ClaimQuery, { lane, account, limit, isDeferred }: Step): Promise<readonly DueMessage[]> {
+    if (limit <= 0) return [];
+    const process = await this.#register.id();
+    const [at, until] = [this.#clock.stored(query.now), this.#clock.stored(query.claimUntil)];
+    const flags = [isDeferred ? 1 : 0, query.expiredOnly ? 1 : 0];
+    const messages: DueMessage[] = [];
+    for (let round = 0; round < mostRounds && messages.length < limit; round += 1) {
+      const left = limit - messages.length;
+      const rows = await this.#session.query(claim, [lane, account, at, left, until, process, ...flags]);
+      for (const row of rows) messages.push(this.#dueOf(row));
+      if (rows.length === 0) break;
+    }
+    return messages;
+  }
+
+  #dueOf(row: Row): DueMessage {
+    const addresses = textList(row, 'due_addresses');
+    const attempts: unknown = row['due_attempts'];
+    const entry = entryOf(row, rowList(row, 'recipients'));
+    return {
+      entry: { ...entry, expiresAt: this.#clock.wall(entry.expiresAt) },
+      size: integer(row, 'size'),
+      due: addresses.map((address, index) => ({
+        address,
+        attempts: Array.isArray(attempts) ? Number(attempts[index]) : 0,
+      })),
+    };
+  }
+
+  async giveTransports(query: Parameters<Spool['giveTransports']>[0]): Promise<number> {
+    const { now, limit, transports, transportOf } = query;
+    const at = this.#clock.stored(now);
+    const found = await this.#session.query(strays, [at, limit, transports]);
+    const empty = found.length < limit ? await this.#session.query(emptyLines, [at, transports]) : [];
+    if (found.length === 0 && empty.length === 0) return 0;
+    const given = found.map((row) => {
+      const [account, address] = [text(row, 'account'), text(row, 'address')];
+      return {
+        message: text(row, 'message'),
+        position: integer(row, 'position'),
+        account,
+        lane: transportOf({ account, address }),
+      };
+    });
+    const lines = Map.groupBy(empty, (row) => text(row, 'lane'));
+    await this.#inTurn((send) => {
+      void send(give, [
+        given.map(({ message }) => message),
+        given.map(({ position }) => position),
+        given.map(({ lane }) => lane),
+        given.map(({ account, lane }) => (lane === '' ? '' : account)),
+        at,
+      ]);
+      for (const [lane, rows] of lines)
+        sendEndOfTurns(send, { lane, accounts: rows.map((row) => text(row, 'account')), at });
+    });
+    return found.length;
+  }
+
+  async release(id: string, recipients: readonly string[]): Promise<void> {
+    const process = await this.#register.id();
+    await this.#inTurn((send) => void send(release, [id, recipients, process]));
+  }
+
+  /** Sends statements in a transaction that has the turn to write, so that no line is changed in between. */
+  async #inTurn(work: (send: Send) => void): Promise<void> {
+    await this.#writer.write({ run: ({ others }) => void others.push(work) });
+  }
+}

@@ -1,0 +1,169 @@
+// Reads messages for the queue commands and for delivery.
+
+import type { Row } from '../../base/database/database.ts';
+import { type Hold, Holds } from '../hold.ts';
+import type { ListQuery, QueueItem, QueuePage, WaitingLine } from '../spool.ts';
+import { entryOf, integer, octets, recipientOf, stateNumbers, text } from '../stored-rows.ts';
+import type { DatabaseClock } from './server/database-clock.ts';
+import type { PostgresSession } from './server/postgres-session.ts';
+
+/** The columns that `entryOf` reads. */
+export const entryColumns = `m.id, m.account, m.credential, m.session_id, m.message_id, m.client_message_id, m.reverse_path,
+  m.sender_path, m.smtputf8, m.require_tls, m.accepted_at, m.expires_at, m.signature_start, m.signature_end, m.size, m.via,
+  m.client_address, m.helo, m.ret, m.envid`;
+
+/** Messages that are examined for one page of a list. */
+const examinedAtOnce = 2000;
+/** A page of a list is full once its messages have more recipients than this. */
+const listedRecipientsAtOnce = 5000;
+/** Messages whose recipients are read at once. */
+const readAtOnce = 50;
+const [firstId, lastId] = ['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff'];
+
+const one = `SELECT ${entryColumns} FROM spool_messages m WHERE m.id = $1::uuid`;
+const recipientsOf = `SELECT message, position, address, lane, state, attempts, next_attempt_at, reply_code, reply_enhanced,
+    reply_text, host, notify, orcpt
+  FROM spool_recipients WHERE message = ANY ($1::uuid[]) ORDER BY message, position`;
+const lengthOf = 'SELECT head_length, size FROM spool_messages WHERE id = $1::uuid';
+const octetsOf = 'SELECT octets FROM spool_octets WHERE message = $1::uuid ORDER BY part';
+const endOfSlice = 'SELECT id FROM spool_messages WHERE id > $1::uuid ORDER BY id OFFSET $2::integer LIMIT 1';
+const list = `SELECT ${entryColumns} FROM spool_messages m WHERE m.id > $1::uuid AND m.id <= $2::uuid
+    AND ($3::smallint < 0 OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.id AND r.state = $3::smallint))
+    AND ($4::text = '%' OR m.id::text ILIKE $4::text OR m.message_id ILIKE $4::text OR m.client_message_id ILIKE $4::text
+      OR m.sender_path ILIKE $4::text OR m.reverse_path ILIKE $4::text
+      OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.id AND r.address ILIKE $4::text))
+  ORDER BY m.id LIMIT $5::integer`;
+
+/** How often the oldest message is looked for from the beginning, in milliseconds. */
+const lookAllEveryMs = 60_000;
+const oldest = `SELECT r.message, m.accepted_at FROM spool_recipients r JOIN spool_messages m ON m.id = r.message
+  WHERE r.message >= $1::uuid AND r.state = 0 ORDER BY r.message LIMIT 1`;
+const waiting = `SELECT CASE WHEN r.hold IS NULL THEN r.lane ELSE '' END AS lane, m.account, r.hold, count(*) AS recipients,
+    min(m.accepted_at) AS accepted_at
+  FROM spool_recipients r JOIN spool_messages m ON m.id = r.message WHERE r.state = 0
+  GROUP BY 1, 2, 3 ORDER BY recipients DESC, 1, 2 LIMIT $1::integer`;
+
+/** A column that is an array of texts; empty for NULL. */
+export function textList(row: Row, column: string): readonly string[] {
+  const value = row[column];
+  return Array.isArray(value) ? value.map(String) : [];
+}
+
+/** Whether a text can be the id of a message. */
+export function isId(text: string): boolean {
+  return /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i.test(text);
+}
+
+function escapeLike(search: string): string {
+  return `%${search.replace(/[\\%_]/g, '\\$&')}%`;
+}
+
+/** The queue of one database; the methods of the same names in `Spool` say what each does. */
+export class PostgresQueue {
+  readonly #session: PostgresSession;
+  readonly #clock: DatabaseClock;
+
+  readonly #holds: () => Promise<readonly Hold[]>;
+  /** The message that was the oldest at the last question. */
+  #oldest = firstId;
+  #lookedAllAt = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: {
+    readonly session: PostgresSession;
+    readonly clock: DatabaseClock;
+    /** Reads the holds. */
+    readonly holds: () => Promise<readonly Hold[]>;
+  }) {
+    this.#session = parts.session;
+    this.#clock = parts.clock;
+    this.#holds = parts.holds;
+  }
+
+  async load(id: string): Promise<{ readonly head: Buffer; readonly body: Buffer } | undefined> {
+    if (!isId(id)) return undefined;
+    const parts = await this.#session.query(octetsOf, [id]);
+    const [row] = await this.#session.query(lengthOf, [id]);
+    if (!row) return undefined;
+    const whole = Buffer.concat(parts.map((part) => octets(part, 'octets')));
+    if (whole.length !== integer(row, 'size')) throw new Error(`Octets of message ${id} are missing from the database`);
+    const head = integer(row, 'head_length');
+    return { head: whole.subarray(0, head), body: whole.subarray(head) };
+  }
+
+  async show(id: string): Promise<QueueItem | undefined> {
+    const [row] = isId(id) ? await this.#session.query(one, [id]) : [];
+    if (!row) return undefined;
+    const [item] = await this.#items([row]);
+    return item;
+  }
+
+  async list({ state, search, limit, after = '' }: ListQuery): Promise<QueuePage> {
+    const begin = isId(after) ? after : firstId;
+    const [end] = await this.#session.query(endOfSlice, [begin, examinedAtOnce - 1]);
+    const rows = await this.#session.query(list, [
+      begin,
+      end ? text(end, 'id') : lastId,
+      state === undefined ? -1 : stateNumbers[state],
+      search === undefined ? '%' : escapeLike(search),
+      limit,
+    ]);
+    const items: QueueItem[] = [];
+    let recipients = 0;
+    for (let at = 0; at < rows.length && recipients <= listedRecipientsAtOnce; at += readAtOnce) {
+      const read = await this.#items(rows.slice(at, at + readAtOnce));
+      for (const item of read) {
+        items.push(item);
+        recipients += item.recipients.length;
+      }
+    }
+    const last = items.at(-1)?.entry.id;
+    if (last !== undefined && (rows.length === limit || items.length < rows.length)) return { items, next: last };
+    return end ? { items, next: text(end, 'id') } : { items };
+  }
+
+  /** When the oldest queued message was accepted. It goes on from the one that was the oldest at the last question. */
+  async oldest(): Promise<number | undefined> {
+    if (performance.now() - this.#lookedAllAt > lookAllEveryMs) {
+      this.#lookedAllAt = performance.now();
+      this.#oldest = firstId;
+    }
+    const [row] = await this.#session.query(oldest, [this.#oldest]);
+    if (!row) return undefined;
+    this.#oldest = text(row, 'message');
+    return integer(row, 'accepted_at');
+  }
+
+  /** What waits, by line; the lines with the most recipients first. */
+  async waiting(limit: number): Promise<readonly WaitingLine[]> {
+    const holds = new Holds(await this.#holds());
+    return (await this.#session.query(waiting, [limit])).map((row) => {
+      const line = { transport: text(row, 'lane'), account: text(row, 'account') };
+      const hold = row['hold'] === null ? holds.ofLine(line)?.id : integer(row, 'hold');
+      const told = { recipients: integer(row, 'recipients'), oldestAcceptedAt: integer(row, 'accepted_at') };
+      return { ...line, ...told, ...(hold === undefined ? {} : { hold }) };
+    });
+  }
+
+  async #items(rows: readonly Row[]): Promise<readonly QueueItem[]> {
+    const found = await this.#session.query(recipientsOf, [rows.map((row) => text(row, 'id'))]);
+    const holds = new Holds(await this.#holds());
+    const byMessage = Map.groupBy(found, (row) => text(row, 'message'));
+    return rows.map((row) => {
+      const read = byMessage.get(text(row, 'id')) ?? [];
+      const { recipients: _, ...entry } = entryOf(row, read);
+      const recipients = read.map((recipient) => {
+        const stored = recipientOf(recipient);
+        const nextAttemptAt = this.#clock.wall(stored.nextAttemptAt);
+        if (stored.state !== 'queued' || holds.isEmpty) return { ...stored, nextAttemptAt };
+        const line = { transport: text(recipient, 'lane'), account: entry.account };
+        const hold = holds.ofLine(line) ?? holds.ofRecipient({ id: entry.id, address: stored.address });
+        return { ...stored, nextAttemptAt, ...(hold ? { hold } : {}) };
+      });
+      return {
+        entry: { ...entry, expiresAt: this.#clock.wall(entry.expiresAt) },
+        size: integer(row, 'size'),
+        recipients,
+      };
+    });
+  }
+}

@@ -1,0 +1,137 @@
+// How much the spool keeps and for how long: quotas of accounts, failed messages that are too many or too old, and used
+// Idempotency-Keys.
+
+import { Unavailable } from '../../base/errors.ts';
+import { failedRetentionMilliseconds } from '../lease.ts';
+import type { SpoolEntry } from '../spool.ts';
+import type { RemovedFailures, SpoolLimits } from '../spool-limits.ts';
+import { integer, text } from '../stored-rows.ts';
+import { type AccountTally, addTally, emptyTally, type Tally, tallyOf } from '../tally.ts';
+import { sizeOf } from './added-messages.ts';
+import { pruneKeys } from './postgres-keys.ts';
+import { pruneThreads } from './postgres-threads.ts';
+import type { DatabaseClock } from './server/database-clock.ts';
+import type { PostgresSession } from './server/postgres-session.ts';
+import type { SpoolWriter } from './spool-writer.ts';
+
+/** Messages or keys removed in one transaction at most. */
+const removedAtOnce = 500;
+/** Seconds that a client is told to wait where its account has too much queued. */
+const quotaRetrySeconds = 30;
+
+const aged = 'SELECT message FROM spool_failures WHERE ended_at < $1::bigint ORDER BY ended_at LIMIT $2::integer';
+const oldestFailures = `SELECT f.message, m.size FROM spool_failures f JOIN spool_messages m ON m.id = f.message
+  WHERE f.account = $1::text ORDER BY f.ended_at, f.message LIMIT $2::integer`;
+
+/** What each account has queued, as far as this process knows: what others accept is known a second later. */
+export class Quotas {
+  readonly #limits: SpoolLimits;
+  #known = new Map<string, Tally>();
+  /** What waits to be written. */
+  readonly #underWay = new Map<string, Tally>();
+
+  constructor(limits: SpoolLimits) {
+    this.#limits = limits;
+  }
+
+  /** Takes the numbers of all accounts. */
+  know(tallies: readonly AccountTally[]): void {
+    this.#known = new Map(tallies.map((tally) => [tally.account, tally]));
+  }
+
+  /** Takes new numbers of some accounts. */
+  learn(tallies: readonly AccountTally[]): void {
+    for (const tally of tallies) this.#known.set(tally.account, tally);
+  }
+
+  /** Accounts that have more failed messages than are kept, with their numbers. */
+  withSurplus(): readonly (readonly [string, Tally])[] {
+    const { failedMessages, failedBytes } = this.#limits;
+    return [...this.#known].filter(
+      ([, { messages, octets }]) => messages.failed > failedMessages || octets.failed > failedBytes,
+    );
+  }
+
+  /** Counts a message that is about to be written. @throws Unavailable where the account has too much queued */
+  take(entry: SpoolEntry): void {
+    const { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY } = this.#limits;
+    const { account } = entry;
+    const underWay = this.#underWay.get(account) ?? emptyTally;
+    const { messages, octets } = addTally(this.#known.get(account) ?? emptyTally, underWay);
+    if (messages.queued >= queuedMessages || octets.queued + sizeOf(entry) > queuedBytes) {
+      const text = `Account ${account} has ${messages.queued} messages queued with ${octets.queued} octets; the limits are ${queuedMessages} and ${queuedBytes}`;
+      throw new Unavailable(text, { reason: 'room', retryAfterSeconds: quotaRetrySeconds });
+    }
+    this.#underWay.set(account, addTally(underWay, oneQueued(entry)));
+  }
+
+  /** The message is written, or is not going to be. */
+  giveBack(entry: SpoolEntry): void {
+    const left = addTally(this.#underWay.get(entry.account) ?? emptyTally, oneQueued(entry), -1);
+    if (left.messages.queued > 0) this.#underWay.set(entry.account, left);
+    else this.#underWay.delete(entry.account);
+  }
+}
+
+function oneQueued(entry: SpoolEntry): Tally {
+  return tallyOf(sizeOf(entry), { queued: 1, delivered: 0, failed: 0 });
+}
+
+/** Removes what is not kept any longer. */
+export class PostgresRetention {
+  readonly #session: PostgresSession;
+  readonly #writer: SpoolWriter;
+  readonly #clock: DatabaseClock;
+  readonly #limits: SpoolLimits;
+  readonly #onRemoved: (removed: RemovedFailures) => void;
+
+  constructor(parts: {
+    readonly session: PostgresSession;
+    readonly writer: SpoolWriter;
+    readonly clock: DatabaseClock;
+    readonly limits: SpoolLimits;
+    /** Told of failed messages that were removed because their account has too many. */
+    readonly onRemoved: (removed: RemovedFailures) => void;
+  }) {
+    this.#session = parts.session;
+    this.#writer = parts.writer;
+    this.#clock = parts.clock;
+    this.#limits = parts.limits;
+    this.#onRemoved = parts.onRemoved;
+  }
+
+  /** Removes some failed messages and keys that are too old. @returns whether there may be more */
+  async prune(): Promise<boolean> {
+    const now = this.#clock.now();
+    const before = this.#clock.stored(now) - failedRetentionMilliseconds;
+    const rows = await this.#session.query(aged, [before, removedAtOnce]);
+    await this.#forget(rows.map((row) => text(row, 'message')));
+    await pruneKeys(this.#session, now, removedAtOnce);
+    await pruneThreads(this.#session, this.#clock.stored(now));
+    return rows.length === removedAtOnce;
+  }
+
+  /** Removes the oldest failed messages of an account that has too many, some at a time. */
+  async removeSurplus(account: string, { messages, octets }: Tally): Promise<void> {
+    let [left, held] = [messages.failed, octets.failed];
+    const ids: string[] = [];
+    for (const row of await this.#session.query(oldestFailures, [account, removedAtOnce])) {
+      if (left <= this.#limits.failedMessages && held <= this.#limits.failedBytes) break;
+      ids.push(text(row, 'message'));
+      left -= 1;
+      held -= integer(row, 'size');
+    }
+    const sizes = await this.#forget(ids);
+    const removed = { account, messages: sizes.length, octets: sizes.reduce((sum, size) => sum + size, 0) };
+    if (sizes.length > 0) this.#onRemoved(removed);
+  }
+
+  /** Removes messages, but for those that were queued again meanwhile. @returns the octets of each that is gone */
+  async #forget(ids: readonly string[]): Promise<readonly number[]> {
+    if (ids.length === 0) return [];
+    return await this.#writer.write({
+      reads: ids,
+      run: ({ messages }) => ids.flatMap((id) => messages.forgetEnded(id) ?? []),
+    });
+  }
+}

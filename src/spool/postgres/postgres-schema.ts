@@ -1,0 +1,230 @@
+// The spool's tables in PostgreSQL (D91): those of SQLite, but for what several processes on several hosts need.
+
+import type { Migrations } from '../../base/database/database.ts';
+
+/**
+ * Migrations of the spool. Times are milliseconds since 1970 by the server's clock (database-clock.ts), those of acceptance
+ * excepted. Numbers of states and shares are those of `stateNumbers` and `shareNumbers`.
+ */
+export const postgresSpoolMigrations: Migrations = {
+  owner: 'spool',
+  steps: [],
+  postgres: [
+    `
+    -- One row. Whoever writes messages, outcomes or events changes it first, and so waits for the one who writes already.
+    -- last_event: the newest event's id, which therefore is visible before any greater one is drawn.
+    CREATE TABLE spool_state (
+      one SMALLINT PRIMARY KEY CHECK (one = 1),
+      last_event BIGINT NOT NULL
+    );
+    INSERT INTO spool_state VALUES (1, 0);
+
+    -- The processes that claim and write. beats: grows while the process lives. batch: the number of the process's last
+    -- transaction, by which it finds out what became of one whose end it did not hear of.
+    CREATE TABLE spool_processes (
+      id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+      name TEXT COLLATE "C" NOT NULL,
+      beats BIGINT NOT NULL,
+      batch BIGINT NOT NULL
+    );
+
+    -- RET, ENVID, NOTIFY and ORCPT as given; NULL where they were not. reports of a message: how many were begun about it; of a
+    -- recipient: which ones its sender wants (reportBits).
+    CREATE TABLE spool_messages (
+      id UUID PRIMARY KEY,
+      account TEXT COLLATE "C" NOT NULL,
+      credential TEXT COLLATE "C" NOT NULL,
+      session_id TEXT COLLATE "C" NOT NULL,
+      message_id TEXT COLLATE "C" NOT NULL,
+      client_message_id TEXT COLLATE "C",
+      reverse_path TEXT COLLATE "C" NOT NULL,
+      sender_path TEXT COLLATE "C" NOT NULL,
+      smtputf8 SMALLINT NOT NULL,
+      require_tls SMALLINT NOT NULL,
+      accepted_at BIGINT NOT NULL,
+      expires_at BIGINT NOT NULL,
+      signature_start INTEGER,
+      signature_end INTEGER,
+      size BIGINT NOT NULL,
+      head_length INTEGER NOT NULL,
+      via TEXT COLLATE "C",
+      client_address TEXT COLLATE "C",
+      helo TEXT COLLATE "C",
+      ret TEXT COLLATE "C",
+      envid TEXT COLLATE "C",
+      reports INTEGER NOT NULL DEFAULT 0
+    );
+
+    -- Head and body of a message, one behind the other, in parts.
+    CREATE TABLE spool_octets (
+      message UUID NOT NULL,
+      part INTEGER NOT NULL,
+      octets BYTEA NOT NULL,
+      PRIMARY KEY (message, part)
+    );
+
+    -- due_at: when it may be claimed next: at its next attempt, or once the claim on it has run out. claimed_by: the process
+    -- that holds it. lane: the transport that it waits for, with a domain behind a slash where each domain waits on its own;
+    -- '' has none yet. account: whose turn it waits for; '' without a lane. hold: the hold that it is set aside for.
+    CREATE TABLE spool_recipients (
+      message UUID NOT NULL,
+      position INTEGER NOT NULL,
+      address TEXT COLLATE "C" NOT NULL,
+      lane TEXT COLLATE "C" NOT NULL,
+      account TEXT COLLATE "C" NOT NULL,
+      hold BIGINT,
+      state SMALLINT NOT NULL,
+      attempts INTEGER NOT NULL,
+      next_attempt_at BIGINT NOT NULL,
+      due_at BIGINT NOT NULL,
+      claimed_by BIGINT,
+      ended_at BIGINT,
+      reply_code INTEGER,
+      reply_enhanced TEXT COLLATE "C",
+      reply_text TEXT COLLATE "C",
+      host TEXT COLLATE "C",
+      notify TEXT COLLATE "C",
+      orcpt TEXT COLLATE "C",
+      reports SMALLINT NOT NULL,
+      PRIMARY KEY (message, position)
+    );
+    CREATE INDEX spool_due ON spool_recipients (lane, account, (attempts > 0), due_at) WHERE state = 0 AND hold IS NULL;
+    CREATE INDEX spool_aside ON spool_recipients (hold) WHERE hold IS NOT NULL;
+    CREATE INDEX spool_claims ON spool_recipients (claimed_by) WHERE claimed_by IS NOT NULL;
+
+    -- The lines in which recipients wait: one for each lane and account. transport: the lane without the domain. ready_at: when
+    -- the next turn may come; never later than the first recipient is due.
+    CREATE TABLE spool_lines (
+      lane TEXT COLLATE "C" NOT NULL,
+      account TEXT COLLATE "C" NOT NULL,
+      transport TEXT COLLATE "C" NOT NULL,
+      ready_at BIGINT NOT NULL,
+      PRIMARY KEY (lane, account)
+    );
+    CREATE INDEX spool_turns ON spool_lines (transport, ready_at);
+
+    -- What the operator keeps waiting.
+    CREATE TABLE spool_holds (
+      id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+      kind TEXT COLLATE "C" NOT NULL,
+      value TEXT COLLATE "C" NOT NULL,
+      made_at BIGINT NOT NULL,
+      made_by TEXT COLLATE "C" NOT NULL,
+      why TEXT COLLATE "C" NOT NULL,
+      UNIQUE (kind, value)
+    );
+
+    -- What each account has in the spool; a row only where it has something. Kept in the transactions that change it.
+    CREATE TABLE spool_counts (
+      account TEXT COLLATE "C" PRIMARY KEY,
+      queued_messages BIGINT NOT NULL,
+      failed_messages BIGINT NOT NULL,
+      queued_octets BIGINT NOT NULL,
+      failed_octets BIGINT NOT NULL,
+      queued_recipients BIGINT NOT NULL,
+      delivered_recipients BIGINT NOT NULL,
+      failed_recipients BIGINT NOT NULL
+    );
+
+    -- Messages without a queued recipient, kept because one failed.
+    CREATE TABLE spool_failures (
+      message UUID PRIMARY KEY,
+      account TEXT COLLATE "C" NOT NULL,
+      ended_at BIGINT NOT NULL
+    );
+    CREATE INDEX spool_failures_by_age ON spool_failures (ended_at);
+    CREATE INDEX spool_failures_by_account ON spool_failures (account, ended_at);
+
+    CREATE TABLE idempotency_keys (
+      account TEXT COLLATE "C" NOT NULL,
+      key TEXT COLLATE "C" NOT NULL,
+      digest TEXT COLLATE "C" NOT NULL,
+      message_id TEXT COLLATE "C" NOT NULL,
+      recipients TEXT COLLATE "C" NOT NULL,
+      answer TEXT COLLATE "C",
+      created_at BIGINT NOT NULL,
+      PRIMARY KEY (account, key)
+    );
+    CREATE INDEX idempotency_age ON idempotency_keys (created_at);
+
+    -- Reports that are to be made, at most one for a message at a time. The message itself may be gone before.
+    CREATE TABLE spool_reports (
+      seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+      queue_id UUID NOT NULL UNIQUE,
+      version BIGINT NOT NULL,
+      due_at BIGINT NOT NULL,
+      more INTEGER NOT NULL,
+      account TEXT COLLATE "C" NOT NULL,
+      session_id TEXT COLLATE "C" NOT NULL,
+      message_id TEXT COLLATE "C" NOT NULL,
+      client_message_id TEXT COLLATE "C",
+      sender_path TEXT COLLATE "C" NOT NULL,
+      ret TEXT COLLATE "C",
+      envid TEXT COLLATE "C",
+      smtputf8 SMALLINT NOT NULL,
+      accepted_at BIGINT NOT NULL,
+      expires_at BIGINT NOT NULL,
+      head BYTEA NOT NULL
+    );
+    CREATE INDEX spool_reports_due ON spool_reports (due_at);
+    CREATE TABLE spool_report_recipients (
+      report BIGINT NOT NULL REFERENCES spool_reports (seq) ON DELETE CASCADE,
+      position INTEGER NOT NULL,
+      address TEXT COLLATE "C" NOT NULL,
+      orcpt TEXT COLLATE "C",
+      action TEXT COLLATE "C" NOT NULL,
+      at BIGINT NOT NULL,
+      reply_code INTEGER NOT NULL,
+      reply_enhanced TEXT COLLATE "C",
+      reply_text TEXT COLLATE "C" NOT NULL,
+      host TEXT COLLATE "C" NOT NULL,
+      PRIMARY KEY (report, position)
+    );
+    -- How many reports were begun on a day; address '' is the sum of the account.
+    CREATE TABLE spool_report_counts (
+      day BIGINT NOT NULL,
+      account TEXT COLLATE "C" NOT NULL,
+      address TEXT COLLATE "C" NOT NULL,
+      reports BIGINT NOT NULL,
+      PRIMARY KEY (day, account, address)
+    );
+
+    -- client_id: the first half of the SHA-256 of the client's Message-ID. message_id: the one it left with.
+    CREATE TABLE spool_threads (
+      account TEXT COLLATE "C" NOT NULL,
+      client_id UUID NOT NULL,
+      message_id TEXT COLLATE "C" NOT NULL,
+      created_at BIGINT NOT NULL,
+      PRIMARY KEY (account, client_id)
+    );
+    CREATE INDEX spool_threads_by_age ON spool_threads (created_at);
+    CREATE INDEX spool_threads_of_account ON spool_threads (account, created_at);
+
+    CREATE TABLE mail_events (
+      id BIGINT PRIMARY KEY,
+      at BIGINT NOT NULL,
+      account TEXT COLLATE "C" NOT NULL,
+      share SMALLINT NOT NULL,
+      kind TEXT COLLATE "C" NOT NULL,
+      queue_id TEXT COLLATE "C",
+      event TEXT COLLATE "C" NOT NULL
+    );
+    CREATE INDEX mail_events_by_account ON mail_events (account, share, id);
+    CREATE INDEX mail_events_by_kind ON mail_events (account, kind, id);
+    CREATE INDEX mail_events_by_message ON mail_events (queue_id, id) WHERE queue_id IS NOT NULL;
+
+    CREATE TABLE mail_event_counts (
+      account TEXT COLLATE "C" NOT NULL,
+      share SMALLINT NOT NULL,
+      events BIGINT NOT NULL,
+      PRIMARY KEY (account, share)
+    );
+
+    CREATE TABLE mail_event_keys (
+      key BIGINT NOT NULL,
+      event BIGINT NOT NULL,
+      PRIMARY KEY (key, event)
+    );
+    `,
+  ],
+};

@@ -1,0 +1,165 @@
+// The processes that work on one spool, each with a row that it keeps alive. What a process has claimed comes back to the
+// others some seconds after it has ended without a word. A process is judged by whether its row changes while it is looked
+// at, and by no clock of another host.
+
+import { hostname } from 'node:os';
+import type { Row } from '../../base/database/database.ts';
+import { errorCode } from '../../base/errors.ts';
+import { integer } from '../stored-rows.ts';
+import type { PgValue, PostgresSession, Send } from './server/postgres-session.ts';
+import { inLines, lineColumns } from './spool-lines.ts';
+import { takeTurn } from './written-events.ts';
+
+/** A transaction that writes, by its process and its number. */
+export interface BatchKey {
+  readonly id: number;
+  readonly batch: number;
+}
+
+const enter = 'INSERT INTO spool_processes (name, beats, batch) VALUES ($1, 0, 0) RETURNING id';
+const beat = 'UPDATE spool_processes SET beats = beats + 1 WHERE id = $1::bigint';
+// Fails (division by zero) where the row is gone or the number was used, so that nothing of the transaction is kept.
+const fence = `WITH mine AS (UPDATE spool_processes SET batch = $2::bigint WHERE id = $1::bigint AND batch < $2::bigint RETURNING 1)
+  SELECT 1 / count(*) AS writes FROM mine`;
+const outdo =
+  'UPDATE spool_processes SET batch = $2::bigint WHERE id = $1::bigint AND batch < $2::bigint RETURNING 1 AS undone';
+const leave = 'DELETE FROM spool_processes WHERE id = $1::bigint';
+const others = 'SELECT id, beats FROM spool_processes';
+const remove = 'DELETE FROM spool_processes WHERE id = $1::bigint AND beats = $2::bigint RETURNING id';
+const releaseWhere = (whose: string): string =>
+  inLines(
+    `UPDATE spool_recipients SET claimed_by = NULL, due_at = next_attempt_at WHERE ${whose} RETURNING ${lineColumns}`,
+  );
+const releaseOrphans = releaseWhere('claimed_by IS NOT NULL AND claimed_by NOT IN (SELECT id FROM spool_processes)');
+const releaseOwn = releaseWhere('claimed_by = $1::bigint');
+
+/** SQLSTATE division_by_zero. */
+const divisionByZero = '22012';
+
+/** How often the rows are looked at, as a part of the time after which a process is taken for dead. */
+const looksPerPatience = 6;
+
+/** The row of this process, and what it knows of the others. */
+export class ProcessRegister {
+  readonly #session: PostgresSession;
+  readonly #monotonic: () => number;
+  readonly #patienceMs: number;
+  /** Each process's beats, and since when they have not grown, by our own clock. */
+  #seen = new Map<number, { readonly beats: number; readonly since: number }>();
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  #entered: Promise<number> | undefined;
+  #id: number | undefined;
+  #batch = 0;
+
+  /** @param patienceMs how long a row may stay unchanged before its process is taken for dead */
+  constructor(session: PostgresSession, options: { readonly monotonic: () => number; readonly patienceMs: number }) {
+    this.#session = session;
+    this.#monotonic = options.monotonic;
+    this.#patienceMs = options.patienceMs;
+  }
+
+  /** The number of this process; it is entered at the first use. */
+  async id(): Promise<number> {
+    this.#entered ??= this.#enter();
+    try {
+      return await this.#entered;
+    } catch (thrown) {
+      this.#entered = undefined;
+      throw thrown;
+    }
+  }
+
+  async #enter(): Promise<number> {
+    const [row] = await this.#session.query(enter, [`${hostname()} ${process.pid}`]);
+    this.#batch = 0;
+    this.#id = integer(row ?? {}, 'id');
+    return this.#id;
+  }
+
+  /** The number of this process, and of its next transaction that writes. They follow one another. */
+  async nextBatch(): Promise<BatchKey> {
+    const id = await this.id();
+    this.#batch += 1;
+    return { id, batch: this.#batch };
+  }
+
+  /** Sends the first statement of a transaction that writes: it fails where `wasKept` has already said that it was not kept. */
+  sendFence(send: Send, { id, batch }: BatchKey): void {
+    void send(fence, [id, batch]);
+  }
+
+  /** Whether a transaction failed because others took this process for dead. */
+  isForgotten(thrown: unknown): boolean {
+    return errorCode(thrown) === divisionByZero;
+  }
+
+  /** Enters this process again. @param id the number that is no longer valid */
+  async renew(id: number): Promise<void> {
+    if (this.#id === id) {
+      this.#id = undefined;
+      this.#entered = undefined;
+    }
+    await this.id();
+  }
+
+  /** Tells what became of a transaction that has ended or will fail; false makes sure that it is never kept. */
+  async wasKept({ id, batch }: BatchKey): Promise<boolean> {
+    const undone = await this.#session.query(outdo, [id, batch]);
+    return undone.length === 0;
+  }
+
+  /**
+   * Keeps the row of this process alive and, now and then, gives back what dead ones held; to be called once a second.
+   * @returns whether claims were given back
+   */
+  async tend(): Promise<boolean> {
+    const now = this.#monotonic();
+    const interval = this.#patienceMs / looksPerPatience;
+    if (now - this.#lookedAt < interval) return false;
+    if (this.#id !== undefined) await this.#session.query(beat, [this.#id]);
+    // After a time without a look nobody can be judged: the server may have been away for all.
+    if (now - this.#lookedAt > 3 * interval) this.#seen = new Map();
+    this.#lookedAt = now;
+    const dead = this.#look(await this.#session.query(others), now);
+    for (const { id, beats } of dead) await this.#session.query(remove, [id, beats]);
+    if (dead.length > 0) await this.releaseDead();
+    return dead.length > 0;
+  }
+
+  #look(rows: readonly Row[], now: number): readonly { readonly id: number; readonly beats: number }[] {
+    const seen = new Map<number, { readonly beats: number; readonly since: number }>();
+    for (const row of rows) {
+      const [id, beats] = [integer(row, 'id'), integer(row, 'beats')];
+      const known = this.#seen.get(id);
+      seen.set(id, known?.beats === beats ? known : { beats, since: now });
+    }
+    this.#seen = seen;
+    return [...seen].flatMap(([id, { beats, since }]) =>
+      id !== this.#id && now - since >= this.#patienceMs ? [{ id, beats }] : [],
+    );
+  }
+
+  /** Gives back what processes held that are no longer there. */
+  async releaseDead(): Promise<void> {
+    await this.#release(releaseOrphans, []);
+  }
+
+  /** Gives back everything that this process holds. */
+  async releaseOwn(): Promise<void> {
+    if (this.#id !== undefined) await this.#release(releaseOwn, [this.#id]);
+  }
+
+  async #release(sql: string, values: readonly PgValue[]): Promise<void> {
+    await this.#session.transaction(async (send) => {
+      void send(takeTurn, [0]);
+      await send(sql, values);
+    });
+  }
+
+  /** Ends the row of this process; what it still holds goes back to the others. */
+  async leave(): Promise<void> {
+    if (this.#id === undefined) return;
+    await this.releaseOwn();
+    await this.#session.query(leave, [this.#id]);
+  }
+}

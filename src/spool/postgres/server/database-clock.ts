@@ -1,0 +1,50 @@
+// The time of the spool in PostgreSQL is that of the server, which all hosts share: every stored time but that of acceptance
+// is wall time less what the wall clock of this host is ahead of the server's. So hosts whose clocks differ, or are set, wait
+// equally long and see each other's claims alike.
+
+import { type Clock, type ClockReading, clockStep, readClock } from '../../../base/clock.ts';
+
+/** Smaller differences between two hosts come from the way and from drift; they move no time. */
+const leastDifferenceMs = 1000;
+
+/** What this host's wall clock is ahead of the server's. */
+export class DatabaseClock {
+  readonly #clock: Clock;
+  #offset = 0;
+  #seen: ClockReading;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#seen = readClock(clock);
+  }
+
+  /** The wall time of this host, milliseconds since 1970. */
+  now(): number {
+    return this.#clock.now();
+  }
+
+  /** Looks whether the wall clock was set since the last look; to be called before each operation. */
+  observe(): void {
+    const now = readClock(this.#clock);
+    this.#offset += clockStep(this.#seen, now);
+    this.#seen = now;
+  }
+
+  /** Compares with the server. @param serverTime its time just now, milliseconds since 1970 */
+  compare(serverTime: number): void {
+    this.observe();
+    const difference = Math.round(this.#clock.now() - serverTime);
+    if (Math.abs(difference - this.#offset) < leastDifferenceMs) return;
+    this.#offset = Math.abs(difference) < leastDifferenceMs ? 0 : difference;
+  }
+
+  /** Turns a wall time into the time to store. */
+  stored(wallTime: number): number {
+    return Math.round(wallTime - this.#offset);
+  }
+
+  /** Turns a stored time into wall time. */
+  wall(storedTime: number): number {
+    return storedTime + this.#offset;
+  }
+}

@@ -1,0 +1,175 @@
+// Statements and transactions of the spool in PostgreSQL. The statements of a transaction are sent without waiting for the
+// answers to those before, so that a group of messages costs one journey to the server and back.
+
+import type pg from 'pg';
+import type { Row } from '../../../base/database/database.ts';
+import { storeError } from '../../../base/database/postgres-errors.ts';
+import { openPool, storableText } from '../../../base/database/postgres-pool.ts';
+
+/** A value of a statement; a list is an array of PostgreSQL. */
+export type PgValue = null | number | bigint | string | Buffer | readonly (null | number | bigint | string)[];
+
+/** Sends a statement of a transaction. The answer need not be waited for: a statement that fails ends the transaction. */
+export type Send = (sql: string, values?: readonly PgValue[]) => Promise<readonly Row[]>;
+
+/** The connection was lost before the answer to COMMIT came: the transaction may be kept, or not. */
+export class InDoubt extends Error {
+  override readonly name = 'InDoubt';
+}
+
+/** How a transaction of `transactionOf` is run. */
+export interface TransactionSettings {
+  /** A failure of COMMIT is InDoubt. Where absent, the transaction does no harm when it is run twice. */
+  readonly tellsDoubt?: boolean;
+}
+
+/**
+ * Every statement here finds its rows by an index. The planner would not always: a queue grows from nothing to a million rows
+ * before it is analysed, and tables that it takes for empty it reads whole.
+ */
+const planByIndexes = 'SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off';
+
+/** SQLSTATE in_failed_sql_transaction: a statement before it had failed. */
+const followsFailure = '25P02';
+
+/** The names of prepared statements, by their text; every text is a constant of this room. */
+const names = new Map<string, string>();
+
+function nameOf(sql: string): string {
+  const name = names.get(sql) ?? `postern_${names.size + 1}`;
+  names.set(sql, name);
+  return name;
+}
+
+function valueOf(value: PgValue): unknown {
+  if (typeof value === 'string') return storableText(value);
+  if (!Array.isArray(value)) return value;
+  return value.map((one: unknown) => (typeof one === 'string' ? storableText(one) : one));
+}
+
+function queryOf(sql: string, values: readonly PgValue[]): pg.QueryConfig {
+  return { name: nameOf(sql), text: sql, values: values.map(valueOf) };
+}
+
+/** The connections of one spool. */
+export class PostgresSession {
+  readonly #pool: pg.Pool;
+  readonly #url: string;
+  #isClosed = false;
+
+  /** @param connections how many may be open at once */
+  constructor(url: string, connections: number) {
+    this.#url = url;
+    this.#pool = openPool({ url, connections, pipeline: true, begin: planByIndexes });
+  }
+
+  /** The database's URL. */
+  get url(): string {
+    return this.#url;
+  }
+
+  /** Runs one statement by itself. @throws Unavailable while the server is away; Error for a fault of the statement */
+  async query(sql: string, values: readonly PgValue[] = []): Promise<readonly Row[]> {
+    this.#checkOpen();
+    try {
+      return (await this.#pool.query<Row>(queryOf(sql, values))).rows;
+    } catch (thrown) {
+      throw storeError(thrown);
+    }
+  }
+
+  /**
+   * Runs a transaction (READ COMMITTED). It is undone where `work` throws or a statement fails, waited for or not.
+   * @throws what `query` throws; InDoubt
+   */
+  async transaction<T>(work: (send: Send) => Promise<T>, { tellsDoubt }: TransactionSettings = {}): Promise<T> {
+    this.#checkOpen();
+    const client = await this.#connect();
+    let lost: Error | undefined;
+    const onError = (error: Error): void => void (lost = error);
+    client.on('error', onError);
+    try {
+      return await new Sending(client).run(work, tellsDoubt === true);
+    } catch (thrown) {
+      if (!(thrown instanceof Error) || !('code' in thrown)) lost ??= new Error('the transaction broke off');
+      throw thrown instanceof InDoubt ? thrown : storeError(thrown);
+    } finally {
+      client.off('error', onError);
+      client.release(lost);
+    }
+  }
+
+  /** Waits for what is under way and closes the connections. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    await this.#pool.end();
+  }
+
+  async #connect(): Promise<pg.PoolClient> {
+    try {
+      return await this.#pool.connect();
+    } catch (thrown) {
+      throw storeError(thrown);
+    }
+  }
+
+  #checkOpen(): void {
+    if (this.#isClosed) throw Object.assign(new Error('The spool is closed'), { code: '00000' });
+  }
+}
+
+/** One transaction on one connection. */
+class Sending {
+  readonly #client: pg.PoolClient;
+  readonly #sent: Promise<pg.QueryResult<Row>>[] = [];
+
+  constructor(client: pg.PoolClient) {
+    this.#client = client;
+  }
+
+  async run<T>(work: (send: Send) => Promise<T>, tellsDoubt: boolean): Promise<T> {
+    void this.#send('BEGIN');
+    const send: Send = async (sql, values = []) => (await this.#send(sql, values)).rows;
+    let result: T;
+    try {
+      result = await work((sql, values) => {
+        const rows = send(sql, values);
+        // Where nobody waits for the answer, `run` finds the failure among what was sent.
+        rows.catch(() => undefined);
+        return rows;
+      });
+    } catch (thrown) {
+      void this.#send('ROLLBACK');
+      throw (await this.#firstFailure()) ?? thrown;
+    }
+    const committing = this.#send('COMMIT');
+    const failure = await this.#firstFailure();
+    if (failure === undefined && (await committing).command === 'COMMIT') return result;
+    const isLost = await committing.then(
+      () => false,
+      () => true,
+    );
+    if (isLost && tellsDoubt)
+      throw new InDoubt('The connection was lost before the answer to COMMIT', { cause: failure });
+    throw failure ?? new Error('The transaction was undone');
+  }
+
+  /** Waits for all answers; gives the error of the first statement that failed by itself. */
+  async #firstFailure(): Promise<unknown> {
+    const ends = await Promise.allSettled(this.#sent);
+    const reasons = ends.flatMap((end): unknown[] => (end.status === 'rejected' ? [end.reason] : []));
+    return reasons.find((reason) => !isCode(reason, followsFailure)) ?? reasons[0];
+  }
+
+  #send(sql: string, values: readonly PgValue[] = []): Promise<pg.QueryResult<Row>> {
+    const answer = this.#client.query<Row>(queryOf(sql, values));
+    this.#sent.push(answer);
+    answer.catch(() => undefined);
+    return answer;
+  }
+}
+
+function isCode(thrown: unknown, code: string): boolean {
+  return thrown instanceof Error && 'code' in thrown && thrown.code === code;
+}

@@ -1,0 +1,88 @@
+// Makes the parts of a spool in PostgreSQL and joins them.
+
+import { type Clock, systemClock } from '../../base/clock.ts';
+import type { Row } from '../../base/database/database.ts';
+import { type Logger, silentLog } from '../../base/log.ts';
+import { EventFeed } from '../../events/event-feed.ts';
+import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
+import { type ReportLimits, unlimitedReports } from '../reports/report.ts';
+import { type RemovedFailures, type SpoolLimits, unlimited } from '../spool-limits.ts';
+import { eventTable } from './event-table.ts';
+import { PostgresClaims } from './postgres-claims.ts';
+import { PostgresEvents } from './postgres-events.ts';
+import { PostgresHolds } from './postgres-holds.ts';
+import { PostgresQueue } from './postgres-queue.ts';
+import { PostgresReports } from './postgres-reports.ts';
+import { PostgresRetention, Quotas } from './postgres-retention.ts';
+import { ProcessRegister } from './process-register.ts';
+import { DatabaseClock } from './server/database-clock.ts';
+import { PostgresSession } from './server/postgres-session.ts';
+import { SpoolTender } from './spool-tender.ts';
+import { SpoolWriter } from './spool-writer.ts';
+
+/** Connections of one process for its spool. */
+const connections = 6;
+/** After how long without a sign a process is taken for dead, in milliseconds. */
+const defaultPatienceMs = 30_000;
+
+/** Where the spool is stored, and its settings. */
+export interface PostgresSpoolOptions {
+  /** `postgres://...` */
+  readonly url: string;
+  readonly clock?: Clock;
+  readonly log?: Logger;
+  /** Absent: no limits. The free room of the server's disk is not known here. */
+  readonly limits?: SpoolLimits;
+  /** How long events are kept; absent: `defaultEventLimits`. */
+  readonly eventLimits?: EventLimits;
+  /** How many reports to senders are made; absent: any number. */
+  readonly reportLimits?: ReportLimits;
+  /** Called with how many failed messages were removed, and of which account, because their account has too many. */
+  readonly onRemoved?: (removed: RemovedFailures) => void;
+  /** Called after each commit with how many operations it had. */
+  readonly onCommitted?: (operations: number) => void;
+  /** After how long without a sign another process is taken for dead, in milliseconds; 30,000 if absent. */
+  readonly patienceMs?: number;
+  /** The time of the server's clock out of a row with `time`; absent: as the row says. */
+  readonly serverTime?: (row: Row) => number;
+}
+
+/** Makes the parts. Nothing is asked of the server yet. */
+export function makeParts(options: PostgresSpoolOptions) {
+  const { url, clock = systemClock, log = silentLog, limits = unlimited, onRemoved } = options;
+  const session = new PostgresSession(url, connections);
+  const databaseClock = new DatabaseClock(clock);
+  const { patienceMs = defaultPatienceMs } = options;
+  // How long others live is measured by this machine's own clock, whatever clock the mail goes by.
+  const register = new ProcessRegister(session, { monotonic: () => performance.now(), patienceMs });
+  const quotas = new Quotas(limits);
+  const shared = { session, clock: databaseClock, register };
+  const reports = new PostgresReports({ ...shared, limits: options.reportLimits ?? unlimitedReports });
+  const writer = new SpoolWriter({
+    ...{ ...shared, reports },
+    onTallies: (tallies) => quotas.learn(tallies),
+    onCommitted: options.onCommitted ?? (() => undefined),
+  });
+  const claims = new PostgresClaims({ ...shared, writer });
+  const holds = new PostgresHolds({ ...shared, writer });
+  const queue = new PostgresQueue({ ...shared, holds: () => holds.read() });
+  const events = new PostgresEvents({ ...shared, limits: options.eventLimits ?? defaultEventLimits });
+  const retention = new PostgresRetention({
+    ...{ ...shared, writer, limits },
+    onRemoved: (removed) => {
+      log.warn({ ...removed }, 'failed messages removed: the account has more than are kept');
+      onRemoved?.(removed);
+    },
+  });
+  const kept = { quotas, holds, retention, events };
+  const tender = new SpoolTender({ ...shared, ...kept, log, serverTime: options.serverTime });
+  const table = eventTable({
+    ...{ events, writer, clock: databaseClock },
+    fault: () => tender.fault,
+  });
+  const feed = new EventFeed(table, { clock, log });
+  return { ...shared, writer, reports, quotas, claims, holds, queue, tender, feed };
+}
+
+/** The parts of a spool. */
+export type SpoolParts = ReturnType<typeof makeParts>;

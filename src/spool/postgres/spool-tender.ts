@@ -1,0 +1,122 @@
+// What a spool in PostgreSQL does by itself, once a second: it asks whether the server can be used and what its time is, keeps
+// its process known, and removes what is not kept any longer.
+
+import type { Row } from '../../base/database/database.ts';
+import { errorMessage, Unavailable } from '../../base/errors.ts';
+import type { Logger } from '../../base/log.ts';
+import { readTallies } from './account-changes.ts';
+import type { PostgresEvents } from './postgres-events.ts';
+import type { PostgresHolds } from './postgres-holds.ts';
+import type { PostgresRetention, Quotas } from './postgres-retention.ts';
+import type { ProcessRegister } from './process-register.ts';
+import type { DatabaseClock } from './server/database-clock.ts';
+import type { PostgresSession } from './server/postgres-session.ts';
+
+/** How often it is done, in milliseconds. */
+const everyMs = 1000;
+/** How often old messages and keys are looked for, in milliseconds. */
+const pruneEveryMs = 60 * 60 * 1000;
+/** Seconds that a client is told to wait while the server cannot be used. */
+const retryAfterSeconds = 5;
+
+const ask = `SELECT extract(epoch FROM clock_timestamp()) * 1000 AS time, pg_is_in_recovery() AS standby,
+  current_setting('synchronous_commit') AS commit`;
+
+/** What the tender works on. */
+export interface TendedParts {
+  readonly session: PostgresSession;
+  readonly clock: DatabaseClock;
+  readonly register: ProcessRegister;
+  readonly quotas: Quotas;
+  readonly retention: PostgresRetention;
+  readonly events: PostgresEvents;
+  readonly holds: PostgresHolds;
+  readonly log: Logger;
+  /** The time of the server's clock; absent: `time` of the row. */
+  readonly serverTime?: ((row: Row) => number) | undefined;
+}
+
+/** Does it until it is stopped. */
+export class SpoolTender {
+  readonly #parts: TendedParts;
+  #fault: Unavailable | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #round: Promise<void> | undefined;
+  #isStopped = false;
+  #prunedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: TendedParts) {
+    this.#parts = parts;
+  }
+
+  /** Why the spool takes no mail; undefined while it does. */
+  get fault(): Unavailable | undefined {
+    return this.#fault;
+  }
+
+  /** Does it once, and then every second. @throws what the first time meets */
+  async start(): Promise<void> {
+    await this.#look();
+    this.#timer = setInterval(() => {
+      this.#round ??= this.#tend().finally(() => {
+        this.#round = undefined;
+      });
+    }, everyMs);
+  }
+
+  /** Ends it; resolves when nothing is under way. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearInterval(this.#timer);
+    await this.#round;
+  }
+
+  /** Something has failed because the server is away: no mail is taken until it has answered again. */
+  failed(error: Unavailable): void {
+    if (!this.#fault && !this.#isStopped) this.#parts.log.error({ reason: error.message }, 'the spool takes no mail');
+    this.#fault = error;
+  }
+
+  /** Removes what is too old or too many, some of it. */
+  async prune(): Promise<void> {
+    const { retention, events, quotas } = this.#parts;
+    const mayHaveMore = await retention.prune();
+    this.#prunedAt = mayHaveMore ? Number.NEGATIVE_INFINITY : performance.now();
+    await events.prune();
+    for (const [account, tally] of quotas.withSurplus()) await retention.removeSurplus(account, tally);
+  }
+
+  async #tend(): Promise<void> {
+    const { register, log, events, quotas, retention, holds } = this.#parts;
+    try {
+      await this.#look();
+      if (await register.tend()) log.warn('messages in the hands of a process that has ended are due again');
+      await holds.settle();
+      if (performance.now() - this.#prunedAt > pruneEveryMs) await this.prune();
+      else {
+        await events.prune();
+        for (const [account, tally] of quotas.withSurplus()) await retention.removeSurplus(account, tally);
+      }
+    } catch (thrown) {
+      if (thrown instanceof Unavailable) this.failed(thrown);
+      else log.error({ err: thrown }, 'the spool cannot tidy up');
+    }
+  }
+
+  /** Asks the server how it is. @throws Unavailable where it takes no changes */
+  async #look(): Promise<void> {
+    const { session, clock, quotas, log, serverTime } = this.#parts;
+    const [row = {}] = await session.query(ask);
+    if (row['standby'] === true) throw unusable('This PostgreSQL has become a standby, which takes no changes');
+    if (row['commit'] === 'off')
+      throw unusable('synchronous_commit is off: PostgreSQL would confirm mail that a crash can lose');
+    clock.compare(serverTime ? serverTime(row) : Number(row['time']));
+    quotas.know(await readTallies(session));
+    if (this.#fault) log.info('the spool takes mail again');
+    this.#fault = undefined;
+  }
+}
+
+function unusable(text: string): Unavailable {
+  return new Unavailable(errorMessage(text), { reason: 'store', retryAfterSeconds });
+}

@@ -1,0 +1,62 @@
+// Writes events in the transaction of the change that they report. Their ids follow on the newest event's, in the row that
+// every transaction that writes holds until its commit; so they are given in the order of the commits and without gaps.
+
+import { eventKinds } from '../../events/mail-event.ts';
+import { type PackedEvent, shareNumbers } from '../packed-event.ts';
+import { keyNumber } from '../search/searched-event.ts';
+import type { DatabaseClock } from './server/database-clock.ts';
+import type { Send } from './server/postgres-session.ts';
+
+/** Waits for the turn to write, and draws so many ids of events. */
+export const takeTurn = 'UPDATE spool_state SET last_event = last_event + $1::bigint WHERE one = 1';
+
+// The number of the first event is what the row says now, less how many there are.
+const addEvents = `INSERT INTO mail_events (id, at, account, share, kind, queue_id, event)
+  SELECT (SELECT last_event FROM spool_state) - $1::bigint + new.number, new.at, new.account, new.share, new.kind,
+    new.queue_id, new.event
+  FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::smallint[], $6::text[], $7::text[], $8::text[])
+    AS new (number, at, account, share, kind, queue_id, event)`;
+
+const addKeys = `INSERT INTO mail_event_keys (key, event)
+  SELECT new.key, (SELECT last_event FROM spool_state) - $1::bigint + new.number
+  FROM unnest($2::bigint[], $3::bigint[]) AS new (key, number)
+  ON CONFLICT DO NOTHING`;
+
+/** Changes how many events each account has. */
+export const countEvents = `INSERT INTO mail_event_counts AS kept (account, share, events)
+  SELECT * FROM unnest($1::text[], $2::smallint[], $3::bigint[])
+  ON CONFLICT (account, share) DO UPDATE SET events = kept.events + excluded.events`;
+
+/** Sends the statements that write events, in their order; `takeTurn` with their number must have been sent before. */
+export function sendEvents(send: Send, events: readonly PackedEvent[], clock: DatabaseClock): void {
+  if (events.length === 0) return;
+  const shares = events.map(({ kind }) => shareNumbers[eventKinds[kind].share]);
+  void send(addEvents, [
+    events.length,
+    events.map((_, index) => index + 1),
+    events.map(({ at }) => clock.stored(at)),
+    events.map(({ account }) => account),
+    shares,
+    events.map(({ kind }) => kind),
+    events.map(({ message }) => message),
+    events.map(({ json }) => json),
+  ]);
+  const keys = events.flatMap(({ account, keys: own }, index) =>
+    own.map((key) => ({ key: keyNumber(account, key), number: index + 1 })),
+  );
+  if (keys.length > 0)
+    void send(addKeys, [events.length, keys.map(({ key }) => key), keys.map(({ number }) => number)]);
+  const counts = new Map<string, { readonly account: string; readonly share: number; events: number }>();
+  for (const [index, { account }] of events.entries()) {
+    const share = shares[index] ?? 0;
+    const counted = counts.get(`${share} ${account}`);
+    if (counted) counted.events += 1;
+    else counts.set(`${share} ${account}`, { account, share, events: 1 });
+  }
+  const rows = [...counts.values()];
+  void send(countEvents, [
+    rows.map(({ account }) => account),
+    rows.map(({ share }) => share),
+    rows.map(({ events: number }) => number),
+  ]);
+}

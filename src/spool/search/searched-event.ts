@@ -1,0 +1,67 @@
+// What a search of events means, whatever engine keeps them: which events fit, and between which ids a page lies.
+
+import { hash } from 'node:crypto';
+import { eventKeys, searchedKeys } from '../../events/event-keys.ts';
+import type { EventSearch } from '../../events/event-store.ts';
+import type { EventFacts } from '../../events/mail-event.ts';
+import { type EventRow, mostAtOnce } from './event-page.ts';
+
+/**
+ * How much later than its time an event may be written, in milliseconds: a commit waits 5 s for a lock, an outcome somewhat
+ * longer. Ids are given in the order of the commits, so times are in order but for this.
+ */
+export const lateMs = 60_000;
+
+/** The number under which a key of an account's events is kept: 64 bits of SHA-256. */
+export function keyNumber(account: string, key: string): bigint {
+  return hash('sha256', `${account}\0${key}`, 'buffer').readBigInt64BE(0);
+}
+
+/** The numbers of the keys of a kept event. @param json as `packEvent` made it */
+export function keyNumbersOf(account: string, json: string): readonly bigint[] {
+  return keysOf(json).map((key) => keyNumber(account, key));
+}
+
+function keysOf(json: string): readonly string[] {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only `packEvent` writes them
+  return eventKeys(JSON.parse(json) as EventFacts);
+}
+
+/** Whether the event of a row is one of those searched for. @param query its times as they are stored */
+export function isSearched(row: EventRow, query: EventSearch): boolean {
+  const at = Number(row['at']);
+  if (row['account'] !== query.account) return false;
+  if (query.kinds && !query.kinds.some((kind) => kind === row['kind'])) return false;
+  if (query.message !== undefined && row['queue_id'] !== query.message) return false;
+  if (at < (query.since ?? Number.NEGATIVE_INFINITY) || at >= (query.until ?? Number.POSITIVE_INFINITY)) return false;
+  const wanted = searchedKeys(query);
+  if (wanted.length === 0) return true;
+  const keys = keysOf(String(row['event']));
+  return wanted.every((key) => keys.includes(key));
+}
+
+/** Where a page of a search lies. */
+export interface SearchBounds {
+  readonly low: number;
+  readonly high: number;
+  /** Events at most. */
+  readonly limit: number;
+  /** The `next` of a page without a row. */
+  readonly end: number;
+}
+
+/**
+ * Finds the ids between which a page lies; `low` above `high` where there are none.
+ * @param found the first id that the query's `since` leaves, the last one that `until` leaves, and the newest id of all
+ */
+export function searchBounds(
+  { order, cursor, limit }: EventSearch,
+  found: { readonly low: number; readonly high: number; readonly newest: number },
+): SearchBounds {
+  const isOldest = order === 'oldest';
+  const low = cursor !== undefined && isOldest ? Math.max(found.low, cursor + 1) : found.low;
+  const high = cursor !== undefined && !isOldest ? Math.min(found.high, cursor - 1) : found.high;
+  // Who reads on from the oldest waits behind the newest event; who reads from the newest is at the end.
+  const end = isOldest ? Math.max(cursor ?? 0, high) : Math.min(cursor ?? found.newest + 1, low);
+  return { low, high, limit: Math.min(Math.max(1, limit), mostAtOnce), end };
+}

@@ -1,0 +1,237 @@
+// The spool in PostgreSQL under the contracts of spools and events.
+
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { type Clock, systemClock } from '../../src/base/clock.ts';
+import { openPostgres } from '../../src/base/database/postgres-database.ts';
+import { Unavailable } from '../../src/base/errors.ts';
+import { uuidv7 } from '../../src/base/ids.ts';
+import type { EventLimits } from '../../src/events/event-store.ts';
+import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
+import { ProcessRegister } from '../../src/spool/postgres/process-register.ts';
+import { PostgresSession } from '../../src/spool/postgres/server/postgres-session.ts';
+import type { SpoolEntry } from '../../src/spool/spool.ts';
+import { eventsContract } from '../contract/events.ts';
+import { reportsContract } from '../contract/reports.ts';
+import { spoolContract } from '../contract/spool.ts';
+import { threadsContract } from '../contract/threads.ts';
+import { turnsContract } from '../contract/turns.ts';
+import { type PostgresServer, startPostgres } from '../support/postgres.ts';
+import { attemptOf, spoolEntry } from '../support/spool-entry.ts';
+import { requirePrograms } from './programs.ts';
+
+let server: PostgresServer;
+beforeAll(async () => {
+  requirePrograms('runuser', 'pg_ctlcluster');
+  server = await startPostgres();
+});
+afterAll(() => server?.remove());
+
+let url = '';
+
+/** The server's clock is right, whatever is done to the clock of the gateway's host. */
+function opened(clock: Clock, eventLimits?: EventLimits): Promise<PostgresSpool> {
+  return PostgresSpool.open({
+    url,
+    clock,
+    serverTime: () => clock.monotonic(),
+    ...(eventLimits ? { eventLimits } : {}),
+  });
+}
+
+const store = {
+  open: async (clock: Clock, eventLimits?: EventLimits) => {
+    url = await server.createSchema();
+    return await opened(clock, eventLimits);
+  },
+  another: opened,
+  clean: async () => undefined,
+};
+
+spoolContract('PostgreSQL spool', { ...store, open: (clock) => store.open(clock), another: (clock) => opened(clock) });
+eventsContract('PostgreSQL spool', { ...store, another: (clock) => opened(clock) });
+threadsContract('PostgreSQL spool', { ...store, open: (clock) => store.open(clock) });
+reportsContract('PostgreSQL spool', {
+  ...store,
+  open: async (clock, reportLimits) => {
+    url = await server.createSchema();
+    return await PostgresSpool.open({ url, clock, reportLimits, serverTime: () => clock.monotonic() });
+  },
+});
+
+describe('what a server may meet', () => {
+  const waiting = { timeout: 20_000, interval: 20 };
+
+  async function open(): Promise<PostgresSpool> {
+    const spool = await PostgresSpool.open({ url: (url = await server.createSchema()) });
+    onTestFinished(() => spool.close());
+    return spool;
+  }
+
+  function entry(changes: Partial<SpoolEntry> = {}): SpoolEntry {
+    const now = Date.now();
+    return spoolEntry({ id: uuidv7(now), acceptedAt: now, expiresAt: now + 3_600_000, ...changes });
+  }
+
+  /** Runs statements beside the spool. */
+  async function beside(): Promise<pg.Client> {
+    const client = new pg.Client(url);
+    await client.connect();
+    onTestFinished(() => client.end());
+    return client;
+  }
+
+  test('text that PostgreSQL cannot hold is kept in another form, and keeps nobody out', async () => {
+    const spool = await open();
+    const odd = entry({
+      origin: { via: 'smtp', helo: 'a\0b\ud800' },
+      recipients: ['a\0@example.org', `${'x'.repeat(64)}@example.org`],
+      idempotency: { key: 'k\0', digest: '00' },
+      body: Buffer.from([0, 255, 0]),
+    });
+    await spool.add(odd, Date.now() + 60_000);
+    const outcome = { kind: 'failed', reply: { code: 550, text: 'no\0\udfff' }, host: 'h\0' } as const;
+    const recipient = `${'x'.repeat(64)}@example.org`;
+    await spool.record([attemptOf(odd, outcome, { recipient })]);
+    const shown = await spool.show(odd.id);
+    expect(shown?.recipients[1]).toMatchObject({ state: 'failed', lastReply: { text: 'no\ufffd\ufffd' } });
+    expect((await spool.load(odd.id))?.body).toEqual(odd.body);
+    expect(await spool.usedKey('dev', 'k\0')).toMatchObject({ digest: '00' });
+    expect((await spool.list({ search: '\0', limit: 10 })).items).toHaveLength(1);
+    expect(
+      (await spool.events.search({ account: 'dev\0', order: 'newest', limit: 5, recipient: '\0' })).events,
+    ).toEqual([]);
+    for (const id of ['', '%', "' OR 1=1", '0199f3c1-0000-7000-8000-00000000000g'])
+      expect(await spool.show(id)).toBeUndefined();
+  });
+
+  test('a message to 1,000 recipients is claimed, and each outcome is written once', async () => {
+    const spool = await open();
+    const recipients = Array.from({ length: 1000 }, (_, at) => `r${at}@example.org`);
+    const large = entry({ recipients, body: Buffer.alloc(5 * 1024 * 1024, 'x') });
+    await spool.add(large, 0);
+    const now = Date.now() + 1000;
+    const [claimed, ...others] = await spool.claimDue({ now, limit: 5, claimUntil: now + 60_000 });
+    expect([claimed?.due.length, others.length]).toEqual([1000, 0]);
+    const reply = { code: 250, text: 'ok' };
+    const ends = recipients.map((recipient) =>
+      attemptOf(large, { kind: 'delivered', reply, host: 'h' }, { recipient }),
+    );
+    await spool.record(ends.slice(1));
+    expect(await spool.counts()).toEqual({ queued: 1, failed: 0 });
+    await spool.record(ends.slice(0, 1));
+    expect(await spool.counts()).toEqual({ queued: 0, failed: 0 });
+    const left = await (await beside()).query('SELECT * FROM spool_octets');
+    expect(left.rowCount).toBe(0);
+  });
+
+  test('an add is answered as the server has kept it, also where the server goes in the middle', {
+    timeout: 60_000,
+  }, async () => {
+    const spool = await open();
+    const results = new Map<string, boolean>();
+    for (const mode of ['immediate', 'fast', 'immediate'] as const) {
+      const load = { isOver: false };
+      const adding = Array.from({ length: 8 }, async () => {
+        while (!load.isOver) {
+          const one = entry();
+          await spool.add(one, Date.now() + 60_000).then(
+            () => results.set(one.id, true),
+            (error: unknown) => {
+              expect(error).toBeInstanceOf(Unavailable);
+              results.set(one.id, false);
+              return new Promise((wait) => setTimeout(wait, 20));
+            },
+          );
+        }
+      });
+      const before = results.size;
+      await expect.poll(() => results.size, waiting).toBeGreaterThan(before + 60);
+      await server.stop(mode);
+      await server.start();
+      await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
+      load.isOver = true;
+      await Promise.all(adding);
+    }
+    const { rows } = await (await beside()).query<{ id: string }>('SELECT id FROM spool_messages');
+    const kept = new Set(rows.map(({ id }) => id));
+    expect([...results].filter(([id, isAccepted]) => isAccepted !== kept.has(id))).toEqual([]);
+    expect((await spool.events.read({ after: 0, limit: 1000 })).events.length).toBe(Math.min(1000, kept.size));
+  });
+
+  test('a transaction that was asked about and not kept is never kept afterwards', async () => {
+    await open();
+    const session = new PostgresSession(url, 2);
+    onTestFinished(() => session.close());
+    const register = new ProcessRegister(session, { monotonic: () => performance.now(), patienceMs: 60_000 });
+    const write = async (key: { readonly id: number; readonly batch: number }): Promise<void> => {
+      await session.transaction(async (send) => register.sendFence(send, key));
+    };
+    const first = await register.nextBatch();
+    await write(first);
+    expect(await register.wasKept(first)).toBe(true);
+    const second = await register.nextBatch();
+    expect(await register.wasKept(second)).toBe(false);
+    await expect(write(second)).rejects.toThrow('division by zero');
+    await write(await register.nextBatch());
+  });
+
+  test('one whom the others took for dead is entered again, and loses nothing', async () => {
+    const spool = await open();
+    await spool.add(entry(), Date.now() + 60_000);
+    const client = await beside();
+    await client.query('DELETE FROM spool_processes');
+    await spool.add(entry(), Date.now() + 60_000);
+    expect(await spool.counts()).toEqual({ queued: 2, failed: 0 });
+    expect((await client.query('SELECT * FROM spool_processes')).rowCount).toBe(1);
+  });
+
+  test('while others hold a lock on a table mail is put off, and taken again afterwards', {
+    timeout: 30_000,
+  }, async () => {
+    const spool = await open();
+    const client = await beside();
+    await client.query('BEGIN; LOCK TABLE spool_messages IN EXCLUSIVE MODE');
+    await expect(spool.add(entry(), 0)).rejects.toThrow(Unavailable);
+    await client.query('ROLLBACK');
+    await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
+    await spool.add(entry(), 0);
+    expect(await spool.counts()).toEqual({ queued: 1, failed: 0 });
+  });
+
+  test('a standby is refused at the start, and a server that becomes one takes no mail', {
+    timeout: 30_000,
+  }, async () => {
+    const spool = await open();
+    await server.stop('fast');
+    await server.startAsStandby();
+    try {
+      await expect(PostgresSpool.open({ url })).rejects.toThrow('is a standby');
+      await expect.poll(() => spool.unavailable?.message, waiting).toContain('standby');
+      await expect(spool.add(entry(), 0)).rejects.toThrow(Unavailable);
+    } finally {
+      await server.stop('fast');
+      await server.start();
+    }
+    await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
+    await spool.add(entry(), 0);
+  });
+
+  test('a database that is not there is told by its name', async () => {
+    await expect(openPostgres({ url: server.url('nothing') })).rejects.toThrow('database "nothing" does not exist');
+  });
+
+  test('a host whose clock is wrong waits as long as the others, and leaves their claims alone', async () => {
+    const spool = await open();
+    const hours = 5 * 3_600_000;
+    const ahead: Clock = { now: () => systemClock.now() + hours, monotonic: () => systemClock.monotonic() };
+    const wrong = await PostgresSpool.open({ url, clock: ahead });
+    onTestFinished(() => wrong.close());
+    await spool.add(entry(), Date.now() + 60_000);
+    const query = (now: number) => ({ now, limit: 5, claimUntil: now + 60_000 });
+    expect(await wrong.claimDue(query(ahead.now()))).toEqual([]);
+    await wrong.add(entry({ acceptedAt: ahead.now() }), 0);
+    expect(await spool.claimDue(query(Date.now() + 2000))).toHaveLength(1);
+  });
+});
+turnsContract('PostgreSQL spool', { ...store, open: (clock) => store.open(clock), another: (clock) => opened(clock) });

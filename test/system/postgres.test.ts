@@ -1,0 +1,180 @@
+// PostgreSQL under the contract of engines, and what belongs to a server: restarts, a standby, other programs' locks.
+
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import type { Database } from '../../src/base/database/database.ts';
+import { openPostgres } from '../../src/base/database/postgres-database.ts';
+import { Unavailable } from '../../src/base/errors.ts';
+import { openStsStore } from '../../src/deliver/mx/sts-store.ts';
+import { feedbackMigrations } from '../../src/feedback/suppress-by-events.ts';
+import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
+import { openTlsReportStore } from '../../src/tls-report/tls-report-store.ts';
+import { applicationsContract } from '../contract/applications.ts';
+import { customErrorsContract } from '../contract/custom-errors.ts';
+import { databaseContract } from '../contract/database.ts';
+import { limitsContract } from '../contract/limits.ts';
+import { suppressionsContract } from '../contract/suppressions.ts';
+import { tokensContract } from '../contract/tokens.ts';
+import { webhooksContract } from '../contract/webhooks.ts';
+import type { Engine } from '../support/engines.ts';
+import { type PostgresServer, startPostgres } from '../support/postgres.ts';
+import { requirePrograms } from './programs.ts';
+
+let server: PostgresServer;
+beforeAll(async () => {
+  requirePrograms('runuser', 'pg_ctlcluster');
+  server = await startPostgres();
+});
+afterAll(() => server?.remove());
+
+/** Opens a database that is closed when the test ends. */
+async function open(url: string): Promise<Database> {
+  const database = await openPostgres({ url });
+  onTestFinished(() => database.close());
+  return database;
+}
+
+const engine: Engine = {
+  name: 'PostgreSQL',
+  isShared: true,
+  make() {
+    let url: Promise<string> | undefined;
+    return async () => open(await (url ??= server.createSchema()));
+  },
+};
+
+databaseContract(engine);
+tokensContract(engine);
+limitsContract(engine);
+suppressionsContract(engine);
+customErrorsContract(engine);
+webhooksContract(engine);
+
+let connect = engine.make();
+applicationsContract('applications in PostgreSQL', {
+  open: async () => {
+    connect = engine.make();
+    return await openApplicationStore(await connect());
+  },
+  another: async () => await openApplicationStore(await connect()),
+  clean: async () => undefined,
+});
+
+test('policies of MTA-STS are kept, replaced, and forgotten when they have expired', async () => {
+  const store = await openStsStore(await open(await server.createSchema()));
+  const policy = { id: '1', mode: 'enforce', mx: ['mx.a.test', '*.b.test'], maxAge: 100 } as const;
+  await store.put('a.test', { policy, fetchedAt: 1_700_000_000_000 });
+  await store.put('a.test', { policy: { ...policy, id: '2' }, fetchedAt: 1_700_000_001_000 });
+  const kept = { policy: { ...policy, id: '2' }, fetchedAt: 1_700_000_001_000 };
+  expect(await store.get('a.test')).toEqual(kept);
+  await store.put('b.test', { policy, fetchedAt: 1_700_000_200_000 });
+  expect(await store.get('a.test')).toBeUndefined();
+});
+
+test('counts of TLS sessions are added up, and their report is claimed once', async () => {
+  const store = await openTlsReportStore(await open(await server.createSchema()));
+  const kind = {
+    ...{ day: '2026-11-20', domain: 'a.test', policyId: 'none', policy: '{}' },
+    ...{ result: '', exchanger: 'mx.a.test', address: '192.0.2.1', localAddress: '192.0.2.2', reason: '' },
+  };
+  const counts = [
+    { kind, sessions: 3 },
+    { kind: { ...kind, result: 'starttls-not-supported' }, sessions: 2 },
+  ];
+  const times = () => ({ dueAt: 1_700_000_000_000, giveUpAt: 1_700_100_000_000 });
+  for (let round = 0; round < 2; round += 1) await store.add(counts, times);
+  expect(await store.isFull()).toBe(false);
+  const [due, ...others] = await store.due(1_700_000_000_000, 10);
+  if (!due) throw new Error('no report is due');
+  expect([due.domain, due.told, others]).toEqual(['a.test', [], []]);
+  expect([await store.claim(due, 1_700_000_000_000), await store.claim(due, 1_700_000_000_000)]).toEqual([true, false]);
+  const { totals, failures } = await store.contents(due);
+  expect(totals).toEqual([{ policyId: 'none', policy: '{}', succeeded: 6, failed: 4 }]);
+  expect(failures).toMatchObject([{ result: 'starttls-not-supported', sessions: 4 }]);
+  await store.putOff(due, 1_700_000_050_000, ['mailto:tls@a.test']);
+  expect(await store.due(1_700_000_050_000, 10)).toMatchObject([{ told: ['mailto:tls@a.test'], attempts: 1 }]);
+  await store.remove(due);
+  expect(await store.due(1_700_000_050_000, 10)).toEqual([]);
+});
+
+test('the tables of feedback are made', async () => {
+  const database = await open(await server.createSchema());
+  await database.migrate(feedbackMigrations);
+  await database.migrate(feedbackMigrations);
+  expect(await database.query('SELECT version FROM migrations')).toEqual([
+    { version: feedbackMigrations.steps.length },
+  ]);
+});
+
+const numbers = { owner: 'numbers', steps: ['CREATE TABLE numbers (n INTEGER NOT NULL) STRICT'] };
+const add = 'INSERT INTO numbers VALUES ($1)';
+const count = 'SELECT count(*) AS count FROM numbers';
+
+test('while the server is away requests fail as unavailable, and afterwards they succeed again', async () => {
+  const database = await open(await server.createDatabase());
+  await database.migrate(numbers);
+  await database.run(add, [1]);
+  for (const mode of ['fast', 'immediate'] as const) {
+    await server.stop(mode);
+    await expect(database.run(add, [2])).rejects.toThrow(Unavailable);
+    await expect(database.query(count)).rejects.toThrow(Unavailable);
+    await expect(database.transaction((one) => one.run(add, [3]))).rejects.toThrow(Unavailable);
+    await server.start();
+    expect(await database.query(count)).toEqual([{ count: 1 }]);
+  }
+  await database.transaction((one) => one.run(add, [4]));
+  expect(await database.query(count)).toEqual([{ count: 2 }]);
+});
+
+test('a restart in the middle of a transaction undoes it, and its work is told so', async () => {
+  const database = await open(await server.createDatabase());
+  await database.migrate(numbers);
+  const broken = database.transaction(async (one) => {
+    await one.run(add, [1]);
+    await server.stop('immediate');
+    await server.start();
+    return await one.run(add, [2]);
+  });
+  await expect(broken).rejects.toThrow(Unavailable);
+  expect(await database.query(count)).toEqual([{ count: 0 }]);
+});
+
+test('a transaction that does not end is undone, and holds up the next one no longer', async () => {
+  const url = await server.createDatabase();
+  const database = await openPostgres({ url, transactionMs: 300 });
+  onTestFinished(() => database.close());
+  await database.migrate(numbers);
+  const never = new Promise<never>(() => undefined);
+  const stuck = database.transaction(async (one) => {
+    await one.run(add, [1]);
+    return await never;
+  });
+  const next = database.transaction((one) => one.run(add, [2]));
+  await expect(stuck).rejects.toThrow('took too long');
+  expect(await next).toBe(1);
+  expect(await database.query('SELECT n FROM numbers')).toEqual([{ n: 2 }]);
+});
+
+test('a transaction is not taken for kept when its work passes over a statement that failed', async () => {
+  const database = await open(await server.createDatabase());
+  await database.migrate(numbers);
+  const careless = database.transaction(async (one) => {
+    await one.run(add, [1]);
+    await Promise.allSettled([one.run(add, [null])]);
+  });
+  await expect(careless).rejects.toThrow('had failed');
+  expect(await database.query(count)).toEqual([{ count: 0 }]);
+});
+
+test('a server that would confirm before a change is on disk is refused', async () => {
+  const url = await server.createDatabase();
+  const database = await open(url);
+  const [row] = await database.query('SELECT current_database() AS name');
+  await database.run(`ALTER DATABASE ${String(row?.['name'])} SET synchronous_commit = off`);
+  await expect(openPostgres({ url })).rejects.toThrow('synchronous_commit is off');
+});
+
+test('where nobody listens the error says so', async () => {
+  await expect(openPostgres({ url: 'postgres://nobody@127.0.0.1:1/none' })).rejects.toThrow(
+    /ECONNREFUSED 127\.0\.0\.1:1/,
+  );
+});
