@@ -128,10 +128,6 @@ function deepFreeze<T>(value: T): T {
   return value;
 }
 
-function databaseFile(url: string, dataDir: string): string {
-  return resolve(dataDir, url.replace(/^sqlite:(?:\/\/)?/, ''));
-}
-
 function build(
   { contents, relay }: Overridden,
   place: { readonly file: string; readonly cwd: string; readonly env: Environment; readonly nowMs: number },
@@ -140,6 +136,7 @@ function build(
   const folders = { cwd, dataDir: resolve(cwd, contents.dataDir), certsDir: resolve(cwd, contents.certsDir) };
   const development = accountParts.resolveDevelopment(contents);
   const { delivery, routeSecrets } = resolveDelivery({ contents, folders, env }, relay);
+  const database = mailParts.resolveDatabase({ contents, folders, env });
   const smtp = mailParts.resolveSmtp(contents);
   const platform = mailParts.resolvePlatform(contents, folders);
   const http = mailParts.resolveHttp({ contents, folders, env });
@@ -151,7 +148,7 @@ function build(
     file,
     dataDir: folders.dataDir,
     certsDir: folders.certsDir,
-    database: { file: databaseFile(contents.database.url, folders.dataDir) },
+    database,
     log: { level: contents.log.level ?? 'info' },
     drainSeconds: contents.drainSeconds,
     ...(development ? { development } : {}),
@@ -183,7 +180,10 @@ function build(
     edgeAccounts,
     zones: contents.zones.map((zone) => accountParts.resolveZone(contents, zone, folders)),
     warnings: warningsOf(
-      { smtp, delivery, edgeAccounts, accounts, platform, http, tokens, ...(development ? { development } : {}) },
+      {
+        ...{ database, smtp, delivery, edgeAccounts, accounts, platform, http, tokens },
+        ...(development ? { development } : {}),
+      },
       { env, nowMs },
     ),
   };

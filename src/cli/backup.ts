@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import type { Progress } from '../backup/backup-file.ts';
 import { restoreBackup } from '../backup/restore-backup.ts';
 import { takeBackup } from '../backup/take-backup.ts';
+import { UsageError } from '../base/errors.ts';
 import type { Config } from '../config.ts';
 import { tableVersions } from '../wiring/table-versions.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
@@ -22,8 +23,13 @@ function progressOn(io: CommandIo): Progress {
   };
 }
 
-/** The database file and the folder of bodies of a configuration. */
+/** The database file and the folder of bodies of a configuration. @throws UsageError where the database is PostgreSQL */
 function places({ database, dataDir }: Config): { readonly database: string; readonly bodiesFolder: string } {
+  if (!('file' in database)) {
+    throw new UsageError(
+      'The database is PostgreSQL, which has everything: back it up with its own tools (pg_basebackup, pg_dump)',
+    );
+  }
   return { database: database.file, bodiesFolder: join(dataDir, 'bodies') };
 }
 

@@ -3,13 +3,13 @@
 import { join } from 'node:path';
 import { openTokenStore } from '../accounts/token-store.ts';
 import { systemClock } from '../base/clock.ts';
-import { openDatabase } from '../base/database/sqlite-database.ts';
 import { type OpenLog, openLog } from '../base/log.ts';
 import { fileWarnings } from '../bootstrap/check-files.ts';
 import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, loadKeys } from '../bootstrap.ts';
 import { type Config, type ConfigPlace, configuredGlobalKeys, configuredTokens } from '../config.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
+import { openDatabaseOf } from '../wiring/open-database.ts';
 import { openServerSocket } from '../wiring/server-socket.ts';
 import { renderBanner, renderTokenNote } from './banner.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
@@ -108,7 +108,7 @@ async function serve(config: Config, io: CommandIo, serving: Serving): Promise<v
   // Signals are handled from the first moment on: one that comes while everything is being opened ends the gateway as soon
   // as that is done. Without a handler, the first process of a container would not get the signal at all.
   const signalled = untilSignal();
-  const database = await openDatabase(config.database.file, { patienceMs: servingPatienceMs, onLost: endProcess });
+  const database = await openDatabaseOf(config, { patienceMs: servingPatienceMs, onLost: endProcess });
   let gateway: Gateway;
   let token: DevelopmentToken | undefined;
   try {

@@ -95,7 +95,7 @@ const overrides = {
   POSTERN_CERTS_DIR: (contents, value) => ({ path: 'certsDir', contents: { ...contents, certsDir: value } }),
   POSTERN_DATABASE_URL: (contents, value) => ({
     path: 'database.url',
-    contents: { ...contents, database: { url: value } },
+    contents: { ...contents, database: { ...contents.database, url: value } },
   }),
   POSTERN_LOG_LEVEL: (contents, value) => {
     const level = logLevels.find((name) => name === value);

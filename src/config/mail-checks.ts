@@ -2,6 +2,7 @@
 
 import { daysUntil, maxObserveDays } from '../accounts/observe-period.ts';
 import { closest } from '../base/closest.ts';
+import { parsePostgresUrl } from '../base/database/postgres-url.ts';
 import { isWithinDomain } from '../base/net/domain-labels.ts';
 import { parseRelayUrl } from '../deliver/smtp/relay-url.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
@@ -340,12 +341,26 @@ export function deliveryFaults({ delivery }: CompleteContents): ConfigFault[] {
   return [{ path, text: `got ${maxDelaySeconds}, want at least firstDelaySeconds (${firstDelaySeconds})` }];
 }
 
-/** Checks the database's URL. PostgreSQL is not built yet (D91). */
+/** Checks that the database is SQLite's or PostgreSQL's, and that the keys fit. A URL may hold a password and is not shown. */
 export function databaseFaults({ database }: CompleteContents): ConfigFault[] {
   const path = ['database', 'url'];
-  if (/^postgres(?:ql)?:/.test(database.url)) {
-    return [{ path, text: 'PostgreSQL is not built yet; want sqlite:FILE, such as sqlite:postern.db' }];
+  const { url, ...others } = database;
+  if (/^sqlite:(?!\/\/(?!\/))./.test(url)) {
+    const [foreign] = Object.keys(others);
+    return foreign === undefined ? [] : [{ path: ['database', foreign], text: 'is for PostgreSQL alone', atKey: true }];
   }
-  if (/^sqlite:(?!\/\/(?!\/))./.test(database.url)) return [];
-  return [{ path, text: `got ${quote(database.url)}, want sqlite:FILE, such as sqlite:postern.db` }];
+  if (!/^postgres(?:ql)?:/.test(url)) {
+    const text = `got ${quote(url)}, want sqlite:FILE, such as sqlite:postern.db, or postgres://USER@HOST/NAME`;
+    return [{ path, text }];
+  }
+  const parsed = parsePostgresUrl(url);
+  if (!parsed) return [{ path, text: 'want postgres://USER@HOST:PORT/NAME, or postgres://USER@/NAME?host=FOLDER' }];
+  const sources = [others.passwordEnv, others.passwordFile].filter((source) => source !== undefined);
+  if (sources.length + (parsed.hasPassword ? 1 : 0) > 1)
+    return [
+      { path: ['database'], text: 'names several passwords; want one of passwordEnv, passwordFile and one in url' },
+    ];
+  if (sources.length > 0 && !parsed.hasUser)
+    return [{ path, text: 'names no user for the password; want postgres://USER@HOST/NAME' }];
+  return [];
 }

@@ -4,6 +4,7 @@
 import { resolve } from 'node:path';
 import type { DkimKeyName } from '../accounts/account.ts';
 import { observePeriod } from '../accounts/observe-period.ts';
+import { parsePostgresUrl, withPassword } from '../base/database/postgres-url.ts';
 import type { Route } from '../deliver/settings.ts';
 import type { SmtpListener, SmtpSettings } from '../ingress/smtp/settings.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
@@ -13,8 +14,8 @@ import { type HostPort, parseListen, parseNetwork } from './addresses.ts';
 import * as defaults from './defaults.ts';
 import { findAccount } from './mail-checks.ts';
 import type { ListenerEntry } from './schema.ts';
-import { type Environment, secretHash } from './secrets.ts';
-import type { HttpSettings, PlatformSettings, ReportSettings } from './settings.ts';
+import { type Environment, readSecret, secretHash } from './secrets.ts';
+import type { DatabaseSettings, HttpSettings, PlatformSettings, ReportSettings, SecretSource } from './settings.ts';
 
 type Contents = defaults.CompleteContents;
 
@@ -155,6 +156,37 @@ export function resolveHttp(resolving: Resolving): HttpSettings {
     limits: { ...defaults.http.limits, ...http.limits },
     adminLimits: { ...defaults.http.adminLimits, ...http.adminLimits },
   };
+}
+
+/** Whether a host is this one; '' is a socket. */
+function isLocal(host: string): boolean {
+  return host === '' || host === 'localhost' || host === '::1' || host.startsWith('127.');
+}
+
+/** The database. Its URL is put together at each use, so that no password is kept. */
+export function resolveDatabase({ contents, folders, env }: Resolving): DatabaseSettings {
+  const { url, passwordEnv, passwordFile, takeOverSeconds = 30 } = contents.database;
+  const parsed = parsePostgresUrl(url);
+  if (!parsed) return { file: resolve(folders.dataDir, url.replace(/^sqlite:(?:\/\/)?/, '')) };
+  const source = sourceOf({ passwordEnv, passwordFile }, folders);
+  return {
+    server: parsed.shown,
+    isInTheClear: !isLocal(parsed.host) && ['disable', undefined].includes(parsed.sslmode),
+    takeOverSeconds,
+    get url() {
+      return source ? withPassword(url, readSecret(source, env, 'database')) : url;
+    },
+  };
+}
+
+/** Where a password comes from, if there is one. */
+export function sourceOf(
+  from: { readonly passwordEnv?: string | undefined; readonly passwordFile?: string | undefined } | undefined,
+  folders: Folders,
+): SecretSource | undefined {
+  if (from?.passwordEnv !== undefined) return { kind: 'variable', name: from.passwordEnv };
+  if (from?.passwordFile !== undefined) return { kind: 'file', file: resolve(folders.cwd, from.passwordFile) };
+  return undefined;
 }
 
 /** What slices are made from. */

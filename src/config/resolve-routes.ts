@@ -11,7 +11,7 @@ import * as defaults from './defaults.ts';
 import type { ConfigPath } from './fault.ts';
 import { formatPath } from './fault.ts';
 import { findAccount, routeTls, type ServerEntry, serverEntries, withheldRouteName } from './mail-checks.ts';
-import { domainOf, type Folders, type Resolving } from './resolve-mail.ts';
+import { domainOf, type Folders, type Resolving, sourceOf } from './resolve-mail.ts';
 import type { RouteEntry } from './schema.ts';
 import { type Environment, readSecret } from './secrets.ts';
 import type { Config, SecretSource } from './settings.ts';
@@ -21,13 +21,6 @@ function matchOf(contents: Resolving['contents'], match: RouteEntry['match']): P
   const accounts = match.accounts?.map((reference) => findAccount(contents, reference)?.name ?? reference);
   const recipientDomains = match.recipientDomains?.map(domainOf);
   return { match: { ...(accounts ? { accounts } : {}), ...(recipientDomains ? { recipientDomains } : {}) } };
-}
-
-/** Where the password of a server comes from, if we log in there. */
-function passwordSource({ auth }: ServerEntry, folders: Folders): SecretSource | undefined {
-  if (auth?.passwordEnv !== undefined) return { kind: 'variable', name: auth.passwordEnv };
-  if (auth?.passwordFile !== undefined) return { kind: 'file', file: resolve(folders.cwd, auth.passwordFile) };
-  return undefined;
 }
 
 /**
@@ -117,7 +110,7 @@ function smarthostRoute(
   const servers = serverEntries(entry, path).flatMap((server): Smarthost[] => {
     const url = parseRelayUrl(server.entry.url ?? '');
     if (!url) return [];
-    const source = passwordSource(server.entry, folders);
+    const source = sourceOf(server.entry.auth, folders);
     const auth =
       source && server.entry.auth && lazyAuth(server.entry.auth.user, source, { env, path: authPath(entry, server) });
     return [{ ...smarthostOf(url, server.entry, folders), ...(auth ? { auth } : {}) }];
@@ -231,7 +224,7 @@ function secretsOf(entry: RouteEntry, index: number, folders: Folders): Config['
   const path: ConfigPath = ['routes', index];
   const servers = entry.type === 'smarthost' ? serverEntries(entry, path) : [{ entry, path }];
   const secrets = servers.flatMap((server) => {
-    const source = passwordSource(server.entry, folders);
+    const source = sourceOf(server.entry.auth, folders);
     const { ca } = routeTls(server.entry);
     const isOwn = server.entry.tls !== entry.tls;
     return [

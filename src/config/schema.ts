@@ -12,7 +12,17 @@ const { Optional } = Type;
 export const schema = value.object({
   dataDir: Optional(value.filePath),
   certsDir: Optional(value.filePath),
-  database: Optional(value.object({ url: value.words }, true)),
+  database: Optional(
+    value.object(
+      {
+        url: value.words,
+        passwordEnv: Optional(value.variableName),
+        passwordFile: Optional(value.filePath),
+        takeOverSeconds: Optional(value.integer(5, 600, 'seconds')),
+      },
+      true,
+    ),
+  ),
   log: Optional(
     value.object({ level: Optional(value.choice('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent')) }),
   ),

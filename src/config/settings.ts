@@ -114,14 +114,27 @@ export interface ReportSettings extends ReportLimits {
   readonly returnBytes: number;
 }
 
+/** Where everything is kept: SQLite's file, absolute, or a database of PostgreSQL. */
+export type DatabaseSettings =
+  | { readonly file: string }
+  | {
+      /** Host and name, for people. */
+      readonly server: string;
+      /** The server is on another host, and the URL asks for no TLS. */
+      readonly isInTheClear: boolean;
+      /** After how many seconds without a sign another process is taken for dead. */
+      readonly takeOverSeconds: number;
+      /** With the password, which is read at each use. */
+      readonly url: string;
+    };
+
 /** The whole configuration, frozen. */
 export interface Config {
   /** Absolute path of the file that was read. */
   readonly file: string;
   readonly dataDir: string;
   readonly certsDir: string;
-  /** SQLite's file, absolute. */
-  readonly database: { readonly file: string };
+  readonly database: DatabaseSettings;
   readonly log: { readonly level: LogLevel };
   readonly drainSeconds: number;
   readonly development?: DevelopmentSettings;

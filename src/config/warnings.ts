@@ -19,7 +19,10 @@ import type { Config, HttpSettings } from './settings.ts';
 const shortestToken = 16;
 
 /** The settings that the warnings are about. */
-type Warned = Pick<Config, 'edgeAccounts' | 'accounts' | 'platform' | 'http' | 'tokens' | 'development'> & {
+type Warned = Pick<
+  Config,
+  'database' | 'edgeAccounts' | 'accounts' | 'platform' | 'http' | 'tokens' | 'development'
+> & {
   readonly smtp: SmtpSettings;
   readonly delivery: DeliverySettings;
 };
@@ -169,6 +172,13 @@ function resolverWarnings({ resolver }: DeliverySettings): string[] {
   );
 }
 
+/** A warning of mail that goes to another host's PostgreSQL without TLS. */
+function databaseWarnings({ database }: Pick<Warned, 'database'>): string[] {
+  if ('file' in database || !database.isInTheClear) return [];
+  const { server } = database;
+  return [`mail goes to the database at ${server} in the clear; want ?sslmode=verify-full in database.url`];
+}
+
 /** All warnings, one line each. @param at the environment, and the time in milliseconds since 1970 */
 export function warningsOf(
   config: Warned,
@@ -180,6 +190,7 @@ export function warningsOf(
     ...adminWarnings(config.http),
     ...observeWarnings(config, nowMs),
     ...safetyWarnings(config),
+    ...databaseWarnings(config),
   ];
   for (const { name, role, tls, allowInsecureAuth, credential } of smtp.listeners) {
     if (role === 'submission' && tls === 'none' && !credential && !allowInsecureAuth) {

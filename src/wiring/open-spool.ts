@@ -1,9 +1,12 @@
 // Opens the spool that a configuration names, for the gateway and for the commands beside it.
 
 import { join } from 'node:path';
+import type { Logger } from '../base/log.ts';
 import type { Config } from '../config.ts';
 import type { EventLimits } from '../events/event-store.ts';
-import { openSqliteSpool, type SqliteSpool, type SqliteSpoolOptions } from '../spool/sqlite/sqlite-spool.ts';
+import { PostgresSpool } from '../spool/postgres/postgres-spool.ts';
+import type { Spool } from '../spool/spool.ts';
+import { openSqliteSpool } from '../spool/sqlite/sqlite-spool.ts';
 
 /**
  * An event is kept until a message accepted with it has expired and `keepDays` have passed since, so that a message's first
@@ -17,18 +20,26 @@ function eventLimits({ events, delivery }: Config): EventLimits {
   };
 }
 
-/** Opens the spool of the embedded database; the queue commands open it beside a running server (D94). */
-export function openSpool(
-  config: Config,
-  hooks: Pick<SqliteSpoolOptions, 'log' | 'onLost' | 'onRemoved' | 'onCommitted'> = {},
-): Promise<SqliteSpool> {
+/** What an opened spool tells of. */
+export interface SpoolHooks {
+  readonly log?: Logger;
+  /** Called once, when the thread of the embedded database ended: the spool no longer works. */
+  readonly onLost?: (error: Error) => void;
+  /** Called with how many failed messages were removed because their account has too many. */
+  readonly onRemoved?: (removed: { readonly messages: number }) => void;
+  /** Called after each commit with how many operations it had. */
+  readonly onCommitted?: (operations: number) => void;
+}
+
+/** A spool, and the free octets of the file system that it writes to; NaN where they are not known. */
+export type OpenedSpool = Spool & { readonly freeBytes: number };
+
+/** Opens the spool; the queue commands open it beside a running server (D94). @throws Error where it cannot be opened */
+export function openSpool(config: Config, hooks: SpoolHooks = {}): Promise<OpenedSpool> {
   const { database, dataDir, spool: limits, reports: reportLimits } = config;
-  return openSqliteSpool({
-    file: database.file,
-    bodiesFolder: join(dataDir, 'bodies'),
-    limits,
-    reportLimits,
-    eventLimits: eventLimits(config),
-    ...hooks,
-  });
+  const kept = { limits, reportLimits, eventLimits: eventLimits(config), ...hooks };
+  if ('file' in database)
+    return openSqliteSpool({ file: database.file, bodiesFolder: join(dataDir, 'bodies'), ...kept });
+  const { url, takeOverSeconds } = database;
+  return PostgresSpool.open({ url, patienceMs: takeOverSeconds * 1000, ...kept });
 }

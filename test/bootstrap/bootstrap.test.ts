@@ -12,6 +12,7 @@ import { type BootstrapParts, bootstrap, ensureDevelopmentToken, loadKeys } from
 import { type Config, configuredTokens } from '../../src/config.ts';
 import { generateDkimKey } from '../../src/sign/dkim-key.ts';
 import { testCertificate } from '../support/certificate.ts';
+import { databaseFileOf } from '../support/database-file.ts';
 import { openTestDatabase } from '../support/engines.ts';
 import { clockOf } from '../support/manual-clock.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';
@@ -29,7 +30,7 @@ accounts:
 const clock = clockOf(() => Date.UTC(2026, 5, 1));
 
 async function open(config: Config): Promise<TokenStore> {
-  return await openTokenStore(await openTestDatabase(config.database.file));
+  return await openTokenStore(await openTestDatabase(databaseFileOf(config)));
 }
 
 async function setUp(text = yaml, env: Readonly<Record<string, string>> = {}) {

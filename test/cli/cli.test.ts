@@ -12,6 +12,7 @@ import { commands } from '../../src/cli/commands.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
 import { loadConfig } from '../../src/config.ts';
 import { openSuppressionStore } from '../../src/feedback/suppression-store.ts';
+import { databaseFileOf } from '../support/database-file.ts';
 import { startDnsServer } from '../support/dns-server.ts';
 import { openTestDatabase } from '../support/engines.ts';
 import { type CliResult, runCli } from '../support/run-cli.ts';
@@ -259,7 +260,7 @@ describe('token', { timeout }, () => {
   test('made in one process it counts in another that is running, and revoked it counts no more', async () => {
     const { env } = ownFolders();
     const config = loadConfig({ env, cwd: process.cwd() });
-    const store = await openTokenStore(await openTestDatabase(config.database.file));
+    const store = await openTokenStore(await openTestDatabase(databaseFileOf(config)));
     const accounts = createAccounts({ accounts: config.accounts, tokens: [], store, clock: systemClock });
 
     const made = await runCli(
@@ -310,7 +311,7 @@ describe('token', { timeout }, () => {
   test('--scopes narrows a token, and the list says so', async () => {
     const { env } = ownFolders();
     const config = loadConfig({ env, cwd: process.cwd() });
-    const store = await openTokenStore(await openTestDatabase(config.database.file));
+    const store = await openTokenStore(await openTestDatabase(databaseFileOf(config)));
     const accounts = createAccounts({ accounts: config.accounts, tokens: [], store, clock: systemClock });
     const args = ['token', 'create', '-a', 'dev', '--credential', 'default', '--scopes', 'email:suppressions, admin'];
     const { stdout } = await runHere(args, env);
@@ -351,7 +352,7 @@ describe('suppression', { timeout }, () => {
   test('added in one process it counts in another that is running, and removed it counts no more', async () => {
     const { env } = ownFolders();
     const config = loadConfig({ env, cwd: process.cwd() });
-    const store = await openSuppressionStore(await openTestDatabase(config.database.file), systemClock);
+    const store = await openSuppressionStore(await openTestDatabase(databaseFileOf(config)), systemClock);
     const dev = config.accounts.find(({ name }) => name === 'dev')?.id ?? '';
 
     const added = await runCli(['suppression', 'add', '-a', 'dev', 'Gone@Example.NET', 'b@bücher.example'], { env });

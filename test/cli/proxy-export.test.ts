@@ -7,6 +7,7 @@ import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
 import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
 import { applicationWrite } from '../support/applications.ts';
+import { databaseFileOf } from '../support/database-file.ts';
 import { runCli } from '../support/run-cli.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';
 
@@ -24,7 +25,7 @@ zones:
 async function storeFolder(): Promise<{ readonly folder: string; readonly ids: readonly string[] }> {
   const folder = scratchFolder();
   const config = loadYaml(yaml, {}, folder);
-  const database = await openDatabase(config.database.file);
+  const database = await openDatabase(databaseFileOf(config));
   const store = await openApplicationStore(database);
   const ids: string[] = [];
   for (const write of [

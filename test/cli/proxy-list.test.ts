@@ -5,6 +5,7 @@ import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { runCommandLine } from '../../src/cli/run.ts';
 import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
 import { applicationWrite, type WriteOptions } from '../support/applications.ts';
+import { databaseFileOf } from '../support/database-file.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';
 
 const yaml = `
@@ -34,7 +35,7 @@ const writes: readonly WriteOptions[] = [
 
 async function storeFolder(applications = writes): Promise<string> {
   const folder = scratchFolder();
-  const database = await openDatabase(loadYaml(yaml, {}, folder).database.file);
+  const database = await openDatabase(databaseFileOf(loadYaml(yaml, {}, folder)));
   const store = await openApplicationStore(database);
   for (const [at, options] of applications.entries()) {
     const id = ids[at];

@@ -136,8 +136,8 @@ describe('faults name the variable', () => {
       'POSTERN_BOUNCE_DOMAIN: platform.bounceDomain: got "bounces.elsewhere.example", want platform.domain (platform.example) or a name below it',
     ],
     [
-      { POSTERN_DATABASE_URL: 'postgres://u:hunter2@h/db' },
-      'POSTERN_DATABASE_URL: database.url: PostgreSQL is not built yet; want sqlite:FILE, such as sqlite:postern.db',
+      { POSTERN_DATABASE_URL: 'postgres://u:hunter2@h' },
+      'POSTERN_DATABASE_URL: database.url: want postgres://USER@HOST:PORT/NAME, or postgres://USER@/NAME?host=FOLDER',
     ],
     [
       { POSTERN_RELAY: 'smtp://u:hunter2@ho st' },

@@ -7,6 +7,7 @@ import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import { ConfigurationError } from '../../src/base/errors.ts';
 import { type Config, configuredTokens, loadConfig, missingSecrets } from '../../src/config.ts';
+import { databaseFileOf } from '../support/database-file.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -224,7 +225,7 @@ zones:
       {},
       cwd,
     );
-    expect(config.database.file).toBe('/srv/x.db');
+    expect(databaseFileOf(config)).toBe('/srv/x.db');
     expect(config.smtp.hostname).toBe('mx.example');
     expect(config.smtp.listeners[0]).toMatchObject({
       host: '::1',

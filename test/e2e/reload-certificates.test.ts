@@ -13,6 +13,7 @@ import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { openGateway } from '../../src/gateway.ts';
 import { loadSettings } from '../../src/wiring/load-settings.ts';
 import { type TestCertificate, testCertificate } from '../support/certificate.ts';
+import { databaseFileOf } from '../support/database-file.ts';
 import { type Reloadable, shippedConfig, startReloadable, testToken } from '../support/reloadable.ts';
 import { scratchFolder } from '../support/scratch.ts';
 import { plainResponse, RawClient } from '../support/smtp-peers.ts';
@@ -214,7 +215,7 @@ async function startWatching() {
   );
   const gateway = await openGateway({
     ...settings,
-    database: await openDatabase(settings.config.database.file),
+    database: await openDatabase(databaseFileOf(settings.config)),
     log,
     load: () => loadSettings(place, systemClock),
     certificatesEveryMs: 100,

@@ -3,9 +3,9 @@
 import type { Account } from '../../accounts/account.ts';
 import { closest } from '../../base/closest.ts';
 import type { Database } from '../../base/database/database.ts';
-import { openDatabase } from '../../base/database/sqlite-database.ts';
 import { UsageError } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
+import { openDatabaseOf } from '../../wiring/open-database.ts';
 
 /** Finds an account by its name or id. @throws UsageError, which suggests the account that was probably meant */
 export function chooseAccount(config: Config, reference: string): Account {
@@ -20,7 +20,7 @@ export function chooseAccount(config: Config, reference: string): Account {
 
 /** Opens the database, runs the work with it, and closes it when the work is done. */
 export async function withDatabase<T>(config: Config, work: (database: Database) => Promise<T>): Promise<T> {
-  const database = await openDatabase(config.database.file);
+  const database = await openDatabaseOf(config);
   try {
     return await work(database);
   } finally {

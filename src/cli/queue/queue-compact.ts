@@ -1,5 +1,6 @@
 // postern queue compact gives the disk space of removed messages back to the file system.
 
+import { UsageError } from '../../base/errors.ts';
 import { compactSpool } from '../../spool/sqlite/file/compact.ts';
 import { configOption, defineCommand } from '../command/command.ts';
 import { configFor } from '../command/load-config.ts';
@@ -17,6 +18,8 @@ that is written anew once, for which no server may run and there must be room fo
   exitCodes: { 1: 'the database must be written anew, and a server runs', 78: 'the configuration is wrong' },
   run: async ({ options }, io) => {
     const { database } = configFor(io, options.config);
+    if (!('file' in database))
+      throw new UsageError('postern queue compact is for SQLite: PostgreSQL tidies up by itself (autovacuum)');
     const compacted = await compactSpool(database.file);
     if (!compacted) {
       io.stderr.write('The database must be written anew, and a server works on it: stop that first\n');
