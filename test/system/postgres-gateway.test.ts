@@ -88,9 +88,10 @@ class Senders {
       await client.command('EHLO load.example.com');
       while (!this.#isOver) {
         const mark = `${this.#name}${(this.#serial += 1)}`;
-        await client.command('MAIL FROM:<a@example.com>');
-        await client.command(`RCPT TO:<${mark}@one.test>`);
-        const { code } = await client.command('DATA');
+        // The first refusal counts: after a refused MAIL, DATA is out of order.
+        let { code } = await client.command('MAIL FROM:<a@example.com>');
+        if (code === 250) ({ code } = await client.command(`RCPT TO:<${mark}@one.test>`));
+        if (code === 250) ({ code } = await client.command('DATA'));
         if (code !== 354) {
           await client.command('RSET');
           this.answers.set(mark, code);
@@ -176,7 +177,7 @@ test('a restart of the server under load is answered 451 and 503, and loses noth
   const ready = async (): Promise<number> => (await fetch(`http://127.0.0.1:${postern.ports['http']}/readyz`)).status;
   for (const mode of ['fast', 'immediate'] as const) {
     const [before, refused] = [heard(250), heard(451)];
-    await postern.until(() => heard(250) > before + 50);
+    await postern.until(() => heard(250) > before + 25);
     await server.stop(mode);
     await postern.until(() => heard(451) > refused);
     expect(await ready()).toBe(503);
@@ -228,5 +229,7 @@ test('three gateways on one database, one killed every few seconds: nothing answ
   // What a killed process held, also of messages whose sender got no answer, has come back to the others and left.
   const left = 'SELECT count(*) AS left FROM spool_recipients WHERE state = 0';
   await expect.poll(() => ask(url, left), { timeout: 30_000, interval: 200 }).toEqual([{ left: '0' }]);
-  expect(await ask(url, 'SELECT count(*) AS processes FROM spool_processes')).toEqual([{ processes: '3' }]);
+  // The rows of those that were killed go; one that has had nothing to do since its start has none yet.
+  const tooMany = 'SELECT count(*) > 3 AS many FROM spool_processes';
+  await expect.poll(() => ask(url, tooMany), { timeout: 30_000, interval: 200 }).toEqual([{ many: false }]);
 });
