@@ -13,8 +13,8 @@ process.env['NODE_COMPILE_CACHE'] ??= join(tmpdir(), `postern-test-code-${proces
 
 export default defineConfig({
   test: {
-    // As many as the smallest machine has cores; left to itself the runner keeps one free, which the tests do not need.
-    maxWorkers: 2,
+    // One more than the smallest machine has cores, since tests spend much of their time on waiting for processes and sockets.
+    maxWorkers: 3,
     projects: [
       {
         test: {

@@ -198,11 +198,10 @@ test('keeps what it could not relay over a stop, and finishes it on the same vol
   await first.kill();
 
   const second = await start('queue', { POSTERN_RELAY: 'capture' });
+  // A message of another route is due at the start, or has yet to wait for its next attempt: then the command makes it due.
   const listed = await second.exec(['node', '/app/src/main.ts', 'queue', 'list']);
   const id = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/.exec(listed.stdout)?.[0];
-  if (id === undefined)
-    throw new Error(`No message in the queue:\n${listed.stdout}${listed.stderr}\n${second.output()}`);
-  expect((await second.exec(['node', '/app/src/main.ts', 'queue', 'retry', id])).code).toBe(0);
+  if (id !== undefined) await second.exec(['node', '/app/src/main.ts', 'queue', 'retry', id]);
   const messages = await waitFor('the kept message is captured', async () => {
     const found = await captured('queue');
     return found.length > 0 ? found : undefined;
