@@ -14,7 +14,8 @@ const client = resolve(import.meta.dirname, '../packages/binding/src');
  */
 const mayImport: Record<string, readonly string[]> = {
   base: [],
-  'base/database': ['base'],
+  'base/postgres': ['base'],
+  'base/database': ['base', 'base/postgres'],
   'base/net': ['base'],
   'base/dns': ['base'],
   'mail/header': ['base/*'],

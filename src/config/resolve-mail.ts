@@ -171,7 +171,7 @@ export function resolveDatabase({ contents, folders, env }: Resolving): Database
   const source = sourceOf({ passwordEnv, passwordFile }, folders);
   return {
     server: parsed.shown,
-    isInTheClear: !isLocal(parsed.host) && ['disable', undefined].includes(parsed.sslmode),
+    isInTheClear: !parsed.hosts.every(isLocal) && ['disable', undefined].includes(parsed.sslmode),
     takeOverSeconds,
     get url() {
       return source ? withPassword(url, readSecret(source, env, 'database')) : url;

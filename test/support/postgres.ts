@@ -1,7 +1,7 @@
 // A PostgreSQL of the tests' own: Debian's server on a socket in a folder of its own, gone with the test file.
 
 import { randomUUID } from 'node:crypto';
-import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -21,8 +21,28 @@ export interface PostgresServer {
   start(): Promise<void>;
   /** Starts it as a standby that has no primary any more; `start` makes it a primary again. */
   startAsStandby(): Promise<void>;
+  /** The folder of its socket. */
+  readonly folder: string;
+  /** The process of the server. */
+  pid(): number;
+  /** Sets settings for all sessions from now on; '' is the default. */
+  configure(settings: Readonly<Record<string, string>>): Promise<void>;
+  /** Makes a second server that follows this one, and starts it. */
+  addStandby(): Promise<PostgresServer>;
+  /** Makes a standby the primary. */
+  promote(): Promise<void>;
   /** Stops it and removes its folder. */
   remove(): Promise<void>;
+}
+
+/** How a server is started. */
+export interface PostgresOptions {
+  /** Settings as `name=value`. */
+  readonly settings?: readonly string[];
+  /** A port on loopback beside the socket. */
+  readonly port?: number;
+  /** Changes are synced to the disk. */
+  readonly fsync?: boolean;
 }
 
 /** The folder of the newest PostgreSQL that Debian has installed. */
@@ -39,48 +59,74 @@ async function asPostgres(program: string, ...args: readonly string[]): Promise<
   if (code !== 0) throw new Error(`${program} ended with ${code}: ${output}`);
 }
 
-/** Starts a server. */
-export async function startPostgres(): Promise<PostgresServer> {
+/** Makes a folder that the server may use. */
+async function makeFolder(): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'postern-pg-'));
-  const data = join(folder, 'data');
   chmodSync(folder, 0o755);
   await runProgram('chown', ['postgres:postgres', folder]);
-  await asPostgres(
-    'initdb',
-    '-D',
-    data,
-    '-A',
-    'trust',
-    '-U',
-    'postgres',
-    '-E',
-    'UTF8',
-    '--locale=C.UTF-8',
-    '--no-sync',
-  );
-  // Nothing here outlives the machine, so nothing is synced; `immediate` still stops the server as a crash would.
-  const settings = `-c listen_addresses='' -c unix_socket_directories=${folder} -c max_connections=200 -c fsync=off`;
+  return folder;
+}
+
+/** Starts a server. */
+export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
+  const folder = await makeFolder();
+  const cluster = ['-A', 'trust', '-U', 'postgres', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync'];
+  await asPostgres('initdb', '-D', join(folder, 'data'), ...cluster);
+  return await startIn(folder, options);
+}
+
+/** Starts the server whose data are in a folder. */
+async function startIn(folder: string, options: PostgresOptions): Promise<PostgresServer> {
+  const data = join(folder, 'data');
+  // Nothing here outlives the machine, so nothing is synced unless a test asks for it; `immediate` still stops the server as a
+  // crash would.
+  const { port } = options;
+  const settings = [
+    ...(port === undefined ? ["listen_addresses=''"] : ['listen_addresses=127.0.0.1', `port=${port}`]),
+    `unix_socket_directories=${folder}`,
+    'max_connections=200',
+    ...(options.fsync === true ? [] : ['fsync=off']),
+    ...(options.settings ?? []),
+  ];
+  const control = (...args: readonly string[]): Promise<void> => asPostgres('pg_ctl', '-D', data, '-w', ...args);
   const start = (): Promise<void> =>
-    asPostgres('pg_ctl', '-D', data, '-w', '-l', join(folder, 'log'), '-o', settings, 'start');
-  const stop = (mode: 'fast' | 'immediate'): Promise<void> =>
-    asPostgres('pg_ctl', '-D', data, '-m', mode, '-w', 'stop');
+    control('-l', join(folder, 'log'), '-o', settings.map((one) => `-c ${one}`).join(' '), 'start');
+  const stop = (mode: 'fast' | 'immediate'): Promise<void> => control('-m', mode, 'stop');
   await start();
-  const url = (database: string): string => `postgres://postgres@/${database}?host=${encodeURIComponent(folder)}`;
+  const url = (database: string): string =>
+    `postgres://postgres@/${database}?host=${encodeURIComponent(folder)}${port === undefined ? '' : `&port=${port}`}`;
+  const place = ['-h', folder, ...(port === undefined ? [] : ['-p', String(port)]), '-U', 'postgres'];
+  const ask = async (...statements: readonly string[]): Promise<void> => {
+    const client = new pg.Client(url('postgres'));
+    await client.connect();
+    for (const sql of statements) await client.query(sql);
+    await client.end();
+  };
   return {
     url,
+    folder,
+    pid: () => Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n', 1)[0]),
     async createSchema() {
       const name = `t${randomUUID().replaceAll('-', '')}`;
-      const client = new pg.Client(url('postgres'));
-      await client.connect();
-      await client.query(`CREATE SCHEMA ${name}`);
-      await client.end();
+      await ask(`CREATE SCHEMA ${name}`);
       return `${url('postgres')}&options=${encodeURIComponent(`-c search_path=${name}`)}`;
     },
     async createDatabase() {
       const name = `t${randomUUID().replaceAll('-', '')}`;
-      await asPostgres('createdb', '-h', folder, '-U', 'postgres', name);
+      await asPostgres('createdb', ...place, name);
       return url(name);
     },
+    async configure(changed) {
+      const sets = Object.entries(changed).map(([name, value]) => `ALTER SYSTEM SET ${name} = '${value}'`);
+      await ask(...sets, 'SELECT pg_reload_conf()');
+    },
+    async addStandby() {
+      const own = await makeFolder();
+      const copy = ['-D', join(own, 'data'), '-R', '-X', 'stream', '-c', 'fast', '--no-sync'];
+      await asPostgres('pg_basebackup', ...place, ...copy);
+      return await startIn(own, options);
+    },
+    promote: () => control('promote'),
     async start() {
       rmSync(join(data, 'standby.signal'), { force: true });
       await start();
@@ -96,4 +142,10 @@ export async function startPostgres(): Promise<PostgresServer> {
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** The URL of a database on several servers, of which one takes changes. */
+export function urlOfAll(url: string, servers: readonly PostgresServer[]): string {
+  const folders = servers.map(({ folder }) => folder).join(',');
+  return url.replace(/host=[^&]*/, `host=${encodeURIComponent(folders)}`);
 }

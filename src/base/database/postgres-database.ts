@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { errorMessage, Unavailable } from '../errors.ts';
 import type { Attempt, Database, Migrations, Row, SqlValue, Transaction } from './database.ts';
-import { constraintOf, isRace, storeError } from './postgres-errors.ts';
+import { constraintOf, isRace, startError, storeError } from './postgres-errors.ts';
 import { migratePostgres } from './postgres-migrations.ts';
 import { type OpenPostgresOptions, openPool, requireWritable, storableText } from './postgres-pool.ts';
 
@@ -210,7 +210,8 @@ class Inside implements Transaction {
 /**
  * Opens a database of PostgreSQL. A change is on disk when its promise resolves. A statement may take 5 s, a transaction
  * 10 s; what does not get through because the server is away, busy or full fails with Unavailable.
- * @throws Error where the server cannot be used as it is: it is a standby, or would answer before a change is on disk
+ * @throws ConfigurationError where the server cannot be used as it is: it refuses the user, is a standby, or would answer before
+ * a change is on disk; Unavailable where it cannot be reached
  */
 export async function openPostgres(options: OpenPostgresOptions): Promise<Database> {
   const database = new PostgresDatabase(options);
@@ -219,6 +220,6 @@ export async function openPostgres(options: OpenPostgresOptions): Promise<Databa
     return database;
   } catch (thrown) {
     await database.close();
-    throw thrown;
+    throw startError(thrown);
   }
 }

@@ -1,6 +1,6 @@
 // What the error codes of PostgreSQL mean to us (https://www.postgresql.org/docs/current/errcodes-appendix.html).
 
-import { errorCode, errorMessage, Unavailable } from '../errors.ts';
+import { ConfigurationError, errorCode, errorMessage, Unavailable } from '../errors.ts';
 import type { ConstraintKind } from './database.ts';
 
 /** Retry-After, in seconds: where the server is away or busy; and where its disk is full. */
@@ -16,6 +16,8 @@ const awayCodes: ReadonlySet<string> = new Set([
   '53', // insufficient resources: memory, connections
   '57', // operator intervention: shutdown, crash, a statement over its time
   '58', // errors of the server's system
+  '28', // the password or the user is refused, which somebody has changed
+  '3D000', // the database is gone
   '25006', // read_only_sql_transaction: a standby
   '25P03', // idle_in_transaction_session_timeout: we were too slow ourselves
   '55P03', // lock_not_available: another holds it for longer than lock_timeout
@@ -64,8 +66,23 @@ export function storeError(thrown: unknown): Error {
   const isAway = state === undefined || awayCodes.has(state) || awayCodes.has(state.slice(0, 2)) || isRace(thrown);
   const error = thrown instanceof Error ? thrown : new Error(errorMessage(thrown));
   if (!isAway || error instanceof Unavailable) return error;
-  return new Unavailable(`The database cannot be used now: ${error.message}`, {
+  const unavailable = new Unavailable(`The database cannot be used now: ${error.message}`, {
     reason: 'store',
     retryAfterSeconds: awayRetrySeconds,
   });
+  unavailable.cause = error;
+  return unavailable;
+}
+
+/** Codes that mean at the start that the configuration names the wrong thing: waiting would not help. */
+const wrongCodes: ReadonlySet<string> = new Set(['28000', '28P01', '3D000', '25006']);
+
+/**
+ * Tells what the start failed by: a ConfigurationError where the server refuses user, password or database, or is a standby,
+ * and else the error itself.
+ */
+export function startError(thrown: unknown): unknown {
+  const cause = thrown instanceof Unavailable ? thrown.cause : thrown;
+  if (!wrongCodes.has(sqlState(cause) ?? '')) return thrown;
+  return new ConfigurationError(`database.url: ${errorMessage(cause)}`, { cause });
 }

@@ -1,6 +1,10 @@
 // A pool of connections to PostgreSQL, and the conditions under which it is used (D91).
 
 import pg from 'pg';
+import { ConfigurationError } from '../errors.ts';
+import { PrimaryFinder, primaryClient } from '../postgres/primary-client.ts';
+import { serverHosts } from '../postgres/server-hosts.ts';
+import { askServer, whyUnusable } from '../postgres/server-settings.ts';
 import type { Row } from './database.ts';
 
 /** How long PostgreSQL may take for one statement, in milliseconds, waiting for locks included. */
@@ -12,7 +16,10 @@ const connectMs = 5000;
 
 /** How a database of PostgreSQL is opened. */
 export interface OpenPostgresOptions {
-  /** `postgres://user:password@host:port/name?sslmode=verify-full`; the driver's own variables (PGPASSWORD ...) hold too. */
+  /**
+   * `postgres://user:password@host:port,host:port/name?sslmode=verify-full`: of several servers the one that takes changes.
+   * The driver's own variables (PGPASSWORD ...) hold too.
+   */
   readonly url: string;
   /** Connections that may be open at once; 10 if absent. */
   readonly connections?: number | undefined;
@@ -34,13 +41,11 @@ const types = {
   },
 };
 
-/** Opens a pool. Its connections are opened as they are needed, and again after the server was away. */
-export function openPool(options: OpenPostgresOptions): pg.Pool {
-  const { url, connections = 10, transactionMs = 10_000, pipeline, begin } = options;
-  const settings = {
+/** The settings of one connection, and of the server that it leads to. */
+function clientSettings({ transactionMs = 10_000, pipeline }: OpenPostgresOptions, url: string) {
+  return {
     connectionString: url,
     application_name: 'postern',
-    max: connections,
     connectionTimeoutMillis: connectMs,
     statement_timeout: statementMs,
     lock_timeout: statementMs,
@@ -51,7 +56,18 @@ export function openPool(options: OpenPostgresOptions): pg.Pool {
     types,
     ...(pipeline ? { pipeline } : {}),
   };
-  const pool = new pg.Pool(settings);
+}
+
+/** Opens a pool. Its connections are opened as they are needed, and again after the server was away or another took its place. */
+export function openPool(options: OpenPostgresOptions): pg.Pool {
+  const { connections = 10, begin } = options;
+  const { url, hosts } = serverHosts(options.url);
+  const settings = clientSettings(options, url);
+  const pool = new pg.Pool({
+    ...settings,
+    max: connections,
+    Client: primaryClient(new PrimaryFinder(hosts, settings)),
+  });
   // A connection that breaks while nobody uses it leaves the pool; the next request opens another.
   pool.on('error', () => undefined);
   // A connection that breaks at once fails at what it was opened for.
@@ -66,16 +82,10 @@ export function storableText(text: string): string {
 
 /**
  * Checks that a server takes changes, and answers only once they are on disk.
- * @throws Error that says what to do where it does not
+ * @throws ConfigurationError that says what to do where it does not
  */
 export async function requireWritable(query: (sql: string) => Promise<readonly Row[]>): Promise<void> {
-  const [row] = await query(
-    "SELECT pg_is_in_recovery() AS standby, current_setting('synchronous_commit') AS commit, current_setting('fsync') AS fsync",
-  );
-  if (row?.['standby'] === true) {
-    throw new Error('This PostgreSQL is a standby, which takes no changes: name the primary in database.url');
-  }
-  if (row?.['commit'] === 'off') {
-    throw new Error('synchronous_commit is off: PostgreSQL would confirm mail that a crash can lose; set it to on');
-  }
+  const [row = {}] = await query(askServer);
+  const reason = whyUnusable(row);
+  if (reason !== undefined) throw new ConfigurationError(reason);
 }

@@ -1,12 +1,14 @@
-// URLs of PostgreSQL, as the configuration names them: `postgres://user:password@host:port/name?sslmode=verify-full`. The host
-// may be missing where `host` in the query names the folder of a socket.
+// URLs of PostgreSQL, as the configuration names them: `postgres://user:password@host:port/name?sslmode=verify-full`. There may be
+// several hosts with commas between them; it may be missing where `host` in the query names the folder of a socket.
+
+import { serverHosts } from '../postgres/server-hosts.ts';
 
 /** The parts of a URL that the configuration looks at. */
 export interface PostgresUrl {
   /** Host, port and name, for people; without user and password. */
   readonly shown: string;
-  /** The host; '' where a socket is meant. */
-  readonly host: string;
+  /** The hosts; '' where a socket is meant. */
+  readonly hosts: readonly string[];
   readonly hasUser: boolean;
   readonly hasPassword: boolean;
   /** `sslmode` of the query. */
@@ -21,11 +23,10 @@ export function parsePostgresUrl(url: string): PostgresUrl | undefined {
   const { user, password, server = '', name = '', query } = form.exec(url)?.groups ?? {};
   if (name === '') return undefined;
   const asked = new URLSearchParams(query);
-  const host = server.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
   const socket = asked.get('host');
   return {
     shown: `${server === '' ? (socket ?? '') : server}/${name}`,
-    host: socket !== null && server === '' ? (socket.startsWith('/') ? '' : socket) : host,
+    hosts: serverHosts(url).hosts.map(({ host = '' }) => (host.startsWith('/') ? '' : host)),
     hasUser: user !== undefined && user !== '',
     hasPassword: password !== undefined && password !== '',
     sslmode: asked.get('sslmode') ?? undefined,

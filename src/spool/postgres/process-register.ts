@@ -105,7 +105,11 @@ export class ProcessRegister {
   /** Tells what became of a transaction that has ended or will fail; false makes sure that it is never kept. */
   async wasKept({ id, batch }: BatchKey): Promise<boolean> {
     const undone = await this.#session.query(outdo, [id, batch]);
-    return undone.length === 0;
+    if (undone.length > 0) return false;
+    // A connection that breaks while COMMIT waits for a synchronous standby leaves a transaction that only the primary has. This
+    // write comes after it, so that once this one is confirmed, the standby has both.
+    await this.#session.query(beat, [id]);
+    return true;
   }
 
   /**

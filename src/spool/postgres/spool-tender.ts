@@ -2,8 +2,9 @@
 // its process known, and removes what is not kept any longer.
 
 import type { Row } from '../../base/database/database.ts';
-import { errorMessage, Unavailable } from '../../base/errors.ts';
+import { Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
+import { askServer, risksOf, whyUnusable } from '../../base/postgres/server-settings.ts';
 import { readTallies } from './account-changes.ts';
 import type { PostgresEvents } from './postgres-events.ts';
 import type { PostgresHolds } from './postgres-holds.ts';
@@ -18,9 +19,6 @@ const everyMs = 1000;
 const pruneEveryMs = 60 * 60 * 1000;
 /** Seconds that a client is told to wait while the server cannot be used. */
 const retryAfterSeconds = 5;
-
-const ask = `SELECT extract(epoch FROM clock_timestamp()) * 1000 AS time, pg_is_in_recovery() AS standby,
-  current_setting('synchronous_commit') AS commit`;
 
 /** What the tender works on. */
 export interface TendedParts {
@@ -43,6 +41,8 @@ export class SpoolTender {
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> | undefined;
   #isStopped = false;
+  /** The risks that the log tells of already. */
+  #told: ReadonlySet<string> = new Set();
   #prunedAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: TendedParts) {
@@ -106,10 +106,13 @@ export class SpoolTender {
   /** Asks the server how it is. @throws Unavailable where it takes no changes */
   async #look(): Promise<void> {
     const { session, clock, quotas, log, serverTime } = this.#parts;
-    const [row = {}] = await session.query(ask);
-    if (row['standby'] === true) throw unusable('This PostgreSQL has become a standby, which takes no changes');
-    if (row['commit'] === 'off')
-      throw unusable('synchronous_commit is off: PostgreSQL would confirm mail that a crash can lose');
+    const [row = {}] = await session.query(askServer);
+    const reason = whyUnusable(row);
+    if (reason !== undefined) throw unusable(reason);
+    const risks = risksOf(row);
+    for (const risk of risks)
+      if (!this.#told.has(risk)) log.warn({ reason: risk }, 'mail is not safe in this PostgreSQL');
+    this.#told = new Set(risks);
     clock.compare(serverTime ? serverTime(row) : Number(row['time']));
     quotas.know(await readTallies(session));
     if (this.#fault) log.info('the spool takes mail again');
@@ -118,5 +121,5 @@ export class SpoolTender {
 }
 
 function unusable(text: string): Unavailable {
-  return new Unavailable(errorMessage(text), { reason: 'store', retryAfterSeconds });
+  return new Unavailable(text, { reason: 'store', retryAfterSeconds });
 }

@@ -143,16 +143,31 @@ class Sending {
       void this.#send('ROLLBACK');
       throw (await this.#firstFailure()) ?? thrown;
     }
-    const committing = this.#send('COMMIT');
-    const failure = await this.#firstFailure();
-    if (failure === undefined && (await committing).command === 'COMMIT') return result;
-    const isLost = await committing.then(
-      () => false,
-      () => true,
-    );
+    const { end, failure, isUnsure } = await this.#commit();
+    if (failure === undefined && !isUnsure && end?.command === 'COMMIT') return result;
+    const isLost = end === undefined || isUnsure;
     if (isLost && tellsDoubt)
       throw new InDoubt('The connection was lost before the answer to COMMIT', { cause: failure });
     throw failure ?? new Error('The transaction was undone');
+  }
+
+  /**
+   * Commits. `isUnsure`: somebody has cancelled the wait for a synchronous standby, of which PostgreSQL tells in a warning alone;
+   * only the primary has the transaction then.
+   */
+  async #commit() {
+    let isUnsure = false;
+    const onNotice = ({ severity }: { readonly severity?: string | undefined }): void => {
+      isUnsure ||= severity === 'WARNING';
+    };
+    this.#client.on('notice', onNotice);
+    try {
+      const committing = this.#send('COMMIT');
+      const failure = await this.#firstFailure();
+      return { end: await committing.catch(() => undefined), failure, isUnsure };
+    } finally {
+      this.#client.off('notice', onNotice);
+    }
   }
 
   /** Waits for all answers; gives the error of the first statement that failed by itself. */

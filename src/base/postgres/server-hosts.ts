@@ -1,0 +1,54 @@
+// A URL of PostgreSQL may name several servers, of which one at a time takes changes, as libpq reads it
+// (https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-MULTIPLE-HOSTS). The driver knows URLs of one server.
+
+/** Where a server is. */
+export interface ServerHost {
+  /** A name, an address, or the folder of a socket; absent: as the driver finds it. */
+  readonly host?: string;
+  readonly port?: number;
+}
+
+/** What a URL names. */
+export interface ServerHosts {
+  /** The same URL with the first server alone. */
+  readonly url: string;
+  /** All servers, in the order of the URL; at least one. */
+  readonly hosts: readonly ServerHost[];
+}
+
+const form = /^(?<begin>postgres(?:ql)?:\/\/(?:[^@/?#]*@)?)(?<server>[^/?#@]*)(?<path>\/[^?#]*)(?:\?(?<query>[^#]*))?/;
+
+function hostOf(text: string): ServerHost {
+  const [, host = '', port] = /^(\[[^\]]*\]|[^:]*)(?::(\d+))?$/.exec(text) ?? [];
+  const bare = host.replace(/^\[|\]$/g, '');
+  return {
+    ...(bare === '' ? {} : { host: decodeURIComponent(bare) }),
+    ...(port === undefined ? {} : { port: Number(port) }),
+  };
+}
+
+/** Finds the servers of a URL. `host` and `port` in the query may be lists, too. A URL of another form is given back as it is. */
+export function serverHosts(url: string): ServerHosts {
+  const { begin, server = '', path = '', query = '' } = form.exec(url)?.groups ?? {};
+  if (begin === undefined) return { url, hosts: [{}] };
+  const asked = new URLSearchParams(query);
+  // The driver takes the first server alone, and looks for the one that takes changes by itself (find-primary.ts).
+  asked.delete('target_session_attrs');
+  const [folders, ports] = [asked.get('host'), asked.get('port')].map((list) => list?.split(',') ?? []);
+  let hosts = server.split(',').map(hostOf);
+  if (server === '' && folders && folders.length > 0) {
+    hosts = folders.map((host, index) => {
+      const port = ports?.[index] ?? ports?.[0];
+      return { host, ...(port === undefined || port === '' ? {} : { port: Number(port) }) };
+    });
+    asked.set('host', folders[0] ?? '');
+    if (ports?.[0] !== undefined) asked.set('port', ports[0]);
+  }
+  const rest = asked.size === 0 ? '' : `?${asked.toString()}`;
+  return { url: `${begin}${server.split(',')[0] ?? ''}${path}${rest}`, hosts };
+}
+
+/** Names a server for people. */
+export function hostName({ host = 'the default server', port }: ServerHost): string {
+  return port === undefined ? host : `${host}:${port}`;
+}

@@ -1,0 +1,35 @@
+// What a server of PostgreSQL must be and do before mail may be confirmed on its word (D90).
+
+/** A row by the names of its columns. */
+type Row = Readonly<Record<string, unknown>>;
+
+/** Asks for what `whyUnusable` and `risksOf` look at, and for the time: milliseconds since 1970. */
+export const askServer = `SELECT extract(epoch FROM clock_timestamp()) * 1000 AS time, pg_is_in_recovery() AS standby,
+  current_setting('synchronous_commit') AS commit, current_setting('synchronous_standby_names') AS standbys,
+  current_setting('transaction_read_only') AS read_only,
+  current_setting('fsync') AS fsync, current_setting('full_page_writes') AS pages`;
+
+/** Why a server cannot be used as it is, with what to do; undefined where it can. */
+export function whyUnusable(row: Row): string | undefined {
+  if (row['standby'] === true)
+    return 'This PostgreSQL is a standby, which takes no changes: name the primary in database.url';
+  if (row['read_only'] === 'on')
+    return 'default_transaction_read_only is on: PostgreSQL takes no changes from this user; set it to off';
+  if (row['commit'] === 'off')
+    return 'synchronous_commit is off: PostgreSQL would confirm mail that a crash can lose; set it to on';
+  if (row['commit'] === 'local' && row['standbys'] !== '')
+    return 'synchronous_commit is local although synchronous_standby_names is set: a failover would lose mail that was confirmed; set it to on';
+  return undefined;
+}
+
+/** What an operator should know of a server that can be used, one line each. */
+export function risksOf(row: Row): readonly string[] {
+  const risks: string[] = [];
+  if (row['fsync'] === 'off')
+    risks.push('fsync is off: a crash of the host of PostgreSQL can lose mail and ruin the database');
+  if (row['pages'] === 'off')
+    risks.push('full_page_writes is off: a crash of the host of PostgreSQL can ruin the database');
+  if (row['commit'] === 'remote_write' && row['standbys'] !== '')
+    risks.push('synchronous_commit is remote_write: a standby whose host crashes can lose mail that was confirmed');
+  return risks;
+}
