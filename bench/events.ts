@@ -110,6 +110,7 @@ async function tell(spool: SqliteSpool, events: number): Promise<Record<string, 
   );
   const sender = new WebhookSender({
     leases: new LeaseStore(database, 'bench'),
+    changes: database.changes,
     events: spool.events,
     poster: createPoster({ refuse: createAddressGuard({ allowNetworks: ['127.0.0.0/8'] }), timeoutMs: 10_000 }),
     accountName: () => 'dev',

@@ -2,6 +2,7 @@
 // messages of one next hop never delay those of another.
 
 import { type Clock, type ClockReading, readClock } from '../base/clock.ts';
+import type { Changes } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
 import { domainOfTransport, type Hold } from '../spool/hold.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
@@ -25,6 +26,8 @@ export interface ClaimerParts {
   readonly spool: Pick<Spool, 'claimDue' | 'giveTransports' | 'holds' | 'postpone' | 'turns'>;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Tells of mail that other processes make due, and of holds. */
+  readonly changes?: Changes;
   readonly transports: readonly Working[];
   readonly transportOf: TransportOf;
   /** Nothing is claimed while this is false. */
@@ -50,6 +53,7 @@ function hasMore(working: Working): boolean {
 export class Claimer {
   readonly #parts: ClaimerParts;
   #timer: NodeJS.Timeout | undefined;
+  #ignore: (() => void) | undefined;
   #round: Promise<void> | undefined;
   /** The next round asks for every transport, and for recipients without one. */
   #askAll = false;
@@ -58,18 +62,20 @@ export class Claimer {
     this.#parts = parts;
   }
 
-  /** Asks now, and then once a second. */
+  /** Asks now, and then once a second, and whenever another process tells of something. */
   start(): void {
     const tick = (): void => {
       this.#askAll = true;
       this.poll();
     };
     this.#timer = setInterval(tick, pollInterval);
+    this.#ignore = this.#parts.changes?.on('mail_due', tick);
     tick();
   }
 
   /** Stops asking; resolves when what the last claim brought has been taken. */
   async stop(): Promise<void> {
+    this.#ignore?.();
     clearInterval(this.#timer);
     await this.#round;
   }

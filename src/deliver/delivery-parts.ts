@@ -1,6 +1,7 @@
 // What a delivery is made from, and what it offers.
 
 import type { Clock } from '../base/clock.ts';
+import type { Changes } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
 import type { Spool, SpoolEntry } from '../spool/spool.ts';
 import type { HopTrouble } from './hop/hop-health.ts';
@@ -32,6 +33,8 @@ export interface DeliveryMetrics {
 export interface DeliveryParts {
   readonly spool: Spool;
   readonly settings: DeliverySettings;
+  /** Tells of mail that other processes make due, and of holds; absent: they are asked for regularly. */
+  readonly changes?: Changes;
   readonly clock: Clock;
   readonly log: Logger;
   /** A random number from 0 up to, not including, 1, for the jitter; absent: Math.random. */

@@ -67,7 +67,7 @@ export async function openEdge(parts: OpenEdgeParts): Promise<OpenEdge> {
     referenceIndex: errorReferenceIndex,
     origins,
   });
-  const following = followCustomErrors(customErrors);
+  const following = followCustomErrors(customErrors, database.changes);
   return {
     front,
     plugins: [customErrorEndpoints({ customErrors, log })],

@@ -211,7 +211,7 @@ export async function openProxy(parts: ProxyParts): Promise<Proxy> {
       };
     },
     async start() {
-      watching = watchStore(store, () => dataPlane.reconcile(), log);
+      watching = watchStore(store, () => dataPlane.reconcile(), { changes: parts.database.changes, log });
       await dataPlane.reconcile();
     },
     async drain(withinMs) {

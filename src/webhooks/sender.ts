@@ -2,6 +2,7 @@
 // another, all in turn, so that a slow endpoint delays no other.
 
 import type { MonotonicClock } from '../base/clock.ts';
+import type { Changes } from '../base/database/database.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { EventStore } from '../events/event-store.ts';
@@ -17,6 +18,8 @@ export interface SenderParts {
   readonly leases: LeaseStore;
   readonly events: Pick<EventStore, 'read' | 'newest' | 'listen' | 'write'>;
   readonly poster: Poster;
+  /** Tells of webhooks and events that other processes have changed. */
+  readonly changes: Changes;
   /** The name of an account by its id; undefined: it is not in the configuration. */
   readonly accountName: (id: string) => string | undefined;
   /** The secrets of a webhook of the file; undefined: the file does not have it. */
@@ -69,7 +72,7 @@ export class WebhookSender {
   readonly #turns: WebhookTurns;
   readonly #ended = new AbortController();
   readonly #timers: NodeJS.Timeout[] = [];
-  #unlisten: (() => void) | undefined;
+  readonly #unlisten: (() => void)[] = [];
   #isEnding = false;
   #newest = 0;
   /** Events of this process since the last look; their webhooks are woken already. */
@@ -89,14 +92,14 @@ export class WebhookSender {
 
   /** Begins to send. */
   async start(): Promise<void> {
-    this.#unlisten = this.#parts.events.listen((event) => this.#onEvent(event));
+    this.#unlisten.push(this.#parts.events.listen((event) => this.#onEvent(event)));
     await this.#look();
     this.#timers.push(
       setInterval(() => this.#tick(), tickMs),
-      setInterval(() => {
-        this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
-      }, lookEveryMs),
+      setInterval(() => this.#lookAgain(), lookEveryMs),
     );
+    for (const subject of ['webhooks', 'mail_events'])
+      this.#unlisten.push(this.#parts.changes.on(subject, () => this.#lookAgain()));
   }
 
   /** Looks at once for what was changed in the database, where a webhook was made, changed or removed by this process. */
@@ -107,7 +110,7 @@ export class WebhookSender {
   /** Begins nothing more, lets requests under way end for at most so long, and gives back what is held. */
   async stop(withinMs: number): Promise<void> {
     this.#isEnding = true;
-    this.#unlisten?.();
+    for (const end of this.#unlisten) end();
     for (const timer of this.#timers) clearInterval(timer);
     const patience = setTimeout(() => this.#ended.abort(), withinMs);
     await this.#turns.end();
@@ -137,6 +140,10 @@ export class WebhookSender {
       known.nextAt = Number.POSITIVE_INFINITY;
       this.#turns.ask(id);
     }
+  }
+
+  #lookAgain(): void {
+    this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
   }
 
   /** Brings what is known up to date: webhooks that others made, changed or removed, and events that others wrote. */

@@ -251,8 +251,10 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   let removedFailures = 0;
   /** How often a next hop was given less, by kind and route. */
   const troubles = new Map<string, number>();
+  const { changes } = parts.database;
   const spool = await openSpool(config, {
     log,
+    changes,
     onLost: endProcess,
     onRemoved: ({ messages }) => (removedFailures += messages),
     onCommitted: metrics.committed,
@@ -265,6 +267,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   const tlsResults = await openTlsResults(parts);
   const delivery = createLiveDelivery({
     spool,
+    changes,
     settings: config.delivery,
     clock,
     log,

@@ -1,6 +1,7 @@
 // Opens the spool that a configuration names, for the gateway and for the commands beside it.
 
 import { join } from 'node:path';
+import type { Changes } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
 import type { Config } from '../config.ts';
 import type { EventLimits } from '../events/event-store.ts';
@@ -22,6 +23,8 @@ function eventLimits({ events, delivery }: Config): EventLimits {
 
 /** What an opened spool tells of. */
 export interface SpoolHooks {
+  /** Tells of what other processes write; absent: they are asked for regularly. */
+  readonly changes?: Changes;
   readonly log?: Logger;
   /** Called once, when the thread of the embedded database ended: the spool no longer works. */
   readonly onLost?: (error: Error) => void;

@@ -105,6 +105,7 @@ export async function openWebhooks(parts: WebhookParts, running: Running): Promi
   const refuse = (address: string, port: number): string | undefined => guard()(address, port);
   const sender = new WebhookSender({
     leases: new LeaseStore(database, randomUUID()),
+    changes: database.changes,
     events,
     poster: createPoster({ refuse, timeoutMs: requestMs }),
     accountName: (id) => names().get(id),

@@ -51,8 +51,10 @@ async function setUp({ timeoutMs = 2000 } = {}) {
   const secret = makeSecret();
   const sender = async (holder = 'first'): Promise<WebhookSender> => {
     const guard = createAddressGuard({ allowNetworks: ['127.0.0.0/8'] });
+    const database = await openTestDatabase(file);
     const made = new WebhookSender({
-      leases: new LeaseStore(await openTestDatabase(file), holder),
+      leases: new LeaseStore(database, holder),
+      changes: database.changes,
       events: spool.events,
       poster: createPoster({ refuse: guard, timeoutMs }),
       accountName: (id) => (id === dev ? 'dev' : undefined),

@@ -13,8 +13,28 @@ export interface Migrations {
   readonly owner: string;
   /** SQL texts of SQLite; index + 1 is the version. */
   readonly steps: readonly string[];
+  /** Tables whose changes other processes hear of (`Changes`), where the engine can tell them. */
+  readonly told?: readonly ToldTable[];
   /** The same steps as SQL of PostgreSQL; needed only where they have more than tables and indexes (postgres-dialect.ts). */
   readonly postgres?: readonly string[];
+}
+
+/** A table whose changes other processes hear of. */
+export interface ToldTable {
+  readonly table: string;
+  /** Changes of other columns are not told of; absent: all are. */
+  readonly columns?: readonly string[];
+}
+
+/** Tells that other processes have changed something. */
+export interface Changes {
+  /**
+   * Calls a listener when another process may have changed a subject: a table of `Migrations.told`, or a word of the spool
+   * (`mail_due`, `mail_events`). It may be called without need. It may also not be called: an engine without such messages
+   * never does, and a message is lost with its connection. So whoever listens looks regularly as well.
+   * @returns a function that ends it
+   */
+  on(subject: string, listener: () => void): () => void;
 }
 
 /**
@@ -48,6 +68,7 @@ export interface Transaction extends Queryable {
 
 /** A connection to the database of the gateway. Nothing in it blocks the calling thread. */
 export interface Database extends Queryable {
+  readonly changes: Changes;
   /**
    * Runs several statements as one: others see all of them or none. One transaction that writes is under way at a time;
    * the next one waits for it, for a bounded time. It is undone where `work` throws, and where `work` takes longer than

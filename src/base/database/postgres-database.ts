@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { errorMessage, Unavailable } from '../errors.ts';
 import type { Attempt, Database, Migrations, Row, SqlValue, Transaction } from './database.ts';
+import { PostgresChanges } from './postgres-changes.ts';
 import { constraintOf, isRace, startError, storeError } from './postgres-errors.ts';
 import { migratePostgres } from './postgres-migrations.ts';
 import { type OpenPostgresOptions, openPool, requireWritable, storableText } from './postgres-pool.ts';
@@ -32,6 +33,7 @@ async function told<T>(asked: Promise<T>): Promise<T> {
 
 /** A pool of connections to one database. */
 class PostgresDatabase implements Database {
+  readonly changes: PostgresChanges;
   readonly #pool: pg.Pool;
   readonly #transactionMs: number;
   #waiting = 0;
@@ -42,6 +44,7 @@ class PostgresDatabase implements Database {
 
   constructor({ url, connections, transactionMs = 10_000 }: OpenPostgresOptions) {
     this.#transactionMs = transactionMs;
+    this.changes = new PostgresChanges(url);
     this.#pool = openPool({ url, connections, transactionMs });
   }
 
@@ -71,6 +74,7 @@ class PostgresDatabase implements Database {
   }
 
   async #close(): Promise<void> {
+    await this.changes.close();
     if (this.#waiting > 0) await new Promise<void>((resolve) => (this.#onQuiet = resolve));
     await this.#pool.end();
   }

@@ -2,6 +2,7 @@
 
 import type pg from 'pg';
 import type { Migrations } from './database.ts';
+import { tellOfTables } from './postgres-changes.ts';
 import { inPostgres } from './postgres-dialect.ts';
 
 /** The key of the advisory lock that migrations hold: the octets of `post`. */
@@ -11,7 +12,10 @@ const migrationLock = 0x706f7374;
  * Applies the steps that the database does not have yet.
  * @throws Error where the tables are newer than this program, or a step is not written for PostgreSQL
  */
-export async function migratePostgres(client: pg.PoolClient, { owner, steps, postgres }: Migrations): Promise<void> {
+export async function migratePostgres(
+  client: pg.PoolClient,
+  { owner, steps, postgres, told = [] }: Migrations,
+): Promise<void> {
   const own = postgres ?? steps.map(inPostgres);
   await client.query('BEGIN');
   try {
@@ -29,6 +33,7 @@ export async function migratePostgres(client: pg.PoolClient, { owner, steps, pos
       'INSERT INTO migrations VALUES ($1, $2) ON CONFLICT (owner) DO UPDATE SET version = excluded.version',
       [owner, own.length],
     );
+    await tellOfTables(client, told);
     await client.query('COMMIT');
   } catch (thrown) {
     await client.query('ROLLBACK');

@@ -75,6 +75,13 @@ export function openPool(options: OpenPostgresOptions): pg.Pool {
   return pool;
 }
 
+/** Makes one connection outside a pool. It is not open yet. */
+export function singleClient(options: OpenPostgresOptions): pg.Client {
+  const { url, hosts } = serverHosts(options.url);
+  const settings = clientSettings(options, url);
+  return new (primaryClient(new PrimaryFinder(hosts, settings)))(settings);
+}
+
 /** Text as PostgreSQL can keep it: it has no NUL, for which U+FFFD stands. */
 export function storableText(text: string): string {
   return text.includes('\0') ? text.replaceAll('\0', '\u{fffd}') : text;

@@ -36,6 +36,8 @@ interface Pending {
 
 /** A SQLite file with a thread of its own. Several processes may have the same file open (D94). */
 class SqliteDatabase implements Database {
+  /** SQLite tells nobody of a change. */
+  readonly changes = { on: () => () => undefined };
   readonly #worker: Worker;
   readonly #onLost: ((error: Error) => void) | undefined;
   readonly #pending = new Map<number, Pending>();

@@ -6,6 +6,7 @@ import type { Database, Migrations } from '../../base/database/database.ts';
 /** The table of custom errors. A row whose body is gone says that the file counts again. */
 export const customErrorMigrations: Migrations = {
   owner: 'edge',
+  told: [{ table: 'edge_custom_errors' }],
   steps: [
     `CREATE TABLE edge_custom_errors (
        level TEXT NOT NULL,

@@ -2,7 +2,7 @@
 // and kind, what the API has put takes the place of the configuration.
 
 import type { Clock } from '../../base/clock.ts';
-import type { Database } from '../../base/database/database.ts';
+import type { Changes, Database } from '../../base/database/database.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-error.ts';
 import type { CustomErrorRule, EdgeAccountSlice, EdgeZone } from '../zone/zone.ts';
@@ -116,18 +116,24 @@ export async function openCustomErrors(parts: CustomErrorsParts): Promise<Custom
 const followMs = 500;
 
 /** Learns regularly what other processes have put. @returns a function that ends this; it waits for a look under way */
-export function followCustomErrors(customErrors: Pick<CustomErrors, 'refresh'>): {
+export function followCustomErrors(
+  customErrors: Pick<CustomErrors, 'refresh'>,
+  changes: Changes,
+): {
   readonly stop: () => Promise<void>;
 } {
   let looking: Promise<void> | undefined;
-  const timer = setInterval(() => {
+  const look = (): void => {
     looking ??= customErrors.refresh().finally(() => {
       looking = undefined;
     });
-  }, followMs);
+  };
+  const timer = setInterval(look, followMs);
   timer.unref();
+  const ignore = changes.on('edge_custom_errors', look);
   return {
     async stop() {
+      ignore();
       clearInterval(timer);
       await looking;
     },

@@ -141,6 +141,7 @@ const postgresTriggers = `
  */
 export const applicationMigrations: Migrations = {
   owner: 'proxy',
+  told: [{ table: 'proxy_revision' }],
   steps: [
     [tables, exclusion, counters, counting].join('\n\n'),
     `${ftpColumn};

@@ -11,6 +11,7 @@ import type { DatabaseClock } from './server/database-clock.ts';
 import type { PostgresSession, Send } from './server/postgres-session.ts';
 import { inLines, lineColumns, sendEndOfTurns } from './spool-lines.ts';
 import type { SpoolWriter } from './spool-writer.ts';
+import { tellDue } from './written-events.ts';
 
 /** Rounds of one claim at most: a round finds fewer messages than asked for where they have many recipients. */
 const mostRounds = 20;
@@ -227,7 +228,10 @@ export class PostgresClaims {
 
   async release(id: string, recipients: readonly string[]): Promise<void> {
     const process = await this.#register.id();
-    await this.#inTurn((send) => void send(release, [id, recipients, process]));
+    await this.#inTurn((send) => {
+      void send(release, [id, recipients, process]);
+      void send(tellDue);
+    });
   }
 
   /** Sends statements in a transaction that has the turn to write, so that no line is changed in between. */

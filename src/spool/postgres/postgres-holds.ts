@@ -8,7 +8,7 @@ import type { DatabaseClock } from './server/database-clock.ts';
 import type { PostgresSession } from './server/postgres-session.ts';
 import { inLines, lineColumns } from './spool-lines.ts';
 import type { SpoolWriter } from './spool-writer.ts';
-import { takeTurn } from './written-events.ts';
+import { takeTurn, tellDue } from './written-events.ts';
 
 /** Recipients that go back to their lines in one transaction, at most, and transactions of one call. */
 const liftedAtOnce = 1000;
@@ -83,6 +83,7 @@ export class PostgresHolds {
         others.push((send) => {
           void send(add, [kind, value, madeAt, by, why]);
           if (kind === 'message' && isId(value)) void send(setAside, [value]);
+          void send(tellDue);
         });
       },
     });
@@ -90,7 +91,11 @@ export class PostgresHolds {
 
   /** Lifts a hold, and lets what it had set aside have turns again. @returns false where there is none */
   async lift({ kind, value }: Pick<HoldRule, 'kind' | 'value'>): Promise<boolean> {
-    const [row] = await this.#session.query(lift, [kind, value]);
+    const [row] = await this.#session.transaction(async (send) => {
+      const rows = send(lift, [kind, value]);
+      void send(tellDue);
+      return await rows;
+    });
     if (row) await this.#giveBack(integer(row, 'id'));
     return row !== undefined;
   }
@@ -105,7 +110,8 @@ export class PostgresHolds {
       if ((await this.#session.query(isKeeping, [hold])).length === 0) return;
       await this.#session.transaction(async (send) => {
         void send(takeTurn, [0]);
-        await send(backInLine, [hold]);
+        void send(backInLine, [hold]);
+        await send(tellDue);
       });
     }
   }

@@ -29,6 +29,7 @@ import { isId } from './postgres-queue.ts';
 import { postgresSpoolMigrations } from './postgres-schema.ts';
 import { readReplacedIds } from './postgres-threads.ts';
 import { makeParts, type PostgresSpoolOptions, type SpoolParts } from './spool-parts.ts';
+import { tellDue } from './written-events.ts';
 
 /** A spool in a database of PostgreSQL. */
 export class PostgresSpool implements Spool {
@@ -62,6 +63,7 @@ export class PostgresSpool implements Spool {
   private constructor(options: PostgresSpoolOptions) {
     this.#parts = makeParts(options);
     this.events = this.#parts.feed;
+    options.changes?.on('mail_events', () => this.events.committed([]));
   }
 
   get unavailable(): Unavailable | undefined {
@@ -194,12 +196,14 @@ export class PostgresSpool implements Spool {
     const written = this.#parts.writer.write({
       reads: known.map(({ id }) => id),
       readsEntries: true,
-      run: ({ messages, events }) =>
-        known.flatMap((pick) => {
+      run: ({ messages, events, others }) => {
+        others.push((send) => void send(tellDue));
+        return known.flatMap((pick) => {
           const made = messages.retry(pick, times);
           if (made?.event) events.push(packEvent(made.event));
           return made ?? [];
-        }),
+        });
+      },
     });
     const made = await this.#asked(written);
     this.events.committed([]);

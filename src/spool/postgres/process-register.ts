@@ -8,7 +8,7 @@ import { errorCode } from '../../base/errors.ts';
 import { integer } from '../stored-rows.ts';
 import type { PgValue, PostgresSession, Send } from './server/postgres-session.ts';
 import { inLines, lineColumns } from './spool-lines.ts';
-import { takeTurn } from './written-events.ts';
+import { takeTurn, tellDue } from './written-events.ts';
 
 /** A transaction that writes, by its process and its number. */
 export interface BatchKey {
@@ -156,7 +156,8 @@ export class ProcessRegister {
   async #release(sql: string, values: readonly PgValue[]): Promise<void> {
     await this.#session.transaction(async (send) => {
       void send(takeTurn, [0]);
-      await send(sql, values);
+      void send(sql, values);
+      await send(tellDue);
     });
   }
 

@@ -1,7 +1,7 @@
 // Makes the parts of a spool in PostgreSQL and joins them.
 
 import { type Clock, systemClock } from '../../base/clock.ts';
-import type { Row } from '../../base/database/database.ts';
+import type { Changes, Row } from '../../base/database/database.ts';
 import { type Logger, silentLog } from '../../base/log.ts';
 import { EventFeed } from '../../events/event-feed.ts';
 import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
@@ -29,6 +29,8 @@ const defaultPatienceMs = 30_000;
 export interface PostgresSpoolOptions {
   /** `postgres://...` */
   readonly url: string;
+  /** Tells of what other processes write; absent: they are asked for regularly. */
+  readonly changes?: Changes;
   readonly clock?: Clock;
   readonly log?: Logger;
   /** Absent: no limits. The free room of the server's disk is not known here. */

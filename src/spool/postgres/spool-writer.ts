@@ -14,7 +14,7 @@ import type { ProcessRegister } from './process-register.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import { GroupQueue } from './server/group-queue.ts';
 import { InDoubt, type PostgresSession, type Send } from './server/postgres-session.ts';
-import { sendEvents, takeTurn } from './written-events.ts';
+import { sendEvents, takeTurn, tellEvents } from './written-events.ts';
 
 /** How long is asked what became of a transaction whose end was not heard of, in milliseconds, and how often. */
 const doubtMs = 10_000;
@@ -180,6 +180,7 @@ export class SpoolWriter {
     messages.write(send);
     for (const other of made.others) other(send);
     sendEvents(send, made.events, this.#clock);
+    if (made.events.length > 0) void send(tellEvents);
     return { results, unreported, tallies: accounts.write(send) };
   }
 

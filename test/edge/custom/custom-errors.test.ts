@@ -381,7 +381,7 @@ describe('file and API', () => {
   test('what another process puts is found by itself, until the following is stopped', async () => {
     const { choose, customErrors, open } = await start();
     const other = await open();
-    const following = followCustomErrors(customErrors);
+    const following = followCustomErrors(customErrors, other.database.changes);
     await other.customErrors.putPage(ofZone, 'theirs');
     expect(choose()).toBeUndefined();
     await expect.poll(() => textOf(choose()), { timeout: 5000 }).toBe('theirs');
