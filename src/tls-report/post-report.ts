@@ -52,6 +52,13 @@ function post(url: URL, address: string, body: Buffer, { signal, withinMs }: Pos
     asking.on('error', (error) => {
       resolve(error.name === 'AbortError' || error.name === 'TimeoutError' ? 'no answer in time' : errorMessage(error));
     });
+    // Nobody asked for another protocol; without a listener Node would close the connection and tell nobody.
+    asking.on('upgrade', ({ statusCode = 101 }, socket) => {
+      socket.destroy();
+      resolve(`the answer was ${statusCode}`);
+    });
+    // Whatever has ended the connection: a report that is waited for without end would keep back all others.
+    asking.on('close', () => resolve('the connection was closed'));
     asking.on('response', ({ statusCode = 0 }) => {
       resolve(statusCode >= 200 && statusCode < 300 ? undefined : `the answer was ${statusCode}`);
       // Nothing else of the answer matters.

@@ -61,8 +61,17 @@ function get(host: string, address: string, parts: StsFetchParts): Promise<strin
       asking.destroy();
     };
     const timer = setTimeout(() => fail('the policy host did not answer in time'), withinMs);
-    asking.on('close', () => clearTimeout(timer));
+    asking.on('close', () => {
+      clearTimeout(timer);
+      // Whatever has ended the connection: nobody waits for it any longer.
+      reject(new Error('the policy host closed the connection'));
+    });
     asking.on('error', reject);
+    // Nobody asked for another protocol; without a listener Node would close the connection and tell nobody.
+    asking.on('upgrade', ({ statusCode = 101 }, socket) => {
+      socket.destroy();
+      fail(`the policy host answered ${statusCode}`);
+    });
     asking.on('response', (answer) => {
       const fault = headFault(answer);
       const pieces: Buffer[] = [];

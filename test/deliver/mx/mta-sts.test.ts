@@ -162,6 +162,12 @@ describe('a policy that cannot be had', () => {
       },
       /did not answer in time/,
     ],
+    [
+      'another protocol',
+      (request) =>
+        void request.socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'),
+      /answered 101/,
+    ],
     ['a connection that is closed', (request) => void request.socket.destroy(), /socket hang up|closed the connection/],
     ['no version', policyOf(['mode: enforce', 'mx: one.test']), /max_age/],
     ['no exchanger', policyOf(['mode: enforce', 'max_age: 1000']), /names no mail exchanger/],
