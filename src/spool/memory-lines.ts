@@ -12,6 +12,7 @@ export class MemoryLines {
   /** When each turn may come again, and how many turns had ended when its last one did. */
   readonly #turns = new Map<string, { readonly until: number; readonly ended: number }>();
   #ended = 0;
+  #asked = 0;
 
   /** @param messages the spool's own, by id */
   constructor(messages: ReadonlyMap<string, Held>) {
@@ -24,10 +25,11 @@ export class MemoryLines {
   }
 
   /** As `Spool.turns`. */
-  turns({ transport, now, limit }: Parameters<Spool['turns']>[0]): readonly ClaimTurn[] {
+  turns({ transport, now, limit, except = [] }: Parameters<Spool['turns']>[0]): readonly ClaimTurn[] {
     const turns = new Map<string, ClaimTurn>();
     for (const held of this.#messages.values()) {
       const { account } = held.entry;
+      if (except.includes(account)) continue;
       for (const recipient of held.recipients) {
         const key = `${recipient.transport} ${account}`;
         if (turns.has(key) || stemOfTransport(recipient.transport) !== transport || !isDue(recipient, now)) continue;
@@ -36,10 +38,15 @@ export class MemoryLines {
       }
     }
     const endedOf = (key: string): number => this.#turns.get(key)?.ended ?? 0;
-    return [...turns]
-      .toSorted(([left], [right]) => endedOf(left) - endedOf(right))
-      .slice(0, limit)
-      .map(([, turn]) => turn);
+    const sorted = [...turns].toSorted(([left], [right]) => endedOf(left) - endedOf(right)).map(([, turn]) => turn);
+    // Accounts have equal shares; of more accounts than are asked for, others come first each time.
+    const accounts = [...Map.groupBy(sorted, ({ account }) => account)];
+    this.#asked += 1;
+    const first = (this.#asked * limit) % Math.max(1, accounts.length);
+    const chosen = [...accounts.slice(first), ...accounts.slice(0, first)].slice(0, limit);
+    const each = Math.max(1, Math.floor(limit / Math.max(1, chosen.length)));
+    const shares = new Set(chosen.flatMap(([, own]) => own.slice(0, each)));
+    return sorted.filter((turn) => shares.has(turn));
   }
 
   /** Ends a turn; the next one comes behind all that wait, and not before this time. */

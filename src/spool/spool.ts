@@ -217,13 +217,15 @@ export interface Spool {
   add(entry: SpoolEntry, claimUntil: number): Promise<void>;
   /**
    * Tells whose turn it is: the accounts, for each transport of this name (with any domain), that may have recipients due at
-   * `now`, those that have waited longest for their turn first, `limit` at most. A turn ends with a claim: the next one comes
-   * behind all that wait. Mail under a hold has no turn. The cost does not depend on how many wait.
+   * `now`, those that have waited longest for their turn first, `limit` at most. Accounts have equal shares of them, so that
+   * one with mail for very many domains leaves turns to the others. A turn ends with a claim: the next one comes behind all
+   * that wait. Mail under a hold has no turn, nor have the accounts in `except`. The cost does not depend on how many wait.
    */
   turns(query: {
     readonly transport: string;
     readonly now: number;
     readonly limit: number;
+    readonly except?: readonly string[];
   }): Promise<readonly ClaimTurn[]>;
   /** Puts turns off, because the next hop takes nothing before then; they may come sooner where other recipients fall due. */
   postpone(turns: readonly (ClaimTurn & { readonly until: number })[]): Promise<void>;

@@ -87,6 +87,40 @@ export function turnsContract(name: string, store: SpoolUnderTest): void {
       expect(await turns(spool, 'other#2')).toHaveLength(1);
     });
 
+    test('an account with mail for very many domains leaves a turn to another whose mail came later', async () => {
+      const spool = await open();
+      for (let domain = 0; domain < 40; domain += 1) {
+        await add(spool, 1, { account: 'many', transports: [`${lane}/many${domain}.test`], acceptedAt: now - 1000 });
+      }
+      await add(spool, 2, { account: 'late', transports: [`${lane}/late.test`] });
+      expect(await turns(spool)).toContainEqual({ transport: `${lane}/late.test`, account: 'late' });
+      // What the others leave is used.
+      expect((await turns(spool)).length).toBeGreaterThanOrEqual(6);
+    });
+
+    test('of more accounts than are asked for each has its turn, though none is served meanwhile', async () => {
+      const spool = await open();
+      for (let domain = 0; domain < 30; domain += 1) {
+        await add(spool, 1, { account: `many${domain % 3}`, transports: [`${lane}/many${domain}.test`] });
+      }
+      now += 1;
+      await add(spool, 1, { account: 'late', acceptedAt: now });
+      const seen = new Set<string>();
+      for (let times = 0; times < 100 && !seen.has('late'); times += 1) {
+        for (const { account } of await spool.turns({ transport: lane, now, limit: 2 })) seen.add(account);
+      }
+      expect(seen).toContain('late');
+    });
+
+    test('accounts that are left out have no turn', async () => {
+      const spool = await open();
+      await add(spool, 2, { account: 'full' });
+      await add(spool, 2, { account: 'other' });
+      const found = await spool.turns({ transport: lane, now, limit: 10, except: ['full', 'no one'] });
+      expect(found.map(({ account }) => account)).toEqual(['other']);
+      expect(await spool.turns({ transport: lane, now, limit: 10, except: ['full', 'other'] })).toEqual([]);
+    });
+
     test('nothing has a turn before it is due, and what is released has one at once', async () => {
       const spool = await open();
       const [entry] = await add(spool, 1, { acceptedAt: someTime + 60_000 });

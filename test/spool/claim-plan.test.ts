@@ -46,9 +46,14 @@ test('a claim goes by the index of one line, sorts nothing and scans nothing', (
 test('whose turn it is stands in an index of the lines', () => {
   const database = openSqliteFile(':memory:');
   migrateSqlite(database, spoolMigrations);
-  const { ready, find, next, nextDue, nextParked, unpark } = new Lines(database).statements;
-  expect(plansOf(database, { ready, find, next, nextDue, nextParked, unpark } as never)).toEqual({
-    ready: matching(/^SEARCH spool_lines USING INDEX spool_turns \(hold=\? AND transport=\? AND ready_at<\?\)$/),
+  const { ready, nextAccount, find, next, nextDue, nextParked, unpark } = new Lines(database).statements;
+  expect(plansOf(database, { ready, nextAccount, find, next, nextDue, nextParked, unpark } as never)).toEqual({
+    ready: matching(
+      /^SEARCH spool_lines USING INDEX spool_turns \(hold=\? AND transport=\? AND account=\? AND ready_at<\?\)$/,
+    ),
+    nextAccount: matching(
+      /^SEARCH spool_lines USING COVERING INDEX spool_turns \(hold=\? AND transport=\? AND account>\?\)$/,
+    ),
     find: matching(
       /^SEARCH spool_lines USING COVERING INDEX sqlite_autoindex_spool_lines_1 \(lane=\? AND account=\?\)$/,
     ),

@@ -18,8 +18,22 @@ const mostRounds = 20;
 /** Of the messages of a claim, the share of those that were deferred before, where both wait: one in so many. */
 const deferredShare = 4;
 
-const turns = `SELECT line.lane, line.account FROM spool_lines line
-  WHERE line.transport = $1::text AND line.ready_at <= $2::bigint AND ${lineIsFree} ORDER BY line.ready_at LIMIT $3::integer`;
+// Steps from account to account in the index, and takes an equal share of the lines of each. Of more accounts than are asked
+// for, others come first each time.
+const turns = `WITH RECURSIVE account AS (
+    SELECT (SELECT min(account) FROM spool_lines WHERE transport = $1::text) AS name
+    UNION ALL
+    SELECT (SELECT min(l.account) FROM spool_lines l WHERE l.transport = $1::text AND l.account > account.name)
+    FROM account WHERE account.name IS NOT NULL
+  ), ready AS MATERIALIZED (
+    SELECT name FROM account WHERE name IS NOT NULL AND name <> ALL ($4::text[]) AND EXISTS (SELECT 1 FROM spool_lines line
+      WHERE line.transport = $1::text AND line.account = name AND line.ready_at <= $2::bigint AND ${lineIsFree})
+    ORDER BY random() LIMIT $3::integer
+  )
+  SELECT turn.lane, turn.account FROM ready CROSS JOIN LATERAL (SELECT line.lane, line.account, line.ready_at FROM spool_lines line
+    WHERE line.transport = $1::text AND line.account = ready.name AND line.ready_at <= $2::bigint AND ${lineIsFree}
+    ORDER BY line.ready_at LIMIT greatest(1, $3::integer / (SELECT count(*) FROM ready))) AS turn
+  ORDER BY turn.ready_at`;
 const freeLines = `SELECT line.account FROM spool_lines line
   WHERE line.lane = $1::text AND ($2::text IS NULL OR line.account = $2::text) AND ${lineIsFree} ORDER BY line.ready_at`;
 const postpone = `UPDATE spool_lines line SET ready_at = new.ready_at FROM unnest($1::text[], $2::text[], $3::bigint[])
@@ -119,8 +133,8 @@ export class PostgresClaims {
     this.#writer = parts.writer;
   }
 
-  async turns({ transport, now, limit }: Parameters<Spool['turns']>[0]): Promise<readonly ClaimTurn[]> {
-    const rows = await this.#session.query(turns, [transport, this.#clock.stored(now), limit]);
+  async turns({ transport, now, limit, except = [] }: Parameters<Spool['turns']>[0]): Promise<readonly ClaimTurn[]> {
+    const rows = await this.#session.query(turns, [transport, this.#clock.stored(now), limit, except]);
     return rows.map((row) => ({ transport: text(row, 'lane'), account: text(row, 'account') }));
   }
 

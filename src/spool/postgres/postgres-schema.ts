@@ -226,5 +226,10 @@ export const postgresSpoolMigrations: Migrations = {
       PRIMARY KEY (key, event)
     );
     `,
+    `
+    -- Turns are found account by account, so that one with very many lines leaves some to the others.
+    DROP INDEX spool_turns;
+    CREATE INDEX spool_turns ON spool_lines (transport, account, ready_at);
+    `,
   ],
 };

@@ -48,13 +48,13 @@ export class RecipientClaims {
     this.#holds = parts.holds;
   }
 
-  turns({ transport, now, limit }: OperationOf<'turns'>): readonly ClaimTurn[] {
+  turns({ transport, now, limit, except }: OperationOf<'turns'>): readonly ClaimTurn[] {
     this.#holds.settle();
     const at = this.#clock.stored(now);
     for (let page = 0; page < mostPages; page += 1) {
-      const lines = this.#lines.ready(transport, at, limit);
+      const lines = this.#lines.ready(transport, at, limit, except);
       const free = lines.filter((line) => !this.#isParked(line));
-      if (free.length > 0 || lines.length < limit)
+      if (free.length > 0 || lines.length === 0)
         return free.map(({ transport: waitsFor, account }) => ({ transport: waitsFor, account }));
     }
     return [];

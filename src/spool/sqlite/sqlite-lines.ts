@@ -16,6 +16,9 @@ function lineOf(row: Row): Line {
   return { id: integer(row, 'id'), transport: text(row, 'lane'), account: text(row, 'account') };
 }
 
+/** Accounts that are looked at for one question whose turn it is. */
+const mostAccounts = 2000;
+
 /** The SQL of the lines. Row 0 does not exist: a recipient of line 0 waits for no transport yet. */
 function prepareLines(database: DatabaseSync) {
   return {
@@ -24,8 +27,10 @@ function prepareLines(database: DatabaseSync) {
     forget: database.prepare('DELETE FROM spool_lines WHERE id = ?'),
     sooner: database.prepare('UPDATE spool_lines SET ready_at = ?2 WHERE id = ?1 AND ready_at > ?2'),
     set: database.prepare('UPDATE spool_lines SET ready_at = ? WHERE id = ?'),
-    ready: database.prepare(`SELECT id, lane, account FROM spool_lines
-      WHERE hold = 0 AND transport = ? AND ready_at <= ? ORDER BY ready_at LIMIT ?`),
+    nextAccount: database.prepare(`SELECT account FROM spool_lines
+      WHERE hold = 0 AND transport = ? AND account > ? ORDER BY account LIMIT 1`),
+    ready: database.prepare(`SELECT id, lane, account, ready_at FROM spool_lines
+      WHERE hold = 0 AND transport = ? AND account = ? AND ready_at <= ? ORDER BY ready_at LIMIT ?`),
     ofTransport: database.prepare('SELECT id, lane, account FROM spool_lines WHERE lane = ? ORDER BY account'),
     next: database.prepare('SELECT min(lane) AS lane FROM spool_lines WHERE lane >= ?'),
     // `attempts > 0` splits a line: what was never tried, and what was deferred, each in the order in which it is due.
@@ -47,6 +52,8 @@ export class Lines {
   readonly #known = new Map<string, number>();
   /** When recipients that this transaction has changed are due, by line. */
   readonly #due = new Map<number, number>();
+  /** The account that was looked at last, by transport: the next question begins behind it. */
+  readonly #lookedAt = new Map<string, string>();
 
   /** @param database its tables are up to date */
   constructor(database: DatabaseSync) {
@@ -97,9 +104,38 @@ export class Lines {
     this.#due.clear();
   }
 
-  /** The lines whose turn it is, those that have waited longest for it first. */
-  ready(transport: string, now: number, limit: number): readonly Line[] {
-    return this.#sql.ready.all(transport, now, limit).map(lineOf);
+  /**
+   * The lines whose turn it is, those that have waited longest for it first; accounts have equal shares of them.
+   * @param except accounts that are left out
+   */
+  ready(transport: string, now: number, limit: number, except: readonly string[] = []): readonly Line[] {
+    const accounts = this.#readyAccounts(transport, now, limit, new Set(except));
+    const each = Math.max(1, Math.floor(limit / Math.max(1, accounts.length)));
+    return accounts
+      .flatMap((account) => this.#sql.ready.all(transport, account, now, each))
+      .toSorted((left, right) => integer(left, 'ready_at') - integer(right, 'ready_at'))
+      .map(lineOf);
+  }
+
+  /** Accounts with a line whose turn it is, `most` at most; from one question to the next all accounts come about. */
+  #readyAccounts(transport: string, now: number, most: number, except: ReadonlySet<string>): readonly string[] {
+    const found: string[] = [];
+    const start = this.#lookedAt.get(transport) ?? '';
+    let account = start;
+    let isRoundAgain = false;
+    for (let steps = 0; steps < mostAccounts && found.length < most; steps += 1) {
+      const next = this.#sql.nextAccount.get(transport, account)?.['account'];
+      if (typeof next !== 'string' || (isRoundAgain && next > start)) {
+        if (isRoundAgain) break;
+        isRoundAgain = true;
+        account = '';
+        continue;
+      }
+      account = next;
+      if (!except.has(account) && this.#sql.ready.get(transport, account, now, 1)) found.push(account);
+    }
+    this.#lookedAt.set(transport, account);
+    return found;
   }
 
   /** All lines of a transport, or the one of an account. */

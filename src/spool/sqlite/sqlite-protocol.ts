@@ -18,6 +18,7 @@ import type {
   QueuePage,
   RetryCount,
   RetryPick,
+  Spool,
   WaitingLine,
 } from '../spool.ts';
 import type { RemovedFailures, SpoolLimits } from '../spool-limits.ts';
@@ -70,7 +71,7 @@ export type WriteOperation =
   /** Writes other events that report no change of the spool. */
   | { readonly kind: 'writeEvents'; readonly events: readonly PackedEvent[] }
   | ({ readonly kind: 'claimDue' } & ClaimQuery)
-  | { readonly kind: 'turns'; readonly transport: string; readonly now: number; readonly limit: number }
+  | ({ readonly kind: 'turns' } & Parameters<Spool['turns']>[0])
   | { readonly kind: 'postpone'; readonly turns: readonly (ClaimTurn & { readonly until: number })[] }
   | {
       readonly kind: 'giveTransports';

@@ -137,5 +137,10 @@ export const spoolMigrations: Migrations = {
     DROP INDEX spool_due;
     CREATE INDEX spool_due ON spool_recipients (line, attempts > 0, max(next_attempt_at, claimed_until)) WHERE state = 0;
     `,
+    `
+    -- Turns are found account by account, so that one with very many lines leaves some to the others.
+    DROP INDEX spool_turns;
+    CREATE INDEX spool_turns ON spool_lines (hold, transport, account, ready_at);
+    `,
   ],
 };
