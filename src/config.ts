@@ -10,7 +10,7 @@ import { accountsFaults, zonesFaults } from './config/account-checks.ts';
 import { bounces, type CompleteContents, complete, edge, events, proxy, restLimits } from './config/defaults.ts';
 import { applyEnvironment, type Overridden } from './config/environment.ts';
 import { type ConfigFault, formatPath } from './config/fault.ts';
-import { httpFaults } from './config/http-checks.ts';
+import { consoleFaults, httpFaults } from './config/http-checks.ts';
 import * as mailChecks from './config/mail-checks.ts';
 import * as accountParts from './config/resolve-accounts.ts';
 import * as mailParts from './config/resolve-mail.ts';
@@ -54,6 +54,7 @@ const crossChecks: readonly {
   { reads: ['routes', 'accounts'], check: mailChecks.routesFaults },
   { reads: ['delivery'], check: mailChecks.deliveryFaults },
   { reads: ['http'], check: httpFaults },
+  { reads: ['console', 'zones'], check: consoleFaults },
   { reads: ['accounts'], check: accountsFaults },
   { reads: ['zones', 'accounts', 'http'], check: zonesFaults },
 ];
@@ -140,6 +141,7 @@ function build(
   const smtp = mailParts.resolveSmtp(contents);
   const platform = mailParts.resolvePlatform(contents, folders);
   const http = mailParts.resolveHttp({ contents, folders, env });
+  const pages = mailParts.resolveConsole(contents);
   const accounts = contents.accounts.map(accountParts.resolveAccount);
   const { configured, webhookSecrets } = accountParts.resolveWebhooks(contents, { folders, env });
   const tokens = accountParts.resolveTokens(contents, folders);
@@ -162,6 +164,7 @@ function build(
     events: { ...events, ...contents.events },
     tlsReports: mailParts.resolveTlsReports(contents, delivery.routes),
     http,
+    console: pages,
     delivery,
     accounts,
     tokens,
@@ -181,7 +184,7 @@ function build(
     zones: contents.zones.map((zone) => accountParts.resolveZone(contents, zone, folders)),
     warnings: warningsOf(
       {
-        ...{ database, smtp, delivery, edgeAccounts, accounts, platform, http, tokens },
+        ...{ database, smtp, delivery, edgeAccounts, accounts, platform, http, tokens, console: pages },
         ...(development ? { development } : {}),
       },
       { env, nowMs },

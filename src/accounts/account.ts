@@ -14,6 +14,8 @@ export const scopes = [
   'proxy:edit',
   'edge:edit',
   'ip_prefixes:read',
+  'console:read',
+  'console:edit',
   'admin',
 ] as const;
 

@@ -167,6 +167,7 @@ export function complete(given: FileContents): CompleteContents {
     events: {},
     webhooks: {},
     http: {},
+    console: {},
     edge: {},
     proxy: {},
     delivery: {},

@@ -23,6 +23,12 @@ export const http = value.object({
   adminLimits: Optional(connectionLimits),
 });
 
+/** `console`. */
+export const consolePages = value.object({
+  enabled: Optional(value.boolean),
+  publicUrl: Optional(value.url('http', 'https')),
+});
+
 /** `edge`. */
 export const edge = value.object({
   maxHeaderBytes: Optional(value.integer(1024, 262_144, 'octets')),

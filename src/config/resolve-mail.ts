@@ -12,10 +12,18 @@ import type { SpoolLimits } from '../spool/spool-limits.ts';
 import type { TlsReportSettings } from '../tls-report/settings.ts';
 import { type HostPort, parseListen, parseNetwork } from './addresses.ts';
 import * as defaults from './defaults.ts';
+import { apiHostsOf } from './http-checks.ts';
 import { findAccount } from './mail-checks.ts';
 import type { ListenerEntry } from './schema.ts';
 import { type Environment, readSecret, secretHash } from './secrets.ts';
-import type { DatabaseSettings, HttpSettings, PlatformSettings, ReportSettings, SecretSource } from './settings.ts';
+import type {
+  ConsoleSettings,
+  DatabaseSettings,
+  HttpSettings,
+  PlatformSettings,
+  ReportSettings,
+  SecretSource,
+} from './settings.ts';
 
 type Contents = defaults.CompleteContents;
 
@@ -150,12 +158,18 @@ export function resolveHttp(resolving: Resolving): HttpSettings {
     listen: listenOf(http.listen ?? defaults.http.listen),
     ...(tlsListen === '' ? {} : { tlsListen: listenOf(tlsListen) }),
     ...(adminListen === '' ? {} : { adminListen: listenOf(adminListen) }),
-    apiHosts: (http.apiHosts ?? defaults.http.apiHosts).map((host) => host.toLowerCase()),
+    apiHosts: apiHostsOf(resolving.contents),
     ...(http.docsBaseUrl === undefined ? {} : { docsBaseUrl: http.docsBaseUrl.replace(/\/$/, '') }),
     ...metricsTokenOf(resolving),
     limits: { ...defaults.http.limits, ...http.limits },
     adminLimits: { ...defaults.http.adminLimits, ...http.adminLimits },
   };
+}
+
+/** The console: on in development, elsewhere where the file says so. */
+export function resolveConsole({ console: pages, development }: defaults.CompleteContents): ConsoleSettings {
+  const { enabled = development !== undefined, publicUrl } = pages;
+  return { enabled, ...(publicUrl === undefined ? {} : { publicUrl: new URL(publicUrl).origin }) };
 }
 
 /** Whether a host is this one; '' is a socket. */

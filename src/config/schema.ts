@@ -2,7 +2,7 @@
 
 import { type Static, Type } from 'typebox';
 import { account, webhookSettings } from './account-schema.ts';
-import { edge, http, proxy, zone } from './edge-schema.ts';
+import { consolePages, edge, http, proxy, zone } from './edge-schema.ts';
 import { bounces, delivery, events, platform, reports, rest, route, smtp, spool, tlsReports } from './mail-schema.ts';
 import * as value from './value-types.ts';
 
@@ -39,6 +39,7 @@ export const schema = value.object({
   events: Optional(events),
   webhooks: Optional(webhookSettings),
   http: Optional(http),
+  console: Optional(consolePages),
   edge: Optional(edge),
   proxy: Optional(proxy),
   routes: Optional(value.list(route, { minItems: 1 })),

@@ -71,6 +71,17 @@ export interface HttpSettings {
   readonly adminLimits: ConnectionLimits;
 }
 
+/** The console's slice. */
+export interface ConsoleSettings {
+  /** Whether its pages and its sign-in are served. */
+  readonly enabled: boolean;
+  /**
+   * Where people reach it: scheme, host and port, without a slash at the end, such as `https://gateway.example`. Absent:
+   * replies cannot say where to look.
+   */
+  readonly publicUrl?: string;
+}
+
 /** The token that readers of /metrics show. */
 export interface MetricsTokenSettings {
   /** Where in the file it is named, for errors. */
@@ -154,6 +165,7 @@ export interface Config {
   readonly webhooks: WebhookSettings;
   readonly tlsReports: TlsReportSettings;
   readonly http: HttpSettings;
+  readonly console: ConsoleSettings;
   readonly delivery: DeliverySettings;
   readonly accounts: readonly Account[];
   readonly tokens: readonly ConfiguredToken[];

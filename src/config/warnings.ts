@@ -21,7 +21,7 @@ const shortestToken = 16;
 /** The settings that the warnings are about. */
 type Warned = Pick<
   Config,
-  'database' | 'edgeAccounts' | 'accounts' | 'platform' | 'http' | 'tokens' | 'development'
+  'database' | 'edgeAccounts' | 'accounts' | 'platform' | 'http' | 'console' | 'tokens' | 'development'
 > & {
   readonly smtp: SmtpSettings;
   readonly delivery: DeliverySettings;
@@ -74,6 +74,15 @@ function adminWarnings({ adminListen, listen, docsBaseUrl }: HttpSettings): stri
     ...open,
     `http.docsBaseUrl is not set: errors link to ${links}, which http.adminListen has moved to ${place}`,
   ];
+}
+
+/** A warning of a console whose sign-in goes over networks in the clear. */
+function consoleWarnings({ console: { enabled, publicUrl } }: Pick<Config, 'console'>): string[] {
+  if (!enabled || publicUrl?.startsWith('http://') !== true) return [];
+  const { hostname } = new URL(publicUrl);
+  const address = hostname.replace(/^\[(.*)\]$/, '$1');
+  if (hostname === 'localhost' || (isIP(address) !== 0 && isPrivate(address))) return [];
+  return [`console.publicUrl is ${publicUrl}: whoever signs in sends a token in the clear; want https://`];
 }
 
 /** A credential (as `account/credential`) or a listener for which the policy is only observed, and until when. */
@@ -188,6 +197,7 @@ export function warningsOf(
   const warnings = [
     ...productionWarnings(config),
     ...adminWarnings(config.http),
+    ...consoleWarnings(config),
     ...observeWarnings(config, nowMs),
     ...safetyWarnings(config),
     ...databaseWarnings(config),

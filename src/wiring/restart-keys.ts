@@ -63,6 +63,7 @@ const parts: Readonly<Record<string, (config: Config) => unknown>> = {
   edge: ({ edge }) => ({ ...edge, limits: undefined }),
   proxy: ({ proxy }) => ({ ...proxy, limits: undefined }),
   http: ({ http }) => [http.apiHosts, http.docsBaseUrl, http.metricsToken],
+  console: (config) => config.console,
   drainSeconds: ({ drainSeconds }) => drainSeconds,
   'log level': ({ log }) => log.level,
 };

@@ -137,7 +137,7 @@ delivery:
         dkim: [{ selector: 's1', algorithm: 'rsa' }],
       })),
     );
-    expect(accounts[0]?.credentials.get('default')?.scopes.size).toBe(9);
+    expect(accounts[0]?.credentials.get('default')?.scopes.size).toBe(11);
     expect(tokens).toMatchObject([{ credential: 'default', source: { kind: 'variable', name: 'POSTERN_TOKEN' } }]);
   });
 });
@@ -316,7 +316,7 @@ zones:
     );
     expect(config.development).toEqual({ account: 'a1'.repeat(16), credential: 'default' });
     const scopes = config.accounts.map((account) => account.credentials.get('default')?.scopes.size);
-    expect(scopes).toEqual([9, 1]);
+    expect(scopes).toEqual([11, 1]);
     expect(config.proxy.portOffset).toBe(20_000);
   });
 });
