@@ -12,6 +12,7 @@ import type { Logger } from './base/log.ts';
 import type { OwnDoor } from './base/net/own-doors.ts';
 import type { Keys } from './bootstrap.ts';
 import type { Config } from './config.ts';
+import { openConsole } from './console/console.ts';
 import type { DestinationView } from './deliver/transport.ts';
 import { createHttpApp } from './http/app.ts';
 import { createMetrics } from './http/metrics.ts';
@@ -132,7 +133,9 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
     log,
   });
   running.proxy = proxy;
-  const httpParts = { ...shared, mail, webhooks, isServing: () => readiness.isReady && !running.isDraining };
+  const isServing = (): boolean => readiness.isReady && !running.isDraining;
+  const pages = await openConsole({ ...shared, isServing });
+  const httpParts = { ...shared, mail, webhooks, pages, isServing };
   const http = createHttpApp(httpAppParts({ ...httpParts, settings: live.current, edge: firstEdge, proxy }));
   running.http = http;
   return { ...shared, addresses, edge, mail, webhooks, proxy, httpParts, http };

@@ -111,6 +111,7 @@ const mayImport: Record<string, readonly string[]> = {
     'http/*',
     'base/*',
   ],
+  console: ['accounts', 'http/*', 'base/*'],
   submit: ['policy', 'compose', 'sign', 'spool', 'events', 'accounts', 'mail/*', 'base/*'],
   'submit.ts': ['submit', 'policy', 'compose', 'sign', 'spool', 'events', 'accounts', 'mail/*', 'base/*'],
   notify: ['submit.ts', 'spool', 'spool/reports', 'accounts', 'mail/*', 'base/*'],

@@ -27,6 +27,17 @@ export function isScope(text: string): text is Scope {
   return scopes.some((scope) => scope === text);
 }
 
+/** The scopes that include another one, which who has them need not have besides. */
+const includedIn: Partial<Record<Scope, readonly Scope[]>> = {
+  'console:read': ['console:edit', 'admin'],
+  'console:edit': ['admin'],
+};
+
+/** Whether a credential has a scope, or one that includes it. */
+export function holdsScope({ scopes: own }: Pick<Credential, 'scopes'>, scope: Scope): boolean {
+  return own.has(scope) || (includedIn[scope]?.some((wider) => own.has(wider)) ?? false);
+}
+
 /** Names a DKIM key: certs/dkim/<domain>/<selector>.pem (D27). */
 export interface DkimKeyName {
   readonly selector: string;

@@ -17,6 +17,8 @@ export interface BannerFacts {
   readonly listenerName: string;
   /** PEM file of the certificate that the listener shows. */
   readonly certificateFile: string;
+  /** What `renderSignIn` says; '' without a console. */
+  readonly consoleText: string;
   /** The Maildir that captured mail lands in; absent when mail is relayed. */
   readonly captureFolder?: string;
 }
@@ -33,8 +35,11 @@ function endings(lastFour: readonly string[]): string {
   return `${lastFour.length === 1 ? 'the token' : 'the tokens'} ${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-/** For a start that shows no token: says which one counts, whether an earlier one was revoked, and how to make another. */
-export function renderTokenNote(note: TokenNote): string {
+/**
+ * For a start that shows no token: says which one counts, whether an earlier one was revoked, and how to make another.
+ * @param consoleText what `renderSignIn` says
+ */
+export function renderTokenNote(note: TokenNote, consoleText = ''): string {
   const { account, credential } = note;
   const create = `postern token create --account ${account} --credential ${credential}`;
   const another = `For another: ${create}`;
@@ -42,7 +47,7 @@ export function renderTokenNote(note: TokenNote): string {
     return `
 Postern is ready. No token is shown: credential ${account}/${credential} has ${endings(note.lastFour)}, shown when made.
 ${another}
-
+${consoleText}
 `;
   }
   const gone =
@@ -53,7 +58,7 @@ ${another}
   return `
 Postern is ready. The token of credential ${account}/${credential} is the value of POSTERN_TOKEN, while that is set.
 ${gone}${another}
-
+${consoleText}
 `;
 }
 
@@ -90,10 +95,31 @@ function rest({ listening, account, token }: BannerFacts, from: string): string 
 `;
 }
 
+/** What the link to the console is made from. */
+export interface SignInFacts {
+  /** The path of the link; absent where there is no console. */
+  readonly path: string | undefined;
+  /** The origin that the configuration names. */
+  readonly publicUrl: string | undefined;
+  readonly listening: readonly Listening[];
+}
+
+/** The lines that show the link to the console, which signs in once; '' where there is none. */
+export function renderSignIn({ path, publicUrl, listening }: SignInFacts): string {
+  const http = adminOf(listening) ?? listening.find(({ name }) => name === 'http');
+  if (path === undefined || (publicUrl === undefined && !http)) return '';
+  const base = publicUrl ?? `http://${http ? placeOf(http) : ''}`;
+  return `
+The console shows every message, sent or refused, and why. This link signs in once, within 15 minutes:
+
+  ${base}${path}
+`;
+}
+
 /** The banner's text, with line ends. */
 export function renderBanner(facts: BannerFacts): string {
   const listener = facts.listening.find(({ name }) => name === facts.listenerName);
-  if (!listener) return `\nToken of ${facts.account}, shown this once: ${facts.token}\n\n`;
+  if (!listener) return `\nToken of ${facts.account}, shown this once: ${facts.token}\n${facts.consoleText}\n`;
   const host = shown(listener.host);
   const target = `${host}:${listener.port}`;
   const from = `hello@${facts.domain}`;
@@ -116,6 +142,6 @@ Send a first message with any of these:
     --mail-from ${from} --mail-rcpt you@example.net --upload-file - -v
 ${rest(facts, from)}${adminLine(facts)}
 ${result}
-
+${facts.consoleText}
 `;
 }

@@ -3,15 +3,17 @@
 import { join } from 'node:path';
 import { openTokenStore } from '../accounts/token-store.ts';
 import { systemClock } from '../base/clock.ts';
+import type { Database } from '../base/database/database.ts';
 import { type OpenLog, openLog } from '../base/log.ts';
 import { fileWarnings } from '../bootstrap/check-files.ts';
 import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, loadKeys } from '../bootstrap.ts';
 import { type Config, type ConfigPlace, configuredGlobalKeys, configuredTokens } from '../config.ts';
+import { offerSignIn, openSessionStore } from '../console/session-store.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
 import { openDatabaseOf } from '../wiring/open-database.ts';
 import { openServerSocket } from '../wiring/server-socket.ts';
-import { renderBanner, renderTokenNote } from './banner.ts';
+import { renderBanner, renderSignIn, renderTokenNote } from './banner.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
 import { configFor } from './command/load-config.ts';
 
@@ -76,9 +78,21 @@ function dieOnSurprise({ log, close }: OpenLog): void {
   });
 }
 
-function banner(config: Config, gateway: Gateway, token: DevelopmentToken | undefined): string | undefined {
+/** Makes a link that signs in to the console once, in development where the console is served. @returns its path */
+async function signInPath({ development, console: pages }: Config, database: Database): Promise<string | undefined> {
+  if (!development || !pages.enabled) return undefined;
+  return await offerSignIn(await openSessionStore(database), { ...development, now: systemClock.now() });
+}
+
+/** @param signIn the path of a link that signs in to the console */
+function banner(
+  config: Config,
+  gateway: Gateway,
+  { token, signIn }: { readonly token: DevelopmentToken | undefined; readonly signIn: string | undefined },
+): string | undefined {
   if (!token) return undefined;
-  if (token.kind !== 'made') return renderTokenNote(token);
+  const consoleText = renderSignIn({ path: signIn, publicUrl: config.console.publicUrl, listening: gateway.listening });
+  if (token.kind !== 'made') return renderTokenNote(token, consoleText);
   const listener = config.smtp.listeners.find(({ tls, credential }) => tls === 'starttls' && !credential);
   const route = config.delivery.routes.at(-1);
   const account = config.accounts.find(({ name }) => name === token.account);
@@ -88,6 +102,7 @@ function banner(config: Config, gateway: Gateway, token: DevelopmentToken | unde
     domain: account?.sendingDomains[0]?.name ?? 'example.com',
     listening: gateway.listening,
     listenerName: listener?.name ?? '',
+    consoleText,
     certificateFile: join(config.certsDir, 'tls', config.smtp.hostname, 'fullchain.pem'),
     ...(route?.type === 'capture' ? { captureFolder: route.folder } : {}),
   });
@@ -111,6 +126,7 @@ async function serve(config: Config, io: CommandIo, serving: Serving): Promise<v
   const database = await openDatabaseOf(config, { patienceMs: servingPatienceMs, onLost: endProcess });
   let gateway: Gateway;
   let token: DevelopmentToken | undefined;
+  let signIn: string | undefined;
   try {
     const parts = { env: io.env, tokens: await openTokenStore(database), clock: systemClock };
     const made = await bootstrap(config, parts);
@@ -131,6 +147,7 @@ async function serve(config: Config, io: CommandIo, serving: Serving): Promise<v
       load: () => loadSettings(place, systemClock),
     });
     token = await ensureDevelopmentToken(config, parts);
+    signIn = await signInPath(config, database);
   } catch (error) {
     await database.close();
     throw error;
@@ -146,7 +163,7 @@ async function serve(config: Config, io: CommandIo, serving: Serving): Promise<v
     const { account, credential, revoked } = token;
     log.warn({ account, credential, lastFour: revoked }, 'POSTERN_TOKEN replaces a token of an earlier start: revoked');
   }
-  const text = banner(config, gateway, token);
+  const text = banner(config, gateway, { token, signIn });
   if (text !== undefined) {
     // At a terminal, log and banner appear in one place: earlier lines of the log must come first.
     await openedLog.drain(logPatienceMs);

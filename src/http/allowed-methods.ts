@@ -5,7 +5,7 @@
 export class AllowedMethods {
   readonly #routes: { readonly steps: readonly string[]; readonly methods: Set<string> }[] = [];
 
-  /** Notes a route. `url` is the router's pattern: `/a/:name/b`. */
+  /** Notes a route. `url` is the router's pattern: `/a/:name/b`, or `/a/*` for everything below `/a/`. */
   add(url: string, methods: readonly string[]): void {
     const key = url;
     const known = this.#routes.find(({ steps }) => steps.join('/') === key);
@@ -19,8 +19,10 @@ export class AllowedMethods {
     const methods = new Set<string>();
     for (const route of this.#routes) {
       const fits =
-        route.steps.length === steps.length &&
-        route.steps.every((step, index) => (step.startsWith(':') ? steps[index] !== '' : step === steps[index]));
+        (route.steps.length === steps.length || (route.steps.at(-1) === '*' && route.steps.length < steps.length)) &&
+        route.steps.every((step, index) =>
+          step.startsWith(':') ? steps[index] !== '' : step === '*' || step === steps[index],
+        );
       if (fits) for (const method of route.methods) methods.add(method);
     }
     return [...methods].sort();

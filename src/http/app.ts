@@ -18,7 +18,7 @@ import { createListener, type HttpListener, type ListenerHandlers, type Listener
 import type { DocumentedRoute } from './openapi.ts';
 import { answerPlainly, type PlainParts, plainRoutes } from './plain-routes.ts';
 import { schemaCompiler } from './schema-compiler.ts';
-import type { SchemaTypes } from './v4-app.ts';
+import type { RootPlugin, SchemaTypes, V4App } from './v4-app.ts';
 import { type V4Parts, v4Routes } from './v4-routes.ts';
 
 /** What the app is made from. */
@@ -33,6 +33,8 @@ export interface HttpAppParts extends Omit<PlainParts, 'guessing'>, Omit<V4Parts
   readonly trustedProxies?: readonly string[];
   /** Answers requests for zones, and those that are neither for a zone nor for the API (D67). Absent: these get a plain 404. */
   readonly front?: HttpFront;
+  /** The console's routes, served on the API's own hosts; absent: it is not served. */
+  readonly console?: RootPlugin;
   /** Milliseconds that a request has for its body; absent: 300,000. */
   readonly bodyTimeoutMs?: number;
   /** Absent: as many connections as come. */
@@ -127,9 +129,11 @@ async function createAnswering(parts: HttpAppParts, onAuthFailure: () => void): 
   const documents = createDocuments(routes, parts.answers);
   plainRoutes(app, { ...parts, guessing }, { documents, methods, onAuthFailure });
   v4Routes(app, { ...parts, guessing, bodies }, { routes, methods, onAuthFailure });
+  const { console: pages } = parts;
+  if (pages) void app.register(async (scope: V4App) => pages(scope, onAuthFailure));
   await app.ready();
   if (!toFastify) throw new Error('Fastify has no handler');
-  const shared = { ...parts, front: parts.front, toFastify };
+  const shared = { ...parts, front: parts.front, toFastify, hasConsole: pages !== undefined };
   const serves = parts.admin ? 'zones' : 'all';
   return {
     http: createHandlers({ ...shared, scheme: 'http', serves }),

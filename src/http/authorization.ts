@@ -1,16 +1,26 @@
-// Finds who calls, by a bearer token (RFC 6750) or an account's global key, and judges its scope and the account of the path
-// (D85, D92, D93).
+// Finds who calls, by a bearer token (RFC 6750), an account's global key or a session of the console, and judges its scope and
+// the account of the path (D85, D92, D93).
 
 import type { FastifyRequest } from 'fastify';
-import type { Scope, Submitter } from '../accounts/account.ts';
+import { holdsScope, type Scope, type Submitter } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import type { Guessing, Penalty } from '../accounts/guessing.ts';
 import { type Fault, Refusal } from './envelope.ts';
 
 const bearer = /^Bearer +([A-Za-z0-9._~+/-]{1,512}=*)$/i;
 
-function unauthorized(message: string): Refusal {
+/** The refusal of a request that shows nothing that lets it in. @param message why */
+export function unauthorized(message: string): Refusal {
   return new Refusal([{ token: 'E_UNAUTHORIZED', message }]);
+}
+
+/** Finds who calls by what a browser sends with every request. */
+export interface BrowserSessions {
+  /**
+   * The submitter of the session that a request shows; undefined where it shows none.
+   * @throws Refusal 401 where the session has ended, 403 where the request may come from another site
+   */
+  find(request: FastifyRequest): Promise<Submitter | undefined>;
 }
 
 /** What authorization needs. */
@@ -19,6 +29,8 @@ export interface AuthorizationParts {
   readonly guessing: Guessing;
   /** Id of the account that a zone belongs to; absent: there are no zones. */
   readonly accountOfZone?: (zone: string) => string | undefined;
+  /** Absent: there are no sessions, and only tokens and keys let in. */
+  readonly sessions?: BrowserSessions;
   /** Called with every failed login, before its answer is delayed. */
   readonly onFailure: (request: FastifyRequest, penalty: Penalty) => void;
 }
@@ -27,6 +39,11 @@ interface Caller {
   readonly submitter: Submitter;
   /** Whether the caller showed a global key, which opens no other account than its own (D85). */
   readonly isGlobalKey: boolean;
+}
+
+/** Whether a request shows a token or a key. It then counts alone, whatever cookies a browser adds. */
+function showsCredential({ headers }: FastifyRequest): boolean {
+  return headers.authorization !== undefined || headers['x-auth-key'] !== undefined;
 }
 
 /** Reads X-Auth-Email and X-Auth-Key, where there is no Authorization. */
@@ -76,19 +93,34 @@ async function findCaller(shown: Shown, accounts: AuthorizationParts['accounts']
  * came from its address; the answer to a wrong one may be delayed (D92).
  */
 async function authenticate(request: FastifyRequest, parts: AuthorizationParts): Promise<Caller> {
+  const open = showsCredential(request) ? undefined : await parts.sessions?.find(request);
+  if (open) return { submitter: open, isGlobalKey: false };
   const shown = readLogin(request);
   await parts.guessing.pause(request.ip);
   const { caller, refusal } = await findCaller(shown, parts.accounts);
   if (caller) return caller;
+  throw await refuseLogin(request, refusal, parts);
+}
+
+/**
+ * Counts a wrong login, and waits as long as its answer has to (D92).
+ * @param refusal what is wrong, for the answer
+ * @returns the refusal that answers it: 401, or 429 where too many wait already
+ */
+export async function refuseLogin(
+  request: FastifyRequest,
+  refusal: string,
+  parts: Pick<AuthorizationParts, 'guessing' | 'onFailure'>,
+): Promise<Refusal> {
   const penalty = parts.guessing.failed(request.ip);
   parts.onFailure(request, penalty);
   if (penalty.kind === 'turnedAway') {
     const { retryAfterSeconds } = penalty;
     const message = `${refusal}, and too many wrong ones came from this address; try again in ${retryAfterSeconds} s`;
-    throw new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message }], retryAfterSeconds);
+    return new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message }], retryAfterSeconds);
   }
   await penalty.over;
-  throw unauthorized(refusal);
+  return unauthorized(refusal);
 }
 
 const unknownAccount: Fault = { token: 'E_NOT_FOUND', message: 'There is no such account, or it is another one’s' };
@@ -116,11 +148,16 @@ function pathAccount(request: FastifyRequest, parts: AuthorizationParts): string
  * @throws Refusal 401; 403 for a scope that is missing; 404 for an account or a zone that is not the token's; 429 where too
  *   many wrong tokens of the client's address wait for their answers already
  */
-export async function authorize(request: FastifyRequest, scope: Scope, parts: AuthorizationParts): Promise<Submitter> {
+export async function authorize(
+  request: FastifyRequest,
+  scope: Scope | readonly Scope[],
+  parts: AuthorizationParts,
+): Promise<Submitter> {
   const { submitter, isGlobalKey } = await authenticate(request, parts);
   const { account, credential } = submitter;
-  if (!credential.scopes.has(scope)) {
-    throw new Refusal([{ token: 'E_FORBIDDEN', message: `The token lacks the scope ${scope}` }]);
+  const wanted = [scope].flat();
+  if (!wanted.some((each) => holdsScope(credential, each))) {
+    throw new Refusal([{ token: 'E_FORBIDDEN', message: `The token lacks the scope ${wanted.join(' or ')}` }]);
   }
   const named = pathAccount(request, parts);
   if (named === undefined || named === account.id || named === account.name) return submitter;

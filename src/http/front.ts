@@ -82,13 +82,19 @@ function cutSlowBody(request: IncomingMessage, response: ServerResponse, parts: 
 /** Paths that probes and scrapers ask all the time; they are logged only at a finer level. */
 const probes: ReadonlySet<string> = new Set(['/livez', '/readyz', '/metrics']);
 
+/** The path of a target as the log shows it. A link that signs in has its code there, which no log may have. */
+export function pathForLog(url: string): string {
+  const [path = ''] = url.split('?', 1);
+  return path.replace(/^\/console\/sign-in\/.*$/s, '/console/sign-in/...').slice(0, 200);
+}
+
 function factsOf(request: IncomingMessage, rayId: string): Readonly<Record<string, unknown>> {
   const { method, url = '', headers, socket } = request;
   return {
     ray: rayId,
     method: method?.slice(0, 20),
     host: headers.host?.slice(0, 253),
-    path: url.split('?', 1)[0]?.slice(0, 200),
+    path: pathForLog(url),
     client: socket.remoteAddress,
   };
 }
@@ -114,20 +120,25 @@ export interface HandlerParts {
   /** What the listener serves; absent: all. */
   readonly serves?: Serves | undefined;
   readonly toFastify: Answerer;
+  /** Whether the console is served where the API is; absent: no. */
+  readonly hasConsole?: boolean | undefined;
   readonly log: Logger;
   /** Milliseconds that a request to the API has for its body; absent: 300,000. */
   readonly bodyTimeoutMs?: number | undefined;
 }
 
+/** The destinations that Fastify answers. */
+const ours: ReadonlySet<RequestRoute['destination']> = new Set(['api', 'home', 'console']);
+
 /** Makes the handlers of a listener, which route each request and have it answered (D67, D68). */
 export function createHandlers(parts: HandlerParts): ListenerHandlers {
-  const { front, scheme, serves, toFastify, log } = parts;
+  const { front, scheme, serves, toFastify, log, hasConsole } = parts;
   const hosts = front?.hosts ?? noHosts;
   const routeOf = (request: IncomingMessage): RequestRoute => {
     const { method = 'GET', url = '/', rawHeaders } = request;
     const serverName = serverNameOf(request);
     const localAddress = (): string | undefined => request.socket.localAddress;
-    return routeRequest({ method, target: url, rawHeaders, serverName, localAddress, serves }, hosts);
+    return routeRequest({ method, target: url, rawHeaders, serverName, localAddress, serves, hasConsole }, hosts);
   };
   return {
     request(request, response) {
@@ -135,7 +146,7 @@ export function createHandlers(parts: HandlerParts): ListenerHandlers {
       const route = routeOf(request);
       const refused = refusalOf(request, route);
       if (route.destination !== 'bad') settle(request, route);
-      const isOurs = route.destination === 'api' || route.destination === 'home';
+      const isOurs = ours.has(route.destination);
       if (front && !refused && route.destination !== 'bad' && !isOurs) {
         front.answer(request, response, { rayId, scheme, route });
         return;

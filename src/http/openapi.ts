@@ -11,6 +11,7 @@ export interface DocumentedRoute {
   /** With `:name` parameters. */
   readonly url: string;
   readonly schema: FastifySchema;
+  /** The scope that it needs; several, of which one is enough, stand with "` or `" between them. */
   readonly scope: string;
 }
 
@@ -19,7 +20,12 @@ export function documentedRoutes({ method, url, schema, config }: RouteOptions):
   return [method]
     .flat()
     .filter((name) => name !== 'HEAD')
-    .map((name) => ({ method: name.toLowerCase(), url, schema: schema ?? {}, scope: config?.scope ?? '' }));
+    .map((name) => ({
+      method: name.toLowerCase(),
+      url,
+      schema: schema ?? {},
+      scope: [config?.scope ?? []].flat().join('` or `'),
+    }));
 }
 
 /** Collects schemas whose title is one word as components, and leaves references in their places. */

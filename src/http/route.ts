@@ -34,6 +34,8 @@ export interface RoutingHead {
   readonly localAddress?: (() => string | undefined) | undefined;
   /** What the listener serves; absent: all. */
   readonly serves?: Serves | undefined;
+  /** Whether the console is served where the API is; absent: no. */
+  readonly hasConsole?: boolean | undefined;
 }
 
 /** Which hosts there are. */
@@ -54,6 +56,8 @@ export type Destination =
   | 'reference'
   /** The page at `/` on the API's own host, which tells what is served here. */
   | 'home'
+  /** The console's pages and its sign-in, on the API's own host. */
+  | 'console'
   /** A path on the API's own host at which the API has nothing. */
   | 'api-host'
   /** Host is an IP address: error 1003. */
@@ -142,12 +146,17 @@ function apiDestination(path: string): 'api' | 'reference' | undefined {
   return path === '/errors' || path.startsWith('/errors/') ? 'reference' : undefined;
 }
 
+/** Whether a path is the console's: below /console, or the short link to a message that stands in refusals. */
+function isConsolePath(path: string): boolean {
+  return path === '/console' || path.startsWith('/console/') || path.startsWith('/m/');
+}
+
 /** 127.0.0.0/8 and ::1 (RFC 1122 §3.2.1.3, RFC 4291 §2.5.3), as they are written in Host. */
 const loopback = /^(?:127\.[0-9.]+|\[::1\])$/;
 
 /**
  * Whether a request names the loopback address that it was accepted at. Such requests get the page that tells what is served
- * here, so that it is found by whoever tries Postern on their own machine, whatever `apiHosts` is.
+ * here, and the console, so that they are found by whoever tries Postern on their own machine, whatever `apiHosts` is.
  */
 function isOwnLoopback(host: string, localAddress: RoutingHead['localAddress']): boolean {
   if (isIP(host) !== 4 && !host.startsWith('[')) return false;
@@ -159,13 +168,14 @@ function isOwnLoopback(host: string, localAddress: RoutingHead['localAddress']):
 function destinationOf(host: string, path: string, hosts: HostTable, head: RoutingHead): Destination {
   const { serves = 'all' } = head;
   // On the API's own listener every request is for the API, whatever its Host: no zone is served there.
-  if (serves === 'api') return apiDestination(path) ?? (path === '/' ? 'home' : 'api-host');
+  const page = path === '/' ? 'home' : head.hasConsole === true && isConsolePath(path) ? 'console' : undefined;
+  if (serves === 'api') return apiDestination(path) ?? page ?? 'api-host';
   if (hosts.isZone(host)) return 'zone';
   const nobody = isIP(host) !== 0 || host.startsWith('[') ? 'address' : 'unknown';
   if (serves === 'zones') return healthPaths.has(path) ? 'api' : nobody;
   const ofApi = apiDestination(path);
   if (ofApi) return ofApi;
-  if (path === '/' && (hosts.apiHosts.has(host) || isOwnLoopback(host, head.localAddress))) return 'home';
+  if (page && (hosts.apiHosts.has(host) || isOwnLoopback(host, head.localAddress))) return page;
   return hosts.apiHosts.has(host) ? 'api-host' : nobody;
 }
 

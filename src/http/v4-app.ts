@@ -15,7 +15,7 @@
 //     };
 //   }
 //
-// - Paths begin behind /client/v4. `config.scope` is required of every route (D85): before a body is read the token has
+// - Paths begin behind /client/v4. `config.scope` is required of every route (D85), one or several of which one is enough: before a body is read the token has
 //   been looked up, the scope found, and `:account_id` (id or name) or the account of `:zone_id` held against the token's
 //   account; then `submitterOf(request)` gives the account of the path and the token's credential.
 // - Schemas are typebox; `request.body`, `query` and `params` have their types. typebox tells all errors, without
@@ -52,6 +52,9 @@ export interface SchemaTypes extends FastifyTypeProvider {
 /** What a plugin registers its routes on; paths are below /client/v4. */
 export type V4App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, SchemaTypes>;
 
+/** Registers routes outside /client/v4, with hooks and an error handler of its own. @param onAuthFailure told of each wrong token */
+export type RootPlugin = (app: V4App, onAuthFailure: () => void) => void;
+
 /** Registers endpoints. */
 export type V4Plugin = (app: V4App) => void;
 
@@ -65,8 +68,8 @@ export interface DocumentedCode {
 
 declare module 'fastify' {
   interface FastifyContextConfig extends BodyOptions {
-    /** What the token must be allowed to do (D85). */
-    readonly scope?: Scope;
+    /** What the token must be allowed to do (D85); of several, one is enough. */
+    readonly scope?: Scope | readonly Scope[];
   }
   interface FastifyInstance {
     /** Every token with its answer. */

@@ -9,8 +9,9 @@ import { errorCode, Unavailable } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { SchemaError } from '../base/schema-judge.ts';
 import type { AllowedMethods } from './allowed-methods.ts';
-import { authorize } from './authorization.ts';
+import { type AuthorizationParts, authorize } from './authorization.ts';
 import { type Fault, Refusal, refuse } from './envelope.ts';
+import { pathForLog } from './front.ts';
 import { isHeadTooLarge, maxApiHeadOctets } from './head-octets.ts';
 import { type DocumentedRoute, documentedRoutes } from './openapi.ts';
 import { bodyLimit, describedBadly, documentFaults, holdBody, readBodies } from './request-body.ts';
@@ -22,6 +23,8 @@ export interface V4Parts {
   readonly accounts: Pick<Accounts, 'authenticate' | 'authenticateGlobalKey' | 'find'>;
   /** Id of the account that a zone belongs to (32 hex, lower case); absent: there are no zones. */
   readonly accountOfZone?: (zone: string) => string | undefined;
+  /** The sessions of the console; absent: there are none. */
+  readonly sessions?: AuthorizationParts['sessions'];
   /** The room in memory for bodies, which all protocols share. */
   readonly bodies: BodyBudget;
   /** The count of wrong tokens, which all protocols share. */
@@ -68,7 +71,11 @@ function isInvalid(error: unknown): error is Invalid {
 /** Fastify's error codes for a body whose length is wrong. */
 const malformedLength: readonly string[] = ['FST_ERR_CTP_INVALID_CONTENT_LENGTH'];
 
-function onError(parts: V4Parts, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+/**
+ * Answers an error that a handler threw in the envelope, and logs it where it was not expected.
+ * @param error a Refusal, a judgement of a schema, or what went wrong
+ */
+export function answerError(log: Logger, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   if (error instanceof Refusal) {
     const [first] = error.faults;
     if (first && 'token' in first && first.token === 'E_UNAUTHORIZED') {
@@ -84,8 +91,8 @@ function onError(parts: V4Parts, error: unknown, request: FastifyRequest, reply:
     return refuse(reply, [{ token: 'E_VALIDATION_ERROR', message: 'The body is not as long as Content-Length says' }]);
   }
   if (error instanceof Unavailable) {
-    parts.log.warn(
-      { session: request.id, method: request.method, path: pathOf(request), reason: error.message },
+    log.warn(
+      { session: request.id, method: request.method, path: pathForLog(request.url), reason: error.message },
       'put off',
     );
     const text =
@@ -96,9 +103,9 @@ function onError(parts: V4Parts, error: unknown, request: FastifyRequest, reply:
     return refuse(reply, [{ token: 'E_INTERNAL_SERVER_ERROR', message, status: 503 }], error.retryAfterSeconds);
   }
   if (request.raw.destroyed && !request.raw.complete) {
-    parts.log.info({ session: request.id, client: request.ip }, 'client went away');
+    log.info({ session: request.id, client: request.ip }, 'client went away');
   } else {
-    parts.log.error({ session: request.id, method: request.method, path: pathOf(request), err: error }, 'failed');
+    log.error({ session: request.id, method: request.method, path: pathForLog(request.url), err: error }, 'failed');
   }
   const message = `Internal error, Ray ID ${request.id}`;
   const fault: Fault = { token: 'E_INTERNAL_SERVER_ERROR', message };
@@ -112,6 +119,7 @@ export function v4Routes(root: V4App, parts: V4Parts, { methods, routes, onAuthF
     accounts,
     guessing,
     ...(parts.accountOfZone ? { accountOfZone: parts.accountOfZone } : {}),
+    ...(parts.sessions ? { sessions: parts.sessions } : {}),
     onFailure: (request: FastifyRequest, penalty: Penalty) => {
       onAuthFailure();
       // A flood of guesses is only counted, not logged one by one.
@@ -166,7 +174,7 @@ export function v4Routes(root: V4App, parts: V4Parts, { methods, routes, onAuthF
         );
       });
       app.setNotFoundHandler(async (request, reply) => notFound(request, reply, methods));
-      app.setErrorHandler(async (error, request, reply) => onError(parts, error, request, reply));
+      app.setErrorHandler(async (error, request, reply) => answerError(log, error, request, reply));
       readBodies(app, defaultBodyBytes);
       for (const plugin of parts.plugins) plugin(app);
     },

@@ -15,6 +15,7 @@ import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import { defaultTlsHost } from '../bootstrap.ts';
+import type { Console } from '../console/console.ts';
 import type { OpenEdge } from '../edge/open-edge.ts';
 import type { HttpApp, HttpAppParts } from '../http/app.ts';
 import type { ListenerTls } from '../http/listener/listener.ts';
@@ -45,6 +46,7 @@ export interface HttpParts {
   readonly webhooks: Webhooks;
   readonly edge: EdgeRoutes;
   readonly proxy: Pick<Proxy, 'plugins'>;
+  readonly pages: Console;
   /** Whether the gateway has started and has not begun to stop. */
   readonly isServing: () => boolean;
   readonly clock: Clock;
@@ -65,6 +67,17 @@ function sendingEndpoints({ settings, mail }: HttpParts): V4Plugin {
     outcomes,
     suppressed,
     onRefused: mail.spool.events.refuse,
+  });
+}
+
+/** The console, where the configuration has it served. */
+function consoleOf({ settings: { config }, pages }: HttpParts): Partial<HttpAppParts> {
+  const { development, console: own } = config;
+  if (!own.enabled) return {};
+  const { publicUrl } = own;
+  return pages.under({
+    ...(publicUrl === undefined ? {} : { publicUrl }),
+    ...(development ? { linked: development } : {}),
   });
 }
 
@@ -101,6 +114,7 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
       ...proxy.plugins,
     ],
     front: edge.front,
+    ...consoleOf(parts),
     limits: config.http.limits,
     ...(config.http.adminListen ? { admin: { limits: config.http.adminLimits } } : {}),
     ...(config.http.metricsToken ? { metricsToken: { sha256: config.http.metricsToken.sha256 } } : {}),

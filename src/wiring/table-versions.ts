@@ -1,6 +1,7 @@
 // The versions of all tables that this program knows, for what reads a whole database, such as a restore.
 
 import { accountMigrations } from '../accounts/account-tables.ts';
+import { consoleMigrations } from '../console/session-tables.ts';
 import { stsMigrations } from '../deliver/mx/sts-store.ts';
 import { customErrorMigrations } from '../edge/custom/custom-error-store.ts';
 import { feedbackMigrations } from '../feedback/suppress-by-events.ts';
@@ -26,5 +27,6 @@ export const tableVersions: ReadonlyMap<string, number> = new Map(
     spoolMigrations,
     webhookMigrations,
     tlsReportMigrations,
+    consoleMigrations,
   ].map(({ owner, steps }) => [owner, steps.length]),
 );

@@ -217,7 +217,7 @@ describe('the development token', () => {
     const { token } = await start();
     if (token?.kind !== 'made') throw new Error('no token was made');
     expect(token).toMatchObject({ account: 'dev', credential: 'default' });
-    expect((await submitterOf(config, store, token.token))?.credential.scopes.size).toBe(9);
+    expect((await submitterOf(config, store, token.token))?.credential.scopes.size).toBe(11);
     const lastFour = [token.token.slice(-4)];
     expect((await start()).token).toEqual({ kind: 'kept', account: 'dev', credential: 'default', lastFour });
   });

@@ -13,6 +13,7 @@ function banner(...listening: readonly Listening[]): string {
     domain: 'example.com',
     listening,
     listenerName: 'submission',
+    consoleText: '',
     certificateFile: '/certs/fullchain.pem',
   });
 }

@@ -12,6 +12,7 @@ import { applicationsContract } from '../contract/applications.ts';
 import { customErrorsContract } from '../contract/custom-errors.ts';
 import { databaseContract } from '../contract/database.ts';
 import { limitsContract } from '../contract/limits.ts';
+import { sessionsContract } from '../contract/sessions.ts';
 import { suppressionsContract } from '../contract/suppressions.ts';
 import { tokensContract } from '../contract/tokens.ts';
 import { webhooksContract } from '../contract/webhooks.ts';
@@ -48,6 +49,7 @@ limitsContract(engine);
 suppressionsContract(engine);
 customErrorsContract(engine);
 webhooksContract(engine);
+sessionsContract(engine);
 
 let connect = engine.make();
 applicationsContract('applications in PostgreSQL', {

@@ -1,0 +1,68 @@
+// Joins the parts of the console: its pages, signing in and out, and who is signed in.
+
+import { join } from 'node:path';
+import type { Accounts } from '../accounts/accounts.ts';
+import type { Guessing } from '../accounts/guessing.ts';
+import type { BodyBudget } from '../base/body-budget.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Database } from '../base/database/database.ts';
+import type { Logger } from '../base/log.ts';
+import type { BrowserSessions } from '../http/authorization.ts';
+import type { RootPlugin, V4App } from '../http/v4-app.ts';
+import { type PageFiles, readPageFiles } from './page-files.ts';
+import { pageRoutes } from './page-routes.ts';
+import { sessionRoutes } from './session-routes.ts';
+import { openSessionStore } from './session-store.ts';
+import { type SessionParts, Sessions } from './sessions.ts';
+import { SignInRate } from './sign-in-rate.ts';
+
+/** What the console is made from. */
+export interface ConsoleParts {
+  readonly database: Database;
+  readonly accounts: Pick<Accounts, 'authenticateHash' | 'submitter'>;
+  readonly guessing: Guessing;
+  readonly bodies: BodyBudget;
+  /** Whether the gateway has started and has not begun to stop. */
+  readonly isServing: () => boolean;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** The folder of the pages; absent: the one beside this file. */
+  readonly folder?: string;
+}
+
+/** What the configuration says of the console. */
+export type SessionSettings = Pick<SessionParts, 'linked' | 'publicUrl'>;
+
+/** The console, under whatever configuration. */
+export interface Console {
+  /** Makes its routes and its sessions under a configuration, at the start and at each reload. */
+  under(settings: SessionSettings): { readonly console: RootPlugin; readonly sessions: BrowserSessions };
+}
+
+/** Opens the console and brings its tables up to date. */
+export async function openConsole(parts: ConsoleParts): Promise<Console> {
+  const { database, accounts, clock, folder = join(import.meta.dirname, 'web') } = parts;
+  const store = await openSessionStore(database);
+  const rate = new SignInRate(clock);
+  let files: Promise<PageFiles> | undefined;
+  const read = (): Promise<PageFiles> =>
+    (files ??= readPageFiles(folder).catch((error: unknown) => {
+      files = undefined;
+      throw error;
+    }));
+  return {
+    under(settings) {
+      const sessions = new Sessions({ store, accounts, clock, ...settings });
+      const signIn = { ...parts, ...settings, sessions, store, rate, now: () => clock.now() };
+      return {
+        sessions,
+        console(app, onAuthFailure) {
+          pageRoutes(app, read);
+          void app.register(async (scope: V4App) =>
+            sessionRoutes(scope, { ...signIn, onAuthFailure }, parts.isServing),
+          );
+        },
+      };
+    },
+  };
+}

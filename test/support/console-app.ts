@@ -1,0 +1,145 @@
+// The API with its console on loopback: accounts and tokens in a real store, pages from a folder, a clock that tests turn.
+
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Account, Credential, Scope } from '../../src/accounts/account.ts';
+import { createAccounts } from '../../src/accounts/create-accounts.ts';
+import { createGuessing, type Guessing } from '../../src/accounts/guessing.ts';
+import { stripRules } from '../../src/accounts/strip-rules.ts';
+import { openTokenStore, type TokenStore } from '../../src/accounts/token-store.ts';
+import { hashToken } from '../../src/accounts/tokens.ts';
+import { createBodyBudget } from '../../src/base/body-budget.ts';
+import type { Clock } from '../../src/base/clock.ts';
+import type { Database } from '../../src/base/database/database.ts';
+import type { Logger } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { openConsole, type SessionSettings } from '../../src/console/console.ts';
+import { openSessionStore, type SessionStore } from '../../src/console/session-store.ts';
+import type { HttpAppParts } from '../../src/http/app.ts';
+import type { V4Plugin } from '../../src/http/v4-app.ts';
+import { openTestDatabase } from './engines.ts';
+import { ask, type HttpAnswer, startHttpApp } from './http-app.ts';
+import { scratchFolder } from './scratch.ts';
+
+function account(name: string, id: string, credentials: Readonly<Record<string, readonly Scope[]>>): Account {
+  const each = Object.entries(credentials).map(([key, scopes]): [string, Credential] => [
+    key,
+    { name: key, scopes: new Set(scopes), strip: stripRules(), trustedHop: false },
+  ]);
+  return {
+    id,
+    name,
+    plan: 'enterprise',
+    sendingDomains: [{ name: `${name}.example`, subdomains: true, dkim: [{ selector: 's1', algorithm: 'rsa' }] }],
+    limits: {},
+    showClientAddress: true,
+    tlsRequiredNo: false,
+    credentials: new Map(each),
+  };
+}
+
+const credentials = {
+  reader: ['console:read'],
+  editor: ['console:edit'],
+  boss: ['admin'],
+  sender: ['email:send'],
+} as const satisfies Readonly<Record<string, readonly Scope[]>>;
+
+/** The accounts `dev` and `other`; tokens of the configuration are `ACCOUNT-CREDENTIAL`. */
+export const consoleAccounts: readonly Account[] = [
+  account('dev', 'a1'.repeat(16), credentials),
+  account('other', 'b2'.repeat(16), credentials),
+];
+
+/** What differs from the usual. */
+export interface ConsoleAppOptions {
+  readonly settings?: SessionSettings;
+  readonly plugins?: readonly V4Plugin[];
+  readonly more?: Partial<HttpAppParts>;
+  readonly guessing?: Guessing;
+  readonly log?: Logger;
+  /** Replaces the pages; absent: an index and a script. */
+  readonly files?: Readonly<Record<string, string | Buffer>>;
+  readonly database?: Database;
+}
+
+/** What a page asks with. */
+export type PageRequest = Omit<RequestInit, 'headers'> & { readonly headers?: Readonly<Record<string, string>> };
+
+/** A running API with a console. */
+export interface ConsoleApp {
+  readonly base: string;
+  readonly port: number;
+  readonly tokens: TokenStore;
+  readonly store: SessionStore;
+  readonly database: Database;
+  /** Moves the clock. */
+  pass(ms: number): void;
+  readonly clock: Clock;
+  /** Asks as a page of the console does: with its header and its origin. */
+  ask(path: string, init?: PageRequest): Promise<HttpAnswer>;
+  /** Signs in. @returns the cookie, `name=value` */
+  signIn(token: string): Promise<string>;
+}
+
+/** The cookie that an answer sets, as a browser sends it back. */
+export function cookieOf({ headers }: HttpAnswer): string {
+  return headers.getSetCookie()[0]?.split(';')[0] ?? '';
+}
+
+function writeFiles(folder: string, files: Readonly<Record<string, string | Buffer>>): void {
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(join(folder, name, '..'), { recursive: true });
+    writeFileSync(join(folder, name), text);
+  }
+}
+
+const usualFiles = {
+  'index.html': '<!doctype html><title>Console</title><script type="module" src="{assets}/main.js"></script>\n',
+  'main.js': '// A page of the console.\n'.repeat(100),
+};
+
+/** Starts one; it is stopped when the test ends. */
+export async function startConsole(options: ConsoleAppOptions = {}): Promise<ConsoleApp> {
+  const folder = scratchFolder();
+  writeFiles(folder, options.files ?? usualFiles);
+  const database = options.database ?? (await openTestDatabase(join(scratchFolder(), 'postern.db')));
+  let passed = 0;
+  const clock: Clock = { now: () => Date.UTC(2026, 10, 22) + passed, monotonic: () => passed };
+  const tokens = await openTokenStore(database);
+  const fixed = consoleAccounts.flatMap(({ id, name, credentials: own }) =>
+    [...own.keys()].map((key) => ({ account: id, credential: key, sha256: hashToken(`${name}-${key}`) })),
+  );
+  const accounts = createAccounts({ accounts: consoleAccounts, tokens: fixed, store: tokens, clock });
+  const { guessing = createGuessing(), log = silentLog } = options;
+  const bodies = createBodyBudget(1_000_000);
+  const shared = { accounts, guessing, bodies, clock, log };
+  const pages = await openConsole({ ...shared, database, folder, isServing: () => true });
+  const { base, port } = await startHttpApp(options.plugins ?? [], {
+    ...shared,
+    ...pages.under(options.settings ?? {}),
+    ...options.more,
+  });
+  const asPage: ConsoleApp['ask'] = (path, init = {}) =>
+    ask(`${base}${path}`, {
+      redirect: 'manual',
+      ...init,
+      headers: { 'X-Postern-Console': '1', Origin: base, ...init.headers },
+    });
+  return {
+    base,
+    port,
+    tokens,
+    database,
+    clock,
+    store: await openSessionStore(database),
+    pass: (ms) => void (passed += ms),
+    ask: asPage,
+    async signIn(token) {
+      const headers = { 'Content-Type': 'application/json' };
+      const answer = await asPage('/console/session', { method: 'POST', headers, body: JSON.stringify({ token }) });
+      if (answer.status !== 200) throw new Error(`${answer.status} ${answer.text}`);
+      return cookieOf(answer);
+    },
+  };
+}
