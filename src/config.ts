@@ -7,7 +7,16 @@ import { type Clock, systemClock } from './base/clock.ts';
 import { ConfigurationError, errorCode, errorMessage } from './base/errors.ts';
 import { isRecord } from './base/is-record.ts';
 import { accountsFaults, zonesFaults } from './config/account-checks.ts';
-import { bounces, type CompleteContents, complete, edge, events, proxy, restLimits } from './config/defaults.ts';
+import {
+  bounces,
+  type CompleteContents,
+  complete,
+  edge,
+  events,
+  journal,
+  proxy,
+  restLimits,
+} from './config/defaults.ts';
 import { applyEnvironment, type Overridden } from './config/environment.ts';
 import { type ConfigFault, formatPath } from './config/fault.ts';
 import { consoleFaults, httpFaults } from './config/http-checks.ts';
@@ -162,6 +171,7 @@ function build(
     spool: mailParts.resolveSpool(contents),
     reports: mailParts.resolveReports(contents),
     events: { ...events, ...contents.events },
+    journal: { ...journal, ...contents.journal },
     tlsReports: mailParts.resolveTlsReports(contents, delivery.routes),
     http,
     console: pages,

@@ -11,6 +11,7 @@ import type { Message } from './compose/message.ts';
 import { planBody } from './compose/plan-body.ts';
 import { mailerOf } from './events/mailer-mark.ts';
 import type { RefusalFacts, Refuse } from './events/refusal.ts';
+import type { ContentLevel } from './journal/journal-row.ts';
 import type { ReportWish } from './mail/dsn-request.ts';
 import { check } from './policy/check.ts';
 import type { ObservedHeader } from './policy/checked.ts';
@@ -25,6 +26,7 @@ import type { Signed, SigningKey } from './sign/signed.ts';
 import { leaseMilliseconds } from './spool/lease.ts';
 import type { Origin, Spool, SpoolEntry, TransportOf } from './spool/spool.ts';
 import { createFieldWriter } from './submit/field-writer.ts';
+import { JournalNote } from './submit/journal-note.ts';
 import { type FindReplacedIds, repairThread } from './submit/repair-thread.ts';
 
 export type { Explanation } from './policy/explain.ts';
@@ -80,6 +82,8 @@ export interface SubmitParts extends BuildParts {
   readonly onAccepted: (entry: SpoolEntry) => void;
   /** Called for every message that is refused. */
   readonly onRefused: Refuse;
+  /** How much of each message the journal keeps; absent: it has no entries. */
+  readonly journal?: ContentLevel;
 }
 
 /** A built message that is not kept yet, or every reason against it. */
@@ -94,10 +98,14 @@ const writeLong = createFieldWriter();
 export async function build(
   submission: Submission,
   parts: BuildParts & Pick<SubmitParts, 'charge'>,
+  note?: JournalNote,
 ): Promise<BuildResult> {
   const { sendingDomain, hostname, clock } = parts;
-  const verdict = check(submission, { sendingDomain, hostname, observing: { nowMs: clock.now(), hostname } });
+  const tellVerdicts = note ? { tellVerdicts: note.tellVerdicts } : {};
+  const observing = { nowMs: clock.now(), hostname };
+  const verdict = check(submission, { sendingDomain, hostname, observing, ...tellVerdicts });
   const plan = await planBody(submission, { yieldNow: giveTurn, writeLong });
+  note?.ended('check');
   submission.release?.();
   if (!verdict.ok || !plan.ok) {
     const ofBody = plan.ok ? [] : plan.violations;
@@ -114,15 +122,15 @@ export async function build(
     platform: parts.platform,
     written: await writeLongFields(checked, plan.plan, writeLong),
   });
+  note?.ended('compose');
   const refused = tooLarge(message) ?? (await parts.charge?.(submission));
   if (refused) return { ok: false, violations: [refused] };
   const platform = parts.wantsPlatformSignature(submission.submitter.account.name, submission.envelope.recipients)
     ? parts.platformKeys
     : [];
-  return {
-    ok: true,
-    signed: await sign(message, { domain: keys, platform }, giveTurn),
-  };
+  const signed = await sign(message, { domain: keys, platform }, giveTurn);
+  note?.ended('sign');
+  return { ok: true, signed };
 }
 
 /** Orders violations (D42b): those of REST's parts, which are fields of the request, come first; those of a MIME body last. */
@@ -182,14 +190,17 @@ export function createSubmit(parts: SubmitParts): Submit {
       charged = violation === undefined;
       return violation;
     };
+    const note = parts.journal === undefined ? undefined : new JournalNote(parts.journal, parts.clock);
     try {
-      const built = await build(submission, { ...parts, charge });
+      const built = await build(submission, { ...parts, charge }, note);
       if (!built.ok) {
-        parts.onRefused(refusalOf(submission, built.violations));
+        parts.onRefused({ ...refusalOf(submission, built.violations), journal: note?.details(submission) });
         return { accepted: false, violations: built.violations };
       }
       const entry = spoolEntry(built.signed, submission, parts);
-      await parts.spool.add(entry, parts.clock.now() + leaseMilliseconds);
+      const { subject } = built.signed.message.checked.lifted;
+      const journal = note ? { journal: note.details(submission, subject?.decoded) } : {};
+      await parts.spool.add({ ...entry, ...journal }, parts.clock.now() + leaseMilliseconds);
       charged = false;
       parts.onAccepted(entry);
       return { accepted: true, id: entry.id, messageId: entry.messageId };
@@ -203,7 +214,7 @@ export function createSubmit(parts: SubmitParts): Submit {
 
 /** The facts of a refusal by the policy, for its event. */
 export function refusalOf(submission: Submission, violations: readonly Violation[]): RefusalFacts {
-  const { via, submitter, envelope, size } = submission;
+  const { via, submitter, envelope, size, journalId } = submission;
   const mailer = mailerOf(submission.fields);
   const { smtpCode, enhanced, httpStatus } = rejections[violations[0]?.code ?? 'E_INTERNAL_SERVER_ERROR'];
   return {
@@ -219,6 +230,7 @@ export function refusalOf(submission: Submission, violations: readonly Violation
     recipients: envelope.recipients,
     size,
     ...(mailer === undefined ? {} : { mailer }),
+    ...(journalId === undefined ? {} : { journalId }),
     violations,
     reply: via.kind === 'smtp' ? { code: smtpCode, enhanced } : { code: httpStatus },
   };

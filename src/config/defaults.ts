@@ -39,6 +39,9 @@ export const spoolLimits = {
 /** D53. The numbers are of each account. */
 export const events = { keepDays: 30, perAccount: 1_000_000, refusalsPerAccount: 50_000 } as const;
 
+/** D53a. The least is kept unless the operator says otherwise. */
+export const journal = { content: 'none', keepDays: 30, maxOctets: 1_073_741_824 } as const;
+
 /** D42a. */
 export const retry = {
   firstDelaySeconds: 60,
@@ -165,6 +168,7 @@ export function complete(given: FileContents): CompleteContents {
     rest: {},
     spool: {},
     events: {},
+    journal: {},
     webhooks: {},
     http: {},
     console: {},

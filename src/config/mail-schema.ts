@@ -197,6 +197,13 @@ export const events = value.object({
   refusalsPerAccount: Optional(heldMessages),
 });
 
+/** `journal`: what is kept of each message for the console. */
+export const journal = value.object({
+  content: Optional(value.choice('none', 'headers', 'full')),
+  keepDays: Optional(value.integer(1, 3650, 'days')),
+  maxOctets: Optional(value.integer(0, 1_099_511_627_776, 'octets')),
+});
+
 /** `tlsReports`: those to recipients' domains about their TLS (RFC 8460). */
 export const tlsReports = value.object({
   enabled: Optional(value.boolean),

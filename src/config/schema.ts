@@ -3,7 +3,19 @@
 import { type Static, Type } from 'typebox';
 import { account, webhookSettings } from './account-schema.ts';
 import { consolePages, edge, http, proxy, zone } from './edge-schema.ts';
-import { bounces, delivery, events, platform, reports, rest, route, smtp, spool, tlsReports } from './mail-schema.ts';
+import {
+  bounces,
+  delivery,
+  events,
+  journal,
+  platform,
+  reports,
+  rest,
+  route,
+  smtp,
+  spool,
+  tlsReports,
+} from './mail-schema.ts';
 import * as value from './value-types.ts';
 
 const { Optional } = Type;
@@ -37,6 +49,7 @@ export const schema = value.object({
   rest: Optional(rest),
   spool: Optional(spool),
   events: Optional(events),
+  journal: Optional(journal),
   webhooks: Optional(webhookSettings),
   http: Optional(http),
   console: Optional(consolePages),

@@ -8,6 +8,7 @@ import type { ConnectionLimits } from '../http/listener/connection-limit.ts';
 import type { BounceSettings } from '../ingress/bounce/settings.ts';
 import type { RestLimits } from '../ingress/rest/settings.ts';
 import type { SmtpSettings } from '../ingress/smtp/settings.ts';
+import type { ContentLevel } from '../journal/journal-row.ts';
 import type { ReportLimits } from '../spool/reports/report.ts';
 import type { SpoolLimits } from '../spool/spool-limits.ts';
 import type { TlsReportSettings } from '../tls-report/settings.ts';
@@ -38,6 +39,15 @@ export interface EventSettings {
   readonly keepDays: number;
   readonly perAccount: number;
   readonly refusalsPerAccount: number;
+}
+
+/** What the journal keeps (D53a). */
+export interface JournalSettings {
+  /** How much of the messages themselves. */
+  readonly content: ContentLevel;
+  readonly keepDays: number;
+  /** Octets of all messages' content together. */
+  readonly maxOctets: number;
 }
 
 /** What webhooks may reach (D54). */
@@ -162,6 +172,7 @@ export interface Config {
   readonly reports: ReportSettings;
   /** How long events are kept and how many (D53). */
   readonly events: EventSettings;
+  readonly journal: JournalSettings;
   readonly webhooks: WebhookSettings;
   readonly tlsReports: TlsReportSettings;
   readonly http: HttpSettings;

@@ -2,10 +2,11 @@
 // of their own.
 
 import type { Clock } from '../base/clock.ts';
+import { uuidv7 } from '../base/ids.ts';
 import type { Logger } from '../base/log.ts';
 import type { EventListener, EventPage, EventQuery, EventSearch, EventStore, FollowQuery } from './event-store.ts';
-import type { EventFacts, MailEvent, RefusedEvent, ReturnEvent } from './mail-event.ts';
-import { type RefusalFacts, refusedEvent } from './refusal.ts';
+import type { EventFacts, MailEvent, ReturnEvent } from './mail-event.ts';
+import { type RefusalFacts, refusedEvent, type WrittenRefusal } from './refusal.ts';
 import { type QueueBounds, RefusalQueue, refusalBounds } from './refusal-queue.ts';
 
 /** How often followers look for events that other processes wrote, in milliseconds. */
@@ -23,7 +24,7 @@ export interface EventTable {
   search(query: EventSearch): Promise<EventPage>;
   newest(): Promise<number>;
   /** Writes refusals in a commit of their own; rejects when none of them is written. */
-  refused(refusals: readonly RefusedEvent[]): Promise<void>;
+  refused(refusals: readonly WrittenRefusal[]): Promise<void>;
   /** Writes other events that report no change of the spool; rejects when none of them is written. */
   write(events: readonly ReturnEvent[]): Promise<void>;
 }
@@ -99,10 +100,11 @@ export class EventFeed implements EventStore {
   }
 
   readonly refuse = (refusal: RefusalFacts): void => {
-    const event = refusedEvent(refusal, this.#clock.now());
+    const now = this.#clock.now();
+    const event = refusedEvent({ ...refusal, journalId: refusal.journalId ?? uuidv7(now) }, now);
     this.#tell(event);
     if (this.#isClosed) this.#droppedRefusals += 1;
-    else this.#droppedRefusals += this.#refusals.put(event);
+    else this.#droppedRefusals += this.#refusals.put({ event, journal: refusal.journal });
     this.#gather();
   };
 

@@ -74,6 +74,8 @@ export interface EventViolation {
 /** A sender, a recipient or a whole message was refused. The spool keeps nothing of it. */
 export interface RefusedEvent extends EventBase {
   readonly kind: 'refused';
+  /** The id of its entry in the journal, a UUIDv7; absent in events of an earlier release. */
+  readonly journalId?: string;
   /** What was refused: MAIL, one RCPT, or the message. */
   readonly stage: 'sender' | 'recipient' | 'message';
   /** Name of the SMTP listener. */

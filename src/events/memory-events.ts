@@ -9,7 +9,8 @@ import {
   type EventQuery,
   type EventSearch,
 } from './event-store.ts';
-import { type EventFacts, eventKinds, type MailEvent, type RefusedEvent } from './mail-event.ts';
+import { type EventFacts, eventKinds, type MailEvent } from './mail-event.ts';
+import type { WrittenRefusal } from './refusal.ts';
 
 /** Events of one process. */
 export class MemoryEvents implements EventTable {
@@ -26,8 +27,8 @@ export class MemoryEvents implements EventTable {
     this.#events.push({ ...event, id: this.#newest });
   }
 
-  refused(refusals: readonly RefusedEvent[]): Promise<void> {
-    return this.write(refusals);
+  refused(refusals: readonly WrittenRefusal[]): Promise<void> {
+    return this.write(refusals.map(({ event }) => event));
   }
 
   async write(events: readonly EventFacts[]): Promise<void> {

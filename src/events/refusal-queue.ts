@@ -1,7 +1,7 @@
 // Refusals that wait to be written: a bounded number, divided among the accounts, so that the account with the most
 // refusals never takes the room of another.
 
-import type { RefusedEvent } from './mail-event.ts';
+import type { WrittenRefusal } from './refusal.ts';
 
 /** How many refusals may wait, over all accounts and for each. */
 export interface QueueBounds {
@@ -15,7 +15,7 @@ export const refusalBounds: QueueBounds = { all: 1024, perAccount: 256 };
 /** The refusals that wait to be written. */
 export class RefusalQueue {
   readonly #bounds: QueueBounds;
-  readonly #waiting = new Map<string, RefusedEvent[]>();
+  readonly #waiting = new Map<string, WrittenRefusal[]>();
   #length = 0;
 
   constructor(bounds: QueueBounds = refusalBounds) {
@@ -30,22 +30,23 @@ export class RefusalQueue {
    * Puts a refusal in. When the queue is full, the latest refusal of the account with the most is dropped to make room.
    * @returns how many refusals were dropped, this one or another: 0 or 1
    */
-  put(event: RefusedEvent): number {
-    const own = this.#waiting.get(event.account);
+  put(refusal: WrittenRefusal): number {
+    const { account } = refusal.event;
+    const own = this.#waiting.get(account);
     const waiting = own?.length ?? 0;
     if (waiting >= this.#bounds.perAccount) return 1;
     const isFull = this.#length >= this.#bounds.all;
     if (isFull && !this.#makeRoom(waiting)) return 1;
-    const list = this.#waiting.get(event.account);
-    if (list) list.push(event);
-    else this.#waiting.set(event.account, [event]);
+    const list = this.#waiting.get(account);
+    if (list) list.push(refusal);
+    else this.#waiting.set(account, [refusal]);
     this.#length += 1;
     return isFull ? 1 : 0;
   }
 
   /** Takes up to `limit` refusals, one of each account in turn. */
-  take(limit: number): readonly RefusedEvent[] {
-    const taken: RefusedEvent[] = [];
+  take(limit: number): readonly WrittenRefusal[] {
+    const taken: WrittenRefusal[] = [];
     for (let round = 0; taken.length < limit && this.#length > 0; round += 1) {
       for (const [account, list] of this.#waiting) {
         const event = list[round];
@@ -61,7 +62,7 @@ export class RefusalQueue {
   }
 
   /** Removes taken refusals from the lists that hold more. */
-  #forget(taken: readonly RefusedEvent[]): void {
+  #forget(taken: readonly WrittenRefusal[]): void {
     const gone = new Set(taken);
     for (const [account, list] of this.#waiting) {
       const left = list.filter((event) => !gone.has(event));
@@ -72,7 +73,7 @@ export class RefusalQueue {
 
   /** Drops the latest refusal of the account with the most, if it has more than `than`; tells whether it did. */
   #makeRoom(than: number): boolean {
-    let longest: RefusedEvent[] = [];
+    let longest: WrittenRefusal[] = [];
     for (const list of this.#waiting.values()) if (list.length > longest.length) longest = list;
     if (longest.length <= than + 1) return false;
     longest.pop();

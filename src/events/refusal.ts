@@ -1,5 +1,6 @@
 // Every refusal goes through here: whoever refuses hands in the facts, and the event is made and cut to its bounds.
 
+import type { JournalDetails } from '../journal/journal-details.ts';
 import { cutText, type EventViolation, eventBounds, firstAddresses, type RefusedEvent } from './mail-event.ts';
 
 /** Why something was refused: a violation of the policy, or a fault that a door found. */
@@ -19,6 +20,14 @@ export interface RefusalFacts
   readonly violations: readonly RefusalReason[];
   /** The recipients named by then. */
   readonly recipients?: readonly string[] | undefined;
+  /** What the journal keeps beside the event; its id is `journalId`, which the store makes where it is absent. */
+  readonly journal?: JournalDetails | undefined;
+}
+
+/** A refusal that is to be written. */
+export interface WrittenRefusal {
+  readonly event: RefusedEvent;
+  readonly journal: JournalDetails | undefined;
 }
 
 /** Reports a refusal: to the log and the metrics at once, to the store soon after. It never throws and never waits. */
@@ -35,7 +44,7 @@ function violationOf({ code, message, name, pointer }: RefusalReason): EventViol
 
 /** Makes the event of a refusal. @param at milliseconds since 1970 */
 export function refusedEvent(refusal: RefusalFacts, at: number): RefusedEvent {
-  const { violations, recipients, helo, senderPath, ...rest } = refusal;
+  const { violations, recipients, helo, senderPath, journal: _, ...rest } = refusal;
   return {
     kind: 'refused',
     at,

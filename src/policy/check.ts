@@ -1,6 +1,7 @@
 // Answers the policy's question: may this submission leave, and in what form? Pure (D1-D11, D13, D42b).
 
 import type { Checked, CheckedField, HeaderUsage, LiftedFields } from './checked.ts';
+import { verdictLetters } from './field-verdicts.ts';
 import { type CheckContext, type Judgement, judge } from './judge.ts';
 import { completeAddresses, isReplacedByOriginalFrom, type Sender } from './judge-sender.ts';
 import { observe } from './observe.ts';
@@ -88,10 +89,12 @@ function admit(submission: Submission, judgement: Judgement, hostname: string | 
 export function check(submission: Submission, context: CheckContext): CheckResult {
   const judgement = judge(submission, context);
   const { violations, usage } = judgement;
+  context.tellVerdicts?.(() => verdictLetters(judgement));
   if (violations.length === 0)
     return { ok: true, checked: admit(submission, judgement, context.hostname), forgiven: [] };
   const observed = observe(submission, judgement, context);
   if (!observed) return { ok: false, violations, usage };
+  context.tellVerdicts?.(() => verdictLetters(observed.judgement, observed.removed));
   const checked = { ...admit(observed.submission, observed.judgement, context.hostname), observed: observed.removed };
   return { ok: true, checked, forgiven: violations };
 }

@@ -1,6 +1,7 @@
 // Explains the policy's verdict header by header, for `postern check` (D47): what was judged, as what, by which rule.
 
 import type { HeaderUsage } from './checked.ts';
+import type { HeaderRow } from './header-catalogue.ts';
 import { type CheckContext, judge } from './judge.ts';
 import type { JudgedField } from './judge-field.ts';
 import { isReplacedByOriginalFrom, type Sender } from './judge-sender.ts';
@@ -51,7 +52,12 @@ const stripped: Readonly<Record<StripReason, string>> = {
   repeated: 'Removed: one of its name came before it, and the operator keeps only the first for this credential.',
 };
 
-function ruleOf({ row, stripReason }: JudgedField, verdict: HeaderVerdict): string {
+/** The rule behind a verdict in the catalogue's words. @param row undefined where the catalogue does not know the name */
+export function ruleOfVerdict(
+  row: HeaderRow | undefined,
+  verdict: HeaderVerdict,
+  stripReason: StripReason | undefined,
+): string {
   const about = row?.about ?? unknownRule;
   if (verdict === 'stripped') return stripped[stripReason ?? 'named'];
   if (row === undefined || verdict === 'admitted' || verdict === 'refused') return about;
@@ -87,7 +93,7 @@ function explainField(
   const told = {
     name: field.field.name,
     verdict,
-    rule: `${ruleOf(field, verdict)}${explainThread(field, submission)}`,
+    rule: `${ruleOfVerdict(field.row, verdict, field.stripReason)}${explainThread(field, submission)}`,
     ...standard,
   };
   return violation ? { ...told, violation } : { ...told, ...explainBounce(field, sender) };

@@ -28,6 +28,8 @@ export interface CheckContext {
    * 1970, and the gateway's own name in Received. Without it the policy is enforced, whatever the submission says.
    */
   readonly observing?: { readonly nowMs: number; readonly hostname: string };
+  /** Called by `check` with a function that gives the letters of `verdictLetters`, for a record of the verdict. */
+  readonly tellVerdicts?: (letters: () => string) => void;
 }
 
 /** The result of judging a submission. */

@@ -4,6 +4,7 @@ import type { Submitter } from '../accounts/account.ts';
 import type { ObservePeriod } from '../accounts/observe-period.ts';
 import type { Envelope } from '../mail/envelope.ts';
 import type { HeaderField } from '../mail/header/header-field.ts';
+import type { Transcript } from '../mail/transcript.ts';
 
 /** How a message came in. It shows in Received (D25) and in the log; it never changes a verdict on a custom header (D1). */
 export interface Via {
@@ -57,6 +58,12 @@ export interface Submission {
   readonly body: SubmissionBody;
   /** Until when the policy is only observed (D4c): set by the listener or the credential; never for REST's send. */
   readonly observe?: ObservePeriod | undefined;
+  /** The whole message as it came, of which `body` is the end; absent for REST's `send`, which brings none. */
+  readonly octets?: Buffer;
+  /** What was said in the session, for the journal. */
+  readonly transcript?: Transcript | undefined;
+  /** The id of its entry in the journal, should it be refused: a door that names the entry in its answer chooses it. */
+  readonly journalId?: string | undefined;
   /** Octets received, for the size limit and the log (D42). */
   readonly size: number;
   /** The most octets that the composed message may have: REST's limit (D42). */

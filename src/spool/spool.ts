@@ -4,6 +4,7 @@
 import type { Unavailable } from '../base/errors.ts';
 import type { EventStore } from '../events/event-store.ts';
 import type { EventVia, Handover, OutcomeEvent } from '../events/mail-event.ts';
+import type { JournalDetails } from '../journal/journal-details.ts';
 import type { DsnRequest, ReportWish } from '../mail/dsn-request.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { TlsFacts } from '../mail/tls-facts.ts';
@@ -48,6 +49,8 @@ export interface SpoolEntry {
     readonly observed?: readonly { readonly name: string; readonly code: string; readonly message: string }[];
     readonly mailer?: string;
   };
+  /** What the journal keeps of the message beside its event, in the same commit; absent: it has no entry. */
+  readonly journal?: JournalDetails;
   /** The reverse-path that the client gave; reports are sent there. */
   readonly senderPath: string;
   readonly recipients: readonly string[];
@@ -118,7 +121,7 @@ export interface Outcome {
 export type TransportOf = (recipient: { readonly account: string; readonly address: string }) => string;
 
 /** What only `add` uses. */
-type AddOnly = 'received' | 'reports' | 'answers' | 'keepsClientId';
+type AddOnly = 'received' | 'journal' | 'reports' | 'answers' | 'keepsClientId';
 
 /** A message that is due, with its due recipients of one transport, claimed for this process. */
 export interface DueMessage {

@@ -7,7 +7,7 @@ import type { RecipientState } from './recipient-state.ts';
 import type { Origin, Outcome, SpoolEntry, SpooledRecipient } from './spool.ts';
 
 /** A message without its octets. */
-export type EntryMeta = Omit<SpoolEntry, 'head' | 'body' | 'received'>;
+export type EntryMeta = Omit<SpoolEntry, 'head' | 'body' | 'received' | 'journal'>;
 
 /** The number of each state in the table. */
 export const stateNumbers = { queued: 0, delivered: 1, failed: 2 } as const satisfies Record<RecipientState, number>;

@@ -8,6 +8,7 @@ import { systemDns } from '../admin/check-records.ts';
 import { domainEndpoints } from '../admin/domain-endpoints.ts';
 import { eventEndpoints } from '../admin/events/event-endpoints.ts';
 import { messageEndpoints } from '../admin/events/message-endpoints.ts';
+import { journalEndpoints } from '../admin/journal/journal-endpoints.ts';
 import { suppressionEndpoints } from '../admin/suppression-endpoints.ts';
 import { tokenEndpoints } from '../admin/token-endpoints.ts';
 import { webhookEndpoints } from '../admin/webhooks/webhook-endpoints.ts';
@@ -104,6 +105,7 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
       tokenEndpoints({ store: tokens, clock, log }),
       eventEndpoints({ events: mail.spool.events }),
       messageEndpoints({ events: mail.spool.events }),
+      journalEndpoints({ journal: mail.journal, events: mail.spool.events, account: (name) => accounts.find(name) }),
       webhookEndpoints({ ...webhooks, events: mail.spool.events, clock, log }),
       ...edge.plugins,
       domainEndpoints({

@@ -19,6 +19,7 @@ import { openSuppressionStore, type SuppressionStore } from '../feedback/suppres
 import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
 import { createOutcomeWatch, type OutcomeWatch } from '../ingress/rest/outcome-watch.ts';
 import { createSmtpDoor, type SmtpDoor } from '../ingress/smtp/smtp-door.ts';
+import type { Journal } from '../journal/journal.ts';
 import type { Notifier } from '../notify/notifier.ts';
 import type { Spool } from '../spool/spool.ts';
 import { spoolMetrics } from '../spool/spool-metrics.ts';
@@ -27,6 +28,7 @@ import type { TlsReporter } from '../tls-report/reporter.ts';
 import { openBounces } from './bounces.ts';
 import { buildParts } from './build-parts.ts';
 import { type Live, madeOf } from './in-force.ts';
+import { openJournal } from './journal/open-journal.ts';
 import { createLiveDelivery, type LiveDelivery } from './live-delivery.ts';
 import { openQueueLog } from './metrics/queue-log.ts';
 import { openSpool } from './open-spool.ts';
@@ -55,6 +57,7 @@ export interface MailParts {
 /** The mail path. It listens only after `door.listen`, and delivers only after `delivery.start`. */
 export interface Mail {
   readonly spool: Spool;
+  readonly journal: Journal;
   readonly delivery: LiveDelivery;
   readonly door: SmtpDoor;
   readonly submit: Submit;
@@ -165,6 +168,7 @@ function createPipeline(
       expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
       onAccepted: (entry) => delivery.deliverNow(entry),
       onRefused: spool.events.refuse,
+      journal: config.journal.content,
     }),
   );
   // Checked here as well, so that no message is built and signed in vain.
@@ -260,6 +264,8 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     onCommitted: metrics.committed,
   });
   running.stores.push(() => spool.close());
+  const tended = await openJournal(config, { clock, log });
+  running.stores.push(() => tended.close());
   const outcomes = createOutcomeWatch();
   tellEvents(spool, { log, metrics, outcomes });
   const queueLog = openQueueLog(spool.events, log);
@@ -319,6 +325,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   const ofSpool = spoolMetrics(spool, () => removedFailures, clock);
   return {
     spool,
+    journal: tended.journal,
     delivery,
     door,
     submit,

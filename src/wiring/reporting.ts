@@ -59,6 +59,7 @@ function createOwnSubmit({ live, building, spool, delivery }: OwnMailParts): Sub
       expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
       onAccepted: (entry) => delivery.deliverNow(entry),
       onRefused: spool.events.refuse,
+      journal: config.journal.content,
     };
     return createSubmit(parts);
   });

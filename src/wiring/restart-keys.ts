@@ -13,6 +13,7 @@ const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
   spool: ({ spool }) => spool,
   reports: ({ reports }) => reports,
   events: ({ events }) => events,
+  journal: ({ journal }) => journal,
   'limits.bodiesInFlightBytes': ({ limits }) => limits.bodiesInFlightBytes,
   'http.listen': ({ http }) => http.listen,
   'http.tlsListen': ({ http }) => http.tlsListen,

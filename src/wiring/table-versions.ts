@@ -7,6 +7,7 @@ import { customErrorMigrations } from '../edge/custom/custom-error-store.ts';
 import { feedbackMigrations } from '../feedback/suppress-by-events.ts';
 import { suppressionMigrations } from '../feedback/suppression-store.ts';
 import { applicationMigrations } from '../proxy/store/application-tables.ts';
+import { journalMigrations } from '../spool/journal/journal-tables.ts';
 import { eventMigrations } from '../spool/sqlite/sqlite-events.ts';
 import { idempotencyMigrations } from '../spool/sqlite/sqlite-keys.ts';
 import { spoolMigrations } from '../spool/sqlite/sqlite-schema.ts';
@@ -25,6 +26,7 @@ export const tableVersions: ReadonlyMap<string, number> = new Map(
     eventMigrations,
     idempotencyMigrations,
     spoolMigrations,
+    journalMigrations,
     webhookMigrations,
     tlsReportMigrations,
     consoleMigrations,

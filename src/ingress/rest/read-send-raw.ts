@@ -120,6 +120,7 @@ export async function readSendRaw(document: JsonDocument, context: ReadContext):
       // A message that is too large is not looked into.
       body: { kind: 'mime', bytes: size.length > 0 ? noOctets : bytes },
       size: octets.length,
+      ...(size.length > 0 ? {} : { octets }),
     },
     faults: [
       ...documentFaults(document),

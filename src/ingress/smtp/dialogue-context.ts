@@ -10,6 +10,7 @@ import type { RefusalFacts, Refuse } from '../../events/refusal.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import type { Violation } from '../../submit.ts';
 import type { MaybePromise } from './maybe-promise.ts';
+import type { SessionTranscript } from './record/session-transcript.ts';
 import type { Answer } from './replies.ts';
 import type { SmtpLimits, SmtpListener } from './settings.ts';
 
@@ -95,4 +96,6 @@ export interface Client {
   readonly address: string;
   /** Gives the submitter, as the accounts have it now, where the listener names one (D40c); else undefined. */
   readonly submitter: () => Submitter | undefined;
+  /** What is said, for the journal. */
+  readonly transcript?: SessionTranscript;
 }

@@ -57,6 +57,11 @@ export class Dialogue implements MailSession {
     return this.#context.listener.role === 'submission' && this.submitter === undefined;
   }
 
+  /** The client's next line answers a challenge of AUTH: it is a secret. */
+  get awaitsSecret(): boolean {
+    return this.#authentication.pending;
+  }
+
   /** The name of HELO or EHLO, as given. */
   get helo(): string | undefined {
     return this.#helo?.name;

@@ -1,6 +1,7 @@
 // MAIL, RCPT and DATA, and the mail transaction that they build (RFC 5321 §3.3; D4b, D40b, D41, D50, D51).
 
 import type { RefusalFacts } from '../../events/refusal.ts';
+import type { JournalDetails } from '../../journal/journal-details.ts';
 import { type DsnRequest, type RecipientRequest, readNotify, readOrcpt, readRet } from '../../mail/dsn-request.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import type { Violation } from '../../submit.ts';
@@ -38,6 +39,12 @@ function askedForRecipient(parameters: ReadonlyMap<string, string>): RecipientRe
   if (given !== undefined && notify === undefined) return replies.badNotify;
   if (orcpt !== undefined && readOrcpt(orcpt) === undefined) return replies.badOrcpt;
   return { ...(notify === undefined ? {} : { notify }), ...(orcpt === undefined ? {} : { orcpt }) };
+}
+
+/** What the journal keeps of a refusal that the door makes: what was said, and nothing of the message. */
+export function heardOf({ transcript }: Client): JournalDetails | undefined {
+  if (!transcript) return undefined;
+  return { content: 'none', fields: [], verdicts: '', timings: {}, transcript: transcript.ofTransaction() };
 }
 
 /** The mail commands of one session. Hand in each command only when the one before has been answered. */
@@ -241,7 +248,7 @@ export class MailCommands implements TransactionCommands {
   #refuse(refusal: Omit<RefusalFacts, keyof SessionFacts | 'reply'>, answer: Answer): Answer {
     const { code, enhanced } = answer;
     const reply = enhanced === undefined ? { code } : { code, enhanced };
-    this.#context.onRefused({ ...this.refusalFacts, ...refusal, reply });
+    this.#context.onRefused({ ...this.refusalFacts, ...refusal, reply, journal: heardOf(this.#client) });
     return answer;
   }
 }

@@ -7,6 +7,7 @@ import type { RefusalFacts } from '../../events/refusal.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';
 import type { Submission, Submit } from '../../submit.ts';
 import type { DialogueContext } from './dialogue-context.ts';
+import { heardOf } from './mail-commands.ts';
 import { refusalReply } from './refusal.ts';
 import { type Answer, replies, unavailableReply } from './replies.ts';
 import type { ReceivedMessage } from './smtp-session.ts';
@@ -75,9 +76,10 @@ function logFailure(log: Logger, facts: Facts, error: unknown): void {
 }
 
 /** The facts of a message that the door itself refuses. */
-function refusalFacts({ dialogue, data }: ReceivedMessage): Omit<RefusalFacts, 'violations'> {
+function refusalFacts({ client, dialogue, data }: ReceivedMessage): Omit<RefusalFacts, 'violations'> {
   const { reversePath, recipients } = dialogue.envelope ?? {};
-  return { ...dialogue.refusalFacts, stage: 'message', senderPath: reversePath, recipients, size: data.size };
+  const journal = heardOf(client);
+  return { ...dialogue.refusalFacts, stage: 'message', senderPath: reversePath, recipients, size: data.size, journal };
 }
 
 function factsOf({ context }: IntakeParts, { client, dialogue, data }: ReceivedMessage): Facts {
@@ -99,7 +101,8 @@ function submissionOf({ context }: IntakeParts, { client, dialogue, data }: Rece
   const { submitter, envelope, helo } = dialogue;
   if (!submitter || !envelope) throw new Error('A message came in without a submitter or an envelope');
   const { listener } = context;
-  const { fields, body, tooLarge } = readMessage(data.message());
+  const octets = data.message();
+  const { fields, body, tooLarge } = readMessage(octets);
   return {
     via: {
       kind: 'smtp',
@@ -119,5 +122,7 @@ function submissionOf({ context }: IntakeParts, { client, dialogue, data }: Rece
     observe: laterPeriod(listener.observe, submitter.credential.observe),
     body: { kind: 'mime', bytes: body },
     size: data.size,
+    octets,
+    transcript: client.transcript?.ofTransaction(),
   };
 }

@@ -6,10 +6,11 @@
 /* oxlint-disable no-underscore-dangle -- the library names what a subclass may override so */
 
 import type { AddressInfo, Socket } from 'node:net';
-import { createSecureContext } from 'node:tls';
+import { createSecureContext, TLSSocket } from 'node:tls';
 import { SMTPServer } from 'smtp-server';
 import { SMTPConnection } from 'smtp-server/lib/smtp-connection.js';
 import { SMTPStream } from 'smtp-server/lib/smtp-stream.js';
+import type { SessionTls } from '../../mail/transcript.ts';
 
 /** A class of the library and the members of it that this file relies on. */
 export interface LibraryMembers {
@@ -129,6 +130,13 @@ export abstract class LibraryConnection extends SMTPConnection {
   /** A handshake after STARTTLS is under way: nothing may be written into it. */
   protected get inHandshake(): boolean {
     return this._upgrading;
+  }
+
+  /** How the connection is protected now; undefined in the clear. */
+  protected get tlsInUse(): SessionTls | undefined {
+    const socket = this._socket;
+    if (!(socket instanceof TLSSocket)) return undefined;
+    return { version: socket.getProtocol() ?? '', cipher: socket.getCipher()?.name ?? '' };
   }
 
   /** The current reader; undefined once the connection has gone. */

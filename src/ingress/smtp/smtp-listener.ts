@@ -8,6 +8,7 @@ import { addressTest } from '../../base/net/address-test.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
 import type { ConnectionCounter, ConnectionPlace } from './connection-counter.ts';
 import { type ProxyHeader, readProxyHeader } from './proxy-protocol.ts';
+import { SessionTranscript } from './record/session-transcript.ts';
 import { type Answer, formatReply, replies } from './replies.ts';
 import { type Admission, LibraryServer, type TlsCredentials } from './smtp-library.ts';
 import { type SessionContext, SmtpSession } from './smtp-session.ts';
@@ -155,7 +156,8 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
 
   protected override begin(socket: Socket, { id, remoteAddress, place }: Admitted): SmtpSession {
     const context = this.#context;
-    const client = { sessionId: id, address: remoteAddress, submitter: submitterOf(context) };
+    const transcript = new SessionTranscript(context.clock.monotonic());
+    const client = { sessionId: id, address: remoteAddress, submitter: submitterOf(context), transcript };
     context.log.debug({ session: id, listener: context.listener.name, client: client.address }, 'connected');
     return new SmtpSession(this, { socket, client, context, place });
   }

@@ -93,6 +93,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
 
   // The greeting is sent two turns later. Octets that have come by then came too early (RFC 5321 §4.3.1).
   protected override begun(): void {
+    this.#client.transcript?.secured(this.tlsInUse);
     setImmediate(() => setImmediate(() => this.#greet()));
   }
 
@@ -114,6 +115,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
   }
 
   protected override secured(): void {
+    this.#client.transcript?.secured(this.tlsInUse);
     this.#dialogue.secured();
     this.#awaitInput();
   }
@@ -171,6 +173,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
 
   onLine(line: Buffer): Promise<void> | undefined {
     this.#lineSince = 0;
+    this.#client.transcript?.client(line, this.#context.clock.monotonic(), this.#dialogue.awaitsSecret);
     const answer = this.#answer(line);
     if (answer instanceof Promise) return this.#actLater(answer);
     this.#act(answer);
@@ -194,6 +197,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
   onData(data: DataReader): Promise<void> {
     this.#busy = true;
     this.#incoming = undefined;
+    this.#client.transcript?.dataEnded(this.#context.clock.monotonic());
     return this.#context.take({ client: this.#client, dialogue: this.#dialogue, data }).then((answer) => {
       this.#busy = false;
       this.#hold?.release();
@@ -269,6 +273,7 @@ export class SmtpSession extends LibraryConnection implements WireListener {
     const { bodies, headerBytes, limits } = this.#context;
     const hold = bodies.open(this.#dialogue.bodyOwner);
     this.#hold = hold;
+    this.#client.transcript?.dataBegins(this.#context.clock.monotonic());
     const data = new DataReader({ messageBytes: limits.messageBytes, headerBytes, hold });
     this.#incoming = { data, pace: new BodyPace(limits.dataOctetsPerSecond) };
     this.#reader?.startData(data);
@@ -299,7 +304,9 @@ export class SmtpSession extends LibraryConnection implements WireListener {
   }
 
   #say(answer: Answer): void {
-    this.#out += formatReply(answer);
+    const text = formatReply(answer);
+    this.#client.transcript?.server(text, this.#context.clock.monotonic());
+    this.#out += text;
   }
 
   /** Writes the waiting replies once there are enough of them. */

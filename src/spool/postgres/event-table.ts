@@ -37,7 +37,7 @@ export function eventTable(parts: {
     refused: async (refusals) => {
       const fault = parts.fault();
       if (fault) throw fault;
-      await write(refusals);
+      await write(refusals.map(({ event }) => event));
     },
     write,
   };

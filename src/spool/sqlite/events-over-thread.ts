@@ -1,9 +1,20 @@
 // The events of a spool, asked of its thread.
 
 import type { EventFeed } from '../../events/event-feed.ts';
+import { type PackedJournal, refusedRow } from '../journal/pack-journal.ts';
+import type { WrittenJournal } from '../journal/sqlite-journal.ts';
 import { packEvent, unpackEvent } from '../packed-event.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import type { SpoolThread } from './sqlite-thread.ts';
+
+/** The row of a refusal for another thread: of a view, that would get the whole memory behind it. */
+function writtenRefusal({ row, isSameBody, receivedHead, receivedBody }: PackedJournal): WrittenJournal {
+  return {
+    ...{ row, isSameBody, sentHead: undefined, sentBody: undefined },
+    receivedHead: receivedHead && new Uint8Array(receivedHead),
+    receivedBody: receivedBody && new Uint8Array(receivedBody),
+  };
+}
 
 /**
  * Makes the store of a feed.
@@ -26,7 +37,12 @@ export function eventsOver(
     refused: async (refusals) => {
       const why = fault();
       if (why) throw new Error(why.text);
-      await thread.run({ kind: 'refusals', events: refusals.map(packEvent) });
+      const rows = refusals.flatMap(({ event, journal }) => refusedRow(event, journal) ?? []);
+      await thread.run({
+        kind: 'refusals',
+        events: refusals.map(({ event }) => packEvent(event)),
+        journal: rows.map(writtenRefusal),
+      });
     },
     write: async (events) => {
       await thread.run({ kind: 'writeEvents', events: events.map(packEvent) });

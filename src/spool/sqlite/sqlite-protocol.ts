@@ -7,6 +7,8 @@ import type { EventLimits, EventQuery, EventSearch } from '../../events/event-st
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import type { AccountKey, UsedKey } from '../idempotency-keys.ts';
+import type { JournalRow } from '../journal/pack-journal.ts';
+import type { WrittenJournal } from '../journal/sqlite-journal.ts';
 import type { PackedEvent, PackedPage } from '../packed-event.ts';
 import type { DueReport, ReportableOutcome, ReportKey, ReportLimits } from '../reports/report.ts';
 import type {
@@ -65,9 +67,15 @@ export type WriteOperation =
       readonly head: Uint8Array;
       /** `undefined`: the body is in a file. */
       readonly body: Uint8Array | undefined;
+      /** The row of the journal. */
+      readonly journal?: WrittenJournal | undefined;
     }
   | { readonly kind: 'record'; readonly outcomes: readonly PackedOutcome[]; readonly now: number }
-  | { readonly kind: 'refusals'; readonly events: readonly PackedEvent[] }
+  | {
+      readonly kind: 'refusals';
+      readonly events: readonly PackedEvent[];
+      readonly journal: readonly WrittenJournal[];
+    }
   /** Writes other events that report no change of the spool. */
   | { readonly kind: 'writeEvents'; readonly events: readonly PackedEvent[] }
   | ({ readonly kind: 'claimDue' } & ClaimQuery)
@@ -189,6 +197,18 @@ export interface PackedAdd {
   /** BODY_IN_FILE when the body is in a file. */
   readonly bodyLength: number;
   readonly size: number;
+  /** The row of the journal; what it keeps of the message that came lies behind the body. */
+  readonly journal?: PackedAddJournal | undefined;
+}
+
+/** The journal's row of an add. Lengths are in octets; 0: not kept. */
+export interface PackedAddJournal {
+  readonly row: JournalRow;
+  readonly receivedHead: number;
+  readonly receivedBody: number;
+  readonly isSameBody: boolean;
+  readonly keepsSentHead: boolean;
+  readonly keepsSentBody: boolean;
 }
 
 /** Writes, sent from the main thread. One such batch is under way at a time; operations that come meanwhile form the next. */

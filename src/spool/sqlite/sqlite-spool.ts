@@ -11,6 +11,7 @@ import type { OutcomeEvent } from '../../events/mail-event.ts';
 import { BodyFiles, bodyError, bodyFileThreshold, bufferOver } from '../body-files.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import type { UsedKey } from '../idempotency-keys.ts';
+import { acceptedRow, type PackedJournal } from '../journal/pack-journal.ts';
 import { packEvent } from '../packed-event.ts';
 import { type DueReport, type ReportKey, type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import type {
@@ -31,7 +32,7 @@ import { type RemovedFailures, type SpoolLimits, unlimited } from '../spool-limi
 import { type AccountTally, totalOf } from '../tally.ts';
 import { eventsOver } from './events-over-thread.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
-import { BODY_IN_FILE } from './sqlite-protocol.ts';
+import { BODY_IN_FILE, type PackedAddJournal } from './sqlite-protocol.ts';
 import { retryAfterSeconds, SpoolThread } from './sqlite-thread.ts';
 
 /** Where the spool is stored, and its settings. */
@@ -310,13 +311,26 @@ export class SqliteSpool implements Spool {
   }
 
   async #add(entry: SpoolEntry, claimUntil: number, body: Buffer | undefined): Promise<void> {
-    const { head, body: whole, received: _, ...meta } = entry;
+    const { head, body: whole, received: _, journal: details, ...meta } = entry;
     const event = acceptedEvent(entry);
     const size = head.length + whole.length;
     const bodyLength = body ? body.length : BODY_IN_FILE;
+    const packed = details && acceptedRow(event, details, whole);
+    const journal = packed && packedJournal(packed);
     await this.#thread.add(
-      { kind: 'packed', entry: meta, event: packEvent(event), claimUntil, headLength: head.length, bodyLength, size },
-      { head, body },
+      {
+        ...{
+          kind: 'packed',
+          entry: meta,
+          event: packEvent(event),
+          claimUntil,
+          headLength: head.length,
+          bodyLength,
+          size,
+        },
+        ...(journal ? { journal } : {}),
+      },
+      { head, body, ...(packed ? { received: [packed.receivedHead, packed.receivedBody] } : {}) },
     );
     this.events.committed([event]);
   }
@@ -348,6 +362,10 @@ export class SqliteSpool implements Spool {
     this.#fileWork.add(work);
     void Promise.allSettled([work]).then(() => this.#fileWork.delete(work));
   }
+}
+
+function packedJournal({ receivedHead, receivedBody, ...packed }: PackedJournal): PackedAddJournal {
+  return { ...packed, receivedHead: receivedHead?.length ?? 0, receivedBody: receivedBody?.length ?? 0 };
 }
 
 /** Opens a spool in SQLite; see `SqliteSpool.open`. */

@@ -6,6 +6,7 @@ import { failureOf, isBusy } from '../../base/database/sqlite-errors.ts';
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { migrateSqlite } from '../../base/database/sqlite-file.ts';
 import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
+import { SqliteJournal } from '../journal/sqlite-journal.ts';
 import { type PackedEvent, packEvent } from '../packed-event.ts';
 import { type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import { SqliteReports } from '../reports/sqlite-reports.ts';
@@ -56,6 +57,7 @@ export class SqliteStore {
   readonly #holds: StoredHolds;
   readonly #keys: SqliteKeys;
   readonly #events: SqliteEvents;
+  readonly #journal: SqliteJournal;
   readonly #messages: StoredMessages;
   readonly #claims: RecipientClaims;
   readonly #attempts: Attempts;
@@ -84,6 +86,7 @@ export class SqliteStore {
     this.#statements = prepareStatements(this.#database);
     this.#keys = new SqliteKeys(this.#database);
     this.#events = new SqliteEvents(this.#database, options.eventLimits ?? defaultEventLimits);
+    this.#journal = new SqliteJournal(this.#database);
     this.#clock = new SpoolClock(this.#database);
     this.#ledger = new Ledger(this.#database);
     this.#lines = new Lines(this.#database);
@@ -212,6 +215,9 @@ export class SqliteStore {
         result = this.#reports.endOrPostpone(operation.report, operation.until);
         break;
       case 'refusals':
+        for (const row of operation.journal) this.#journal.add(row);
+        this.#addEvents(operation.events);
+        break;
       case 'writeEvents':
         this.#addEvents(operation.events);
         break;
@@ -316,10 +322,14 @@ export class SqliteStore {
     this.#keys.add(operation.entry);
     this.#threads.keep(operation.entry, this.#clock.stored(operation.entry.acceptedAt));
     this.#addEvents([operation.event]);
+    if (operation.journal) this.#journal.add(operation.journal);
   }
 
   #addEvents(events: readonly PackedEvent[]): void {
-    for (const event of events) this.#events.add(event, this.#clock.stored(event.at));
+    for (const event of events) {
+      this.#events.add(event, this.#clock.stored(event.at));
+      this.#journal.note(event);
+    }
   }
 
   #searchEvents({ query }: OperationOf<'searchEvents'>): OperationResults['searchEvents'] {

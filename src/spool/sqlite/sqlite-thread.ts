@@ -28,8 +28,12 @@ const outcomePatienceMs = 5;
 /** Seconds that a client is told to wait where the store cannot be written or has no room. */
 export const retryAfterSeconds = 30;
 
-/** The octets of an add, sent beside its operation; `body` is undefined where it is in a file. */
-type AddOctets = { readonly head: Buffer; readonly body: Buffer | undefined };
+/** The octets of an add, sent beside its operation; `body` is undefined where it is in a file, `received` is the journal's. */
+type AddOctets = {
+  readonly head: Buffer;
+  readonly body: Buffer | undefined;
+  readonly received?: readonly (Buffer | undefined)[];
+};
 
 type Settle = (outcome: OperationOutcome) => void;
 
@@ -216,7 +220,7 @@ export class SpoolThread {
     let count = 0;
     let total = 0;
     for (const { octets } of this.#waiting) {
-      const length = octets ? octets.head.length + (octets.body?.length ?? 0) : 0;
+      const length = octets ? lengthOf(octets) : 0;
       if (count === maxBatchOperations || (count > 0 && total + length > maxBatchOctets)) break;
       count += 1;
       total += length;
@@ -294,15 +298,24 @@ export class SpoolThread {
   }
 }
 
+function lengthOf({ head, body, received }: AddOctets): number {
+  let length = head.length + (body?.length ?? 0);
+  if (received) for (const part of received) length += part?.length ?? 0;
+  return length;
+}
+
 function pack(batch: readonly Waiting[], target: Buffer): void {
   let offset = 0;
+  const put = (part: Buffer | undefined): void => {
+    if (!part) return;
+    target.set(part, offset);
+    offset += part.length;
+  };
   for (const { octets } of batch) {
     if (!octets) continue;
-    target.set(octets.head, offset);
-    offset += octets.head.length;
-    if (!octets.body) continue;
-    target.set(octets.body, offset);
-    offset += octets.body.length;
+    put(octets.head);
+    put(octets.body);
+    octets.received?.forEach(put);
   }
 }
 

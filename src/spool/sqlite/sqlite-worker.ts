@@ -8,12 +8,14 @@ import { giveBackSomePages } from '../../base/database/free-pages.ts';
 import { sqliteCode, whyUnwritable } from '../../base/database/sqlite-errors.ts';
 import { type DatabaseSync, openSqliteFile } from '../../base/database/sqlite-file.ts';
 import { errorMessage } from '../../base/errors.ts';
+import type { WrittenJournal } from '../journal/sqlite-journal.ts';
 import { defaultQueuedBytes, type SpoolLimits } from '../spool-limits.ts';
 import { type SpoolFault, SpoolFiles } from './file/sqlite-health.ts';
 import { SpoolLock } from './file/sqlite-lock.ts';
 import {
   BODY_IN_FILE,
   type OperationOutcome,
+  type PackedAddJournal,
   type ReadBatch,
   type SpoolWorkerData,
   type WorkerMessage,
@@ -206,6 +208,24 @@ function loadedBuffers(outcome: OperationOutcome): ArrayBuffer[] {
   return [head.buffer, body?.buffer].filter((buffer) => buffer instanceof ArrayBuffer);
 }
 
+function unpackJournal(
+  journal: PackedAddJournal,
+  octets: {
+    readonly head: Uint8Array;
+    readonly body: Uint8Array | undefined;
+    readonly take: (length: number) => Uint8Array;
+  },
+): WrittenJournal {
+  const { row, isSameBody, keepsSentHead, keepsSentBody } = journal;
+  return {
+    ...{ row, isSameBody },
+    receivedHead: journal.receivedHead > 0 ? octets.take(journal.receivedHead) : undefined,
+    receivedBody: journal.receivedBody > 0 ? octets.take(journal.receivedBody) : undefined,
+    sentHead: keepsSentHead ? octets.head : undefined,
+    sentBody: keepsSentBody ? octets.body : undefined,
+  };
+}
+
 function unpack({ operations, octets }: WriteBatch): WriteOperation[] {
   let offset = 0;
   const take = (length: number): Uint8Array => {
@@ -216,8 +236,9 @@ function unpack({ operations, octets }: WriteBatch): WriteOperation[] {
     if (operation.kind !== 'packed') return operation;
     const head = take(operation.headLength);
     const body = operation.bodyLength === BODY_IN_FILE ? undefined : take(operation.bodyLength);
-    const { entry, event, claimUntil, size } = operation;
-    return { kind: 'add', entry, event, claimUntil, size, head, body };
+    const { entry, event, claimUntil, size, journal } = operation;
+    const written = journal && unpackJournal(journal, { head, body, take });
+    return { kind: 'add', entry, event, claimUntil, size, head, body, journal: written };
   });
 }
 

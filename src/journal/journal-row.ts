@@ -1,0 +1,105 @@
+// What the journal keeps of a message, as values: who handed in what, when, and what became of it.
+
+/** What has become of a message, with the number that stores keep. */
+export const outcomeNumbers = { accepted: 1, delivered: 2, deferred: 3, failed: 4, dropped: 5, refused: 6 } as const;
+
+/** What has become of a message: of all its recipients together. */
+export type JournalOutcome = keyof typeof outcomeNumbers;
+
+/** Every outcome. */
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of the table are the outcomes
+export const journalOutcomes = Object.keys(outcomeNumbers) as readonly JournalOutcome[];
+
+/** The outcome of a stored number. */
+export function outcomeOf(number: unknown): JournalOutcome {
+  return journalOutcomes.find((name) => outcomeNumbers[name] === Number(number)) ?? 'accepted';
+}
+
+/** How much of the messages themselves is kept. */
+export type ContentLevel = 'none' | 'headers' | 'full';
+
+/** One reason, of a refusal or for the removal of a header while the policy is observed. */
+export interface JournalReason {
+  readonly code: string;
+  readonly message: string;
+  readonly field?: string;
+  readonly pointer?: string;
+}
+
+/** The facts of a row as lists show them, kept as JSON. */
+export interface JournalFacts {
+  readonly credential?: string | undefined;
+  /** `smtp`, `rest`, `raw`, or `dsn` for our own reports. */
+  readonly via?: string | undefined;
+  /** The client's address. */
+  readonly client?: string | undefined;
+  readonly helo?: string | undefined;
+  /** The mark of the program, as it came. */
+  readonly mailer?: string | undefined;
+  /** The reverse-path that the client gave. */
+  readonly sender?: string | undefined;
+  /** The first recipients. */
+  readonly recipients: readonly string[];
+  readonly count: number;
+  /** Only where content is kept. */
+  readonly subject?: string | undefined;
+  /** Octets as they came. */
+  readonly size?: number | undefined;
+  /** The codes of the reasons, each once. */
+  readonly codes?: readonly string[] | undefined;
+  /** The headers that the reasons name, each once, as given. */
+  readonly fields?: readonly string[] | undefined;
+  /** With brackets, as it left. */
+  readonly messageId?: string | undefined;
+}
+
+/** The facts that only one entry shows, kept as JSON. */
+export interface JournalMore {
+  readonly session: string;
+  readonly listener?: string | undefined;
+  /** What was refused: MAIL, one RCPT, or the message. */
+  readonly stage?: string | undefined;
+  readonly reasons?: readonly JournalReason[] | undefined;
+  readonly reasonCount?: number | undefined;
+  /** A reason without a code. */
+  readonly reason?: string | undefined;
+  readonly reply?: { readonly code: number; readonly enhanced?: string } | undefined;
+  /** The names of the fields in their order, with line feeds between; left out where the header section itself is kept. */
+  readonly names?: string | undefined;
+  /** One letter for each field (`verdictLetters` of the policy). */
+  readonly verdicts?: string | undefined;
+  /** `Transcript.text`. */
+  readonly dialogue?: string | undefined;
+  readonly tls?: { readonly version: string; readonly cipher: string } | undefined;
+  /** Milliseconds that stages took. */
+  readonly timings?: Readonly<Record<string, number>> | undefined;
+  readonly clientMessageId?: string | undefined;
+  readonly sizeAsSent?: number | undefined;
+  /** Why less was kept of the content than the configuration asks for. */
+  readonly lacking?: string | undefined;
+}
+
+/** The octets that are kept of a message. */
+export interface JournalContent {
+  /** The header section as it came, with the empty line. */
+  readonly receivedHead?: Buffer | undefined;
+  /** As it came; absent: not kept. */
+  readonly receivedBody?: Buffer | undefined;
+  readonly sentHead?: Buffer | undefined;
+  readonly sentBody?: Buffer | undefined;
+}
+
+/** Bounds of what a row keeps, in characters. */
+export const journalBounds = {
+  /** All recipients of a row together. */
+  recipients: 1024,
+  subject: 300,
+  /** A name, an id, a path. */
+  name: 320,
+  /** The names of all fields together. */
+  names: 16_384,
+  codes: 20,
+} as const;
+
+/** Octets of a body above which the journal does not keep it (D94: larger ones are files of the spool). */
+export const mostBodyOctets = 262_144;

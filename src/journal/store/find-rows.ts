@@ -1,0 +1,118 @@
+// Finds rows of the journal in SQLite. The newest rows, which are not in the index yet, are read one after another; the others
+// are found by the index, by outcome, or, where every row fits, by their numbers. What one page reads is bounded.
+
+import type { Queryable, Row, SqlValue } from '../../base/database/database.ts';
+import type { JournalItem, JournalPage, JournalQuery } from '../journal.ts';
+import { outcomeNumbers } from '../journal-row.ts';
+import { itemColumns, itemOf } from './item-of.ts';
+import { isWanted, matchOf, searchedWords } from './words.ts';
+
+/** Rows that are read at once, and for one page in each of its two parts. */
+const readAtOnce = 250;
+const readForPage = 2000;
+/** How much later than its time a row may be written, in milliseconds: rows are in the order of the commits. */
+const lateMs = 60_000;
+
+const bounds = 'j.seq BETWEEN $1 AND $2 ORDER BY j.seq DESC LIMIT $3';
+const plain = `SELECT ${itemColumns} FROM journal j WHERE ${bounds}`;
+const byOutcome = `SELECT ${itemColumns} FROM journal j WHERE j.outcome = $4 AND j.outcome > 2 AND ${bounds}`;
+const byWords = `SELECT ${itemColumns} FROM journal_words w JOIN journal j ON j.seq = w.rowid
+  WHERE journal_words MATCH $4 AND w.rowid BETWEEN $1 AND $2 ORDER BY w.rowid DESC LIMIT $3`;
+
+/** Where rows come from: a statement with the bounds as its first three parameters. */
+interface Source {
+  readonly sql: string;
+  readonly values: readonly SqlValue[];
+}
+
+/** The number of the first row from a time on, by halving. */
+async function firstFrom(database: Queryable, at: number, last: number): Promise<number> {
+  const [first] = await database.query('SELECT seq FROM journal ORDER BY seq LIMIT 1');
+  let low = first ? Number(first['seq']) : 1;
+  let high = last + 1;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    const [row] = await database.query('SELECT seq, at FROM journal WHERE seq >= $1 ORDER BY seq LIMIT 1', [middle]);
+    if (row === undefined || Number(row['at']) >= at) high = middle;
+    else low = Number(row['seq']) + 1;
+  }
+  return low;
+}
+
+function sourceOf(query: JournalQuery, words: readonly string[] | undefined): Source {
+  const { outcome } = query;
+  const { account: _, ...others } = query;
+  const isByOutcome = outcome !== undefined && outcomeNumbers[outcome] > 2 && outcome !== 'refused';
+  // Rows of these outcomes are few, so that what else is asked is looked for among them.
+  if (isByOutcome && matchOf({ ...others, outcome: undefined }, words) === undefined)
+    return { sql: byOutcome, values: [outcomeNumbers[outcome]] };
+  const match = matchOf(query, words);
+  return match === undefined ? { sql: plain, values: [] } : { sql: byWords, values: [match] };
+}
+
+/** Collects a page. */
+class Page {
+  readonly items: JournalItem[] = [];
+  /** The number of the row that was examined last. */
+  last: number;
+  readonly #query: JournalQuery;
+  readonly #words: readonly string[] | undefined;
+  isFull = false;
+
+  constructor(query: JournalQuery, words: readonly string[] | undefined, last: number) {
+    this.#query = query;
+    this.#words = words;
+    this.last = last;
+  }
+
+  look(rows: readonly Row[]): void {
+    for (const row of rows) {
+      const item = itemOf(row);
+      this.last = item.seq;
+      if (isWanted(item, this.#query, this.#words)) this.items.push(item);
+      if (this.items.length === this.#query.limit) {
+        this.isFull = true;
+        return;
+      }
+    }
+  }
+}
+
+/** Reads rows of a source from high to low. @returns whether all were examined */
+async function readDown(
+  database: Queryable,
+  { sql, values }: Source,
+  { page, low, high }: { readonly page: Page; readonly low: number; readonly high: number },
+): Promise<boolean> {
+  let next = high;
+  for (let examined = 0; examined < readForPage && next >= low; examined += readAtOnce) {
+    const rows = await database.query(sql, [low, next, readAtOnce, ...values]);
+    page.look(rows);
+    if (page.isFull) return page.last <= low;
+    if (rows.length < readAtOnce) return true;
+    next = page.last - 1;
+  }
+  return next < low;
+}
+
+/** Finds a page of rows. */
+export async function findRows(database: Queryable, query: JournalQuery): Promise<JournalPage> {
+  const words = query.text === undefined ? undefined : searchedWords(query.text);
+  if (words?.length === 0) return { items: [] };
+  const [state] = await database.query(`SELECT indexed,
+    coalesce((SELECT seq FROM journal ORDER BY seq DESC LIMIT 1), 0) AS newest FROM journal_state`);
+  const [indexed, newest] = [Number(state?.['indexed'] ?? 0), Number(state?.['newest'] ?? 0)];
+  const { since, until, cursor } = query;
+  const low = since === undefined ? 1 : await firstFrom(database, since - lateMs, newest);
+  const last = until === undefined ? newest : Math.min(newest, await firstFrom(database, until + lateMs, newest));
+  const high = Math.min(last, (cursor ?? Number.MAX_SAFE_INTEGER) - 1);
+  const page = new Page(query, words, high + 1);
+  const behind = Math.max(low, indexed + 1);
+  const isTailRead =
+    high < behind || (await readDown(database, { sql: plain, values: [] }, { page, low: behind, high }));
+  const rest = Math.min(high, indexed);
+  if (!isTailRead || page.isFull) return { items: page.items, next: page.last };
+  if (rest < low) return { items: page.items };
+  const isWhole = await readDown(database, sourceOf(query, words), { page, low, high: rest });
+  return { items: page.items, ...(isWhole ? {} : { next: page.last }) };
+}

@@ -1,0 +1,35 @@
+// The journal in a SQLite file, on a connection of its own, so that no search keeps waiting what is asked for each message.
+
+import type { Database } from '../../base/database/database.ts';
+import type { Journal, JournalLimits } from '../journal.ts';
+import { findRows } from './find-rows.ts';
+import { contentOf, entryOf, itemColumns, itemOf } from './item-of.ts';
+import { tendJournal } from './tend-journal.ts';
+
+/**
+ * Opens the journal whose tables the spool has made.
+ * @param database closed with the journal
+ */
+export function openSqliteJournal(database: Database, limits: JournalLimits): Journal {
+  return {
+    list: (query) => findRows(database, query),
+    async find(id, account) {
+      const [row] = await database.query(`SELECT ${itemColumns}, j.more FROM journal j WHERE j.id = $1`, [id]);
+      const entry = row && entryOf(row);
+      return entry && (account === undefined || entry.account === account) ? entry : undefined;
+    },
+    async rows(ids) {
+      const rows = await database.query(
+        `SELECT ${itemColumns} FROM json_each($1) asked JOIN journal j ON j.id = asked.value ORDER BY j.seq`,
+        [JSON.stringify(ids)],
+      );
+      return rows.map(itemOf);
+    },
+    async content(seq) {
+      const [row] = await database.query('SELECT * FROM journal_content WHERE seq = $1', [seq]);
+      return row && contentOf(row);
+    },
+    tend: (now) => tendJournal(database, limits, now),
+    close: () => database.close(),
+  };
+}

@@ -1,0 +1,114 @@
+// The words of a search, and whether a row has them. The index of SQLite is asked for the same words, so that a row is found
+// alike before and after it is in the index.
+
+import type { JournalItem, JournalQuery } from '../journal.ts';
+import { outcomeNumbers } from '../journal-row.ts';
+
+/** Words of one search at most, and characters of each. */
+const mostWords = 8;
+const wordCharacters = 64;
+/** The last word of a search may be the beginning of one, if it has so many characters. */
+const prefixCharacters = 3;
+
+/** Letters without their accents, in lower case, as SQLite's tokenizer compares them. */
+function folded(text: string): string {
+  return text.normalize('NFD').replace(/\p{M}/gu, '').toLowerCase();
+}
+
+function wordsOf(text: string): string[] {
+  return folded(text)
+    .split(/[^\p{L}\p{N}]+/u)
+    .filter((word) => word !== '');
+}
+
+/** The words of a search; empty where the text has no letter or digit. */
+export function searchedWords(text: string): readonly string[] {
+  return wordsOf(text)
+    .slice(0, mostWords)
+    .map((word) => word.slice(0, wordCharacters));
+}
+
+function mayBeBeginning(words: readonly string[], index: number): boolean {
+  return index === words.length - 1 && (words[index]?.length ?? 0) >= prefixCharacters;
+}
+
+function asciiLower(text: string): string {
+  return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+}
+
+function hasWords({ facts }: JournalItem, words: readonly string[]): boolean {
+  const texts = [facts.subject, facts.sender, facts.mailer, ...facts.recipients].filter((text) => text !== undefined);
+  const own = wordsOf(texts.join(' '));
+  return words.every((word, index) =>
+    mayBeBeginning(words, index) ? own.some((one) => one.startsWith(word)) : own.includes(word),
+  );
+}
+
+/** Whether a row is wanted. @param words `searchedWords` of the query's text; undefined where it has none */
+export function isWanted(item: JournalItem, query: JournalQuery, words: readonly string[] | undefined): boolean {
+  const { account, outcome, credential, client, code, field, since, until } = query;
+  const { facts, at } = item;
+  if (account !== undefined && item.account !== account) return false;
+  if (outcome !== undefined && item.outcome !== outcome) return false;
+  if (at < (since ?? Number.NEGATIVE_INFINITY) || at >= (until ?? Number.POSITIVE_INFINITY)) return false;
+  if (credential !== undefined && facts.credential !== credential) return false;
+  if (client !== undefined && facts.client !== client) return false;
+  if (code !== undefined && facts.codes?.includes(code) !== true) return false;
+  if (field !== undefined && facts.fields?.some((one) => asciiLower(one) === asciiLower(field)) !== true) return false;
+  return words === undefined || hasWords(item, words);
+}
+
+/** Characters of a value that are a key. */
+const keyCharacters = 100;
+
+/** SQL that makes the key of a value: a letter and the value's octets in hex, so that no value is two words. */
+function keySql(letter: string, value: string): string {
+  return `'k${letter}' || hex(substr(${value}, 1, ${keyCharacters}))`;
+}
+
+function keyOf(letter: string, value: string): string {
+  const [...characters] = value;
+  const octets = Buffer.from(characters.slice(0, keyCharacters).join(''));
+  return `k${letter}${octets.toString('hex')}`;
+}
+
+function optionalKey(letter: string, path: string): string {
+  return `coalesce(' ' || ${keySql(letter, `json_extract(facts, '$.${path}')`)}, '')`;
+}
+
+function listKeys(letter: string, path: string, value: string): string {
+  return `coalesce((SELECT group_concat(' ' || ${keySql(letter, value)}, '') FROM json_each(facts, '$.${path}')), '')`;
+}
+
+const keys = [
+  keySql('a', 'account'),
+  `CASE outcome WHEN ${outcomeNumbers.refused} THEN ' kr' ELSE ' ks' END`,
+  optionalKey('c', 'credential'),
+  optionalKey('i', 'client'),
+  listKeys('e', 'codes', 'value'),
+  listKeys('f', 'fields', 'lower(value)'),
+].join(' || ');
+
+const words = ['subject', 'sender', 'mailer', 'recipients']
+  .map((path) => `coalesce(json_extract(facts, '$.${path}'), '')`)
+  .join(" || ' ' || ");
+
+/** Fills the index of the rows behind $1 up to $2. */
+export const fillWords = `INSERT INTO journal_words (rowid, keys, words)
+  SELECT seq, ${keys}, ${words} FROM journal WHERE seq > $1 AND seq <= $2`;
+
+/** The question of a query to the index; undefined where every row fits, but for what the index does not know. */
+export function matchOf(query: JournalQuery, searched: readonly string[] | undefined): string | undefined {
+  const { account, outcome, credential, client, code, field } = query;
+  const wanted: string[] = [];
+  const key = (text: string): void => void wanted.push(`keys:"${text}"`);
+  if (account !== undefined) key(keyOf('a', account));
+  if (outcome !== undefined) key(outcome === 'refused' ? 'kr' : 'ks');
+  if (credential !== undefined) key(keyOf('c', credential));
+  if (client !== undefined) key(keyOf('i', client));
+  if (code !== undefined) key(keyOf('e', code));
+  if (field !== undefined) key(keyOf('f', asciiLower(field)));
+  const own = searched ?? [];
+  own.forEach((word, index) => wanted.push(`words:"${word}"${mayBeBeginning(own, index) ? '*' : ''}`));
+  return wanted.length === 0 ? undefined : wanted.join(' AND ');
+}

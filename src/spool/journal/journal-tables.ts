@@ -1,0 +1,52 @@
+// The journal's tables, in both engines.
+
+import type { Migrations } from '../../base/database/database.ts';
+
+/** The tables in SQLite. Times are wall times: how long a row is kept is no waiting time. */
+export const journalMigrations: Migrations = {
+  owner: 'journal',
+  steps: [
+    `
+    -- AUTOINCREMENT: a number is never given twice. outcome: 1 accepted, 2 delivered, 3 deferred, 4 failed, 5 dropped, 6
+    -- refused. waiting: recipients without an outcome for good. octets: those of the content. facts, more: JSON.
+    CREATE TABLE journal (
+      seq INTEGER PRIMARY KEY AUTOINCREMENT,
+      id TEXT NOT NULL UNIQUE,
+      at INTEGER NOT NULL,
+      account TEXT NOT NULL,
+      outcome INTEGER NOT NULL,
+      waiting INTEGER NOT NULL,
+      octets INTEGER NOT NULL,
+      facts TEXT NOT NULL,
+      more TEXT NOT NULL
+    ) STRICT;
+    -- Most rows are accepted or delivered. They stay out, so that an ordinary message changes no index.
+    CREATE INDEX journal_by_outcome ON journal (outcome) WHERE outcome > 2;
+
+    -- What is kept of a message itself. same_body: the body that left is the one that came, kept as the sent one.
+    CREATE TABLE journal_content (
+      seq INTEGER PRIMARY KEY,
+      same_body INTEGER NOT NULL,
+      received_head BLOB,
+      sent_head BLOB,
+      received_body BLOB,
+      sent_body BLOB
+    ) STRICT;
+
+    -- What is searched for: the words of subject, addresses and mailer, and in keys each filter's value as a word of its own.
+    -- Filled behind the rows, some at a time.
+    CREATE VIRTUAL TABLE journal_words USING fts5 (keys, words, content = '', contentless_delete = 1);
+
+    -- One row. indexed: up to which row the words are filled; octets: those of the content of these rows.
+    CREATE TABLE journal_state (
+      one INTEGER PRIMARY KEY CHECK (one = 1),
+      indexed INTEGER NOT NULL,
+      octets INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO journal_state VALUES (1, 0, 0);
+
+    -- How many refusals of each account these rows hold.
+    CREATE TABLE journal_refusals (account TEXT PRIMARY KEY, rows INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    `,
+  ],
+};

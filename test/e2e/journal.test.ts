@@ -1,0 +1,158 @@
+// The journal of a running gateway: what was said and decided about each message, by SMTP and by REST.
+
+import { createTransport } from 'nodemailer';
+import { afterEach, expect, test, vi } from 'vitest';
+import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+
+let postern: PosternProcess | undefined;
+afterEach(async () => {
+  await postern?.cleanUp();
+  postern = undefined;
+});
+
+/** Answers are of many shapes here; what a test reads of one it also compares. */
+// oxlint-disable-next-line typescript/no-explicit-any -- see above
+type Json = any;
+
+interface Answer {
+  readonly status: number;
+  readonly body: { readonly result: Json; readonly errors: Json; readonly result_info?: Json };
+}
+
+async function ask(
+  running: PosternProcess,
+  path: string,
+  init: { readonly method?: string; readonly body?: string } = {},
+): Promise<Answer> {
+  const answer = await fetch(`http://127.0.0.1:${running.ports['http']}/client/v4${path}`, {
+    ...init,
+    headers: { Authorization: `Bearer ${testToken}`, 'Content-Type': 'application/json' },
+  });
+  return { status: answer.status, body: (await answer.json()) as Answer['body'] };
+}
+
+const journal = '/accounts/dev/email/sending/journal';
+
+function send(running: PosternProcess, raw: string): Promise<{ readonly response: string }> {
+  const transport = createTransport({
+    host: '127.0.0.1',
+    port: running.ports['submission'] ?? 0,
+    requireTLS: true,
+    name: 'client.example',
+    tls: { rejectUnauthorized: false },
+    auth: { user: 'api_token', pass: testToken },
+  });
+  return transport.sendMail({ envelope: { from: 'shop@example.com', to: ['a@partner.test'] }, raw });
+}
+
+const good =
+  'From: Shop <shop@example.com>\r\nTo: a@partner.test\r\nDate: Thu, 1 Jan 2026 00:00:00 +0000\r\nSubject: =?utf-8?Q?Gr=C3=BC=C3=9Fe?= one\r\nX-Campaign: spring\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nHi.\r\n';
+const bad =
+  'From: Shop <shop@example.com>\r\nTo: a@partner.test\r\nSubject: two\r\nUser-Agent: s-nail v14.9.24\r\n\r\nHi.\r\n';
+
+test('tells of accepted and refused messages what was said, decided and kept', async () => {
+  const running = (postern = await startPostern());
+  await send(running, good);
+  await expect(send(running, bad)).rejects.toThrow('E_HEADER_NOT_ALLOWED');
+  const body = {
+    from: 'shop@example.com',
+    to: 'b@partner.test',
+    subject: 'three',
+    text: 'x',
+    headers: { Bcc: 'x@y.example' },
+  };
+  expect(
+    (await ask(running, '/accounts/dev/email/sending/send', { method: 'POST', body: JSON.stringify(body) })).status,
+  ).toBe(400);
+  const rows = await vi.waitFor(
+    async () => {
+      const { result } = (await ask(running, journal)).body;
+      expect(result).toHaveLength(3);
+      expect(result[2].outcome).toBe('delivered');
+      return result;
+    },
+    { timeout: 10_000, interval: 50 },
+  );
+  const [byRest, refused, accepted] = rows;
+  expect(byRest).toMatchObject({ outcome: 'refused', via: 'rest', subject: 'three', fields: ['Bcc'] });
+  expect(refused).toMatchObject({
+    account: 'dev',
+    credential: 'default',
+    outcome: 'refused',
+    via: 'smtp',
+    client: '127.0.0.1',
+    helo: 'client.example',
+    mailer: 'User-Agent: s-nail v14.9.24',
+    sender: 'shop@example.com',
+    recipients: ['a@partner.test'],
+    recipient_count: 1,
+    subject: 'two',
+    codes: ['E_HEADER_NOT_ALLOWED'],
+    fields: ['User-Agent'],
+    message_id: null,
+  });
+  expect(accepted).toMatchObject({ subject: 'Grüße one', codes: [], fields: [], size: good.length });
+
+  const one = (await ask(running, `${journal}/${refused.id}`)).body.result;
+  expect(one.verdicts.map(({ name, verdict }: { name: string; verdict: string }) => `${name} ${verdict}`)).toEqual([
+    'From lifted',
+    'To lifted',
+    'Subject lifted',
+    'User-Agent refused',
+  ]);
+  expect(one.verdicts[3]).toMatchObject({
+    value: 's-nail v14.9.24',
+    code: 'E_HEADER_NOT_ALLOWED',
+    cure: { kind: 'config', yaml: 'strip: [User-Agent]' },
+  });
+  const said = one.dialogue.map(({ from, line }: { from: string; line: string }) => `${from[0]} ${line}`);
+  expect(said).toContain('c MAIL FROM:<shop@example.com>');
+  expect(said).toContain('c AUTH PLAIN [not kept]');
+  expect(said.at(-1)).toMatch(/^s 554 5\.7\.1 E_HEADER_NOT_ALLOWED: /);
+  expect(JSON.stringify(one)).not.toContain(Buffer.from(`\0api_token\0${testToken}`).toString('base64'));
+  expect(one).toMatchObject({ tls: { version: 'TLSv1.3' }, content: 'full', stage: 'message', reply: { code: 554 } });
+
+  const delivered = (await ask(running, `${journal}/${accepted.id}`)).body.result;
+  const verdicts = delivered.verdicts.map(
+    ({ name, verdict, added }: { name: string; verdict: string; added?: boolean }) =>
+      `${added ? '+' : ''}${name} ${verdict}`,
+  );
+  expect(verdicts).toEqual(
+    expect.arrayContaining([
+      'Date replaced',
+      'X-Campaign kept',
+      'Content-Type read',
+      '+Message-ID kept',
+      '+Date kept',
+      '+DKIM-Signature kept',
+    ]),
+  );
+  expect(delivered.recipient_states).toMatchObject([{ address: 'a@partner.test', state: 'delivered' }]);
+  expect(delivered.timings.map(({ stage }: { stage: string }) => stage)).toEqual([
+    'read',
+    'check',
+    'compose',
+    'sign',
+    'first attempt',
+    'delivered',
+  ]);
+  expect((await ask(running, `/accounts/payg/email/sending/journal/${accepted.id}`)).status).toBe(404);
+  const all = await ask(running, '/email/sending/journal?limit=1');
+  expect(all.body.result).toMatchObject([{ id: byRest.id }]);
+  const next = await ask(running, `/email/sending/journal?limit=1&cursor=${all.body.result_info.cursors.after}`);
+  expect(next.body.result).toMatchObject([{ id: refused.id }]);
+  for (const [query, ids] of [
+    ['q=gr%C3%BCsse', []],
+    ['q=grusse', []],
+    ['q=gru%C3%9Fe', [accepted.id]],
+    ['q=partner+tes', [byRest.id, refused.id, accepted.id]],
+    ['outcome=refused&code=E_HEADER_NOT_ALLOWED', [refused.id]],
+    ['outcome=refused', [byRest.id, refused.id]],
+    ['field=user-agent', [refused.id]],
+    ['client=127.0.0.1&outcome=delivered', [accepted.id]],
+    ['credential=nobody', []],
+  ] as const) {
+    const found = (await ask(running, `${journal}?${query}`)).body.result.map(({ id }: { id: string }) => id);
+    expect([query, found]).toEqual([query, ids]);
+  }
+});
