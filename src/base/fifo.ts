@@ -77,6 +77,11 @@ export class FairFifo<T> {
     return this.#take(turns, next.value[0]);
   }
 
+  /** The first hundred owners. */
+  owners(): readonly string[] {
+    return [...this.#newcomers.keys().take(mostAsked), ...this.#others.keys().take(mostAsked)].slice(0, mostAsked);
+  }
+
   /** Whether one of the first hundred owners is welcome. */
   hasFor(isWelcome: (owner: string) => boolean): boolean {
     return this.#find(isWelcome) !== undefined;

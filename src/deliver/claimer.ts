@@ -8,7 +8,7 @@ import { domainOfTransport, type Hold } from '../spool/hold.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
 import type { ClaimTurn, DueMessage, Spool, TransportOf } from '../spool/spool.ts';
 import type { Transport } from './transport.ts';
-import type { TransportShare } from './transport-share.ts';
+import type { ClaimRoom, TransportShare } from './transport-share.ts';
 
 /** How often the spool is asked for due messages, in milliseconds; so changes by commands beside the server are found (D94). */
 const pollInterval = 1000;
@@ -120,23 +120,25 @@ export class Claimer {
     const { name: transport, claimLimit } = working.share;
     // Read before the claim, so that our claim ends no later than the spool's.
     const claimedAt = readClock(clock);
-    const turns = await spool.turns({ transport, now: claimedAt.wall, limit: claimLimit });
+    const except = working.share.fullAccounts();
+    const turns = await spool.turns({ transport, now: claimedAt.wall, limit: claimLimit, except });
     working.share.mayHaveMore = turns.length > 0;
     const each = Math.ceil(claimLimit / Math.max(1, turns.length));
-    const claims = await Promise.allSettled(turns.map((turn) => this.#claimTurn(working, turn, { each, claimedAt })));
+    const asked = { each, claimedAt, room: working.share.claimRoom() };
+    const claims = await Promise.allSettled(turns.map((turn) => this.#claimTurn(working, turn, asked)));
     for (const claim of claims) if (claim.status === 'rejected') throw claim.reason;
   }
 
   async #claimTurn(
     working: Working,
     turn: ClaimTurn,
-    { each, claimedAt }: { readonly each: number; readonly claimedAt: ClockReading },
+    { each, claimedAt, room }: { readonly each: number; readonly claimedAt: ClockReading; readonly room: ClaimRoom },
   ): Promise<void> {
     const { spool, take } = this.#parts;
     const now = claimedAt.wall;
     const admission = working.transport.admits(domainOfTransport(turn.transport));
     const query = { ...turn, now, claimUntil: now + leaseMilliseconds };
-    let limit = Math.min(each, admission.messages);
+    let limit = room(turn.account, Math.min(each, admission.messages));
     // What has expired must end although the next hop is down: it is given up with that one's last words.
     const expiredOnly = 'isDown' in admission && admission.isDown;
     if (expiredOnly) limit = each;

@@ -6,7 +6,7 @@ import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import { AccountTurns } from './hop/account-turns.ts';
-import type { ConnectionBudget, ConnectionHolder } from './hop/connection-budget.ts';
+import type { ConnectionBudget, ConnectionHolder, HopRoom } from './hop/connection-budget.ts';
 import { HopHealth, type HopLimits } from './hop/hop-health.ts';
 import { MessagePace } from './hop/message-pace.ts';
 import { isTooMany } from './hop/throttling.ts';
@@ -55,7 +55,7 @@ export class HopPool implements ConnectionHolder {
   readonly #pace: MessagePace;
   readonly #turns: AccountTurns;
   /** The open connections, and how many messages each was given. */
-  readonly #connections = new Map<SmtpConnection, number>();
+  readonly #connections = new Map<SmtpConnection, { readonly place: HopRoom; given: number }>();
   readonly #idle = new Set<SmtpConnection>();
   readonly #opener = new AbortController();
   /** The recipient domain of the task that came last; a connection is opened for it. */
@@ -171,7 +171,11 @@ export class HopPool implements ConnectionHolder {
       this.#idle.delete(connection);
       this.#feed(connection);
     }
-    while (this.#opening < this.queue.ready && this.#mayOpen() && this.#parts.budget.tryTake(this)) void this.#open();
+    while (this.#opening < this.queue.ready && this.#mayOpen()) {
+      const place = this.#parts.budget.tryTake(this, this.queue.accounts());
+      if (!place) return;
+      void this.#open(place);
+    }
   }
 
   #mayOpen(): boolean {
@@ -203,8 +207,8 @@ export class HopPool implements ConnectionHolder {
 
   #feed(connection: SmtpConnection): void {
     while (connection.isVacant && !this.#stopped) {
-      const given = this.#connections.get(connection) ?? 0;
-      if (given >= this.#mostGiven()) {
+      const open = this.#connections.get(connection);
+      if (!open || open.given >= this.#mostGiven(open.place)) {
         connection.quit();
         return;
       }
@@ -218,7 +222,7 @@ export class HopPool implements ConnectionHolder {
       this.#pace.begin();
       this.#active += 1;
       this.#turns.begin(task.job.entry.account);
-      this.#connections.set(connection, given + 1);
+      open.given += 1;
       // The task was begun behind another: if the next hop closes after that one, it does not count against this task.
       const deadConnections = connection.isIdle ? task.deadConnections + 1 : task.deadConnections;
       connection.begin(outgoingMail(task, this.#parts.route), (end) => {
@@ -229,11 +233,11 @@ export class HopPool implements ConnectionHolder {
   }
 
   /** How many messages a connection may have been given before it is closed instead of getting another. */
-  #mostGiven(): number {
+  #mostGiven(place: HopRoom): number {
     const isSurplus = this.#connections.size > this.health.connections;
     if (isSurplus) return 1;
     // Others wait for room: a next hop with several connections gives one away, and one with a single one after its turn.
-    if (this.#parts.budget.isWanted) return this.#connections.size > 1 ? 1 : messagesOfTurn;
+    if (place.isWanted) return this.#connections.size > 1 ? 1 : messagesOfTurn;
     return this.health.limits.messagesPerConnection;
   }
 
@@ -296,20 +300,20 @@ export class HopPool implements ConnectionHolder {
     this.#events.unreached(task, { reply, host: this.hop.label, retryInMs: this.health.opensIn });
   }
 
-  async #open(): Promise<void> {
+  async #open(place: HopRoom): Promise<void> {
     this.#opening += 1;
     const result = await this.#connect();
     this.#opening -= 1;
     if (!(result instanceof SmtpConnection)) {
       if (!this.#stopped) this.#backOff(result);
-      this.#parts.budget.release();
+      place.release();
     } else if (this.#stopped) {
-      result.onClosed = () => this.#parts.budget.release();
+      result.onClosed = () => place.release();
       result.quit();
     } else {
       // A next hop that accepts connections and drops them is still down.
       this.health.opened(this.#barren > 0);
-      this.#connections.set(result, 0);
+      this.#connections.set(result, { place, given: 0 });
       result.onVacant = () => this.#feed(result);
       result.onClosed = () => this.#closed(result);
       this.#feed(result);
@@ -327,9 +331,9 @@ export class HopPool implements ConnectionHolder {
   }
 
   #closed(connection: SmtpConnection): void {
+    this.#connections.get(connection)?.place.release();
     this.#connections.delete(connection);
     this.#idle.delete(connection);
-    this.#parts.budget.release();
     this.#barren = connection.served === 0 && connection.closedBy ? this.#barren + 1 : 0;
     if (this.#barren >= barrenConnections && !this.#stopped && connection.closedBy) this.#backOff(connection.closedBy);
     // Deferred until the current code has finished: a connection may close while it is being fed.

@@ -56,6 +56,11 @@ export class TaskQueue {
     this.fill();
   }
 
+  /** The accounts of the tasks that can be pulled; where they are very many, the first ones. */
+  accounts(): readonly string[] {
+    return [...new Set([...this.#fresh.owners(), ...this.#loaded.owners()])];
+  }
+
   /** Whether a task can be pulled of an account that is welcome. */
   hasFor(isWelcome: (account: string) => boolean): boolean {
     return this.ready > 0 && (this.#fresh.hasFor(isWelcome) || this.#loaded.hasFor(isWelcome));

@@ -18,6 +18,19 @@ const mostAtOnce = 256;
 /** An account may have so many times in hand what it leaves free, so that there is room for another's first message. */
 const greed = 9;
 
+/** An account that has used up what it may claim claims again when it may have so many messages, or as many as it has. */
+const leastAgain = 64;
+
+/** What an account has in hand. */
+interface InHand {
+  messages: number;
+  recipients: number;
+  claimed: number;
+}
+
+/** Hands out what may be claimed now. @returns of the messages that an account wants as many as it may have */
+export type ClaimRoom = (account: string, wanted: number) => number;
+
 /** What a message in hand uses of the share. */
 interface Load {
   readonly entry: { readonly account: string };
@@ -43,7 +56,9 @@ export class TransportShare {
   #recipients = 0;
   #claimed = 0;
   /** What each account has in hand; those with nothing are left out. */
-  readonly #byAccount = new Map<string, { messages: number; recipients: number }>();
+  readonly #byAccount = new Map<string, InHand>();
+  /** Accounts that the last claim left out, since they had all that they may have. */
+  #full: ReadonlySet<string> = new Set();
 
   /**
    * @param place.transports the number of transports; all shares are equal
@@ -85,7 +100,38 @@ export class TransportShare {
   /** How many messages may be claimed from the spool now; 0 without room. */
   get claimLimit(): number {
     if (this.#recipients >= this.#most.recipients) return 0;
-    return this.#claimed < this.#most.claimed ? Math.min(mostAtOnce, this.#most.claimed) : 0;
+    return this.#roomOf('') > 0 ? Math.min(mostAtOnce, this.#most.claimed) : 0;
+  }
+
+  /** The accounts that may claim nothing now; when one of them may again, there may be more to claim. */
+  fullAccounts(): readonly string[] {
+    this.#full = new Set([...this.#byAccount.keys()].filter((account) => this.#isFull(account)));
+    return [...this.#full];
+  }
+
+  /** Makes the room of one claim; what was handed out counts as claimed. */
+  claimRoom(): ClaimRoom {
+    const own = new Map<string, number>();
+    let handedOut = 0;
+    return (account, wanted) => {
+      const before = own.get(account) ?? 0;
+      const given = Math.min(wanted, this.#roomOf(account, { own: before, all: handedOut }));
+      own.set(account, before + given);
+      handedOut += given;
+      return given;
+    };
+  }
+
+  /** How many messages an account may claim, so that it has at most `greed` times what is left free then. */
+  #roomOf(account: string, more = { own: 0, all: 0 }): number {
+    const free = this.#most.claimed - this.#claimed - more.all;
+    const own = (this.#byAccount.get(account)?.claimed ?? 0) + more.own;
+    return Math.max(0, Math.floor((greed * free - own) / (greed + 1)));
+  }
+
+  #isFull(account: string): boolean {
+    const own = this.#byAccount.get(account)?.claimed ?? 0;
+    return own > 0 && this.#roomOf(account) < Math.min(leastAgain, own);
   }
 
   /** How many messages one next hop of several may have in hand: as many as all of them leave free. */
@@ -99,15 +145,18 @@ export class TransportShare {
 
   leave(load: Load): void {
     this.#add(load, -1);
+    const { account } = load.entry;
+    if (this.#full.has(account) && !this.#isFull(account)) this.mayHaveMore = true;
   }
 
   #add({ entry: { account }, recipientCount, isClaimed }: Load, sign: 1 | -1): void {
     this.#messages += sign;
     this.#recipients += sign * recipientCount;
     if (isClaimed) this.#claimed += sign;
-    const own = this.#byAccount.get(account) ?? { messages: 0, recipients: 0 };
+    const own = this.#byAccount.get(account) ?? { messages: 0, recipients: 0, claimed: 0 };
     own.messages += sign;
     own.recipients += sign * recipientCount;
+    if (isClaimed) own.claimed += sign;
     if (own.messages === 0) this.#byAccount.delete(account);
     else this.#byAccount.set(account, own);
   }

@@ -27,6 +27,12 @@ export interface MxDeliveryChanges extends Partial<MxRoute> {
   readonly validates?: boolean;
   /** The port of policy hosts. */
   readonly policyPort?: number;
+  /** Connections to all next hops together. */
+  readonly allConnections?: number;
+  /** The clock goes on; otherwise it stands still. */
+  readonly clockRuns?: boolean;
+  /** Octets of accepted messages that are kept in memory. */
+  readonly contentBytes?: number;
 }
 
 /**
@@ -34,11 +40,11 @@ export interface MxDeliveryChanges extends Partial<MxRoute> {
  * @param names what the name server knows
  */
 export async function runMxDelivery(names: Readonly<Record<string, DnsName>>, given: MxDeliveryChanges) {
-  const { validates = false, policyPort, ...changes } = given;
+  const { validates = false, policyPort, allConnections, contentBytes, clockRuns = false, ...changes } = given;
   const folder = scratchFolder();
   const now = Date.now();
   const results: TlsResult[] = [];
-  const clock = clockOf(() => now);
+  const clock = clockOf(() => (clockRuns ? Date.now() : now));
   const dns = await startDnsServer(names);
   const spool = await SqliteSpool.open({ file: join(folder, 'postern.db'), clock });
   onTestFinished(() => spool.close());
@@ -63,7 +69,9 @@ export async function runMxDelivery(names: Readonly<Record<string, DnsName>>, gi
       routes: [route],
       retry,
       resolver: { servers: [dns.address], validates },
+      ...(allConnections === undefined ? {} : { connections: allConnections }),
     },
+    ...(contentBytes === undefined ? {} : { contentBytes }),
     clock,
     log,
     random: () => 0.5,

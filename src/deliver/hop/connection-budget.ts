@@ -1,5 +1,6 @@
 // Bounds the connections to all next hops together, so that mail for very many destinations cannot use up the descriptors of
-// the process. Idle connections make room for those that have work.
+// the process. Idle connections make room for those that have work. Each connection counts for the account whose mail it was
+// opened for: next hops that take connections and say nothing use up the share of who sends to them, and not all there is.
 
 /** Who opens connections. */
 export interface ConnectionHolder {
@@ -9,12 +10,28 @@ export interface ConnectionHolder {
   wake(): void;
 }
 
+/** Room for one connection. */
+export interface HopRoom {
+  /** Somebody waits for room who would get this one. */
+  readonly isWanted: boolean;
+  /** Gives the room back, once. */
+  release(): void;
+}
+
+/** An account may have so many times the connections that it leaves free. */
+const greed = 9;
+/** Accounts that wait, of which so many are looked at to tell whether one would get room. */
+const mostLookedAt = 20;
+
 /** The connections that may be open or opening at once. */
 export class ConnectionBudget {
   readonly #most: number;
   #taken = 0;
-  /** Who found no room, in the order in which they get it. */
-  readonly #waiting = new Set<ConnectionHolder>();
+  /** Connections by account; accounts without any are left out. */
+  readonly #byAccount = new Map<string, number>();
+  /** Who found no room, by the accounts they wanted it for, in the order in which they get it. */
+  readonly #waiting = new Map<string, Set<ConnectionHolder>>();
+  readonly #accountsOf = new Map<ConnectionHolder, readonly string[]>();
   readonly #idle = new Set<ConnectionHolder>();
 
   /** @param most connections open or opening at once */
@@ -26,43 +43,95 @@ export class ConnectionBudget {
     return this.#taken;
   }
 
-  /** Takes room for a connection. Where there is none, an idle one is closed, and the holder is woken when there may be room. */
-  tryTake(holder: ConnectionHolder): boolean {
-    if (this.#taken < this.#most) {
-      this.#taken += 1;
-      this.#waiting.delete(holder);
-      return true;
-    }
-    this.#waiting.add(holder);
+  /**
+   * Takes room for a connection. Where there is none, an idle one is closed, and the holder is woken when there may be room.
+   * @param accounts those with work for the connection; it counts for the first of them that may have one
+   */
+  tryTake(holder: ConnectionHolder, accounts: readonly string[]): HopRoom | undefined {
+    const account = accounts.find((one) => this.#mayHave(one, this.#most - this.#taken));
+    this.#stopWaiting(holder);
+    if (account !== undefined) return this.#take(account);
+    this.#accountsOf.set(holder, accounts);
+    for (const one of accounts) this.#waiting.set(one, (this.#waiting.get(one) ?? new Set()).add(holder));
     for (const other of this.#idle) {
       this.#idle.delete(other);
       if (other !== holder && other.closeIdle()) break;
     }
-    return false;
-  }
-
-  release(): void {
-    this.#taken -= 1;
-    const [next] = this.#waiting;
-    if (!next) return;
-    this.#waiting.delete(next);
-    next.wake();
-  }
-
-  /** Somebody waits for room. */
-  get isWanted(): boolean {
-    return this.#waiting.size > 0;
+    return undefined;
   }
 
   /** A holder has a connection without work; it is closed at once where somebody waits for room. */
   isIdle(holder: ConnectionHolder): void {
-    if (this.isWanted && holder.closeIdle()) return;
+    if (this.#waiting.size > 0 && holder.closeIdle()) return;
     this.#idle.add(holder);
   }
 
   /** A holder is stopped and opens nothing more. */
   forget(holder: ConnectionHolder): void {
-    this.#waiting.delete(holder);
+    this.#stopWaiting(holder);
     this.#idle.delete(holder);
+  }
+
+  /** Whether an account may have one more of those that are free. */
+  #mayHave(account: string, free: number): boolean {
+    return (this.#byAccount.get(account) ?? 0) < greed * free;
+  }
+
+  #take(account: string): HopRoom {
+    this.#count(account, 1);
+    const isWanted = (): boolean => this.#isWantedOf(account);
+    let isReleased = false;
+    return {
+      get isWanted() {
+        return isWanted();
+      },
+      release: () => {
+        if (isReleased) return;
+        isReleased = true;
+        this.#count(account, -1);
+        this.#wakeNext();
+      },
+    };
+  }
+
+  #count(account: string, by: 1 | -1): void {
+    this.#taken += by;
+    const own = (this.#byAccount.get(account) ?? 0) + by;
+    if (own > 0) this.#byAccount.set(account, own);
+    else this.#byAccount.delete(account);
+  }
+
+  /** Whether one who waits would get room if a connection of this account were closed. */
+  #isWantedOf(account: string): boolean {
+    if (this.#waiting.has(account)) return true;
+    let left = mostLookedAt;
+    for (const waiting of this.#waiting.keys()) {
+      if (this.#mayHave(waiting, this.#most - this.#taken + 1)) return true;
+      left -= 1;
+      if (left === 0) return false;
+    }
+    return false;
+  }
+
+  /** Wakes who has waited longest of the account whose turn it is, and that may have a connection. */
+  #wakeNext(): void {
+    for (const [account, holders] of this.#waiting) {
+      const [next] = holders;
+      if (!next || !this.#mayHave(account, this.#most - this.#taken)) continue;
+      this.#stopWaiting(next);
+      // The account's next holder waits behind those of all others.
+      if (this.#waiting.delete(account) && holders.size > 0) this.#waiting.set(account, holders);
+      next.wake();
+      return;
+    }
+  }
+
+  #stopWaiting(holder: ConnectionHolder): void {
+    for (const account of this.#accountsOf.get(holder) ?? []) {
+      const holders = this.#waiting.get(account);
+      holders?.delete(holder);
+      if (holders?.size === 0) this.#waiting.delete(account);
+    }
+    this.#accountsOf.delete(holder);
   }
 }
