@@ -172,12 +172,18 @@ class DeliveryRunner implements Delivery, TransportEvents {
   #newTransport(share: TransportShare): Transport {
     const host: TaskHost = {
       load: (task) => this.#load(task),
-      isStale: (task) => task.job.claimEndsAt - this.#parts.clock.monotonic() < this.#timeouts.transaction,
+      isStale: (task) =>
+        task.job.claimEndsAt - this.#parts.clock.monotonic() < this.#timeouts.transaction || this.#isHeld(task),
       giveBack: (task) => this.giveBack(task),
     };
     const random = this.#parts.random ?? Math.random;
     const own = { host, random, events: this, timeouts: this.#timeouts, budget: this.#connections };
     return newTransport(share, { ...this.#parts, ...own });
+  }
+
+  #isHeld(task: Task): boolean {
+    if (this.#holds.isEmpty) return false;
+    return recipientsOf(task).some(({ address }) => this.#isOnHold(task.job.entry, address));
   }
 
   /** Whether the operator keeps a recipient waiting. */
@@ -193,9 +199,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
     const known = new Set(this.#holds.all.map(({ id }) => id));
     this.#holds = new Holds(all);
     if (all.every(({ id }) => known.has(id))) return;
-    const isHeld = (task: Task): boolean =>
-      recipientsOf(task).some(({ address }) => this.#isOnHold(task.job.entry, address));
-    for (const { transport } of this.#transports.values()) transport.giveBackWhere(isHeld);
+    for (const { transport } of this.#transports.values()) transport.giveBackWhere((task) => this.#isHeld(task));
   }
 
   /** Takes recipients of one transport from a message that was just accepted, or leaves them to the spool. */
@@ -219,7 +223,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
       claimEndsAt: takenAt.monotonic + leaseMilliseconds - age,
     };
     const job = newJob(message, this.#ways.redirectOf(message, due));
-    if (share.fresh.tryReserve(job.size)) {
+    if (share.fresh.tryReserve(job.size, entry.account)) {
       job.room = share.fresh;
       setContent(job, { head, body });
     }
@@ -266,7 +270,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
   #load(task: Task): false | Promise<boolean> {
     const { job } = task;
     if (!job.content && !job.loading) {
-      if (!job.share.loaded.tryReserve(job.size)) return false;
+      if (!job.share.loaded.tryReserve(job.size, job.entry.account)) return false;
       job.room = job.share.loaded;
       job.loading = this.#loadContent(job);
     }
@@ -305,7 +309,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
     share.leave(job);
     job.content = undefined;
     if (job.room) {
-      job.room.release(job.size);
+      job.room.release(job.size, job.entry.account);
       job.room = undefined;
       this.#transports.get(share.route)?.transport.fill();
     }

@@ -151,9 +151,8 @@ export class SmtpTransport implements Transport {
   fill(): void {
     for (const pool of [...this.#hungry]) {
       this.#hungry.delete(pool);
+      // Where the room is not enough for this one, it is in the set again. There may be room for another account's message.
       pool.queue.fill();
-      // The room was not enough for this one, and it is in the set again.
-      if (this.#hungry.has(pool)) return;
     }
   }
 

@@ -12,7 +12,7 @@ export interface TaskHost {
    *   has been dealt with
    */
   load(task: Task): false | Promise<boolean>;
-  /** The claim on the task's recipients will not last for an attempt. */
+  /** The claim on the task's recipients will not last for an attempt, or the operator keeps them waiting. */
   isStale(task: Task): boolean;
   /** Gives a task back without an attempt: its claim is released. */
   giveBack(task: Task): void;
@@ -30,7 +30,8 @@ export class TaskQueue {
   readonly #fresh = new FairFifo<Task>();
   readonly #unloaded = new FairFifo<Task>();
   readonly #loaded = new FairFifo<Task>();
-  #blocked: Task | undefined;
+  /** By account: the task for whose octets there was no room. */
+  readonly #blocked = new Map<string, Task>();
   #loading = 0;
   #isFreshTurn = false;
   #isHeld = false;
@@ -42,7 +43,7 @@ export class TaskQueue {
 
   /** How many tasks wait. */
   get length(): number {
-    return this.#fresh.length + this.#loaded.length + this.#unloaded.length + this.#loading + (this.#blocked ? 1 : 0);
+    return this.#fresh.length + this.#loaded.length + this.#unloaded.length + this.#loading + this.#blocked.size;
   }
 
   /** How many tasks can be pulled now. */
@@ -84,18 +85,30 @@ export class TaskQueue {
 
   /** Begins to load as many messages as there is room for; to be called again whenever room becomes free. */
   fill(): void {
+    const refused = new Set<string>();
     while (!this.#isStopped && this.#loading + this.#loaded.length < loadedAhead) {
-      const task = this.#blocked ?? this.#unloaded.shift();
-      this.#blocked = undefined;
+      const task = this.#nextToLoad(refused);
       if (!task) return;
+      const { account } = task.job.entry;
       const loading = this.#host.load(task);
       if (loading === false) {
-        this.#blocked = task;
-        return;
+        refused.add(account);
+        this.#blocked.set(account, task);
+        continue;
       }
       this.#loading += 1;
       void this.#await(task, loading);
     }
+  }
+
+  /** The next task to load of an account that was not refused room; one that was refused before comes first. */
+  #nextToLoad(refused: ReadonlySet<string>): Task | undefined {
+    for (const [account, task] of this.#blocked) {
+      if (refused.has(account)) continue;
+      this.#blocked.delete(account);
+      return task;
+    }
+    return this.#unloaded.shift(refused.size === 0 ? undefined : (account) => !refused.has(account));
   }
 
   /** While it is held, the queue gives out no task. */
@@ -106,13 +119,18 @@ export class TaskQueue {
 
   /** Takes every waiting task except those that are being loaded. */
   takeAll(): Task[] {
-    const blocked = this.#blocked ? [this.#blocked] : [];
-    this.#blocked = undefined;
+    const blocked = [...this.#blocked.values()];
+    this.#blocked.clear();
     return [...this.#loaded.takeAll(), ...this.#fresh.takeAll(), ...blocked, ...this.#unloaded.takeAll()];
   }
 
   /** Gives back the waiting tasks that this is true of, except those that are being loaded. */
   giveBackWhere(isUnwanted: (task: Task) => boolean): void {
+    for (const [account, task] of this.#blocked) {
+      if (!isUnwanted(task)) continue;
+      this.#blocked.delete(account);
+      this.#host.giveBack(task);
+    }
     for (const fifo of [this.#fresh, this.#loaded, this.#unloaded]) {
       for (const task of fifo.takeAll()) {
         if (isUnwanted(task)) this.#host.giveBack(task);

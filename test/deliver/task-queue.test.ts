@@ -23,12 +23,14 @@ function task(id: string, isLoaded: boolean): Task {
 /** A host with room for so many octets; `arrive` lets every load end. */
 function host(room = Number.POSITIVE_INFINITY) {
   const budget = new ContentBudget(room);
+  let account = '';
   const arrivals: (() => void)[] = [];
   const givenBack: string[] = [];
   const stale = new Set<string>();
   const tasks: TaskHost = {
     load: ({ job }) => {
-      if (!budget.tryReserve(job.size)) return false;
+      account = job.entry.account;
+      if (!budget.tryReserve(job.size, account)) return false;
       return new Promise((resolve) => {
         arrivals.push(() => {
           job.content = content;
@@ -43,7 +45,8 @@ function host(room = Number.POSITIVE_INFINITY) {
     for (const arrival of arrivals.splice(0)) arrival();
     await new Promise((resolve) => setImmediate(resolve));
   };
-  return { queue: new TaskQueue(tasks), budget, arrive, arrivals, givenBack, stale };
+  const release = (octets: number): void => budget.release(octets, account);
+  return { queue: new TaskQueue(tasks), release, arrive, arrivals, givenBack, stale };
 }
 
 function pullAll(queue: TaskQueue): string[] {
@@ -72,7 +75,7 @@ test('only some are read ahead, and only as far as there is room', async () => {
   await little.arrive();
   expect(pullAll(little.queue)).toEqual(['m0', 'm1']);
   expect(little.queue.length).toBe(3);
-  little.budget.release(20);
+  little.release(20);
   little.queue.fill();
   await little.arrive();
   expect(pullAll(little.queue)).toEqual(['m2', 'm3']);
@@ -125,11 +128,36 @@ test('a stopped queue gives everything back, what is just being loaded as soon a
 
 test('a budget lets one message in whatever its size, and no more than its limit otherwise', () => {
   const budget = new ContentBudget(100);
-  expect(budget.tryReserve(1000)).toBe(true);
-  expect(budget.tryReserve(1)).toBe(false);
-  budget.release(1000);
-  expect([60, 40, 1].map((octets) => budget.tryReserve(octets))).toEqual([true, true, false]);
-  expect(budget.used).toBe(100);
+  expect(budget.tryReserve(1000, 'dev')).toBe(true);
+  expect(budget.tryReserve(1, 'dev')).toBe(false);
+  budget.release(1000, 'dev');
+  expect([60, 30, 1].map((octets) => budget.tryReserve(octets, 'dev'))).toEqual([true, true, false]);
+  expect(budget.used).toBe(90);
+});
+
+test('a budget leaves a tenth to other accounts, and one message of each account may exceed it, one at a time', () => {
+  const budget = new ContentBudget(100);
+  for (let at = 0; at < 9; at += 1) expect(budget.tryReserve(10, 'greedy')).toBe(true);
+  expect(budget.tryReserve(1, 'greedy')).toBe(false);
+  expect(['a', 'b', 'c'].map((account) => budget.tryReserve(4, account))).toEqual([true, true, true]);
+  expect(['d', 'e'].map((account) => budget.tryReserve(1, account))).toEqual([false, false]);
+  budget.release(10, 'greedy');
+  expect(budget.tryReserve(70, 'd')).toBe(true);
+  expect(budget.tryReserve(1, 'e')).toBe(false);
+});
+
+test('a message without room in memory holds up those of its account alone, and can be held', async () => {
+  const { queue, arrive, givenBack } = host(30);
+  const of = (account: string, id: string): Task => {
+    const one = task(id, false);
+    return { ...one, job: { ...one.job, entry: { ...one.job.entry, account } } };
+  };
+  for (const id of ['a1', 'a2', 'a3', 'a4']) queue.push(of('a', id));
+  queue.push(of('b', 'b1'));
+  await arrive();
+  expect(pullAll(queue)).toEqual(['a1', 'a2', 'b1']);
+  queue.giveBackWhere(({ job }) => job.entry.id === 'a3');
+  expect([givenBack, queue.length]).toEqual([['a3'], 1]);
 });
 
 test('a queue keeps its order over many turns', () => {
