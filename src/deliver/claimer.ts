@@ -127,16 +127,20 @@ export class Claimer {
     const asked = { each, claimedAt, room: working.share.claimRoom() };
     const claims = await Promise.allSettled(turns.map((turn) => this.#claimTurn(working, turn, asked)));
     for (const claim of claims) if (claim.status === 'rejected') throw claim.reason;
+    // Turns that belong to other processes stay: they are not asked for again before the next round.
+    if (claims.every((claim) => claim.status === 'fulfilled' && claim.value === 'elsewhere'))
+      working.share.mayHaveMore = false;
   }
 
   async #claimTurn(
     working: Working,
     turn: ClaimTurn,
     { each, claimedAt, room }: { readonly each: number; readonly claimedAt: ClockReading; readonly room: ClaimRoom },
-  ): Promise<void> {
+  ): Promise<'claimed' | 'elsewhere'> {
     const { spool, take } = this.#parts;
     const now = claimedAt.wall;
     const admission = working.transport.admits(domainOfTransport(turn.transport));
+    if ('isElsewhere' in admission) return 'elsewhere';
     const query = { ...turn, now, claimUntil: now + leaseMilliseconds };
     let limit = room(turn.account, Math.min(each, admission.messages));
     // What has expired must end although the next hop is down: it is given up with that one's last words.
@@ -146,6 +150,7 @@ export class Claimer {
     const isOver = 'waitMs' in admission && messages.length < each;
     if (isOver) await this.#postpone({ ...turn, until: now + Math.max(1, Math.ceil(admission.waitMs)) });
     for (const message of messages) take(working, message, claimedAt);
+    return 'claimed';
   }
 
   async #postpone(turn: ClaimTurn & { readonly until: number }): Promise<void> {

@@ -5,6 +5,7 @@ import type { Changes } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
 import type { Spool, SpoolEntry } from '../spool/spool.ts';
 import type { HopTrouble } from './hop/hop-health.ts';
+import type { HopShares } from './hop/hop-share.ts';
 import type { MxFacilities } from './mx/mx-hops.ts';
 import type { DeliverySettings } from './settings.ts';
 import type { SmtpTimeouts } from './smtp/smtp-timeouts.ts';
@@ -42,6 +43,8 @@ export interface DeliveryParts {
   /** Octets of accepted messages kept in memory until they are delivered; messages beyond are read back from the spool. */
   readonly contentBytes?: number;
   readonly timeouts?: SmtpTimeouts;
+  /** The part of each next hop's limits that this process has, where others deliver mail of the same spool; absent: all. */
+  readonly shares?: HopShares;
   /** What routes by MX need; without it there can be none. */
   readonly mx?: MxFacilities;
   /** Called when a next hop of a route is given less. */

@@ -7,14 +7,15 @@ import type { Logger } from '../base/log.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import { AccountTurns } from './hop/account-turns.ts';
 import type { ConnectionBudget, ConnectionHolder, HopRoom } from './hop/connection-budget.ts';
-import { HopHealth, type HopLimits } from './hop/hop-health.ts';
-import { MessagePace } from './hop/message-pace.ts';
+import { HopAllowance } from './hop/hop-allowance.ts';
+import type { HopHealth, HopLimits } from './hop/hop-health.ts';
+import type { HopShares } from './hop/hop-share.ts';
 import { isTooMany } from './hop/throttling.ts';
-import { outgoingMail, type Task } from './job.ts';
+import { outgoingMail, splitTask, type Task } from './job.ts';
 import type { NextHop } from './next-hop.ts';
 import { SmtpConnection, type TransactionEnd } from './smtp/smtp-client.ts';
 import type { TaskQueue } from './task-queue.ts';
-import type { DestinationView, TransportEvents } from './transport.ts';
+import type { TransportEvents } from './transport.ts';
 
 /** A next hop counts as down after this many connections in a row that ended before they served a message. */
 const barrenConnections = 3;
@@ -36,6 +37,8 @@ export interface HopPoolParts {
   readonly limits: HopLimits;
   /** Bounds the connections of all pools. */
   readonly budget: ConnectionBudget;
+  /** The part of the limits that this process has. */
+  readonly shares: HopShares;
   readonly queue: TaskQueue;
   readonly events: TransportEvents;
   readonly clock: MonotonicClock;
@@ -52,7 +55,7 @@ export class HopPool implements ConnectionHolder {
   readonly #log: Logger;
   /** What the next hop is given. */
   readonly health: HopHealth;
-  readonly #pace: MessagePace;
+  readonly #allowance: HopAllowance;
   readonly #turns: AccountTurns;
   /** The open connections, and how many messages each was given. */
   readonly #connections = new Map<SmtpConnection, { readonly place: HopRoom; given: number }>();
@@ -72,8 +75,13 @@ export class HopPool implements ConnectionHolder {
     this.#parts = parts;
     this.#events = parts.events;
     this.#log = parts.log;
-    this.health = new HopHealth(parts.limits, parts.clock);
-    this.#pace = new MessagePace(parts.limits.messagesPerSecond, parts.clock);
+    this.#allowance = new HopAllowance(parts, {
+      hop: `${parts.route.name} ${parts.hop.key}`,
+      open: () => this.#connections.size + this.#opening,
+      isUnused: () => this.isUnused,
+      changed: () => this.wake(),
+    });
+    this.health = this.#allowance.health;
     this.#turns = new AccountTurns(parts.clock);
     this.queue.onReady = () => this.#pump();
   }
@@ -88,18 +96,6 @@ export class HopPool implements ConnectionHolder {
     return this.#connections.size;
   }
 
-  /** The next hop as the queue commands show it. */
-  view(): Omit<DestinationView, 'route' | 'domains'> {
-    const { key, label } = this.hop;
-    const { trouble, lastWords, limits, connections: allowed, opensIn: waitMs } = this.health;
-    return {
-      ...{ key, label, allowed, waitMs, most: limits.connections, connections: this.connections },
-      ...{ waiting: this.queue.length, active: this.#active },
-      ...(trouble ? { trouble } : {}),
-      ...(lastWords ? { lastWords } : {}),
-    };
-  }
-
   /** Nothing waits and no connection is open. */
   get isUnused(): boolean {
     return this.queue.length === 0 && this.#connections.size === 0 && this.#opening === 0;
@@ -107,14 +103,14 @@ export class HopPool implements ConnectionHolder {
 
   /** The next hop has other limits from now on. */
   limit(limits: HopLimits): void {
-    this.health.limit(limits);
-    this.#pace.limit(limits.messagesPerSecond);
+    this.#allowance.limit(limits);
   }
 
   /** @param domain the recipients' domain, as the connection for the task wants it */
   push(task: Task, domain: string): void {
     this.#domain = domain;
     this.queue.push(task);
+    this.#allowance.share.want();
     this.#pump();
   }
 
@@ -124,6 +120,7 @@ export class HopPool implements ConnectionHolder {
     clearTimeout(this.#alarm);
     this.#opener.abort();
     this.#parts.budget.forget(this);
+    this.#allowance.share.end();
     this.queue.stop();
     for (const connection of this.#connections.keys()) connection.quit();
   }
@@ -133,6 +130,11 @@ export class HopPool implements ConnectionHolder {
     this.stop();
     const reply = { code: 451, enhanced: '4.3.2', text: 'Postern is shutting down' };
     for (const connection of this.#connections.keys()) connection.destroy(reply);
+  }
+
+  /** Other processes have all that the next hop may be given. */
+  get isElsewhere(): boolean {
+    return this.#allowance.share.isNone;
   }
 
   /** No connection is open, and it is too early to try again. */
@@ -155,12 +157,14 @@ export class HopPool implements ConnectionHolder {
 
   #pump(): void {
     if (this.#stopped) return;
+    // Those that have a share of it take the mail.
+    if (this.#allowance.share.isNone) this.queue.giveBackWhere(() => true);
     if (this.isDown) {
       for (const task of this.queue.takeAll()) this.#unreached(task);
       return;
     }
     if (this.queue.ready === 0) return;
-    const waitMs = Math.max(this.health.pausedFor, this.#pace.waitMs);
+    const { waitMs } = this.#allowance;
     if (waitMs > 0) {
       this.#wakeIn(waitMs);
       return;
@@ -212,14 +216,14 @@ export class HopPool implements ConnectionHolder {
         connection.quit();
         return;
       }
-      const waitMs = Math.max(this.health.pausedFor, this.queue.ready > 0 ? this.#pace.waitMs : 0);
+      const waitMs = this.queue.ready > 0 ? this.#allowance.waitMs : this.health.pausedFor;
       const task = waitMs > 0 ? undefined : this.#pull();
       if (!task) {
         if (waitMs > 0) this.#wakeIn(waitMs);
         if (connection.isIdle || waitMs > 0) this.#rest(connection);
         return;
       }
-      this.#pace.begin();
+      this.#allowance.begin();
       this.#active += 1;
       this.#turns.begin(task.job.entry.account);
       open.given += 1;
@@ -272,14 +276,12 @@ export class HopPool implements ConnectionHolder {
       this.#events.finish(task, end.results, host, tls);
       return;
     }
-    const { job } = task;
     const isAgain = end.results.map(isTooMany);
-    const rest = task.recipients.filter((_, index) => isAgain[index]);
-    job.openTasks += 1;
-    this.queue.push({ job, recipients: rest, deadConnections: 0 });
-    const done = task.recipients.filter((_, index) => !isAgain[index]);
+    const { done, rest } = splitTask(task, isAgain);
+    task.job.openTasks += 1;
+    this.queue.push(rest);
     const results = end.results.filter((_, index) => !isAgain[index]);
-    this.#events.finish({ ...task, recipients: done }, results, host, tls);
+    this.#events.finish(done, results, host, tls);
   }
 
   /** Looks whether the next hop asks for less. */

@@ -130,3 +130,12 @@ export function outgoingMail({ job, recipients }: Task, route: { readonly platfo
     body: content.body,
   };
 }
+
+/** Parts a task: `rest` has the recipients for whom `isAgain` is true, and begins anew; `done` has the others. */
+export function splitTask(task: Task, isAgain: readonly boolean[]): { readonly done: Task; readonly rest: Task } {
+  const { job, recipients } = task;
+  return {
+    done: { ...task, recipients: recipients.filter((_, index) => !isAgain[index]) },
+    rest: { job, recipients: recipients.filter((_, index) => isAgain[index]), deadConnections: 0 },
+  };
+}

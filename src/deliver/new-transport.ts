@@ -4,6 +4,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../base/log.ts';
 import { CaptureTransport } from './capture.ts';
 import type { ConnectionBudget } from './hop/connection-budget.ts';
+import { type HopShares, wholeShares } from './hop/hop-share.ts';
 import { type MxFacilities, MxHops } from './mx/mx-hops.ts';
 import type { NextHops } from './next-hop.ts';
 import { type DeliverySettings, domainLimits, type MxRoute, routeLimits, type SmarthostRoute } from './settings.ts';
@@ -26,6 +27,8 @@ export interface TransportParts {
   readonly random: () => number;
   /** Bounds the connections of all transports together. */
   readonly budget: ConnectionBudget;
+  /** The part of each next hop's limits that this process has; absent: all. */
+  readonly shares?: HopShares;
   /** What routes by MX need. */
   readonly mx?: MxFacilities;
 }
@@ -43,6 +46,7 @@ export function newTransport(share: TransportShare, parts: TransportParts): Tran
   if (route.type === 'capture') return new CaptureTransport(route, new TaskQueue(parts.host), parts.events);
   return new SmtpTransport({
     ...{ ...parts, route, hops: hopsOf(route, parts), limits: routeLimits(route) },
+    shares: parts.shares ?? wholeShares,
     limitsOf: (domain) => domainLimits(parts.settings, route, domain),
     room: () => share.freeToClaim,
   });

@@ -6,6 +6,7 @@ import type { Logger } from '../base/log.ts';
 import { splitMailbox } from '../mail/address/domain.ts';
 import type { ConnectionBudget } from './hop/connection-budget.ts';
 import { type HopLimits, strictest } from './hop/hop-health.ts';
+import type { HopShares } from './hop/hop-share.ts';
 import { HopPool } from './hop-pool.ts';
 import type { Task } from './job.ts';
 import type { MessageTls } from './mx/tls-demand.ts';
@@ -35,6 +36,7 @@ export interface SmtpTransportParts {
   /** The limits that a recipient domain brings to its next hop; undefined: none of its own. */
   readonly limitsOf: (domain: string) => HopLimits | undefined;
   readonly budget: ConnectionBudget;
+  readonly shares: HopShares;
   /** How many more messages may be claimed for the route now, over all its next hops. */
   readonly room: () => number;
   readonly host: TaskHost;
@@ -97,6 +99,7 @@ export class SmtpTransport implements Transport {
     const pool = domain === undefined ? this.#onlyPool() : this.#poolOfDomain(domain);
     const sought = this.#sought.get(domain ?? '') ?? 0;
     if (!pool) return domain === undefined ? unlimited : this.#admitsFirst(sought);
+    if (pool.isElsewhere) return { messages: 0, isElsewhere: true };
     if (pool.isDown) return { messages: 0, waitMs: pool.health.opensIn, isDown: true };
     if (pool.health.pausedFor > 0) return { messages: 0, waitMs: pool.health.pausedFor, isDown: false };
     if (pool.health.isFailing) return this.#mayProbe(pool) ? { messages: 1 } : crowded;
@@ -128,7 +131,7 @@ export class SmtpTransport implements Transport {
       else domains.set(key, [domain]);
     }
     return [...this.#pools.values()].map((pool) => ({
-      ...pool.view(),
+      ...viewOf(pool),
       route: this.route.name,
       domains: this.#isSingle ? [] : (domains.get(pool.hop.key) ?? []),
     }));
@@ -287,7 +290,7 @@ export class SmtpTransport implements Transport {
   }
 
   #newPool(hop: NextHop): HopPool {
-    const { route, events, clock, log, host, budget, limits } = this.#parts;
+    const { route, events, clock, log, host, budget, shares, limits } = this.#parts;
     const queue = new TaskQueue({
       ...host,
       load: (task) => {
@@ -296,11 +299,22 @@ export class SmtpTransport implements Transport {
         return loading;
       },
     });
-    const pool = new HopPool({ hop, route, limits, budget, queue, events, clock, log });
+    const pool = new HopPool({ hop, route, limits, budget, shares, queue, events, clock, log });
     if (this.#isHeld) queue.hold(true);
     if (this.#isStopped) pool.stop();
     return pool;
   }
+}
+
+/** A next hop as the queue commands show it. */
+function viewOf({ hop, health, queue, connections, active }: HopPool): Omit<DestinationView, 'route' | 'domains'> {
+  const { trouble, lastWords, limits, connections: allowed, opensIn: waitMs } = health;
+  return {
+    ...{ key: hop.key, label: hop.label, allowed, waitMs, most: limits.connections, connections },
+    ...{ waiting: queue.length, active },
+    ...(trouble ? { trouble } : {}),
+    ...(lastWords ? { lastWords } : {}),
+  };
 }
 
 const unlimited: HopAdmission = { messages: Number.POSITIVE_INFINITY };

@@ -39,6 +39,8 @@ export interface Transport {
 /** How many messages a next hop takes now; where it takes none, for how long. */
 export type HopAdmission =
   | { readonly messages: number }
+  /** Other processes have all that the next hop may be given. */
+  | { readonly messages: 0; readonly isElsewhere: true }
   /** `isDown`: what has expired may still be handed over, to be given up. */
   | { readonly messages: 0; readonly waitMs: number; readonly isDown: boolean };
 

@@ -7,7 +7,6 @@ import type { Webhook } from './webhook.ts';
 /** The tables. Times are milliseconds since 1970. */
 export const webhookMigrations: Migrations = {
   owner: 'webhooks',
-  told: [{ table: 'webhooks', columns: ['url', 'kinds', 'secret', 'enabled', 'replay_until'] }],
   steps: [
     `-- A webhook of the file has no secret here. lease_holder: the process that sends now, until lease_until.
      -- failing_ms: for how long every request has failed, up to last_failure_at.
@@ -61,6 +60,7 @@ export const webhookMigrations: Migrations = {
      ) STRICT;
      CREATE INDEX webhook_deliveries_of_webhook ON webhook_deliveries (webhook, id);`,
   ],
+  told: [{ table: 'webhooks', columns: ['url', 'kinds', 'secret', 'enabled', 'replay_until'] }],
 };
 
 /** A column that may be NULL, as a number. */

@@ -12,6 +12,7 @@ import { ConfigurationError } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { OwnDoor } from '../base/net/own-doors.ts';
 import type { Keys } from '../bootstrap.ts';
+import { openShares } from '../deliver/hop/leased-shares.ts';
 import { openStsStore } from '../deliver/mx/sts-store.ts';
 import { transportOf } from '../deliver/router.ts';
 import { logEvent } from '../events/log-event.ts';
@@ -271,8 +272,12 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   const queueLog = openQueueLog(spool.events, log);
   running.stores.push(() => queueLog.stop());
   const tlsResults = await openTlsResults(parts);
+  // One process alone has the whole of each next hop.
+  const shares = 'file' in config.database ? undefined : await openShares(parts.database, { clock, log });
+  if (shares) running.stores.push(() => shares.stop());
   const delivery = createLiveDelivery({
     spool,
+    ...(shares ? { shares } : {}),
     changes,
     settings: config.delivery,
     clock,

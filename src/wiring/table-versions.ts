@@ -2,6 +2,7 @@
 
 import { accountMigrations } from '../accounts/account-tables.ts';
 import { consoleMigrations } from '../console/session-tables.ts';
+import { shareMigrations } from '../deliver/hop/share-store.ts';
 import { stsMigrations } from '../deliver/mx/sts-store.ts';
 import { customErrorMigrations } from '../edge/custom/custom-error-store.ts';
 import { feedbackMigrations } from '../feedback/suppress-by-events.ts';
@@ -19,6 +20,7 @@ export const tableVersions: ReadonlyMap<string, number> = new Map(
   [
     accountMigrations,
     stsMigrations,
+    shareMigrations,
     customErrorMigrations,
     feedbackMigrations,
     suppressionMigrations,

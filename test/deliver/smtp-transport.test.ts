@@ -3,6 +3,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { ConnectionBudget } from '../../src/deliver/hop/connection-budget.ts';
+import { wholeShares } from '../../src/deliver/hop/hop-share.ts';
 import type { DueRecipient, Task } from '../../src/deliver/job.ts';
 import { newJob } from '../../src/deliver/job.ts';
 import type { NextHop, NextHops } from '../../src/deliver/next-hop.ts';
@@ -62,6 +63,7 @@ function transportOver(hops: NextHops, connections = 100, own: Partial<SmtpTrans
   const transport = new SmtpTransport({
     route,
     hops,
+    shares: wholeShares,
     host: { load: () => false, isStale: () => false, giveBack: () => undefined },
     events: {
       finish: (task: Task, results: readonly RecipientResult[], host: string) =>

@@ -13,6 +13,7 @@ import { customErrorsContract } from '../contract/custom-errors.ts';
 import { databaseContract } from '../contract/database.ts';
 import { limitsContract } from '../contract/limits.ts';
 import { sessionsContract } from '../contract/sessions.ts';
+import { sharesContract } from '../contract/shares.ts';
 import { suppressionsContract } from '../contract/suppressions.ts';
 import { tokensContract } from '../contract/tokens.ts';
 import { webhooksContract } from '../contract/webhooks.ts';
@@ -50,6 +51,7 @@ suppressionsContract(engine);
 customErrorsContract(engine);
 webhooksContract(engine);
 sessionsContract(engine);
+sharesContract(engine);
 
 let connect = engine.make();
 applicationsContract('applications in PostgreSQL', {

@@ -3,6 +3,7 @@
 
 import type { MonotonicClock } from '../../base/clock.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
+import type { HopShare } from './hop-share.ts';
 import { isThrottling } from './throttling.ts';
 
 /** The first back-off, in milliseconds; each further one is twice as long, up to the longest. */
@@ -44,6 +45,7 @@ export type HopTrouble = 'down' | 'throttling' | 'deferring';
 /** What a next hop is given, from its answers. It holds no connection; times are of the monotonic clock. */
 export class HopHealth {
   readonly #clock: MonotonicClock;
+  readonly #share: Pick<HopShare, 'connections'> | undefined;
   #limits: HopLimits;
   #allowed: number;
   #failures = 0;
@@ -55,8 +57,10 @@ export class HopHealth {
   #trouble: HopTrouble | undefined;
   #lastWords: SmtpReply | undefined;
 
-  constructor(limits: HopLimits, clock: MonotonicClock) {
+  /** @param share says how many connections this process may have open at all; absent: as many as the limits allow */
+  constructor(limits: HopLimits, clock: MonotonicClock, share?: Pick<HopShare, 'connections'>) {
     this.#limits = limits;
+    this.#share = share;
     this.#clock = clock;
     this.#allowed = limits.connections;
   }
@@ -75,7 +79,8 @@ export class HopHealth {
 
   /** Connections that may be open now. A next hop that was down gets one, until that one has served a message. */
   get connections(): number {
-    return this.#failures > 0 ? 1 : this.#allowed;
+    const own = this.#share?.connections ?? this.#allowed;
+    return Math.min(own, this.#failures > 0 ? 1 : this.#allowed);
   }
 
   /** It could not be reached at the last try. */

@@ -6,7 +6,6 @@ import type { Database, Migrations } from '../../base/database/database.ts';
 /** The table of custom errors. A row whose body is gone says that the file counts again. */
 export const customErrorMigrations: Migrations = {
   owner: 'edge',
-  told: [{ table: 'edge_custom_errors' }],
   steps: [
     `CREATE TABLE edge_custom_errors (
        level TEXT NOT NULL,
@@ -20,6 +19,7 @@ export const customErrorMigrations: Migrations = {
      ) STRICT;
      CREATE UNIQUE INDEX edge_custom_errors_by_revision ON edge_custom_errors (revision);`,
   ],
+  told: [{ table: 'edge_custom_errors' }],
 };
 
 /** Rules or the page. */

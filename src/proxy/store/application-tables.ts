@@ -141,11 +141,11 @@ const postgresTriggers = `
  */
 export const applicationMigrations: Migrations = {
   owner: 'proxy',
-  told: [{ table: 'proxy_revision' }],
   steps: [
     [tables, exclusion, counters, counting].join('\n\n'),
     `${ftpColumn};
      UPDATE proxy_applications SET is_ftp = 1 WHERE json_extract(fields, '$.protocol') IN ('ftp', 'ftp/21')`,
   ],
+  told: [{ table: 'proxy_revision' }],
   postgres: [[inPostgres(tables), inPostgres(counters), postgresTriggers].join('\n\n'), inPostgres(ftpColumn)],
 };

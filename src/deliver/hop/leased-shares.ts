@@ -1,0 +1,186 @@
+// Shares of next hops that processes lease from each other in their database, so that the limits of a next hop hold for all of
+// them together. What a process that has ended without a word had comes back to the others after some seconds. A process is
+// judged by whether its row changes while it is looked at, and by no clock of another host.
+
+import { createHash } from 'node:crypto';
+import type { MonotonicClock } from '../../base/clock.ts';
+import type { Database } from '../../base/database/database.ts';
+import { errorMessage } from '../../base/errors.ts';
+import { randomHex } from '../../base/ids.ts';
+import type { Logger } from '../../base/log.ts';
+import type { Granted, HopShare, HopShares, ShareUser } from './hop-share.ts';
+import { hopsAtOnce, ShareStore, shareMigrations } from './share-store.ts';
+
+/** How often shares are looked at, in milliseconds; with more next hops than are read at once as many times less often. */
+const defaultLookMs = 1000;
+/** How often a process says that it lives, in looks. */
+const looksPerBeat = 3;
+/** How often a process without a share may try to get one that it has no mail for in hand, in looks. */
+const looksWithout = 10;
+/** After how long without a sign a process is taken for dead, in looks. */
+const looksToDeath = 15;
+
+/** What shares are leased with. */
+interface LeasedSharesParts {
+  readonly store: ShareStore;
+  readonly clock: MonotonicClock;
+  readonly log: Logger;
+  /** How often shares are looked at, in milliseconds; 1000 if absent. */
+  readonly lookMs?: number;
+}
+
+interface Lease {
+  readonly hop: string;
+  readonly users: Set<ShareUser>;
+  /** There is mail for it, or there was at the last look. */
+  isWanted: boolean;
+  /** undefined: it was not asked for yet. */
+  share: Granted | undefined;
+}
+
+/** Opens the shares of this process. */
+export async function openShares(database: Database, parts: Omit<LeasedSharesParts, 'store'>): Promise<LeasedShares> {
+  await database.migrate(shareMigrations);
+  return new LeasedShares({ ...parts, store: new ShareStore(database, randomHex(16)) });
+}
+
+/** The shares of one process. */
+class LeasedShares implements HopShares {
+  readonly #parts: LeasedSharesParts;
+  readonly #lookMs: number;
+  readonly #leases = new Map<string, Lease>();
+  /** Each process's beats, and since when they have not grown, by our own clock. */
+  #seen = new Map<string, { readonly beats: number; readonly since: number }>();
+  #looks = 0;
+  #beatAt = Number.NEGATIVE_INFINITY;
+  #isEntered = false;
+  #timer: NodeJS.Timeout | undefined;
+  #round: Promise<void> | undefined;
+  #isAsked = false;
+  #isStopped = false;
+
+  constructor(parts: LeasedSharesParts) {
+    this.#parts = parts;
+    this.#lookMs = parts.lookMs ?? defaultLookMs;
+  }
+
+  share(hop: string, user: ShareUser): HopShare {
+    const key = createHash('sha256').update(hop).digest('hex').slice(0, 32);
+    const lease = this.#leases.get(key) ?? { hop: key, users: new Set(), isWanted: false, share: undefined };
+    this.#leases.set(key, lease);
+    lease.users.add(user);
+    const most = (): number => Math.max(1, user.most());
+    const connections = (): number => Math.min(lease.share?.granted ?? 0, lease.share?.fair ?? 0, most());
+    return {
+      get connections() {
+        return connections();
+      },
+      get part() {
+        return connections() / most();
+      },
+      get isNone() {
+        return lease.share?.fair === 0 && lease.share.granted === 0;
+      },
+      want: () => this.#want(lease),
+      end: () => lease.users.delete(user),
+    };
+  }
+
+  /** Gives everything back and ends. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearInterval(this.#timer);
+    await this.#round;
+    // Where the database is away, the others find out by themselves.
+    if (this.#isEntered) await this.#parts.store.leave().catch(() => undefined);
+  }
+
+  #want(lease: Lease): void {
+    if (lease.isWanted || this.#isStopped) return;
+    lease.isWanted = true;
+    this.#timer ??= setInterval(() => this.#ask(), this.#lookMs);
+    // Shares that are wanted together are asked for together.
+    if (!this.#isAsked) setImmediate(() => this.#ask());
+    this.#isAsked = true;
+  }
+
+  #ask(): void {
+    if (this.#isStopped || this.#round) return;
+    this.#isAsked = false;
+    this.#round = this.#look()
+      .catch((thrown: unknown) => {
+        this.#parts.log.warn({ reason: errorMessage(thrown) }, 'shares of next hops cannot be read');
+        // It may have been taken for dead; then it has to be entered first.
+        this.#isEntered = false;
+      })
+      .finally(() => {
+        this.#round = undefined;
+        if (this.#isAsked) this.#ask();
+      });
+  }
+
+  async #look(): Promise<void> {
+    await this.#tend();
+    this.#looks += 1;
+    await this.#dropUnused();
+    const all = [...this.#leases.values()].filter(({ isWanted }) => isWanted);
+    const parts = Math.max(1, Math.ceil(all.length / hopsAtOnce));
+    // Of very many next hops those that were not asked for yet come first, and the others by turns.
+    const due = all.filter(({ share }, index) => !share || index % parts === this.#looks % parts);
+    for (let at = 0; at < due.length; at += hopsAtOnce) await this.#renew(due.slice(at, at + hopsAtOnce));
+  }
+
+  async #renew(leases: readonly Lease[]): Promise<void> {
+    const wanted = leases.map(({ hop, users }) => ({
+      hop,
+      most: Math.max(1, ...[...users].map((user) => user.most())),
+      open: [...users].reduce((sum, user) => sum + user.open(), 0),
+    }));
+    const shares = await this.#parts.store.renew(wanted);
+    for (const lease of leases) {
+      const before = lease.share;
+      lease.share = shares.get(lease.hop);
+      if (before?.granted === lease.share?.granted && before?.fair === lease.share?.fair) continue;
+      for (const user of lease.users) user.changed();
+    }
+  }
+
+  async #dropUnused(): Promise<void> {
+    const unused = [...this.#leases.values()].filter(({ users, share }) => {
+      // Whoever has no share gives its mail back, and is to know for a while that it need not claim it again.
+      const isTooEarly = share?.fair === 0 && this.#looks % looksWithout !== 0;
+      return !isTooEarly && [...users].every((user) => user.isUnused());
+    });
+    const held = unused.filter(({ share }) => share !== undefined);
+    for (const lease of unused) {
+      lease.isWanted = false;
+      lease.share = undefined;
+      if (lease.users.size === 0) this.#leases.delete(lease.hop);
+    }
+    for (let at = 0; at < held.length; at += hopsAtOnce)
+      await this.#parts.store.drop(held.slice(at, at + hopsAtOnce).map(({ hop }) => hop));
+  }
+
+  /** Says that this process lives, and takes what dead ones had. */
+  async #tend(): Promise<void> {
+    const { store, clock } = this.#parts;
+    const patienceMs = looksToDeath * this.#lookMs;
+    const now = clock.monotonic();
+    if (this.#isEntered && now - this.#beatAt < looksPerBeat * this.#lookMs) return;
+    const isKnown = await store.beat();
+    // The others have its shares: it begins with none.
+    if (!isKnown) for (const lease of this.#leases.values()) lease.share = undefined;
+    this.#isEntered = true;
+    // After a time without a look nobody can be judged: the database may have been away for all.
+    if (now - this.#beatAt > patienceMs / 2) this.#seen = new Map();
+    this.#beatAt = now;
+    const seen = new Map<string, { readonly beats: number; readonly since: number }>();
+    for (const [holder, beats] of await store.holders()) {
+      const known = this.#seen.get(holder);
+      const same = known?.beats === beats ? known : { beats, since: now };
+      seen.set(holder, same);
+      if (now - same.since >= patienceMs) await store.forget(holder, beats);
+    }
+    this.#seen = seen;
+  }
+}
