@@ -19,6 +19,7 @@ export interface NextHops {
   /**
    * The next hop of a recipient domain (A-label), or the outcome where there is none: null MX, no such domain, DNS out of order.
    * A message that says something of TLS has another next hop than the others to the same domain, where that matters.
+   * @param account whose mail it is: what it costs to find next hops is shared between accounts
    */
-  find(domain: string, tls?: MessageTls): Promise<NextHop | RecipientResult>;
+  find(domain: string, tls: MessageTls | undefined, account: string): Promise<NextHop | RecipientResult>;
 }

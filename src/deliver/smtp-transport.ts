@@ -189,7 +189,7 @@ export class SmtpTransport implements Transport {
     const tls = messageTls(task);
     this.#seeking.add(task);
     this.#sought.set(domain, (this.#sought.get(domain) ?? 0) + 1);
-    const found = await this.#find(domain, tls);
+    const found = await this.#find(domain, tls, task.job.entry.account);
     // It may have been given back meanwhile.
     if (!this.#endSearch(task)) return;
     if ('kind' in found) {
@@ -216,9 +216,9 @@ export class SmtpTransport implements Transport {
     return true;
   }
 
-  async #find(domain: string, tls: MessageTls | undefined): Promise<NextHop | RecipientResult> {
+  async #find(domain: string, tls: MessageTls | undefined, account: string): Promise<NextHop | RecipientResult> {
     try {
-      return await this.#parts.hops.find(domain, tls);
+      return await this.#parts.hops.find(domain, tls, account);
     } catch (thrown) {
       this.#parts.log.error({ route: this.route.name, domain, err: thrown }, 'Cannot find the next hop');
       return { kind: 'deferred', reply: { code: 451, enhanced: '4.3.0', text: errorMessage(thrown) } };

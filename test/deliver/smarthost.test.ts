@@ -52,7 +52,7 @@ function route(servers: readonly Smarthost[], localAddress: readonly { address: 
     random: Math.random,
   });
   const connect = async (): Promise<SmtpConnection | string> => {
-    const hop = await hops.find('x.test');
+    const hop = await hops.find('x.test', undefined, 'dev');
     if ('kind' in hop) throw new Error(hop.reply.text);
     const result = await hop.connect({ domain: 'x.test', signal: new AbortController().signal });
     if (!(result instanceof SmtpConnection)) return `${result.code} ${result.text}`;

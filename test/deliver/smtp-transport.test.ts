@@ -44,7 +44,7 @@ async function startSink(greeting?: string): Promise<FaultSink> {
 
 async function hopTo(key: string, port: number): Promise<NextHop> {
   const own = { hostname: 'gateway.test', timeouts: defaultTimeouts, clock: systemClock, random: Math.random };
-  const hop = await smarthostHops({ ...route, port }, own).find('');
+  const hop = await smarthostHops({ ...route, port }, own).find('', undefined, 'dev');
   if ('kind' in hop) throw new Error('no hop');
   return { key, label: `out (${key})`, connect: (request) => hop.connect(request) };
 }

@@ -103,6 +103,8 @@ export interface MxEstate {
   readonly lines: readonly Record<string, unknown>[];
   /** The port of all mail exchangers. */
   readonly port: number;
+  /** The port of the policy host. */
+  readonly policyPort: () => number;
   /** A mail exchanger at `127.0.0.N`. */
   sink(last: number, options?: FaultSinkOptions): Promise<FaultSink>;
   /** The next hops of a route, over the same store each time. */
@@ -150,6 +152,7 @@ export async function startMxEstate(
     results,
     lines,
     port,
+    policyPort: () => (policyHost.address() as AddressInfo).port,
     fetches,
     policy: (_, response) => response.writeHead(404).end(),
     async sink(last, options = {}) {
@@ -175,7 +178,7 @@ export async function startMxEstate(
           stsStore,
           ownDoors: () => [],
           onTlsResult: (result) => results.push(result),
-          policyPort: (policyHost.address() as AddressInfo).port,
+          policyPort: estate.policyPort(),
           policyWithinMs: 2000,
           ...facilities,
         },

@@ -4,6 +4,7 @@
 import { getServers } from 'node:dns';
 import type { MonotonicClock } from '../clock.ts';
 import { errorMessage } from '../errors.ts';
+import { FairPlaces } from '../fair-places.ts';
 import { askServer, type DnsServerAddress, type DnsType } from './dns-exchange.ts';
 import { type DnsRecordOf, isHostName, longestChain, normalName, readAnswer } from './dns-records.ts';
 
@@ -27,6 +28,11 @@ export type DnsFinding<T extends DnsType> =
 export interface DnsLookup {
   /** @param name an A-label in any case. Never rejects */
   find<T extends DnsType>(name: string, type: T): Promise<DnsFinding<T>>;
+  /**
+   * The same look-up for one of those who share it, such as an account. Questions under way are bounded; who asks much for
+   * names whose servers are silent leaves places to the others, and keeps mostly itself waiting.
+   */
+  askedBy(asker: string): DnsLookup;
 }
 
 /** How DNS is asked. */
@@ -46,8 +52,8 @@ const mostKept = 10_000;
 const mostAtOnce = 100;
 /** Servers that are asked. */
 const mostServers = 3;
-/** How long an answer is kept, in seconds: at least, at most, and where it does not say. */
-const keptSeconds = { least: 5, most: 86_400, failure: 5, unsaid: 60 } as const;
+/** How long an answer is kept, in seconds: at least, at most, after the first of some failures, at most then, where it does not say. */
+const keptSeconds = { least: 5, most: 86_400, failure: 5, failures: 60, unsaid: 60 } as const;
 /** What a name server answers, other than that there is no such name. */
 const refusals: Readonly<Record<number, string>> = {
   1: 'the name server took the query for malformed',
@@ -66,6 +72,18 @@ interface Kept<T extends DnsType> {
   readonly finding: Promise<DnsFinding<T>>;
   /** Milliseconds of the monotonic clock; endless while it is under way. */
   until: number;
+  /** How often in a row it could not be found out. */
+  failures: number;
+}
+
+/** What is known of the records of one type, by name; and who waits to ask, by asker and name. */
+interface Table<T extends DnsType> {
+  readonly kept: Map<string, Kept<T>>;
+  readonly waiting: Map<string, Promise<DnsFinding<T>>>;
+}
+
+function newTable<T extends DnsType>(): Table<T> {
+  return { kept: new Map(), waiting: new Map() };
 }
 
 /** Makes a look-up. */
@@ -75,50 +93,75 @@ export function createDnsLookup(parts: DnsLookupParts): DnsLookup {
 
 class CachedLookup implements DnsLookup {
   readonly #parts: DnsLookupParts;
-  readonly #kept: { readonly [T in DnsType]: Map<string, Kept<T>> } = {
-    A: new Map(),
-    AAAA: new Map(),
-    MX: new Map(),
-    TLSA: new Map(),
-    TXT: new Map(),
+  readonly #tables: { readonly [T in DnsType]: Table<T> } = {
+    A: newTable(),
+    AAAA: newTable(),
+    MX: newTable(),
+    TLSA: newTable(),
+    TXT: newTable(),
   };
-  readonly #waiting: (() => void)[] = [];
-  #underWay = 0;
+  readonly #places = new FairPlaces(mostAtOnce);
 
   constructor(parts: DnsLookupParts) {
     this.#parts = parts;
   }
 
+  askedBy(asker: string): DnsLookup {
+    return { find: (name, type) => this.#find(name, type, asker), askedBy: (other) => this.askedBy(other) };
+  }
+
   async find<T extends DnsType>(name: string, type: T): Promise<DnsFinding<T>> {
+    return await this.#find(name, type, '');
+  }
+
+  async #find<T extends DnsType>(name: string, type: T, asker: string): Promise<DnsFinding<T>> {
     const asked = normalName(name);
     // RFC 1035 §2.3.4: a name that is too long cannot exist.
     if (!isHostName(asked)) return { kind: 'missing', isSecure: false };
-    const table: Map<string, Kept<T>> = this.#kept[type];
-    const now = this.#parts.clock.monotonic();
-    const known = table.get(asked);
-    if (known && now < known.until) return await known.finding;
-    const asking = this.#ask(asked, type);
-    const kept: Kept<T> = { finding: asking.then(({ finding }) => finding), until: Number.POSITIVE_INFINITY };
-    table.delete(asked);
-    table.set(asked, kept);
-    const [oldest] = table.size > mostKept ? table.keys() : [];
-    if (oldest !== undefined) table.delete(oldest);
-    const { finding, seconds } = await asking;
-    kept.until = this.#parts.clock.monotonic() + seconds * 1000;
-    return finding;
+    const table: Table<T> = this.#tables[type];
+    const known = this.#known(table, asked);
+    if (known) return await known;
+    // One asker waits for its turn once for each name; where another's turn comes first, both have that answer.
+    const key = `${asker} ${asked}`;
+    const waiting = table.waiting.get(key) ?? this.#inTurn(table, { asked, type, asker });
+    table.waiting.set(key, waiting);
+    try {
+      return await waiting;
+    } finally {
+      if (table.waiting.get(key) === waiting) table.waiting.delete(key);
+    }
   }
 
-  async #ask<T extends DnsType>(name: string, type: T): Promise<{ finding: DnsFinding<T>; seconds: number }> {
-    if (this.#underWay >= mostAtOnce) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    else this.#underWay += 1;
-    try {
-      return await this.#follow(name, type);
-    } finally {
-      const next = this.#waiting.shift();
-      // The place passes directly to the next question.
-      if (next) next();
-      else this.#underWay -= 1;
+  /** What is known of a name still, or is being asked. */
+  #known<T extends DnsType>({ kept }: Table<T>, asked: string): Promise<DnsFinding<T>> | undefined {
+    const known = kept.get(asked);
+    return known && this.#parts.clock.monotonic() < known.until ? known.finding : undefined;
+  }
+
+  async #inTurn<T extends DnsType>(
+    table: Table<T>,
+    { asked, type, asker }: { readonly asked: string; readonly type: T; readonly asker: string },
+  ): Promise<DnsFinding<T>> {
+    const leave = await this.#places.take(asker);
+    const known = this.#known(table, asked);
+    if (known) {
+      leave();
+      return await known;
     }
+    const failures = table.kept.get(asked)?.failures ?? 0;
+    const asking = this.#follow(asked, type).finally(leave);
+    const kept = { finding: asking.then(({ finding }) => finding), until: Number.POSITIVE_INFINITY, failures };
+    table.kept.delete(asked);
+    table.kept.set(asked, kept);
+    const [oldest] = table.kept.size > mostKept ? table.kept.keys() : [];
+    if (oldest !== undefined) table.kept.delete(oldest);
+    const { finding, seconds } = await asking;
+    const hasFailed = finding.kind === 'failed';
+    // A name that can never be found out is asked for less and less often (RFC 2308 §7: not longer than five minutes).
+    const wait = hasFailed ? Math.min(keptSeconds.failure * 2 ** failures, keptSeconds.failures) : seconds;
+    kept.failures = hasFailed ? failures + 1 : 0;
+    kept.until = this.#parts.clock.monotonic() + wait * 1000;
+    return finding;
   }
 
   /** Asks, and asks anew where a server answers with an alias alone. */

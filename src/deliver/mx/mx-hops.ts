@@ -72,9 +72,18 @@ export interface MxHop {
   connect(request: { readonly domain: string; readonly signal: AbortSignal }): Promise<SmtpConnection | SmtpReply>;
 }
 
+type Planned = MxPlan | RecipientResult;
+
 interface Kept {
-  readonly plan: Promise<MxPlan | RecipientResult>;
+  readonly plan: Planned;
   readonly until: number;
+}
+
+/** For whom a plan is made. */
+interface Wish {
+  readonly domain: string;
+  readonly tls: MessageTls | undefined;
+  readonly account: string;
 }
 
 /** The next hops of a route by MX. */
@@ -83,6 +92,8 @@ export class MxHops {
   readonly #planning: MxPlanParts;
   readonly #health: ExchangerHealth;
   readonly #kept = new Map<string, Kept>();
+  /** Plans that are being made, for each account of its own: no account waits for the turns of another. */
+  readonly #making = new Map<string, Promise<Planned>>();
 
   constructor(parts: MxHopsParts) {
     const { route, resolver, clock, log, hostname, facilities } = parts;
@@ -106,45 +117,51 @@ export class MxHops {
     };
   }
 
-  async find(domain: string, tls?: MessageTls): Promise<MxHop | RecipientResult> {
-    const plan = await this.#plan(domain, tls);
-    return 'kind' in plan ? plan : this.#hopOf(plan, tls);
+  async find(given: string, tls?: MessageTls, account = ''): Promise<MxHop | RecipientResult> {
+    const wish = { domain: given.toLowerCase(), tls, account };
+    const plan = await this.#plan(wish);
+    return 'kind' in plan ? plan : this.#hopOf(plan, wish);
   }
 
-  #hopOf(plan: MxPlan, tls: MessageTls | undefined): MxHop {
+  #hopOf(plan: MxPlan, wish: Wish): MxHop {
     const { key, label } = plan;
-    return { key, label, connect: (request) => this.#connect(plan, tls, request) };
+    return { key, label, connect: (request) => this.#connect(plan, wish, request) };
   }
 
   async #connect(
     found: MxPlan,
-    tls: MessageTls | undefined,
+    { tls, account }: Wish,
     { domain, signal }: { readonly domain: string; readonly signal: AbortSignal },
   ): Promise<SmtpConnection | SmtpReply> {
     // A hop may be older than what DNS says now; where the exchangers are still the same, their addresses are looked up anew.
-    const now = await this.#plan(domain, tls);
+    const now = await this.#plan({ domain: domain.toLowerCase(), tls, account });
     const plan = 'key' in now && now.key === found.key ? now : found;
     const { onTlsResult } = this.#parts.facilities;
     const parts = { ...this.#parts, health: this.#health, onTlsResult };
     return await connectToExchangers({ domain, plan, message: tls, signal }, parts);
   }
 
-  async #plan(given: string, tls: MessageTls | undefined): Promise<MxPlan | RecipientResult> {
-    const domain = given.toLowerCase();
+  async #plan(wish: Wish): Promise<Planned> {
+    const { domain, tls, account } = wish;
+    const known = this.#kept.get(`${tls ?? ''} ${domain}`);
+    if (known && this.#parts.clock.monotonic() < known.until) return known.plan;
+    const key = `${tls ?? ''} ${domain} ${account}`;
+    const making = this.#making.get(key) ?? this.#make(wish).finally(() => this.#making.delete(key));
+    this.#making.set(key, making);
+    return await making;
+  }
+
+  async #make({ domain, tls, account }: Wish): Promise<Planned> {
     const key = `${tls ?? ''} ${domain}`;
-    const now = this.#parts.clock.monotonic();
-    const known = this.#kept.get(key);
-    if (known && now < known.until) return await known.plan;
-    const plan = planMx(domain, tls, this.#planning).catch((error: unknown): RecipientResult => {
+    const began = this.#parts.clock.monotonic();
+    const plan = await planMx(domain, tls, this.#planning, account).catch((error: unknown): RecipientResult => {
       this.#parts.log.error({ route: this.#parts.route.name, domain, err: error }, 'Cannot find mail exchangers');
       return { kind: 'deferred', reply: { code: 451, enhanced: '4.3.0', text: errorMessage(error) } };
     });
     this.#kept.delete(key);
-    this.#kept.set(key, { plan, until: now + keptMs });
-    if (this.#kept.size > mostKept) {
-      const [oldest] = this.#kept.keys();
-      if (oldest !== undefined) this.#kept.delete(oldest);
-    }
-    return await plan;
+    this.#kept.set(key, { plan, until: began + keptMs });
+    const [oldest] = this.#kept.size > mostKept ? this.#kept.keys() : [];
+    if (oldest !== undefined) this.#kept.delete(oldest);
+    return plan;
   }
 }

@@ -77,17 +77,20 @@ async function demandsOn(
 /**
  * Plans the way to a domain.
  * @param domain an A-label in lower case, or an address literal
+ * @param account who asks
  * @returns the outcome for its recipients where there is no way
  */
 export async function planMx(
   domain: string,
   message: MessageTls | undefined,
-  parts: MxPlanParts,
+  shared: MxPlanParts,
+  account: string,
 ): Promise<MxPlan | RecipientResult> {
+  const parts = { ...shared, lookup: shared.lookup.askedBy(account) };
   const asksSts = !domain.startsWith('[') && message !== 'no';
   const [set, sts] = await Promise.all([
     findExchangers(domain, parts),
-    asksSts ? parts.policies?.find(domain) : undefined,
+    asksSts ? parts.policies?.find(domain, account) : undefined,
   ]);
   if ('kind' in set) return set;
   const exchangers = await demandsOn(domain, set, { message, sts }, parts);

@@ -3,6 +3,7 @@
 
 import type { Clock } from '../../base/clock.ts';
 import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
+import { FairPlaces } from '../../base/fair-places.ts';
 import type { Logger } from '../../base/log.ts';
 import { fetchStsPolicy, type StsFetchParts } from './sts-fetch.ts';
 import { type StsPolicy, stsId } from './sts-policy.ts';
@@ -12,9 +13,10 @@ import type { KeptPolicy, StsStore } from './sts-store.ts';
 export interface StsPolicies {
   /**
    * The policy of a domain; undefined where it has none.
+   * @param account who asks: accounts have shares of the fetches that are made at the same time
    * @throws Unavailable where the database cannot be read: it is not known then whether the domain is protected
    */
-  find(domain: string): Promise<StsPolicy | undefined>;
+  find(domain: string, account: string): Promise<StsPolicy | undefined>;
 }
 
 /** What finding needs. */
@@ -32,6 +34,13 @@ const refreshAfter = 86_400_000;
 const mostAtOnce = 100;
 const mostFailures = 10_000;
 
+/** A policy that is wanted. */
+interface Wanted {
+  readonly domain: string;
+  readonly id: string;
+  readonly account: string;
+}
+
 /** Makes the finder. */
 export function createStsPolicies(parts: StsPoliciesParts): StsPolicies {
   return new Policies(parts);
@@ -40,6 +49,7 @@ export function createStsPolicies(parts: StsPoliciesParts): StsPolicies {
 class Policies implements StsPolicies {
   readonly #parts: StsPoliciesParts;
   readonly #fetching = new Map<string, Promise<StsPolicy | undefined>>();
+  readonly #places = new FairPlaces(mostAtOnce);
   /** By domain and id: before which moment of the monotonic clock a policy is not fetched again. */
   readonly #failedUntil = new Map<string, number>();
 
@@ -47,18 +57,23 @@ class Policies implements StsPolicies {
     this.#parts = parts;
   }
 
-  async find(domain: string): Promise<StsPolicy | undefined> {
-    const { store, lookup } = this.#parts;
-    const [kept, texts] = await Promise.all([store.get(domain), lookup.find(`_mta-sts.${domain}`, 'TXT')]);
-    const known = kept && this.#holds(kept) ? kept : undefined;
+  async find(domain: string, account: string): Promise<StsPolicy | undefined> {
+    const lookup = this.#parts.lookup.askedBy(account);
+    const [known, texts] = await Promise.all([this.#kept(domain), lookup.find(`_mta-sts.${domain}`, 'TXT')]);
     const id = texts.kind === 'found' ? stsId(texts.records) : undefined;
     // RFC 8461 §5.1: without a TXT record the policy that is known holds on; else anybody who can silence DNS could end it.
     if (id === undefined) return known?.policy;
     if (known?.policy.id === id) {
-      if (this.#age(known) >= refreshAfter) void this.#fetch(domain, id);
+      if (this.#age(known) >= refreshAfter) void this.#fetch({ domain, id, account });
       return known.policy;
     }
-    return (await this.#fetch(domain, id)) ?? known?.policy;
+    return (await this.#fetch({ domain, id, account })) ?? known?.policy;
+  }
+
+  /** The policy that is kept, while it holds. */
+  async #kept(domain: string): Promise<KeptPolicy | undefined> {
+    const kept = await this.#parts.store.get(domain);
+    return kept && this.#holds(kept) ? kept : undefined;
   }
 
   #age({ fetchedAt }: KeptPolicy): number {
@@ -70,21 +85,34 @@ class Policies implements StsPolicies {
     return this.#age(kept) < kept.policy.maxAge * 1000;
   }
 
-  async #fetch(domain: string, id: string): Promise<StsPolicy | undefined> {
-    const key = `${domain} ${id}`;
-    const under = this.#fetching.get(key);
-    if (under) return await under;
-    const now = this.#parts.clock.monotonic();
-    if ((this.#failedUntil.get(key) ?? Number.NEGATIVE_INFINITY) > now || this.#fetching.size >= mostAtOnce)
-      return undefined;
-    const fetching = this.#fetchAndKeep(domain, id, key).finally(() => this.#fetching.delete(key));
-    this.#fetching.set(key, fetching);
-    return await fetching;
+  async #fetch(wanted: Wanted): Promise<StsPolicy | undefined> {
+    const key = `${wanted.domain} ${wanted.id}`;
+    if (this.#hasFailed(key)) return undefined;
+    // All wait for a place, since mail that goes without the policy of its domain is what a policy is made against.
+    const leave = await this.#places.take(wanted.account);
+    try {
+      const under = this.#fetching.get(key);
+      if (under) return await under;
+      if (this.#hasFailed(key)) return undefined;
+      const fetching = this.#fetchAndKeep(wanted, key).finally(() => this.#fetching.delete(key));
+      this.#fetching.set(key, fetching);
+      return await fetching;
+    } finally {
+      leave();
+    }
   }
 
-  async #fetchAndKeep(domain: string, id: string, key: string): Promise<StsPolicy | undefined> {
+  #hasFailed(key: string): boolean {
+    return (this.#failedUntil.get(key) ?? Number.NEGATIVE_INFINITY) > this.#parts.clock.monotonic();
+  }
+
+  async #fetchAndKeep({ domain, id, account }: Wanted, key: string): Promise<StsPolicy | undefined> {
     const { store, clock, log } = this.#parts;
-    const policy = await fetchStsPolicy(domain, id, this.#parts);
+    // Another account may have fetched it while this one waited for its place.
+    const known = await this.#kept(domain).catch(() => undefined);
+    if (known?.policy.id === id && this.#age(known) < refreshAfter) return known.policy;
+    const lookup = this.#parts.lookup.askedBy(account);
+    const policy = await fetchStsPolicy(domain, id, { ...this.#parts, lookup });
     if (typeof policy === 'string') {
       log.warn({ domain, reason: policy }, 'an MTA-STS policy cannot be fetched');
       this.#failedUntil.set(key, clock.monotonic() + fetchAgainAfter);

@@ -172,6 +172,49 @@ describe('what is kept', () => {
     expect(await lookup.find('x.test', 'A')).toMatchObject({ kind: 'found' });
   });
 
+  test('a name that can never be found out is asked for less and less often, until it can', async () => {
+    const { lookup, server, clock } = await lookupOf({ 'x.test': { fails: 'SERVFAIL' } });
+    const questions: number[] = [];
+    for (let minutes = 0; minutes < 4; minutes += 1) {
+      const before = server.asked.length;
+      for (let seconds = 0; seconds < 60; seconds += 1) {
+        await lookup.find('x.test', 'A');
+        clock.pass(1);
+      }
+      // Each time the server is asked twice.
+      questions.push((server.asked.length - before) / 2);
+    }
+    expect(questions).toEqual([4, 1, 1, 1]);
+    server.names.set('x.test', { a: ['192.0.2.1'], ttl: 1 });
+    clock.pass(60);
+    expect(await lookup.find('x.test', 'A')).toMatchObject({ kind: 'found' });
+    server.names.set('x.test', { fails: 'SERVFAIL' });
+    clock.pass(6);
+    await lookup.find('x.test', 'A');
+    const before = server.asked.length;
+    clock.pass(6);
+    await lookup.find('x.test', 'A');
+    expect(server.asked.length).toBe(before + 2);
+  });
+
+  test('who asks much for names whose server is silent keeps itself waiting alone', async () => {
+    const server = await startDnsServer({ 'x.test': { a: ['192.0.2.1'] } });
+    const lookup = createDnsLookup({ servers: [server.address], clock: systemClock, tryMs: 1000 });
+    const greedy = lookup.askedBy('greedy');
+    let ended = 0;
+    for (let index = 0; index < 120; index += 1) {
+      server.names.set(`n${index}.test`, { fails: 'silence' });
+      void greedy.find(`n${index}.test`, 'A').then(() => (ended += 1));
+    }
+    // It waits for this name as well, which is no reason for another to wait with it.
+    const waiting = greedy.find('x.test', 'A');
+    expect(await lookup.askedBy('other').find('x.test', 'A')).toMatchObject({ kind: 'found' });
+    expect(ended).toBe(0);
+    expect(server.asked.filter((question) => question === 'A x.test')).toHaveLength(1);
+    await waiting;
+    expect(server.asked.filter((question) => question === 'A x.test')).toHaveLength(1);
+  });
+
   test('twelve thousand names do not stay, and are asked a hundred at a time', async () => {
     const { lookup, server } = await lookupOf({});
     const findAll = (it: DnsLookup) =>

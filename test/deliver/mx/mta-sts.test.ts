@@ -1,6 +1,7 @@
 // MTA-STS (RFC 8461): policies from a real policy host by HTTPS, kept in a real database; the mail exchangers are real too.
 
-import { describe, expect, test } from 'vitest';
+import { createServer, type Socket } from 'node:net';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { isNamedBy, readStsPolicy, stsId } from '../../../src/deliver/mx/sts-policy.ts';
 import type { FaultSinkOptions } from '../../support/fault-sink.ts';
 import { type MxEstate, type PolicyAnswer, policyOf, reach, startMxEstate } from '../../support/mx-estate.ts';
@@ -177,6 +178,28 @@ describe('a policy that cannot be had', () => {
     expect(await reach(estate.hops(), 'x.test')).toBe(open);
     expect(estate.lines).toMatchObject([{ msg: 'an MTA-STS policy cannot be fetched', domain: 'x.test' }]);
     expect(String(estate.lines[0]?.['reason'])).toMatch(reason);
+  });
+
+  test('many policy hosts that say nothing keep only those who send to them from a policy', async () => {
+    const estate = await estateWith(enforce);
+    await estate.sink(2);
+    const held = new Set<Socket>();
+    const silent = createServer((socket) => void held.add(socket.on('error', () => undefined)));
+    await new Promise<void>((resolve) => silent.listen(estate.policyPort(), '127.0.0.9', resolve));
+    onTestFinished(() => {
+      for (const socket of held) socket.destroy();
+      silent.close();
+    });
+    const hops = estate.hops({}, { policyWithinMs: 60_000 });
+    for (let at = 0; at < 120; at += 1) {
+      const domain = `n${at}.test`;
+      estate.dns.names.set(domain, { mx: ['10 one.test'] });
+      estate.dns.names.set(`_mta-sts.${domain}`, { txt: ['v=STSv1; id=1;'] });
+      estate.dns.names.set(`mta-sts.${domain}`, { a: ['127.0.0.9'] });
+      void hops.find(domain, undefined, 'greedy');
+    }
+    await expect.poll(() => held.size).toBe(90);
+    expect(await reach(hops, 'x.test')).toMatch(/^refused 451 4\.7\.4 .*offers no TLS/);
   });
 
   test('a certificate of another policy host', async () => {
