@@ -28,6 +28,8 @@ export interface DnsExchange {
 const udpPayloadOctets = 1232;
 /** Packets that are no answer to the question are passed over so many times; a flood of them ends the exchange. */
 const strayPackets = 100;
+/** Pointers in a row; what looks like a few of them may be other octets. */
+const longestPointerChain = 20;
 
 /** A question with its octets. RFC 6840 §5.7: AD in a question asks whether the answer was validated. */
 function questionOf({ name, type }: DnsExchange) {
@@ -53,8 +55,26 @@ function questionOf({ name, type }: DnsExchange) {
   return { id, octets };
 }
 
+/**
+ * Whether pointers lead to pointers, on and on (RFC 1035 §4.1.4). No encoder writes more than one in a row; reading a packet
+ * in which a thousand names end at a chain of thousands takes seconds.
+ */
+function hasPointerChain(octets: Buffer): boolean {
+  const lengths = new Uint8Array(octets.length);
+  for (let at = 0; at + 1 < octets.length; at += 1) {
+    const octet = octets[at] ?? 0;
+    const target = ((octet & 0x3f) << 8) | (octets[at + 1] ?? 0);
+    if (octet < 0xc0 || target >= at) continue;
+    const length = (lengths[target] ?? 0) + 1;
+    if (length > longestPointerChain) return true;
+    lengths[at] = length;
+  }
+  return false;
+}
+
 /** Reads an answer; undefined where it is none to this question. */
 function answerOf(octets: Buffer, id: number, { name, type }: DnsExchange): DecodedPacket | undefined {
+  if (hasPointerChain(octets)) return undefined;
   try {
     const packet = decode(octets);
     const [question] = packet.questions ?? [];

@@ -133,6 +133,31 @@ describe('a hostile or broken server', () => {
     expect(await lookup.find('x.test', 'A')).toMatchObject({ kind: 'found' });
   });
 
+  test('an answer whose names lead through thousands of pointers is passed over', async () => {
+    const socket = createSocket('udp4');
+    socket.on('message', (query, from) => {
+      const header = Buffer.concat([query.subarray(0, 2), Buffer.from('81800001000000000000', 'hex')]);
+      const question = query.subarray(12, query.indexOf(0, 12) + 5);
+      const start = header.length + question.length;
+      // One record of an unknown type holds pointers, each to the one before; the names of the others are the last of them.
+      const pointers = Buffer.alloc(10_000);
+      for (let at = 2; at < pointers.length; at += 2) pointers.writeUInt16BE(0xc000 | (start + 11 + at - 2), at);
+      const chain = Buffer.concat([Buffer.from('0003e70001000000002710', 'hex'), pointers]);
+      const other = Buffer.from('c0000001000100000000000400000000', 'hex');
+      other.writeUInt16BE(0xc000 | (start + 11 + pointers.length - 2), 0);
+      header.writeUInt16BE(1001, 6);
+      socket.send(Buffer.concat([header, question, chain, ...Array.from({ length: 1000 }, () => other)]), from.port);
+      const answer = Buffer.from('c00c000100010000003c0004c0000201', 'hex');
+      header.writeUInt16BE(1, 6);
+      socket.send(Buffer.concat([header, question, answer]), from.port);
+    });
+    await new Promise<void>((resolve) => socket.bind(0, '127.0.0.1', resolve));
+    onTestFinished(() => new Promise<void>((resolve) => socket.close(() => resolve())));
+    const servers = [`127.0.0.1:${socket.address().port}`];
+    const lookup = createDnsLookup({ servers, clock: systemClock, tryMs: 5000 });
+    expect(await lookup.find('x.test', 'A')).toMatchObject({ kind: 'found', records: ['192.0.2.1'] });
+  });
+
   test('a flood of packets that are no answer ends the question', async () => {
     const socket = createSocket('udp4');
     socket.on('message', (_, from) => {
