@@ -60,6 +60,7 @@ function policyOf({ policy, domain, exchanger }: TlsResult): ReportedPolicy {
       'mx-host': [exchanger],
     };
   }
+  if (!policy.sts) return { 'policy-type': policy.type, 'policy-domain': domain };
   const { mode, mx, maxAge } = policy.sts;
   const names = fitting(mx, mostPolicy / 2);
   return {

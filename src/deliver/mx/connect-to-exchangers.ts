@@ -112,7 +112,9 @@ function report(
   parts: ConnectParts,
 ): void {
   const { exchanger, address } = candidate;
-  const { domain, plan } = way;
+  const { domain, plan, message } = way;
+  // Nobody asked for the policies of such a message's domain (RFC 8689 §5). The reports of TLS are among them (RFC 8460 §3).
+  if (message === 'no') return;
   const { result, fault, said } = outcome;
   const { demand } = exchanger;
   const isForbidden = demand.forbidden !== undefined;
@@ -120,8 +122,9 @@ function report(
   if ('refused' in result && fault === undefined && !isForbidden) return;
   const tested = 'connection' in result ? testedFailure(candidate, way, result.connection) : undefined;
   const forbidden = demand.policy === 'dane' ? ('dnssec-invalid' as const) : ('validation-failure' as const);
-  const failure = fault ?? (isForbidden ? forbidden : tested);
-  const reason = said ?? demand.forbidden;
+  const ofPolicy = demand.policy === 'dane' ? undefined : plan.stsFault;
+  const failure = fault ?? (isForbidden ? forbidden : (tested ?? ofPolicy?.failure));
+  const reason = said ?? demand.forbidden ?? (failure === ofPolicy?.failure ? ofPolicy?.why : undefined);
   const isSts = plan.sts !== undefined && plan.sts.mode !== 'none';
   parts.onTlsResult({
     domain,
@@ -130,7 +133,7 @@ function report(
         ? { type: 'tlsa', tlsa: demand.tlsa ?? [] }
         : plan.sts && isSts
           ? { type: 'sts', sts: plan.sts }
-          : { type: 'no-policy-found' },
+          : { type: ofPolicy ? 'sts' : 'no-policy-found' },
     exchanger: exchanger.name,
     address,
     ...('connection' in result ? { localAddress: result.connection.localAddress } : {}),

@@ -11,6 +11,7 @@ import type { StsPolicies } from './sts-policies.ts';
 import type { StsPolicy } from './sts-policy.ts';
 import type { MessageTls } from './tls-demand.ts';
 import { demandOn, type TlsDemand } from './tls-demand.ts';
+import type { StsFault } from './tls-result.ts';
 
 /** A mail exchanger, and what is asked of it. */
 export interface PlannedExchanger extends Exchanger {
@@ -25,6 +26,8 @@ export interface MxPlan {
   /** In order of preference, not empty. */
   readonly exchangers: readonly PlannedExchanger[];
   readonly sts: StsPolicy | undefined;
+  /** Why the policy that the domain says it has could not be had. */
+  readonly stsFault: StsFault | undefined;
 }
 
 /** What planning needs. */
@@ -88,7 +91,7 @@ export async function planMx(
 ): Promise<MxPlan | RecipientResult> {
   const parts = { ...shared, lookup: shared.lookup.askedBy(account) };
   const asksSts = !domain.startsWith('[') && message !== 'no';
-  const [set, sts] = await Promise.all([
+  const [set, { policy: sts, fault: stsFault } = {}] = await Promise.all([
     findExchangers(domain, parts),
     asksSts ? parts.policies?.find(domain, account) : undefined,
   ]);
@@ -99,5 +102,6 @@ export async function planMx(
     label: labelOf(parts.route.name, exchangers),
     exchangers,
     sts,
+    stsFault,
   };
 }

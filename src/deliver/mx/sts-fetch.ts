@@ -6,9 +6,10 @@ import type { IncomingMessage } from 'node:http';
 import { request } from 'node:https';
 import { isIPv6 } from 'node:net';
 import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
-import { errorMessage } from '../../base/errors.ts';
+import { errorCode, errorMessage } from '../../base/errors.ts';
 import type { AddressJudge } from './address-judge.ts';
 import { readStsPolicy, type StsPolicy } from './sts-policy.ts';
+import type { StsFault } from './tls-result.ts';
 
 /** What fetching needs. */
 export interface StsFetchParts {
@@ -24,6 +25,8 @@ export interface StsFetchParts {
 
 /** RFC 8461 §3.3: 64 KiB are enough for any policy. */
 const mostOctets = 65_536;
+/** The codes of Node and OpenSSL for certificates that cannot be verified. */
+const certificateErrors = /CERT|ISSUER|SIGNATURE/;
 /** Addresses of the policy host that are tried. */
 const mostAddresses = 2;
 
@@ -93,17 +96,23 @@ function get(host: string, address: string, parts: StsFetchParts): Promise<strin
 /**
  * Fetches a policy.
  * @param id from the TXT record
- * @returns the policy, or a clause that tells why there is none. Never rejects
+ * @returns the policy, or why there is none. Never rejects
  */
-export async function fetchStsPolicy(domain: string, id: string, parts: StsFetchParts): Promise<StsPolicy | string> {
+export async function fetchStsPolicy(domain: string, id: string, parts: StsFetchParts): Promise<StsPolicy | StsFault> {
   const host = `mta-sts.${domain}`;
-  let why = 'the policy host has no address that may be asked';
+  let fault: StsFault = {
+    failure: 'sts-policy-fetch-error',
+    why: 'the policy host has no address that may be asked',
+  };
   for (const address of await addressesOf(host, parts)) {
     try {
-      return readStsPolicy(await get(host, address, parts), id);
+      const policy = readStsPolicy(await get(host, address, parts), id);
+      return typeof policy === 'string' ? { failure: 'sts-policy-invalid', why: policy } : policy;
     } catch (error) {
-      why = errorMessage(error);
+      const isOfCertificate = certificateErrors.test(errorCode(error) ?? '');
+      const failure = isOfCertificate ? 'sts-webpki-invalid' : 'sts-policy-fetch-error';
+      fault = { failure, why: errorMessage(error) };
     }
   }
-  return why;
+  return fault;
 }

@@ -8,15 +8,22 @@ import type { Logger } from '../../base/log.ts';
 import { fetchStsPolicy, type StsFetchParts } from './sts-fetch.ts';
 import { type StsPolicy, stsId } from './sts-policy.ts';
 import type { KeptPolicy, StsStore } from './sts-store.ts';
+import type { StsFault } from './tls-result.ts';
+
+/** What is found of a policy: it, or why it could not be had. */
+export interface StsFinding {
+  readonly policy?: StsPolicy;
+  readonly fault?: StsFault;
+}
 
 /** Finds policies. */
 export interface StsPolicies {
   /**
-   * The policy of a domain; undefined where it has none.
+   * The policy of a domain, or why none could be had; neither where it has none.
    * @param account who asks: accounts have shares of the fetches that are made at the same time
    * @throws Unavailable where the database cannot be read: it is not known then whether the domain is protected
    */
-  find(domain: string, account: string): Promise<StsPolicy | undefined>;
+  find(domain: string, account: string): Promise<StsFinding>;
 }
 
 /** What finding needs. */
@@ -48,26 +55,29 @@ export function createStsPolicies(parts: StsPoliciesParts): StsPolicies {
 
 class Policies implements StsPolicies {
   readonly #parts: StsPoliciesParts;
-  readonly #fetching = new Map<string, Promise<StsPolicy | undefined>>();
+  readonly #fetching = new Map<string, Promise<StsPolicy | StsFault>>();
   readonly #places = new FairPlaces(mostAtOnce);
-  /** By domain and id: before which moment of the monotonic clock a policy is not fetched again. */
-  readonly #failedUntil = new Map<string, number>();
+  /** By domain and id: why a policy could not be had, and before which moment of the monotonic clock it is not fetched again. */
+  readonly #failed = new Map<string, { readonly fault: StsFault; readonly until: number }>();
 
   constructor(parts: StsPoliciesParts) {
     this.#parts = parts;
   }
 
-  async find(domain: string, account: string): Promise<StsPolicy | undefined> {
+  async find(domain: string, account: string): Promise<StsFinding> {
     const lookup = this.#parts.lookup.askedBy(account);
     const [known, texts] = await Promise.all([this.#kept(domain), lookup.find(`_mta-sts.${domain}`, 'TXT')]);
     const id = texts.kind === 'found' ? stsId(texts.records) : undefined;
     // RFC 8461 §5.1: without a TXT record the policy that is known holds on; else anybody who can silence DNS could end it.
-    if (id === undefined) return known?.policy;
+    const { policy } = known ?? {};
+    if (id === undefined) return policy ? { policy } : {};
     if (known?.policy.id === id) {
       if (this.#age(known) >= refreshAfter) void this.#fetch({ domain, id, account });
-      return known.policy;
+      return { policy: known.policy };
     }
-    return (await this.#fetch({ domain, id, account })) ?? known?.policy;
+    const fetched = await this.#fetch({ domain, id, account });
+    if (!('failure' in fetched)) return { policy: fetched };
+    return policy ? { policy } : { fault: fetched };
   }
 
   /** The policy that is kept, while it holds. */
@@ -85,15 +95,17 @@ class Policies implements StsPolicies {
     return this.#age(kept) < kept.policy.maxAge * 1000;
   }
 
-  async #fetch(wanted: Wanted): Promise<StsPolicy | undefined> {
+  async #fetch(wanted: Wanted): Promise<StsPolicy | StsFault> {
     const key = `${wanted.domain} ${wanted.id}`;
-    if (this.#hasFailed(key)) return undefined;
+    const failed = this.#failureOf(key);
+    if (failed) return failed;
     // All wait for a place, since mail that goes without the policy of its domain is what a policy is made against.
     const leave = await this.#places.take(wanted.account);
     try {
       const under = this.#fetching.get(key);
       if (under) return await under;
-      if (this.#hasFailed(key)) return undefined;
+      const failedNow = this.#failureOf(key);
+      if (failedNow) return failedNow;
       const fetching = this.#fetchAndKeep(wanted, key).finally(() => this.#fetching.delete(key));
       this.#fetching.set(key, fetching);
       return await fetching;
@@ -102,25 +114,26 @@ class Policies implements StsPolicies {
     }
   }
 
-  #hasFailed(key: string): boolean {
-    return (this.#failedUntil.get(key) ?? Number.NEGATIVE_INFINITY) > this.#parts.clock.monotonic();
+  #failureOf(key: string): StsFault | undefined {
+    const failed = this.#failed.get(key);
+    return failed && failed.until > this.#parts.clock.monotonic() ? failed.fault : undefined;
   }
 
-  async #fetchAndKeep({ domain, id, account }: Wanted, key: string): Promise<StsPolicy | undefined> {
+  async #fetchAndKeep({ domain, id, account }: Wanted, key: string): Promise<StsPolicy | StsFault> {
     const { store, clock, log } = this.#parts;
     // Another account may have fetched it while this one waited for its place.
     const known = await this.#kept(domain).catch(() => undefined);
     if (known?.policy.id === id && this.#age(known) < refreshAfter) return known.policy;
     const lookup = this.#parts.lookup.askedBy(account);
     const policy = await fetchStsPolicy(domain, id, { ...this.#parts, lookup });
-    if (typeof policy === 'string') {
-      log.warn({ domain, reason: policy }, 'an MTA-STS policy cannot be fetched');
-      this.#failedUntil.set(key, clock.monotonic() + fetchAgainAfter);
-      const [oldest] = this.#failedUntil.keys();
-      if (this.#failedUntil.size > mostFailures && oldest !== undefined) this.#failedUntil.delete(oldest);
-      return undefined;
+    if ('failure' in policy) {
+      log.warn({ domain, reason: policy.why }, 'an MTA-STS policy cannot be fetched');
+      this.#failed.set(key, { fault: policy, until: clock.monotonic() + fetchAgainAfter });
+      const [oldest] = this.#failed.keys();
+      if (this.#failed.size > mostFailures && oldest !== undefined) this.#failed.delete(oldest);
+      return policy;
     }
-    this.#failedUntil.delete(key);
+    this.#failed.delete(key);
     try {
       await store.put(domain, { policy, fetchedAt: clock.now() });
     } catch (error) {

@@ -87,6 +87,8 @@ describe('a policy that enforces', () => {
     const estate = await estateWith(enforce);
     await estate.sink(2, await starttls(estate, 'wrong.test'));
     expect(await reach(estate.hops(), 'x.test', 'no')).toBe('one.test TLS opportunistic');
+    // Nobody asked for the policy, so that nothing can be reported of it. Reports of TLS are such messages themselves.
+    expect(estate.results).toEqual([]);
     expect(await reach(estate.hops({ tls: { mode: 'none', verify: false } }), 'x.test')).toBe('one.test clear none');
   });
 
@@ -130,9 +132,9 @@ describe('a policy in testing', () => {
 });
 
 describe('a policy that cannot be had', () => {
-  const open = 'one.test clear opportunistic';
+  const open = 'one.test TLS opportunistic verified';
 
-  test.each<[string, PolicyAnswer, RegExp]>([
+  test.each<[string, PolicyAnswer, RegExp, string?]>([
     ['404', (_, response) => response.writeHead(404).end(), /answered 404/],
     [
       'a redirect',
@@ -170,14 +172,24 @@ describe('a policy that cannot be had', () => {
       /answered 101/,
     ],
     ['a connection that is closed', (request) => void request.socket.destroy(), /socket hang up|closed the connection/],
-    ['no version', policyOf(['mode: enforce', 'mx: one.test']), /max_age/],
-    ['no exchanger', policyOf(['mode: enforce', 'max_age: 1000']), /names no mail exchanger/],
-  ])('%s: mail goes as without one, and it is logged', async (_, policy, reason) => {
+    ['no version', policyOf(['mode: enforce', 'mx: one.test']), /max_age/, 'sts-policy-invalid'],
+    ['no exchanger', policyOf(['mode: enforce', 'max_age: 1000']), /names no mail exchanger/, 'sts-policy-invalid'],
+  ])('%s: mail goes as without one, it is logged and reported', async (_, policy, reason, failure) => {
     const estate = await estateWith(policy);
-    await estate.sink(2);
-    expect(await reach(estate.hops(), 'x.test')).toBe(open);
+    await estate.sink(2, await starttls(estate, 'one.test'));
+    const hops = estate.hops();
+    expect(await reach(hops, 'x.test')).toBe(open);
     expect(estate.lines).toMatchObject([{ msg: 'an MTA-STS policy cannot be fetched', domain: 'x.test' }]);
     expect(String(estate.lines[0]?.['reason'])).toMatch(reason);
+    // It is not fetched again for each message, and reported for each connection.
+    estate.clock.pass(60);
+    expect(await reach(hops, 'x.test')).toBe(open);
+    const reported = {
+      policy: { type: 'sts' },
+      failure: failure ?? 'sts-policy-fetch-error',
+      reason: expect.any(String),
+    };
+    expect(estate.results).toMatchObject([reported, reported]);
   });
 
   test('many policy hosts that say nothing keep only those who send to them from a policy', async () => {
@@ -205,14 +217,15 @@ describe('a policy that cannot be had', () => {
   test('a certificate of another policy host', async () => {
     const estate = await startMxEstate(names, { policyNames: ['mta-sts.other.test'] });
     estate.policy = enforce;
-    await estate.sink(2);
+    await estate.sink(2, await starttls(estate, 'one.test'));
     expect(await reach(estate.hops(), 'x.test')).toBe(open);
     expect(estate.fetches).toEqual([]);
+    expect(estate.results).toMatchObject([{ policy: { type: 'sts' }, failure: 'sts-webpki-invalid' }]);
   });
 
   test('a policy host in a private network is not asked', async () => {
     const estate = await estateWith(enforce, { 'mta-sts.x.test': { a: ['127.0.0.1'] } });
-    await estate.sink(2);
+    await estate.sink(2, await starttls(estate, 'one.test'));
     expect(await reach(estate.hops({ allowPrivate: ['127.0.0.2/32'] }), 'x.test')).toBe(open);
     expect(estate.fetches).toEqual([]);
   });
