@@ -1,6 +1,6 @@
 // What the system's own accounting says of a process (proc(5)).
 
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 
 const ticksPerSecond = 100; // USER_HZ, which is 100 on every Linux that Node runs on
 
@@ -9,6 +9,14 @@ export function cpuSeconds(pid: number): number {
   const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
+}
+
+/** CPU seconds of a process and of those that it started and that still run. */
+export function cpuSecondsOfAll(pid: number): number {
+  const children = readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+    readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1').split(' ').filter(Boolean),
+  );
+  return cpuSeconds(pid) + children.reduce((sum, child) => sum + cpuSecondsOfAll(Number(child)), 0);
 }
 
 /** The largest resident size so far, MiB. */

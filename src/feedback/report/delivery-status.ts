@@ -14,8 +14,14 @@ function behindType(value: string | undefined): string | undefined {
 function addressOf(value: string | undefined): string | undefined {
   const text = behindType(value);
   if (text === undefined) return undefined;
-  const inner = /^<([^<>]*)>/.exec(text)?.[1] ?? text.replace(/[ \t]+\(.*\)$/, '');
+  const inner = /^<([^<>]*)>/.exec(text)?.[1] ?? withoutComment(text);
   return oneLine(inner, reportBounds.address);
+}
+
+/** Cuts off a comment behind an address, in time that grows with the text: a pattern would try each of its blanks anew. */
+function withoutComment(text: string): string {
+  const at = text.endsWith(')') ? text.search(/[ \t]\(/) : -1;
+  return at < 0 ? text : text.slice(0, at);
 }
 
 /** RFC 3464 §2.3.4: the code, without the words that some servers write behind it. */

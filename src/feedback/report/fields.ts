@@ -1,5 +1,7 @@
 // Reads groups of fields: the form of message/delivery-status (RFC 3464 §2.1) and of message/feedback-report (RFC 5965 §3).
 
+import { isAscii } from 'node:buffer';
+
 /** Field names in lower case, each with the first value that the group gives it, unfolded. */
 export type FieldGroup = ReadonlyMap<string, string>;
 
@@ -42,12 +44,13 @@ export function readFieldGroups(octets: Uint8Array, groups: number): FieldGroup[
 }
 
 function* linesOf(octets: Uint8Array): Generator<string> {
+  const decode = isAscii(octets) ? latin1Of : textOf;
   let start = 0;
   for (let count = 0; count < mostLines && start < octets.length; count += 1) {
     const feed = octets.indexOf(0x0a, start);
     const end = feed < 0 ? octets.length : feed;
     const isCr = end > start && octets[end - 1] === 0x0d;
-    yield textOf(octets.subarray(start, Math.min(isCr ? end - 1 : end, start + mostCharacters)));
+    yield decode(octets.subarray(start, Math.min(isCr ? end - 1 : end, start + mostCharacters)));
     start = end + 1;
   }
 }
@@ -58,6 +61,10 @@ function textOf(octets: Uint8Array): string {
   try {
     return utf8.decode(octets);
   } catch {
-    return Buffer.from(octets.buffer, octets.byteOffset, octets.byteLength).toString('latin1');
+    return latin1Of(octets);
   }
+}
+
+function latin1Of(octets: Uint8Array): string {
+  return Buffer.from(octets.buffer, octets.byteOffset, octets.byteLength).toString('latin1');
 }

@@ -1,12 +1,15 @@
-// Reads reports in a process of their own, one after another, so that submission is never kept waiting by a report, whatever
-// stands in it. Those who wait have their turns by address, so that who sends costly ones keeps mostly itself waiting. A report that takes too long or too much memory costs its process; the next one gets another. A thread would
-// not do: V8 ends the whole process where a thread's heap grows over its limit faster than the thread can be stopped.
+// Reads reports. Those of the plainest form are read at once, by a reader whose cost has a bound (strict-report.ts). All others
+// are read in a process of their own, one after another, so that submission is never kept waiting by a report, whatever stands
+// in it. Those who wait have their turns by address, so that who sends costly ones keeps mostly itself waiting. A report that
+// takes too long or too much memory costs its process; the next one gets another. A thread would not do: V8 ends the whole
+// process where a thread's heap grows over its limit faster than the thread can be stopped.
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { Unavailable } from '../../base/errors.ts';
 import type { Report } from './report.ts';
 import type { ReportAnswer, ReportQuestion } from './report-process.ts';
+import { readStrictReport } from './strict-report.ts';
 
 /** Reads what came to a bounce address. */
 export interface ReportReader {
@@ -41,7 +44,7 @@ interface Waiting {
   readonly settle: (answer: ReportAnswer | Unavailable) => void;
 }
 
-/** Makes a reader. Its process starts with the first report, and while idle it does not keep this process alive. */
+/** Makes a reader. Its process starts with the first report that needs it, and while idle it does not keep this process alive. */
 export function createReportReader(limits: ReaderLimits = readerLimits): ReportReader {
   return new Reader(limits);
 }
@@ -68,6 +71,8 @@ class Reader implements ReportReader {
     octets: Buffer,
     { isFromNobody, from }: { readonly isFromNobody: boolean; readonly from: string },
   ): ReturnType<ReportReader['read']> {
+    const strict = readStrictReport(octets);
+    if (strict) return strict;
     const answer = await new Promise<ReportAnswer | Unavailable>((settle) => {
       const waiting = this.#waiting.get(from) ?? [];
       waiting.push({ question: { octets, isFromNobody }, settle });
@@ -138,7 +143,9 @@ class Reader implements ReportReader {
   #start(): ChildProcess {
     const started = fork(fileURLToPath(new URL('./report-process.ts', import.meta.url)), [], {
       serialization: 'advanced',
-      execArgv: [`--max-old-space-size=${this.#limits.heapMebibytes}`],
+      // Without a bound on young objects they come to take as much as the whole limit, and V8 then collects all garbage at
+      // every report.
+      execArgv: ['--max-semi-space-size=4', `--max-old-space-size=${this.#limits.heapMebibytes}`],
       // It reads what strangers write, and needs none of the secrets that may stand there.
       env: {},
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
