@@ -1,18 +1,19 @@
 // One SQLite connection with a bounded cache of prepared statements.
 
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import type { Attempt, Row, SqlValue } from './database.ts';
+import type { Attempt, Row } from './database.ts';
 import type { Statement, Wanted } from './database-protocol.ts';
 import { constraintOf } from './sqlite-errors.ts';
 
 /** How many prepared statements are kept. All stores together use about half as many. */
 const mostPrepared = 256;
 
-/** Numbered parameters as SQLite takes them: `$1` is a named parameter there. */
-function named(params: readonly SqlValue[]): Record<string, SqlValue> {
-  const values: Record<string, SqlValue> = {};
-  for (let index = 0; index < params.length; index += 1) values[`$${index + 1}`] = params[index] ?? null;
-  return values;
+/**
+ * Numbered parameters as SQLite takes them by their number. `$1` would be a name there, and each name is looked for among all
+ * of the statement: with a thousand of them, a million comparisons.
+ */
+function numbered(sql: string): string {
+  return sql.replaceAll(/\$(?=\d)/g, '?');
 }
 
 /** A connection that runs statements with numbered parameters. */
@@ -27,10 +28,10 @@ export class SqliteConnection {
 
   /** Runs a statement. @throws what SQLite throws, except that an attempt returns a violated constraint */
   run({ sql, params }: Statement, wanted: Wanted): readonly Row[] | number | Attempt {
-    if (wanted === 'rows') return this.#prepare(sql).all(named(params));
-    if (wanted === 'changes') return Number(this.#prepare(sql).run(named(params)).changes);
+    if (wanted === 'rows') return this.#prepare(sql).all(...params);
+    if (wanted === 'changes') return Number(this.#prepare(sql).run(...params).changes);
     try {
-      return { changes: Number(this.#prepare(sql).run(named(params)).changes) };
+      return { changes: Number(this.#prepare(sql).run(...params).changes) };
     } catch (thrown) {
       const stoppedBy = constraintOf(thrown);
       if (!stoppedBy || !(thrown instanceof Error)) throw thrown;
@@ -46,7 +47,7 @@ export class SqliteConnection {
       this.#prepared.set(sql, found);
       return found;
     }
-    const statement = this.database.prepare(sql);
+    const statement = this.database.prepare(numbered(sql));
     this.#prepared.set(sql, statement);
     const [oldest] = this.#prepared.keys();
     if (this.#prepared.size > mostPrepared && oldest !== undefined) this.#prepared.delete(oldest);
