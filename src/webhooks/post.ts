@@ -29,8 +29,8 @@ export interface PostRequest {
   readonly signal: AbortSignal;
 }
 
-/** How a request ended: the HTTP status, or why there is none. */
-export type PostResult = { readonly status: number } | { readonly error: string };
+/** How a request ended: the HTTP status, and what Retry-After said; or why there is none. */
+export type PostResult = { readonly status: number; readonly retryAfter?: string } | { readonly error: string };
 
 /** Sends requests. */
 export interface Poster {
@@ -114,22 +114,24 @@ export function createPoster({ refuse, timeoutMs, lookup, ca }: PosterParts): Po
         const why = socket.remoteAddress === undefined ? undefined : refuse(socket.remoteAddress, port);
         if (why !== undefined) request.destroy(new ForbiddenAddress(why));
       });
-      let status: number | undefined;
+      let answered: PostResult | undefined;
       request.on('response', (answer) => {
-        const known = answer.statusCode ?? 0;
-        status = known;
-        finish(answer, () => settle({ status: known }));
+        const { statusCode: status = 0, headers: fields } = answer;
+        const retryAfter = fields['retry-after'];
+        const known = { status, ...(retryAfter === undefined ? {} : { retryAfter }) };
+        answered = known;
+        finish(answer, () => settle(known));
       });
       // Nobody asked for another protocol; without a listener Node would close the connection and tell nobody.
       request.on('upgrade', ({ statusCode = 101 }, socket) => {
         socket.destroy();
         settle({ status: statusCode });
       });
-      request.on('close', () => settle(status === undefined ? { error: 'the connection was closed' } : { status }));
+      request.on('close', () => settle(answered ?? { error: 'the connection was closed' }));
       request.on('error', (error) => {
         // Who has answered has decided, whatever becomes of the rest of the answer.
-        if (status !== undefined) {
-          settle({ status });
+        if (answered) {
+          settle(answered);
           return;
         }
         const cause = error.cause instanceof Error ? error.cause : error;

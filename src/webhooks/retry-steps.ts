@@ -13,6 +13,20 @@ export function nextStepMs(attempts: number): number | undefined {
   return seconds === undefined ? undefined : seconds * 1000;
 }
 
+/** The longest wait that an endpoint may ask for, in milliseconds. */
+const longestAskedMs = 3_600_000;
+
+/**
+ * Reads Retry-After (RFC 9110 §10.2.3), seconds or a date.
+ * @param now milliseconds since 1970
+ * @returns milliseconds, an hour at most; 0 where it says nothing
+ */
+export function retryAfterMs(text: string | undefined, now: number): number {
+  if (text === undefined) return 0;
+  const asked = /^\d{1,10}$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now;
+  return asked > 0 ? Math.min(asked, longestAskedMs) : 0;
+}
+
 /** For how long a webhook must have failed, without one success, to be disabled. */
 export const disableAfterMs = 86_400_000;
 

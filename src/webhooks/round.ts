@@ -6,7 +6,7 @@ import type { EventStore } from '../events/event-store.ts';
 import type { MailEvent } from '../events/mail-event.ts';
 import type { Leased, LeaseStore, PendingEvent, RoundProgress } from './lease-store.ts';
 import type { Poster } from './post.ts';
-import { failingFor, failuresToSlow, nextStepMs } from './retry-steps.ts';
+import { failingFor, failuresToSlow, nextStepMs, retryAfterMs } from './retry-steps.ts';
 import { signatureOf } from './secret.ts';
 import type { DeliveryRecord } from './webhook.ts';
 
@@ -47,7 +47,10 @@ interface Item extends PendingEvent {
   readonly wasPending: boolean;
 }
 
-type Sent = Omit<DeliveryRecord, 'id' | 'event' | 'kind' | 'attempt'>;
+interface Sent extends Omit<DeliveryRecord, 'id' | 'event' | 'kind' | 'attempt'> {
+  /** For how long the endpoint asks to be left alone, in milliseconds. */
+  readonly askedMs?: number;
+}
 
 /** The message of an event, in whose order it is sent; an event without one stands alone. */
 function messageOf(event: MailEvent): string {
@@ -90,7 +93,7 @@ class Outcome {
   isGone = false;
 
   /** Takes what became of an attempt. @returns whether the next event of the message may be sent */
-  add(item: Item, sent: Sent, now: number): boolean {
+  add(item: Item, { askedMs = 0, ...sent }: Sent, now: number): boolean {
     const attempts = item.attempts + 1;
     const kind = item.content?.kind ?? '';
     if (sent.result === 'delivered') this.successes += 1;
@@ -103,7 +106,7 @@ class Outcome {
       if (item.wasPending) this.done.push(item);
       return true;
     }
-    (item.wasPending ? this.again : this.pending).push({ ...item, attempts, readyAt: now + step });
+    (item.wasPending ? this.again : this.pending).push({ ...item, attempts, readyAt: now + Math.max(step, askedMs) });
     return false;
   }
 
@@ -136,7 +139,8 @@ async function send(parts: RoundParts, { webhook, secrets }: Leased, event: Mail
   const { status } = answer;
   if (status >= 200 && status < 300) return { at, durationMs, result: 'delivered', status, error: undefined };
   const error = status >= 300 && status < 400 ? 'redirects are not followed' : `the answer was ${status}`;
-  return { at, durationMs, result: 'failed', status, error };
+  const askedMs = status === 429 || status === 503 ? retryAfterMs(answer.retryAfter, parts.now()) : 0;
+  return { at, durationMs, result: 'failed', status, error, askedMs };
 }
 
 /** Sends the events of one message, one after another, as far as they get through. */
