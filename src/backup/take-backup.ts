@@ -6,6 +6,7 @@ import { closeSync, existsSync, fsyncSync, linkSync, lstatSync, openSync, rename
 import { open } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
+import { refuseMoved } from '../base/database/moved-mark.ts';
 import { makePrivate } from '../base/database/sqlite-file.ts';
 import { syncFolder } from '../base/database/sync-folder.ts';
 import { errorCode, errorMessage } from '../base/errors.ts';
@@ -70,6 +71,7 @@ async function copyDatabase(source: string, copy: string, progress: Progress): P
   try {
     // The open transaction sees the database at one moment. Without it each commit of the server restarts the copy.
     database.exec('BEGIN');
+    refuseMoved(database);
     database.prepare('SELECT count(*) FROM sqlite_schema').get();
     await backup(database, copy, {
       rate: pagesAtOnce,

@@ -64,6 +64,10 @@ export const commands = {
     summary: 'Put a backup into the data folder; no server may run on it',
     load: async () => (await import('./backup.ts')).restoreCommand,
   },
+  migrate: {
+    summary: 'Move the queue and all other state from SQLite to PostgreSQL',
+    load: async () => (await import('./database/migrate.ts')).migrateCommand,
+  },
   proxy: {
     summary: 'List the proxy applications, or take them to another proxy',
     load: async () => (await import('./proxy.ts')).proxyCommands,

@@ -1,6 +1,7 @@
 // The versions of all tables that this program knows, for what reads a whole database, such as a restore.
 
 import { accountMigrations } from '../accounts/account-tables.ts';
+import type { Migrations } from '../base/database/database.ts';
 import { consoleMigrations } from '../console/session-tables.ts';
 import { shareMigrations } from '../deliver/hop/share-store.ts';
 import { stsMigrations } from '../deliver/mx/sts-store.ts';
@@ -9,28 +10,34 @@ import { feedbackMigrations } from '../feedback/suppress-by-events.ts';
 import { suppressionMigrations } from '../feedback/suppression-store.ts';
 import { applicationMigrations } from '../proxy/store/application-tables.ts';
 import { journalMigrations } from '../spool/journal/journal-tables.ts';
+import { postgresSpoolMigrations } from '../spool/postgres/postgres-schema.ts';
 import { eventMigrations } from '../spool/sqlite/sqlite-events.ts';
 import { idempotencyMigrations } from '../spool/sqlite/sqlite-keys.ts';
 import { spoolMigrations } from '../spool/sqlite/sqlite-schema.ts';
 import { tlsReportMigrations } from '../tls-report/tls-report-store.ts';
 import { webhookMigrations } from '../webhooks/webhook-tables.ts';
 
-/** The version of each owner's tables. Every owner stands here: a backup with tables of another is of a later release. */
+/** The tables that both engines make from the same migrations. */
+const shared: readonly Migrations[] = [
+  accountMigrations,
+  stsMigrations,
+  shareMigrations,
+  customErrorMigrations,
+  feedbackMigrations,
+  suppressionMigrations,
+  applicationMigrations,
+  webhookMigrations,
+  tlsReportMigrations,
+  consoleMigrations,
+];
+
+/** The migrations of every owner of tables, for each engine. Whoever owns tables stands here. */
+export const tableMigrations: { readonly sqlite: readonly Migrations[]; readonly postgres: readonly Migrations[] } = {
+  sqlite: [...shared, spoolMigrations, eventMigrations, idempotencyMigrations, journalMigrations],
+  postgres: [...shared, postgresSpoolMigrations],
+};
+
+/** The version of each owner's tables in SQLite: a backup with tables of another owner is of a later release. */
 export const tableVersions: ReadonlyMap<string, number> = new Map(
-  [
-    accountMigrations,
-    stsMigrations,
-    shareMigrations,
-    customErrorMigrations,
-    feedbackMigrations,
-    suppressionMigrations,
-    applicationMigrations,
-    eventMigrations,
-    idempotencyMigrations,
-    spoolMigrations,
-    journalMigrations,
-    webhookMigrations,
-    tlsReportMigrations,
-    consoleMigrations,
-  ].map(({ owner, steps }) => [owner, steps.length]),
+  tableMigrations.sqlite.map(({ owner, steps }) => [owner, steps.length]),
 );

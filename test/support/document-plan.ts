@@ -43,6 +43,12 @@ const archive =
 
 export const elsewhere: readonly BlockElsewhere[] = [
   {
+    page: 'docs/operations.md',
+    begins: 'postern migrate',
+    by: ['test/system/move-gateway.test.ts'],
+    because: 'it needs a PostgreSQL, which that test has',
+  },
+  {
     page: 'README.md',
     begins: 'npm ci && npm start',
     by: ['.ci/run', 'test/e2e/shutdown.test.ts', 'test/system/banner.test.ts'],

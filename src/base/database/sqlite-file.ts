@@ -6,6 +6,7 @@ import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { errorCode } from '../errors.ts';
 import type { Migrations } from './database.ts';
+import { refuseMoved } from './moved-mark.ts';
 
 export type { DatabaseSync, StatementSync } from 'node:sqlite';
 
@@ -26,21 +27,24 @@ export function makePrivate(file: string): void {
  * Opens a SQLite file: WAL, synchronous FULL (a commit is on disk when it returns, D90), 5 s busy timeout so that the
  * commands beside a running server wait for one another (D94).
  * @param file a path, or `:memory:`
- * @throws Error of the system or of SQLite, with the path in its message
+ * @throws Error of the system or of SQLite, or that the file was moved to PostgreSQL, with the path in its message
  */
 export function openSqliteFile(file: string): DatabaseSync {
+  let database: DatabaseSync | undefined;
   try {
     if (file !== ':memory:') {
       mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
       makePrivate(file);
     }
-    const database = new DatabaseSync(file, { timeout: 5000 });
+    database = new DatabaseSync(file, { timeout: 5000 });
     // This works only in a file that has no table yet (`compactDatabase` converts others), and only before WAL mode is set,
     // which writes the first page.
     database.exec('PRAGMA auto_vacuum = INCREMENTAL');
     database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;');
+    refuseMoved(database);
     return database;
   } catch (cause) {
+    database?.close();
     throw new Error(`Cannot open database "${file}": ${cause instanceof Error ? cause.message : String(cause)}`, {
       cause,
     });

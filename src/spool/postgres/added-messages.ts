@@ -9,8 +9,8 @@ import type { DatabaseClock } from './server/database-clock.ts';
 import type { Send } from './server/postgres-session.ts';
 import { inLines, lineColumns } from './spool-lines.ts';
 
-/** Octets of one part of a message. */
-const partOctets = 1024 * 1024;
+/** Octets of one part of a message, at most. */
+export const partOctets = 1024 * 1024;
 
 /** A message to add. */
 export interface AddedMessage {
@@ -41,8 +41,8 @@ const addRecipients =
     AS new (message, position, address, lane, account, next_attempt_at, claimed_until, notify, orcpt, reports)
   RETURNING ${lineColumns}`);
 
-// The octets of all messages come in one value, because octets in an array would be sent as text.
-const addOctets = `INSERT INTO spool_octets (message, part, octets)
+/** Writes parts of messages. The octets of all come in one value, because octets in an array would be sent as text. */
+export const addOctets = `INSERT INTO spool_octets (message, part, octets)
   SELECT message, part, substring($1::bytea FROM start FOR length)
   FROM unnest($2::uuid[], $3::integer[], $4::integer[], $5::integer[]) AS new (message, part, start, length)`;
 

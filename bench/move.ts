@@ -1,0 +1,56 @@
+// How long a move from SQLite to PostgreSQL takes, and how much memory: `node bench/move.ts --messages 100000 --size 4096`. The
+// server is one of its own on this machine, with fsync on.
+
+import { fork } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { leaseMilliseconds } from '../src/spool/lease.ts';
+import { openSqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
+import { entryOfNow, makeSource } from '../test/support/moved-source.ts';
+import { startPostgres } from '../test/support/postgres.ts';
+import { cpuSeconds, peakMebibytes } from './process-usage.ts';
+
+const { values } = parseArgs({
+  options: { messages: { type: 'string', default: '100000' }, size: { type: 'string', default: '4096' } },
+});
+const messages = Number(values.messages);
+const folder = mkdtempSync(join(tmpdir(), 'postern-bench-move-'));
+const server = await startPostgres({ fsync: true });
+try {
+  const source = makeSource(folder);
+  const spool = await openSqliteSpool({ file: source.file, bodiesFolder: source.bodiesFolder });
+  const body = Buffer.alloc(Number(values.size), 'A line of a message, as long as lines are.\r\n');
+  for (let done = 0; done < messages; done += 1000) {
+    const group = Array.from({ length: Math.min(1000, messages - done) }, () => entryOfNow({ body }));
+    await Promise.all(group.map((entry) => spool.add(entry, Date.now() + leaseMilliseconds)));
+  }
+  await spool.close();
+  const url = await server.createDatabase();
+  const began = performance.now();
+  const child = fork(join(import.meta.dirname, '../src/main.ts'), ['migrate', '--to', url], {
+    env: { ...process.env, POSTERN_DATA_DIR: folder },
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+  });
+  const usage = { cpu: 0, memory: 0 };
+  const looking = setInterval(() => {
+    try {
+      usage.cpu = cpuSeconds(child.pid ?? 0);
+      usage.memory = peakMebibytes(child.pid ?? 0);
+    } catch {
+      // It has ended.
+    }
+  }, 100);
+  const code = await new Promise((done) => child.once('exit', done));
+  clearInterval(looking);
+  const seconds = (performance.now() - began) / 1000;
+  process.stdout.write(
+    `${messages.toLocaleString('en')} messages of ${values.size} octets: ${seconds.toFixed(1)} s, ` +
+      `${Math.round(messages / seconds).toLocaleString('en')} a second, ${usage.cpu.toFixed(1)} s of CPU, ` +
+      `${Math.round(usage.memory)} MiB at most, exit code ${String(code)}\n`,
+  );
+} finally {
+  await server.remove();
+  rmSync(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,210 @@
+// postern migrate moves a data folder with its queue from SQLite to PostgreSQL.
+
+import { join, resolve } from 'node:path';
+import { parsePostgresUrl, withPassword } from '../../base/database/postgres-url.ts';
+import { errorMessage, UsageError } from '../../base/errors.ts';
+import { readSecret } from '../../config/secrets.ts';
+import type { Config } from '../../config.ts';
+import { DamagedMessages, type Moved, moveData, undoMove } from '../../move/move-data.ts';
+import { leftTables } from '../../move/moved-tables.ts';
+import { lookAtSource } from '../../move/source-file.ts';
+import { EndUnknown } from '../../move/target-database.ts';
+import { tableMigrations } from '../../wiring/table-versions.ts';
+import { type CommandIo, configOption, defineCommand, type OptionValues, table } from '../command/command.ts';
+import { configExitCode, configFor } from '../command/load-config.ts';
+import { printable } from '../command/printable.ts';
+import { moveProgress } from './move-progress.ts';
+
+/** The exit code where nobody can tell whether the target has kept everything (EX_TEMPFAIL). */
+const endUnknownCode = 75;
+/** The exit code of what a person has interrupted. */
+const interruptedCode = 130;
+/** Damaged messages that are named. */
+const mostNamed = 20;
+
+const options = {
+  to: { value: 'URL', summary: 'the target, postgres://user@host/name (default: database.url)' },
+  from: { value: 'FILE', summary: 'the SQLite file that is moved (default: that of database.url)' },
+  'password-file': { value: 'FILE', summary: 'a file with the password of the target' },
+  'dry-run': { summary: 'tell what would be moved; nothing is changed, and a gateway may run' },
+  'leave-damaged': { summary: 'leave messages behind that are damaged, instead of moving nothing' },
+  undo: { summary: 'take the mark off a file that was moved, so that a gateway starts on it again' },
+  force: { summary: 'with --undo: do so' },
+  ...configOption,
+} as const;
+
+type Given = OptionValues<typeof options>;
+
+/** Where the data is, and where it goes. */
+interface Places {
+  readonly file: string;
+  readonly bodiesFolder: string;
+  readonly url: string;
+  readonly shown: string;
+}
+
+/** Finds the file that is moved. @throws UsageError where nothing names it */
+function sourceOf({ from }: Given, { database, dataDir }: Config, io: CommandIo): string {
+  if (from !== undefined) return resolve(io.cwd, from);
+  if ('file' in database) return database.file;
+  throw new UsageError(
+    `--from: database.url is PostgreSQL; name the SQLite file that is moved, such as ${join(dataDir, 'postern.db')}`,
+  );
+}
+
+/** @throws UsageError where no target is named, or it is none */
+function placesOf(given: Given, config: Config, io: CommandIo): Places {
+  const file = sourceOf(given, config, io);
+  const { database } = config;
+  const url = given.to ?? ('file' in database ? undefined : database.url);
+  if (url === undefined) throw new UsageError('--to: want the target, such as postgres://postern@db.example/postern');
+  const parsed = parsePostgresUrl(url);
+  if (!parsed) throw new UsageError('--to: want postgres://user@host:port/name');
+  const passwordFile = given['password-file'];
+  if (passwordFile !== undefined && (!parsed.hasUser || parsed.hasPassword))
+    throw new UsageError('--password-file: want a URL with a user and no password');
+  const whole =
+    passwordFile === undefined
+      ? url
+      : withPassword(url, readSecret({ kind: 'file', file: resolve(io.cwd, passwordFile) }, io.env, '--password-file'));
+  return { file, bodiesFolder: join(config.dataDir, 'bodies'), url: whole, shown: printable(parsed.shown) };
+}
+
+function counted(rows: ReadonlyMap<string, number>): string[] {
+  const named = [...rows].filter(([name, count]) => count > 0 && !(name in leftTables));
+  return table(named.map(([name, count]) => [name, count.toLocaleString('en')] as const));
+}
+
+function dryRun({ file, shown }: Places, io: CommandIo): number {
+  const { rows, messages, octets, mark } = lookAtSource(file);
+  if (mark) {
+    io.stderr.write(`"${file}" was moved to ${printable(mark.target)} already\n`);
+    return 1;
+  }
+  const lines = [`Would move ${messages} messages with ${octets} octets to ${shown}. Rows:`, ...counted(rows)];
+  io.stdout.write(`${lines.join('\n')}\n`);
+  return 0;
+}
+
+function undo(given: Given, config: Config, io: CommandIo): number {
+  const file = sourceOf(given, config, io);
+  if (given.force !== true) {
+    io.stderr.write(
+      `This lets a gateway start on "${file}" again, as it was when it was moved: what PostgreSQL has delivered since is sent ` +
+        'again, and what it has accepted since is not there. Stop every gateway on PostgreSQL first; --force does it\n',
+    );
+    return 1;
+  }
+  const mark = undoMove(file);
+  if (!mark) {
+    io.stderr.write(`"${file}" was not moved\n`);
+    return 1;
+  }
+  io.stdout.write(`A gateway starts on "${file}" again. Empty ${printable(mark.target)} before another move to it\n`);
+  return 0;
+}
+
+/** Tells of messages that are damaged. */
+function tellDamaged(damaged: ReadonlyMap<string, string>, io: CommandIo): void {
+  for (const [id, why] of [...damaged].slice(0, mostNamed)) io.stderr.write(`${printable(id)}: ${printable(why)}\n`);
+  if (damaged.size > mostNamed) io.stderr.write(`and ${damaged.size - mostNamed} more\n`);
+}
+
+function tellMoved({ rows, octets, left, wasDone }: Moved, { file, bodiesFolder, shown }: Places, io: CommandIo): void {
+  const seconds = wasDone ? 'The move was complete already, and is marked now.' : '';
+  const messages = rows.get('spool_messages') ?? 0;
+  const first = seconds || `Moved ${messages} messages with ${octets} octets to ${shown}. Rows, counted there:`;
+  const lines = [
+    first,
+    ...counted(rows),
+    `Now set database.url (or POSTERN_DATABASE_URL) to ${shown} and start the gateway.`,
+    `No gateway starts on "${file}" any more. Remove it and "${bodiesFolder}" once all is well; until then`,
+    'postern migrate --undo tells the way back.',
+  ];
+  io.stdout.write(`${lines.join('\n')}\n`);
+  if (left.size === 0) return;
+  io.stderr.write(`${left.size} damaged messages were left behind:\n`);
+  tellDamaged(left, io);
+}
+
+/** Tells why a move failed. @returns the exit code */
+function failed(thrown: unknown, isInterrupted: boolean, io: CommandIo): number {
+  if (thrown instanceof EndUnknown) {
+    io.stderr.write(
+      `The target went away before it said whether it has kept everything (${printable(thrown.message)}).\n` +
+        'No gateway starts on the old database until that is known: run the same command again once the target is back\n',
+    );
+    return endUnknownCode;
+  }
+  if (isInterrupted) {
+    io.stderr.write('Interrupted: nothing was moved, and everything is as it was\n');
+    return interruptedCode;
+  }
+  if (thrown instanceof DamagedMessages) {
+    io.stderr.write(`${thrown.message}:\n`);
+    tellDamaged(thrown.damaged, io);
+    io.stderr.write('Remove them (postern queue drop ID), or leave them behind with --leave-damaged\n');
+    return 1;
+  }
+  io.stderr.write(`Nothing was moved: ${printable(errorMessage(thrown))}\n`);
+  return 1;
+}
+
+async function move(places: Places, given: Given, io: CommandIo): Promise<number> {
+  const interrupt = new AbortController();
+  const onSignal = (): void => interrupt.abort();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, onSignal);
+  const progress = moveProgress(io);
+  try {
+    const moved = await moveData({
+      ...places,
+      migrations: tableMigrations,
+      leaveDamaged: given['leave-damaged'] === true,
+      signal: interrupt.signal,
+      progress: (told) => progress.show(told),
+    });
+    progress.end();
+    tellMoved(moved, places, io);
+    return moved.left.size === 0 ? 0 : 1;
+  } catch (thrown) {
+    progress.end();
+    return failed(thrown, interrupt.signal.aborted, io);
+  } finally {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, onSignal);
+  }
+}
+
+/** postern migrate */
+export const migrateCommand = defineCommand({
+  name: 'migrate',
+  summary: 'Move the queue and all other state from SQLite to PostgreSQL',
+  synopsis: '',
+  arguments: { min: 0, max: 0 },
+  details: `Everything goes: the queue with its holds and bodies, what is to be reported, events with their ids, webhooks and how far
+each has come, tokens, limits, suppressions, Idempotency-Keys, proxy applications and custom errors. It goes in one transaction:
+the target has all of it or nothing, also where this command, the machine or the server is killed in the middle.
+
+The gateway must be stopped meanwhile; clients keep their mail and send it when it is back. --dry-run tells beforehand how much there
+is. The target must be empty and is counted at the end. The old file stays as it is, but for a mark that keeps gateways from it, so
+that nothing is sent twice. A password is better in --password-file or PGPASSWORD than in the URL, which other users of the machine
+can see.`,
+  options,
+  examples: [
+    'postern migrate --to postgres://postern@db.example/postern?sslmode=verify-full --dry-run',
+    'postern migrate --to postgres://postern@db.example/postern?sslmode=verify-full --password-file /etc/postern/database-password',
+    'postern migrate --undo',
+  ],
+  exitCodes: {
+    1: 'nothing was moved, or messages were left behind',
+    [endUnknownCode]: 'the target went away at the very end: run the same command again, which finds out',
+    [interruptedCode]: 'it was interrupted, and nothing was moved',
+    ...configExitCode,
+  },
+  async run({ options: given }, io) {
+    const config = configFor(io, given.config);
+    if (given.undo === true) return undo(given, config, io);
+    if (given.force === true) throw new UsageError('--force goes with --undo alone');
+    const places = placesOf(given, config, io);
+    return given['dry-run'] === true ? dryRun(places, io) : await move(places, given, io);
+  },
+});

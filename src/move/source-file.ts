@@ -1,0 +1,174 @@
+// The SQLite file that is moved. From its opening to its closing nobody else can read or write it, so that nothing changes behind
+// the copy, and no gateway starts on it.
+
+import { existsSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import type { Migrations } from '../base/database/database.ts';
+import { type MovedMark, movedMark, removeMovedMark, writeMovedMark } from '../base/database/moved-mark.ts';
+import { isBusy } from '../base/database/sqlite-errors.ts';
+import { migrateSqlite } from '../base/database/sqlite-file.ts';
+import { errorMessage } from '../base/errors.ts';
+import { SpoolLock } from '../spool/sqlite/file/sqlite-lock.ts';
+
+/** How long to wait for the end of another command that has the file open, in milliseconds. */
+const patienceMs = 2000;
+
+/** A value of a row as it is handed on; whole numbers beyond 2^53 stay exact. */
+export type SourceValue = null | number | bigint | string | Uint8Array;
+
+/** The columns of a question and its rows, one after another. */
+export interface SourceRows {
+  readonly columns: readonly string[];
+  readonly rows: Iterable<readonly SourceValue[]>;
+}
+
+/** An open source. */
+export class SourceFile {
+  readonly file: string;
+  readonly #database: DatabaseSync;
+
+  /**
+   * Opens a file for itself alone.
+   * @throws Error where there is none, or another program has it open
+   */
+  static open(file: string): SourceFile {
+    if (!existsSync(file)) throw new Error(`There is no database "${file}"; has a server run with this configuration?`);
+    refuseServer(file);
+    const database = new DatabaseSync(file, { timeout: patienceMs });
+    try {
+      // In this mode SQLite lets nobody else open the file, from the first question to the end of this connection
+      // (https://www.sqlite.org/pragma.html#pragma_locking_mode).
+      database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL; BEGIN IMMEDIATE; COMMIT');
+      return new SourceFile(file, database);
+    } catch (thrown) {
+      database.close();
+      if (!isBusy(thrown)) throw new Error(`Cannot open "${file}": ${errorMessage(thrown)}`, { cause: thrown });
+      throw new Error(`Another command has "${file}" open: wait for its end, and run this again`, { cause: thrown });
+    }
+  }
+
+  private constructor(file: string, database: DatabaseSync) {
+    this.file = file;
+    this.#database = database;
+  }
+
+  /** The mark of an earlier move. */
+  get mark(): MovedMark | undefined {
+    return movedMark(this.#database);
+  }
+
+  /** Brings the tables up to date. @throws Error where they are newer than this program */
+  migrate(migrations: readonly Migrations[]): void {
+    for (const one of migrations) migrateSqlite(this.#database, one);
+  }
+
+  /** Marks the file; on disk when it returns. */
+  putMark(mark: MovedMark): void {
+    this.#change(() => writeMovedMark(this.#database, mark));
+  }
+
+  /** Takes the mark off; on disk when it returns. */
+  takeMarkOff(): void {
+    this.#change(() => removeMovedMark(this.#database));
+  }
+
+  /** The names of its tables, but for those of SQLite itself. */
+  tables(): readonly string[] {
+    return tablesOf(this.#database);
+  }
+
+  /** The columns of a table. */
+  columns(table: string): readonly string[] {
+    return this.#database
+      .prepare('SELECT name FROM pragma_table_info(?) ORDER BY cid')
+      .all(table)
+      .map((row) => String(row['name']));
+  }
+
+  /** The one number that a question has for an answer. */
+  number(sql: string): number {
+    const row = this.#database.prepare(sql).get() ?? {};
+    return Number(Object.values(row)[0] ?? 0);
+  }
+
+  /** Reads rows as they are asked for. @throws Error where the file is damaged, at the row that cannot be read */
+  read(sql: string, named: Readonly<Record<string, number>> = {}): SourceRows {
+    const statement = this.#database.prepare(sql);
+    statement.setReadBigInts(true);
+    statement.setReturnArrays(true);
+    const columns = statement.columns().map(({ name }) => name);
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a row is an array, as was asked for above
+    return { columns, rows: statement.iterate(named) as unknown as Iterable<readonly SourceValue[]> };
+  }
+
+  /** Lets others use the file again. */
+  close(): void {
+    this.#database.close();
+  }
+
+  #change(work: () => void): void {
+    this.#database.exec('BEGIN IMMEDIATE');
+    try {
+      work();
+      this.#database.exec('COMMIT');
+    } catch (thrown) {
+      if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+      throw thrown;
+    }
+  }
+}
+
+/** The names of the tables of a database, but for those of SQLite itself. */
+function tablesOf(database: DatabaseSync): readonly string[] {
+  return database
+    .prepare(
+      "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
+    )
+    .all()
+    .map((row) => String(row['name']));
+}
+
+/** @throws Error where a gateway works on the file */
+function refuseServer(file: string): void {
+  const lockFile = `${file}-spool.lock`;
+  if (!existsSync(lockFile)) return;
+  const lock = new SpoolLock(lockFile);
+  try {
+    if (lock.whileAlone(() => undefined)) return;
+  } finally {
+    lock.close();
+  }
+  throw new Error(
+    `A gateway works on "${file}": stop it first. What clients send meanwhile they keep, and send once it is back`,
+  );
+}
+
+/** What a file has to be moved, read beside a running gateway. */
+export interface SourceContents {
+  /** Rows by table, in the order of the names. */
+  readonly rows: ReadonlyMap<string, number>;
+  readonly messages: number;
+  /** Octets of the messages in the queue. */
+  readonly octets: number;
+  readonly mark: MovedMark | undefined;
+}
+
+/** Counts what a file has, and changes nothing. @throws Error where it cannot be read */
+export function lookAtSource(file: string): SourceContents {
+  if (!existsSync(file)) throw new Error(`There is no database "${file}"; has a server run with this configuration?`);
+  const database = new DatabaseSync(file, { readOnly: true, timeout: 5000 });
+  try {
+    database.exec('BEGIN');
+    const rows = new Map(
+      tablesOf(database).map((name) => {
+        const row = database.prepare(`SELECT count(*) AS rows FROM "${name.replaceAll('"', '""')}"`).get();
+        return [name, Number(row?.['rows'] ?? 0)] as const;
+      }),
+    );
+    const messages = rows.get('spool_messages') ?? 0;
+    const size = rows.has('spool_messages') && database.prepare('SELECT sum(size) AS size FROM spool_messages').get();
+    return { rows, messages, octets: size ? Number(size['size'] ?? 0) : 0, mark: movedMark(database) };
+  } finally {
+    database.close();
+  }
+}

@@ -1,0 +1,30 @@
+// Every table of SQLite has a way to PostgreSQL, or a reason why it has none.
+
+import { DatabaseSync } from 'node:sqlite';
+import { expect, test } from 'vitest';
+import { migrateSqlite } from '../../src/base/database/sqlite-file.ts';
+import { leftTables, movedTables } from '../../src/move/moved-tables.ts';
+import { tableMigrations } from '../../src/wiring/table-versions.ts';
+
+test('no table is forgotten, and none is named that is not there', () => {
+  const database = new DatabaseSync(':memory:');
+  for (const one of tableMigrations.sqlite) migrateSqlite(database, one);
+  const names = database
+    .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name")
+    .all()
+    .map((row) => String(row['name']));
+  const named = [...movedTables.map(({ name }) => name), ...Object.keys(leftTables)].filter(
+    (name) => name !== 'moved_away',
+  );
+  expect(named.toSorted()).toEqual(names);
+  database.close();
+});
+
+test('every question is one that SQLite understands', () => {
+  const database = new DatabaseSync(':memory:');
+  for (const one of tableMigrations.sqlite) migrateSqlite(database, one);
+  for (const { select } of movedTables) {
+    if (select !== undefined) expect(() => database.prepare(select)).not.toThrow();
+  }
+  database.close();
+});
