@@ -36,8 +36,8 @@ try {
   const usage = { cpu: 0, memory: 0 };
   const looking = setInterval(() => {
     try {
-      usage.cpu = cpuSeconds(child.pid ?? 0);
-      usage.memory = peakMebibytes(child.pid ?? 0);
+      usage.cpu = Math.max(usage.cpu, cpuSeconds(child.pid ?? 0));
+      usage.memory = Math.max(usage.memory, peakMebibytes(child.pid ?? 0));
     } catch {
       // It has ended.
     }

@@ -65,6 +65,7 @@ const mayImport: Record<string, readonly string[]> = {
   ],
   backup: ['spool/*', 'base/*'],
   move: ['spool/*', 'base/*'],
+  inspect: ['spool/sqlite/file', 'base/*'],
   'deliver/smtp': ['mail/*', 'base/*'],
   'deliver/hop': ['mail/*', 'base/*'],
   'deliver/mx': ['deliver/smtp', 'mail/*', 'base/*'],
@@ -179,7 +180,7 @@ const mayImport: Record<string, readonly string[]> = {
   'cli/command': ['wiring', 'config.ts', 'accounts', 'base/*'],
   'cli/queue': ['cli/command', 'wiring', 'config.ts', 'deliver', 'spool/*', 'mail/*', 'base/*'],
   'cli/webhook': ['cli/command', 'wiring', 'config.ts', 'webhooks', 'events', 'spool', 'accounts', 'base/*'],
-  'cli/database': ['cli/command', 'wiring', 'config.ts', 'config', 'move', 'base/*'],
+  'cli/database': ['cli/command', 'wiring', 'config.ts', 'config', 'inspect', 'move', 'base/*'],
   'cli/capture': ['cli/command', 'config.ts', 'config', 'deliver', 'mail/*', 'base/*'],
   cli: ['cli/*', 'gateway.ts', 'wiring/*', '*'],
   'main.ts': ['cli'],
@@ -299,7 +300,7 @@ test('one file imports smtp-server, and in its room no other names an underscore
 // A statement on the thread of all sessions makes every one of them wait for a lock, or for the disk.
 test('SQLite is spoken to by the threads that own a file alone; everybody else asks a Database', () => {
   const speaks = /DatabaseSync|StatementSync|node:sqlite|database\/sqlite-file\.ts/;
-  // A backup and a move are a command's, in a process of its own that serves nobody.
+  // A backup, a move and a look are a command's, in a process of its own that serves nobody.
   const owners = new Set([
     'base/database',
     'spool/reports',
@@ -310,6 +311,7 @@ test('SQLite is spoken to by the threads that own a file alone; everybody else a
     'spool/threads',
     'backup',
     'move',
+    'inspect',
   ]);
   const speakers = sourceFiles(root).filter((file) => speaks.test(readFileSync(file, 'utf8')));
   const others = speakers.filter((file) => !owners.has(roomOf(file))).map((file) => relative(root, file));

@@ -68,6 +68,10 @@ export const commands = {
     summary: 'Move the queue and all other state from SQLite to PostgreSQL',
     load: async () => (await import('./database/migrate.ts')).migrateCommand,
   },
+  db: {
+    summary: 'Look how the database is',
+    load: async () => (await import('./database/db.ts')).dbCommands,
+  },
   proxy: {
     summary: 'List the proxy applications, or take them to another proxy',
     load: async () => (await import('./proxy.ts')).proxyCommands,

@@ -8,7 +8,7 @@ import { type Copying, readableRows } from './copy-rows.ts';
 import type { SourceValue } from './source-file.ts';
 
 /** Octets and parts of one statement, at most. */
-const octetsAtOnce = 8 * 1024 * 1024;
+const octetsAtOnce = 2 * 1024 * 1024;
 const partsAtOnce = 4000;
 
 const question = 'SELECT id, body_in_file, size, head, body FROM spool_messages ORDER BY seq';

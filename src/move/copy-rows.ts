@@ -7,8 +7,8 @@ import type { SourceFile, SourceRows, SourceValue } from './source-file.ts';
 import type { TargetDatabase } from './target-database.ts';
 
 /** Rows and octets of one statement, at most; a single row may have more octets. */
-const rowsAtOnce = 2000;
-const octetsAtOnce = 4 * 1024 * 1024;
+const rowsAtOnce = 1000;
+const octetsAtOnce = 1024 * 1024;
 
 /** What copying needs besides a table. */
 export interface Copying {
