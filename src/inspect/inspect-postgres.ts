@@ -4,6 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Row } from '../base/database/database.ts';
 import { storeError } from '../base/database/postgres-errors.ts';
+import { singleClient } from '../base/database/postgres-pool.ts';
+import { serverHosts } from '../base/postgres/server-hosts.ts';
 import { errorMessage } from '../base/errors.ts';
 import { commonProblems, type DatabaseProblem, type DatabaseReport, type WorkingProcess } from './database-report.ts';
 import { claimProblems, serverProblems } from './postgres-problems.ts';
@@ -48,13 +50,15 @@ class Look {
   readonly unanswered: DatabaseProblem[] = [];
 
   constructor({ url, seconds }: PostgresInspection) {
-    this.#client = new pg.Client({
-      connectionString: url,
+    const settings = {
       application_name: 'postern db check',
       connectionTimeoutMillis: Math.min(10, seconds) * 1000,
       statement_timeout: seconds * 1000,
       query_timeout: (seconds + 1) * 1000,
-    });
+    };
+    // Of several servers the one that takes changes is looked at; of one it is told where it takes none.
+    const { hosts } = serverHosts(url);
+    this.#client = hosts.length > 1 ? singleClient({ url }, settings) : new pg.Client({ connectionString: url, ...settings });
     this.#client.on('error', () => undefined);
   }
 

@@ -5,6 +5,7 @@ import pg from 'pg';
 import type { Migrations, Row } from '../base/database/database.ts';
 import { openPostgres } from '../base/database/postgres-database.ts';
 import { storeError } from '../base/database/postgres-errors.ts';
+import { singleClient } from '../base/database/postgres-pool.ts';
 import { errorMessage } from '../base/errors.ts';
 import { moveMigrations } from './move-here.ts';
 import { tablesWithFirstRows } from './moved-tables.ts';
@@ -67,16 +68,17 @@ export class TargetDatabase {
   }
 
   private constructor(url: string) {
-    this.#client = new pg.Client({
-      connectionString: url,
-      application_name: 'postern migrate',
-      connectionTimeoutMillis: 10_000,
-      statement_timeout: countMs,
-      lock_timeout: lockMs,
-      idle_in_transaction_session_timeout: idleMs,
-      query_timeout: writeMs,
-      keepAlive: true,
-    });
+    this.#client = singleClient(
+      { url },
+      {
+        application_name: 'postern migrate',
+        connectionTimeoutMillis: 10_000,
+        statement_timeout: countMs,
+        lock_timeout: lockMs,
+        idle_in_transaction_session_timeout: idleMs,
+        query_timeout: writeMs,
+      },
+    );
     // A connection that breaks is told by the statement that waits for it.
     this.#client.on('error', () => undefined);
   }

@@ -75,10 +75,10 @@ export function openPool(options: OpenPostgresOptions): pg.Pool {
   return pool;
 }
 
-/** Makes one connection outside a pool. It is not open yet. */
-export function singleClient(options: OpenPostgresOptions): pg.Client {
+/** Makes one connection outside a pool. It is not open yet. @param changes settings that differ from those of a pool */
+export function singleClient(options: OpenPostgresOptions, changes: pg.ClientConfig = {}): pg.Client {
   const { url, hosts } = serverHosts(options.url);
-  const settings = clientSettings(options, url);
+  const settings = { ...clientSettings(options, url), ...changes };
   return new (primaryClient(new PrimaryFinder(hosts, settings)))(settings);
 }
 
