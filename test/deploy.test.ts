@@ -1,7 +1,7 @@
 // What stands in deploy/: the systemd unit is right, gives the process the time that it needs, and little else.
 
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { loadConfig } from '../src/config.ts';
@@ -17,9 +17,13 @@ function settings(name: string): string[] {
 
 const hasAnalyze = spawnSync('systemd-analyze', ['--version']).status === 0;
 
-/** The unit with its program where it is here, in a folder of its own. */
-function unitHere(): string {
+/** The unit with its program where it is here, in a folder of its own, and drop-ins beside it. */
+function unitHere(...dropIns: readonly string[]): string {
   const folder = scratchFolder();
+  for (const name of dropIns) {
+    mkdirSync(join(folder, 'postern.service.d'), { recursive: true });
+    copyFileSync(join(project, 'deploy/postern.service.d', name), join(folder, 'postern.service.d', name));
+  }
   mkdirSync(folder, { recursive: true });
   const file = join(folder, 'postern.service');
   writeFileSync(
@@ -47,6 +51,17 @@ test('systemd finds no fault in the unit', (context) => {
   if (!hasAnalyze) context.skip('systemd-analyze is not installed');
   const verified = spawnSync('systemd-analyze', ['verify', '--man=no', unitHere()], { encoding: 'utf8' });
   expect([verified.status, verified.stderr]).toEqual([0, '']);
+});
+
+test('systemd finds no fault in the drop-ins for PostgreSQL and for several processes', (context) => {
+  if (!hasAnalyze) context.skip('systemd-analyze is not installed');
+  const dropIns = ['postgresql.conf', 'processes.conf'];
+  const unitWith = unitHere(...dropIns);
+  const verified = spawnSync('systemd-analyze', ['verify', '--man=no', unitWith], { encoding: 'utf8' });
+  expect([verified.status, verified.stderr]).toEqual([0, '']);
+  // That they were read at all: a fault in one is told.
+  writeFileSync(join(unitWith, '../postern.service.d/fault.conf'), '[Service]\nRestartSec=soon\n');
+  expect(spawnSync('systemd-analyze', ['verify', '--man=no', unitWith], { encoding: 'utf8' }).stderr).toContain('soon');
 });
 
 test('systemd judges the unit to be little exposed', (context) => {

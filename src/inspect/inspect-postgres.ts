@@ -5,8 +5,8 @@ import pg from 'pg';
 import type { Row } from '../base/database/database.ts';
 import { storeError } from '../base/database/postgres-errors.ts';
 import { singleClient } from '../base/database/postgres-pool.ts';
-import { serverHosts } from '../base/postgres/server-hosts.ts';
 import { errorMessage } from '../base/errors.ts';
+import { serverHosts } from '../base/postgres/server-hosts.ts';
 import { commonProblems, type DatabaseProblem, type DatabaseReport, type WorkingProcess } from './database-report.ts';
 import { claimProblems, serverProblems } from './postgres-problems.ts';
 import {
@@ -58,7 +58,8 @@ class Look {
     };
     // Of several servers the one that takes changes is looked at; of one it is told where it takes none.
     const { hosts } = serverHosts(url);
-    this.#client = hosts.length > 1 ? singleClient({ url }, settings) : new pg.Client({ connectionString: url, ...settings });
+    this.#client =
+      hosts.length > 1 ? singleClient({ url }, settings) : new pg.Client({ connectionString: url, ...settings });
     this.#client.on('error', () => undefined);
   }
 

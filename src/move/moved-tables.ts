@@ -93,6 +93,8 @@ export const movedTables: readonly MovedTable[] = [
 
 /** Tables of SQLite whose rows are not copied, and why. */
 export const leftTables: Readonly<Record<string, string>> = {
+  hop_holders: 'processes that deliver, of which none does meanwhile',
+  hop_shares: 'what these processes were granted',
   migrations: 'the target has its own',
   moved_away: 'the mark of the move itself',
   proxy_revision: 'a number, which goes on in the target',
