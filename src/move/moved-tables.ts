@@ -66,6 +66,8 @@ export const movedTables: readonly MovedTable[] = [
   { name: 'edge_custom_errors' },
   { name: 'feedback_cursor' },
   { name: 'suppressions' },
+  { name: 'console_sessions' },
+  { name: 'console_links' },
   { name: 'proxy_hostnames' },
   { name: 'proxy_addresses' },
   { name: 'proxy_applications' },
@@ -93,6 +95,12 @@ export const movedTables: readonly MovedTable[] = [
 
 /** Tables of SQLite whose rows are not copied, and why. */
 export const leftTables: Readonly<Record<string, string>> = {
+  // PostgreSQL keeps no journal yet; who moves is told.
+  journal: 'the journal stays behind',
+  journal_content: 'the journal stays behind',
+  journal_refusals: 'the journal stays behind',
+  journal_state: 'the journal stays behind',
+  journal_words: 'the journal stays behind',
   hop_holders: 'processes that deliver, of which none does meanwhile',
   hop_shares: 'what these processes were granted',
   migrations: 'the target has its own',

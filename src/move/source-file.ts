@@ -118,12 +118,14 @@ export class SourceFile {
   }
 }
 
+// The tables below a virtual one (`shadow`) are its own business.
+const tableNames = `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'virtual')
+  AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name`;
+
 /** The names of the tables of a database, but for those of SQLite itself. */
 function tablesOf(database: DatabaseSync): readonly string[] {
   return database
-    .prepare(
-      "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
-    )
+    .prepare(tableNames)
     .all()
     .map((row) => String(row['name']));
 }

@@ -10,7 +10,9 @@ test('no table is forgotten, and none is named that is not there', () => {
   const database = new DatabaseSync(':memory:');
   for (const one of tableMigrations.sqlite) migrateSqlite(database, one);
   const names = database
-    .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name")
+    .prepare(
+      "SELECT name FROM pragma_table_list WHERE type IN ('table', 'virtual') AND schema = 'main' AND name NOT LIKE 'sqlite%'",
+    )
     .all()
     .map((row) => String(row['name']));
   const moved = movedTables.map(({ name }) => name);

@@ -81,7 +81,11 @@ function dryRun({ file, shown }: Places, io: CommandIo): number {
     io.stderr.write(`"${file}" was moved to ${printable(mark.target)} already\n`);
     return 1;
   }
-  const lines = [`Would move ${messages} messages with ${octets} octets to ${shown}. Rows:`, ...counted(rows)];
+  const lines = [
+    `Would move ${messages} messages with ${octets} octets to ${shown}. Rows:`,
+    ...counted(rows),
+    ...leftLines(file),
+  ];
   io.stdout.write(`${lines.join('\n')}\n`);
   return 0;
 }
@@ -104,6 +108,12 @@ function undo(given: Given, config: Config, io: CommandIo): number {
   return 0;
 }
 
+/** What does not go along though somebody may miss it. */
+function leftLines(file: string): string[] {
+  const journal = lookAtSource(file).rows.get('journal') ?? 0;
+  return journal === 0 ? [] : [`The journal with ${journal} messages stays behind: PostgreSQL keeps none yet.`];
+}
+
 /** Tells of messages that are damaged. */
 function tellDamaged(damaged: ReadonlyMap<string, string>, io: CommandIo): void {
   for (const [id, why] of [...damaged].slice(0, mostNamed)) io.stderr.write(`${printable(id)}: ${printable(why)}\n`);
@@ -117,6 +127,7 @@ function tellMoved({ rows, octets, left, wasDone }: Moved, { file, bodiesFolder,
   const lines = [
     first,
     ...counted(rows),
+    ...leftLines(file),
     `Now set database.url (or POSTERN_DATABASE_URL) to ${shown} and start the gateway.`,
     `No gateway starts on "${file}" any more. Remove it and "${bodiesFolder}" once all is well; until then`,
     'postern migrate --undo tells the way back.',
