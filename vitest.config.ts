@@ -13,6 +13,8 @@ process.env['NODE_COMPILE_CACHE'] ??= join(tmpdir(), `postern-test-code-${proces
 
 export default defineConfig({
   test: {
+    // The gateways of all tests keep their mail in PostgreSQL; what is about files of SQLite fails then.
+    ...(process.env['POSTERN_TEST_DATABASE'] === 'postgres' ? { globalSetup: ['test/support/postgres-setup.ts'] } : {}),
     // One more than the smallest machine has cores, since tests spend much of their time on waiting for processes and sockets.
     maxWorkers: 3,
     projects: [

@@ -5,6 +5,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
+import { databaseOfFolder } from './postgres-setup.ts';
+
 export const projectRoot = resolve(import.meta.dirname, '../..');
 
 /** The token every test process starts with. */
@@ -49,6 +51,7 @@ export async function startPostern(options: PosternOptions = {}): Promise<Poster
   const certsDir = join(folder, 'certs');
   const configFile = join(folder, 'postern.yaml');
   if (options.config) writeFileSync(configFile, JSON.stringify(options.config));
+  const database = await databaseOfFolder(folder);
   const env: NodeJS.ProcessEnv = {
     PATH: process.env['PATH'],
     NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
@@ -59,6 +62,7 @@ export async function startPostern(options: PosternOptions = {}): Promise<Poster
     ...(options.config ? {} : { POSTERN_SMTP_PORT: '0', POSTERN_SMTPS_PORT: '0', POSTERN_HTTP_PORT: '0' }),
     POSTERN_HTTPS_PORT: '0',
     POSTERN_TOKEN: testToken,
+    ...(database === undefined ? {} : { POSTERN_DATABASE_URL: database }),
     ...options.env,
   };
   const command = [...(options.under ?? []), process.execPath, join(projectRoot, 'src/main.ts'), 'serve'];

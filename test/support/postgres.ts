@@ -85,6 +85,8 @@ async function startIn(folder: string, options: PostgresOptions): Promise<Postgr
     ...(port === undefined ? ["listen_addresses=''"] : ['listen_addresses=127.0.0.1', `port=${port}`]),
     `unix_socket_directories=${folder}`,
     'max_connections=200',
+    // A standby looks again soon when its primary was away.
+    'wal_retrieve_retry_interval=100ms',
     ...(options.fsync === true ? [] : ['fsync=off']),
     ...(options.settings ?? []),
   ];

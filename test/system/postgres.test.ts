@@ -12,6 +12,7 @@ import { applicationsContract } from '../contract/applications.ts';
 import { customErrorsContract } from '../contract/custom-errors.ts';
 import { databaseContract } from '../contract/database.ts';
 import { limitsContract } from '../contract/limits.ts';
+import { migrationsContract } from '../contract/migrations.ts';
 import { sessionsContract } from '../contract/sessions.ts';
 import { sharesContract } from '../contract/shares.ts';
 import { suppressionsContract } from '../contract/suppressions.ts';
@@ -52,6 +53,24 @@ customErrorsContract(engine);
 webhooksContract(engine);
 sessionsContract(engine);
 sharesContract(engine);
+migrationsContract({
+  ...engine,
+  formOf: async (database) => [
+    await database.query(
+      `SELECT table_name, column_name, data_type, collation_name, is_nullable, column_default FROM information_schema.columns
+       WHERE table_schema = current_schema() ORDER BY table_name, ordinal_position`,
+    ),
+    // The name of the schema is in the definition.
+    await database.query(
+      `SELECT tablename, replace(indexdef, current_schema() || '.', '') AS indexdef FROM pg_indexes
+       WHERE schemaname = current_schema() ORDER BY 1, 2`,
+    ),
+    await database.query(
+      `SELECT tgrelid::regclass::text AS "table", tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+       WHERE relnamespace = current_schema()::regnamespace AND NOT tgisinternal ORDER BY 1, 2`,
+    ),
+  ],
+});
 
 let connect = engine.make();
 applicationsContract('applications in PostgreSQL', {
@@ -167,6 +186,15 @@ test('a transaction is not taken for kept when its work passes over a statement 
   });
   await expect(careless).rejects.toThrow('had failed');
   expect(await database.query(count)).toEqual([{ count: 0 }]);
+});
+
+test('a step of a migration may take longer than a statement otherwise may', async () => {
+  const database = await open(await server.createDatabase());
+  const step = "CREATE TABLE limits AS SELECT current_setting('statement_timeout') AS time";
+  await database.migrate({ owner: 'limits', steps: [], postgres: [step] });
+  expect(await database.query("SELECT time, current_setting('statement_timeout') AS usual FROM limits")).toEqual([
+    { time: '1h', usual: '5s' },
+  ]);
 });
 
 test('a server that would confirm before a change is on disk is refused', async () => {

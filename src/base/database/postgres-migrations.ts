@@ -9,6 +9,12 @@ import { inPostgres } from './postgres-dialect.ts';
 const migrationLock = 0x706f7374;
 
 /**
+ * How long a step may take, in milliseconds, and so how long another process that starts waits for it: a large table may have to
+ * be written anew. For anything else the limits are seconds.
+ */
+const stepMs = 3_600_000;
+
+/**
  * Applies the steps that the database does not have yet.
  * @throws Error where the tables are newer than this program, or a step is not written for PostgreSQL
  */
@@ -17,18 +23,22 @@ export async function migratePostgres(
   { owner, steps, postgres, told = [] }: Migrations,
 ): Promise<void> {
   const own = postgres ?? steps.map(inPostgres);
+  // The driver's limit for this statement alone, which its types leave out.
+  const slowly = (text: string, values: unknown[] = []) => {
+    const query: pg.QueryConfig & { readonly query_timeout: number } = { text, values, query_timeout: stepMs };
+    return client.query<{ version: number }>(query);
+  };
   await client.query('BEGIN');
   try {
-    await client.query('SELECT pg_advisory_xact_lock($1)', [migrationLock]);
+    await client.query(`SET LOCAL statement_timeout = ${stepMs}; SET LOCAL lock_timeout = ${stepMs}`);
+    await slowly('SELECT pg_advisory_xact_lock($1)', [migrationLock]);
     await client.query('CREATE TABLE IF NOT EXISTS migrations (owner TEXT PRIMARY KEY, version INTEGER NOT NULL)');
-    const { rows } = await client.query<{ version: number }>('SELECT version FROM migrations WHERE owner = $1', [
-      owner,
-    ]);
+    const { rows } = await slowly('SELECT version FROM migrations WHERE owner = $1', [owner]);
     const version = rows[0]?.version ?? 0;
     if (version > own.length) {
       throw new Error(`The database's "${owner}" tables are of version ${version}, this program knows ${own.length}`);
     }
-    for (const step of own.slice(version)) await client.query(step);
+    for (const step of own.slice(version)) await slowly(step);
     await client.query(
       'INSERT INTO migrations VALUES ($1, $2) ON CONFLICT (owner) DO UPDATE SET version = excluded.version',
       [owner, own.length],
