@@ -5,7 +5,7 @@ import type { Clock } from '../base/clock.ts';
 import { uuidv7 } from '../base/ids.ts';
 import type { Logger } from '../base/log.ts';
 import type { EventListener, EventPage, EventQuery, EventSearch, EventStore, FollowQuery } from './event-store.ts';
-import type { EventFacts, MailEvent, ReturnEvent } from './mail-event.ts';
+import type { EventFacts, EventKind, MailEvent, ReturnEvent } from './mail-event.ts';
 import { type RefusalFacts, refusedEvent, type WrittenRefusal } from './refusal.ts';
 import { type QueueBounds, RefusalQueue, refusalBounds } from './refusal-queue.ts';
 
@@ -29,6 +29,16 @@ export interface EventTable {
   write(events: readonly ReturnEvent[]): Promise<void>;
 }
 
+/** Somebody who follows events. */
+interface Follower {
+  /** What is followed; absent: everything. */
+  readonly kinds: readonly EventKind[] | undefined;
+  /** A commit came since the last read, which may have what is followed. */
+  isBehind: boolean;
+  /** Ends its sleep; does nothing while it reads. */
+  wake: () => void;
+}
+
 /** The events of one process's spool, for its listeners and followers. */
 export class EventFeed implements EventStore {
   readonly #table: EventTable;
@@ -40,9 +50,7 @@ export class EventFeed implements EventStore {
   #gathering: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
   #isClosed = false;
-  /** Commits since the start, so that a follower notices one that came while it read. */
-  #commits = 0;
-  readonly #sleepers = new Set<() => void>();
+  readonly #followers = new Set<Follower>();
 
   constructor(
     table: EventTable,
@@ -75,16 +83,22 @@ export class EventFeed implements EventStore {
   }
 
   async *follow({ after, signal, kinds, account }: FollowQuery): AsyncGenerator<MailEvent, void> {
-    let cursor = after ?? (await this.#table.newest());
-    while (!signal.aborted) {
-      const commits = this.#commits;
-      const page = await this.#table.read({ after: cursor, limit: followedAtOnce, kinds, account });
-      for (const event of page.events) {
-        if (signal.aborted) return;
-        yield event;
+    const follower: Follower = { kinds, isBehind: false, wake: () => undefined };
+    this.#followers.add(follower);
+    try {
+      let cursor = after ?? (await this.#table.newest());
+      while (!signal.aborted) {
+        follower.isBehind = false;
+        const page = await this.#table.read({ after: cursor, limit: followedAtOnce, kinds, account });
+        for (const event of page.events) {
+          if (signal.aborted) return;
+          yield event;
+        }
+        cursor = page.next;
+        if (!page.hasMore && !follower.isBehind) await this.#nextCommit(follower, signal);
       }
-      cursor = page.next;
-      if (!page.hasMore && commits === this.#commits) await this.#nextCommit(signal);
+    } finally {
+      this.#followers.delete(follower);
     }
   }
 
@@ -108,10 +122,13 @@ export class EventFeed implements EventStore {
     this.#gather();
   };
 
-  /** To be called when events are on disk: tells the listeners, in order, and lets followers read on. */
+  /**
+   * To be called when events are on disk: tells the listeners, in order, and lets followers read on.
+   * @param events none where the commit has events that are told to followers alone
+   */
   committed(events: readonly EventFacts[]): void {
     for (const event of events) this.#tell(event);
-    this.#wake();
+    this.#wake(events);
   }
 
   /** Writes the waiting refusals and takes no more. The store must stay open until this resolves. */
@@ -158,23 +175,31 @@ export class EventFeed implements EventStore {
     }
   }
 
-  #wake(): void {
-    this.#commits += 1;
-    for (const wake of [...this.#sleepers]) wake();
+  /**
+   * Wakes followers, and of a commit whose events are known those alone that follow one of them: who follows rare events would
+   * else read at each commit of every message.
+   */
+  #wake(events: readonly EventFacts[] = []): void {
+    for (const follower of [...this.#followers]) {
+      const { kinds } = follower;
+      if (kinds && events.length > 0 && !events.some(({ kind }) => kinds.includes(kind))) continue;
+      follower.isBehind = true;
+      follower.wake();
+    }
   }
 
-  /** Waits for a commit of this process, for at most `pollMs`. */
-  async #nextCommit(signal: AbortSignal): Promise<void> {
+  /** Waits for a commit of this process that has what is followed, for at most `pollMs`. */
+  async #nextCommit(follower: Follower, signal: AbortSignal): Promise<void> {
     await new Promise<void>((resolve) => {
       const wake = (): void => {
         clearTimeout(patience);
         signal.removeEventListener('abort', wake);
-        this.#sleepers.delete(wake);
+        follower.wake = () => undefined;
         resolve();
       };
       const patience = setTimeout(wake, pollMs);
       signal.addEventListener('abort', wake);
-      this.#sleepers.add(wake);
+      follower.wake = wake;
       if (signal.aborted) wake();
     });
   }

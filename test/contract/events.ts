@@ -223,6 +223,28 @@ export function eventsContract(name: string, store: EventsUnderTest): void {
       await following;
     });
 
+    test('a follower of some kinds hears of each of them, however many others come before and between', async () => {
+      const spool = await open();
+      const ending = new AbortController();
+      const seen: string[] = [];
+      const following = (async () => {
+        const query = { after: 0, kinds: ['failed'] as const, signal: ending.signal };
+        for await (const event of spool.events.follow(query))
+          seen.push(event.kind === 'failed' ? event.queueId : event.kind);
+      })();
+      const wanted: string[] = [];
+      for (let round = 0; round < 3; round += 1) {
+        const entries = Array.from({ length: 60 }, () => spoolEntry());
+        await Promise.all(entries.map((entry) => spool.add(entry, someTime)));
+        const last = entries.at(-1) ?? spoolEntry();
+        await spool.record([attemptOf(last, failed)]);
+        wanted.push(last.id);
+        await expect.poll(() => seen, waiting).toEqual(wanted);
+      }
+      ending.abort();
+      await following;
+    });
+
     test('pages by cursor, kind and account miss nothing and tell nothing twice', async () => {
       const spool = await open();
       const entries = Array.from({ length: 40 }, (_, at) => spoolEntry({ account: at % 4 === 0 ? 'other' : 'dev' }));

@@ -4,9 +4,9 @@
 import type { Migrations } from '../../base/database/database.ts';
 import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../base/database/sqlite-file.ts';
 import type { EventLimits, EventQuery, EventSearch } from '../../events/event-store.ts';
-import { type EventShare, eventKinds } from '../../events/mail-event.ts';
+import { type EventKind, type EventShare, eventKinds } from '../../events/mail-event.ts';
 import { type PackedEvent, type PackedPage, shareNumbers, shares } from '../packed-event.ts';
-import { type EventRow, joinParts, mostAtOnce, type PagePart, readPart } from '../search/event-page.ts';
+import { type EventRow, examinedAtOnce, joinParts, mostAtOnce, type PagePart, readPart } from '../search/event-page.ts';
 import { EventSearcher, searchTables } from '../search/event-search.ts';
 import { keyNumber, keyNumbersOf } from '../search/searched-event.ts';
 
@@ -61,6 +61,8 @@ export class SqliteEvents {
   readonly #count: StatementSync;
   readonly #newest: StatementSync;
   readonly #behind: StatementSync;
+  readonly #first: StatementSync;
+  readonly #ofKinds: StatementSync;
   readonly #ofAccount: StatementSync;
   readonly #ofMessage: StatementSync;
   readonly #oldest: StatementSync;
@@ -86,6 +88,9 @@ export class SqliteEvents {
       ON CONFLICT (account, share) DO UPDATE SET events = events + ?3 RETURNING events`);
     this.#newest = database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'");
     this.#behind = database.prepare('SELECT id, kind, event FROM mail_events WHERE id > ? AND id <= ? ORDER BY id');
+    this.#first = database.prepare('SELECT id FROM mail_events WHERE id > ? ORDER BY id LIMIT 1');
+    this.#ofKinds = database.prepare(`SELECT id, kind, event FROM mail_events
+      WHERE id > ? AND id <= ? AND kind IN (SELECT value FROM json_each(?)) ORDER BY id`);
     this.#ofAccount = database.prepare(`SELECT id, kind, event FROM mail_events
       WHERE id > ? AND id <= ? AND account = ? AND share = ? ORDER BY id`);
     this.#ofMessage = database.prepare(`SELECT id, kind, event FROM mail_events
@@ -149,12 +154,34 @@ export class SqliteEvents {
       message !== undefined
         ? [look(this.#ofMessage.iterate(after, newest, message, account ?? null))]
         : account === undefined
-          ? [look(this.#behind.iterate(after, newest))]
+          ? [kinds ? this.#readKinds({ after, newest, kinds, most }) : look(this.#behind.iterate(after, newest))]
           : shares
               .filter((share) => !kinds || kinds.some((kind) => eventKinds[kind].share === share))
               .map((share) => look(this.#ofAccount.iterate(after, newest, account, shareNumbers[share])));
     const { events, next } = joinParts(parts, { order: 'oldest', most, end: newest });
     return { events, next, hasMore: next < newest };
+  }
+
+  /**
+   * Reads events of some kinds, whatever their account. SQLite passes over the other kinds: who follows the few events of a
+   * kind would else cost each of all the others a row.
+   */
+  #readKinds({
+    after,
+    newest,
+    kinds,
+    most,
+  }: {
+    readonly after: number;
+    readonly newest: number;
+    readonly kinds: readonly EventKind[];
+    readonly most: number;
+  }): PagePart {
+    const first = this.#first.get(after)?.['id'];
+    // As many ids as another page examines rows, counted from the first that is still there.
+    const end = Math.min(newest, Number(first ?? newest) + examinedAtOnce - 1);
+    const rows = this.#ofKinds.iterate(after, end, JSON.stringify(kinds));
+    return readPart(rows, { most, fits: () => true, end });
   }
 
   /** Searches events. @param query its times as they are stored */
