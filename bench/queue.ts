@@ -1,9 +1,9 @@
 // What a long queue costs while its next hop is down: inserts and claims beside it, memory, the start, and what is drained when
-// the next hop is back; and how long one account's message takes beside another's burst.
+// the next hop is back; and how long one account's message takes beside another's burst. Wants smtp-sink (Debian package postfix).
 // `npm run bench:queue -- --help` tells the options. Costs are CPU time of this process, so that others on the machine count
-// as little as possible.
+// as little as possible; the memory is that of a Postern of its own.
 
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -23,13 +23,14 @@ import type { WriteOperation } from '../src/spool/sqlite/sqlite-protocol.ts';
 import { openSqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { SqliteStore } from '../src/spool/sqlite/sqlite-store.ts';
 import { FaultSink } from '../test/support/fault-sink.ts';
+import { drainedRoute, measureOutage } from './queue-drain.ts';
 
 const head = Buffer.from(`From: alice@example.com\r\nSubject: ${'x'.repeat(200)}\r\n\r\n`);
 const body = Buffer.alloc(500, 'A line of text.\r\n');
 
 function routeTo(port: number): Route {
   return {
-    ...{ name: 'out', type: 'smarthost', host: '127.0.0.1', port, tls: 'none', tlsVerify: false },
+    ...{ name: drainedRoute, type: 'smarthost', host: '127.0.0.1', port, tls: 'none', tlsVerify: false },
     ...{ connections: 10, platformSignature: true },
   };
 }
@@ -121,43 +122,6 @@ function delivered(spool: Spool, onDelivered: (queueId: string) => void): void {
   });
 }
 
-/** Starts on a queue whose next hop is down, and opens the next hop after a while. */
-async function outage(file: string, drained: number): Promise<void> {
-  const began = performance.now();
-  const spool = await openSqliteSpool({ file });
-  const probe = await FaultSink.start();
-  const { port } = probe;
-  await probe.close();
-  const delivery = deliveryTo(spool, port);
-  await delivery.start();
-  const startMs = performance.now() - began;
-  await new Promise((resolve) => setTimeout(resolve, 5000));
-  const rssDown = process.memoryUsage().rss;
-  const sink = await FaultSink.start({ port });
-  let count = 0;
-  const backAt = performance.now();
-  let firstMs = 0;
-  const done = new Promise<void>((resolve) => {
-    delivered(spool, () => {
-      if (count === 0) firstMs = performance.now() - backAt;
-      count += 1;
-      if (count >= drained) resolve();
-    });
-  });
-  await done;
-  const seconds = (performance.now() - backAt - firstMs) / 1000;
-  const rss = Math.max(rssDown, process.memoryUsage().rss);
-  const { queued } = await spool.counts();
-  process.stdout.write(
-    `start ${(startMs / 1000).toFixed(2)} s, memory ${Math.round(rssDown / 2 ** 20)} MiB while it is down and ` +
-      `${Math.round(rss / 2 ** 20)} MiB while it drains; first message ${Math.round(firstMs)} ms after it is back, then ` +
-      `${Math.round(count / seconds)} messages a second; ${queued} left of the queue\n`,
-  );
-  await delivery.drain(0);
-  await spool.close();
-  await sink.close();
-}
-
 /** How long one account's single messages take, alone and beside another's burst. */
 async function fairness(burst: number, singles: number, slowMilliseconds: number): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'postern-bench-queue-'));
@@ -224,7 +188,8 @@ if (values.help) {
   );
   for (const rows of values.rows.split(',').filter(Boolean)) {
     const folder = mkdtempSync(join(tmpdir(), 'postern-bench-queue-'));
-    const file = join(folder, 'postern.db');
+    const file = join(folder, 'data/postern.db');
+    mkdirSync(join(folder, 'data'));
     fill(file, Number(rows));
     const { insert, claim, turns } = storeCosts(file);
     const database = openSqliteFile(file);
@@ -237,8 +202,7 @@ if (values.help) {
     const mebibytes = Math.round(statSync(file).size / 2 ** 20);
     const figures = [insert.toFixed(0), claim.toFixed(0), turns.toFixed(1), indexSeconds.toFixed(2), mebibytes];
     process.stdout.write(`| ${Number(rows).toLocaleString('en')} | ${figures.join(' | ')} |\n`);
-    await outage(file, Math.min(Number(values.drained), Number(rows)));
-    rmSync(folder, { recursive: true, force: true });
+    await measureOutage(folder, Math.min(Number(values.drained), Number(rows)));
   }
   if (Number(values.burst) > 0) await fairness(Number(values.burst), Number(values.singles), Number(values.slow));
 }

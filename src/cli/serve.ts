@@ -1,6 +1,7 @@
 // postern serve runs the gateway in the foreground until SIGTERM or SIGINT (D95, D97).
 
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 import { openTokenStore } from '../accounts/token-store.ts';
 import { systemClock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
@@ -22,6 +23,16 @@ const logPatienceMs = 1000;
 
 /** How long a change waits for a lock that another program holds, in milliseconds: a client is waiting for the answer. */
 const servingPatienceMs = 2000;
+
+/**
+ * Has garbage collected once the heap has doubled, in place of up to four times. While a long queue drains, each message lives
+ * a little too long for the collection of young objects; left to itself, V8 let 120 MiB of such garbage gather. Less than a
+ * doubling costs more CPU time than the memory is worth.
+ */
+function keepHeapSmall(): void {
+  // V8 reads this flag at each collection, so it may be set while the program runs.
+  setFlagsFromString('--heap-growing-percent=100');
+}
 
 /** Ends the process, so that a supervisor starts it again: a gateway without its database would refuse everything. */
 function endProcess(error: Error): void {
@@ -120,6 +131,7 @@ interface Serving {
 async function serve(config: Config, io: CommandIo, serving: Serving): Promise<void> {
   const { openedLog, place, handHangups } = serving;
   const { log } = openedLog;
+  keepHeapSmall();
   // Signals are handled from the first moment on: one that comes while everything is being opened ends the gateway as soon
   // as that is done. Without a handler, the first process of a container would not get the signal at all.
   const signalled = untilSignal();
