@@ -1,6 +1,9 @@
 // Moving a data folder from SQLite to PostgreSQL: everything arrives, and whatever comes between, nothing is there twice.
 
-import { closeSync, existsSync, openSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { closeSync, existsSync, mkdtempSync, openSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';
@@ -326,6 +329,35 @@ describe('nothing is moved, and both sides stay as they were,', () => {
     expect((await moveData(requestOf(source, url))).rows.get('spool_messages')).toBe(6);
     expect(existsSync(source.file)).toBe(true);
   });
+});
+
+test('a full disk of the target leaves both sides as they were', async () => {
+  const source = makeSource(scratchFolder());
+  const spool = await openSourceSpool(source);
+  await Promise.all(Array.from({ length: 12 }, () => spool.add(entryOfNow({ body: randomBytes(1024 * 1024) }), 0)));
+  await spool.close();
+  const small = mkdtempSync(join(tmpdir(), 'postern-small-'));
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=10m', 'tmpfs', small]);
+  execFileSync('chown', ['postgres:postgres', small]);
+  const database = await server.createDatabase();
+  const client = new pg.Client(database);
+  await client.connect();
+  try {
+    await client.query(`CREATE TABLESPACE small LOCATION '${small}'`);
+    await client.query('CREATE SCHEMA moved');
+    const url = `${database}&options=${encodeURIComponent('-c default_tablespace=small -c search_path=moved')}`;
+    await expect(moveData(requestOf(source, url))).rejects.toThrow(/No space left on device/);
+    expect((await client.query('SELECT count(*) AS rows FROM moved.spool_messages')).rows).toEqual([{ rows: '0' }]);
+    const again = await openSourceSpool(source);
+    expect(await again.counts()).toEqual({ queued: 12, failed: 0 });
+    await again.close();
+  } finally {
+    await client.query('DROP SCHEMA IF EXISTS moved CASCADE');
+    await client.query('DROP TABLESPACE IF EXISTS small');
+    await client.end();
+    execFileSync('umount', ['--lazy', small]);
+    rmSync(small, { recursive: true, force: true });
+  }
 });
 
 describe('a target that goes away at the very end', () => {
