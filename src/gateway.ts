@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { createAccounts, type GlobalKeyHash, type TokenHash } from './accounts/create-accounts.ts';
 import { createGuessing } from './accounts/guessing.ts';
 import { openTokenStore } from './accounts/token-store.ts';
+import { createQueueLines } from './admin/queue/queue-lines.ts';
 import { createBodyBudget, defaultBodyLimit } from './base/body-budget.ts';
 import { type Clock, systemClock } from './base/clock.ts';
 import type { Database } from './base/database/database.ts';
@@ -20,6 +21,8 @@ import { openProxy } from './proxy/proxy.ts';
 import { GatewayAddresses, type Listening } from './wiring/addresses.ts';
 import { watchCertificates } from './wiring/certificate-watch.ts';
 import { changeSettings, proxyConfigured } from './wiring/change-settings.ts';
+import type { ConsoleSources, LoadState } from './wiring/console/console-endpoints.ts';
+import { openFigures } from './wiring/console/figures.ts';
 import { httpAppParts, httpMetrics, httpsCertificates, listenHttp } from './wiring/http.ts';
 import { type Live, liveAccounts, type Settings } from './wiring/in-force.ts';
 import { createLiveEdge } from './wiring/live-edge.ts';
@@ -96,11 +99,14 @@ export async function openGateway(parts: GatewayParts): Promise<Gateway> {
 /** Whether the gateway takes requests: from the end of its start to the beginning of its drain. */
 interface Readiness {
   isReady: boolean;
+  /** How the configuration in force came to be; absent before there is what reloads it. */
+  loadState?: () => LoadState;
 }
 
 /** Makes every part, in order, and adds each to `running` as soon as it exists. Nothing listens yet. */
 async function makeParts(parts: Opening, running: Running, readiness: Readiness) {
   const { config, keys, log, database, clock, tokens, globalKeys = [] } = parts;
+  const startedAt = clock.now();
   const store = await openTokenStore(database);
   const first = createAccounts({ accounts: config.accounts, tokens, globalKeys, store, clock });
   const live: Live = { current: { config, keys, tokens, globalKeys, accounts: first } };
@@ -109,11 +115,15 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   const bodies = createBodyBudget(config.limits.bodiesInFlightBytes ?? defaultBodyLimit());
   const metrics = createMetrics();
   const addresses = new GatewayAddresses(() => live.current.config);
+  const figures = await openFigures({ database, config: () => live.current.config, clock, log }, running);
   const edge = createLiveEdge({
     database,
     limits: () => live.current.config.edge.limits,
     docsBaseUrl: () => addresses.docsBaseUrl(),
-    onRequest: (count) => metrics.edgeRequest(count),
+    onRequest: (count) => {
+      metrics.edgeRequest(count);
+      figures.edgeRequest(count);
+    },
     clock,
     log,
   });
@@ -123,6 +133,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   const shared = { live, accounts, tokens: store, database, bodies, guessing, metrics, clock, log };
   const ownDoors = (): readonly OwnDoor[] => addresses.ownDoors();
   const mail = await openMail({ ...shared, ownDoors }, running);
+  figures.follow(mail.spool.events);
   const webhooks = await openWebhooks({ ...shared, events: mail.spool.events, addresses }, running);
   const proxy = await openProxy({
     ...proxyConfigured(config),
@@ -135,7 +146,14 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   running.proxy = proxy;
   const isServing = (): boolean => readiness.isReady && !running.isDraining;
   const pages = await openConsole({ ...shared, isServing });
-  const httpParts = { ...shared, mail, webhooks, pages, isServing };
+  const sources: ConsoleSources = {
+    ...{ spool: mail.spool, figures, clock, log },
+    lines: createQueueLines(mail.spool, clock),
+    destinations: () => mail.delivery.destinations(),
+    docsBaseUrl: () => addresses.docsBaseUrl(),
+    loadState: () => readiness.loadState?.() ?? { loadedAt: startedAt },
+  };
+  const httpParts = { ...shared, mail, webhooks, pages, sources, isServing };
   const http = createHttpApp(httpAppParts({ ...httpParts, settings: live.current, edge: firstEdge, proxy }));
   running.http = http;
   return { ...shared, addresses, edge, mail, webhooks, proxy, httpParts, http };
@@ -170,6 +188,7 @@ async function openParts(parts: Opening, running: Running): Promise<Gateway> {
   const made = await makeParts(parts, running, readiness);
   const { live, addresses, edge, mail, webhooks, proxy, http, metrics, bodies, guessing, clock } = made;
   const { certificates, reloader } = makeRenewal(parts, made, running);
+  readiness.loadState = () => reloader.state();
   metrics.add(mail);
   metrics.add(webhooks);
   metrics.add(httpMetrics(http, edge));

@@ -3,7 +3,7 @@
 
 import { Type } from 'typebox';
 import type { Account, SendingDomain } from '../accounts/account.ts';
-import { succeed } from '../http/envelope.ts';
+import { Refusal, succeed } from '../http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../http/v4-app.ts';
 import type { SigningKey } from '../sign/signed.ts';
 import { checkRecords, type DnsSettings } from './check-records.ts';
@@ -57,7 +57,21 @@ function shown(wanted: DnsRecord, verdict: RecordCheck | undefined) {
   return { ...record, published_by: publishedBy, ...(verdict ? { check: verdict } : {}) };
 }
 
-/** The endpoint of sending domains. */
+const path = '/accounts/:account_id/email/sending/domains';
+const reads = { scope: ['email:send', 'console:read'] } as const;
+const domainPath = Type.Object({
+  ...accountPath.properties,
+  name: Type.String({ description: 'A sending domain of the account', example: 'example.com' }),
+});
+
+/** The domain of the path. @throws Refusal 404 where it is not the account's */
+function domainOf(account: Account, name: string): SendingDomain {
+  const found = account.sendingDomains.find((domain) => domain.name === name.toLowerCase());
+  if (found) return found;
+  throw new Refusal([{ token: 'E_NOT_FOUND', message: 'The account has no such sending domain' }]);
+}
+
+/** The endpoints of sending domains. */
 export function domainEndpoints({ domainKeys, facts, dns }: DomainEndpointsParts): V4Plugin {
   /** The records of each domain, made once for the keys that are in force. */
   const made = new Map<string, readonly DnsRecord[]>();
@@ -85,10 +99,54 @@ export function domainEndpoints({ domainKeys, facts, dns }: DomainEndpointsParts
   }
 
   return (app) => {
+    const ofDomain = { config: reads, tags: ['Sending domains'], params: domainPath } as const;
     app.get(
-      '/accounts/:account_id/email/sending/domains',
+      `${path}/:name/records`,
       {
-        config: { scope: 'email:send' },
+        config: ofDomain.config,
+        schema: {
+          operationId: 'listDomainRecords',
+          summary: 'List the DNS records of a sending domain',
+          tags: ofDomain.tags,
+          params: ofDomain.params,
+          response: { 200: sendingDomain.properties.records },
+        },
+      },
+      async (request, reply) => {
+        const domain = domainOf(submitterOf(request).account, request.params.name);
+        return succeed(
+          reply,
+          recordsOf(domain).map((one) => shown(one, undefined)),
+        );
+      },
+    );
+    app.post(
+      `${path}/:name/check`,
+      {
+        config: ofDomain.config,
+        schema: {
+          operationId: 'checkDomainRecords',
+          summary: 'Compare the DNS records of a sending domain with what DNS answers now',
+          description: 'That takes up to some seconds.',
+          tags: ofDomain.tags,
+          params: ofDomain.params,
+          response: { 200: sendingDomain.properties.records },
+        },
+      },
+      async (request, reply) => {
+        const { account } = submitterOf(request);
+        const domain = domainOf(account, request.params.name);
+        const verdicts = await checkOnce(account);
+        return succeed(
+          reply,
+          recordsOf(domain).map((one) => shown(one, verdicts.get(one))),
+        );
+      },
+    );
+    app.get(
+      path,
+      {
+        config: reads,
         schema: {
           operationId: 'listSendingDomains',
           summary: 'List sending domains with their DNS records',

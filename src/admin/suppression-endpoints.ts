@@ -81,13 +81,17 @@ function shown({ id, address, reason, note, createdAt, expiresAt }: Suppression)
 }
 
 const path = '/accounts/:account_id/email/sending/suppressions';
-const common = { config: { scope: 'email:suppressions' }, tags: ['Suppressions'] } as const;
+const common = {
+  reads: { scope: ['email:suppressions', 'console:read'] },
+  edits: { scope: ['email:suppressions', 'console:edit'] },
+  tags: ['Suppressions'],
+} as const;
 
 function listSuppressions(app: V4App, { suppressions }: SuppressionEndpointsParts): void {
   app.get(
     path,
     {
-      config: common.config,
+      config: common.reads,
       schema: {
         operationId: 'listSuppressions',
         summary: 'List suppressed addresses, the newest first',
@@ -117,7 +121,7 @@ function createSuppression(app: V4App, { suppressions, clock, log }: Suppression
   app.post(
     path,
     {
-      config: common.config,
+      config: common.edits,
       schema: {
         operationId: 'createSuppression',
         summary: 'Suppress an address',
@@ -158,7 +162,7 @@ function deleteSuppression(app: V4App, { suppressions, log }: SuppressionEndpoin
   app.delete(
     `${path}/:id`,
     {
-      config: common.config,
+      config: common.edits,
       schema: {
         operationId: 'deleteSuppression',
         summary: 'Take an address off the list',

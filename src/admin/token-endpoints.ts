@@ -106,13 +106,14 @@ function credentialFaults(account: Account, name: string, wanted: readonly Scope
 
 const path = '/accounts/:account_id/tokens';
 const config = { scope: 'admin' } as const;
+const reads = { scope: ['admin', 'console:read'] } as const;
 const tags = ['Tokens'] as const;
 
 function listTokens(app: V4App, { store, clock }: TokenEndpointsParts): void {
   app.get(
     path,
     {
-      config,
+      config: reads,
       schema: {
         operationId: 'listTokens',
         summary: 'List tokens, the oldest first',

@@ -8,6 +8,7 @@ import { formatHostPort } from '../config/addresses.ts';
 import { type Config, missingSecrets } from '../config.ts';
 import { recipientRules } from '../deliver/router.ts';
 import { errorPageFaults } from '../edge/custom/error-page-file.ts';
+import { shownConfig } from '../wiring/console/shown-config.ts';
 import { checkApplications } from '../wiring/load-settings.ts';
 import { configOption, defineCommand, table } from './command/command.ts';
 import { defineGroup } from './command/command-table.ts';
@@ -92,21 +93,6 @@ const check = defineCommand({
   },
 });
 
-/** A value as YAML can write it: sets and maps become lists, and secrets, and whatever a getter reads, are hidden. */
-function plain(value: unknown): unknown {
-  if (value instanceof Set || Array.isArray(value)) return [...value].map(plain);
-  if (value instanceof Map) return [...value.values()].map(plain);
-  if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(Object.getOwnPropertyDescriptors(value)).map(
-    ([key, descriptor]): [string, unknown] => {
-      const isSecret = descriptor.get !== undefined || key === 'password' || key === 'hex';
-      const held: unknown = descriptor.value;
-      return [key, isSecret ? '[hidden]' : plain(held)];
-    },
-  );
-  return Object.fromEntries(entries);
-}
-
 const show = defineCommand({
   name: 'show',
   summary: 'Print what the file, the environment and the defaults come to',
@@ -117,7 +103,7 @@ const show = defineCommand({
   examples: ['postern config show', 'postern config show --config staging.yaml'],
   exitCodes,
   run({ options, args }, io) {
-    const shown = plain(configFor(io, args[0] ?? options.config));
+    const shown = shownConfig(configFor(io, args[0] ?? options.config));
     io.stdout.write(stringify(shown, { lineWidth: 120, aliasDuplicateObjects: false }));
     return Promise.resolve(0);
   },

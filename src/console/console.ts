@@ -1,6 +1,7 @@
 // Joins the parts of the console: its pages, signing in and out, and who is signed in.
 
 import { join } from 'node:path';
+import type { Account } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import type { Guessing } from '../accounts/guessing.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
@@ -31,7 +32,9 @@ export interface ConsoleParts {
 }
 
 /** What the configuration says of the console. */
-export type SessionSettings = Pick<SessionParts, 'linked' | 'publicUrl'>;
+export interface SessionSettings extends Pick<SessionParts, 'linked' | 'publicUrl'> {
+  readonly accounts: readonly Pick<Account, 'id' | 'name'>[];
+}
 
 /** The console, under whatever configuration. */
 export interface Console {
@@ -51,9 +54,9 @@ export async function openConsole(parts: ConsoleParts): Promise<Console> {
       throw error;
     }));
   return {
-    under(settings) {
+    under({ accounts: all, ...settings }) {
       const sessions = new Sessions({ store, accounts, clock, ...settings });
-      const signIn = { ...parts, ...settings, sessions, store, rate, now: () => clock.now() };
+      const signIn = { ...parts, ...settings, sessions, store, rate, allAccounts: () => all, now: () => clock.now() };
       return {
         sessions,
         console(app, onAuthFailure) {

@@ -2,7 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import type { Submitter } from '../accounts/account.ts';
+import { type Account, holdsScope, type Submitter } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import type { Guessing, Penalty } from '../accounts/guessing.ts';
 import { hashToken } from '../accounts/tokens.ts';
@@ -29,6 +29,8 @@ export interface SignInParts {
   readonly bodies: BodyBudget;
   /** The origin by which people reach the console. */
   readonly publicUrl?: string;
+  /** Every account, for those who may act for all. */
+  readonly allAccounts: () => readonly Pick<Account, 'id' | 'name'>[];
   readonly now: () => number;
   readonly log: Logger;
   /** Told of each wrong token. */
@@ -46,12 +48,17 @@ const SignIn = Type.Object(
 );
 
 /** What a page learns of its session. */
-function told({ submitter: { account, credential }, expiresAt }: OpenSession): Readonly<Record<string, unknown>> {
+function told(
+  { submitter: { account, credential }, expiresAt }: OpenSession,
+  { allAccounts }: Pick<SignInParts, 'allAccounts'>,
+): Readonly<Record<string, unknown>> {
+  const accounts = holdsScope(credential, 'admin') ? allAccounts() : [account];
   return {
     account: { id: account.id, name: account.name },
     credential: credential.name,
     scopes: [...credential.scopes],
     expires_at: new Date(expiresAt).toISOString(),
+    accounts: accounts.map(({ id, name }) => ({ id, name })),
   };
 }
 
@@ -117,7 +124,7 @@ async function signInByToken(
     const counting = { guessing, onFailure: onFailure(parts, '/console/session') };
     throw await refuseLogin(request, 'The token is unknown, expired or revoked', counting);
   }
-  return succeed(reply, told(await signIn(request, reply, { parts, submitter, by })));
+  return succeed(reply, told(await signIn(request, reply, { parts, submitter, by }), parts));
 }
 
 /** Signs in by a link and leads to the first page. The way on has no host in it, so that no Host decides where it leads. */
@@ -164,7 +171,7 @@ export function sessionRoutes(app: V4App, parts: SignInParts, takesRequests: () 
   app.get('/console/session', async (request, reply) => {
     sessions.refuseForeign(request);
     const open = await sessions.look(request);
-    return succeed(reply, open ? told(open) : null);
+    return succeed(reply, open ? told(open, parts) : null);
   });
   app.delete('/console/session', async (request, reply) => {
     sessions.refuseForeign(request);

@@ -12,6 +12,7 @@ import type { DocumentedCode, V4Plugin } from '../http/v4-app.ts';
 import { applicationEndpoints } from './api/application-endpoints.ts';
 import { networkEndpoints } from './api/network-endpoints.ts';
 import { seedApplications } from './api/seed-applications.ts';
+import { trafficEndpoint } from './api/traffic-endpoint.ts';
 import type { WriteParts } from './api/write-application.ts';
 import type { ProxyAccount, ProxySettings, ProxyZone } from './application/zone.ts';
 import { createOrigins } from './origins/origins.ts';
@@ -178,6 +179,7 @@ function pluginsOf(parts: ProxyParts, configured: Configured, dataPlane: DataPla
       log: parts.log,
     }),
     networkEndpoints({ accounts }),
+    trafficEndpoint({ zones, store: writing.store, dataPlane }),
   ];
 }
 

@@ -179,6 +179,7 @@ export class MemorySpool implements Spool {
     const found = [...this.#messages.values()]
       .filter((held) => held.entry.id > (query.after ?? ''))
       .filter(({ recipients }) => query.state === undefined || recipients.some(({ state }) => state === query.state))
+      .filter(({ entry }) => query.account === undefined || entry.account === query.account)
       .filter((held) => query.search === undefined || matchesSearch(held.entry, query.search))
       .toSorted((left, right) => (left.entry.id < right.entry.id ? -1 : 1));
     const items = found.slice(0, query.limit).map((held) => itemOf(held, this.#lines.holds));

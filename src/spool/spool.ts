@@ -176,6 +176,8 @@ export interface ClaimQuery {
 /** The question of `list`: which messages are wanted. */
 export interface ListQuery {
   readonly state?: 'queued' | 'failed';
+  /** Name of the account; absent: all. The messages of others are examined, too, so that a page may hold few. */
+  readonly account?: string;
   readonly search?: string;
   readonly limit: number;
   readonly after?: string;

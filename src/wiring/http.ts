@@ -23,11 +23,13 @@ import type { ListenerTls } from '../http/listener/listener.ts';
 import { serverCertificates } from '../http/listener/server-certificates.ts';
 import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
-import { restDoor } from '../ingress/rest/rest-door.ts';
+import { rehearseEndpoint } from '../ingress/rest/rehearse.ts';
+import { type RestDoorParts, restDoor } from '../ingress/rest/rest-door.ts';
 import type { Proxy } from '../proxy/proxy.ts';
-import { build, examine, restAnswers } from '../submit.ts';
+import { build, examine, restAnswers, type Submission } from '../submit.ts';
 import type { Listening } from './addresses.ts';
 import { recordFacts } from './build-parts.ts';
+import { type ConsoleSources, consoleEndpoints } from './console/console-endpoints.ts';
 import { type Live, madeOf, type Settings } from './in-force.ts';
 import type { EdgeRoutes } from './live-edge.ts';
 import type { Mail } from './mail.ts';
@@ -48,27 +50,30 @@ export interface HttpParts {
   readonly edge: EdgeRoutes;
   readonly proxy: Pick<Proxy, 'plugins'>;
   readonly pages: Console;
+  /** What the console's pages tell of. */
+  readonly sources: ConsoleSources;
   /** Whether the gateway has started and has not begun to stop. */
   readonly isServing: () => boolean;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-function sendingEndpoints({ settings, mail }: HttpParts): V4Plugin {
+function sendingEndpoints({ settings, mail }: HttpParts): V4Plugin[] {
   const { submit, building, outcomes, suppressed } = mail;
-  return restDoor({
+  const parts = {
     limits: settings.config.rest.limits,
     submit,
-    examine: (submission) => examine(submission, building()),
-    preview: async (submission) => {
+    examine: (submission: Submission) => examine(submission, building()),
+    preview: async (submission: Submission) => {
       const built = await build(submission, building());
-      return built.ok ? { ok: true, head: built.signed.head, bodyOctets: built.signed.body.length } : built;
+      return built.ok ? ({ ok: true, head: built.signed.head, body: built.signed.body } as const) : built;
     },
     keys: mail.spool,
     outcomes,
     suppressed,
     onRefused: mail.spool.events.refuse,
-  });
+  } satisfies RestDoorParts;
+  return [restDoor(parts), rehearseEndpoint(parts)];
 }
 
 /** The console, where the configuration has it served. */
@@ -77,6 +82,7 @@ function consoleOf({ settings: { config }, pages }: HttpParts): Partial<HttpAppP
   if (!own.enabled) return {};
   const { publicUrl } = own;
   return pages.under({
+    accounts: config.accounts,
     ...(publicUrl === undefined ? {} : { publicUrl }),
     ...(development ? { linked: development } : {}),
   });
@@ -100,7 +106,7 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
     metrics: () => metrics.render(),
     trustedProxies: config.edge.trustedProxies,
     plugins: [
-      sendingEndpoints(parts),
+      ...sendingEndpoints(parts),
       suppressionEndpoints({ suppressions: mail.suppressions, clock, log }),
       tokenEndpoints({ store: tokens, clock, log }),
       eventEndpoints({ events: mail.spool.events }),
@@ -114,6 +120,7 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
         dns: systemDns(),
       }),
       ...proxy.plugins,
+      ...consoleEndpoints(config, parts.sources),
     ],
     front: edge.front,
     ...consoleOf(parts),

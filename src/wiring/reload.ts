@@ -5,6 +5,7 @@ import type { Clock } from '../base/clock.ts';
 import { ConfigurationError, errorMessage, Unavailable } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { GaugeSource, MetricFamily } from '../http/metrics.ts';
+import type { LoadState } from './console/console-endpoints.ts';
 import type { Settings } from './in-force.ts';
 
 /** How a reload ended. */
@@ -33,6 +34,8 @@ export interface Reloader {
   reload(why: string): Promise<ReloadOutcome>;
   /** Begins no more reloads. Resolves when the one under way has ended. */
   stop(): Promise<void>;
+  /** When the configuration in force was read, and how the last reload ended; milliseconds since 1970. */
+  state(): LoadState;
   readonly gauges: readonly GaugeSource[];
   readonly families: readonly MetricFamily[];
 }
@@ -56,6 +59,7 @@ export function createReloader(parts: ReloaderParts): Reloader {
   const results = { success: 0, failure: 0 };
   let isLastGood = true;
   let loadedAt = clock.now();
+  let lastReload: LoadState['lastReload'];
   let isStopped = false;
   let running: Promise<ReloadOutcome> | undefined;
   let next: Promise<ReloadOutcome> | undefined;
@@ -67,12 +71,14 @@ export function createReloader(parts: ReloaderParts): Reloader {
       results.success += 1;
       isLastGood = true;
       loadedAt = clock.now();
+      lastReload = { at: loadedAt, why, ok: true, lines: changed };
       log.info({ why, changed }, 'configuration reloaded');
       return { ok: true, changed };
     } catch (error) {
       results.failure += 1;
       isLastGood = false;
       const faults = faultsOf(error);
+      lastReload = { at: clock.now(), why, ok: false, lines: faults };
       const isExpected = error instanceof ConfigurationError || error instanceof Unavailable;
       log.error({ why, faults, ...(isExpected ? {} : { err: error }) }, 'reload failed');
       return { ok: false, faults };
@@ -100,6 +106,7 @@ export function createReloader(parts: ReloaderParts): Reloader {
       isStopped = true;
       await running;
     },
+    state: () => ({ loadedAt, ...(lastReload ? { lastReload } : {}) }),
     gauges: [
       {
         name: 'postern_config_last_reload_successful',

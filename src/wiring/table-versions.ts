@@ -8,6 +8,7 @@ import { stsMigrations } from '../deliver/mx/sts-store.ts';
 import { customErrorMigrations } from '../edge/custom/custom-error-store.ts';
 import { feedbackMigrations } from '../feedback/suppress-by-events.ts';
 import { suppressionMigrations } from '../feedback/suppression-store.ts';
+import { figureMigrations } from '../figures/figure-tables.ts';
 import { applicationMigrations } from '../proxy/store/application-tables.ts';
 import { journalMigrations } from '../spool/journal/journal-tables.ts';
 import { postgresSpoolMigrations } from '../spool/postgres/postgres-schema.ts';
@@ -29,6 +30,7 @@ const shared: readonly Migrations[] = [
   webhookMigrations,
   tlsReportMigrations,
   consoleMigrations,
+  figureMigrations,
 ];
 
 /** The migrations of every owner of tables, for each engine. Whoever owns tables stands here. */

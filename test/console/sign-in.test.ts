@@ -45,6 +45,7 @@ describe('signing in with a token', () => {
       credential: 'reader',
       scopes: ['console:read'],
       expires_at: '2026-11-22T12:00:00.000Z',
+      accounts: [{ id: 'a1'.repeat(16), name: 'dev' }],
     };
     expect(answer.json.result).toEqual(told);
     const Cookie = cookieOf(answer);

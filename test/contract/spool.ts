@@ -482,6 +482,19 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       expect(second.next).toBeUndefined();
     });
 
+    test('lists by account, in pages', async () => {
+      const spool = await open();
+      const entries = Array.from({ length: 6 }, (_, index) =>
+        spoolEntry({ acceptedAt: someTime + index, account: index % 2 === 0 ? 'dev' : 'other' }),
+      );
+      for (const entry of entries) await spool.add(entry, lease);
+      const first = await spool.list({ account: 'other', limit: 2 });
+      const second = await spool.list({ account: 'other', limit: 2, after: first.next ?? '' });
+      const listed = [...first.items, ...second.items].map(({ entry }) => entry.id);
+      expect(listed).toEqual(entries.filter(({ account }) => account === 'other').map(({ id }) => id));
+      expect((await spool.list({ account: 'nobody', limit: 2 })).items).toEqual([]);
+    });
+
     test('lists by state', async () => {
       const spool = await open();
       const [queued, failed, mixed] = [

@@ -106,3 +106,105 @@ test('where the API has a listener of its own, the console is there alone', { ti
   const [, base] = await postern.until(() => link.exec(postern.output()) ?? undefined);
   expect(base).toBe(`http://127.0.0.1:${admin}`);
 });
+
+test('what the pages ask tells of what happened, of the account that asks alone', { timeout }, async () => {
+  const gateway = await startReloadable((config) => {
+    const zone = { id: '1'.repeat(32), account: 'dev', origin: 'http://127.0.0.1:9' };
+    config.zones = [{ ...zone, name: 'example.com' }];
+  });
+  const { postern } = gateway;
+  running.push(postern);
+  const { http = 0 } = postern.ports;
+  const base = `http://127.0.0.1:${http}/client/v4`;
+  const call = async (path: string, body?: unknown) => {
+    const headers = { Authorization: `Bearer ${testToken}`, 'Content-Type': 'application/json' };
+    const init = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) };
+    const { status, json, text } = await ask(`${base}${path}`, { ...init, headers });
+    return { status, text, result: json.result as Record<string, unknown> };
+  };
+  const sending = '/accounts/dev/email/sending';
+  const message = { from: 'a@example.com', to: 'b@example.net', subject: 'Hello', text: 'x' };
+  expect((await call(`${sending}/send`, message)).status).toBe(200);
+  expect((await call(`${sending}/send`, { ...message, headers: { 'X-OK': '1', 'Not-On-The-List': '1' } })).status).toBe(
+    400,
+  );
+  await expect
+    .poll(async () => ((await call(`${sending}/overview`)).result['totals'] as Record<string, unknown>)['delivered'])
+    .toBe(1);
+  const overview = await call(`${sending}/overview?minutes=5`);
+  expect(overview.result).toMatchObject({
+    minutes: 5,
+    step_minutes: 1,
+    totals: {
+      accepted: 1,
+      refused: 1,
+      delivered: 1,
+      deferred: 0,
+      failed: 0,
+      latency_p50_ms: expect.any(Number) as unknown,
+    },
+    queue: { messages: 0, recipients: 0, failed: 0, oldest_at: null },
+    reasons: [{ code: 'E_HEADER_NOT_ALLOWED', field: 'Not-On-The-List', count: 1 }],
+    routes: [{ name: 'default', delivered: 1 }],
+  });
+  expect(overview.result['series']).toHaveLength(5);
+  expect((await call('/email/sending/overview?minutes=1440')).result).toMatchObject({
+    step_minutes: 12,
+    totals: { accepted: 1 },
+  });
+  expect((await call('/accounts/payg/email/sending/overview')).result).toMatchObject({
+    totals: { accepted: 0, refused: 0 },
+  });
+  for (const minutes of ['0', '1441', 'x', '1e3', '']) {
+    expect([minutes, (await call(`${sending}/overview?minutes=${minutes}`)).status]).toEqual([minutes, 400]);
+  }
+
+  expect((await speak(http, get('example.com', '/', json))).status).toBe(521);
+  const failures = await call('/accounts/dev/edge/failures');
+  expect(failures.result['zones']).toMatchObject([
+    {
+      zone: 'example.com',
+      requests: 1,
+      failed: 1,
+      codes: [{ code: 521, count: 1, documentation_url: `http://127.0.0.1:${http}/errors/521` }],
+    },
+  ]);
+  expect((await call('/accounts/payg/edge/failures')).result['zones']).toEqual([]);
+
+  const raw =
+    'From: a@example.com\r\nTo: b@example.net\r\nSubject: <b>x\r\nNot-On-The-List: 1\r\nDate: x\r\n\r\nHi\r\n';
+  const rehearsed = await call(`${sending}/rehearse`, { raw });
+  const verdicts = rehearsed.result['verdicts'] as readonly Record<string, unknown>[];
+  expect(verdicts.map(({ name, value, verdict }) => [name, value, verdict])).toEqual([
+    ['From', 'a@example.com', 'lifted'],
+    ['To', 'b@example.net', 'lifted'],
+    ['Subject', '<b>x', 'lifted'],
+    ['Not-On-The-List', '1', 'refused'],
+    ['Date', 'x', expect.any(String)],
+  ]);
+  expect([rehearsed.result['valid'], rehearsed.result['sent']]).toEqual([false, null]);
+  const good = await call(`${sending}/rehearse`, {
+    raw: raw.replace('Not-On-The-List: 1\r\n', '').replace('Date: x\r\n', ''),
+  });
+  expect(good.result).toMatchObject({
+    valid: true,
+    sent: { text: expect.stringContaining('DKIM-Signature:') as unknown, is_whole: true },
+  });
+  expect((await call(`${sending}/rehearse`, { raw: 5 })).result['valid']).toBe(false);
+  expect((await call(`${sending}/messages`)).result).toHaveLength(1);
+
+  const records = (await call(`${sending}/domains/EXAMPLE.com/records`)).result as unknown as readonly unknown[];
+  expect(records.length).toBeGreaterThan(2);
+  expect((await call(`${sending}/domains/payg.example/records`)).status).toBe(404);
+  expect((await call('/accounts/dev/proxy/traffic')).result).toEqual([]);
+
+  gateway.write('smtp: 5\n');
+  await gateway.reload();
+  const settings = await call('/settings');
+  expect(settings.result).toMatchObject({
+    mode: 'development',
+    last_reload: { why: 'command', ok: false, changed: [], faults: [expect.stringContaining('smtp') as unknown] },
+    config: { console: { enabled: true }, platform: { domain: 'platform.example' } },
+  });
+  expect(settings.text).not.toContain(testToken);
+});

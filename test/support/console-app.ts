@@ -53,7 +53,7 @@ export const consoleAccounts: readonly Account[] = [
 
 /** What differs from the usual. */
 export interface ConsoleAppOptions {
-  readonly settings?: SessionSettings;
+  readonly settings?: Omit<SessionSettings, 'accounts'>;
   readonly plugins?: readonly V4Plugin[];
   readonly more?: Partial<HttpAppParts>;
   readonly guessing?: Guessing;
@@ -117,7 +117,7 @@ export async function startConsole(options: ConsoleAppOptions = {}): Promise<Con
   const pages = await openConsole({ ...shared, database, folder, isServing: () => true });
   const { base, port } = await startHttpApp(options.plugins ?? [], {
     ...shared,
-    ...pages.under(options.settings ?? {}),
+    ...pages.under({ accounts: consoleAccounts, ...options.settings }),
     ...options.more,
   });
   const asPage: ConsoleApp['ask'] = (path, init = {}) =>

@@ -332,7 +332,7 @@ export async function openDoors(): Promise<Doors> {
     examine: (submission) => examine(submission, building),
     preview: async (submission) => {
       const built = await build(submission, building);
-      return built.ok ? { ok: true, head: built.signed.head, bodyOctets: built.signed.body.length } : built;
+      return built.ok ? { ok: true, head: built.signed.head, body: built.signed.body } : built;
     },
     keys: spool,
     outcomes: createOutcomeWatch(),

@@ -151,7 +151,7 @@ export async function startRest(options: RestOptions = {}): Promise<RestGateway>
     examine: (submission) => examine(submission, parts),
     preview: async (submission) => {
       const built = await build(submission, parts);
-      return built.ok ? { ok: true, head: built.signed.head, bodyOctets: built.signed.body.length } : built;
+      return built.ok ? { ok: true, head: built.signed.head, body: built.signed.body } : built;
     },
     keys: spool,
     outcomes,

@@ -11,6 +11,7 @@ import { openTlsReportStore } from '../../src/tls-report/tls-report-store.ts';
 import { applicationsContract } from '../contract/applications.ts';
 import { customErrorsContract } from '../contract/custom-errors.ts';
 import { databaseContract } from '../contract/database.ts';
+import { figuresContract } from '../contract/figures.ts';
 import { limitsContract } from '../contract/limits.ts';
 import { migrationsContract } from '../contract/migrations.ts';
 import { sessionsContract } from '../contract/sessions.ts';
@@ -53,6 +54,7 @@ customErrorsContract(engine);
 webhooksContract(engine);
 sessionsContract(engine);
 sharesContract(engine);
+figuresContract(engine);
 migrationsContract({
   ...engine,
   formOf: async (database) => [

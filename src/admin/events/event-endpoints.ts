@@ -59,7 +59,7 @@ export function eventEndpoints({ events }: { readonly events: Pick<EventStore, '
     app.get(
       '/accounts/:account_id/email/sending/events',
       {
-        config: { scope: 'email:events' },
+        config: { scope: ['email:events', 'console:read'] },
         schema: {
           operationId: 'listEvents',
           summary: 'List what happened to mail',

@@ -88,7 +88,7 @@ function shown(history: MessageHistory) {
 }
 
 const path = '/accounts/:account_id/email/sending/messages';
-const common = { config: { scope: 'email:events' }, tags: ['Events'] } as const;
+const common = { config: { scope: ['email:events', 'console:read'] }, tags: ['Events'] } as const;
 
 interface Parts {
   readonly events: Pick<EventStore, 'read' | 'search'>;

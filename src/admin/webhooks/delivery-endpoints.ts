@@ -10,7 +10,7 @@ import type { WebhookStore } from '../../webhooks/webhook-store.ts';
 import { entryPath, isoTime, readTime, time } from '../schemas.ts';
 import { noWebhook, webhookRoute } from './webhook-route.ts';
 
-const { path, config, tags } = webhookRoute;
+const { path, reads, edits, tags } = webhookRoute;
 
 /** What these endpoints need. */
 export interface DeliveryEndpointsParts {
@@ -62,7 +62,7 @@ function listDeliveries(app: V4App, { store }: DeliveryEndpointsParts): void {
   app.get(
     `${path}/:id/deliveries`,
     {
-      config,
+      config: reads,
       schema: {
         operationId: 'listWebhookDeliveries',
         summary: 'List the last requests of a webhook, the newest first',
@@ -90,7 +90,7 @@ function replayEvents(app: V4App, { store, events, refresh }: DeliveryEndpointsP
   app.post(
     `${path}/:id/replay`,
     {
-      config,
+      config: edits,
       schema: {
         operationId: 'replayWebhook',
         summary: 'Send events once more',

@@ -87,7 +87,7 @@ function shownWebhook({ id, url: to, kinds: told, note, source, createdAt, ...re
   };
 }
 
-const { path, config, tags } = webhookRoute;
+const { path, reads, edits, tags } = webhookRoute;
 
 /** Finds a webhook that the API may change. @throws Refusal where there is none, or the file has it */
 async function changeable(store: WebhookStore, account: string, id: string): Promise<Webhook> {
@@ -111,7 +111,7 @@ function listWebhooks(app: V4App, { store }: WebhookEndpointsParts): void {
   app.get(
     path,
     {
-      config,
+      config: reads,
       schema: {
         operationId: 'listWebhooks',
         summary: 'List webhooks',
@@ -125,7 +125,7 @@ function listWebhooks(app: V4App, { store }: WebhookEndpointsParts): void {
   app.get(
     `${path}/:id`,
     {
-      config,
+      config: reads,
       schema: {
         operationId: 'getWebhook',
         summary: 'Show a webhook',
@@ -147,7 +147,7 @@ function createWebhook(app: V4App, parts: WebhookEndpointsParts): void {
   app.post(
     path,
     {
-      config,
+      config: edits,
       schema: {
         operationId: 'createWebhook',
         summary: 'Make a webhook',
@@ -184,7 +184,7 @@ function changeWebhook(app: V4App, parts: WebhookEndpointsParts): void {
   app.patch(
     `${path}/:id`,
     {
-      config,
+      config: edits,
       schema: {
         operationId: 'changeWebhook',
         summary: 'Change a webhook',
@@ -220,7 +220,7 @@ function rotateSecret(app: V4App, { store, log }: WebhookEndpointsParts): void {
   app.post(
     `${path}/:id/rotate`,
     {
-      config,
+      config: edits,
       schema: {
         operationId: 'rotateWebhookSecret',
         summary: "Replace a webhook's secret",
@@ -247,7 +247,7 @@ function deleteWebhook(app: V4App, { store, refresh, log }: WebhookEndpointsPart
   app.delete(
     `${path}/:id`,
     {
-      config,
+      config: edits,
       schema: {
         operationId: 'deleteWebhook',
         summary: 'Remove a webhook with its log',

@@ -2,10 +2,11 @@
 
 import { Refusal } from '../../http/envelope.ts';
 
-/** Path, scope and group. */
+/** Path, scopes for reading and for changes, and group. */
 export const webhookRoute = {
   path: '/accounts/:account_id/email/sending/webhooks',
-  config: { scope: 'email:webhooks' },
+  reads: { scope: ['email:webhooks', 'console:read'] },
+  edits: { scope: ['email:webhooks', 'console:edit'] },
   tags: ['Webhooks'],
 } as const;
 

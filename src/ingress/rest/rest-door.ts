@@ -23,7 +23,7 @@ import { waitSeconds } from './prefer.ts';
 import type { ReadContext, ReadRequest } from './read-request.ts';
 import { readSend } from './read-send.ts';
 import { readSendRaw } from './read-send-raw.ts';
-import { SendRawRequest, SendRequest, SendResult, ValidateRequest, ValidateResult } from './schemas.ts';
+import { accountPath, SendRawRequest, SendRequest, SendResult, ValidateRequest, ValidateResult } from './schemas.ts';
 import type { RestLimits } from './settings.ts';
 import { type Examine, type Preview, validation } from './validation.ts';
 
@@ -42,12 +42,6 @@ export interface RestDoorParts {
   /** Whether the account's suppression list holds a recipient (D51). Absent: no recipient is suppressed. */
   readonly suppressed?: (account: Account, recipient: string) => boolean | Promise<boolean>;
 }
-
-/** `/accounts/{account_id}`. */
-const accountPath = Type.Object(
-  { account_id: Type.String({ description: 'The id or the name of the account.', example: 'dev' }) },
-  { additionalProperties: false },
-);
 
 type Kind = 'send' | 'send_raw';
 

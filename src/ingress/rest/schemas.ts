@@ -179,3 +179,42 @@ export const ValidateResult = Type.Object(
   },
   { title: 'ValidateResult' },
 );
+
+/** `/accounts/{account_id}`. */
+export const accountPath = Type.Object(
+  { account_id: Type.String({ description: 'The id or the name of the account.', example: 'dev' }) },
+  { additionalProperties: false },
+);
+
+/** The body of `rehearse`. */
+export const RehearseRequest = Type.Union([
+  SendRequest,
+  SendRawRequest,
+  Type.Object(
+    { raw: Type.String({ description: 'A message as it would be handed in by SMTP, with line ends of CRLF or LF' }) },
+    { title: 'RehearseRawRequest' },
+  ),
+]);
+
+/** The answer of `rehearse`. */
+export const RehearseResult = Type.Object(
+  {
+    ...ValidateResult.properties,
+    verdicts: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        value: Type.Union([Type.String(), Type.Null()]),
+        verdict: Type.Enum(['lifted', 'read', 'kept', 'replaced', 'stripped', 'refused']),
+        rule: Type.String(),
+        reference: Type.Union([Type.String(), Type.Null()]),
+        code: Optional(Type.String()),
+        message: Optional(Type.String()),
+      }),
+      { description: 'Each field of the text, in its order' },
+    ),
+    sent: Type.Union([Type.Object({ text: Type.String(), is_whole: Type.Boolean() }), Type.Null()], {
+      description: 'The message as it would leave, its first 256 KiB; null where it is refused',
+    }),
+  },
+  { title: 'RehearseResult' },
+);

@@ -17,7 +17,7 @@ export type Examine = (
 export type Preview = (
   submission: Submission,
 ) => Promise<
-  | { readonly ok: true; readonly head: Buffer; readonly bodyOctets: number }
+  | { readonly ok: true; readonly head: Buffer; readonly body: Buffer }
   | { readonly ok: false; readonly violations: readonly Violation[] }
 >;
 
@@ -51,7 +51,7 @@ export async function validation(
     usage: {
       allowlisted_headers: explanation.usage.allowlisted,
       header_bytes: explanation.usage.bytes,
-      message_bytes: sent ? sent.head.length + sent.bodyOctets : null,
+      message_bytes: sent ? sent.head.length + sent.body.length : null,
       recipients: read.recipients,
     },
     limits: {

@@ -153,7 +153,7 @@ function share(parts: ApplicationEndpointsParts) {
   return { parts, placeOf, onRequest: hasPlan(placeOf), show, logged, write, find };
 }
 
-const reads = { scope: 'proxy:read' } as const;
+const reads = { scope: ['proxy:read', 'console:read'] } as const;
 const edits = { scope: 'proxy:edit', bodyBytes } as const;
 /** Accepts any body: the rules judge bodies, and their schemas only document them (D82). */
 const takesAll = () => (): true => true;

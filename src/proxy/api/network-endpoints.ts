@@ -103,7 +103,7 @@ function routesOf({ id, name, routes }: VirtualNetwork) {
 export function networkEndpoints({ accounts }: { readonly accounts: readonly ProxyAccount[] }): V4Plugin {
   const networks = new Map(accounts.map(({ id, virtualNetworks }) => [id, virtualNetworks]));
   const tags = ['Virtual networks'];
-  const config = { scope: 'proxy:read' } as const;
+  const config = { scope: ['proxy:read', 'console:read'] } as const;
   return (app) => {
     app.get(
       '/accounts/:account_id/networks/virtual_networks',

@@ -28,6 +28,7 @@ const lengthOf = 'SELECT head_length, size FROM spool_messages WHERE id = $1::uu
 const octetsOf = 'SELECT octets FROM spool_octets WHERE message = $1::uuid ORDER BY part';
 const endOfSlice = 'SELECT id FROM spool_messages WHERE id > $1::uuid ORDER BY id OFFSET $2::integer LIMIT 1';
 const list = `SELECT ${entryColumns} FROM spool_messages m WHERE m.id > $1::uuid AND m.id <= $2::uuid
+    AND ($6::text = '' OR m.account = $6::text)
     AND ($3::smallint < 0 OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.id AND r.state = $3::smallint))
     AND ($4::text = '%' OR m.id::text ILIKE $4::text OR m.message_id ILIKE $4::text OR m.client_message_id ILIKE $4::text
       OR m.sender_path ILIKE $4::text OR m.reverse_path ILIKE $4::text
@@ -97,7 +98,7 @@ export class PostgresQueue {
     return item;
   }
 
-  async list({ state, search, limit, after = '' }: ListQuery): Promise<QueuePage> {
+  async list({ state, account = '', search, limit, after = '' }: ListQuery): Promise<QueuePage> {
     const begin = isId(after) ? after : firstId;
     const [end] = await this.#session.query(endOfSlice, [begin, examinedAtOnce - 1]);
     const rows = await this.#session.query(list, [
@@ -106,6 +107,7 @@ export class PostgresQueue {
       state === undefined ? -1 : stateNumbers[state],
       search === undefined ? '%' : escapeLike(search),
       limit,
+      account,
     ]);
     const items: QueueItem[] = [];
     let recipients = 0;

@@ -51,7 +51,7 @@ export class StoredQueue {
     return row && this.#item(row);
   }
 
-  list({ state, search, limit, after = '' }: OperationOf<'list'>): QueuePage {
+  list({ state, account = '', search, limit, after = '' }: OperationOf<'list'>): QueuePage {
     const stateNumber = state === undefined ? -1 : stateNumbers[state];
     const pattern = search === undefined ? '%' : escapeLike(search);
     const end = this.#statements.endOfSlice.get(after, examinedAtOnce - 1);
@@ -59,7 +59,7 @@ export class StoredQueue {
     const items: QueueItem[] = [];
     let recipients = 0;
     const holds = this.#currentHolds();
-    for (const row of this.#statements.list.all(after, stateNumber, pattern, limit, endId)) {
+    for (const row of this.#statements.list.all(after, stateNumber, pattern, limit, endId, account)) {
       const item = this.#item(row, holds);
       items.push(item);
       recipients += item.recipients.length;

@@ -88,7 +88,7 @@ export function prepareStatements(database: DatabaseSync) {
     ),
     probe: database.prepare('INSERT OR REPLACE INTO spool_probe VALUES (1, ?)'),
     endOfSlice: database.prepare('SELECT id FROM spool_messages WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?'),
-    list: database.prepare(`SELECT ${entryColumns} FROM spool_messages m WHERE id > ?1 AND id <= ?5
+    list: database.prepare(`SELECT ${entryColumns} FROM spool_messages m WHERE id > ?1 AND id <= ?5 AND (?6 = '' OR account = ?6)
       AND (?2 < 0 OR EXISTS (SELECT 1 FROM spool_recipients r WHERE r.message = m.seq AND r.state = ?2))
       AND (?3 = '%' OR id LIKE ?3 ESCAPE '\\' OR message_id LIKE ?3 ESCAPE '\\' OR client_message_id LIKE ?3 ESCAPE '\\'
         OR sender_path LIKE ?3 ESCAPE '\\' OR reverse_path LIKE ?3 ESCAPE '\\'

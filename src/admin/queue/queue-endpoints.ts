@@ -1,0 +1,246 @@
+// GET .../email/sending/queue and .../queue/messages, POST .../queue/actions: what waits, and what to do with it. Each is there for one
+// account, and for all accounts.
+
+import { Type } from 'typebox';
+import { holdsScope, type Submitter } from '../../accounts/account.ts';
+import type { Logger } from '../../base/log.ts';
+import type { DestinationView } from '../../deliver/transport.ts';
+import { Refusal, succeed } from '../../http/envelope.ts';
+import { submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
+import { asciiDomain } from '../../mail/address/domain.ts';
+import type { SmtpReply } from '../../mail/smtp-reply.ts';
+import type { Hold } from '../../spool/hold.ts';
+import type { SpooledRecipient } from '../../spool/spool.ts';
+import { createSearchTurns } from '../events/search-turns.ts';
+import { accountPath, isoTime } from '../schemas.ts';
+import { type ActionParts, type Actor, actOnNamed, actOnSelection, actorOf, mayLift } from './queue-actions.ts';
+import { type QueueGroup, queueGroups } from './queue-groups.ts';
+import type { WaitingNow } from './queue-lines.ts';
+import * as schema from './queue-schemas.ts';
+import { destinationOf, findSelected, type Selected, type Selection, waitingState } from './queue-selection.ts';
+
+/** What the endpoints need. */
+export interface QueueEndpointsParts extends ActionParts {
+  readonly lines: () => Promise<WaitingNow>;
+  /** The next hops as this process serves them. */
+  readonly destinations: () => readonly DestinationView[];
+  readonly now: () => number;
+  readonly log: Logger;
+}
+
+/** Groups of an answer, and recipients of a message in it. */
+const mostGroups = 200;
+const shownRecipients = 10;
+
+/** Who asks, and for which account. @param isForAll the path names no account */
+function actor({ account, credential }: Submitter, isForAll: boolean): Actor {
+  const isOperator = holdsScope(credential, 'admin');
+  return actorOf(isForAll ? undefined : account.name, { name: credential.name, isOperator });
+}
+
+function lastReply(reply: SmtpReply | undefined): string | null {
+  if (!reply) return null;
+  const { code, enhanced, text } = reply;
+  return [code, enhanced, text].filter((part) => part !== undefined && part !== '').join(' ');
+}
+
+/** Shows a group. What a next hop said may be about another account's mail, so only the operator sees that. */
+function shownGroup(group: QueueGroup, { isOperator }: Actor, now: number) {
+  const { account, destination, route, depth, held, oldestAt, hop } = group;
+  return {
+    account,
+    destination: destination ?? null,
+    route: route === '' ? null : route,
+    depth,
+    held,
+    oldest_at: isoTime(oldestAt),
+    state: hop ? (hop.trouble ?? 'served') : null,
+    next_at: hop?.trouble ? isoTime(now + hop.waitMs) : null,
+    last_reply: isOperator ? lastReply(hop?.lastWords) : null,
+  };
+}
+
+function shownHold(hold: Hold, who: Actor) {
+  const isShown = mayLift(hold, who);
+  return {
+    kind: hold.kind,
+    since: isoTime(hold.at),
+    by: isShown ? hold.by : null,
+    why: isShown ? hold.why : null,
+    releasable: isShown && hold.kind === 'message',
+  };
+}
+
+function shownRecipient(recipient: SpooledRecipient, who: Actor) {
+  const { address, attempts, nextAttemptAt, hold } = recipient;
+  const state = waitingState(recipient) ?? 'queued';
+  return {
+    address,
+    state,
+    attempts,
+    next_at: state === 'failed' || hold ? null : isoTime(nextAttemptAt),
+    last_reply: lastReply(recipient.lastReply),
+    hold: hold ? shownHold(hold, who) : null,
+  };
+}
+
+function shownMessage({ item, recipients }: Selected, parts: QueueEndpointsParts, who: Actor) {
+  const { entry, size } = item;
+  const [first] = recipients;
+  const { address: recipient = '', ...state } = first ? shownRecipient(first, who) : {};
+  return {
+    id: entry.id,
+    message: entry.id,
+    account: entry.account,
+    sender: entry.senderPath,
+    recipient,
+    destination: destinationOf(recipient),
+    route: parts.routeOf(entry.account, recipient),
+    ...state,
+    recipient_count: recipients.length,
+    recipients: recipients.slice(0, shownRecipients).map((each) => shownRecipient(each, who)),
+    accepted_at: isoTime(entry.acceptedAt),
+    expires_at: isoTime(entry.expiresAt),
+    size,
+  };
+}
+
+/** Reads what is selected. @throws Refusal for a destination that is no domain */
+function selectionOf({ destination, route, state, q }: schema.SelectionQuery): Selection {
+  const domain = destination === undefined ? undefined : asciiDomain(destination);
+  if (destination !== undefined && domain === undefined) {
+    const message = `destination must be a domain, got ${JSON.stringify(destination.slice(0, 60))}`;
+    throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
+  }
+  return { destination: domain, route, state, search: q };
+}
+
+type Turns = ReturnType<typeof createSearchTurns>;
+
+interface Place {
+  readonly path: string;
+  readonly isForAll: boolean;
+  readonly parts: QueueEndpointsParts;
+  readonly inTurn: Turns;
+}
+
+/** Paths and scopes: of one account, and of all accounts. */
+function ways({ isForAll }: Place) {
+  const params = isForAll ? {} : { params: accountPath };
+  return {
+    params,
+    reads: { scope: isForAll ? 'admin' : 'console:read' },
+    edits: { scope: isForAll ? 'admin' : 'console:edit' },
+    suffix: isForAll ? 'OfAll' : '',
+    whose: isForAll ? 'of all accounts' : 'of an account',
+  } as const;
+}
+
+function listGroups(app: V4App, place: Place): void {
+  const { path, isForAll, parts } = place;
+  const { params, reads, suffix, whose } = ways(place);
+  app.get(
+    path,
+    {
+      config: reads,
+      schema: {
+        operationId: `listQueue${suffix}`,
+        summary: `Tell what waits ${whose}, by destination and route`,
+        description: `At most ${mostGroups} groups, the largest first; \`result_info.total_count\` tells how many there are. The answer may be some seconds old. \`state\` and \`next_at\` tell how the process that answers serves the next hop.`,
+        tags: ['Queue'],
+        ...params,
+        response: { 200: Type.Array(schema.group) },
+      },
+    },
+    async (request, reply) => {
+      const who = actor(submitterOf(request), isForAll);
+      const groups = queueGroups(await parts.lines(), parts.destinations(), who.account);
+      const shown = groups.slice(0, mostGroups).map((group) => shownGroup(group, who, parts.now()));
+      return succeed(reply, shown, { result_info: { count: shown.length, total_count: groups.length } });
+    },
+  );
+}
+
+function listMessages(app: V4App, place: Place): void {
+  const { path, isForAll, parts, inTurn } = place;
+  const { params, reads, suffix, whose } = ways(place);
+  app.get(
+    `${path}/messages`,
+    {
+      config: reads,
+      schema: {
+        operationId: `listQueuedMessages${suffix}`,
+        summary: `List messages ${whose} that wait or have failed, the oldest first`,
+        description:
+          '`result_info.cursors.after` leads to the next page. A page may have few messages or none while it leads on, since a request examines a bounded number of them.',
+        tags: ['Queue'],
+        ...params,
+        querystring: schema.messagesQuery,
+        response: { 200: Type.Array(schema.message) },
+      },
+    },
+    async (request, reply) => {
+      const who = actor(submitterOf(request), isForAll);
+      const { cursor, limit = '50' } = request.query;
+      const selection = { ...selectionOf(request.query), account: who.account };
+      const page = { limit: Number(limit), after: cursor };
+      const { selected, next } = await inTurn(who.account ?? '', () => findSelected(parts, selection, page));
+      const shown = selected.map((each) => shownMessage(each, parts, who));
+      const info = { count: shown.length, per_page: page.limit, cursors: { after: next ?? null } };
+      return succeed(reply, shown, { result_info: info });
+    },
+  );
+}
+
+function takeActions(app: V4App, place: Place): void {
+  const { path, isForAll, parts, inTurn } = place;
+  const { params, edits, suffix, whose } = ways(place);
+  app.post(
+    `${path}/actions`,
+    {
+      config: edits,
+      schema: {
+        operationId: `actOnQueue${suffix}`,
+        summary: `Try again, hold, release or drop messages ${whose}`,
+        description:
+          'Takes `ids` or a `filter`. A filter is worked through for some seconds: where `next` is no null, the same request with `after` goes on. `done` is the number of messages. Dropping by a filter leaves messages alone that wait for others besides.',
+        tags: ['Queue'],
+        ...params,
+        body: schema.action,
+        response: { 200: schema.done },
+      },
+    },
+    async (request, reply) => {
+      const submitter = submitterOf(request);
+      const who = actor(submitter, isForAll);
+      const { action, ids, messages, filter, after } = request.body;
+      const named = ids ?? messages;
+      if ((named === undefined) === (filter === undefined)) {
+        const message = 'Want one of ids and filter';
+        throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
+      }
+      const at = { parts, actor: who, after };
+      const { done, skipped, next } = await inTurn(who.account ?? '', () =>
+        named ? actOnNamed(action, named, at) : actOnSelection(action, selectionOf(filter ?? {}), at),
+      );
+      const { account, credential } = submitter;
+      const facts = { session: request.id, account: account.name, credential: credential.name };
+      parts.log.info({ ...facts, action, done, of: who.account ?? 'all' }, 'queue changed');
+      return succeed(reply, { action, done, skipped, next: next ?? null });
+    },
+  );
+}
+
+/** The endpoints of the queue. */
+export function queueEndpoints(parts: QueueEndpointsParts): V4Plugin {
+  const inTurn = createSearchTurns();
+  return (app) => {
+    for (const isForAll of [false, true]) {
+      const path = `${isForAll ? '' : '/accounts/:account_id'}/email/sending/queue`;
+      const place = { path, isForAll, parts, inTurn };
+      listGroups(app, place);
+      listMessages(app, place);
+      takeActions(app, place);
+    }
+  };
+}

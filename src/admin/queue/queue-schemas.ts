@@ -1,0 +1,127 @@
+// The schemas of the queue's endpoints.
+
+import { type Static, Type } from 'typebox';
+import { time, timeOrNull } from '../schemas.ts';
+import { queueActions } from './queue-actions.ts';
+
+const words = Type.Union([Type.String(), Type.Null()]);
+
+/** A group of the queue. */
+export const group = Type.Object(
+  {
+    account: Type.String(),
+    destination: { ...words, description: 'A recipient domain; null where all domains of the route wait together' },
+    route: { ...words, description: 'Null for mail that was set aside by a hold before it had a route' },
+    depth: Type.Integer({ description: 'Recipients that wait, those held among them' }),
+    held: Type.Integer(),
+    oldest_at: time,
+    state: { ...words, description: '`served`, or why the next hop gets less; null where this process has not met it' },
+    next_at: { ...timeOrNull, description: 'When the next hop is tried again' },
+    last_reply: { ...words, description: 'What the next hop said last; for the scope admin alone' },
+  },
+  { title: 'QueueGroup' },
+);
+
+const state = Type.Enum(['queued', 'deferred', 'held', 'failed'], { want: 'queued, deferred, held or failed' });
+
+const hold = Type.Object({
+  kind: Type.Enum(['message', 'account', 'destination', 'route']),
+  since: time,
+  by: words,
+  why: words,
+  releasable: Type.Boolean({ description: 'Whether who asks can release it here' }),
+});
+
+const waiting = {
+  state,
+  attempts: Type.Integer(),
+  next_at: timeOrNull,
+  last_reply: words,
+  hold: Type.Union([hold, Type.Null()]),
+};
+
+/** A message of the queue. */
+export const message = Type.Object(
+  {
+    id: Type.String({ description: 'Its id in the queue and in the journal' }),
+    message: Type.String(),
+    account: Type.String(),
+    sender: Type.String({ description: 'Empty for a report' }),
+    recipient: Type.String({ description: 'The first one that is selected; the members beside it are about it' }),
+    destination: Type.String(),
+    route: Type.String(),
+    ...waiting,
+    recipient_count: Type.Integer({ description: 'Recipients that are selected' }),
+    recipients: Type.Array(Type.Object({ address: Type.String(), ...waiting })),
+    accepted_at: time,
+    expires_at: time,
+    size: Type.Integer({ description: 'Octets as it leaves' }),
+  },
+  { title: 'QueuedMessage' },
+);
+
+const id = Type.String({ pattern: '^[0-9A-Fa-f-]{36}$', want: 'the id of a message' });
+
+const selection = {
+  destination: Type.Optional(Type.String({ description: 'Only recipients at exactly this domain' })),
+  route: Type.Optional(
+    Type.String({ description: 'Only recipients that take this route by the configuration as it is now' }),
+  ),
+  state: Type.Optional(state),
+  q: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 200,
+      want: '1 to 200 characters',
+      description: 'Part of an id, a sender or a recipient',
+    }),
+  ),
+};
+
+/** What a selection is read from. */
+export type SelectionQuery = {
+  readonly [Name in keyof typeof selection]?: Static<(typeof selection)[Name]>;
+};
+
+/** The parameters of a list of messages. */
+export const messagesQuery = Type.Object(
+  {
+    ...selection,
+    cursor: Type.Optional({ ...id, description: '`result_info.cursors.after` of the page before' }),
+    limit: Type.Optional(
+      Type.String({
+        pattern: '^(?:[1-9][0-9]?|100)$',
+        want: 'a whole number, 1 to 100',
+        description: '50 where absent',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+const ids = Type.Array(id, { minItems: 1, maxItems: 500, want: 'a list of 1 to 500 ids of messages' });
+
+/** The body of an action. */
+export const action = Type.Object(
+  {
+    action: Type.Enum([...queueActions], { want: `one of ${queueActions.join(', ')}` }),
+    ids: Type.Optional({ ...ids, description: 'Messages of `queue/messages`' }),
+    messages: Type.Optional({ ...ids, description: 'The same, by their ids in the journal' }),
+    filter: Type.Optional(
+      Type.Object(selection, { additionalProperties: false, description: 'An empty one is everything' }),
+    ),
+    after: Type.Optional({ ...id, description: '`next` of the answer before' }),
+  },
+  { additionalProperties: false, title: 'QueueAction' },
+);
+
+/** What an action did. */
+export const done = Type.Object(
+  {
+    action: Type.String(),
+    done: Type.Integer({ description: 'Messages that it was done to' }),
+    skipped: Type.Integer({ description: 'Messages that are gone, or to which it does not apply' }),
+    next: { ...words, description: 'Where a filter goes on' },
+  },
+  { title: 'QueueActionDone' },
+);

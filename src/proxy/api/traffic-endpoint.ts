@@ -1,0 +1,99 @@
+// GET /accounts/{account_id}/proxy/traffic: what the applications of an account carry, of all its zones at once. The counters are those of
+// the process that answers.
+
+import { Type } from 'typebox';
+import { succeed } from '../../http/envelope.ts';
+import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
+import type { ProxyZone } from '../application/zone.ts';
+import type { DataPlane } from '../plane/data-plane-interface.ts';
+import type { ApplicationStore } from '../store/store.ts';
+import { showTraffic } from './application-answer.ts';
+
+/** What the endpoint needs. */
+export interface TrafficEndpointParts {
+  readonly zones: readonly ProxyZone[];
+  readonly store: Pick<ApplicationStore, 'list'>;
+  readonly dataPlane: Pick<DataPlane, 'status' | 'traffic'>;
+}
+
+/** Applications of an answer. */
+const mostApplications = 200;
+/** Applications that are read of a zone at once. */
+const perPage = 100;
+
+const count = Type.Integer();
+const application = Type.Object(
+  {
+    id: Type.String(),
+    zone: Type.String(),
+    zone_id: Type.String(),
+    protocol: Type.String({ example: 'tcp/22' }),
+    hostname: Type.String(),
+    state: Type.Enum(['active', 'pending', 'failed']),
+    reason: Type.String(),
+    counters: Type.Object(
+      {
+        open: count,
+        connections: count,
+        refused: count,
+        failed: count,
+        bytes_from_clients: count,
+        bytes_from_origins: count,
+      },
+      { description: 'Since the process that answers began; `open` is now' },
+    ),
+    listening: Type.Array(Type.String()),
+  },
+  { title: 'ApplicationTraffic' },
+);
+
+async function applicationsOf({ zones, store }: TrafficEndpointParts, account: string) {
+  const found: {
+    readonly zone: ProxyZone;
+    readonly application: Awaited<ReturnType<typeof store.list>>['applications'][number];
+  }[] = [];
+  let total = 0;
+  for (const zone of zones.filter((each) => each.account === account)) {
+    const pages = Math.ceil(Math.max(1, mostApplications - found.length) / perPage);
+    for (let page = 1; page <= pages; page += 1) {
+      const list = await store.list(zone.id, { page, perPage, order: 'protocol', direction: 'asc' });
+      if (page === 1) total += list.total;
+      for (const each of list.applications)
+        if (found.length < mostApplications) found.push({ zone, application: each });
+      if (list.total <= page * perPage) break;
+    }
+  }
+  return { found, total };
+}
+
+/** The endpoint. */
+export function trafficEndpoint(parts: TrafficEndpointParts): V4Plugin {
+  return (app) => {
+    app.get(
+      '/accounts/:account_id/proxy/traffic',
+      {
+        config: { scope: ['proxy:read', 'console:read'] },
+        schema: {
+          operationId: 'listProxyTraffic',
+          summary: 'Tell what the proxy applications of an account carry',
+          description: `At most ${mostApplications} applications; \`result_info.total_count\` tells how many there are. The counters are those of the process that answers, since its start.`,
+          tags: ['Proxy applications'],
+          params: Type.Object({
+            account_id: Type.String({ description: 'Id or name of the account', example: 'dev' }),
+          }),
+          response: { 200: Type.Array(application) },
+        },
+      },
+      async (request, reply) => {
+        const { found, total } = await applicationsOf(parts, submitterOf(request).account.id);
+        const shown = found.map(({ zone, application: { id, fields } }) => {
+          const { counters, listening } = showTraffic(parts.dataPlane.traffic(id));
+          const { state, reason } = parts.dataPlane.status(id);
+          const about = { id, zone: zone.name, zone_id: zone.id, protocol: fields.protocol, hostname: fields.dns.name };
+          return { ...about, state, reason, counters, listening };
+        });
+        return succeed(reply, shown, { result_info: { count: shown.length, total_count: total } });
+      },
+    );
+  };
+}

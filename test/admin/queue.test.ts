@@ -1,0 +1,263 @@
+// The queue by the API: who sees what, and what may be done to whose mail. The spool is a real one; nothing delivers.
+
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { queueEndpoints } from '../../src/admin/queue/queue-endpoints.ts';
+import { createQueueLines } from '../../src/admin/queue/queue-lines.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import type { DestinationView } from '../../src/deliver/transport.ts';
+import type { Spool } from '../../src/spool/spool.ts';
+import { openSqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
+import { type ConsoleApp, startConsole } from '../support/console-app.ts';
+import { scratchFolder } from '../support/scratch.ts';
+import { spoolEntry } from '../support/spool-entry.ts';
+
+const hop: DestinationView = {
+  key: 'k',
+  label: 'l',
+  route: 'direct',
+  domains: ['full.example'],
+  ...{ connections: 1, allowed: 1, most: 2, waiting: 0, active: 0, waitMs: 60_000, trouble: 'down' },
+  lastWords: { code: 451, text: 'no room for secret@full.example' },
+};
+
+interface Estate {
+  readonly app: ConsoleApp;
+  readonly spool: Spool;
+  /** Asks as a credential of an account; of all accounts where the account is ''. */
+  readonly ask: (as: string, path: string, body?: unknown) => ReturnType<ConsoleApp['ask']>;
+  /** Accepts messages. @returns their ids */
+  readonly accept: (account: string, recipients: readonly string[], count?: number) => Promise<string[]>;
+}
+
+async function start(): Promise<Estate> {
+  const folder = scratchFolder();
+  const spool = await openSqliteSpool({
+    file: join(folder, 'spool.db'),
+    bodiesFolder: join(folder, 'bodies'),
+    clock: systemClock,
+  });
+  onTestFinished(() => spool.close());
+  const plugin = queueEndpoints({
+    spool,
+    lines: createQueueLines(spool, { monotonic: () => Math.random() * 1e9 }),
+    destinations: () => [hop],
+    routeOf: () => 'direct',
+    newTimes: () => ({ now: Date.now(), expiresAt: Date.now() + 1e6 }),
+    now: () => Date.UTC(2026, 10, 22),
+    clock: systemClock,
+    log: silentLog,
+  });
+  const app = await startConsole({ plugins: [plugin] });
+  let made = 0;
+  return {
+    app,
+    spool,
+    async ask(as, path, body) {
+      const Cookie = await app.signIn(as);
+      const init = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) };
+      return await app.ask(`/client/v4${path}`, { ...init, headers: { Cookie, 'Content-Type': 'application/json' } });
+    },
+    async accept(account, recipients, count = 1) {
+      const entries = Array.from({ length: count }, () => {
+        made += 1;
+        const transports = recipients.map((address) => `direct#1/${address.split('@')[1]}`);
+        return spoolEntry({ account, recipients: [...recipients], transports, acceptedAt: Date.now() + made });
+      });
+      await Promise.all(entries.map((entry) => spool.add(entry, 0)));
+      return entries.map(({ id }) => id);
+    },
+  };
+}
+
+const dev = '/accounts/dev/email/sending/queue';
+const all = '/email/sending/queue';
+const result = (answer: Awaited<ReturnType<ConsoleApp['ask']>>) => answer.json.result as Record<string, unknown>;
+const rows = (answer: Awaited<ReturnType<ConsoleApp['ask']>>) => answer.json.result as Record<string, unknown>[];
+
+describe('what waits', () => {
+  test('is grouped by destination; next hops speak of others’ mail to the operator alone', async () => {
+    const { ask, accept } = await start();
+    await accept('dev', ['a@full.example', 'b@other.example'], 3);
+    await accept('other', ['c@full.example']);
+    const own = rows(await ask('dev-reader', dev));
+    expect(own.map(({ account, destination, depth }) => [account, destination, depth])).toEqual([
+      ['dev', 'full.example', 3],
+      ['dev', 'other.example', 3],
+    ]);
+    expect(own[0]).toMatchObject({
+      route: 'direct',
+      state: 'down',
+      next_at: '2026-11-22T00:01:00.000Z',
+      last_reply: null,
+    });
+    const every = rows(await ask('dev-boss', all));
+    expect(every.length).toBe(3);
+    expect(every.find(({ account }) => account === 'other')?.['last_reply']).toContain('secret@full.example');
+    expect((await ask('dev-editor', all)).status).toBe(403);
+    expect((await ask('dev-editor', '/accounts/other/email/sending/queue')).status).toBe(404);
+  });
+
+  test('is listed message by message, in pages, of one account alone', async () => {
+    const { ask, accept } = await start();
+    const own = await accept('dev', ['a@full.example'], 3);
+    await accept('other', ['a@full.example'], 3);
+    const first = await ask('dev-reader', `${dev}/messages?limit=2`);
+    const info = (JSON.parse(first.text) as { result_info: { cursors: { after: string } } }).result_info;
+    const second = await ask('dev-reader', `${dev}/messages?limit=2&cursor=${info.cursors.after}`);
+    expect([...rows(first), ...rows(second)].map(({ id }) => id)).toEqual(own);
+    expect(rows(first)[0]).toMatchObject({ account: 'dev', recipient: 'a@full.example', state: 'queued', hold: null });
+    expect(rows(await ask('dev-reader', `${dev}/messages?destination=elsewhere.example`))).toEqual([]);
+    expect(
+      rows(await ask('dev-reader', `${dev}/messages?destination=FULL.example&route=direct&state=queued`)),
+    ).toHaveLength(3);
+    expect(rows(await ask('dev-reader', `${dev}/messages?q=${own[1]}`))).toHaveLength(1);
+    for (const query of ['destination=a%20b', 'limit=0', 'limit=101', 'cursor=x', 'state=gone', 'nonsense=1', 'q=']) {
+      expect([query, (await ask('dev-reader', `${dev}/messages?${query}`)).status]).toEqual([query, 400]);
+    }
+  });
+});
+
+describe('what is done', () => {
+  test('is done to one’s own messages alone, whatever ids are named', async () => {
+    const { ask, accept, spool } = await start();
+    const [own = ''] = await accept('dev', ['a@full.example']);
+    const [foreign = ''] = await accept('other', ['a@full.example']);
+    const unknown = own.replaceAll(/[0-9]/g, '7');
+    for (const action of ['retry', 'hold', 'release', 'drop']) {
+      const answer = await ask('dev-editor', `${dev}/actions`, { action, ids: [foreign, unknown] });
+      expect([action, result(answer)]).toEqual([action, { action, done: 0, skipped: 2, next: null }]);
+    }
+    expect((await spool.show(foreign))?.recipients[0]?.hold).toBeUndefined();
+    expect(
+      result(await ask('dev-editor', `${dev}/actions`, { action: 'drop', ids: [own, own, foreign] })),
+    ).toMatchObject({
+      done: 1,
+    });
+    // Submitted twice.
+    expect(result(await ask('dev-editor', `${dev}/actions`, { action: 'drop', ids: [own] }))).toMatchObject({
+      done: 0,
+    });
+    expect(await spool.counts()).toEqual({ queued: 1, failed: 0 });
+    expect(result(await ask('other-boss', `${all}/actions`, { action: 'drop', ids: [foreign] }))).toMatchObject({
+      done: 1,
+    });
+  });
+
+  test('is not done by who may only read, or may not act for all', async () => {
+    const { ask, accept } = await start();
+    const ids = await accept('dev', ['a@full.example']);
+    const drop = { action: 'drop', ids };
+    const statuses = await Promise.all([
+      ask('dev-reader', `${dev}/actions`, drop),
+      ask('dev-editor', `${all}/actions`, drop),
+      ask('other-editor', `${dev}/actions`, drop),
+    ]);
+    expect(statuses.map(({ status }) => status)).toEqual([403, 403, 404]);
+  });
+
+  test('is refused where it is not clear to what', async () => {
+    const { ask } = await start();
+    const id = '0190f3c1-0000-7000-8000-000000000000';
+    const bodies = [
+      {},
+      { action: 'drop' },
+      { action: 'drop', ids: [] },
+      { action: 'drop', ids: ['x'] },
+      { action: 'explode', ids: [id] },
+      { action: 'drop', ids: [id], filter: {} },
+      { action: 'drop', filter: { destination: 'a b' } },
+      { action: 'drop', filter: { sender: 'x' } },
+      { action: 'drop', ids: Array.from({ length: 501 }, () => id) },
+    ];
+    for (const body of bodies) {
+      expect([body, (await ask('dev-editor', `${dev}/actions`, body)).status]).toEqual([body, 400]);
+    }
+  });
+
+  test('a selection is worked through; a message that waits for others besides is not dropped with it', async () => {
+    const { ask, accept, spool } = await start();
+    await accept('dev', ['a@full.example'], 250);
+    const [both = ''] = await accept('dev', ['a@full.example', 'b@other.example']);
+    await accept('other', ['a@full.example'], 5);
+    const filter = { destination: 'full.example' };
+    const [done, skipped] = [0, 0];
+    const sum = { done, skipped };
+    for (let after: unknown = undefined, turn = 0; after !== null && turn < 20; turn += 1) {
+      const answer = result(
+        await ask('dev-editor', `${dev}/actions`, { action: 'drop', filter, ...(after ? { after } : {}) }),
+      );
+      sum.done += Number(answer['done']);
+      sum.skipped += Number(answer['skipped']);
+      after = answer['next'];
+    }
+    expect(sum).toEqual({ done: 250, skipped: 1 });
+    expect(await spool.show(both)).toBeDefined();
+    expect(await spool.counts()).toEqual({ queued: 6, failed: 0 });
+  });
+});
+
+describe('holds', () => {
+  test('an account holds and releases its own, and never lifts those of the operator', async () => {
+    const { ask, accept, spool } = await start();
+    const [one = '', two = ''] = await accept('dev', ['a@full.example'], 2);
+    const act = async (as: string, action: string, ids: string[]) =>
+      result(await ask(as, `${dev}/actions`, { action, ids }))['done'];
+    await spool.addHold({ kind: 'message', value: two, at: 1, by: 'root', why: 'a complaint about bob@x.example' });
+    expect(await act('dev-editor', 'hold', [one, two])).toBe(1);
+    const held = rows(await ask('dev-reader', `${dev}/messages?state=held`));
+    expect(held.map(({ hold }) => hold)).toEqual([
+      expect.objectContaining({ kind: 'message', by: 'console dev/editor', releasable: true }),
+      expect.objectContaining({ kind: 'message', by: null, why: null, releasable: false }),
+    ]);
+    expect(await act('dev-editor', 'release', [one, two])).toBe(1);
+    expect(await act('dev-boss', 'release', [two])).toBe(1);
+    expect(await spool.holds()).toEqual([]);
+  });
+
+  test('an account may hold all that it has, and some messages; the operator’s rule stays', async () => {
+    const { ask, accept, spool } = await start();
+    await accept('dev', ['a@full.example'], 60);
+    const act = async (as: string, path: string, body: object) => result(await ask(as, `${path}/actions`, body));
+    expect(await act('dev-editor', dev, { action: 'hold', filter: { destination: 'full.example' } })).toMatchObject({
+      done: 50,
+      skipped: 10,
+    });
+    expect(await act('dev-editor', dev, { action: 'release', filter: {} })).toMatchObject({ done: 50 });
+    expect(await act('dev-editor', dev, { action: 'hold', filter: {} })).toMatchObject({ done: 1 });
+    expect((await spool.holds()).map(({ kind, value }) => [kind, value])).toEqual([['account', 'dev']]);
+    expect(await act('dev-editor', dev, { action: 'release', filter: {} })).toMatchObject({ done: 1 });
+    expect(await act('dev-boss', all, { action: 'hold', filter: { destination: 'full.example' } })).toMatchObject({
+      done: 1,
+    });
+    expect(await act('dev-editor', dev, { action: 'release', filter: { destination: 'full.example' } })).toMatchObject({
+      done: 0,
+    });
+    await act('dev-boss', dev, { action: 'hold', filter: {} });
+    expect(await act('dev-editor', dev, { action: 'release', filter: {} })).toMatchObject({ done: 0 });
+    expect((await spool.holds()).map(({ kind }) => kind).sort()).toEqual(['account', 'destination']);
+  });
+});
+
+test('reading what waits is shared, and takes a share of the time', async () => {
+  const { spool } = await start();
+  let now = 0;
+  let reads = 0;
+  const slow: Pick<Spool, 'waiting' | 'holds'> = {
+    waiting(limit) {
+      reads += 1;
+      now += 400;
+      return spool.waiting(limit);
+    },
+    holds: () => spool.holds(),
+  };
+  const lines = createQueueLines(slow, { monotonic: () => now });
+  await Promise.all([lines(), lines(), lines()]);
+  now += 19_999;
+  await lines();
+  expect(reads).toBe(1);
+  now += 2;
+  await lines();
+  expect(reads).toBe(2);
+});
