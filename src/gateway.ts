@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { createAccounts, type GlobalKeyHash, type TokenHash } from './accounts/create-accounts.ts';
 import { createGuessing } from './accounts/guessing.ts';
 import { openTokenStore } from './accounts/token-store.ts';
+import { LiveStreams } from './admin/journal/live-endpoint.ts';
 import { createQueueLines } from './admin/queue/queue-lines.ts';
 import { createBodyBudget, defaultBodyLimit } from './base/body-budget.ts';
 import { type Clock, systemClock } from './base/clock.ts';
@@ -145,6 +146,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   });
   running.proxy = proxy;
   const isServing = (): boolean => readiness.isReady && !running.isDraining;
+  const streams = new LiveStreams({ journal: mail.journal, events: mail.spool.events }, isServing);
   const pages = await openConsole({ ...shared, isServing });
   const sources: ConsoleSources = {
     ...{ spool: mail.spool, figures, clock, log },
@@ -153,7 +155,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
     docsBaseUrl: () => addresses.docsBaseUrl(),
     loadState: () => readiness.loadState?.() ?? { loadedAt: startedAt },
   };
-  const httpParts = { ...shared, mail, webhooks, pages, sources, isServing };
+  const httpParts = { ...shared, mail, webhooks, streams, pages, sources, isServing };
   const http = createHttpApp(httpAppParts({ ...httpParts, settings: live.current, edge: firstEdge, proxy }));
   running.http = http;
   return { ...shared, addresses, edge, mail, webhooks, proxy, httpParts, http };

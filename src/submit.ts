@@ -27,6 +27,9 @@ import { leaseMilliseconds } from './spool/lease.ts';
 import type { Origin, Spool, SpoolEntry, TransportOf } from './spool/spool.ts';
 import { createFieldWriter } from './submit/field-writer.ts';
 import { JournalNote } from './submit/journal-note.ts';
+
+export { noteOfRefused } from './submit/journal-note.ts';
+
 import { type FindReplacedIds, repairThread } from './submit/repair-thread.ts';
 
 export type { Explanation } from './policy/explain.ts';

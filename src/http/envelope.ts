@@ -23,6 +23,8 @@ export type Fault = {
   readonly message: string;
   /** JSON pointer to the place in the body that the fault is about. */
   readonly pointer?: string;
+  /** The page that tells more of this refusal. */
+  readonly documentationUrl?: string;
 } & (
   | { readonly token: V4Token /** Where it differs from the table's. */; readonly status?: number }
   | { readonly number: V4Number; readonly status: number }
@@ -32,6 +34,8 @@ export type Fault = {
 export interface EnvelopeError {
   readonly code: V4Number;
   readonly message: string;
+  /** The page that tells more of this refusal. */
+  readonly documentation_url?: string;
   readonly source?: { readonly pointer: string };
 }
 
@@ -61,8 +65,9 @@ function errorOf(answers: AnswerTable, fault: Fault): EnvelopeError {
   const { code } = answerOf(answers, fault);
   const text = cutText(fault.message, maxMessageCharacters).toWellFormed();
   const message = 'token' in fault ? `${fault.token}: ${text}` : text;
-  if (fault.pointer === undefined) return { code, message };
-  return { code, message, source: { pointer: cutText(fault.pointer, maxPointerCharacters).toWellFormed() } };
+  const more = fault.documentationUrl === undefined ? {} : { documentation_url: fault.documentationUrl };
+  if (fault.pointer === undefined) return { code, message, ...more };
+  return { code, message, ...more, source: { pointer: cutText(fault.pointer, maxPointerCharacters).toWellFormed() } };
 }
 
 /**

@@ -205,7 +205,9 @@ function operationOf(route: DocumentedRoute, components: Components, answers: An
     responses: {
       200: {
         description: 'Done.',
-        content: { 'application/json': { schema: successSchema(result) } },
+        content: schema.answerType
+          ? { [schema.answerType]: { schema: { type: 'string' } } }
+          : { 'application/json': { schema: successSchema(result) } },
       },
       ...failures(route, answers),
     },

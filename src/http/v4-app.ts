@@ -97,6 +97,8 @@ declare module 'fastify' {
     tokens?: readonly V4Token[];
     /** Numbers without a token that a caller may meet here, and their statuses, for the OpenAPI document. */
     codes?: readonly DocumentedCode[];
+    /** Media type of the answer, where it is no envelope. */
+    answerType?: string;
     /** Media types of the body, all of them JSON; any other is 415. Absent: application/json. */
     bodyTypes?: readonly string[];
   }

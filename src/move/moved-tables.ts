@@ -68,6 +68,7 @@ export const movedTables: readonly MovedTable[] = [
   { name: 'suppressions' },
   { name: 'console_sessions' },
   { name: 'console_links' },
+  { name: 'minute_figures' },
   { name: 'proxy_hostnames' },
   { name: 'proxy_addresses' },
   { name: 'proxy_applications' },

@@ -1,8 +1,7 @@
 // What became of each field of a message in one letter, so that a record of it costs next to nothing; and what such a letter
 // says, for whoever reads the record.
 
-import type { HeaderExplanation } from './explain.ts';
-import { ruleOfVerdict } from './explain.ts';
+import { type Explanation, type HeaderExplanation, ruleOfVerdict } from './explain.ts';
 import { findHeader } from './header-catalogue.ts';
 import type { Judgement } from './judge.ts';
 import type { JudgedField } from './judge-field.ts';
@@ -48,6 +47,11 @@ export function verdictLetters(judgement: Judgement, removed: readonly { readonl
   }
   while (gone.has(text.length)) text += letters.observed;
   return text;
+}
+
+/** The letters of an explanation, which does not tell why a field was removed. */
+export function lettersOf({ headers }: Explanation): string {
+  return headers.map(({ verdict }) => (verdict === 'stripped' ? letters.named : letters[verdict])).join('');
 }
 
 const stripReasons: ReadonlyMap<string, StripReason> = new Map([

@@ -22,6 +22,8 @@ export interface Finding {
   readonly mailer: string;
   /** Milliseconds since 1970: of the event, or the message's Date. */
   readonly at?: number | undefined;
+  /** The id of its entry in the journal. */
+  readonly id?: string | undefined;
   /** Why it was refused, or, for an accepted message, what was removed because it would have been refused (D4c). */
   readonly reasons: readonly EventViolation[];
   readonly accepted: boolean;
@@ -39,7 +41,10 @@ export interface Problem {
   /** How many messages have it. */
   readonly count: number;
   /** Milliseconds since 1970. */
+  readonly firstSeen?: number;
   readonly lastSeen?: number;
+  /** The entry in the journal of the last message that has it. */
+  readonly example?: string;
   readonly cure: Cure;
   /** Whether the credential's present configuration cures it already. */
   readonly isCured: boolean;
@@ -74,8 +79,10 @@ export interface CredentialReport {
 /** Finds a credential of the present configuration. */
 export type FindCredential = (account: string, credential: string) => Credential | undefined;
 
-interface ProblemRow extends Omit<Problem, 'count' | 'lastSeen' | 'isCured'> {
+interface ProblemRow extends Omit<Problem, 'count' | 'firstSeen' | 'lastSeen' | 'example' | 'isCured'> {
   count: number;
+  readonly firstSeen: number | undefined;
+  example: string | undefined;
   lastSeen: number | undefined;
 }
 
@@ -172,7 +179,7 @@ export class Findings {
     return row;
   }
 
-  #addReason({ problems }: MailerRow, reason: EventViolation, { facts, at }: Finding): void {
+  #addReason({ problems }: MailerRow, reason: EventViolation, { facts, at, id }: Finding): void {
     const { code, field } = reason;
     // A bounce's From has another cure than that of a message.
     const of = code === 'E_SENDER_NOT_VERIFIED' && facts.senderPath === '' ? '<>' : '';
@@ -181,6 +188,7 @@ export class Findings {
     if (found) {
       found.count += 1;
       found.lastSeen = later(found.lastSeen, at);
+      found.example = id ?? found.example;
       return;
     }
     if (this.#rows >= MAX_ROWS) {
@@ -190,7 +198,8 @@ export class Findings {
     this.#rows += 1;
     const { message } = reason;
     const cure = cureOf(reason, facts);
-    problems.set(key, { code, ...(field === undefined ? {} : { field }), message, cure, count: 1, lastSeen: at });
+    const seenAt = { count: 1, firstSeen: at, lastSeen: at, example: id };
+    problems.set(key, { code, ...(field === undefined ? {} : { field }), message, cure, ...seenAt });
   }
 }
 
@@ -203,8 +212,15 @@ function mailerReport(mailer: string, row: MailerRow, present: Credential | unde
   const told = [...problems.values()]
     .toSorted((one, two) => two.count - one.count)
     .map((problem): Problem => {
-      const { lastSeen: at, ...rest } = problem;
-      return { ...rest, ...seen(at), isCured: isCured(problem, present) };
+      const { firstSeen, lastSeen: at, example, ...rest } = problem;
+      const first = firstSeen === undefined ? {} : { firstSeen };
+      return {
+        ...rest,
+        ...first,
+        ...seen(at),
+        ...(example === undefined ? {} : { example }),
+        isCured: isCured(problem, present),
+      };
     });
   return { mailer, refused, observed, ...seen(lastSeen), problems: told };
 }

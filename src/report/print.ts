@@ -111,9 +111,11 @@ export function credentialJson(report: CredentialReport): object {
     mailers: mailers.map(({ lastSeen, problems, ...mailer }) => ({
       ...mailer,
       ...isoTime(lastSeen),
-      problems: problems.map(({ lastSeen: at, cure, ...problem }) => ({
+      problems: problems.map(({ firstSeen, lastSeen: at, example, cure, ...problem }) => ({
         ...problem,
         ...isoTime(at),
+        ...(firstSeen === undefined ? {} : { firstSeen: new Date(firstSeen).toISOString() }),
+        ...(example === undefined ? {} : { example }),
         cure: cureJson(cure),
       })),
     })),

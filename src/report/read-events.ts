@@ -14,6 +14,8 @@ export interface EventsQuery {
   readonly credential?: string | undefined;
   /** The sending domains of an account, A-labels, the one to complete addresses with first. */
   readonly sendingDomains: (account: string, credential: string) => readonly string[];
+  /** How many events are read at most: the newest; absent: all. */
+  readonly most?: number | undefined;
   /** Called after each page with the number of events read and the number of all. */
   readonly onProgress?: (done: number, all: number) => void;
 }
@@ -76,7 +78,7 @@ export async function findingsOfEvents(
   const { since, account, sendingDomains, onProgress } = query;
   const findings = new Findings();
   const newest = await events.newest();
-  const start = await startOf(events, since, newest);
+  const start = Math.max(await startOf(events, since, newest), newest - (query.most ?? newest));
   for (let after = start; after < newest; ) {
     const page = await events.read({ after, limit: pageEvents, kinds: ['accepted', 'refused'], account });
     for (const event of page.events) {
@@ -89,6 +91,7 @@ export async function findingsOfEvents(
         credential,
         mailer,
         at: event.at,
+        id: event.kind === 'accepted' ? event.queueId : event.journalId,
         accepted: event.kind === 'accepted',
         reasons: reasonsOf(event),
         facts: { mailer, senderPath: event.senderPath, sendingDomains: sendingDomains(event.account, credential) },

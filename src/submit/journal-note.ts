@@ -7,6 +7,8 @@ import type { JournalDetails } from '../journal/journal-details.ts';
 import { type ContentLevel, journalBounds } from '../journal/journal-row.ts';
 import { decodeWords, trimBlanks } from '../mail/header/header-text.ts';
 import { readRawText } from '../mail/header/raw-text.ts';
+import type { Explanation } from '../policy/explain.ts';
+import { lettersOf } from '../policy/field-verdicts.ts';
 import type { Submission } from '../policy/submission.ts';
 
 /** Octets of a Subject that are decoded for the journal. */
@@ -22,6 +24,17 @@ function subjectOf({ fields, via }: Submission): string | undefined {
   const octets = field.rawBytes.subarray(0, subjectOctets);
   const text = readRawText(octets, { legacyCharset: via.legacyCharset, folded: true, structured: false });
   return trimBlanks(decodeWords(trimBlanks(text)));
+}
+
+/** What the journal keeps of a message that is refused before it reaches the pipeline. */
+export function noteOfRefused(
+  submission: Submission,
+  explanation: Explanation,
+  { content, clock }: { readonly content: ContentLevel; readonly clock: Clock },
+): JournalDetails {
+  const note = new JournalNote(content, clock);
+  note.tellVerdicts(() => lettersOf(explanation));
+  return note.details(submission);
 }
 
 /** The note of one message. */

@@ -8,12 +8,17 @@ import { systemDns } from '../admin/check-records.ts';
 import { domainEndpoints } from '../admin/domain-endpoints.ts';
 import { eventEndpoints } from '../admin/events/event-endpoints.ts';
 import { messageEndpoints } from '../admin/events/message-endpoints.ts';
+import { contentEndpoints } from '../admin/journal/content-endpoints.ts';
 import { journalEndpoints } from '../admin/journal/journal-endpoints.ts';
+import { type LiveStreams, liveEndpoints } from '../admin/journal/live-endpoint.ts';
+import { refusalEndpoints } from '../admin/journal/refusal-endpoints.ts';
+import { resendEndpoint } from '../admin/journal/resend-endpoint.ts';
 import { suppressionEndpoints } from '../admin/suppression-endpoints.ts';
 import { tokenEndpoints } from '../admin/token-endpoints.ts';
 import { webhookEndpoints } from '../admin/webhooks/webhook-endpoints.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
+import { uuidv7 } from '../base/ids.ts';
 import type { Logger } from '../base/log.ts';
 import { defaultTlsHost } from '../bootstrap.ts';
 import type { Console } from '../console/console.ts';
@@ -25,8 +30,11 @@ import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
 import { rehearseEndpoint } from '../ingress/rest/rehearse.ts';
 import { type RestDoorParts, restDoor } from '../ingress/rest/rest-door.ts';
+import { entryLinkBelow } from '../journal/entry-link.ts';
 import type { Proxy } from '../proxy/proxy.ts';
-import { build, examine, restAnswers, type Submission } from '../submit.ts';
+import { publicRecord } from '../sign/dkim-key.ts';
+import type { SigningKey } from '../sign/signed.ts';
+import { build, examine, noteOfRefused, restAnswers, type Submission } from '../submit.ts';
 import type { Listening } from './addresses.ts';
 import { recordFacts } from './build-parts.ts';
 import { type ConsoleSources, consoleEndpoints } from './console/console-endpoints.ts';
@@ -47,6 +55,7 @@ export interface HttpParts {
   readonly metrics: Metrics;
   readonly mail: Mail;
   readonly webhooks: Webhooks;
+  readonly streams: LiveStreams;
   readonly edge: EdgeRoutes;
   readonly proxy: Pick<Proxy, 'plugins'>;
   readonly pages: Console;
@@ -58,7 +67,7 @@ export interface HttpParts {
   readonly log: Logger;
 }
 
-function sendingEndpoints({ settings, mail }: HttpParts): V4Plugin[] {
+function sendingEndpoints({ settings, mail, clock }: HttpParts): V4Plugin[] {
   const { submit, building, outcomes, suppressed } = mail;
   const parts = {
     limits: settings.config.rest.limits,
@@ -71,6 +80,9 @@ function sendingEndpoints({ settings, mail }: HttpParts): V4Plugin[] {
     keys: mail.spool,
     outcomes,
     suppressed,
+    entryLink: entryLinkBelow(settings.config.console.publicUrl, () => uuidv7(clock.now())),
+    noted: (submission, explanation) =>
+      noteOfRefused(submission, explanation, { content: settings.config.journal.content, clock }),
     onRefused: mail.spool.events.refuse,
   } satisfies RestDoorParts;
   return [restDoor(parts), rehearseEndpoint(parts)];
@@ -86,6 +98,12 @@ function consoleOf({ settings: { config }, pages }: HttpParts): Partial<HttpAppP
     ...(publicUrl === undefined ? {} : { publicUrl }),
     ...(development ? { linked: development } : {}),
   });
+}
+
+/** The DNS record of a key: its name and its text. */
+function recordOf(key: SigningKey): readonly [string, string] {
+  const { name, value } = publicRecord(key);
+  return [name.toLowerCase(), value];
 }
 
 /** Makes the parts that answer over HTTP under some settings, at the start and at each reload. */
@@ -111,6 +129,19 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
       tokenEndpoints({ store: tokens, clock, log }),
       eventEndpoints({ events: mail.spool.events }),
       messageEndpoints({ events: mail.spool.events }),
+      refusalEndpoints({ events: mail.spool.events, account: (name) => accounts.find(name), clock }),
+      liveEndpoints(parts.streams),
+      contentEndpoints({
+        journal: mail.journal,
+        reader: mail.contentReader,
+        keyRecords: () => [...[...keys.signing.values()].flat(), ...keys.platform].map(recordOf),
+      }),
+      resendEndpoint({
+        journal: mail.journal,
+        events: mail.spool.events,
+        submit: mail.submit,
+        suppressed: mail.suppressed,
+      }),
       journalEndpoints({ journal: mail.journal, events: mail.spool.events, account: (name) => accounts.find(name) }),
       webhookEndpoints({ ...webhooks, events: mail.spool.events, clock, log }),
       ...edge.plugins,

@@ -9,6 +9,7 @@ import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
 import { ConfigurationError } from '../base/errors.ts';
+import { uuidv7 } from '../base/ids.ts';
 import type { Logger } from '../base/log.ts';
 import type { OwnDoor } from '../base/net/own-doors.ts';
 import type { Keys } from '../bootstrap.ts';
@@ -20,7 +21,9 @@ import { openSuppressionStore, type SuppressionStore } from '../feedback/suppres
 import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
 import { createOutcomeWatch, type OutcomeWatch } from '../ingress/rest/outcome-watch.ts';
 import { createSmtpDoor, type SmtpDoor } from '../ingress/smtp/smtp-door.ts';
+import { entryLinkBelow } from '../journal/entry-link.ts';
 import type { Journal } from '../journal/journal.ts';
+import { type ContentReader, createContentReader } from '../journal/reader/content-reader.ts';
 import type { Notifier } from '../notify/notifier.ts';
 import type { Spool } from '../spool/spool.ts';
 import { spoolMetrics } from '../spool/spool-metrics.ts';
@@ -59,6 +62,7 @@ export interface MailParts {
 export interface Mail {
   readonly spool: Spool;
   readonly journal: Journal;
+  readonly contentReader: ContentReader;
   readonly delivery: LiveDelivery;
   readonly door: SmtpDoor;
   readonly submit: Submit;
@@ -267,6 +271,8 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   running.stores.push(() => spool.close());
   const tended = await openJournal(config, { clock, log });
   running.stores.push(() => tended.close());
+  const contentReader = createContentReader();
+  running.stores.push(() => contentReader.close());
   const outcomes = createOutcomeWatch();
   tellEvents(spool, { log, metrics, outcomes });
   const queueLog = openQueueLog(spool.events, log);
@@ -320,6 +326,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
       return rateViolation(account, await limits.ask(account, recipients));
     },
     onRefused: spool.events.refuse,
+    entryLink: madeOf(live, ({ config }) => entryLinkBelow(config.console.publicUrl, () => uuidv7(clock.now()))),
     bounces: bounces.desk,
   });
   running.door = door;
@@ -331,6 +338,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   return {
     spool,
     journal: tended.journal,
+    contentReader,
     delivery,
     door,
     submit,

@@ -1,8 +1,11 @@
 // The journal of a running gateway: what was said and decided about each message, by SMTP and by REST.
 
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { createTransport } from 'nodemailer';
 import { afterEach, expect, test, vi } from 'vitest';
-import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { parse } from 'yaml';
+import { type PosternProcess, projectRoot, startPostern, testToken } from '../support/postern-process.ts';
 
 let postern: PosternProcess | undefined;
 afterEach(async () => {
@@ -155,4 +158,78 @@ test('tells of accepted and refused messages what was said, decided and kept', a
     const found = (await ask(running, `${journal}?${query}`)).body.result.map(({ id }: { id: string }) => id);
     expect([query, found]).toEqual([query, ids]);
   }
+});
+
+test('names the entry in the answer, shows its content, groups, sends again and tells of it as it comes', async () => {
+  const config = { ...(parse(readFileSync(join(projectRoot, 'config/postern.yaml'), 'utf8')) as object) };
+  const listen = {
+    smtp: {
+      hostname: 'mx.platform.example',
+      listeners: [{ name: 'submission', listen: '127.0.0.1:0', tls: 'starttls' }],
+    },
+    http: { listen: '127.0.0.1:0', tlsListen: '' },
+    console: { publicUrl: 'https://gateway.test' },
+  };
+  const running = (postern = await startPostern({ config: { ...config, ...listen } }));
+  const watched = await fetch(`http://127.0.0.1:${running.ports['http']}/client/v4/accounts/dev/email/sending/live`, {
+    headers: { Authorization: `Bearer ${testToken}` },
+  });
+  expect(watched.headers.get('content-type')).toBe('text/event-stream; charset=utf-8');
+  const reader = watched.body?.pipeThrough(new TextDecoderStream()).getReader();
+
+  const refusal = await send(running, bad).then(
+    () => 'accepted',
+    (error: { response: string }) => error.response,
+  );
+  const id = /\n554 5\.7\.1 See https:\/\/gateway\.test\/m\/([0-9a-f-]{36})$/.exec(refusal)?.[1];
+  expect(id).toBeDefined();
+  const body = JSON.stringify({
+    from: 'shop@example.com',
+    to: 'b@partner.test',
+    subject: 'three',
+    text: 'x',
+    headers: { Bcc: 'x' },
+  });
+  const { errors } = (await ask(running, '/accounts/dev/email/sending/send', { method: 'POST', body })).body;
+  expect(errors[0].documentation_url).toMatch(/^https:\/\/gateway\.test\/m\/[0-9a-f-]{36}$/);
+  let told = '';
+  while (!told.includes('"via":"rest"')) told += (await reader?.read())?.value ?? '';
+  expect(told).toContain(`"id":"${id}"`);
+  await reader?.cancel();
+
+  const entry = `${journal}/${id}`;
+  const raw = await fetch(`http://127.0.0.1:${running.ports['http']}/client/v4${entry}/received`, {
+    headers: { Authorization: `Bearer ${testToken}` },
+  });
+  expect([raw.headers.get('content-type'), await raw.text()]).toEqual(['message/rfc822', bad]);
+  expect((await ask(running, `${entry}/sent`)).body.errors[0].message).toMatch('nothing has left');
+  expect((await ask(running, `${entry}/preview`)).body.result).toMatchObject({
+    received: { text: 'Hi.\n', html: null, attachments: [], truncated: false },
+    sent: null,
+  });
+  expect((await ask(running, `${entry}/resend`, { method: 'POST' })).body.errors[0].message).toMatch(
+    'E_HEADER_NOT_ALLOWED',
+  );
+  await vi.waitFor(async () => {
+    const groups = (await ask(running, '/accounts/dev/email/sending/refusals')).body.result;
+    expect(groups).toMatchObject([
+      {
+        credential: 'default',
+        mailer: 'User-Agent: s-nail v14.9.24',
+        field: 'User-Agent',
+        count: 2,
+        cure: { yaml: 'strip: [User-Agent]' },
+      },
+      { code: 'E_HEADER_USE_API_FIELD', field: 'Bcc', count: 1 },
+    ]);
+  });
+
+  await send(running, good);
+  const [row] = (await ask(running, `${journal}?limit=1`)).body.result;
+  const again = await ask(running, `${journal}/${row.id}/resend`, { method: 'POST' });
+  expect([again.status, again.body.result.id === row.id]).toEqual([200, false]);
+  const verdicts = (await ask(running, `${journal}/${again.body.result.id}/dkim`)).body.result;
+  expect(verdicts.map(({ domain, result }: Json) => `${domain} ${result}`)).toEqual(
+    expect.arrayContaining(['example.com pass', 'platform.example pass']),
+  );
 });

@@ -68,7 +68,7 @@ const noSuchEntry: Fault = {
 };
 
 /** Finds an entry. @param account its name; undefined: any. @throws Refusal */
-async function entryNamed(
+export async function entryNamed(
   journal: Pick<Journal, 'find'>,
   id: string,
   account: string | undefined,

@@ -45,7 +45,8 @@ export const journalRow = Type.Object(
   { title: 'JournalRow' },
 );
 
-const cure = Type.Object(
+/** What cures a reason. */
+export const cure = Type.Object(
   {
     kind: Type.Enum(['config', 'program']),
     text: Type.String(),
@@ -147,4 +148,46 @@ export const journalParameters = Type.Object(
     until: timeFilter('Only before this time (RFC 3339)'),
   },
   { additionalProperties: false },
+);
+
+const part = Type.Union([
+  Type.Object(
+    {
+      headers: Type.Array(Type.Object({ name: Type.String(), value: Type.String() })),
+      text: textOrNull,
+      html: textOrNull,
+      truncated: Type.Boolean(),
+      attachments: Type.Array(
+        Type.Object({
+          filename: textOrNull,
+          type: Type.String(),
+          size: Type.Integer(),
+          inline: Type.Boolean(),
+          content_id: textOrNull,
+        }),
+      ),
+    },
+    { title: 'MessagePart' },
+  ),
+  Type.Object(
+    { unreadable: Type.String({ description: 'Why it cannot be taken apart' }) },
+    { title: 'UnreadablePart' },
+  ),
+  Type.Null(),
+]);
+
+/** A message taken apart. */
+export const previewAnswer = Type.Object({ received: part, sent: part }, { title: 'MessagePreview' });
+
+/** The verdict on a signature. */
+export const signatureVerdict = Type.Object(
+  {
+    domain: Type.String(),
+    selector: Type.String(),
+    algorithm: Type.String(),
+    result: Type.String({ description: 'pass, fail, neutral, permerror ... (RFC 8601)', example: 'pass' }),
+    reason: textOrNull,
+    signed_headers: Type.String(),
+  },
+  { title: 'SignatureVerdict' },
 );

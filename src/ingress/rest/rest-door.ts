@@ -8,7 +8,10 @@ import type { RefusalFacts, Refuse } from '../../events/refusal.ts';
 import { type Fault, failureOf, Refusal, succeed } from '../../http/envelope.ts';
 import { anyIndex, type JsonDocument } from '../../http/json/json-reader.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
+import type { EntryLink } from '../../journal/entry-link.ts';
+import type { JournalDetails } from '../../journal/journal-details.ts';
 import {
+  type Explanation,
   type Idempotency,
   refusalOf,
   restAnswers,
@@ -39,6 +42,10 @@ export interface RestDoorParts {
   readonly outcomes: OutcomeWatch;
   /** Is told of each request that is refused here; the pipeline tells of its own refusals. */
   readonly onRefused: Refuse;
+  /** Where entries of the journal can be looked at; absent: refusals have no link. */
+  readonly entryLink?: EntryLink | undefined;
+  /** What the journal keeps of a message that is refused here; absent: it has its facts alone. */
+  readonly noted?: (submission: Submission, explanation: Explanation) => JournalDetails;
   /** Whether the account's suppression list holds a recipient (D51). Absent: no recipient is suppressed. */
   readonly suppressed?: (account: Account, recipient: string) => boolean | Promise<boolean>;
 }
@@ -125,14 +132,26 @@ function repeatAnswer(reply: FastifyReply, used: KeyUse): FastifyReply {
 
 /** Refuses a request for its fields; the policy's reasons stand in the same answer. */
 async function refuseFields(parts: RestDoorParts, { submission, faults }: ReadRequest): Promise<never> {
-  const { violations } = await parts.examine(submission);
+  const { violations, explanation } = await parts.examine(submission);
   const all = mergeFaults(submission, faults, violations);
-  parts.onRefused(refusalByFields(submission, all));
-  throw new Refusal(all);
+  parts.onRefused({ ...refusalByFields(submission, all), journal: parts.noted?.(submission, explanation) });
+  throw new Refusal(linked(all, submission, parts));
 }
 
-function refusePolicy(submission: Submission, violations: readonly Violation[]): never {
-  throw new Refusal(mergeFaults(submission, [], violations), violations[0]?.retryAfterSeconds);
+/** Adds to each fault the link to the journal's entry, where there is one. */
+function linked(
+  faults: readonly Fault[],
+  { journalId }: Submission,
+  { entryLink }: Pick<RestDoorParts, 'entryLink'>,
+): readonly Fault[] {
+  if (!entryLink || journalId === undefined) return faults;
+  const documentationUrl = entryLink.urlOf(journalId);
+  return faults.map((fault) => ({ ...fault, documentationUrl }));
+}
+
+function refusePolicy(parts: RestDoorParts, submission: Submission, violations: readonly Violation[]): never {
+  const faults = mergeFaults(submission, [], violations);
+  throw new Refusal(linked(faults, submission, parts), violations[0]?.retryAfterSeconds);
 }
 
 /** What is kept in memory of a message that is on disk, while its request waits to hear the outcome. */
@@ -146,6 +165,12 @@ interface Sending {
   readonly idempotency: Idempotency | undefined;
 }
 
+/** Chooses the id of the entry that a refusal would have in the journal, where its answer names it. */
+function withEntryId(read: ReadRequest, { entryLink }: Pick<RestDoorParts, 'entryLink'>): ReadRequest {
+  if (!entryLink) return read;
+  return { ...read, submission: { ...read.submission, journalId: entryLink.newId() } };
+}
+
 /** Reads the message of the request and submits it. */
 async function submitRead(
   parts: RestDoorParts,
@@ -153,7 +178,7 @@ async function submitRead(
   { kind, idempotency }: Sending,
 ): Promise<Kept> {
   const octets = request.document?.octets ?? emptyDocument.octets;
-  const read = await take(parts, request, kind);
+  const read = withEntryId(await take(parts, request, kind), parts);
   if (read.faults.length > 0) return await refuseFields(parts, read);
   const submission = {
     ...read.submission,
@@ -161,7 +186,7 @@ async function submitRead(
     ...(idempotency ? { idempotency } : {}),
   };
   const result = await parts.submit(submission);
-  if (!result.accepted) return refusePolicy(submission, result.violations);
+  if (!result.accepted) return refusePolicy(parts, submission, result.violations);
   return { messageId: result.messageId, recipients: submission.envelope.recipients };
 }
 

@@ -7,6 +7,7 @@ import type { Guessing } from '../../accounts/guessing.ts';
 import type { BodyBudget, BodyOwner } from '../../base/body-budget.ts';
 import type { Logger } from '../../base/log.ts';
 import type { RefusalFacts, Refuse } from '../../events/refusal.ts';
+import type { EntryLink } from '../../journal/entry-link.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import type { Violation } from '../../submit.ts';
 import type { MaybePromise } from './maybe-promise.ts';
@@ -85,6 +86,8 @@ export interface DialogueContext {
   readonly onAuthFailure: () => void;
   /** The mail commands where they are others than those of submission: a bounce listener's (D40a). */
   readonly commands?: CommandsOf | undefined;
+  /** Where the journal's entries can be looked at; undefined where nobody has said. */
+  readonly entryLink?: EntryLink | undefined;
   /** Called for each sender, recipient and message that the door itself refuses. */
   readonly onRefused: Refuse;
 }

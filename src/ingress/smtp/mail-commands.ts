@@ -9,7 +9,7 @@ import { readAddressCommand, wrongMailParameter } from './address-command.ts';
 import type { Client, DialogueContext, MailSession, SessionFacts, TransactionCommands } from './dialogue-context.ts';
 import { type MaybePromise, whenKnown } from './maybe-promise.ts';
 import { printableAscii } from './printable-ascii.ts';
-import { refusalReply } from './refusal.ts';
+import { refusalReply, withLink } from './refusal.ts';
 import { type Answer, replies } from './replies.ts';
 
 interface MailTransaction {
@@ -248,7 +248,10 @@ export class MailCommands implements TransactionCommands {
   #refuse(refusal: Omit<RefusalFacts, keyof SessionFacts | 'reply'>, answer: Answer): Answer {
     const { code, enhanced } = answer;
     const reply = enhanced === undefined ? { code } : { code, enhanced };
-    this.#context.onRefused({ ...this.refusalFacts, ...refusal, reply, journal: heardOf(this.#client) });
-    return answer;
+    const { entryLink } = this.#context;
+    const journalId = entryLink?.newId();
+    const entry = { journal: heardOf(this.#client), ...(journalId === undefined ? {} : { journalId }) };
+    this.#context.onRefused({ ...this.refusalFacts, ...refusal, reply, ...entry });
+    return withLink(answer, entryLink, journalId);
   }
 }

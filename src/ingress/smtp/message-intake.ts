@@ -8,7 +8,7 @@ import { readMessage } from '../../mail/header/header-reader.ts';
 import type { Submission, Submit } from '../../submit.ts';
 import type { DialogueContext } from './dialogue-context.ts';
 import { heardOf } from './mail-commands.ts';
-import { refusalReply } from './refusal.ts';
+import { refusalReply, withLink } from './refusal.ts';
 import { type Answer, replies, unavailableReply } from './replies.ts';
 import type { ReceivedMessage } from './smtp-session.ts';
 
@@ -23,7 +23,7 @@ export interface MessageCounts {
 
 /** Everything the intake needs. */
 export interface IntakeParts {
-  readonly context: Pick<DialogueContext, 'listener' | 'limits' | 'log' | 'onRefused'>;
+  readonly context: Pick<DialogueContext, 'listener' | 'limits' | 'log' | 'onRefused' | 'entryLink'>;
   readonly submit: Submit;
   readonly counts: MessageCounts;
 }
@@ -39,26 +39,30 @@ export function createMessageIntake(parts: IntakeParts): (message: ReceivedMessa
   return async (message) => {
     const facts = factsOf(parts, message);
     const { data, client } = message;
+    const { entryLink } = context;
+    const journalId = entryLink?.newId();
+    const linked = (answer: Answer): Answer => withLink(answer, entryLink, journalId);
+    const entry = journalId === undefined ? {} : { journalId };
     if (data.oversize) {
       const text = `${replies.tooLarge.text} of ${context.limits.messageBytes} octets`;
       const { code, enhanced } = replies.tooLarge;
       const violations = [{ code: 'E_CONTENT_TOO_LARGE', message: text }];
-      context.onRefused({ ...refusalFacts(message), violations, reply: { code, enhanced } });
-      return data.flooded ? replies.flooded : { ...replies.tooLarge, text };
+      context.onRefused({ ...refusalFacts(message), ...entry, violations, reply: { code, enhanced } });
+      return linked(data.flooded ? replies.flooded : { ...replies.tooLarge, text });
     }
     if (data.noRoom) {
       const { code, enhanced, text: reason } = replies.noRoom;
-      context.onRefused({ ...refusalFacts(message), violations: [], reason, reply: { code, enhanced } });
-      return replies.noRoom;
+      context.onRefused({ ...refusalFacts(message), ...entry, violations: [], reason, reply: { code, enhanced } });
+      return linked(replies.noRoom);
     }
     try {
-      const result = await submit(submissionOf(parts, message));
+      const result = await submit({ ...submissionOf(parts, message), ...entry });
       if (result.accepted) {
         counts.accepted += 1;
         return { code: 250, enhanced: '2.0.0', text: `Ok ${result.messageId}` };
       }
       counts.refused += 1;
-      return refusalReply(result.violations);
+      return linked(refusalReply(result.violations));
     } catch (error) {
       counts.failed += 1;
       if (error instanceof Unavailable) {

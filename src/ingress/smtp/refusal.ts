@@ -1,6 +1,7 @@
 // Writes violations as an SMTP reply (D7): one line for each, all with the code and enhanced status of the first. The policy
 // has already cut the names inside the messages.
 
+import type { EntryLink } from '../../journal/entry-link.ts';
 import { type RejectionCode, rejections, type Violation } from '../../submit.ts';
 import { printableAscii } from './printable-ascii.ts';
 import { type Answer, maxReplyLineOctets } from './replies.ts';
@@ -24,4 +25,13 @@ export function refusalReply(violations: readonly Violation[]): Answer {
   const rest = violations.length - maxLines;
   if (rest > 0) lines.push(`and ${rest} more`);
   return { code: smtpCode, enhanced, text: lines.join('\n') };
+}
+
+/**
+ * Puts the link to the journal's entry behind a refusal, as its last line with the same code.
+ * @param id of the entry; undefined: there is no link
+ */
+export function withLink(answer: Answer, link: EntryLink | undefined, id: string | undefined): Answer {
+  if (!link || id === undefined) return answer;
+  return { ...answer, text: `${answer.text}\nSee ${link.urlOf(id)}` };
 }

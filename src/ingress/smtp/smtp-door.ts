@@ -8,6 +8,7 @@ import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { Refuse } from '../../events/refusal.ts';
+import type { EntryLink } from '../../journal/entry-link.ts';
 import { MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 import type { Submit, Violation } from '../../submit.ts';
 import { type ConnectionCounter, createConnectionCounter } from './connection-counter.ts';
@@ -38,6 +39,8 @@ export interface SmtpDoorParts {
   readonly rateLimit?: (account: Account, recipients: number) => MaybePromise<Violation | undefined>;
   /** Called for each sender, recipient and message refused before the pipeline has seen it. */
   readonly onRefused?: Refuse;
+  /** Where entries of the journal can be looked at now; absent, or where it gives nothing: refusals have no link. */
+  readonly entryLink?: () => EntryLink | undefined;
   /** What bounce listeners do; absent: there may be none. */
   readonly bounces?: BounceDesk;
 }
@@ -151,7 +154,7 @@ class Door implements SmtpDoor {
 
   /** Makes the context of a listener's sessions. Limits and the server's name are always those in force at the moment. */
   #context(listener: SmtpListener, own: Set<SmtpSession>): SessionContext {
-    const { accounts, log, clock, suppressed, rateLimit, onRefused } = this.#parts;
+    const { accounts, log, clock, suppressed, rateLimit, onRefused, entryLink: link } = this.#parts;
     const settings = (): SmtpSettings => this.#settings;
     const desk = listener.role === 'bounce' ? this.#parts.bounces : undefined;
     const context = {
@@ -160,6 +163,9 @@ class Door implements SmtpDoor {
       },
       get limits() {
         return desk ? { ...settings().limits, ...desk.limits() } : settings().limits;
+      },
+      get entryLink() {
+        return listener.role === 'bounce' ? undefined : link?.();
       },
       listener,
       commands: desk?.commands,

@@ -1,0 +1,169 @@
+// GET .../email/sending/live: the journal's rows as they come and change, as server-sent events (HTML Living Standard §9.2).
+
+import type { ServerResponse } from 'node:http';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Refusal } from '../../http/envelope.ts';
+import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
+import { accountPath } from '../schemas.ts';
+import { type HubParts, LiveHub, type LiveRow } from './live-hub.ts';
+import { rowJson } from './row-json.ts';
+
+/** Streams of all, and of one account (`*`: those of all accounts), that are open at once. */
+const mostStreams = { all: 200, ofAccount: 20 } as const;
+/** Octets that wait for a client that does not read; then its stream ends, and the client comes again where it was. */
+const mostWaiting = 262_144;
+/** How often it is looked whether streams are to end, and after how many of these times they show that they are alive. */
+const tickMs = 250;
+const heartbeatTicks = 60;
+/** How long a stream lasts: whoever watches on is authorised anew then. */
+const lifetimeMs = 15 * 60_000;
+
+/** One client. */
+class LiveStream {
+  readonly #response: ServerResponse;
+  #isEnded = false;
+  /** Rows that come while missed ones are read. */
+  #held: LiveRow[] | undefined = [];
+  #last = 0;
+
+  constructor(response: ServerResponse) {
+    this.#response = response;
+  }
+
+  readonly tell = (row: LiveRow): void => {
+    if (!this.#held) this.#row(row);
+    else if (this.#held.length < 2000) this.#held.push(row);
+    else this.end();
+  };
+
+  /** Writes what was missed, and then what has come meanwhile. @param missed undefined: the client reads the list anew */
+  begin(missed: readonly LiveRow[] | undefined): void {
+    if (missed === undefined) this.write('event: reset\ndata: {}\n\n');
+    for (const row of missed ?? []) this.#row(row);
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    for (const row of held) this.#row(row);
+  }
+
+  write(text: string): void {
+    if (this.#isEnded) return;
+    this.#response.write(text);
+    if (this.#response.writableLength > mostWaiting) this.end();
+  }
+
+  end(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    // What waits is not waited for: the client does not read.
+    if (this.#response.writableLength > 0) this.#response.destroy();
+    else this.#response.end();
+  }
+
+  #row({ event, item }: LiveRow): void {
+    if (event <= this.#last) return;
+    this.#last = event;
+    this.write(`id: ${event}\nevent: row\ndata: ${JSON.stringify(rowJson(item))}\n\n`);
+  }
+}
+
+/** The streams that are open, of all endpoints that a process has had since its start: a reload makes other endpoints. */
+export class LiveStreams {
+  readonly #hub: LiveHub;
+  readonly #isServing: () => boolean;
+  readonly #open = new Map<LiveStream, string>();
+  #ticking: NodeJS.Timeout | undefined;
+  #ticks = 0;
+
+  /** @param isServing false once the process begins to stop: the streams end then, since its end waits for all answers */
+  constructor(parts: HubParts, isServing: () => boolean) {
+    this.#hub = new LiveHub(parts);
+    this.#isServing = isServing;
+  }
+
+  /** Ends all streams where the process stops, and shows from time to time that they are alive. */
+  #tick(): void {
+    this.#ticks += 1;
+    const isDue = this.#ticks % heartbeatTicks === 0;
+    for (const stream of this.#open.keys()) {
+      if (!this.#isServing()) stream.end();
+      else if (isDue) stream.write(': alive\n\n');
+    }
+  }
+
+  #close(stream: LiveStream): void {
+    this.#open.delete(stream);
+    if (this.#open.size > 0) return;
+    clearInterval(this.#ticking);
+    this.#ticking = undefined;
+  }
+
+  /** Opens a stream. @throws Refusal where there are too many */
+  async open(request: FastifyRequest, reply: FastifyReply, account: string | undefined): Promise<void> {
+    const name = account ?? '*';
+    const own = [...this.#open.values()].filter((one) => one === name).length;
+    if (this.#open.size >= mostStreams.all || own >= mostStreams.ofAccount)
+      throw new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message: 'Too many live streams are open' }], 10);
+    const { raw } = reply;
+    const stream = new LiveStream(raw);
+    this.#open.set(stream, name);
+    const unwatch = this.#hub.watch({ account, tell: stream.tell });
+    this.#ticking ??= setInterval(() => this.#tick(), tickMs);
+    const lifetime = setTimeout(() => stream.end(), lifetimeMs);
+    const close = (): void => {
+      unwatch();
+      clearTimeout(lifetime);
+      this.#close(stream);
+    };
+    raw.once('close', close);
+    try {
+      const after = Number(/^[0-9]{1,15}$/.exec(String(request.headers['last-event-id'] ?? ''))?.[0] ?? Number.NaN);
+      const missed = Number.isNaN(after) ? [] : await this.#hub.missed(after, account);
+      reply.hijack();
+      raw.writeHead(200, {
+        ...headersOf(reply),
+        'Content-Type': 'text/event-stream; charset=utf-8',
+        'X-Content-Type-Options': 'nosniff',
+        'X-Accel-Buffering': 'no',
+      });
+      stream.write('retry: 2000\n\n');
+      stream.begin(missed);
+    } catch (thrown) {
+      close();
+      throw thrown;
+    }
+  }
+}
+
+function headersOf(reply: FastifyReply): Record<string, string> {
+  const entries = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]));
+}
+
+/** The endpoints of live rows. */
+export function liveEndpoints(streams: LiveStreams): V4Plugin {
+  const schema = {
+    summary: 'Tell of each row of the journal as it comes or changes, as server-sent events',
+    description:
+      'Each event `row` has a row as data; its id resumes the stream by `Last-Event-ID`. An event `reset` says that too much was missed: read the list anew. A stream ends after 15 minutes.',
+    tags: ['Journal'],
+    answerType: 'text/event-stream',
+  };
+  return (app) => {
+    app.get(
+      '/accounts/:account_id/email/sending/live',
+      { config: { scope: 'console:read' }, schema: { ...schema, operationId: 'watchJournal', params: accountPath } },
+      async (request, reply) => {
+        await streams.open(request, reply, submitterOf(request).account.name);
+        return reply;
+      },
+    );
+    app.get(
+      '/email/sending/live',
+      { config: { scope: 'admin' }, schema: { ...schema, operationId: 'watchJournalOfAll' } },
+      async (request, reply) => {
+        await streams.open(request, reply, undefined);
+        return reply;
+      },
+    );
+  };
+}

@@ -1,0 +1,124 @@
+// GET .../email/sending/refusals: what was refused, in groups with the cure of each, as `postern report` tells it (D53a).
+
+import { Type } from 'typebox';
+import type { Account } from '../../accounts/account.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { EventStore } from '../../events/event-store.ts';
+import { Refusal, succeed } from '../../http/envelope.ts';
+import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
+import type { CredentialReport } from '../../report/findings.ts';
+import { findingsOfEvents } from '../../report/read-events.ts';
+import { createSearchTurns } from '../events/search-turns.ts';
+import { accountPath, isoTime, readTime, timeOrNull } from '../schemas.ts';
+import { cureJson } from './cure-json.ts';
+import { cure } from './schemas.ts';
+
+/** How far back is looked where nobody says, as `postern report` does, and how many events are read at most. */
+const defaultSpanMs = 7 * 86_400_000;
+const mostEvents = 100_000;
+/** Groups of one answer at most. */
+const mostGroups = 500;
+
+/** What the endpoints are made from. */
+export interface RefusalParts {
+  readonly events: Pick<EventStore, 'read' | 'newest'>;
+  readonly account: (name: string) => Account | undefined;
+  readonly clock: Clock;
+}
+
+const group = Type.Object(
+  {
+    account: Type.String(),
+    credential: Type.String(),
+    mailer: Type.String({ description: 'How the program names itself; else its HELO' }),
+    field: Type.Union([Type.String(), Type.Null()]),
+    code: Type.String(),
+    message: Type.String({ description: 'Of the first message of the group' }),
+    count: Type.Integer(),
+    first_at: timeOrNull,
+    last_at: timeOrNull,
+    example: Type.Union([Type.String(), Type.Null()], { description: 'The last message of the group in the journal' }),
+    cured: Type.Boolean({ description: 'The configuration has the cure by now' }),
+    cure,
+  },
+  { title: 'RefusalGroup' },
+);
+
+const parameters = Type.Object(
+  {
+    since: Type.Optional(
+      Type.String({
+        want: 'a time such as 2026-11-21T12:00:00Z',
+        example: '2026-11-21T12:00:00Z',
+        description: 'Only from this time on (RFC 3339); seven days back where absent',
+      }),
+    ),
+    credential: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'Name of a credential' })),
+  },
+  { additionalProperties: false },
+);
+
+function timeJson(at: number | undefined): string | null {
+  return at === undefined ? null : isoTime(at);
+}
+
+function groupsOf({ account, credential, mailers }: CredentialReport, owner: Account | undefined) {
+  const present = owner?.credentials.get(credential);
+  return mailers.flatMap(({ mailer, problems }) =>
+    problems.map(({ code, field, message, count, firstSeen, lastSeen, example, isCured, cure: found }) => ({
+      ...{ account, credential, mailer, field: field ?? null, code, message, count },
+      first_at: timeJson(firstSeen),
+      last_at: timeJson(lastSeen),
+      example: example ?? null,
+      cured: isCured,
+      cure: cureJson(found, credential, present),
+    })),
+  );
+}
+
+/** The endpoints of refusals in groups, the most frequent first. */
+export function refusalEndpoints({ events, account, clock }: RefusalParts): V4Plugin {
+  const inTurn = createSearchTurns();
+  const answer = async (asked: { readonly since?: string; readonly credential?: string }, of: string | undefined) => {
+    const since = asked.since === undefined ? clock.now() - defaultSpanMs : readTime(asked.since, 'since');
+    if (typeof since === 'object') throw new Refusal([{ token: 'E_VALIDATION_ERROR', message: since.message }]);
+    const query = {
+      ...{ since, account: of, credential: asked.credential, most: mostEvents },
+      sendingDomains: (name: string) => account(name)?.sendingDomains.map((domain) => domain.name) ?? [],
+    };
+    const findings = await inTurn(of ?? '*', () => findingsOfEvents(events, query));
+    const reports = findings.report((name, credential) => account(name)?.credentials.get(credential));
+    const groups = reports
+      .flatMap((report) => groupsOf(report, account(report.account)))
+      .toSorted((one, two) => two.count - one.count);
+    return {
+      groups: groups.slice(0, mostGroups),
+      info: { result_info: { count: groups.length, since: isoTime(since) } },
+    };
+  };
+  const schema = {
+    summary: 'Tell what was refused, in groups by credential, program, header and code, with the cure of each',
+    description: `What \`postern report\` tells, of the last ${mostEvents} events at most.`,
+    tags: ['Journal'],
+    querystring: parameters,
+    response: { 200: Type.Array(group) },
+  };
+  return (app) => {
+    app.get(
+      '/accounts/:account_id/email/sending/refusals',
+      { config: { scope: 'console:read' }, schema: { ...schema, operationId: 'listRefusals', params: accountPath } },
+      async (request, reply) => {
+        const { groups, info } = await answer(request.query, submitterOf(request).account.name);
+        return succeed(reply, groups, info);
+      },
+    );
+    app.get(
+      '/email/sending/refusals',
+      { config: { scope: 'admin' }, schema: { ...schema, operationId: 'listRefusalsOfAll' } },
+      async (request, reply) => {
+        const { groups, info } = await answer(request.query, undefined);
+        return succeed(reply, groups, info);
+      },
+    );
+  };
+}

@@ -1,0 +1,152 @@
+// POST .../journal/{id}/resend: makes a new message of one that came before, through the pipeline like any other.
+
+import { Type } from 'typebox';
+import type { Account, Submitter } from '../../accounts/account.ts';
+import type { EventStore } from '../../events/event-store.ts';
+import { type Fault, Refusal, succeed } from '../../http/envelope.ts';
+import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
+import type { Journal, JournalEntry } from '../../journal/journal.ts';
+import type { JournalContent } from '../../journal/journal-row.ts';
+import { type ReadMessage, readMessage } from '../../mail/header/header-reader.ts';
+import { findHeader } from '../../policy/header-catalogue.ts';
+import type { Submission, Submit, Violation } from '../../submit.ts';
+import { readHistory } from '../events/find-messages.ts';
+import { bareId } from '../events/message-id.ts';
+import { entryNamed } from './journal-endpoints.ts';
+import { entryOfAccount } from './schemas.ts';
+
+/** What the endpoint is made from. */
+export interface ResendParts {
+  readonly journal: Pick<Journal, 'find' | 'content'>;
+  readonly events: Pick<EventStore, 'read'>;
+  readonly submit: Submit;
+  /** Whether an account does not send to a recipient (D51). */
+  readonly suppressed: (account: Account, recipient: string) => Promise<boolean>;
+}
+
+function refusal(message: string): Refusal {
+  return new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
+}
+
+function faultOf({ code, message }: Violation): Fault {
+  return { token: code, message };
+}
+
+function isPlatforms(name: string): boolean {
+  const handling = findHeader(name.toLowerCase())?.overSmtp;
+  return handling === 'refused' || handling === 'trace';
+}
+
+/** The message to submit: as it came; one that came as the fields of a request, as it left without what the platform wrote. */
+function messageOf(
+  content: JournalContent | undefined,
+  { facts }: JournalEntry,
+): ReadMessage & { readonly octets?: Buffer } {
+  const { receivedHead, receivedBody, sentHead, sentBody } = content ?? {};
+  if (facts.via !== 'rest' && receivedHead && receivedBody) {
+    const octets = Buffer.concat([receivedHead, receivedBody]);
+    return { ...readMessage(octets), octets };
+  }
+  if (facts.via === 'rest' && sentHead && sentBody) {
+    const read = readMessage(Buffer.concat([sentHead, sentBody]));
+    return { ...read, fields: read.fields.filter(({ name }) => !isPlatforms(name)) };
+  }
+  throw refusal('Its body is not kept, so it cannot be sent again');
+}
+
+/** All recipients of a message, as far as they are known. @throws Refusal where some are not */
+async function recipientsOf({ events }: ResendParts, entry: JournalEntry): Promise<readonly string[]> {
+  const { facts, id, account } = entry;
+  if (facts.recipients.length === facts.count) return facts.recipients;
+  const found = entry.outcome === 'refused' ? undefined : await readHistory(events, { account, message: id });
+  const known = found?.history.accepted?.recipients ?? [];
+  if (known.length === facts.count) return known;
+  throw refusal(`It had ${facts.count} recipients, and not all of them are kept`);
+}
+
+function submissionOf(
+  message: ReturnType<typeof messageOf>,
+  { facts }: JournalEntry,
+  about: {
+    readonly submitter: Submitter;
+    readonly recipients: readonly string[];
+    readonly sessionId: string;
+    readonly address: string;
+  },
+): Submission {
+  const { submitter, recipients, sessionId, address } = about;
+  const { legacyCharset, trustedHop } = submitter.credential;
+  const sender = facts.sender ?? '';
+  const { fields, body, tooLarge, octets } = message;
+  return {
+    via: {
+      kind: 'raw',
+      sessionId,
+      remoteAddress: address,
+      protocol: 'HTTP',
+      legacyCharset: legacyCharset ?? 'windows-1252',
+      trustedHop,
+      lineEndings: 'fix',
+    },
+    submitter,
+    envelope: {
+      reversePath: sender,
+      recipients,
+      smtputf8: [sender, ...recipients].some((one) => /[^\x00-\x7f]/.test(one)),
+      requireTls: false,
+    },
+    fields,
+    ...(tooLarge ? { headerSectionTooLarge: true } : {}),
+    body: { kind: 'mime', bytes: body },
+    size: (octets ?? body).length,
+    ...(octets ? { octets } : {}),
+    observe: submitter.credential.observe,
+  };
+}
+
+/** The endpoint. */
+export function resendEndpoint(parts: ResendParts): V4Plugin {
+  return (app) => {
+    app.post(
+      '/accounts/:account_id/email/sending/journal/:id/resend',
+      {
+        config: { scope: 'console:edit' },
+        schema: {
+          operationId: 'resendMessage',
+          summary: 'Send a message once more, as a new one, to the same recipients',
+          description: 'It is judged as it would be now, by the credential that it came with.',
+          tags: ['Journal'],
+          params: entryOfAccount,
+          response: { 200: Type.Object({ id: Type.String(), message_id: Type.String() }) },
+        },
+      },
+      async (request, reply) => {
+        const { account, credential } = submitterOf(request);
+        const entry = await entryNamed(parts.journal, request.params.id, account.name);
+        const message = messageOf(await parts.journal.content(entry.seq), entry);
+        const recipients = await recipientsOf(parts, entry);
+        if (recipients.length === 0) throw refusal('It had no recipient');
+        for (const recipient of recipients) {
+          if (!(await parts.suppressed(account, recipient))) continue;
+          throw new Refusal([
+            {
+              token: 'E_RECIPIENT_SUPPRESSED',
+              message: `${recipient} is on the suppression list of account ${account.name}`,
+            },
+          ]);
+        }
+        const own = account.credentials.get(entry.facts.credential ?? '') ?? credential;
+        const about = {
+          submitter: { account, credential: own },
+          recipients,
+          sessionId: request.id,
+          address: request.ip,
+        };
+        const result = await parts.submit(submissionOf(message, entry, about));
+        if (!result.accepted)
+          throw new Refusal(result.violations.map(faultOf), result.violations[0]?.retryAfterSeconds);
+        return succeed(reply, { id: result.id, message_id: bareId(result.messageId) });
+      },
+    );
+  };
+}
