@@ -5,12 +5,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import pg from 'pg';
 import { uuidv7 } from '../src/base/ids.ts';
+import { moveData, undoMove } from '../src/move/move-data.ts';
 import { leaseMilliseconds } from '../src/spool/lease.ts';
 import { PostgresSpool } from '../src/spool/postgres/postgres-spool.ts';
 import type { Spool, SpoolEntry } from '../src/spool/spool.ts';
 import { openSqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
+import { tableMigrations } from '../src/wiring/table-versions.ts';
+import { makeSource } from '../test/support/moved-source.ts';
 import { startPostgres } from '../test/support/postgres.ts';
 import { spoolEntry } from '../test/support/spool-entry.ts';
 
@@ -27,11 +29,21 @@ function entry(): SpoolEntry {
   return spoolEntry({ id, acceptedAt: now, expiresAt: now + 432_000_000, transports: [lane], body, head: body });
 }
 
-/** Fills a queue until it has so many rows. */
-async function fill(spool: Spool, rows: number): Promise<void> {
-  const { queued } = await spool.counts();
-  for (let done = queued; done < rows; done += 4000)
-    await Promise.all(Array.from({ length: Math.min(4000, rows - done) }, () => spool.add(entry(), 0)));
+/** Makes a SQLite spool with so many rows, and a copy of it in PostgreSQL. */
+async function fill(folder: string, rows: number, url: string): Promise<readonly (readonly [string, Spool])[]> {
+  const source = makeSource(folder);
+  const filling = await openSqliteSpool(source);
+  for (let done = 0; done < rows; done += 4000)
+    await Promise.all(Array.from({ length: Math.min(4000, rows - done) }, () => filling.add(entry(), 0)));
+  await filling.close();
+  const { signal } = new AbortController();
+  const where = { ...source, url, shown: 'bench', migrations: tableMigrations, leaveDamaged: false };
+  await moveData({ ...where, signal, progress: () => undefined });
+  undoMove(source.file);
+  return [
+    ['SQLite', await openSqliteSpool(source)],
+    ['PostgreSQL', await PostgresSpool.open({ url })],
+  ];
 }
 
 /** Claims, and tells how many messages a second and the time of a claim. */
@@ -49,34 +61,23 @@ async function measure(spool: Spool, claims: number): Promise<string> {
   const seconds = (performance.now() - began) / 1000;
   times.sort((left, right) => left - right);
   const median = times[Math.floor(times.length / 2)] ?? 0;
-  await spool.recover();
   return `${Math.round(claimed / seconds).toLocaleString('en')} | ${(claims / seconds).toFixed(0)} | ${median.toFixed(1)}`;
 }
 
-const folder = mkdtempSync(join(tmpdir(), 'postern-bench-claims-'));
 const server = await startPostgres({ fsync: true });
 try {
-  const url = await server.createDatabase();
-  const spools = [
-    ['SQLite', await openSqliteSpool({ file: join(folder, 'postern.db') })],
-    ['PostgreSQL', await PostgresSpool.open({ url })],
-  ] as const;
-  const client = new pg.Client(url);
-  await client.connect();
   process.stdout.write(
     '| pending rows | engine | messages claimed a second | claims a second | median ms |\n|---|---|---|---|---|\n',
   );
   for (const rows of values.rows.split(',').map(Number)) {
-    for (const [, spool] of spools) await fill(spool, rows);
-    await client.query('VACUUM ANALYZE');
-    for (const [engine, spool] of spools)
-      process.stdout.write(
-        `| ${rows.toLocaleString('en')} | ${engine} | ${await measure(spool, Number(values.claims))} |\n`,
-      );
+    const folder = mkdtempSync(join(tmpdir(), 'postern-bench-claims-'));
+    for (const [engine, spool] of await fill(folder, rows, await server.createDatabase())) {
+      const figures = await measure(spool, Number(values.claims));
+      process.stdout.write(`| ${rows.toLocaleString('en')} | ${engine} | ${figures} |\n`);
+      await spool.close();
+    }
+    rmSync(folder, { recursive: true, force: true });
   }
-  await client.end();
-  for (const [, spool] of spools) await spool.close();
 } finally {
   await server.remove();
-  rmSync(folder, { recursive: true, force: true });
 }
