@@ -164,14 +164,14 @@ describe('an endpoint that fails', () => {
     ['seconds', () => '1800'],
     ['a date', () => new Date(Date.now() + 1_800_000).toUTCString()],
   ])('is asked again when it says so by Retry-After, in %s', async (_, retryAfter) => {
-    const { spool, sender, hook, clock } = await setUp();
+    const { spool, sender, hook, clock, logOf } = await setUp();
     const endpoint = await startHookEndpoint(() => (__, response) => {
       response.writeHead(429, { 'Retry-After': retryAfter() }).end();
     });
-    await hook(endpoint.url);
+    const { id } = await hook(endpoint.url);
     await sender();
     await spool.add(spoolEntry(), 0);
-    await expect.poll(() => endpoint.requests.length, waiting).toBe(1);
+    await expect.poll(async () => (await logOf(id)).length, waiting).toBe(1);
     for (let minutes = 0; minutes < 28; minutes += 7) {
       clock.pass(7 * 60_000);
       await new Promise((resolve) => setTimeout(resolve, 400));
@@ -184,14 +184,14 @@ describe('an endpoint that fails', () => {
   test.each(['1000000000', '-1', 'soon', '9'.repeat(400), new Date(0).toUTCString()])(
     'is asked again after an hour at most, whatever Retry-After says: %s',
     async (retryAfter) => {
-      const { spool, sender, hook, clock } = await setUp();
+      const { spool, sender, hook, clock, logOf } = await setUp();
       const endpoint = await startHookEndpoint(() => (_, response) => {
         response.writeHead(503, { 'Retry-After': retryAfter }).end();
       });
-      await hook(endpoint.url);
+      const { id } = await hook(endpoint.url);
       await sender();
       await spool.add(spoolEntry(), 0);
-      await expect.poll(() => endpoint.requests.length, waiting).toBe(1);
+      await expect.poll(async () => (await logOf(id)).length, waiting).toBe(1);
       clock.pass(hour + 1000);
       await expect.poll(() => endpoint.requests.length, waiting).toBe(2);
     },
