@@ -13,7 +13,7 @@ import { openSqliteFile } from '../src/base/database/sqlite-file.ts';
 import { makeTokens } from '../src/mail/return-token.ts';
 import { deliveryReport } from '../test/support/bounce-gateway.ts';
 import { type PosternUnderTest, startPostern } from './postern-under-test.ts';
-import { cpuSecondsOfAll, median, peakMebibytes } from './process-usage.ts';
+import { cpuSeconds, median, peakMebibytes } from './process-usage.ts';
 import { sinkPort, startSink, untilReceived } from './smtp-sink.ts';
 
 const usage = `Usage: npm run bench:bounces -- [options]
@@ -159,12 +159,12 @@ async function run(perMinute: number): Promise<Run> {
   const reporter = perMinute > 0 ? fork(import.meta.filename, ['reporter']) : undefined;
   reporter?.send({ port: postern.ports.get('bounce') ?? 0, perMinute, addresses: addressesOf(postern, values.kind) });
   if (reporter) await new Promise((wait) => setTimeout(wait, 1000));
-  const cpuBefore = cpuSecondsOfAll(postern.pid);
+  const cpuBefore = cpuSeconds(postern.pid);
   const began = performance.now();
   submit(postern.port, messages, 'there@example.org');
   await untilReceived(sink, 2 * messages);
   const seconds = (performance.now() - began) / 1000;
-  const cpu = cpuSecondsOfAll(postern.pid) - cpuBefore;
+  const cpu = cpuSeconds(postern.pid) - cpuBefore;
   let reports: Run['reports'];
   if (reporter) {
     reporter.send('end');

@@ -50,6 +50,10 @@ export interface UnderTestOptions {
   readonly folder?: string;
   /** `routes` of the configuration, in place of the one to the sink or the capture folder. */
   readonly routes?: readonly object[];
+  /** `processes` of the configuration; absent: one. */
+  readonly processes?: number;
+  /** `database` of the configuration; absent: SQLite in the data folder. */
+  readonly database?: object;
   /** Fills the data folder before the start. */
   readonly prepare?: (dataFolder: string) => Promise<void>;
 }

@@ -4,25 +4,26 @@ import { readdirSync, readFileSync } from 'node:fs';
 
 const ticksPerSecond = 100; // USER_HZ, which is 100 on every Linux that Node runs on
 
-/** CPU seconds of a process with all its threads, user and system. */
+/** The processes that a process has started and that still run. */
+export function childrenOf(pid: number): readonly number[] {
+  return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+    readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1').split(' ').filter(Boolean).map(Number),
+  );
+}
+
+/** CPU seconds of a process with all its threads and of the processes that it has started, user and system. */
 export function cpuSeconds(pid: number): number {
   const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
+  const own = (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
+  return childrenOf(pid).reduce((sum, child) => sum + cpuSeconds(child), own);
 }
 
-/** CPU seconds of a process and of those that it started and that still run. */
-export function cpuSecondsOfAll(pid: number): number {
-  const children = readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
-    readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1').split(' ').filter(Boolean),
-  );
-  return cpuSeconds(pid) + children.reduce((sum, child) => sum + cpuSecondsOfAll(Number(child)), 0);
-}
-
-/** The largest resident size so far, MiB. */
+/** The largest resident size so far of a process and of those that it has started, each at its own largest, MiB. */
 export function peakMebibytes(pid: number): number {
   const match = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'));
-  return Number(match?.[1] ?? 0) / 1024;
+  const own = Number(match?.[1] ?? 0) / 1024;
+  return childrenOf(pid).reduce((sum, child) => sum + peakMebibytes(child), own);
 }
 
 /** The middle of some figures. */

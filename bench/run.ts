@@ -4,6 +4,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { Client } from 'pg';
 import { startPostern } from './postern-under-test.ts';
 import { cpuSeconds, median, peakMebibytes } from './process-usage.ts';
 import { sinkPort, startSink, untilReceived } from './smtp-sink.ts';
@@ -14,6 +15,8 @@ const usage = `Usage: npm run bench -- [options]
   --sessions LIST   sessions of the generator (default 10,50)
   --rounds N        rounds; the systems alternate within each (default 3)
   --signatures LIST 1: the sending domain's RSA-2048 signature; 2: the platform's too (default 1,2)
+  --processes LIST  processes that share the load (default 1)
+  --database URL    postgres://... in place of SQLite; its tables are removed before each run
   --beside NAME=CMD another system under the same load: a shell command run with N, SIZE and SESS set that prints a
                     JSON line with drained_msgs_s, cpu_us_msg and peak_rss_mib; may be given several times
   --out FILE        append every run's JSON line to FILE too`;
@@ -56,9 +59,32 @@ function runSource(port: number, load: Load): Promise<void> {
   });
 }
 
-async function measurePostern(load: Load, signatures: number): Promise<Run> {
+/** Removes what a database of PostgreSQL has. */
+async function empty(url: string): Promise<void> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  await client.query('DROP SCHEMA public CASCADE; CREATE SCHEMA public');
+  await client.end();
+}
+
+interface Shape {
+  readonly signatures: number;
+  readonly processes: number;
+  /** A database of PostgreSQL; absent: SQLite. */
+  readonly database: string | undefined;
+}
+
+function nameOf({ signatures, processes, database }: Shape): string {
+  const store = database === undefined ? '' : ', PostgreSQL';
+  return `postern${store}, ${processes} process${processes === 1 ? '' : 'es'}, ${signatures} signature${signatures === 1 ? '' : 's'}`;
+}
+
+async function measurePostern(load: Load, shape: Shape): Promise<Run> {
+  const { signatures, processes, database: url } = shape;
+  if (url !== undefined) await empty(url);
+  const database = url === undefined ? {} : { database: { url } };
   const sink = startSink();
-  const postern = await startPostern({ sinkPort, platformSignature: signatures === 2 });
+  const postern = await startPostern({ sinkPort, platformSignature: signatures === 2, processes, ...database });
   try {
     const cpuBefore = cpuSeconds(postern.pid);
     const start = performance.now();
@@ -67,7 +93,7 @@ async function measurePostern(load: Load, signatures: number): Promise<Run> {
     await untilReceived(sink, load.messages);
     const seconds = (performance.now() - start) / 1000;
     return {
-      system: `postern, ${signatures} signature${signatures === 1 ? '' : 's'}`,
+      system: nameOf(shape),
       sessions: load.sessions,
       messagesPerSecond: load.messages / seconds,
       acceptedPerSecond: load.messages / acceptedSeconds,
@@ -121,6 +147,8 @@ const { values } = parseArgs({
     sessions: { type: 'string', default: '10,50' },
     rounds: { type: 'string', default: '3' },
     signatures: { type: 'string', default: '1,2' },
+    processes: { type: 'string', default: '1' },
+    database: { type: 'string' },
     beside: { type: 'string', multiple: true, default: [] },
     out: { type: 'string' },
     help: { type: 'boolean', default: false },
@@ -144,7 +172,10 @@ const keep = (run: Run): void => {
 for (let round = 0; round < Number(values.rounds); round += 1) {
   for (const sessions of values.sessions.split(',').map(Number)) {
     const load: Load = { messages: Number(values.messages), size: Number(values.size), sessions };
-    for (const signatures of values.signatures.split(',').map(Number)) keep(await measurePostern(load, signatures));
+    for (const signatures of values.signatures.split(',').map(Number)) {
+      for (const processes of values.processes.split(',').map(Number))
+        keep(await measurePostern(load, { signatures, processes, database: values.database }));
+    }
     for (const other of beside) keep(measureBeside(other, load));
   }
 }

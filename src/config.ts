@@ -2,6 +2,7 @@
 // typed and frozen, and each part of the gateway has its own slice of it (D95, D96, D99).
 
 import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
 import { type Clock, systemClock } from './base/clock.ts';
 import { ConfigurationError, errorCode, errorMessage } from './base/errors.ts';
@@ -29,6 +30,7 @@ import type { Environment } from './config/secrets.ts';
 import type { Config } from './config/settings.ts';
 import { parseSource, type Source } from './config/source.ts';
 import { isFileContents, schemaFaults } from './config/validate.ts';
+import { mostProcesses } from './config/value-types.ts';
 import { warningsOf } from './config/warnings.ts';
 
 export {
@@ -46,6 +48,8 @@ export interface ConfigPlace {
   readonly file?: string;
   readonly env: Environment;
   readonly cwd: string;
+  /** The text of the file, where it has been read already. */
+  readonly text?: string;
   /** The clock that tells how far ahead a day of the configuration is; the machine's own if absent. */
   readonly clock?: Pick<Clock, 'now'>;
 }
@@ -77,7 +81,16 @@ function unreadable(cause: unknown): string {
   return errorMessage(cause);
 }
 
-function readText(file: string, named: string, isFromEnvironment: boolean): string {
+/** The name of the file as it was given. */
+function nameOf({ file, env }: ConfigPlace): string {
+  return file ?? (env['POSTERN_CONFIG'] || 'config/postern.yaml');
+}
+
+/** Reads the text of the configuration file. @throws ConfigurationError where it cannot */
+export function readConfigText(place: ConfigPlace): string {
+  const named = nameOf(place);
+  const file = resolve(place.cwd, named);
+  const isFromEnvironment = place.file === undefined && Boolean(place.env['POSTERN_CONFIG']);
   try {
     return readFileSync(file, 'utf8');
   } catch (cause) {
@@ -162,6 +175,7 @@ function build(
     database,
     log: { level: contents.log.level ?? 'info' },
     drainSeconds: contents.drainSeconds,
+    processes: contents.processes === 'auto' ? Math.min(availableParallelism(), mostProcesses) : contents.processes,
     ...(development ? { development } : {}),
     platform,
     limits: contents.limits,
@@ -210,9 +224,9 @@ function build(
 export function loadConfig(place: ConfigPlace): Config {
   const { env, cwd, clock = systemClock } = place;
   const nowMs = clock.now();
-  const named = place.file ?? (env['POSTERN_CONFIG'] || 'config/postern.yaml');
+  const named = nameOf(place);
   const file = resolve(cwd, named);
-  const source = parseSource(readText(file, named, place.file === undefined && Boolean(env['POSTERN_CONFIG'])));
+  const source = parseSource(place.text ?? readConfigText(place));
   refuse(source.syntaxFaults.map(({ position, text }) => `${named}:${position.line}:${position.column}: ${text}`));
   const contents = withoutEmptySections(source.contents);
   const shapeFaults = schemaFaults(contents);

@@ -12,13 +12,14 @@ import type { Database } from './base/database/database.ts';
 import { ConfigurationError } from './base/errors.ts';
 import type { Logger } from './base/log.ts';
 import type { OwnDoor } from './base/net/own-doors.ts';
+import type { MetricValues, ProcessGroup } from './base/process-group.ts';
 import type { Keys } from './bootstrap.ts';
 import type { Config } from './config.ts';
 import { openConsole } from './console/console.ts';
 import type { DestinationView } from './deliver/transport.ts';
 import { createHttpApp } from './http/app.ts';
 import { createMetrics } from './http/metrics.ts';
-import { openProxy } from './proxy/proxy.ts';
+import { openProxy, type Proxy } from './proxy/proxy.ts';
 import { GatewayAddresses, type Listening } from './wiring/addresses.ts';
 import { watchCertificates } from './wiring/certificate-watch.ts';
 import { changeSettings, proxyConfigured } from './wiring/change-settings.ts';
@@ -45,6 +46,8 @@ export interface Gateway {
    * @param why who asked, for the log
    */
   reload(why: string): Promise<ReloadOutcome>;
+  /** The numbers of this process. */
+  metrics(): Promise<MetricValues>;
   /** The next hops of mail as they are served now. */
   destinations(): readonly DestinationView[];
   /**
@@ -68,9 +71,13 @@ export interface GatewayParts {
   readonly droppedLogLines?: () => number;
   /** Reads the configuration again for a reload; where absent, every reload is refused. */
   readonly load?: () => Promise<Settings>;
+  /** Where reloads are told; absent: `log`. */
+  readonly reloadLog?: Logger;
   /** Milliseconds from one check for renewed certificates to the next; 60,000 if absent. */
   readonly certificatesEveryMs?: number;
   readonly clock?: Clock;
+  /** The processes that share the work, this one among them; absent: there is one. */
+  readonly group?: ProcessGroup | undefined;
 }
 
 type Opening = GatewayParts & { readonly clock: Clock };
@@ -112,9 +119,11 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   const first = createAccounts({ accounts: config.accounts, tokens, globalKeys, store, clock });
   const live: Live = { current: { config, keys, tokens, globalKeys, accounts: first } };
   const accounts = liveAccounts(live);
-  const guessing = createGuessing();
+  const { group } = parts;
+  const guessing = createGuessing({ onFailure: group && ((address) => group.tellFailure(address)) });
+  group?.hearFailures((address) => guessing.heard(address));
   const bodies = createBodyBudget(config.limits.bodiesInFlightBytes ?? defaultBodyLimit());
-  const metrics = createMetrics();
+  const metrics = createMetrics({}, group && ((own) => group.sumMetrics(own)));
   const addresses = new GatewayAddresses(() => live.current.config);
   const figures = await openFigures({ database, config: () => live.current.config, clock, log }, running);
   const edge = createLiveEdge({
@@ -131,7 +140,8 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   running.edge = edge;
   const firstEdge = await edge.prepare(config);
   firstEdge.commit();
-  const shared = { live, accounts, tokens: store, database, bodies, guessing, metrics, clock, log };
+  const onDuty = (begin: () => void): void => (group ? group.onDuty(begin) : begin());
+  const shared = { live, accounts, tokens: store, database, bodies, guessing, metrics, group, onDuty, clock, log };
   const ownDoors = (): readonly OwnDoor[] => addresses.ownDoors();
   const mail = await openMail({ ...shared, ownDoors }, running);
   figures.follow(mail.spool.events);
@@ -175,20 +185,31 @@ function makeRenewal(parts: Opening, made: Awaited<ReturnType<typeof makeParts>>
     log,
     everyMs: parts.certificatesEveryMs,
   });
-  const changing = { ...made, certificates, isDraining: () => running.isDraining };
+  const { group } = parts;
+  const agree = group && (() => group.agree());
+  const changing = { ...made, certificates, agree, isDraining: () => running.isDraining };
   const reloader = createReloader({
     load: parts.load ?? (() => Promise.reject(new ConfigurationError('There is no configuration to read again'))),
     apply: (settings) => changeSettings(changing, settings),
     clock,
-    log,
+    log: parts.reloadLog ?? log,
   });
   return { certificates, reloader };
+}
+
+/** Opens the proxy applications in a process that has taken them over. */
+async function startProxy(proxy: Pick<Proxy, 'start'>, log: Logger): Promise<void> {
+  try {
+    await proxy.start();
+  } catch (err) {
+    log.error({ err }, 'the proxy applications could not be started');
+  }
 }
 
 async function openParts(parts: Opening, running: Running): Promise<Gateway> {
   const readiness: Readiness = { isReady: false };
   const made = await makeParts(parts, running, readiness);
-  const { live, addresses, edge, mail, webhooks, proxy, http, metrics, bodies, guessing, clock } = made;
+  const { live, addresses, edge, mail, webhooks, proxy, http, metrics, bodies, guessing, onDuty, clock } = made;
   const { certificates, reloader } = makeRenewal(parts, made, running);
   readiness.loadState = () => reloader.state();
   metrics.add(mail);
@@ -202,12 +223,13 @@ async function openParts(parts: Opening, running: Running): Promise<Gateway> {
   await proxy.seed();
   addresses.setHttp(await listenHttp(http, live));
   await mail.delivery.start();
-  mail.notifier.start();
+  onDuty(() => mail.notifier.start());
   await webhooks.configure();
   await webhooks.start();
   mail.tlsReporter.start();
   addresses.setMail(await mail.door.listen());
-  await proxy.start();
+  if (parts.group) onDuty(() => void startProxy(proxy, made.log));
+  else await proxy.start();
   certificates.start();
   readiness.isReady = true;
   return {
@@ -219,6 +241,7 @@ async function openParts(parts: Opening, running: Running): Promise<Gateway> {
     },
     reload: (why) => reloader.reload(why),
     destinations: () => mail.delivery.destinations(),
+    metrics: () => metrics.values(),
     async stop() {
       // A reload under way is finished before anything is closed, so that it cannot open something afterwards.
       await reloader.stop();

@@ -52,6 +52,7 @@ const mayImport: Record<string, readonly string[]> = {
     'mail/*',
     'base/*',
   ],
+  'spool/sqlite/remote': ['spool/sqlite', 'spool/sqlite/file', 'spool', 'base/*'],
   'spool/postgres/server': ['base/*'],
   'spool/postgres': [
     'spool/postgres/server',
@@ -183,12 +184,13 @@ const mayImport: Record<string, readonly string[]> = {
   'wiring/console': ['*'],
   wiring: ['wiring/journal', 'wiring/metrics', 'wiring/console', '*'],
   'gateway.ts': ['wiring/*', '*'],
+  processes: ['gateway.ts', 'wiring/*', '*'],
   'cli/command': ['wiring', 'config.ts', 'accounts', 'base/*'],
   'cli/queue': ['cli/command', 'wiring', 'config.ts', 'deliver', 'spool/*', 'mail/*', 'base/*'],
   'cli/webhook': ['cli/command', 'wiring', 'config.ts', 'webhooks', 'events', 'spool', 'accounts', 'base/*'],
   'cli/database': ['cli/command', 'wiring', 'config.ts', 'config', 'inspect', 'move', 'base/*'],
   'cli/capture': ['cli/command', 'config.ts', 'config', 'deliver', 'mail/*', 'base/*'],
-  cli: ['cli/*', 'gateway.ts', 'wiring/*', '*'],
+  cli: ['cli/*', 'processes', 'gateway.ts', 'wiring/*', '*'],
   'main.ts': ['cli'],
 };
 
@@ -202,6 +204,7 @@ function covers(entry: string, room: string): boolean {
     return (
       room !== 'main.ts' &&
       room !== 'gateway.ts' &&
+      room !== 'processes' &&
       !['wiring', 'cli'].some((top) => room === top || room.startsWith(`${top}/`))
     );
   if (!entry.endsWith('/*')) return entry === room;

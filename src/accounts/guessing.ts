@@ -18,6 +18,8 @@ export interface Guessing {
   pause(address: string): Promise<void> | undefined;
   /** Counts a wrong token of an address (IPv6: of its /64) and says how long its answer waits. */
   failed(address: string): Penalty;
+  /** Counts a wrong token that another process of the server has seen. */
+  heard(address: string): void;
   /** How many logins and answers wait now. */
   readonly waiting: number;
   /** How many addresses are remembered now. */
@@ -134,8 +136,14 @@ class Waits {
  * Makes the count of wrong tokens, which is kept in memory only.
  * @param options limits other than the program's, and a monotonic clock in milliseconds
  */
-export function createGuessing(options: Partial<GuessingLimits> & { readonly now?: () => number } = {}): Guessing {
-  const { now = () => performance.now(), ...given } = options;
+export function createGuessing(
+  options: Partial<GuessingLimits> & {
+    readonly now?: () => number;
+    /** Called with the counted address of each wrong token. */
+    readonly onFailure?: ((address: string) => void) | undefined;
+  } = {},
+): Guessing {
+  const { now = () => performance.now(), onFailure, ...given } = options;
   const limits = { ...guessingLimits, ...given };
   const table = new FailureTable(limits, now);
   const waits = new Waits();
@@ -161,8 +169,13 @@ export function createGuessing(options: Partial<GuessingLimits> & { readonly now
       if (!failures || closed || hasRoom(failures) || table.standing(failures) < limits.freeFailures) return undefined;
       return waits.wait(limits.pauseMs);
     },
+    heard(address) {
+      table.count(address);
+    },
     failed(address) {
-      const failures = table.count(countedAddress(address));
+      const key = countedAddress(address);
+      onFailure?.(key);
+      const failures = table.count(key);
       const delayed = failures.count - limits.freeFailures;
       if (delayed <= 0 || closed) return { kind: 'wait' };
       const delayMs = Math.min(limits.maxDelayMs, limits.firstDelayMs * 2 ** (delayed - 1));

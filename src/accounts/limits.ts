@@ -1,10 +1,12 @@
-// How much an account may send: messages a minute in memory, recipients a day in the store (D42a). An account without
-// limits costs nothing.
+// How much an account may send: messages a minute in memory (of the supervisor where several processes run), recipients a day
+// in the store (D42a). An account without limits costs nothing.
 
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
+import type { SharedMinutes } from '../base/process-group.ts';
 import type { Account } from './account.ts';
 import { accountMigrations } from './account-tables.ts';
+import { createMinuteCounts, type MinuteCounts } from './minute-window.ts';
 
 /** Whether a message may go, or when to come again. */
 export type LimitVerdict =
@@ -36,47 +38,8 @@ export interface Limits {
   close(): Promise<void>;
 }
 
-const windowSeconds = 60;
 const dayMs = 86_400_000;
 const allowed = { allowed: true } as const;
-
-/** Counts of the last 60 seconds, one slot a second: small, however many messages a minute are allowed. */
-class MinuteWindow {
-  readonly #counts = new Int32Array(windowSeconds);
-  readonly #seconds = new Float64Array(windowSeconds).fill(-1);
-
-  /** Seconds until one more message is within the limit; 0 means that it is now. */
-  waitSeconds(second: number, limit: number): number {
-    let total = 0;
-    let oldest = second;
-    for (let slot = 0; slot < windowSeconds; slot += 1) {
-      const at = this.#seconds[slot] ?? -1;
-      if (second - at >= windowSeconds || (this.#counts[slot] ?? 0) === 0) continue;
-      total += this.#counts[slot] ?? 0;
-      if (at < oldest) oldest = at;
-    }
-    return total < limit ? 0 : Math.min(windowSeconds, Math.max(1, oldest + windowSeconds - second));
-  }
-
-  add(second: number): void {
-    const slot = second % windowSeconds;
-    if (this.#seconds[slot] !== second) {
-      this.#seconds[slot] = second;
-      this.#counts[slot] = 0;
-    }
-    this.#counts[slot] = (this.#counts[slot] ?? 0) + 1;
-  }
-
-  /** Removes one message of the newest slot. */
-  remove(second: number): void {
-    for (let at = second; at > second - windowSeconds; at -= 1) {
-      const slot = at % windowSeconds;
-      if (this.#seconds[slot] !== at || (this.#counts[slot] ?? 0) === 0) continue;
-      this.#counts[slot] = (this.#counts[slot] ?? 0) - 1;
-      return;
-    }
-  }
-}
 
 const sql = {
   reserve: `INSERT INTO recipients_per_day VALUES ($1, $2, $3) ON CONFLICT (account, day)
@@ -183,17 +146,14 @@ function isUnlimited({ limits }: Account): boolean {
   return limits.messagesPerMinute === undefined && limits.recipientsPerDay === undefined;
 }
 
-/** Opens the limits of all accounts and brings their tables up to date. */
-export async function openLimits(database: Database, clock: Clock): Promise<Limits> {
+/**
+ * Opens the limits of all accounts and brings their tables up to date.
+ * @param shared counts the messages of a minute over all processes; absent: this process counts its own
+ */
+export async function openLimits(database: Database, clock: Clock, shared?: SharedMinutes): Promise<Limits> {
   await database.migrate(accountMigrations);
-  const windows = new Map<string, MinuteWindow>();
+  const minutes: SharedMinutes | MinuteCounts = shared ?? createMinuteCounts(() => clock.monotonic());
   const days = new Map<string, DailyCount>();
-  const monotonicSecond = (): number => Math.floor(clock.monotonic() / 1000);
-  const windowOf = (id: string): MinuteWindow => {
-    const window = windows.get(id) ?? new MinuteWindow();
-    windows.set(id, window);
-    return window;
-  };
   const countOf = (id: string): DailyCount => {
     const count = days.get(id) ?? new DailyCount(database, id);
     days.set(id, count);
@@ -201,8 +161,11 @@ export async function openLimits(database: Database, clock: Clock): Promise<Limi
   };
 
   /** The refusal for the limit of messages a minute, if it is reached. */
-  function minuteRefusal({ id, limits: { messagesPerMinute } }: Account): LimitVerdict | undefined {
-    const wait = messagesPerMinute === undefined ? 0 : windowOf(id).waitSeconds(monotonicSecond(), messagesPerMinute);
+  async function minuteRefusal(
+    { id, limits: { messagesPerMinute } }: Account,
+    how: 'take' | 'ask',
+  ): Promise<LimitVerdict | undefined> {
+    const wait = messagesPerMinute === undefined ? 0 : await minutes[how](id, messagesPerMinute);
     if (wait === 0) return undefined;
     return { allowed: false, code: 'E_RATE_LIMIT_EXCEEDED', retryAfterSeconds: wait };
   }
@@ -219,33 +182,35 @@ export async function openLimits(database: Database, clock: Clock): Promise<Limi
     return { allowed: false, code: 'E_DAILY_LIMIT_EXCEEDED', retryAfterSeconds };
   }
 
+  function giveMinuteBack({ id, limits: { messagesPerMinute } }: Account): void {
+    if (messagesPerMinute !== undefined) minutes.giveBack(id);
+  }
+
   return {
     async take(account, recipients) {
       if (isUnlimited(account)) return allowed;
-      const refusal = minuteRefusal(account);
-      if (refusal) return refusal;
       // Counted before the day's limit is asked, so that a message that comes meanwhile finds this one in the window.
-      const window = windowOf(account.id);
-      window.add(monotonicSecond());
+      const refusal = await minuteRefusal(account, 'take');
+      if (refusal) return refusal;
       let isAllowed = false;
       try {
         const verdict = await judgeDay(account, (count, day, limit) => count.take(day, recipients, limit));
         isAllowed = verdict.allowed;
         return verdict;
       } finally {
-        if (!isAllowed) window.remove(monotonicSecond());
+        if (!isAllowed) giveMinuteBack(account);
       }
     },
     async ask(account, recipients) {
       if (isUnlimited(account)) return allowed;
       return (
-        minuteRefusal(account) ??
+        (await minuteRefusal(account, 'ask')) ??
         (await judgeDay(account, (count, day, limit) => count.hasRoom(day, recipients, limit)))
       );
     },
     giveBack(account, recipients) {
       if (isUnlimited(account)) return;
-      windowOf(account.id).remove(monotonicSecond());
+      giveMinuteBack(account);
       if (account.limits.recipientsPerDay !== undefined) {
         countOf(account.id).restore(Math.floor(clock.now() / dayMs), recipients);
       }

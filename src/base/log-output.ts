@@ -27,6 +27,8 @@ export interface LogOutput {
 /** What an output is made from. */
 export interface LogOutputParts {
   readonly descriptor: number;
+  /** Other processes write to it, too: what one call writes must not be torn. */
+  readonly isShared?: boolean;
   /** How many octets are kept while the output accepts none; what comes on top is dropped. 4 MiB if absent. */
   readonly bufferBytes?: number;
   /** Called with the number of lines dropped since the last call, once the output has accepted everything that was kept. */
@@ -40,6 +42,8 @@ const gatherMs = 100;
 const gatherBytes = 8192;
 /** How many octets go into one system call at most. */
 const chunkBytes = 65_536;
+/** How many where other processes write, too: what a pipe takes whole or not at all (PIPE_BUF). */
+const sharedChunkBytes = 4096;
 /** Milliseconds until a reader that accepts nothing now (EAGAIN) is tried again. */
 const slowRetryMs = 50;
 /** Milliseconds until an output that failed is tried again. */
@@ -69,6 +73,7 @@ export function openLogOutput(parts: LogOutputParts): LogOutput {
 
 class DescriptorOutput implements LogOutput {
   readonly #bufferBytes: number;
+  readonly #chunkBytes: number;
   readonly #onLoss: ((loss: LogLoss) => void) | undefined;
   readonly #fd: number;
   readonly #isOwn: boolean;
@@ -84,7 +89,8 @@ class DescriptorOutput implements LogOutput {
   #onDone: (() => void) | undefined;
   #isClosed = false;
 
-  constructor({ descriptor, bufferBytes, onLoss }: LogOutputParts) {
+  constructor({ descriptor, bufferBytes, isShared, onLoss }: LogOutputParts) {
+    this.#chunkBytes = isShared ? sharedChunkBytes : chunkBytes;
     this.#bufferBytes = bufferBytes ?? defaultBufferBytes;
     this.#onLoss = onLoss;
     const { fd, isOwn } = withoutWaiting(descriptor);
@@ -145,9 +151,11 @@ class DescriptorOutput implements LogOutput {
   #nextChunk(): Buffer | undefined {
     if (this.#lines.length === 0) return undefined;
     let length = 0;
+    let octets = 0;
     let count = 0;
     for (const line of this.#lines) {
-      if (count > 0 && length + line.length > chunkBytes) break;
+      octets += Buffer.byteLength(line);
+      if (count > 0 && octets > this.#chunkBytes) break;
       length += line.length;
       count += 1;
     }

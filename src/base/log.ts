@@ -54,16 +54,19 @@ const options = (level: LogLevel): LoggerOptions => ({
  * limit, then dropped and counted, and one line tells how many as soon as the output works again.
  * @param level the lowest level written
  * @param stream another destination (tests); nothing is buffered or dropped then
+ * @param process the number of this process where several write to the same output; it stands in each line then
  */
-export function openLog(level: LogLevel, stream?: DestinationStream): OpenLog {
+export function openLog(level: LogLevel, stream?: DestinationStream, process?: number): OpenLog {
   if (stream) {
     return { log: pino(options(level), stream), drain: alreadyWritten, close: alreadyWritten, dropped: () => 0 };
   }
   const output = openLogOutput({
     descriptor: 1,
+    isShared: process !== undefined,
     onLoss: ({ lines, reason }) => log.warn({ lines, reason }, 'log lines were dropped'),
   });
-  const log = prettyFactory ? prettyLog(level, prettyFactory, output) : pino(options(level), output);
+  const given = { ...options(level), ...(process === undefined ? {} : { base: { process } }) };
+  const log = prettyFactory ? prettyLog(given, prettyFactory, output) : pino(given, output);
   return {
     log,
     drain: (withinMs) => output.drain(withinMs),
@@ -72,9 +75,9 @@ export function openLog(level: LogLevel, stream?: DestinationStream): OpenLog {
   };
 }
 
-function prettyLog(level: LogLevel, make: PrettyFactory, output: DestinationStream): Logger {
+function prettyLog(given: LoggerOptions, make: PrettyFactory, output: DestinationStream): Logger {
   // Without formatters, because pino-pretty wants the level as a number.
-  const { formatters: _, ...rest } = options(level);
+  const { formatters: _, ...rest } = given;
   const asText = make({ colorize: true, translateTime: 'HH:MM:ss.l', ignore: 'pid,hostname' });
   return pino(rest, { write: (line) => output.write(asText(JSON.parse(line))) });
 }

@@ -1,22 +1,26 @@
 // postern serve runs the gateway in the foreground until SIGTERM or SIGINT (D95, D97).
 
+import cluster from 'node:cluster';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { openTokenStore } from '../accounts/token-store.ts';
 import { systemClock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
+import { UsageError } from '../base/errors.ts';
 import { type OpenLog, openLog } from '../base/log.ts';
 import { fileWarnings } from '../bootstrap/check-files.ts';
 import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, loadKeys } from '../bootstrap.ts';
-import { type Config, type ConfigPlace, configuredGlobalKeys, configuredTokens } from '../config.ts';
+import { type Config, type ConfigPlace, configuredGlobalKeys, configuredTokens, loadConfig } from '../config.ts';
 import { offerSignIn, openSessionStore } from '../console/session-store.ts';
-import { type Gateway, openGateway } from '../gateway.ts';
+import { openGateway } from '../gateway.ts';
+import { openProcesses } from '../processes/open-processes.ts';
+import { serveAsProcess } from '../processes/serve-as-process.ts';
+import type { Server } from '../processes/server.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
 import { openDatabaseOf } from '../wiring/open-database.ts';
 import { openServerSocket } from '../wiring/server-socket.ts';
 import { renderBanner, renderSignIn, renderTokenNote } from './banner.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
-import { configFor } from './command/load-config.ts';
 
 /** How long the last lines of the log may take to be written before the process ends, in milliseconds. */
 const logPatienceMs = 1000;
@@ -41,35 +45,40 @@ function endProcess(error: Error): void {
   });
 }
 
-/** Resolves at the first signal to stop. A second signal ends the process at once. */
-function untilSignal(): Promise<NodeJS.Signals> {
-  return new Promise((resolve) => {
+/** Signals to stop. A second signal ends the process at once, after what `onSecond` was given. */
+function untilSignal(): { readonly first: Promise<NodeJS.Signals>; onSecond(end: () => void): void } {
+  let atSecond: (() => void) | undefined;
+  const first = new Promise<NodeJS.Signals>((resolve) => {
     const onSignal = (signal: NodeJS.Signals): void => {
       resolve(signal);
-      process.once(signal, () => process.exit(1));
+      process.once(signal, () => {
+        atSecond?.();
+        process.exit(1);
+      });
     };
     process.once('SIGTERM', onSignal);
     process.once('SIGINT', onSignal);
     // A terminal sends SIGHUP when it is closed. Then nobody is left to stop the process.
     if (process.stdout.isTTY) process.once('SIGHUP', onSignal);
   });
+  return { first, onSecond: (end) => (atSecond = end) };
 }
 
 /**
  * Handles SIGHUP, which tells a service to read its configuration again. A signal that comes before the gateway is there is
  * kept for it.
- * @returns a function that sets the gateway which gets the signals; with undefined, once it stops, they are ignored
+ * @returns a function that sets the server which gets the signals; with undefined, once it stops, they are ignored
  */
-function onHangup(): (gateway: Gateway | undefined) => void {
-  let gateway: Gateway | undefined;
+function onHangup(): (server: Server | undefined) => void {
+  let server: Server | undefined;
   let isWaiting = false;
   const reload = (): void => {
-    if (gateway) void gateway.reload('SIGHUP');
+    if (server) void server.reload('SIGHUP');
     else isWaiting = true;
   };
   if (!process.stdout.isTTY) process.on('SIGHUP', reload);
   return (given) => {
-    gateway = given;
+    server = given;
     if (given && isWaiting) reload();
   };
 }
@@ -98,11 +107,11 @@ async function signInPath({ development, console: pages }: Config, database: Dat
 /** @param signIn the path of a link that signs in to the console */
 function banner(
   config: Config,
-  gateway: Gateway,
+  listening: Server['listening'],
   { token, signIn }: { readonly token: DevelopmentToken | undefined; readonly signIn: string | undefined },
 ): string | undefined {
   if (!token) return undefined;
-  const consoleText = renderSignIn({ path: signIn, publicUrl: config.console.publicUrl, listening: gateway.listening });
+  const consoleText = renderSignIn({ path: signIn, publicUrl: config.console.publicUrl, listening });
   if (token.kind !== 'made') return renderTokenNote(token, consoleText);
   const listener = config.smtp.listeners.find(({ tls, credential }) => tls === 'starttls' && !credential);
   const route = config.delivery.routes.at(-1);
@@ -111,7 +120,7 @@ function banner(
     token: token.token,
     account: token.account,
     domain: account?.sendingDomains[0]?.name ?? 'example.com',
-    listening: gateway.listening,
+    listening,
     listenerName: listener?.name ?? '',
     consoleText,
     certificateFile: join(config.certsDir, 'tls', config.smtp.hostname, 'fullchain.pem'),
@@ -127,66 +136,105 @@ interface Serving {
   readonly handHangups: ReturnType<typeof onHangup>;
 }
 
-/** Opens everything and serves until a signal. When something cannot be opened, what was opened before is closed again. */
-async function serve(config: Config, io: CommandIo, serving: Serving): Promise<void> {
-  const { openedLog, place, handHangups } = serving;
+type Opening = Serving & { readonly signalled: Promise<unknown> };
+
+/** What is made and checked once, before the gateway or the processes open. */
+async function prepare(config: Config, io: CommandIo, { log, database }: { log: OpenLog['log']; database: Database }) {
+  const parts = { env: io.env, tokens: await openTokenStore(database), clock: systemClock };
+  const made = await bootstrap(config, parts);
+  const keys = loadKeys(config);
+  const warnings = [...config.warnings, ...made.missing, ...fileWarnings(config, keys, parts.clock.now())];
+  for (const line of warnings) log.warn(line);
+  for (const file of made.made) log.info({ file }, 'made for development');
+  return { keys, parts };
+}
+
+/** Opens the server: a gateway in this process, or several processes. */
+async function openServer(config: Config, io: CommandIo, { openedLog, place, signalled }: Opening) {
   const { log } = openedLog;
-  keepHeapSmall();
-  // Signals are handled from the first moment on: one that comes while everything is being opened ends the gateway as soon
-  // as that is done. Without a handler, the first process of a container would not get the signal at all.
-  const signalled = untilSignal();
   const database = await openDatabaseOf(config, { patienceMs: servingPatienceMs, onLost: endProcess });
-  let gateway: Gateway;
-  let token: DevelopmentToken | undefined;
-  let signIn: string | undefined;
+  let isInUse = false;
   try {
-    const parts = { env: io.env, tokens: await openTokenStore(database), clock: systemClock };
-    const made = await bootstrap(config, parts);
-    const keys = loadKeys(config);
-    const warnings = [...config.warnings, ...made.missing, ...fileWarnings(config, keys, parts.clock.now())];
-    for (const line of warnings) log.warn(line);
-    for (const file of made.made) log.info({ file }, 'made for development');
-    const tokens = configuredTokens(config, io.env);
-    const globalKeys = configuredGlobalKeys(config, io.env);
-    gateway = await openGateway({
-      config,
-      keys,
-      tokens,
-      globalKeys,
-      database,
-      log,
-      droppedLogLines: openedLog.dropped,
-      load: () => loadSettings(place, systemClock),
-    });
-    token = await ensureDevelopmentToken(config, parts);
-    signIn = await signInPath(config, database);
+    const { keys, parts } = await prepare(config, io, { log, database });
+    isInUse = config.processes === 1;
+    const server: Server = isInUse
+      ? await openGateway({
+          config,
+          keys,
+          tokens: configuredTokens(config, io.env),
+          globalKeys: configuredGlobalKeys(config, io.env),
+          database,
+          log,
+          droppedLogLines: openedLog.dropped,
+          load: () => loadSettings(place, systemClock),
+        })
+      : await openProcesses({ config, place, log, signalled });
+    const token = server.listening.length > 0 ? await ensureDevelopmentToken(config, parts) : undefined;
+    const signIn = server.listening.length > 0 ? await signInPath(config, database) : undefined;
+    if (!isInUse) await database.close();
+    return { server, token, signIn };
   } catch (error) {
     await database.close();
     throw error;
   }
-  handHangups(gateway);
-  const socket = await openServerSocket(
-    config.dataDir,
-    { reload: () => gateway.reload('command'), destinations: () => gateway.destinations() },
-    log,
-  );
-  log.info({ listeners: gateway.listening, dataDir: config.dataDir }, 'listening');
+}
+
+/** What is told of a server that listens. */
+interface Announced {
+  readonly openedLog: OpenLog;
+  readonly token: DevelopmentToken | undefined;
+  /** The path of a link that signs in to the console. */
+  readonly signIn: string | undefined;
+}
+
+/** Says that the server listens, in the log and in development by the banner. */
+async function announce(server: Server, io: CommandIo, { openedLog, token, signIn }: Announced) {
+  const { config, listening } = server;
+  const { log } = openedLog;
+  log.info({ listeners: listening, dataDir: config.dataDir }, 'listening');
   if (token?.kind === 'given' && token.revoked.length > 0) {
     const { account, credential, revoked } = token;
     log.warn({ account, credential, lastFour: revoked }, 'POSTERN_TOKEN replaces a token of an earlier start: revoked');
   }
-  const text = banner(config, gateway, { token, signIn });
-  if (text !== undefined) {
-    // At a terminal, log and banner appear in one place: earlier lines of the log must come first.
-    await openedLog.drain(logPatienceMs);
-    io.stderr.write(text);
-  }
-  const signal = await signalled;
+  const text = banner(config, listening, { token, signIn });
+  if (text === undefined) return;
+  // At a terminal, log and banner appear in one place: earlier lines of the log must come first.
+  await openedLog.drain(logPatienceMs);
+  io.stderr.write(text);
+}
+
+/** Opens everything and serves until a signal. When something cannot be opened, what was opened before is closed again. */
+async function serve(config: Config, io: CommandIo, serving: Serving): Promise<void> {
+  const { openedLog, handHangups } = serving;
+  const { log } = openedLog;
+  // Signals are handled from the first moment on: one that comes while everything is being opened ends the gateway as soon
+  // as that is done. Without a handler, the first process of a container would not get the signal at all.
+  const signals = untilSignal();
+  const { server, token, signIn } = await openServer(config, io, { ...serving, signalled: signals.first });
+  signals.onSecond(() => server.kill?.());
+  handHangups(server);
+  const answers = { reload: () => server.reload('command'), destinations: () => server.destinations() };
+  const socket = await openServerSocket(config.dataDir, answers, log);
+  if (server.listening.length > 0) await announce(server, io, { openedLog, token, signIn });
+  const signal = await signals.first;
   handHangups(undefined);
   socket.close();
-  log.info({ signal, drainSeconds: gateway.config.drainSeconds }, 'draining');
-  await gateway.stop();
+  log.info({ signal, drainSeconds: server.config.drainSeconds }, 'draining');
+  await server.stop();
   log.info('stopped');
+}
+
+/** The configuration that the command line names. @throws UsageError for a wrong number of processes */
+function configOf(
+  io: CommandIo,
+  { config: file, processes }: { readonly config?: string; readonly processes?: string },
+) {
+  if (processes !== undefined && processes !== 'auto' && !/^[1-9]\d?$/.test(processes)) {
+    throw new UsageError(`--processes: got ${JSON.stringify(processes)}, want a whole number, 1 to 64, or auto`);
+  }
+  const env = processes === undefined ? io.env : { ...io.env, POSTERN_PROCESSES: processes };
+  const place = { env, cwd: io.cwd, ...(file === undefined ? {} : { file }) };
+  return { config: loadConfig(place), place };
 }
 
 /** postern serve */
@@ -200,7 +248,10 @@ and health on 127.0.0.1:8080, mail captured into data/capture/new; keys, a certi
 POSTERN_RELAY=smtp://host:port relays for real. The environment's POSTERN_* wins over the file; docs/operations.md
 lists it all. SIGHUP reads the configuration again, as "postern reload" does. SIGTERM stops accepting, finishes what is
 in flight and exits 0.`,
-  options: configOption,
+  options: {
+    processes: { value: 'N', summary: 'share the work between so many processes; auto: one for each core (default 1)' },
+    ...configOption,
+  },
   examples: [
     'postern serve',
     'POSTERN_RELAY=smtp://127.0.0.1:1025 postern serve',
@@ -211,12 +262,15 @@ in flight and exits 0.`,
     78: 'the configuration is wrong, or a listener cannot be bound',
   },
   run: async ({ options }, io) => {
-    const config = configFor(io, options.config);
+    keepHeapSmall();
+    if (cluster.isWorker) {
+      const signalled = untilSignal().first;
+      return await serveAsProcess({ ...io, signalled, dieOnSurprise, patienceMs: servingPatienceMs });
+    }
+    const { config, place } = configOf(io, options);
     const openedLog = openLog(config.log.level);
     const handHangups = onHangup();
     dieOnSurprise(openedLog);
-    const { config: file } = options;
-    const place = { env: io.env, cwd: io.cwd, ...(file === undefined ? {} : { file }) };
     try {
       await serve(config, io, { openedLog, place, handHangups });
       return 0;

@@ -163,6 +163,7 @@ export function complete(given: FileContents): CompleteContents {
     database: { url: 'sqlite:postern.db' },
     log: {},
     drainSeconds: 30,
+    processes: 1,
     limits: {},
     bounces: {},
     rest: {},

@@ -9,6 +9,7 @@ import { formatHostPort, parseListen, parsePort } from './addresses.ts';
 import type { CompleteContents } from './defaults.ts';
 import { quote } from './fault.ts';
 import type { Environment } from './secrets.ts';
+import { mostProcesses } from './value-types.ts';
 
 /** The contents with the environment's values in them. */
 export interface Overridden {
@@ -102,6 +103,12 @@ const overrides = {
     return level
       ? { path: 'log.level', contents: { ...contents, log: { level } } }
       : { want: `one of ${logLevels.join(', ')}` };
+  },
+  POSTERN_PROCESSES: (contents, value) => {
+    const processes = value === 'auto' ? value : /^[1-9]\d?$/.test(value) ? Number(value) : undefined;
+    if (processes === undefined || (processes !== 'auto' && processes > mostProcesses))
+      return { want: `a whole number, 1 to ${mostProcesses}, or auto` };
+    return { path: 'processes', contents: { ...contents, processes } };
   },
   POSTERN_SMTP_PORT: setListenerPort('starttls'),
   POSTERN_SMTPS_PORT: setListenerPort('implicit'),

@@ -38,6 +38,7 @@ export const schema = value.object({
   log: Optional(
     value.object({ level: Optional(value.choice('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent')) }),
   ),
+  processes: Optional(value.processes),
   drainSeconds: Optional(value.integer(0, 3600, 'seconds')),
   development: Optional(
     value.object({ account: Optional(value.accountReference), credential: Optional(value.entryName) }),

@@ -158,6 +158,8 @@ export interface Config {
   readonly database: DatabaseSettings;
   readonly log: { readonly level: LogLevel };
   readonly drainSeconds: number;
+  /** Processes that share the work. */
+  readonly processes: number;
   readonly development?: DevelopmentSettings;
   readonly platform: PlatformSettings;
   readonly limits: {

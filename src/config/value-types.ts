@@ -51,6 +51,12 @@ const day = 86_400;
 export const boolean = Type.Boolean({ want: 'true or false' });
 export const seconds = integer(1, 7 * day, 'seconds');
 export const octets = integer(1024, 1_073_741_824, 'octets');
+/** Processes of one server at most. */
+export const mostProcesses = 64;
+/** How many processes a server has. */
+export const processes = Type.Union([integer(1, mostProcesses), Type.Enum(['auto'])], {
+  want: `a whole number, 1 to ${mostProcesses}, or auto`,
+});
 /** An amount of memory: 1 MiB to 1 TiB. */
 export const memory = integer(1_048_576, 1_099_511_627_776, 'octets');
 /** Any text of one to 1,024 characters without line ends or other controls. */

@@ -7,6 +7,7 @@ import { createGuessing, type Guessing } from '../accounts/guessing.ts';
 import { type BodyBudget, createBodyBudget, defaultBodyLimit } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
 import { ConfigurationError, errorMessage } from '../base/errors.ts';
+import type { SharedConnections } from '../base/process-group.ts';
 import { AllowedMethods } from './allowed-methods.ts';
 import { createDocuments } from './documents.ts';
 import { type AnswerTable, refuse } from './envelope.ts';
@@ -39,6 +40,8 @@ export interface HttpAppParts extends Omit<PlainParts, 'guessing'>, Omit<V4Parts
   readonly bodyTimeoutMs?: number;
   /** Absent: as many connections as come. */
   readonly limits?: ConnectionLimits;
+  /** Counts the connections of each door over all processes; absent: there is one process. */
+  readonly sharedConnections?: (door: 'http' | 'admin') => SharedConnections;
   /**
    * Present where the API has a listener of its own (`listenAdmin`), with limits of its own: the listeners of `listen` then
    * serve only zones and health. Absent: each listener serves everything.
@@ -158,8 +161,9 @@ class App implements HttpApp {
 
   constructor(parts: HttpAppParts) {
     this.#parts = parts;
-    this.#limit = createConnectionLimit(parts.limits ?? noLimits, parts.trustedProxies);
-    this.#adminLimit = parts.admin && createConnectionLimit(parts.admin.limits, parts.trustedProxies);
+    const { limits = noLimits, trustedProxies, sharedConnections: shared } = parts;
+    this.#limit = createConnectionLimit(limits, trustedProxies, shared?.('http'));
+    this.#adminLimit = parts.admin && createConnectionLimit(parts.admin.limits, trustedProxies, shared?.('admin'));
   }
 
   #make(parts: HttpAppParts): Promise<Answering> {

@@ -1,6 +1,7 @@
 // The process's metrics in Prometheus form (D97), by prom-client.
 
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { type Aggregator, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { MetricValues } from '../base/process-group.ts';
 import { createPaced } from './paced.ts';
 import type { V4Token } from './v4-code.ts';
 
@@ -30,6 +31,8 @@ export interface Metrics {
     readonly status?: number | undefined;
     readonly code?: number | undefined;
   }) => void;
+  /** Reads all numbers of this process. */
+  readonly values: () => Promise<MetricValues>;
   /**
    * Reads all numbers, at most ten times a second: callers in between wait for the next reading and share it. Resolves to
    * undefined for a caller that comes while 256 wait already.
@@ -37,8 +40,15 @@ export interface Metrics {
   readonly render: () => Promise<{ readonly contentType: string; readonly text: string } | undefined>;
 }
 
+/**
+ * How the numbers of several processes become one: added up if absent; `max` or `min` for what each of them tells of the same
+ * thing.
+ */
+export type OverProcesses = 'max' | 'min';
+
 /** A number read when /metrics is asked for. */
 export interface GaugeSource {
+  readonly over?: OverProcesses;
   readonly name: string;
   readonly help: string;
   /** A number that only grows; its name ends in `_total`. */
@@ -48,6 +58,7 @@ export interface GaugeSource {
 
 /** Numbers of one name, told apart by labels, read when /metrics is asked for. */
 export interface MetricFamily {
+  readonly over?: OverProcesses;
   readonly kind: 'gauge' | 'counter';
   readonly name: string;
   readonly help: string;
@@ -76,9 +87,10 @@ async function told(read: MetricFamily['read']): Promise<Labelled> {
   }
 }
 
-function addFamily({ kind, name, help, label, read }: MetricFamily, registers: Registry[]): void {
+function addFamily({ kind, name, help, label, read, over }: MetricFamily, registers: Registry[]): void {
   const names = [label].flat();
-  const shared = { name, help, labelNames: names, registers };
+  const aggregator: Aggregator = over ?? 'sum';
+  const shared = { name, help, labelNames: names, registers, aggregator };
   const labels = (values: string | readonly string[]): Record<string, string> => {
     const given = [values].flat();
     return Object.fromEntries(names.map((one, index) => [one, given[index] ?? '']));
@@ -156,12 +168,12 @@ async function numberOf(read: GaugeSource['read']): Promise<number> {
   }
 }
 
-function addGauge({ name, help, kind, read }: GaugeSource, registers: Registry[]): void {
+function addGauge({ name, help, kind, read, over }: GaugeSource, registers: Registry[]): void {
+  const aggregator: Aggregator = over ?? 'sum';
+  const shared = { name, help, registers, aggregator };
   if (kind === 'counter') {
     const counter: Counter = new Counter({
-      name,
-      help,
-      registers,
+      ...shared,
       collect: async () => {
         const value = await numberOf(read);
         counter.reset();
@@ -170,7 +182,7 @@ function addGauge({ name, help, kind, read }: GaugeSource, registers: Registry[]
     });
     return;
   }
-  const gauge: Gauge = new Gauge({ name, help, registers, collect: async () => gauge.set(await numberOf(read)) });
+  const gauge: Gauge = new Gauge({ ...shared, collect: async () => gauge.set(await numberOf(read)) });
 }
 
 /** Milliseconds from the beginning of one reading to the beginning of the next, however many ask. */
@@ -196,8 +208,12 @@ function histograms(registers: Registry[]): { readonly latency: Histogram<'route
   };
 }
 
-/** Makes the registry; the names begin with `postern_`. @param sources what is read at /metrics; `add` adds more */
-export function createMetrics(sources: MetricSources = {}): Metrics {
+/**
+ * Makes the registry; the names begin with `postern_`.
+ * @param sources what is read at /metrics; `add` adds more
+ * @param sum adds up the numbers of all processes into the text; absent: the text has those of this process
+ */
+export function createMetrics(sources: MetricSources = {}, sum?: (own: MetricValues) => Promise<string>): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
@@ -247,7 +263,9 @@ export function createMetrics(sources: MetricSources = {}): Metrics {
   });
   const { latency, groups } = histograms(registers);
   const edge = countEdge(registers);
-  const read = createPaced(async () => ({ contentType: registry.contentType, text: await registry.metrics() }), {
+  const text = async (): Promise<string> =>
+    sum ? await sum(await registry.getMetricsAsJSON()) : await registry.metrics();
+  const read = createPaced(async () => ({ contentType: registry.contentType, text: await text() }), {
     paceMs: readingPaceMs,
     maxWaiting: maxWaitingReaders,
   });
@@ -273,6 +291,7 @@ export function createMetrics(sources: MetricSources = {}): Metrics {
     complained: () => complaints.inc(),
     suppressed: (source) => suppressions.inc({ source }),
     edgeRequest: edge,
+    values: () => registry.getMetricsAsJSON(),
     render: read,
   };
 }

@@ -65,6 +65,7 @@ class ReportSender implements Notifier {
   }
 
   start(): void {
+    if (this.#isStopped) return;
     const { log, everyMs = everySecond } = this.#parts;
     this.#timer = setInterval(() => {
       this.sendDue().catch((error: unknown) => log.error({ err: error }, 'reports could not be read'));

@@ -207,6 +207,7 @@ export async function openProxy(parts: ProxyParts): Promise<Proxy> {
         seed: () => seed(next, log),
         commit: () => {
           current = next;
+          if (!watching) return Promise.resolve();
           dataPlane.renewCertificates();
           return dataPlane.reconcile();
         },

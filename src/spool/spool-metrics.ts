@@ -8,6 +8,8 @@ import { type Tally, totalOf } from './tally.ts';
 export interface SpoolGauge {
   /** `counter` for a number that only grows; absent: a gauge. */
   readonly kind?: 'counter';
+  /** How the numbers of several processes on the same spool become one; absent: they are added up. */
+  readonly over?: 'max' | 'min';
   readonly name: string;
   readonly help: string;
   readonly read: () => Promise<number>;
@@ -16,6 +18,7 @@ export interface SpoolGauge {
 /** Numbers for /metrics with one value for each recipient or message state. */
 export interface SpoolFamily {
   readonly kind: 'gauge';
+  readonly over: 'max';
   readonly name: string;
   readonly help: string;
   readonly label: 'state';
@@ -48,16 +51,19 @@ export function spoolMetrics(
   return {
     gauges: [
       {
+        over: 'max',
         name: 'postern_spool_queued',
         help: 'Messages with a recipient still queued',
         read: async () => (await total()).messages.queued,
       },
       {
+        over: 'max',
         name: 'postern_spool_failed',
         help: 'Messages with no recipient queued, kept as failed',
         read: async () => (await total()).messages.failed,
       },
       {
+        over: 'max',
         name: 'postern_spool_oldest_seconds',
         help: 'Age of the oldest message with a recipient still queued; 0 where there is none',
         read: async () => {
@@ -66,11 +72,13 @@ export function spoolMetrics(
         },
       },
       {
+        over: 'min',
         name: 'postern_spool_takes_mail',
         help: '1 while the spool takes mail; 0: no room, or it cannot be written',
         read: async () => (spool.unavailable ? 0 : 1),
       },
       {
+        over: 'min',
         name: 'postern_spool_free_bytes',
         help: 'Free octets of the fullest file system that the spool writes to',
         read: async () => spool.freeBytes,
@@ -95,6 +103,7 @@ export function spoolMetrics(
     families: [
       {
         kind: 'gauge',
+        over: 'max',
         name: 'postern_spool_recipients',
         help: 'Recipients of messages in the spool by state; a failed one counts also while its message waits for another',
         label: 'state',
@@ -102,6 +111,7 @@ export function spoolMetrics(
       },
       {
         kind: 'gauge',
+        over: 'max',
         name: 'postern_spool_bytes',
         help: 'Octets of messages in the spool by the message’s state',
         label: 'state',

@@ -24,6 +24,8 @@ export interface BounceParts {
   readonly database: Database;
   readonly events: EventStore;
   readonly suppressions: SuppressionStore;
+  /** Begins what one process of the server does. */
+  readonly onDuty: (begin: () => void) => void;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -61,10 +63,14 @@ export function openBounces(
   const { live, accounts, database, events, suppressions, clock, log } = parts;
   const reader = createReportReader();
   const ended = new AbortController();
-  const following = suppressByEvents(
-    { database, events, suppressions, account: (name) => accounts.find(name), clock, log },
-    ended.signal,
-  ).catch((err: unknown) => log.error({ err }, 'suppressing has ended'));
+  let following = Promise.resolve();
+  parts.onDuty(() => {
+    if (ended.signal.aborted) return;
+    following = suppressByEvents(
+      { database, events, suppressions, account: (name) => accounts.find(name), clock, log },
+      ended.signal,
+    ).catch((err: unknown) => log.error({ err }, 'suppressing has ended'));
+  });
   running.stores.push(async () => {
     ended.abort();
     await reader.close();

@@ -103,6 +103,7 @@ export function watchCertificates(parts: CertificateWatchParts): CertificateWatc
     families: [
       {
         kind: 'gauge',
+        over: 'min',
         name: 'postern_certificate_expiry_timestamp_seconds',
         help: 'When the certificate that listeners show for a host expires, seconds since 1970',
         label: 'host',
@@ -110,6 +111,7 @@ export function watchCertificates(parts: CertificateWatchParts): CertificateWatc
       },
       {
         kind: 'gauge',
+        over: 'max',
         name: 'postern_certificate_renewal_failed',
         help: '1 where the files of a host hold no certificate that can be used, so that the one before is shown',
         label: 'host',

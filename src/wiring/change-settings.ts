@@ -33,6 +33,8 @@ export interface ChangeParts {
   readonly addresses: GatewayAddresses;
   readonly certificates: CertificateWatch;
   readonly isDraining: () => boolean;
+  /** Waits until all processes of the server are ready to change; absent: there is one. @throws ConfigurationError */
+  readonly agree?: (() => Promise<void>) | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -116,6 +118,7 @@ export async function changeSettings(parts: ChangeParts, next: Settings): Promis
   let ready: Ready;
   try {
     ready = await prepare(parts, next, undo);
+    await parts.agree?.();
   } catch (error) {
     await Promise.all(undo.map((each) => each()));
     throw error;

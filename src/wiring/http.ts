@@ -20,6 +20,7 @@ import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
 import { uuidv7 } from '../base/ids.ts';
 import type { Logger } from '../base/log.ts';
+import type { ProcessGroup } from '../base/process-group.ts';
 import { defaultTlsHost } from '../bootstrap.ts';
 import type { Console } from '../console/console.ts';
 import type { OpenEdge } from '../edge/open-edge.ts';
@@ -45,6 +46,8 @@ import type { Webhooks } from './webhooks.ts';
 
 /** What the HTTP side is made from. */
 export interface HttpParts {
+  /** The processes that share the work; absent: there is one. */
+  readonly group?: ProcessGroup | undefined;
   /** The settings that the routes are made from. A reload makes other routes. */
   readonly settings: Pick<Settings, 'config' | 'keys'>;
   /** The accounts as they are at the moment of each call. */
@@ -108,7 +111,8 @@ function recordOf(key: SigningKey): readonly [string, string] {
 
 /** Makes the parts that answer over HTTP under some settings, at the start and at each reload. */
 export function httpAppParts(parts: HttpParts): HttpAppParts {
-  const { accounts, tokens, bodies, guessing, metrics, mail, webhooks, edge, proxy, isServing, clock, log } = parts;
+  const { accounts, tokens, bodies, guessing, metrics, mail, webhooks, edge, proxy, isServing, group, clock, log } =
+    parts;
   const { config, keys } = parts.settings;
   const accountOfZone = new Map(config.zones.map(({ id, account }) => [id, account]));
   return {
@@ -119,7 +123,7 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
     guessing,
     clock,
     log,
-    ready: () => isServing() && !mail.spool.unavailable,
+    ready: () => isServing() && !mail.spool.unavailable && (group?.areAllServing() ?? true),
     takesRequests: isServing,
     metrics: () => metrics.render(),
     trustedProxies: config.edge.trustedProxies,
@@ -156,6 +160,7 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
     front: edge.front,
     ...consoleOf(parts),
     limits: config.http.limits,
+    ...(group ? { sharedConnections: (door) => group.connections(door) } : {}),
     ...(config.http.adminListen ? { admin: { limits: config.http.adminLimits } } : {}),
     ...(config.http.metricsToken ? { metricsToken: { sha256: config.http.metricsToken.sha256 } } : {}),
   };

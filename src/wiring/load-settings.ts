@@ -38,6 +38,8 @@ export async function checkApplications(config: Config, clock: Clock): Promise<v
  * @throws ConfigurationError with a line for each fault
  */
 export async function loadSettings(place: ConfigPlace, clock: Clock): Promise<Settings> {
+  // A text that has been read already is whole.
+  if (place.text !== undefined) return await readSettings(place, clock);
   const { file } = loadConfig(place);
   const before = fileMark(file);
   await sleep(settleMs);

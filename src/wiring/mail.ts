@@ -12,6 +12,7 @@ import { ConfigurationError } from '../base/errors.ts';
 import { uuidv7 } from '../base/ids.ts';
 import type { Logger } from '../base/log.ts';
 import type { OwnDoor } from '../base/net/own-doors.ts';
+import type { ProcessGroup } from '../base/process-group.ts';
 import type { Keys } from '../bootstrap.ts';
 import { openShares } from '../deliver/hop/leased-shares.ts';
 import { openStsStore } from '../deliver/mx/sts-store.ts';
@@ -48,6 +49,10 @@ export interface MailParts {
   readonly database: Database;
   readonly bodies: BodyBudget;
   readonly guessing: Guessing;
+  /** The processes that share the work; absent: there is one. */
+  readonly group?: ProcessGroup | undefined;
+  /** Begins what one process of the server does. */
+  readonly onDuty: (begin: () => void) => void;
   /** Postern's own listeners, to which no mail is sent. */
   readonly ownDoors: () => readonly OwnDoor[];
   readonly metrics: Pick<
@@ -225,6 +230,7 @@ function destinationFamilies(
   return [
     {
       kind: 'gauge',
+      over: 'max',
       name: 'postern_delivery_destinations',
       help: 'Next hops that are known, by route and by how they are served',
       label: ['route', 'state'],
@@ -251,9 +257,9 @@ function destinationFamilies(
  * @param running gets each part as soon as it exists, so that a failed start can close it
  */
 export async function openMail(parts: MailParts, running: Running): Promise<Mail> {
-  const { live, accounts, bodies, guessing, metrics, clock, log } = parts;
+  const { live, accounts, bodies, guessing, metrics, group, onDuty, clock, log } = parts;
   const { config } = live.current;
-  const limits = await openLimits(parts.database, clock);
+  const limits = await openLimits(parts.database, clock, group?.minutes);
   running.stores.push(() => limits.close());
   const suppressions = await openSuppressionStore(parts.database, clock);
   const suppressed: Mail['suppressed'] = (account, recipient) => suppressions.isSuppressed(account.id, recipient);
@@ -267,6 +273,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     onLost: endProcess,
     onRemoved: ({ messages }) => (removedFailures += messages),
     onCommitted: metrics.committed,
+    socket: group?.spoolSocket,
   });
   running.stores.push(() => spool.close());
   const tended = await openJournal(config, { clock, log });
@@ -277,6 +284,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   tellEvents(spool, { log, metrics, outcomes });
   const queueLog = openQueueLog(spool.events, log);
   running.stores.push(() => queueLog.stop());
+  onDuty(() => queueLog.start());
   const tlsResults = await openTlsResults(parts);
   // One process alone has the whole of each next hop.
   const shares = 'file' in config.database ? undefined : await openShares(parts.database, { clock, log });
@@ -308,7 +316,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   );
   const submit = createPipeline(parts, { spool, delivery, building, limits });
   const bounces = openBounces(
-    { live, accounts, database: parts.database, events: spool.events, suppressions, clock, log },
+    { live, accounts, database: parts.database, events: spool.events, suppressions, onDuty, clock, log },
     running,
   );
   const door = createSmtpDoor({
@@ -328,6 +336,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     onRefused: spool.events.refuse,
     entryLink: madeOf(live, ({ config }) => entryLinkBelow(config.console.publicUrl, () => uuidv7(clock.now()))),
     bounces: bounces.desk,
+    ...(group ? { sharedConnections: (door) => group.connections(door) } : {}),
   });
   running.door = door;
   const reporting = createReporting({ ...parts, spool, delivery, building, suppressed });

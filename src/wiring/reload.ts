@@ -109,11 +109,13 @@ export function createReloader(parts: ReloaderParts): Reloader {
     state: () => ({ loadedAt, ...(lastReload ? { lastReload } : {}) }),
     gauges: [
       {
+        over: 'min',
         name: 'postern_config_last_reload_successful',
         help: '1 where the configuration in force is the one that was read last, 0 where the last reload was refused',
         read: () => (isLastGood ? 1 : 0),
       },
       {
+        over: 'max',
         name: 'postern_config_loaded_timestamp_seconds',
         help: 'When the configuration in force was read, seconds since 1970',
         read: () => loadedAt / 1000,
@@ -122,6 +124,7 @@ export function createReloader(parts: ReloaderParts): Reloader {
     families: [
       {
         kind: 'counter',
+        over: 'max',
         name: 'postern_config_reloads_total',
         help: 'Reloads of the configuration since the start, by result: success or failure',
         label: 'result',

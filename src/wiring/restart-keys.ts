@@ -10,6 +10,7 @@ const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
   dataDir: ({ dataDir }) => dataDir,
   certsDir: ({ certsDir }) => certsDir,
   database: ({ database }) => database,
+  processes: ({ processes }) => processes,
   spool: ({ spool }) => spool,
   reports: ({ reports }) => reports,
   events: ({ events }) => events,

@@ -18,7 +18,7 @@ function socketFile(dataDir: string): string {
 export interface SocketAnswers {
   readonly reload: () => Promise<ReloadOutcome>;
   /** The next hops as they are served now. */
-  readonly destinations: () => readonly DestinationView[];
+  readonly destinations: () => readonly DestinationView[] | Promise<readonly DestinationView[]>;
 }
 
 type Question = keyof SocketAnswers;

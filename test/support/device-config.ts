@@ -17,6 +17,8 @@ export interface DeviceConfigOptions {
   /** Listeners beside the one. */
   readonly listeners?: readonly object[];
   readonly bounces?: object;
+  readonly processes?: number;
+  readonly database?: object;
 }
 
 /** A configuration whose only listener is `devices`, with account dev, credential devices and domain example.com. */
@@ -32,6 +34,8 @@ export function deviceConfiguration({
   credential,
   listeners = [],
   bounces,
+  processes,
+  database,
 }: DeviceConfigOptions): object {
   return {
     development: { account: 'dev', credential: 'devices' },
@@ -57,6 +61,8 @@ export function deviceConfiguration({
     ...(limits ? { limits } : {}),
     ...(spool ? { spool } : {}),
     ...(bounces ? { bounces } : {}),
+    ...(processes ? { processes } : {}),
+    ...(database ? { database } : {}),
     accounts: [
       {
         name: 'dev',

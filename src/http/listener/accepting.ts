@@ -4,7 +4,7 @@
 // spreads the connections over them, and each socket accepts one in a turn.
 
 import { once } from 'node:events';
-import { createServer, type ListenOptions, type Server } from 'node:net';
+import { createServer, type ListenOptions, type Server, type Socket } from 'node:net';
 
 /** Where a listener is bound. */
 export interface BoundHttp {
@@ -49,6 +49,16 @@ async function refuseTakenPort(at: BoundHttp): Promise<void> {
 /** Whether an error says that ports cannot be shared on this system (macOS). */
 function isUnsupported(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOTSUP';
+}
+
+/**
+ * Binds the socket that all processes of a server share (node:cluster); whichever of them is free takes the next connection.
+ * @param arrive gets each connection, and hands it to the server when it may come in
+ * @throws the system's error where it cannot, such as EADDRINUSE
+ */
+export async function listenShared({ host, port }: BoundHttp, arrive: (socket: Socket) => void): Promise<Accepting> {
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, arrive);
+  return { at: await bind(server, { host, port }), stop: () => stopAll([server]) };
 }
 
 async function stopAll(servers: readonly Server[]): Promise<void> {

@@ -7,7 +7,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContext } from 'node:tls';
 import { randomHex } from '../../base/ids.ts';
-import { type Accepting, type BoundHttp, listenBySeveral } from './accepting.ts';
+import { type Accepting, type BoundHttp, listenBySeveral, listenShared } from './accepting.ts';
 import type { ConnectionLimit, ConnectionRefusal } from './connection-limit.ts';
 import { Connections, type OpenHttp } from './connections.ts';
 import { takeTurns } from './request-turns.ts';
@@ -80,6 +80,8 @@ const handshakeTimeoutMs = 20_000;
 const defaultClientStallMs = 300_000;
 /** How many connections over the limit are answered at the same time; further ones are closed at once. */
 const maxToldRefusals = 64;
+
+type OverAll = NonNullable<ConnectionLimit['overAll']>;
 
 const oldestTls = 'TLSv1.2';
 
@@ -187,6 +189,7 @@ export function createListener(parts: HttpListenerParts): HttpListener {
   const server = makeServer(parts);
   const connections = new Connections();
   const refusals = new Refusals(parts);
+  const judged = new WeakMap<Socket, ConnectionRefusal>();
   const accept = (socket: Socket): void => {
     // Once asked, Node remembers the address after the client has gone. A client that has gone before this is never served: the
     // kernel may still hand out its octets, but no limit, block list or log could name their sender.
@@ -195,12 +198,12 @@ export function createListener(parts: HttpListenerParts): HttpListener {
       socket.destroy();
       return;
     }
-    const refusal = limit?.take(address);
+    const refusal = limit?.overAll ? judged.get(socket) : limit?.take(address);
     if (refusal) {
       refusals.refuse(socket, refusal);
       return;
     }
-    if (limit) socket.once('close', () => limit.closed(address));
+    if (limit && !limit.overAll) socket.once('close', () => limit.closed(address));
     connections.accepted(socket);
     if (!tls) connections.speaks(socket);
   };
@@ -208,6 +211,35 @@ export function createListener(parts: HttpListenerParts): HttpListener {
     if (!connections.asked(request, response)) return;
     response.on('finish', () => linger(request));
     handlers.request(request, response);
+  };
+  /** Hands a connection to the server once it is known whether it may come in by the count over all processes. */
+  const arrive = async (socket: Socket, ofProcess: ConnectionLimit, overAll: OverAll): Promise<void> => {
+    const address = socket.remoteAddress;
+    const destroy = (): void => void socket.destroy();
+    socket.on('error', destroy);
+    if (address === undefined) {
+      destroy();
+      return;
+    }
+    let refusal = ofProcess.take(address);
+    if (!refusal) {
+      const taken = await overAll.take(address).catch(() => 'gone' as const);
+      if (taken !== undefined || socket.destroyed) {
+        ofProcess.closed(address);
+        if (taken === undefined) overAll.closed(address);
+      } else {
+        socket.once('close', () => {
+          ofProcess.closed(address);
+          overAll.closed(address);
+        });
+      }
+      if (taken === 'gone') destroy();
+      else refusal = taken;
+    }
+    socket.off('error', destroy);
+    if (socket.destroyed) return;
+    if (refusal) judged.set(socket, refusal);
+    server.emit('connection', socket);
   };
   let accepting: Accepting | undefined;
   server.on('connection', accept);
@@ -244,7 +276,11 @@ export function createListener(parts: HttpListenerParts): HttpListener {
   server.on('timeout', (socket: Socket) => connections.timedOut(socket));
   return {
     async listen(at) {
-      accepting = await listenBySeveral(server, at);
+      const overAll = limit?.overAll;
+      accepting =
+        limit && overAll
+          ? await listenShared(at, (socket) => void arrive(socket, limit, overAll))
+          : await listenBySeveral(server, at);
       return accepting.at;
     },
     showCertificate({ cert, key }) {

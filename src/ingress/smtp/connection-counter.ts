@@ -1,9 +1,13 @@
-// Counts connections, in all and from each address (D42).
+// Counts connections, in all and from each address (D42), over all processes of the server where several run.
+
+import { countedAddress } from '../../base/counted-address.ts';
+import type { SharedConnections } from '../../base/process-group.ts';
+import type { MaybePromise } from './maybe-promise.ts';
 
 /** A place among the connections; it is given back once, when the connection ends. */
 export interface ConnectionPlace {
-  /** Assigns the place to an address; false when that address has too many. */
-  claim(address: string): boolean;
+  /** Assigns the place to an address; false when that address, or all together, have too many. */
+  claim(address: string): MaybePromise<boolean>;
   /** Gives the place back; further calls do nothing. */
   leave(): void;
 }
@@ -23,19 +27,25 @@ interface CounterLimits {
   readonly connectionsPerAddress: number;
 }
 
-/** Makes a counter. @param limits gives the limits in force; it is called for each connection */
-export function createConnectionCounter(limits: () => CounterLimits): ConnectionCounter {
-  return new Counter(limits);
+/**
+ * Makes a counter.
+ * @param limits gives the limits in force; it is called for each connection
+ * @param shared counts the connections over all processes; absent: there is one
+ */
+export function createConnectionCounter(limits: () => CounterLimits, shared?: SharedConnections): ConnectionCounter {
+  return new Counter(limits, shared);
 }
 
 class Counter implements ConnectionCounter {
   readonly #limits: () => CounterLimits;
+  readonly #shared: SharedConnections | undefined;
   readonly #perAddress = new Map<string, number>();
   #open = 0;
   #waiting: (() => void)[] = [];
 
-  constructor(limits: () => CounterLimits) {
+  constructor(limits: () => CounterLimits, shared: SharedConnections | undefined) {
     this.#limits = limits;
+    this.#shared = shared;
   }
 
   get open(): number {
@@ -47,15 +57,24 @@ class Counter implements ConnectionCounter {
     this.#open += 1;
     let owner: string | undefined;
     let left = false;
+    let leaveShared: (() => void) | undefined;
     return {
       claim: (address) => {
-        if (!this.#claim(address)) return false;
+        if (left || !this.#claim(address)) return false;
         owner = address;
-        return true;
+        if (!this.#shared) return true;
+        const { closed, taken } = this.#takeShared(this.#shared, address);
+        return taken.then((isTaken) => {
+          if (isTaken && left) closed();
+          else if (isTaken) leaveShared = closed;
+          return isTaken && !left;
+        });
       },
       leave: () => {
-        if (!left) this.#leave(owner);
+        if (left) return;
         left = true;
+        this.#leave(owner);
+        leaveShared?.();
       },
     };
   }
@@ -72,6 +91,15 @@ class Counter implements ConnectionCounter {
     if (others >= this.#limits().connectionsPerAddress) return false;
     this.#perAddress.set(address, others + 1);
     return true;
+  }
+
+  #takeShared(shared: SharedConnections, address: string): { taken: Promise<boolean>; closed: () => void } {
+    const counted = countedAddress(address);
+    const taken = shared.take(counted, this.#limits()).then(
+      (refusal) => refusal === undefined,
+      () => false, // The supervisor is gone: this process is ending.
+    );
+    return { taken, closed: () => shared.closed(counted) };
   }
 
   #leave(owner: string | undefined): void {

@@ -7,6 +7,7 @@ import { type BodyBudget, createBodyBudget, defaultBodyLimit } from '../../base/
 import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
+import type { SharedConnections } from '../../base/process-group.ts';
 import type { Refuse } from '../../events/refusal.ts';
 import type { EntryLink } from '../../journal/entry-link.ts';
 import { MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
@@ -41,6 +42,8 @@ export interface SmtpDoorParts {
   readonly onRefused?: Refuse;
   /** Where entries of the journal can be looked at now; absent, or where it gives nothing: refusals have no link. */
   readonly entryLink?: () => EntryLink | undefined;
+  /** Counts connections over all processes; absent: there is one. */
+  readonly sharedConnections?: (door: 'smtp' | 'bounce') => SharedConnections;
   /** What bounce listeners do; absent: there may be none. */
   readonly bounces?: BounceDesk;
 }
@@ -146,8 +149,11 @@ class Door implements SmtpDoor {
   constructor(parts: SmtpDoorParts) {
     this.#parts = parts;
     this.#settings = parts.settings;
-    this.#counter = createConnectionCounter(() => this.#settings.limits);
-    this.#bounceCounter = createConnectionCounter(() => parts.bounces?.limits() ?? this.#settings.limits);
+    this.#counter = createConnectionCounter(() => this.#settings.limits, parts.sharedConnections?.('smtp'));
+    this.#bounceCounter = createConnectionCounter(
+      () => parts.bounces?.limits() ?? this.#settings.limits,
+      parts.sharedConnections?.('bounce'),
+    );
     this.#bodies = parts.bodies ?? createBodyBudget(defaultBodyLimit());
     this.#guessing = parts.guessing ?? createGuessing();
   }

@@ -7,6 +7,7 @@ import { randomHex } from '../../base/ids.ts';
 import { addressTest } from '../../base/net/address-test.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
 import type { ConnectionCounter, ConnectionPlace } from './connection-counter.ts';
+import { type MaybePromise, whenKnown } from './maybe-promise.ts';
 import { type ProxyHeader, readProxyHeader } from './proxy-protocol.ts';
 import { SessionTranscript } from './record/session-transcript.ts';
 import { type Answer, formatReply, replies } from './replies.ts';
@@ -122,12 +123,12 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
       return;
     }
     if (!this.#proxied(peer)) {
-      done(this.#admit(socket, peer));
+      this.#judge(socket, peer, done);
       return;
     }
     readHeader(socket, (header) => {
       if (header.kind === 'header') {
-        done(this.#admit(socket, header.source?.address ?? peer));
+        this.#judge(socket, header.source?.address ?? peer, done);
         return;
       }
       const reason = header.kind === 'invalid' ? header.reason : 'closed before it was complete';
@@ -138,20 +139,30 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
     });
   }
 
-  #admit(socket: Socket, address: string): Admitted | Error {
+  #judge(socket: Socket, address: string, done: (known: Admitted | Error) => void): void {
     const arrival = this.#arrivals.get(socket);
     const refusal = arrival ? this.#refusal(arrival, address) : replies.shuttingDown;
+    void whenKnown(refusal, (given) => {
+      const known = socket.destroyed
+        ? new Error('The connection is already gone')
+        : this.#admit(socket, address, given);
+      done(known);
+    });
+  }
+
+  #admit(socket: Socket, address: string, refusal: Answer | undefined): Admitted | Error {
+    const arrival = this.#arrivals.get(socket);
     if (arrival && !refusal) return { id: randomHex(8), remoteAddress: address, place: arrival.place };
     this.#refuse(socket, { address, answer: refusal ?? replies.shuttingDown });
     return new Error('The connection is refused');
   }
 
   /** Says why a client is not admitted, once its address is known; undefined where it is admitted. */
-  #refusal(arrival: Arrival, address: string): Answer | undefined {
+  #refusal(arrival: Arrival, address: string): MaybePromise<Answer | undefined> {
     arrival.address = address;
     const { listener } = this.#context;
     if (listener.credential && !this.#allowed(address)) return replies.notAllowedFrom;
-    return arrival.place.claim(address) ? undefined : replies.tooManyConnections;
+    return whenKnown(arrival.place.claim(address), (isClaimed) => (isClaimed ? undefined : replies.tooManyConnections));
   }
 
   protected override begin(socket: Socket, { id, remoteAddress, place }: Admitted): SmtpSession {

@@ -10,6 +10,7 @@ export function budgetMetrics(dataPlane: Pick<DataPlane, 'open'>): readonly Metr
   return [
     {
       kind: 'gauge',
+      over: 'max',
       name: 'postern_proxy_descriptors',
       help: 'Descriptors of all proxy applications: open now, and allowed',
       label: 'count',
@@ -20,6 +21,7 @@ export function budgetMetrics(dataPlane: Pick<DataPlane, 'open'>): readonly Metr
     },
     {
       kind: 'gauge',
+      over: 'max',
       name: 'postern_proxy_listeners',
       help: 'Listening sockets of all proxy applications: open now, and allowed',
       label: 'count',

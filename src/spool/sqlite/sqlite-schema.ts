@@ -142,5 +142,9 @@ export const spoolMigrations: Migrations = {
     DROP INDEX spool_turns;
     CREATE INDEX spool_turns ON spool_lines (hold, transport, account, ready_at);
     `,
+    `
+    -- Who has claimed it, where several processes share the spool: a number that is given to each anew; 0: the only process.
+    ALTER TABLE spool_recipients ADD COLUMN claimed_by INTEGER NOT NULL DEFAULT 0;
+    `,
   ],
 };

@@ -32,8 +32,8 @@ import { type RemovedFailures, type SpoolLimits, unlimited } from '../spool-limi
 import { type AccountTally, totalOf } from '../tally.ts';
 import { eventsOver } from './events-over-thread.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
-import { BODY_IN_FILE, type PackedAddJournal } from './sqlite-protocol.ts';
-import { retryAfterSeconds, SpoolThread } from './sqlite-thread.ts';
+import { BODY_IN_FILE, type PackedAddJournal, type SpoolWorkerData } from './sqlite-protocol.ts';
+import { retryAfterSeconds, type SpoolPort, SpoolThread } from './sqlite-thread.ts';
 
 /** Where the spool is stored, and its settings. */
 export interface SqliteSpoolOptions {
@@ -56,6 +56,21 @@ export interface SqliteSpoolOptions {
   readonly onRemoved?: (removed: RemovedFailures) => void;
   /** Called with how many operations shared a commit. */
   readonly onCommitted?: (operations: number) => void;
+  /** The thread of another process that has the spool; absent: this process opens the file by a thread of its own. */
+  readonly port?: SpoolPort | undefined;
+}
+
+/** What the spool's thread starts with. */
+export function spoolThreadData(options: SqliteSpoolOptions): SpoolWorkerData {
+  const { file, bodiesFolder, limits, eventLimits, reportLimits } = options;
+  return {
+    file,
+    lockFile: `${file}-spool.lock`,
+    bodies: bodiesFolder ?? join(dirname(file), 'bodies'),
+    limits: limits ?? unlimited,
+    eventLimits: eventLimits ?? defaultEventLimits,
+    reportLimits: reportLimits ?? unlimitedReports,
+  };
 }
 
 /** A spool in one SQLite file with a thread of its own. Several processes may have the same file open (D94). */
@@ -84,20 +99,13 @@ export class SqliteSpool implements Spool {
   }
 
   private constructor(options: SqliteSpoolOptions) {
-    const { file, bodiesFolder, clock, log, onLost, limits, onRemoved, onCommitted } = options;
+    const { clock, log, onLost, onRemoved, onCommitted, port } = options;
+    const data = spoolThreadData(options);
     this.#clock = clock ?? systemClock;
     this.#log = log ?? silentLog;
     this.#onRemoved = onRemoved;
-    this.#bodies = new BodyFiles(bodiesFolder ?? join(dirname(file), 'bodies'));
-    const data = {
-      file,
-      lockFile: `${file}-spool.lock`,
-      bodies: this.#bodies.folder,
-      limits: limits ?? unlimited,
-      eventLimits: options.eventLimits ?? defaultEventLimits,
-      reportLimits: options.reportLimits ?? unlimitedReports,
-    };
-    this.#thread = new SpoolThread(data, {
+    this.#bodies = new BodyFiles(data.bodies);
+    this.#thread = new SpoolThread(port ?? data, {
       clock: this.#clock,
       listener: {
         onWritten: ({ outcomes, orphanedBodies, removed }) => {

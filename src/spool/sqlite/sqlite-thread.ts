@@ -58,9 +58,27 @@ export interface ThreadListener {
   readonly onLost: (error: Error) => void;
 }
 
+/** The thread, or another process's thread over a socket. */
+export interface SpoolPort {
+  postMessage(message: WriteBatch | ReadBatch | 'close', transfer: readonly ArrayBuffer[]): void;
+  on(event: 'message', listener: (message: WorkerMessage) => void): void;
+  on(event: 'error', listener: (error: Error) => void): void;
+  on(event: 'exit', listener: () => void): void;
+}
+
+/** Starts the thread of this process. */
+function startThread(data: SpoolWorkerData): SpoolPort {
+  const worker = new Worker(new URL('./sqlite-worker.ts', import.meta.url), { workerData: data });
+  return {
+    postMessage: (message, transfer) => worker.postMessage(message, [...transfer]),
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each event of a worker has the listener of its name
+    on: (event: string, listener: unknown) => void worker.on(event, listener as () => void),
+  };
+}
+
 /** The spool's thread, with the operations that it has not answered yet. */
 export class SpoolThread {
-  readonly #worker: Worker;
+  readonly #worker: SpoolPort;
   readonly #clock: Clock;
   readonly #listener: ThreadListener;
   #waiting: Waiting[] = [];
@@ -81,14 +99,14 @@ export class SpoolThread {
   #opened: (() => void) | undefined;
   #openFailed: ((error: Error) => void) | undefined;
 
-  /** Starts the thread; `opened` resolves when it is ready. */
+  /** Starts the thread, or uses one that is there; `opened` resolves when it is ready. */
   constructor(
-    data: SpoolWorkerData,
+    data: SpoolWorkerData | SpoolPort,
     { clock, listener }: { readonly clock: Clock; readonly listener: ThreadListener },
   ) {
     this.#clock = clock;
     this.#listener = listener;
-    this.#worker = new Worker(new URL('./sqlite-worker.ts', import.meta.url), { workerData: data });
+    this.#worker = 'postMessage' in data ? data : startThread(data);
     this.#worker.on('message', (message: WorkerMessage) => this.#receive(message));
     this.#worker.on('error', (error) =>
       this.#break(new Error(`The spool's thread failed: ${errorMessage(error)}`, { cause: error })),
@@ -116,6 +134,23 @@ export class SpoolThread {
     await this.#enqueue(operation, octets);
   }
 
+  /** Writes for another process. Never rejects. */
+  writeOutcome(operation: Waiting['operation'], octets?: AddOctets): Promise<OperationOutcome> {
+    return this.#settled((settle) => this.#push({ operation, octets, settle }));
+  }
+
+  /** Answers another process. Never rejects. */
+  readOutcome(operation: ReadOperation): Promise<OperationOutcome> {
+    return this.#settled((settle) => this.#question({ operation, settle }));
+  }
+
+  #settled(begin: (settle: Settle) => void): Promise<OperationOutcome> {
+    return new Promise((settle) => {
+      if (this.#ended) settle({ error: { message: this.#ended.message } });
+      else begin(settle);
+    });
+  }
+
   /** Changes the store. @throws as `add` does */
   async run<Operation extends Exclude<WriteOperation, { kind: 'add' }>>(
     operation: Operation,
@@ -126,10 +161,7 @@ export class SpoolThread {
 
   /** Asks the store; it answers even while a batch of writes waits for a lock. @throws as `add` does */
   async ask<Operation extends ReadOperation>(operation: Operation): Promise<OperationResults[Operation['kind']]> {
-    const answer = await this.#promised((settle) => {
-      this.#asked.push({ operation, settle });
-      if (this.#asked.length === 1 && this.#answering.length === 0) setImmediate(() => this.#sendReads());
-    });
+    const answer = await this.#promised((settle) => this.#question({ operation, settle }));
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the worker answers each kind with its own result
     return answer as OperationResults[Operation['kind']];
   }
@@ -144,22 +176,29 @@ export class SpoolThread {
   async close(): Promise<void> {
     if (this.#ended) return;
     this.#closing = true;
-    const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
+    const exited = new Promise<void>((resolve) => this.#worker.on('exit', resolve));
     this.#worker.postMessage('close', []);
     await exited;
   }
 
   #enqueue(operation: Waiting['operation'], octets: AddOctets | undefined): Promise<unknown> {
-    return this.#promised((settle) => {
-      if (operation.kind === 'refusals') {
-        this.#apart.push({ operation, octets, settle });
-        this.#send();
-        return;
-      }
-      this.#waiting.push({ operation, octets, settle });
-      if (operation.kind !== 'record') this.#urgent = true;
-      this.#schedule();
-    });
+    return this.#promised((settle) => this.#push({ operation, octets, settle }));
+  }
+
+  #question(asked: Asked): void {
+    this.#asked.push(asked);
+    if (this.#asked.length === 1 && this.#answering.length === 0) setImmediate(() => this.#sendReads());
+  }
+
+  #push(waiting: Waiting): void {
+    if (waiting.operation.kind === 'refusals') {
+      this.#apart.push(waiting);
+      this.#send();
+      return;
+    }
+    this.#waiting.push(waiting);
+    if (waiting.operation.kind !== 'record') this.#urgent = true;
+    this.#schedule();
   }
 
   #promised(begin: (settle: Settle) => void): Promise<unknown> {

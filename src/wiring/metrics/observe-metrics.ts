@@ -10,6 +10,7 @@ export function observeMetrics(read: () => Pick<Config, 'accounts' | 'smtp'>): M
     families: [
       {
         kind: 'gauge',
+        over: 'max',
         name: 'postern_policy_observe_until_timestamp_seconds',
         help: 'When the header policy is enforced again where it is only observed, seconds since 1970',
         label: ['credential', 'listener'],

@@ -14,11 +14,13 @@ const againMs = 5000;
 /** The reader of these events. */
 export interface QueueLog {
   readonly families: readonly MetricFamily[];
+  /** Begins to tell of events that are written from now on. */
+  start(): void;
   /** Ends it; resolves once it reads no more. */
   stop(): Promise<void>;
 }
 
-/** Begins to tell of events that are written from now on. */
+/** Makes the reader. It reads nothing before `start`. */
 export function openQueueLog(events: Pick<EventStore, 'follow' | 'newest'>, log: Logger): QueueLog {
   const ending = new AbortController();
   const { signal } = ending;
@@ -47,8 +49,11 @@ export function openQueueLog(events: Pick<EventStore, 'follow' | 'newest'>, log:
     }
   }
 
-  const running = run();
+  let running = Promise.resolve();
   return {
+    start() {
+      if (!signal.aborted) running = run();
+    },
     families: [
       {
         kind: 'counter',

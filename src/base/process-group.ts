@@ -1,0 +1,69 @@
+// What a gateway's parts ask of the other processes of the same server, where several share its work. A gateway that runs in one
+// process has no such group.
+
+/** The doors whose connections are counted over all processes, each with limits of its own. */
+export type CountedDoor = 'smtp' | 'bounce' | 'http' | 'admin';
+
+/** How many connections a door may have over all processes. */
+export interface SharedConnectionLimits {
+  readonly connections: number;
+  /** Absent: the client's address is not counted. */
+  readonly connectionsPerAddress?: number;
+}
+
+/** Counts the connections of one door over all processes. */
+export interface SharedConnections {
+  /**
+   * Counts a connection, or tells which limit is reached. A counted connection is given back by `closed`.
+   * @param address as it is counted: an IPv4 address or an IPv6 /64
+   * @throws Error where the supervisor is gone
+   */
+  take(address: string, limits: SharedConnectionLimits): Promise<'all' | 'address' | undefined>;
+  closed(address: string): void;
+}
+
+/** Counts the messages of accounts in the last minute, over all processes. */
+export interface SharedMinutes {
+  /** Counts a message. @returns seconds until it may come; 0 where it was counted @throws Error where the supervisor is gone */
+  take(account: string, limit: number): Promise<number>;
+  /** Tells the same without counting. @throws Error where the supervisor is gone */
+  ask(account: string, limit: number): Promise<number>;
+  /** Takes back a message that was counted. */
+  giveBack(account: string): void;
+}
+
+/** Metrics as values, one object a name, as prom-client gives them. */
+export type MetricValues = readonly object[];
+
+/** The processes that share the work of one server, as one of them sees them. */
+export interface ProcessGroup {
+  /** From 1; unique among the processes that run. */
+  readonly number: number;
+  /** Processes that are to run. */
+  readonly count: number;
+  /** The socket of the process that has the spool; absent where each process opens the spool itself. */
+  readonly spoolSocket: string | undefined;
+  /** Whether every process takes connections. */
+  areAllServing(): boolean;
+  connections(door: CountedDoor): SharedConnections;
+  readonly minutes: SharedMinutes;
+  /** Tells the others of a wrong token of an address. */
+  tellFailure(address: string): void;
+  /** Has wrong tokens told that the others have seen. */
+  hearFailures(heard: (address: string) => void): void;
+  /**
+   * Adds up the metrics of all processes.
+   * @returns the text in the form of Prometheus
+   */
+  sumMetrics(own: MetricValues): Promise<string>;
+  /**
+   * Begins what exactly one process of the server does: now, if it is this one, or when this one takes it over. It is never
+   * taken away from a process that runs.
+   */
+  onDuty(begin: () => void): void;
+  /**
+   * Tells that this process is ready to take another configuration, and waits until all are.
+   * @throws ConfigurationError where one is not: no process may change then
+   */
+  agree(): Promise<void>;
+}

@@ -1,0 +1,147 @@
+// The supervisor's end of the channel to one process, and what is known of it.
+
+import type { Worker } from 'node:cluster';
+import type { Listening } from '../wiring/addresses.ts';
+import type { ReloadOutcome } from '../wiring/reload.ts';
+import type { FromProcess, Inquiries, StartOrder, ToProcess } from './messages.ts';
+
+/** How a process ended. */
+export interface ProcessEnd {
+  readonly code: number | null;
+  readonly signal: string | null;
+  /** Why it could not start, where it said so. */
+  readonly failed?: { readonly exitCode: number; readonly reason: string };
+}
+
+/** What a process answers to a reload, first or last. */
+export type Vote = { readonly kind: 'prepared' } | { readonly kind: 'outcome'; readonly outcome: ReloadOutcome };
+
+/** A process that the supervisor has started. */
+export class Child {
+  readonly number: number;
+  /** The configuration that it has, by the supervisor's count. */
+  version: number;
+  readonly pid: number;
+  readonly ended: Promise<ProcessEnd>;
+  /** Resolves when it takes connections; never where it ends before. */
+  readonly serving: Promise<readonly Listening[]>;
+  readonly #worker: Worker;
+  readonly #inquiries = new Map<number, (answer: unknown) => void>();
+  #inquired = 0;
+  #isDraining = false;
+  #failed: ProcessEnd['failed'];
+  #serves: (listening: readonly Listening[]) => void = () => undefined;
+  #vote: ((vote: Vote) => void) | undefined;
+  /** Undefined while it takes no connections. */
+  servingSince: number | undefined;
+  hasEnded = false;
+
+  /** @param hear gets what the process tells, but for what this class waits for itself */
+  constructor(worker: Worker, order: StartOrder, hear: (message: FromProcess) => void) {
+    this.#worker = worker;
+    this.number = order.number;
+    this.version = order.version;
+    this.pid = worker.process.pid ?? 0;
+    this.serving = new Promise((resolve) => (this.#serves = resolve));
+    this.ended = new Promise((resolve) => {
+      worker.process.once('exit', (code, signal) => {
+        this.hasEnded = true;
+        for (const answer of this.#inquiries.values()) answer(undefined);
+        this.#vote?.({ kind: 'outcome', outcome: { ok: false, faults: [`process ${this.number} has ended`] } });
+        resolve({ code, signal, ...(this.#failed ? { failed: this.#failed } : {}) });
+      });
+    });
+    // A message to a process that has just ended fails, and its end is told by `ended`.
+    worker.on('error', () => undefined);
+    worker.on('message', (message: FromProcess) => {
+      if (message.kind === 'hello') this.#greet(order);
+      else this.#hear(message, hear);
+    });
+  }
+
+  #greet(order: StartOrder): void {
+    this.tell({ kind: 'start', ...order });
+    if (this.#isDraining) this.tell({ kind: 'drain' });
+  }
+
+  /** Has the process drain and end. */
+  drain(): void {
+    this.#isDraining = true;
+    this.tell({ kind: 'drain' });
+  }
+
+  /** Tells the process something; nothing happens where it has ended. */
+  tell(message: ToProcess): void {
+    if (!this.#worker.isConnected()) return;
+    this.#worker.send(message, () => undefined);
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.#worker.process.kill(signal);
+  }
+
+  /** Asks the process; undefined where it gives no answer within so many milliseconds. */
+  async inquire<About extends keyof Inquiries>(about: About, withinMs: number): Promise<Inquiries[About] | undefined> {
+    this.#inquired += 1;
+    const id = this.#inquired;
+    const answer = await new Promise<unknown>((resolve) => {
+      const patience = setTimeout(() => resolve(undefined), withinMs);
+      this.#inquiries.set(id, (given) => {
+        clearTimeout(patience);
+        resolve(given);
+      });
+      this.tell({ kind: 'inquire', id, about });
+    });
+    this.#inquiries.delete(id);
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the process answers each inquiry with its own kind
+    return answer as Inquiries[About] | undefined;
+  }
+
+  /** Sends a message of a reload and waits for what the process says to it. */
+  async vote(message: ToProcess, withinMs: number): Promise<Vote> {
+    const silent: Vote = {
+      kind: 'outcome',
+      outcome: { ok: false, faults: [`process ${this.number} gave no answer within ${withinMs / 1000} s`] },
+    };
+    if (this.hasEnded) return silent;
+    return await new Promise((resolve) => {
+      const end = (vote: Vote): void => {
+        clearTimeout(patience);
+        this.#vote = undefined;
+        resolve(vote);
+      };
+      const patience = setTimeout(() => end(silent), withinMs);
+      this.#vote = end;
+      this.tell(message);
+    });
+  }
+
+  #hear(message: Exclude<FromProcess, { kind: 'hello' }>, hear: (message: FromProcess) => void): void {
+    switch (message.kind) {
+      case 'told':
+        this.#inquiries.get(message.id)?.(message.answer);
+        return;
+      case 'failed':
+        this.#failed = message;
+        return;
+      case 'serving':
+        this.servingSince = performance.now();
+        this.#serves(message.listening);
+        return;
+      case 'prepared':
+        this.#vote?.({ kind: 'prepared' });
+        return;
+      case 'reloaded':
+        this.#vote?.({ kind: 'outcome', outcome: message.outcome });
+        return;
+      case 'ask':
+      case 'closed':
+      case 'minuteBack':
+      case 'failure':
+        hear(message);
+        return;
+      default:
+        message satisfies never;
+    }
+  }
+}

@@ -1,0 +1,73 @@
+// What the supervisor and the processes that serve say to one another, over the channel that Node opens between them.
+
+import type { CountedDoor, MetricValues, SharedConnectionLimits } from '../base/process-group.ts';
+import type { DestinationView } from '../deliver/transport.ts';
+import type { Listening } from '../wiring/addresses.ts';
+import type { ReloadOutcome } from '../wiring/reload.ts';
+
+/** What a process is started with. */
+export interface StartOrder {
+  /** From 1; no two that run have the same. */
+  readonly number: number;
+  readonly count: number;
+  /** Counts the configurations that were in force. */
+  readonly version: number;
+  /** The configuration file as the supervisor has read it. */
+  readonly text: string;
+  /** The file that the command line names. */
+  readonly file?: string;
+  /** The socket of the process that has the spool; absent where each process opens the spool itself. */
+  readonly spoolSocket?: string;
+}
+
+/** What a process asks the supervisor, each with its answer. */
+export interface Questions {
+  readonly connection: {
+    readonly asked: { readonly door: CountedDoor; readonly address: string; readonly limits: SharedConnectionLimits };
+    readonly answer: 'all' | 'address' | null;
+  };
+  readonly takeMinute: {
+    readonly asked: { readonly account: string; readonly limit: number };
+    readonly answer: number;
+  };
+  readonly askMinute: { readonly asked: { readonly account: string; readonly limit: number }; readonly answer: number };
+  readonly metrics: { readonly asked: MetricValues; readonly answer: string };
+}
+
+/** What the supervisor asks a process, each with its answer. */
+export interface Inquiries {
+  readonly values: MetricValues;
+  readonly destinations: readonly DestinationView[];
+}
+
+/** From the supervisor to a process. */
+export type ToProcess =
+  | ({ readonly kind: 'start' } & StartOrder)
+  | { readonly kind: 'answer'; readonly id: number; readonly answer: unknown }
+  | { readonly kind: 'inquire'; readonly id: number; readonly about: keyof Inquiries }
+  /** Whether every process takes connections. */
+  | { readonly kind: 'serving'; readonly all: boolean }
+  /** This process does from now on what exactly one does. */
+  | { readonly kind: 'duty' }
+  | { readonly kind: 'failure'; readonly address: string }
+  /** Get ready for this configuration, and say so. */
+  | { readonly kind: 'reload'; readonly version: number; readonly text: string }
+  /** Take it, or, where there are faults, stay as you are. */
+  | { readonly kind: 'decide'; readonly faults: readonly string[] }
+  | { readonly kind: 'drain' };
+
+/** From a process to the supervisor. */
+export type FromProcess =
+  /** It hears; what was said before may be lost. */
+  | { readonly kind: 'hello' }
+  | { readonly kind: 'ask'; readonly id: number; readonly about: keyof Questions; readonly asked: unknown }
+  | { readonly kind: 'told'; readonly id: number; readonly answer: unknown }
+  | { readonly kind: 'closed'; readonly door: CountedDoor; readonly address: string }
+  | { readonly kind: 'minuteBack'; readonly account: string }
+  | { readonly kind: 'failure'; readonly address: string }
+  /** It takes connections. */
+  | { readonly kind: 'serving'; readonly listening: readonly Listening[] }
+  /** It cannot start, and ends. */
+  | { readonly kind: 'failed'; readonly exitCode: number; readonly reason: string }
+  | { readonly kind: 'prepared' }
+  | { readonly kind: 'reloaded'; readonly outcome: ReloadOutcome };

@@ -1,0 +1,199 @@
+// A process's end of the channel to its supervisor: what it asks, what it is told, and the group of processes that it is of.
+
+import { ConfigurationError } from '../base/errors.ts';
+import type { CountedDoor, MetricValues, ProcessGroup, SharedConnections } from '../base/process-group.ts';
+import type { ReloadOutcome } from '../wiring/reload.ts';
+import type { FromProcess, Inquiries, Questions, StartOrder, ToProcess } from './messages.ts';
+
+/** The channel, as Node gives it to a process that was started with one. */
+export interface Channel {
+  send(message: FromProcess, done?: () => void): void;
+  on(event: 'message', listener: (message: ToProcess) => void): void;
+}
+
+/** What a process does when the supervisor says so. */
+export interface Orders {
+  readonly reload: (text: string) => Promise<ReloadOutcome>;
+  readonly inquiries: { readonly [About in keyof Inquiries]: () => Promise<Inquiries[About]> };
+}
+
+interface Asked {
+  readonly resolve: (answer: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** The link of one process to its supervisor. */
+export class SupervisorLink implements ProcessGroup {
+  readonly number: number;
+  readonly count: number;
+  readonly spoolSocket: string | undefined;
+  readonly minutes: ProcessGroup['minutes'];
+  /** Resolves when the process is to drain: it was told to, or the supervisor is gone. */
+  readonly drained: Promise<'drain' | 'gone'>;
+  /** Resolves when the supervisor is gone. */
+  readonly isGone: Promise<void>;
+  readonly #channel: Channel;
+  readonly #asked = new Map<number, Asked>();
+  #asks = 0;
+  #areAllServing = false;
+  #isOnDuty = false;
+  readonly #duties: (() => void)[] = [];
+  #heard: (address: string) => void = () => undefined;
+  #orders: Orders | undefined;
+  #decide: Asked | undefined;
+  #hasGone = false;
+  #tellGone: () => void = () => undefined;
+  #drain: (why: 'drain' | 'gone') => void = () => undefined;
+
+  /** @param order what the supervisor has sent first */
+  constructor(channel: Channel, order: StartOrder) {
+    this.#channel = channel;
+    this.number = order.number;
+    this.count = order.count;
+    this.spoolSocket = order.spoolSocket;
+    this.drained = new Promise((resolve) => (this.#drain = resolve));
+    this.isGone = new Promise((resolve) => (this.#tellGone = resolve));
+    this.minutes = {
+      take: (account, limit) => this.#ask('takeMinute', { account, limit }),
+      ask: (account, limit) => this.#ask('askMinute', { account, limit }),
+      giveBack: (account) => this.#send({ kind: 'minuteBack', account }),
+    };
+    channel.on('message', (message) => this.#receive(message));
+  }
+
+  /** From now on the process does what the supervisor says. */
+  obey(orders: Orders): void {
+    this.#orders = orders;
+  }
+
+  areAllServing(): boolean {
+    return this.#areAllServing;
+  }
+
+  connections(door: CountedDoor): SharedConnections {
+    return {
+      take: async (address, limits) => (await this.#ask('connection', { door, address, limits })) ?? undefined,
+      closed: (address) => this.#send({ kind: 'closed', door, address }),
+    };
+  }
+
+  tellFailure(address: string): void {
+    this.#send({ kind: 'failure', address });
+  }
+
+  hearFailures(heard: (address: string) => void): void {
+    this.#heard = heard;
+  }
+
+  sumMetrics(own: MetricValues): Promise<string> {
+    return this.#ask('metrics', own);
+  }
+
+  onDuty(begin: () => void): void {
+    if (this.#isOnDuty) begin();
+    else this.#duties.push(begin);
+  }
+
+  agree(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#hasGone) throw supervisorGone();
+      this.#decide = { resolve: () => resolve(), reject };
+      this.#send({ kind: 'prepared' });
+    });
+  }
+
+  /** Tells the supervisor something. */
+  tell(message: FromProcess, done?: () => void): void {
+    this.#send(message, done);
+  }
+
+  /** The channel has closed: nothing more is asked, told or awaited. */
+  gone(): void {
+    this.#hasGone = true;
+    const waiting = [...this.#asked.values(), ...(this.#decide ? [this.#decide] : [])];
+    this.#asked.clear();
+    this.#decide = undefined;
+    for (const { reject } of waiting) reject(supervisorGone());
+    this.#drain('gone');
+    this.#tellGone();
+  }
+
+  #send(message: FromProcess, done?: () => void): void {
+    if (this.#hasGone) done?.();
+    else this.#channel.send(message, done);
+  }
+
+  #ask<About extends keyof Questions>(
+    about: About,
+    asked: Questions[About]['asked'],
+  ): Promise<Questions[About]['answer']> {
+    return new Promise((resolve, reject) => {
+      if (this.#hasGone) throw supervisorGone();
+      this.#asks += 1;
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the supervisor answers each question with its own kind
+      this.#asked.set(this.#asks, { resolve: (answer) => resolve(answer as Questions[About]['answer']), reject });
+      this.#send({ kind: 'ask', id: this.#asks, about, asked });
+    });
+  }
+
+  #receive(message: ToProcess): void {
+    switch (message.kind) {
+      case 'start':
+        return;
+      case 'answer':
+        this.#asked.get(message.id)?.resolve(message.answer);
+        this.#asked.delete(message.id);
+        return;
+      case 'inquire':
+        void this.#tellOf(message);
+        return;
+      case 'serving':
+        this.#areAllServing = message.all;
+        return;
+      case 'duty':
+        this.#isOnDuty = true;
+        for (const begin of this.#duties.splice(0)) begin();
+        return;
+      case 'failure':
+        this.#heard(message.address);
+        return;
+      case 'reload':
+        void this.#reload(message.text);
+        return;
+      case 'decide': {
+        const decide = this.#decide;
+        this.#decide = undefined;
+        if (message.faults.length === 0) decide?.resolve(undefined);
+        else decide?.reject(new ConfigurationError(message.faults.join('\n')));
+        return;
+      }
+      case 'drain':
+        this.#drain('drain');
+        return;
+      default:
+        message satisfies never;
+    }
+  }
+
+  async #tellOf({ id, about }: { readonly id: number; readonly about: keyof Inquiries }): Promise<void> {
+    let answer: unknown;
+    try {
+      answer = await this.#orders?.inquiries[about]();
+    } catch {
+      answer = undefined;
+    }
+    this.#send({ kind: 'told', id, answer });
+  }
+
+  async #reload(text: string): Promise<void> {
+    const outcome: ReloadOutcome = (await this.#orders?.reload(text)) ?? {
+      ok: false,
+      faults: ['a process is still starting'],
+    };
+    this.#send({ kind: 'reloaded', outcome });
+  }
+}
+
+function supervisorGone(): Error {
+  return new Error('The supervisor of this process is gone');
+}

@@ -1,0 +1,296 @@
+// Starts the processes of a server, keeps them running, and has them act as one: readiness, reloads, metrics, limits, the end.
+
+import cluster from 'node:cluster';
+import { createMinuteCounts } from '../accounts/minute-window.ts';
+import { ConfigurationError } from '../base/errors.ts';
+import type { Logger } from '../base/log.ts';
+import type { MetricValues } from '../base/process-group.ts';
+import type { DestinationView } from '../deliver/transport.ts';
+import type { Listening } from '../wiring/addresses.ts';
+import { Child, type ProcessEnd, type Vote } from './child.ts';
+import { mergeDestinations } from './merge-destinations.ts';
+import type { FromProcess, Questions, StartOrder } from './messages.ts';
+import { RestartDelay } from './restart-delay.ts';
+import { SharedCounts } from './shared-counts.ts';
+import { MetricsSum } from './sum-metrics.ts';
+import { supervisorMetrics } from './supervisor-metrics.ts';
+
+/** What the supervisor is made from. */
+export interface SupervisorParts {
+  readonly count: number;
+  /** What every process is started with. */
+  readonly order: Omit<StartOrder, 'number' | 'count' | 'version'>;
+  /** Waits for what a process needs at its start. @throws Error where it does not come */
+  readonly beforeStart: () => Promise<void> | undefined;
+  readonly log: Logger;
+  /** How long a process may take to drain, in milliseconds; asked when it is to. */
+  readonly drainMs: () => number;
+}
+
+/** How long a process has for its numbers, in milliseconds; one that is busy for longer is told of by its last reading. */
+const readingMs = 2000;
+/** How long a process has to get ready for a configuration, or to take it, in milliseconds. */
+const voteMs = 30_000;
+/** Beyond its time to drain, in milliseconds; then a process is killed. */
+const graceMs = 5000;
+
+/** The processes of one server. */
+export class Supervisor {
+  readonly #parts: SupervisorParts;
+  readonly #children = new Map<number, Child>();
+  readonly #delays = new Map<number, RestartDelay>();
+  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #counts = new SharedCounts();
+  readonly #minutes = createMinuteCounts(() => performance.now());
+  readonly #metrics = new MetricsSum();
+  #text: string;
+  #version = 1;
+  #onDuty: Child | undefined;
+  #hasStarted = false;
+  #isStopping = false;
+  #restarts = 0;
+
+  constructor(parts: SupervisorParts) {
+    this.#parts = parts;
+    this.#text = parts.order.text;
+  }
+
+  /**
+   * Starts all processes: the first alone, so that it makes what is not there yet, then the others.
+   * @returns where they listen
+   * @throws ConfigurationError, or Error with what a process said, where one cannot start; the others have ended then
+   */
+  async start(): Promise<readonly Listening[]> {
+    // Whichever process is free takes the next connection of the shared socket. The other way of node:cluster, to accept here
+    // and hand connections out, would lose those that are on their way when a process is killed.
+    cluster.schedulingPolicy = cluster.SCHED_NONE;
+    try {
+      const listening = await this.#firstStart(1);
+      const others = Array.from({ length: this.#parts.count - 1 }, (_, index) => this.#firstStart(index + 2));
+      await Promise.all(others);
+      this.#hasStarted = true;
+      return listening;
+    } catch (error) {
+      await this.stop();
+      throw error;
+    }
+  }
+
+  async #firstStart(number: number): Promise<readonly Listening[]> {
+    await this.#parts.beforeStart();
+    if (this.#isStopping) throw new Error('The server is stopping');
+    const child = this.#fork(number);
+    const first = await Promise.race([child.serving, child.ended]);
+    if (!('code' in first)) return first;
+    const { code, signal, failed } = first;
+    if (this.#isStopping) throw new Error('The server is stopping');
+    const how = signal === null ? `ended with ${code}` : `was ended by ${signal}`;
+    const reason = failed?.reason ?? `process ${number} ${how} while it started`;
+    throw failed?.exitCode === 78 ? new ConfigurationError(reason) : new Error(reason);
+  }
+
+  /** Changes the configuration of all processes, or of none. @throws ConfigurationError with the faults @returns what changed */
+  async reload(text: string): Promise<readonly string[]> {
+    const children = [...this.#children.values()].filter(({ servingSince }) => servingSince !== undefined);
+    if (children.length === 0) throw new ConfigurationError('No process takes connections now; try again in a moment');
+    const version = this.#version + 1;
+    const votes = await Promise.all(children.map((child) => child.vote({ kind: 'reload', version, text }, voteMs)));
+    const faults = [...new Set(votes.flatMap(faultsOf))];
+    if (faults.length > 0 || this.#isStopping) {
+      const reasons = faults.length > 0 ? faults : ['The server is stopping'];
+      const prepared = children.filter((_, index) => votes[index]?.kind === 'prepared');
+      await Promise.all(prepared.map((child) => child.vote({ kind: 'decide', faults: reasons }, voteMs)));
+      throw new ConfigurationError(reasons.join('\n'));
+    }
+    // Decided: whoever starts from now on starts with it.
+    this.#text = text;
+    this.#version = version;
+    const ends = await Promise.all(children.map((child) => child.vote({ kind: 'decide', faults: [] }, voteMs)));
+    for (const [index, child] of children.entries()) {
+      const late = faultsOf(ends[index]);
+      child.version = version;
+      if (late.length === 0 || child.hasEnded) continue;
+      this.#parts.log.error(
+        { process: child.number, faults: late },
+        'a process did not take the configuration: it is started anew',
+      );
+      void this.#end(child);
+    }
+    const [changed = []] = ends.flatMap((end) =>
+      end.kind === 'outcome' && end.outcome.ok ? [end.outcome.changed] : [],
+    );
+    return changed;
+  }
+
+  /** The next hops as all processes serve them. */
+  async destinations(): Promise<readonly DestinationView[]> {
+    const views = await Promise.all(
+      [...this.#children.values()].map((child) => child.inquire('destinations', readingMs)),
+    );
+    return mergeDestinations(views.flatMap((view) => view ?? []));
+  }
+
+  /** Drains all processes. Resolves when the last has ended; what takes too long is killed. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#tellServing();
+    await Promise.all([...this.#children.values()].map((child) => this.#end(child)));
+  }
+
+  /** Kills all processes at once. */
+  kill(): void {
+    for (const child of this.#children.values()) child.kill('SIGKILL');
+  }
+
+  async #end(child: Child): Promise<void> {
+    child.drain();
+    const patience = setTimeout(() => {
+      this.#parts.log.error({ process: child.number, pid: child.pid }, 'a process did not end in time: it is killed');
+      child.kill('SIGKILL');
+    }, this.#parts.drainMs() + graceMs);
+    await child.ended;
+    clearTimeout(patience);
+  }
+
+  #fork(number: number): Child {
+    const { order, count } = this.#parts;
+    const full = { ...order, text: this.#text, number, count, version: this.#version };
+    const child = new Child(cluster.fork(), full, (message) => this.#hear(child, message));
+    this.#children.set(number, child);
+    void child.serving.then(() => this.#serves(child));
+    void child.ended.then((end) => this.#ended(child, end));
+    return child;
+  }
+
+  #serves(child: Child): void {
+    const { number, pid } = child;
+    // A reload came while it started.
+    if (child.version !== this.#version) {
+      void this.#end(child);
+      return;
+    }
+    this.#parts.log.info({ process: number, pid }, 'a process takes connections');
+    this.#appoint();
+    this.#tellServing();
+  }
+
+  #ended(child: Child, end: ProcessEnd): void {
+    const { number, pid, servingSince } = child;
+    const { code, signal, failed } = end;
+    this.#children.delete(number);
+    this.#counts.gone(number);
+    void this.#metrics.gone(number);
+    this.#tellServing();
+    if (this.#onDuty === child) this.#onDuty = undefined;
+    this.#appoint();
+    if (this.#isStopping || !this.#hasStarted) return;
+    const delay = this.#delays.get(number) ?? new RestartDelay();
+    this.#delays.set(number, delay);
+    const againInMs = delay.next(servingSince === undefined ? 0 : performance.now() - servingSince);
+    const facts = { process: number, pid, code, signal, reason: failed?.reason, againInMs };
+    this.#parts.log.error(facts, 'a process has ended: it is started again');
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      void this.#again(number);
+    }, againInMs);
+    this.#timers.add(timer);
+  }
+
+  async #again(number: number): Promise<void> {
+    try {
+      await this.#parts.beforeStart();
+    } catch {
+      // What it needs is started again, too; the process tells that it cannot start.
+    }
+    if (this.#isStopping) return;
+    this.#restarts += 1;
+    this.#fork(number);
+  }
+
+  /** Has one of the processes do what exactly one does, where none is at it. */
+  #appoint(): void {
+    if (this.#onDuty || this.#isStopping) return;
+    this.#onDuty = [...this.#children.values()].find(({ servingSince }) => servingSince !== undefined);
+    this.#onDuty?.tell({ kind: 'duty' });
+  }
+
+  #tellServing(): void {
+    const serving = [...this.#children.values()].filter(({ servingSince }) => servingSince !== undefined);
+    const all = !this.#isStopping && serving.length === this.#parts.count;
+    for (const child of this.#children.values()) child.tell({ kind: 'serving', all });
+  }
+
+  #hear(child: Child, message: FromProcess): void {
+    switch (message.kind) {
+      case 'ask':
+        void this.#answer(child, message.about, message.asked).then((answer) =>
+          child.tell({ kind: 'answer', id: message.id, answer }),
+        );
+        return;
+      case 'closed':
+        this.#counts.closed(child.number, message);
+        return;
+      case 'minuteBack':
+        this.#minutes.giveBack(message.account);
+        return;
+      case 'failure':
+        for (const other of this.#children.values()) if (other !== child) other.tell(message);
+        return;
+      case 'hello':
+      case 'told':
+      case 'failed':
+      case 'serving':
+      case 'prepared':
+      case 'reloaded':
+        // The child waits for these itself.
+        return;
+      default:
+        message satisfies never;
+    }
+  }
+
+  async #answer(child: Child, about: keyof Questions, given: unknown): Promise<unknown> {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a process of this very program asks
+    const asked = given as never;
+    switch (about) {
+      case 'connection':
+        // It may ask after it was taken for ended.
+        return this.#counts.take(child.number, asked) ?? null;
+      case 'takeMinute':
+        return this.#minutes.take(...minuteOf(asked));
+      case 'askMinute':
+        return this.#minutes.ask(...minuteOf(asked));
+      case 'metrics':
+        return await this.#readMetrics(child, asked);
+      default:
+        return about satisfies never;
+    }
+  }
+
+  async #readMetrics(asking: Child, own: MetricValues): Promise<string> {
+    this.#metrics.read(asking.number, own);
+    const others = [...this.#children.values()].filter((child) => child !== asking && child.servingSince !== undefined);
+    await Promise.all(
+      others.map(async (child) => {
+        const values = await child.inquire('values', readingMs);
+        if (values && !child.hasEnded) this.#metrics.read(child.number, values);
+      }),
+    );
+    return await this.#metrics.text(await this.#own());
+  }
+
+  /** The numbers of the supervisor itself. */
+  async #own(): Promise<MetricValues> {
+    const serving = [...this.#children.values()].filter(({ servingSince }) => servingSince !== undefined).length;
+    return await supervisorMetrics({ wanted: this.#parts.count, serving, restarts: this.#restarts });
+  }
+}
+
+function minuteOf({ account, limit }: Questions['takeMinute']['asked']): [string, number] {
+  return [account, limit];
+}
+
+function faultsOf(vote: Vote | undefined): readonly string[] {
+  return vote?.kind === 'outcome' && !vote.outcome.ok ? vote.outcome.faults : [];
+}
