@@ -4,6 +4,7 @@ import type { CountedDoor, MetricValues, SharedConnectionLimits } from '../base/
 import type { DestinationView } from '../deliver/transport.ts';
 import type { Listening } from '../wiring/addresses.ts';
 import type { ReloadOutcome } from '../wiring/reload.ts';
+import type { ChosenPorts } from './fixed-ports.ts';
 
 /** What a process is started with. */
 export interface StartOrder {
@@ -16,6 +17,7 @@ export interface StartOrder {
   readonly text: string;
   /** The file that the command line names. */
   readonly file?: string;
+  readonly ports: ChosenPorts;
   /** The socket of the process that has the spool; absent where each process opens the spool itself. */
   readonly spoolSocket?: string;
 }

@@ -6,6 +6,7 @@ import { type Config, type ConfigPlace, readConfigText } from '../config.ts';
 import type { Listening } from '../wiring/addresses.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
 import { createReloader } from '../wiring/reload.ts';
+import { choosePorts } from './fixed-ports.ts';
 import type { Server } from './server.ts';
 import { keepSpool } from './spool-keeper.ts';
 import { Supervisor } from './supervisor.ts';
@@ -26,11 +27,13 @@ export interface OpenParts {
  */
 export async function openProcesses({ config, place, log, signalled }: OpenParts): Promise<Server> {
   let inForce = config;
+  const ports = await choosePorts(config);
   const keeper = 'file' in config.database ? keepSpool(config, log) : undefined;
   const supervisor = new Supervisor({
     count: config.processes,
     order: {
       text: readConfigText(place),
+      ports,
       ...(place.file === undefined ? {} : { file: place.file }),
       ...(keeper ? { spoolSocket: keeper.socket } : {}),
     },

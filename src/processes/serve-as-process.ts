@@ -6,10 +6,18 @@ import { systemClock } from '../base/clock.ts';
 import { ConfigurationError, errorMessage } from '../base/errors.ts';
 import { type OpenLog, openLog, silentLog } from '../base/log.ts';
 import { loadKeys } from '../bootstrap.ts';
-import { type ConfigPlace, configuredGlobalKeys, configuredTokens, type Environment, loadConfig } from '../config.ts';
+import {
+  type Config,
+  type ConfigPlace,
+  configuredGlobalKeys,
+  configuredTokens,
+  type Environment,
+  loadConfig,
+} from '../config.ts';
 import { type Gateway, openGateway } from '../gateway.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
 import { openDatabaseOf } from '../wiring/open-database.ts';
+import { withPorts } from './fixed-ports.ts';
 import type { StartOrder, ToProcess } from './messages.ts';
 import { shareOfConfig } from './share-config.ts';
 import { type Channel, SupervisorLink } from './supervisor-link.ts';
@@ -78,7 +86,8 @@ async function open(
     text,
     ...(order.file === undefined ? {} : { file: order.file }),
   });
-  const config = shareOfConfig(loadConfig(placeOf(order.text)), order.count);
+  const ownOf = (given: Config): Config => withPorts(shareOfConfig(given, order.count), order.ports);
+  const config = ownOf(loadConfig(placeOf(order.text)));
   const database = await openDatabaseOf(config, { patienceMs, onLost: endProcess });
   let { text } = order;
   const gateway = await openGateway({
@@ -93,7 +102,7 @@ async function open(
     group: link,
     load: async () => {
       const settings = await loadSettings(placeOf(text), systemClock);
-      return { ...settings, config: shareOfConfig(settings.config, order.count) };
+      return { ...settings, config: ownOf(settings.config) };
     },
   });
   link.obey({

@@ -87,10 +87,14 @@ test('two processes answer as one: ports, mail, edge, readiness and the sum of t
   for (const page of await Promise.all(Array.from({ length: 4 }, () => askEdge(one))))
     expect(JSON.parse(page)).toMatchObject({ error_code: 1015 });
   await one.until(() => one.captured().length === 18);
+  // A message is in the Maildir a moment before its delivery is recorded.
+  await vi.waitFor(async () => {
+    const counted = await readNumbers(one);
+    expect(counted.get('postern_deliveries_total{outcome="delivered",route="default"}')).toBe(18);
+    expect(counted.get('postern_delivery_latency_seconds_count{route="default"}')).toBe(18);
+  }, 10_000);
   const numbers = await readNumbers(one);
   expect(numbers.get('postern_messages_accepted_total')).toBe(18);
-  expect(numbers.get('postern_deliveries_total{outcome="delivered",route="default"}')).toBe(18);
-  expect(numbers.get('postern_delivery_latency_seconds_count{route="default"}')).toBe(18);
   expect(numbers.get('postern_spool_takes_mail')).toBe(1);
   expect(numbers.get('postern_processes{state="serving"}')).toBe(2);
   // Both took some: the kernel gives a connection to whoever is free.
@@ -152,10 +156,12 @@ test('a killed process is started again, and what it had in hand is delivered by
     expect(after.get('postern_messages_accepted_total')).toBe(before.get('postern_messages_accepted_total'));
     expect(after.get('postern_process_restarts_total')).toBe(1);
     // The process of the spool is no exception, only that the others end with it.
-    const [spool] = childrenOf(one.pid).filter((pid) => ![...servingPids(one).values()].includes(pid));
+    const ended = [...servingPids(one).values()];
+    const [spool] = childrenOf(one.pid).filter((pid) => !ended.includes(pid));
     process.kill(spool ?? 0, 'SIGKILL');
-    await one.until(() => one.output().includes('the process of the spool has ended'));
-    await one.until(() => servingPids(one).size === 2 && [...servingPids(one).values()].every(isRunning));
+    await one.until(
+      () => servingPids(one).size === 2 && [...servingPids(one).values()].every((pid) => !ended.includes(pid)),
+    );
     expect(await sendOne(port)).toMatch(/^250 /);
   } finally {
     await sink.close();
@@ -175,10 +181,10 @@ test('a reload is taken by all processes or by none', async () => {
     file,
     JSON.stringify({ ...config, smtp: { ...config.smtp, listeners: [...config.smtp.listeners, taken] } }),
   );
-  expect((await reload()).output).toContain('Nothing has changed');
+  expect((await reload()).output).toMatch(/^Cannot listen on .* EADDRINUSE.*\nNothing has changed\.\n$/);
   config.accounts = config.accounts.map((account) => ({ ...account, limits: { messagesPerMinute: 1 } }));
   writeFileSync(file, JSON.stringify(config));
-  expect(await reload()).toMatchObject({ code: 0 });
+  expect(await reload()).toMatchObject({ code: 0, output: expect.stringContaining('reloaded') });
   const replies = [await sendOne(port), await sendOne(port), await sendOne(port), await sendOne(port)];
   expect(replies.filter((reply) => reply.startsWith('250'))).toHaveLength(1);
   writeFileSync(file, JSON.stringify({ ...config, processes: 3 }));

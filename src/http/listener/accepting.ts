@@ -5,6 +5,7 @@
 
 import { once } from 'node:events';
 import { createServer, type ListenOptions, type Server, type Socket } from 'node:net';
+import { takePlace } from '../../base/net/bound-places.ts';
 
 /** Where a listener is bound. */
 export interface BoundHttp {
@@ -57,8 +58,18 @@ function isUnsupported(error: unknown): boolean {
  * @throws the system's error where it cannot, such as EADDRINUSE
  */
 export async function listenShared({ host, port }: BoundHttp, arrive: (socket: Socket) => void): Promise<Accepting> {
+  const leave = takePlace({ host, port });
   const server = createServer({ allowHalfOpen: true, noDelay: true }, arrive);
-  return { at: await bind(server, { host, port }), stop: () => stopAll([server]) };
+  const stop = (): Promise<void> => {
+    leave();
+    return stopAll([server]);
+  };
+  try {
+    return { at: await bind(server, { host, port }), stop };
+  } catch (error) {
+    leave();
+    throw error;
+  }
 }
 
 async function stopAll(servers: readonly Server[]): Promise<void> {

@@ -10,6 +10,7 @@ import { createSecureContext, TLSSocket } from 'node:tls';
 import { SMTPServer } from 'smtp-server';
 import { SMTPConnection } from 'smtp-server/lib/smtp-connection.js';
 import { SMTPStream } from 'smtp-server/lib/smtp-stream.js';
+import { takePlace } from '../../base/net/bound-places.ts';
 import type { SessionTls } from '../../mail/transcript.ts';
 
 /** A class of the library and the members of it that this file relies on. */
@@ -248,6 +249,8 @@ export interface Admission {
 
 /** A listening socket of the library with its own decision on whom to admit, made before TLS. */
 export abstract class LibraryServer<Known extends Admission> extends SMTPServer {
+  #leavePlace: (() => void) | undefined;
+
   constructor({ tls, credentials, handshakeMs }: LibrarySettings) {
     super({
       // The library's logger would write reply texts and more; Postern's own logger logs everything.
@@ -284,8 +287,12 @@ export abstract class LibraryServer<Known extends Admission> extends SMTPServer 
 
   /** Binds the listening socket; rejects with the socket's error when it cannot be bound. */
   protected async bind({ host, port }: { readonly host: string; readonly port: number }): Promise<AddressInfo> {
+    this.#leavePlace = takePlace({ host, port });
     await new Promise<void>((resolve, reject) => {
-      this.server.once('error', reject);
+      this.server.once('error', (error) => {
+        this.#leavePlace?.();
+        reject(error);
+      });
       this.server.listen({ host, port, backlog: 511 }, () => {
         this.server.removeListener('error', reject);
         resolve();
@@ -307,6 +314,7 @@ export abstract class LibraryServer<Known extends Admission> extends SMTPServer 
 
   /** Stops accepting and drops connections without a session; resolves when the last connection has gone. */
   shut(): Promise<void> {
+    this.#leavePlace?.();
     for (const top of this._pendingSockets.values()) top.destroy();
     return new Promise((resolve) => {
       this.server.close(() => resolve());

@@ -7,7 +7,7 @@ import { errorMessage } from '../../../base/errors.ts';
 import { BodyFiles } from '../../body-files.ts';
 import { totalOf } from '../../tally.ts';
 import type { SpoolFault } from '../file/sqlite-health.ts';
-import type { OperationOutcome, SpoolWorkerData, WorkerMessage, WriteResult } from '../sqlite-protocol.ts';
+import type { OperationOutcome, SpoolWorkerData, WorkerMessage, WriteBatch, WriteResult } from '../sqlite-protocol.ts';
 import { SpoolThread } from '../sqlite-thread.ts';
 import { readFrames, writeFrame } from './frames.ts';
 import type { SentBatch } from './remote-worker.ts';
@@ -20,7 +20,7 @@ export interface SpoolServerParts {
   readonly onLost: (error: Error) => void;
 }
 
-type Operation = SentBatch['operations'][number];
+type Operation = WriteBatch['operations'][number];
 
 /** A spool that several processes share. */
 export class SpoolServer {

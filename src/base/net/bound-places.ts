@@ -1,0 +1,23 @@
+// Where a process of several listens. They get their sockets from the supervisor by address and port (node:cluster), which gives
+// the same socket to whoever asks for the same place twice, in place of the error that the system gives.
+
+import cluster from 'node:cluster';
+
+const places = new Set<string>();
+
+/**
+ * Notes that this process listens at an address and port from now on; of no effect where one process serves alone, and for
+ * port 0.
+ * @returns ends that
+ * @throws Error with the code EADDRINUSE where it listens there already
+ */
+export function takePlace({ host, port }: { readonly host: string; readonly port: number }): () => void {
+  if (!cluster.isWorker || port === 0) return () => undefined;
+  const place = `${host} ${port}`;
+  if (places.has(place)) {
+    const text = `listen EADDRINUSE: address already in use ${host}:${port}`;
+    throw Object.assign(new Error(text), { code: 'EADDRINUSE' });
+  }
+  places.add(place);
+  return () => void places.delete(place);
+}
