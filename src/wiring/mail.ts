@@ -287,7 +287,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   onDuty(() => queueLog.start());
   const tlsResults = await openTlsResults(parts);
   // One process alone has the whole of each next hop.
-  const shares = 'file' in config.database ? undefined : await openShares(parts.database, { clock, log });
+  const shares = 'file' in config.database && !group ? undefined : await openShares(parts.database, { clock, log });
   if (shares) running.stores.push(() => shares.stop());
   const delivery = createLiveDelivery({
     spool,
