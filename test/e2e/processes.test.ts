@@ -19,7 +19,7 @@ import { RawClient } from '../support/smtp-peers.ts';
 import { runProgram } from '../system/programs.ts';
 
 // Each process of a server starts slowly on a busy machine.
-vi.setConfig({ testTimeout: 120_000 });
+vi.setConfig({ testTimeout: 240_000 });
 
 let postern: PosternProcess | undefined;
 afterEach(async () => {
@@ -41,7 +41,7 @@ async function start(edit: (config: Configuration) => void = () => undefined, op
     credentials: [{ name: 'devices', scopes: ['email:send'], tokenEnv: 'POSTERN_TOKEN' }],
   }));
   edit(config);
-  postern = await startPostern({ config, ...options });
+  postern = await startPostern({ config, startSeconds: 90, ...options });
   return { postern, config, port: postern.ports['devices'] ?? 0 };
 }
 
@@ -205,7 +205,7 @@ test('a server whose processes cannot start ends, and says why', async () => {
     ...listener,
     listen: `127.0.0.1:${one.ports['http']}`,
   }));
-  await expect(startPostern({ config })).rejects.toThrow(
+  await expect(startPostern({ config, startSeconds: 90 })).rejects.toThrow(
     /ended with 78[^]*Cannot listen on 127\.0\.0\.1:\d+ for SMTP listener/,
   );
 });

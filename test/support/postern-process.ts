@@ -42,6 +42,8 @@ export interface PosternOptions {
   readonly folder?: string;
   /** A command that runs the rest of its arguments in its own place, such as setpriv. */
   readonly under?: readonly string[];
+  /** How long its start may take; 30 if absent. */
+  readonly startSeconds?: number;
 }
 
 /** Starts it and waits until it says it is listening. */
@@ -132,7 +134,7 @@ export async function startPostern(options: PosternOptions = {}): Promise<Poster
     const listening = await until(() => {
       if (exitCode !== undefined) throw new Error(`Postern ended with ${exitCode} before it listened:\n${output}`);
       return log().find((line) => line['msg'] === 'listening');
-    });
+    }, options.startSeconds);
     for (const { name, port } of listening['listeners'] as readonly { name: string; port: number }[])
       ports[name] = port;
   } catch (error) {
