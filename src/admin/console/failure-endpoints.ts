@@ -4,6 +4,7 @@ import { Type } from 'typebox';
 import type { Figure } from '../../figures/figure-store.ts';
 import { succeed } from '../../http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
+import { createSearchTurns } from '../events/search-turns.ts';
 import { accountPath, isoTime } from '../schemas.ts';
 import { type FigureReader, minutesQuery, readSteps, type Steps, seriesHead, stepsOf, timeOfMinute } from './series.ts';
 
@@ -81,6 +82,7 @@ function zoneFailures(
 
 /** The endpoint. */
 export function failureEndpoints(parts: FailureParts): V4Plugin {
+  const inTurn = createSearchTurns();
   return (app) => {
     app.get(
       '/accounts/:account_id/edge/failures',
@@ -100,7 +102,8 @@ export function failureEndpoints(parts: FailureParts): V4Plugin {
         const { account } = submitterOf(request);
         const now = parts.now();
         const steps = stepsOf(Number(request.query.minutes ?? '60'), now);
-        const figures = await readSteps(parts.figures, steps, { account: account.name, prefix: 'edge ' });
+        const wanted = { account: account.name, prefix: 'edge ' };
+        const figures = await inTurn(account.name, () => readSteps(parts.figures, steps, wanted));
         const byZone = Map.groupBy(figures, ({ name }) => name.split(' ')[2] ?? '');
         const at = { steps, docsBaseUrl: parts.docsBaseUrl() };
         const zones = parts

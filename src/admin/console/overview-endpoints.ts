@@ -8,6 +8,7 @@ import type { Figure } from '../../figures/figure-store.ts';
 import { succeed } from '../../http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
 import type { Spool } from '../../spool/spool.ts';
+import { createSearchTurns } from '../events/search-turns.ts';
 import type { WaitingNow } from '../queue/queue-lines.ts';
 import { accountPath, isoTime, time, timeOrNull } from '../schemas.ts';
 import { type FigureReader, minutesQuery, readSteps, type Steps, seriesHead, stepsOf, timeOfMinute } from './series.ts';
@@ -153,6 +154,7 @@ async function overviewOf(parts: OverviewParts, account: string | undefined, min
 
 /** The endpoint, for one account and for all. */
 export function overviewEndpoints(parts: OverviewParts): V4Plugin {
+  const inTurn = createSearchTurns();
   const told = { tags: ['Overview'], querystring: minutesQuery, response: { 200: overview } } as const;
   return (app) => {
     app.get(
@@ -168,7 +170,8 @@ export function overviewEndpoints(parts: OverviewParts): V4Plugin {
       },
       async (request, reply) => {
         const { minutes = '60' } = request.query;
-        return succeed(reply, await overviewOf(parts, submitterOf(request).account.name, Number(minutes)));
+        const { name } = submitterOf(request).account;
+        return succeed(reply, await inTurn(name, () => overviewOf(parts, name, Number(minutes))));
       },
     );
     app.get(
@@ -183,7 +186,7 @@ export function overviewEndpoints(parts: OverviewParts): V4Plugin {
       },
       async (request, reply) => {
         const { minutes = '60' } = request.query;
-        return succeed(reply, await overviewOf(parts, undefined, Number(minutes)));
+        return succeed(reply, await inTurn('', () => overviewOf(parts, undefined, Number(minutes))));
       },
     );
   };
