@@ -130,11 +130,13 @@ async function queueOf({ spool, lines }: OverviewParts, account: string | undefi
     tallies.reduce((all, each) => all + of(each), 0);
   const waiting = (await lines()).lines.filter((line) => account === undefined || line.account === account);
   const oldest = waiting.reduce((least, { oldestAcceptedAt }) => Math.min(least, oldestAcceptedAt), Infinity);
+  const recipients = sum((tally) => tally.recipients.queued);
   return {
     messages: sum(({ messages }) => messages.queued),
-    recipients: sum(({ recipients }) => recipients.queued),
+    recipients,
     failed: sum(({ messages }) => messages.failed),
-    oldest_at: oldest === Infinity ? null : isoTime(oldest),
+    // What waits by line is some seconds old, and may have left meanwhile.
+    oldest_at: oldest === Infinity || recipients === 0 ? null : isoTime(oldest),
   };
 }
 
