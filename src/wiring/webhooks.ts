@@ -86,6 +86,22 @@ function gaugesOf(sender: WebhookSender, count: Readonly<Record<DeliveryRecord['
   ];
 }
 
+/** The clock that all processes on a database share: leases and waits are compared with those that others wrote. */
+async function sharedClock(database: Pick<Database, 'aheadMs'>, clock: Clock): Promise<Clock> {
+  let ahead = await database.aheadMs();
+  return {
+    monotonic: () => clock.monotonic(),
+    now: () => {
+      // Where the database is away, what was known goes on counting.
+      database.aheadMs().then(
+        (now) => (ahead = now),
+        () => undefined,
+      );
+      return clock.now() - ahead;
+    },
+  };
+}
+
 /**
  * Opens the webhooks. Nothing is sent before `start`.
  * @throws ConfigurationError where a secret of the file is none
@@ -110,7 +126,7 @@ export async function openWebhooks(parts: WebhookParts, running: Running): Promi
     poster: createPoster({ refuse, timeoutMs: requestMs }),
     accountName: (id) => names().get(id),
     fileSecrets: (id) => secrets().get(id)?.(),
-    clock,
+    clock: await sharedClock(database, clock),
     log,
     onRequest: (result) => (count[result] += 1),
   });

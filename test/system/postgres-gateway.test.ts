@@ -33,10 +33,10 @@ async function start(options: PosternOptions): Promise<PosternProcess> {
   return postern;
 }
 
-async function sendByRest(postern: PosternProcess, to: string): Promise<Response> {
+async function sendByRest(postern: PosternProcess, to: string, token = testToken): Promise<Response> {
   return await fetch(`http://127.0.0.1:${postern.ports['http']}/client/v4/accounts/dev/email/sending/send`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${testToken}`, 'content-type': 'application/json' },
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
     body: JSON.stringify({ from: 'a@example.com', to, subject: 'by REST', text: 'Hello.' }),
   });
 }
@@ -104,4 +104,34 @@ test('a restart of the server under load is answered 451 and 503, and loses noth
   console.log(`${accepted.length} accepted, ${refused.size} refused, ${twice} arrived more than once`);
   expect(await postern.end('SIGTERM')).toBe(0);
   expect(await ask(url, 'SELECT count(*) AS left FROM spool_recipients WHERE state = 0')).toEqual([{ left: '0' }]);
+});
+
+test('what one gateway is told, the other knows: a token, a suppression, a hold and its end', {
+  timeout: 90_000,
+}, async () => {
+  const sink = await startSink();
+  const url = await server.createSchema();
+  const [one, two] = await Promise.all([start(relaySettings(sink, url)), start(relaySettings(sink, url))]);
+  const env = { ...one.env } as Record<string, string>;
+  const cli = async (...args: string[]) => await runCli(args, { env, cwd: one.folder });
+  for (const postern of [one, two]) expect((await sendByRest(postern, 'first@one.test')).status).toBe(200);
+  await one.until(() => arrivals(sink).get('first') === 2);
+  expect(await cli('suppression', 'add', '--account', 'dev', 'never@one.test')).toMatchObject({ exitCode: 0 });
+  await expect.poll(async () => (await sendByRest(two, 'never@one.test')).status, { timeout: 10_000 }).toBe(400);
+  expect((await cli('queue', 'hold', '--account', 'dev')).exitCode).toBe(0);
+  // What comes while the hold is not known yet may still leave; soon nothing does.
+  await new Promise((wait) => setTimeout(wait, 1500));
+  expect((await sendByRest(two, 'held@one.test')).status).toBe(200);
+  await expect
+    .poll(() => ask(url, 'SELECT count(*)::integer AS left FROM spool_recipients WHERE claimed_by IS NULL'))
+    .toEqual([{ left: 1 }]);
+  expect(arrivals(sink).has('held')).toBe(false);
+  expect((await cli('queue', 'release', '--account', 'dev')).exitCode).toBe(0);
+  await one.until(() => arrivals(sink).get('held') === 1);
+  const made = await cli('token', 'create', '--account', 'dev', '--credential', 'devices');
+  const token = /^pt_\S+$/m.exec(made.stdout)?.[0];
+  expect((await sendByRest(two, 'first@one.test', token)).status).toBe(200);
+  const [row] = await ask(url, "SELECT id FROM tokens WHERE credential = 'devices' ORDER BY created_at DESC LIMIT 1");
+  expect(await cli('token', 'revoke', String(row?.['id']))).toMatchObject({ exitCode: 0 });
+  for (const postern of [one, two]) expect((await sendByRest(postern, 'first@one.test', token)).status).toBe(401);
 });

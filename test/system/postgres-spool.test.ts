@@ -159,6 +159,49 @@ describe('what a server may meet', () => {
     expect((await spool.events.read({ after: 0, limit: 1000 })).events.length).toBe(Math.min(1000, kept.size));
   });
 
+  test('connections that are ended in the middle of anything leave each add answered as it was kept, and nothing claimed', {
+    timeout: 60_000,
+  }, async () => {
+    const spool = await open();
+    const client = await beside();
+    const others =
+      'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename IS NOT NULL';
+    const results = new Map<string, boolean>();
+    const load = { isOver: false };
+    const adding = Array.from({ length: 6 }, async () => {
+      while (!load.isOver) {
+        const one = entry();
+        await spool.add(one, Date.now() + 60_000).then(
+          async () => {
+            results.set(one.id, true);
+            await spool.release(one.id, one.recipients).catch(() => undefined);
+          },
+          (error: unknown) => {
+            expect(error).toBeInstanceOf(Unavailable);
+            results.set(one.id, false);
+            return new Promise((wait) => setTimeout(wait, 5));
+          },
+        );
+      }
+    });
+    const accepted = (): number => [...results.values()].filter(Boolean).length;
+    for (let round = 0; round < 25; round += 1) {
+      const before = accepted();
+      await expect.poll(accepted, waiting).toBeGreaterThan(before);
+      await new Promise((wait) => setTimeout(wait, 3 * (round % 9)));
+      await client.query(others);
+    }
+    load.isOver = true;
+    await Promise.all(adding);
+    const { rows } = await client.query<{ id: string }>('SELECT id FROM spool_messages');
+    const kept = new Set(rows.map(({ id }) => id));
+    expect([...results].filter(([id, isAccepted]) => isAccepted !== kept.has(id))).toEqual([]);
+    expect(kept.size).toBeGreaterThan(20);
+    await expect.poll(() => spool.recover(), waiting).toBe(kept.size);
+    const claimed = 'SELECT count(*)::integer AS claimed FROM spool_recipients WHERE claimed_by IS NOT NULL';
+    expect((await client.query(claimed)).rows).toEqual([{ claimed: 0 }]);
+  });
+
   test('a transaction that was asked about and not kept is never kept afterwards', async () => {
     await open();
     const session = new PostgresSession(url, 2);

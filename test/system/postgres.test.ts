@@ -190,6 +190,21 @@ test('a transaction is not taken for kept when its work passes over a statement 
   expect(await database.query(count)).toEqual([{ count: 0 }]);
 });
 
+test('a host whose clock is wrong knows by how much, and small differences do not count', async () => {
+  const url = await server.createDatabase();
+  const hour = 3_600_000;
+  for (const [wrong, told] of [
+    [hour, 1],
+    [-hour, -1],
+    [200, 0],
+  ] as const) {
+    const database = await openPostgres({ url, now: () => Date.now() + wrong });
+    onTestFinished(() => database.close());
+    expect(Math.round((await database.aheadMs()) / hour)).toBe(told);
+    if (told === 0) expect(await database.aheadMs()).toBe(0);
+  }
+});
+
 test('a step of a migration may take longer than a statement otherwise may', async () => {
   const database = await open(await server.createDatabase());
   const step = "CREATE TABLE limits AS SELECT current_setting('statement_timeout') AS time";

@@ -70,6 +70,11 @@ export interface Transaction extends Queryable {
 export interface Database extends Queryable {
   readonly changes: Changes;
   /**
+   * By how many milliseconds the wall clock of this host is ahead of the database's, which all processes share; at most a minute
+   * old. What they compare with each other's times is written by the database's clock.
+   */
+  aheadMs(): Promise<number>;
+  /**
    * Runs several statements as one: others see all of them or none. One transaction that writes is under way at a time;
    * the next one waits for it, for a bounded time. It is undone where `work` throws, and where `work` takes longer than
    * the engine's limit: what it asks for after that is refused. Inside `work` use what it is handed only: a write asked of

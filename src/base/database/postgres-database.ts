@@ -14,6 +14,10 @@ import { type OpenPostgresOptions, openPool, requireWritable, storableText } fro
 /** How many requests may be under way or wait for a connection. Further ones fail with Unavailable. */
 const mostWaiting = 10_000;
 
+/** How often the clock is compared with the server's, and which differences do not matter, in milliseconds. */
+const comparedMs = 60_000;
+const leastDifferenceMs = 1000;
+
 /** The values as the driver wants them. */
 function valuesOf(params: readonly SqlValue[]): unknown[] {
   return params.map((value) => {
@@ -37,15 +41,30 @@ class PostgresDatabase implements Database {
   readonly #pool: pg.Pool;
   readonly #transactionMs: number;
   #waiting = 0;
+  readonly #now: () => number;
+  #aheadMs = 0;
+  #comparedAt = Number.NEGATIVE_INFINITY;
   #closing: Promise<void> | undefined;
   #onQuiet: (() => void) | undefined;
   /** The end of the transaction before: those of one process follow one another, so that they do not undo each other. */
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor({ url, connections, transactionMs = 10_000 }: OpenPostgresOptions) {
+  constructor({ url, connections, transactionMs = 10_000, now = Date.now }: OpenPostgresOptions) {
+    this.#now = now;
     this.#transactionMs = transactionMs;
     this.changes = new PostgresChanges(url);
     this.#pool = openPool({ url, connections, transactionMs });
+  }
+
+  async aheadMs(): Promise<number> {
+    const now = performance.now();
+    if (now - this.#comparedAt < comparedMs) return this.#aheadMs;
+    const [row] = await this.query('SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS time');
+    // Clocks that are set right differ by less, and the way takes time.
+    const ahead = Math.round(this.#now() - Number(row?.['time']));
+    this.#aheadMs = Math.abs(ahead) < leastDifferenceMs ? 0 : ahead;
+    this.#comparedAt = now;
+    return this.#aheadMs;
   }
 
   async query(sql: string, params: readonly SqlValue[] = []): Promise<readonly Row[]> {

@@ -25,6 +25,8 @@ export interface OpenPostgresOptions {
   readonly connections?: number | undefined;
   /** How long a transaction may take, in milliseconds; 10,000 if absent. */
   readonly transactionMs?: number | undefined;
+  /** The wall clock of this host, milliseconds since 1970; absent: the system's. */
+  readonly now?: () => number;
   /** Statements are sent without waiting for the answers to those before. */
   readonly pipeline?: boolean;
   /** A statement that each new connection begins with. */

@@ -38,6 +38,12 @@ interface Pending {
 class SqliteDatabase implements Database {
   /** SQLite tells nobody of a change. */
   readonly changes = { on: () => () => undefined };
+
+  /** All processes on a file are on one host. */
+  aheadMs(): Promise<number> {
+    return Promise.resolve(0);
+  }
+
   readonly #worker: Worker;
   readonly #onLost: ((error: Error) => void) | undefined;
   readonly #pending = new Map<number, Pending>();

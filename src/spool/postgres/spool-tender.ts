@@ -17,6 +17,13 @@ import type { PostgresSession } from './server/postgres-session.ts';
 const everyMs = 1000;
 /** How often old messages and keys are looked for, in milliseconds. */
 const pruneEveryMs = 60 * 60 * 1000;
+/** How often transactions of others are looked at, in milliseconds, and after how many minutes one is told of. */
+const watchEveryMs = 10 * 60 * 1000;
+const longMinutes = 30;
+// Without the role pg_read_all_stats PostgreSQL shows those of the own user alone.
+const oldestTransaction = `SELECT pid, application_name AS program, round(extract(epoch FROM clock_timestamp() - xact_start) / 60) AS minutes
+  FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND backend_type = 'client backend'
+    AND xact_start < clock_timestamp() - $1::integer * interval '1 minute' ORDER BY xact_start LIMIT 1`;
 /** Seconds that a client is told to wait while the server cannot be used. */
 const retryAfterSeconds = 5;
 
@@ -43,6 +50,7 @@ export class SpoolTender {
   #isStopped = false;
   /** The risks that the log tells of already. */
   #told: ReadonlySet<string> = new Set();
+  #watchedAt = Number.NEGATIVE_INFINITY;
   #prunedAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: TendedParts) {
@@ -86,12 +94,22 @@ export class SpoolTender {
     for (const [account, tally] of quotas.withSurplus()) await retention.removeSurplus(account, tally);
   }
 
+  /** Tells of transactions that keep the server from clearing away what is deleted: every table grows while they last. */
+  async #watchOldest(): Promise<void> {
+    const { session, log } = this.#parts;
+    if (performance.now() - this.#watchedAt < watchEveryMs) return;
+    this.#watchedAt = performance.now();
+    const [row] = await session.query(oldestTransaction, [longMinutes]);
+    if (row) log.warn({ ...row }, 'a transaction keeps PostgreSQL from clearing away what is deleted');
+  }
+
   async #tend(): Promise<void> {
     const { register, log, events, quotas, retention, holds } = this.#parts;
     try {
       await this.#look();
       if (await register.tend()) log.warn('messages in the hands of a process that has ended are due again');
       await holds.settle();
+      await this.#watchOldest();
       if (performance.now() - this.#prunedAt > pruneEveryMs) await this.prune();
       else {
         await events.prune();
