@@ -39,7 +39,7 @@ const mayImport: Record<string, readonly string[]> = {
   'spool/threads': ['mail/*', 'base/*'],
   spool: ['spool/reports', 'spool/threads', 'events', 'journal', 'mail/*', 'base/*'],
   'spool/search': ['spool', 'events', 'mail/*', 'base/*'],
-  'spool/journal': ['spool', 'events', 'journal', 'mail/*', 'base/*'],
+  'spool/journal': ['spool', 'spool/postgres/server', 'events', 'journal', 'journal/store', 'mail/*', 'base/*'],
   'spool/sqlite/file': ['spool', 'base/*'],
   'spool/sqlite': [
     'spool/sqlite/file',

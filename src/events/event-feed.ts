@@ -4,6 +4,7 @@
 import type { Clock } from '../base/clock.ts';
 import { uuidv7 } from '../base/ids.ts';
 import type { Logger } from '../base/log.ts';
+import { type JournalDetails, withoutContent, withoutLargeBody } from '../journal/journal-details.ts';
 import type { EventListener, EventPage, EventQuery, EventSearch, EventStore, FollowQuery } from './event-store.ts';
 import type { EventFacts, EventKind, MailEvent, ReturnEvent } from './mail-event.ts';
 import { type RefusalFacts, refusedEvent, type WrittenRefusal } from './refusal.ts';
@@ -17,6 +18,9 @@ const followedAtOnce = 200;
 const gatherMs = 100;
 /** Refusals in one commit: so few that an accept that waits for it does not wait long. */
 const refusalsAtOnce = 256;
+
+/** Octets of refused messages that wait for the journal at most. */
+const octetsAtOnce = 16_777_216;
 
 /** The table of events behind a feed. */
 export interface EventTable {
@@ -118,7 +122,7 @@ export class EventFeed implements EventStore {
     const event = refusedEvent({ ...refusal, journalId: refusal.journalId ?? uuidv7(now) }, now);
     this.#tell(event);
     if (this.#isClosed) this.#droppedRefusals += 1;
-    else this.#droppedRefusals += this.#refusals.put({ event, journal: refusal.journal });
+    else this.#droppedRefusals += this.#refusals.put({ event, journal: this.#bounded(refusal.journal) });
     this.#gather();
   };
 
@@ -150,6 +154,13 @@ export class EventFeed implements EventStore {
         this.#log.error({ err: thrown, event: event.kind, session: event.sessionId }, 'A listener for events failed');
       }
     }
+  }
+
+  /** What waits with a refusal for the journal: no large body, and nothing of the message where too much waits already. */
+  #bounded(details: JournalDetails | undefined): JournalDetails | undefined {
+    const kept = details && withoutLargeBody(details);
+    if (!kept || this.#refusals.octets + (kept.octets?.length ?? 0) <= octetsAtOnce) return kept;
+    return withoutContent(kept);
   }
 
   #gather(): void {

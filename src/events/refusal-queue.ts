@@ -12,14 +12,24 @@ export interface QueueBounds {
 /** The bounds of a running gateway: at a few kilobytes for each refusal, some megabytes. */
 export const refusalBounds: QueueBounds = { all: 1024, perAccount: 256 };
 
+function octetsOf({ journal }: WrittenRefusal): number {
+  return journal?.octets?.length ?? 0;
+}
+
 /** The refusals that wait to be written. */
 export class RefusalQueue {
   readonly #bounds: QueueBounds;
   readonly #waiting = new Map<string, WrittenRefusal[]>();
   #length = 0;
+  #octets = 0;
 
   constructor(bounds: QueueBounds = refusalBounds) {
     this.#bounds = bounds;
+  }
+
+  /** Octets of the messages that wait with them, for the journal. */
+  get octets(): number {
+    return this.#octets;
   }
 
   get length(): number {
@@ -41,6 +51,7 @@ export class RefusalQueue {
     if (list) list.push(refusal);
     else this.#waiting.set(account, [refusal]);
     this.#length += 1;
+    this.#octets += octetsOf(refusal);
     return isFull ? 1 : 0;
   }
 
@@ -53,6 +64,7 @@ export class RefusalQueue {
         if (!event) continue;
         taken.push(event);
         this.#length -= 1;
+        this.#octets -= octetsOf(event);
         if (round === list.length - 1) this.#waiting.delete(account);
         if (taken.length === limit) break;
       }
@@ -76,8 +88,9 @@ export class RefusalQueue {
     let longest: WrittenRefusal[] = [];
     for (const list of this.#waiting.values()) if (list.length > longest.length) longest = list;
     if (longest.length <= than + 1) return false;
-    longest.pop();
+    const dropped = longest.pop();
     this.#length -= 1;
+    if (dropped) this.#octets -= octetsOf(dropped);
     return true;
   }
 }

@@ -1,7 +1,7 @@
 // What the pipeline tells the journal of a message beside what its event says.
 
 import type { Transcript } from '../mail/transcript.ts';
-import type { ContentLevel } from './journal-row.ts';
+import { type ContentLevel, mostBodyOctets } from './journal-row.ts';
 
 /** A header field as it came. */
 export interface ReceivedField {
@@ -20,10 +20,32 @@ export interface JournalDetails {
   readonly octets?: Buffer | undefined;
   /** The body within `octets`. */
   readonly body?: Buffer | undefined;
+  /** Octets of a body that was too large to be held here. */
+  readonly largeBody?: number;
   /** Decoded. */
   readonly subject?: string | undefined;
   readonly mailer?: string | undefined;
   readonly transcript?: Transcript | undefined;
   /** Milliseconds that stages took, by their names. */
   readonly timings: Readonly<Record<string, number>>;
+}
+
+/** Details that hold no octets which are not kept: of a message with a large body, a copy of its header section alone. */
+export function withoutLargeBody(details: JournalDetails): JournalDetails {
+  const { content, octets, body } = details;
+  if (!octets || !body || (content === 'full' && body.length <= mostBodyOctets)) return details;
+  const head = Buffer.from(octets.subarray(0, octets.length - body.length));
+  return { ...withNames(details), octets: head, body: head.subarray(head.length), largeBody: body.length };
+}
+
+const nothing = Buffer.alloc(0);
+
+/** The names of the fields alone: their octets are views that hold the whole message in memory. */
+function withNames(details: JournalDetails): JournalDetails {
+  return { ...details, fields: details.fields.map(({ name }) => ({ name, rawBytes: nothing })) };
+}
+
+/** Details that hold nothing of the message but the names of its fields. */
+export function withoutContent(details: JournalDetails): JournalDetails {
+  return { ...withNames(details), content: 'none', octets: undefined, body: undefined };
 }

@@ -7,11 +7,13 @@ import { openPostgres } from '../../src/base/database/postgres-database.ts';
 import { Unavailable } from '../../src/base/errors.ts';
 import { uuidv7 } from '../../src/base/ids.ts';
 import type { EventLimits } from '../../src/events/event-store.ts';
+import { openPostgresJournal } from '../../src/journal/store/postgres-journal-store.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import { ProcessRegister } from '../../src/spool/postgres/process-register.ts';
 import { PostgresSession } from '../../src/spool/postgres/server/postgres-session.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
 import { eventsContract } from '../contract/events.ts';
+import { journalContract } from '../contract/journal.ts';
 import { reportsContract } from '../contract/reports.ts';
 import { spoolContract } from '../contract/spool.ts';
 import { threadsContract } from '../contract/threads.ts';
@@ -51,6 +53,13 @@ const store = {
 spoolContract('PostgreSQL spool', { ...store, open: (clock) => store.open(clock), another: (clock) => opened(clock) });
 eventsContract('PostgreSQL spool', { ...store, another: (clock) => opened(clock) });
 threadsContract('PostgreSQL spool', { ...store, open: (clock) => store.open(clock) });
+journalContract('PostgreSQL spool', {
+  open: async (clock, limits) => {
+    const spool = await store.open(clock);
+    return { spool, journal: openPostgresJournal(await openPostgres({ url, connections: 2 }), limits) };
+  },
+  clean: async () => undefined,
+});
 reportsContract('PostgreSQL spool', {
   ...store,
   open: async (clock, reportLimits) => {

@@ -5,17 +5,21 @@ import type { Queryable, Row, SqlValue } from '../../base/database/database.ts';
 import type { JournalItem, JournalPage, JournalQuery } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
 import { itemColumns, itemOf } from './item-of.ts';
+import { firstFrom, lateMs } from './time-bounds.ts';
 import { isWanted, matchOf, searchedWords } from './words.ts';
 
 /** Rows that are read at once, and for one page in each of its two parts. */
 const readAtOnce = 250;
 const readForPage = 2000;
-/** How much later than its time a row may be written, in milliseconds: rows are in the order of the commits. */
-const lateMs = 60_000;
 
 const bounds = 'j.seq BETWEEN $1 AND $2 ORDER BY j.seq DESC LIMIT $3';
 const plain = `SELECT ${itemColumns} FROM journal j WHERE ${bounds}`;
 const byOutcome = `SELECT ${itemColumns} FROM journal j WHERE j.outcome = $4 AND j.outcome > 2 AND ${bounds}`;
+/** Rows that the words leave, of which those of an outcome are looked for: so many at once, and so often for a page. */
+const candidatesAtOnce = 2500;
+const outcomeRounds = 2;
+const candidates = `SELECT w.rowid AS seq FROM journal_words w
+  WHERE journal_words MATCH $4 AND w.rowid BETWEEN $1 AND $2 ORDER BY w.rowid DESC LIMIT $3`;
 const byWords = `SELECT ${itemColumns} FROM journal_words w JOIN journal j ON j.seq = w.rowid
   WHERE journal_words MATCH $4 AND w.rowid BETWEEN $1 AND $2 ORDER BY w.rowid DESC LIMIT $3`;
 
@@ -23,20 +27,6 @@ const byWords = `SELECT ${itemColumns} FROM journal_words w JOIN journal j ON j.
 interface Source {
   readonly sql: string;
   readonly values: readonly SqlValue[];
-}
-
-/** The number of the first row from a time on, by halving. */
-async function firstFrom(database: Queryable, at: number, last: number): Promise<number> {
-  const [first] = await database.query('SELECT seq FROM journal ORDER BY seq LIMIT 1');
-  let low = first ? Number(first['seq']) : 1;
-  let high = last + 1;
-  while (low < high) {
-    const middle = Math.floor((low + high) / 2);
-    const [row] = await database.query('SELECT seq, at FROM journal WHERE seq >= $1 ORDER BY seq LIMIT 1', [middle]);
-    if (row === undefined || Number(row['at']) >= at) high = middle;
-    else low = Number(row['seq']) + 1;
-  }
-  return low;
 }
 
 function sourceOf(query: JournalQuery, words: readonly string[] | undefined): Source {
@@ -65,6 +55,11 @@ class Page {
     this.last = last;
   }
 
+  /** Rows that it still takes. */
+  get wanted(): number {
+    return this.#query.limit - this.items.length;
+  }
+
   look(rows: readonly Row[]): void {
     for (const row of rows) {
       const item = itemOf(row);
@@ -85,11 +80,45 @@ async function readDown(
   { page, low, high }: { readonly page: Page; readonly low: number; readonly high: number },
 ): Promise<boolean> {
   let next = high;
-  for (let examined = 0; examined < readForPage && next >= low; examined += readAtOnce) {
-    const rows = await database.query(sql, [low, next, readAtOnce, ...values]);
+  // Most often the first rows are the page.
+  let most = page.wanted;
+  for (let examined = 0; examined < readForPage && next >= low; examined += most, most = readAtOnce) {
+    const rows = await database.query(sql, [low, next, most, ...values]);
     page.look(rows);
     if (page.isFull) return page.last <= low;
-    if (rows.length < readAtOnce) return true;
+    if (rows.length < most) return true;
+    next = page.last - 1;
+  }
+  return next < low;
+}
+
+/**
+ * Reads rows of an outcome that has no index, because most rows have it, among those that the words leave. The database
+ * compares the outcome, so that rows of others cost little.
+ * @returns whether all were examined
+ */
+async function readOutcome(
+  database: Queryable,
+  match: string,
+  {
+    page,
+    low,
+    high,
+    outcome,
+  }: { readonly page: Page; readonly low: number; readonly high: number; readonly outcome: number },
+): Promise<boolean> {
+  let next = high;
+  for (let round = 0; round < outcomeRounds && next >= low; round += 1) {
+    const values = [low, next, candidatesAtOnce, match];
+    const rows = await database.query(
+      `SELECT ${itemColumns} FROM (${candidates}) c JOIN journal j ON j.seq = c.seq WHERE j.outcome = $5 ORDER BY j.seq DESC LIMIT $6`,
+      [...values, outcome, page.wanted],
+    );
+    page.look(rows);
+    if (page.isFull) return page.last <= low;
+    const [edge] = await database.query(`SELECT min(seq) AS last, count(*) AS rows FROM (${candidates})`, values);
+    if (Number(edge?.['rows'] ?? 0) < candidatesAtOnce) return true;
+    page.last = Number(edge?.['last']);
     next = page.last - 1;
   }
   return next < low;
@@ -113,6 +142,15 @@ export async function findRows(database: Queryable, query: JournalQuery): Promis
   const rest = Math.min(high, indexed);
   if (!isTailRead || page.isFull) return { items: page.items, next: page.last };
   if (rest < low) return { items: page.items };
-  const isWhole = await readDown(database, sourceOf(query, words), { page, low, high: rest });
+  const { outcome } = query;
+  const isCommon = outcome !== undefined && outcomeNumbers[outcome] <= 2;
+  const isWhole = isCommon
+    ? await readOutcome(database, matchOf(query, words) ?? '', {
+        page,
+        low,
+        high: rest,
+        outcome: outcomeNumbers[outcome],
+      })
+    : await readDown(database, sourceOf(query, words), { page, low, high: rest });
   return { items: page.items, ...(isWhole ? {} : { next: page.last }) };
 }

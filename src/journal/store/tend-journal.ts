@@ -63,7 +63,8 @@ async function removeAged(database: Database, oldest: number): Promise<boolean> 
   if (!first || Number(first['at']) >= oldest) return false;
   return await database.transaction(async (transaction) => {
     const rows = await transaction.query(
-      `SELECT seq, at FROM journal WHERE seq <= (SELECT indexed FROM journal_state) ORDER BY seq LIMIT ${rowsAtOnce}`,
+      `SELECT seq, at FROM journal WHERE seq <= (SELECT indexed FROM journal_state)
+       AND seq < (SELECT max(seq) FROM journal) ORDER BY seq LIMIT ${rowsAtOnce}`,
     );
     // Rows are in the order of the commits, so that one that is young stands behind all that are old, or nearly.
     const end = rows.findIndex(({ at }) => Number(at) >= oldest);
@@ -84,7 +85,8 @@ async function removeRefusals(database: Database, most: number): Promise<boolean
   const match = matchOf({ account, outcome: 'refused', limit: 1 }, undefined) ?? '';
   return await database.transaction(async (transaction) => {
     const rows = await transaction.query(
-      'SELECT rowid AS seq FROM journal_words WHERE journal_words MATCH $1 ORDER BY rowid LIMIT $2',
+      `SELECT rowid AS seq FROM journal_words WHERE journal_words MATCH $1
+       AND rowid < (SELECT max(seq) FROM journal) ORDER BY rowid LIMIT $2`,
       [match, Math.min(surplus, rowsAtOnce)],
     );
     await removeRows(
@@ -124,8 +126,8 @@ async function removeContent(database: Database, most: number): Promise<boolean>
 
 /** Does some of it. @returns whether there is more to do */
 export async function tendJournal(database: Database, limits: JournalLimits, now: number): Promise<boolean> {
+  if (await fillSome(database)) return true;
   const isMore = [
-    await fillSome(database),
     await removeAged(database, now - limits.keepDays * dayMs),
     await removeRefusals(database, limits.refusals),
     await removeContent(database, limits.maxOctets),

@@ -2,7 +2,7 @@
 // alike before and after it is in the index.
 
 import type { JournalItem, JournalQuery } from '../journal.ts';
-import { outcomeNumbers } from '../journal-row.ts';
+import { type JournalFacts, outcomeNumbers } from '../journal-row.ts';
 
 /** Words of one search at most, and characters of each. */
 const mostWords = 8;
@@ -36,9 +36,12 @@ function asciiLower(text: string): string {
   return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 }
 
+function textWords({ subject, sender, mailer, recipients }: JournalFacts): readonly string[] {
+  return wordsOf([subject, sender, mailer, ...recipients].filter((text) => text !== undefined).join(' '));
+}
+
 function hasWords({ facts }: JournalItem, words: readonly string[]): boolean {
-  const texts = [facts.subject, facts.sender, facts.mailer, ...facts.recipients].filter((text) => text !== undefined);
-  const own = wordsOf(texts.join(' '));
+  const own = textWords(facts);
   return words.every((word, index) =>
     mayBeBeginning(words, index) ? own.some((one) => one.startsWith(word)) : own.includes(word),
   );
@@ -111,4 +114,33 @@ export function matchOf(query: JournalQuery, searched: readonly string[] | undef
   const own = searched ?? [];
   own.forEach((word, index) => wanted.push(`words:"${word}"${mayBeBeginning(own, index) ? '*' : ''}`));
   return wanted.length === 0 ? undefined : wanted.join(' AND ');
+}
+
+/** The codes and headers of a row, and its other filters, as one text with blanks around each. */
+export function keyWords({ credential, client, codes = [], fields = [] }: JournalFacts): string {
+  const words = [`c${credential ?? ''}`, `i${client ?? ''}`];
+  for (const code of codes) words.push(`e${code}`);
+  for (const field of fields) words.push(`f${asciiLower(field)}`);
+  return ` ${words.map((word) => word.replaceAll(/\s/g, '_')).join(' ')} `;
+}
+
+/** What of `keyWords` a query wants. */
+export function keysWanted({ credential, client, code, field }: JournalQuery): readonly string[] {
+  const wanted = [
+    ...(credential === undefined ? [] : [`c${credential}`]),
+    ...(client === undefined ? [] : [`i${client}`]),
+    ...(code === undefined ? [] : [`e${code}`]),
+    ...(field === undefined ? [] : [`f${asciiLower(field)}`]),
+  ];
+  return wanted.map((word) => ` ${word.replaceAll(/\s/g, '_')} `);
+}
+
+/** The words of a row that are searched, as one text with blanks around each. */
+export function searchText(facts: JournalFacts): string {
+  return ` ${textWords(facts).join(' ')} `;
+}
+
+/** What of `searchText` a search wants. @param searched `searchedWords` */
+export function wordsWanted(searched: readonly string[]): readonly string[] {
+  return searched.map((word, index) => (mayBeBeginning(searched, index) ? ` ${word}` : ` ${word} `));
 }

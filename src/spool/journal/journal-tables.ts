@@ -7,10 +7,10 @@ export const journalMigrations: Migrations = {
   owner: 'journal',
   steps: [
     `
-    -- AUTOINCREMENT: a number is never given twice. outcome: 1 accepted, 2 delivered, 3 deferred, 4 failed, 5 dropped, 6
+    -- seq: never given twice, because the newest row is never removed. outcome: 1 accepted, 2 delivered, 3 deferred, 4 failed, 5 dropped, 6
     -- refused. waiting: recipients without an outcome for good. octets: those of the content. facts, more: JSON.
     CREATE TABLE journal (
-      seq INTEGER PRIMARY KEY AUTOINCREMENT,
+      seq INTEGER PRIMARY KEY,
       id TEXT NOT NULL UNIQUE,
       at INTEGER NOT NULL,
       account TEXT NOT NULL,
@@ -47,6 +47,33 @@ export const journalMigrations: Migrations = {
 
     -- How many refusals of each account these rows hold.
     CREATE TABLE journal_refusals (account TEXT PRIMARY KEY, rows INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    `,
+  ],
+  postgres: [
+    `
+    CREATE TABLE journal (
+      seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+      id TEXT COLLATE "C" NOT NULL UNIQUE,
+      at BIGINT NOT NULL,
+      account TEXT COLLATE "C" NOT NULL,
+      outcome SMALLINT NOT NULL,
+      waiting INTEGER NOT NULL,
+      octets BIGINT NOT NULL,
+      facts TEXT COLLATE "C" NOT NULL,
+      more TEXT COLLATE "C" NOT NULL,
+      keys TEXT COLLATE "C" NOT NULL,
+      words TEXT COLLATE "C" NOT NULL
+    );
+    CREATE INDEX journal_by_account ON journal (account, seq);
+    CREATE INDEX journal_by_outcome ON journal (outcome, account) WHERE outcome > 2;
+    CREATE TABLE journal_content (
+      seq BIGINT PRIMARY KEY,
+      same_body SMALLINT NOT NULL,
+      received_head BYTEA,
+      sent_head BYTEA,
+      received_body BYTEA,
+      sent_body BYTEA
+    );
     `,
   ],
 };

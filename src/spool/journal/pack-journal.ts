@@ -97,14 +97,14 @@ function octetsOf(
   const { octets, body } = details;
   if (!octets || !body) return { ...noOctets, receivedHead: headOf(details) };
   const receivedHead = octets.subarray(0, octets.length - body.length);
-  if (details.content === 'headers' || body.length > mostBodyOctets)
+  if (details.content === 'headers' || (details.largeBody ?? body.length) > mostBodyOctets)
     return { receivedHead, receivedBody: undefined, isSameBody: false };
   const isSameBody = sent !== undefined && sent.length === body.length && sent.equals(body);
   return { receivedHead, receivedBody: isSameBody ? undefined : body, isSameBody };
 }
 
 function lackingOf(details: JournalDetails | undefined, body: Buffer | undefined): string | undefined {
-  const largest = Math.max(details?.body?.length ?? 0, body?.length ?? 0);
+  const largest = Math.max(details?.largeBody ?? details?.body?.length ?? 0, body?.length ?? 0);
   if (details?.content !== 'full' || largest <= mostBodyOctets) return undefined;
   return `the body has ${largest} octets, and bodies over ${mostBodyOctets} are not kept`;
 }

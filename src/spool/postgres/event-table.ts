@@ -3,6 +3,7 @@
 import type { Unavailable } from '../../base/errors.ts';
 import type { EventTable } from '../../events/event-feed.ts';
 import type { EventFacts } from '../../events/mail-event.ts';
+import { refusedRow } from '../journal/pack-journal.ts';
 import { packEvent, unpackEvent } from '../packed-event.ts';
 import type { PostgresEvents } from './postgres-events.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
@@ -37,7 +38,13 @@ export function eventTable(parts: {
     refused: async (refusals) => {
       const fault = parts.fault();
       if (fault) throw fault;
-      await write(refusals.map(({ event }) => event));
+      const rows = refusals.flatMap(({ event, journal }) => refusedRow(event, journal) ?? []);
+      await writer.write({
+        run: ({ events: kept, journal }) => {
+          for (const { event } of refusals) kept.push(packEvent(event));
+          for (const packed of rows) journal.push({ packed, sentHead: undefined, sentBody: undefined });
+        },
+      });
     },
     write,
   };

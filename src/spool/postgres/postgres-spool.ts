@@ -6,6 +6,8 @@ import type { EventFeed } from '../../events/event-feed.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import type { UsedKey } from '../idempotency-keys.ts';
+import { journalMigrations } from '../journal/journal-tables.ts';
+import { acceptedRow } from '../journal/pack-journal.ts';
 import { packEvent } from '../packed-event.ts';
 import type { DueReport, ReportKey } from '../reports/report.ts';
 import type {
@@ -47,6 +49,7 @@ export class PostgresSpool implements Spool {
     const database = await openPostgres({ url: options.url, connections: 1 });
     try {
       await database.migrate(postgresSpoolMigrations);
+      await database.migrate(journalMigrations);
     } finally {
       await database.close();
     }
@@ -75,10 +78,16 @@ export class PostgresSpool implements Spool {
     if (this.unavailable) throw this.unavailable;
     this.#parts.quotas.take(entry);
     const event = acceptedEvent(entry);
+    const packed = entry.journal && acceptedRow(event, entry.journal, entry.body);
     // The octets are copied now: the caller may change its buffers afterwards.
     const kept = { ...entry, head: Buffer.from(entry.head), body: Buffer.from(entry.body) };
     try {
-      await this.#asked(this.#parts.writer.add({ entry: kept, claimUntil }, packEvent(event)));
+      const journal = packed && {
+        packed,
+        sentHead: packed.keepsSentHead ? kept.head : undefined,
+        sentBody: packed.keepsSentBody ? kept.body : undefined,
+      };
+      await this.#asked(this.#parts.writer.add({ entry: kept, claimUntil }, packEvent(event), journal));
     } catch (thrown) {
       throw storedAlready(thrown, entry);
     } finally {

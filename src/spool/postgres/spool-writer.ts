@@ -4,6 +4,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Unavailable } from '../../base/errors.ts';
+import { type PostgresJournalRow, sendJournal } from '../journal/postgres-journal.ts';
 import type { PackedEvent } from '../packed-event.ts';
 import type { AccountTally } from '../tally.ts';
 import { AccountChanges } from './account-changes.ts';
@@ -24,6 +25,7 @@ const askAgainMs = 250;
 export interface WriteGroup {
   readonly added: AddedMessage[];
   readonly events: PackedEvent[];
+  readonly journal: PostgresJournalRow[];
   readonly messages: MessageChanges;
   /** Further statements, sent behind those for messages. */
   readonly others: ((send: Send) => void)[];
@@ -105,12 +107,13 @@ export class SpoolWriter {
   }
 
   /** Adds a message with its event. */
-  async add(message: AddedMessage, event: PackedEvent): Promise<void> {
+  async add(message: AddedMessage, event: PackedEvent, journal?: PostgresJournalRow): Promise<void> {
     await this.write({
       octets: sizeOf(message.entry),
       run: (group) => {
         group.added.push(message);
         group.events.push(event);
+        if (journal) group.journal.push(journal);
       },
     });
   }
@@ -164,7 +167,7 @@ export class SpoolWriter {
   async #send(send: Send, group: readonly Waiting[], process: number): Promise<Sent> {
     const accounts = new AccountChanges();
     const messages = new MessageChanges({ accounts, clock: this.#clock, process });
-    const made: WriteGroup = { added: [], events: [], messages, others: [] };
+    const made: WriteGroup = { added: [], events: [], journal: [], messages, others: [] };
     const reads = group.flatMap(({ reads: ids = [] }) => ids);
     if (reads.length > 0) {
       void send(takeTurn, [0]);
@@ -180,6 +183,7 @@ export class SpoolWriter {
     messages.write(send);
     for (const other of made.others) other(send);
     sendEvents(send, made.events, this.#clock);
+    sendJournal(send, made.journal, made.events);
     if (made.events.length > 0) void send(tellEvents);
     return { results, unreported, tallies: accounts.write(send) };
   }

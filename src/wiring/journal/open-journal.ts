@@ -1,15 +1,20 @@
 // Opens the journal that a configuration names, and does behind its rows what is to be done.
 
 import type { Clock } from '../../base/clock.ts';
+import { openPostgres } from '../../base/database/postgres-database.ts';
 import { openDatabase } from '../../base/database/sqlite-database.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { Config } from '../../config.ts';
 import type { Journal } from '../../journal/journal.ts';
+import { openPostgresJournal } from '../../journal/store/postgres-journal-store.ts';
 import { openSqliteJournal } from '../../journal/store/sqlite-journal-store.ts';
 
-/** How often it is looked whether there is something to do, in milliseconds, and the pause between two slices of it. */
-const lookEveryMs = 500;
+/**
+ * How often it is looked whether there is something to do, in milliseconds, and the pause between two slices of it. Rows that
+ * are not in the index yet are found all the same.
+ */
+const lookEveryMs = 3000;
 const pauseMs = 5;
 
 /** A journal that is tended. */
@@ -29,20 +34,12 @@ export async function openJournal(
 ): Promise<TendedJournal> {
   const { database, journal: settings, events } = config;
   const limits = { ...settings, refusals: events.refusalsPerAccount };
-  // PostgreSQL keeps no journal yet.
-  if (!('file' in database)) return { journal: emptyJournal, close: async () => undefined };
-  const journal = openSqliteJournal(await openDatabase(database.file), limits);
+  const journal =
+    'file' in database
+      ? openSqliteJournal(await openDatabase(database.file), limits)
+      : openPostgresJournal(await openPostgres({ url: database.url, connections: 2 }), limits);
   return tend(journal, { clock, log });
 }
-
-const emptyJournal: Journal = {
-  list: async () => ({ items: [] }),
-  find: async () => undefined,
-  rows: async () => [],
-  content: async () => undefined,
-  tend: async () => false,
-  close: async () => undefined,
-};
 
 function tend(journal: Journal, { clock, log }: { readonly clock: Clock; readonly log: Logger }): TendedJournal {
   let isClosed = false;

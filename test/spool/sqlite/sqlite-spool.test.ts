@@ -9,8 +9,11 @@ import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import type { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { openDatabase } from '../../../src/base/database/sqlite-database.ts';
+import { openSqliteJournal } from '../../../src/journal/store/sqlite-journal-store.ts';
 import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { eventsContract } from '../../contract/events.ts';
+import { journalContract } from '../../contract/journal.ts';
 import { reportsContract } from '../../contract/reports.ts';
 import { spoolContract } from '../../contract/spool.ts';
 import { threadsContract } from '../../contract/threads.ts';
@@ -46,6 +49,15 @@ spoolContract('SQLite spool', {
 eventsContract('SQLite spool', {
   open: (clock, eventLimits) => SqliteSpool.open({ file: join(newFolder(), 'postern.db'), clock, eventLimits }),
   another: (clock) => SqliteSpool.open({ file: join(folder, 'postern.db'), clock }),
+  clean: async () => removeFolder(),
+});
+
+journalContract('SQLite spool', {
+  open: async (clock, limits) => {
+    const file = join(newFolder(), 'postern.db');
+    const spool = await SqliteSpool.open({ file, clock });
+    return { spool, journal: openSqliteJournal(await openDatabase(file), limits) };
+  },
   clean: async () => removeFolder(),
 });
 

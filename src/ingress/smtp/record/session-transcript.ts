@@ -24,14 +24,15 @@ const plainCommands: ReadonlySet<string> = new Set([
 /** Commands of which only the verb is kept. */
 const barredCommands: ReadonlySet<string> = new Set(['NOOP', 'VRFY', 'HELP']);
 const mechanism = /^AUTH[ \t]+(PLAIN|LOGIN)\b/i;
-const controls = /[\0-\x1f\x7f-\x9f]/g;
+const controls = /[\0-\x1f\x7f-\x9f]/;
+const everyControl = /[\0-\x1f\x7f-\x9f]/g;
 
 /** What is kept of a client's line. */
 function keptOf(line: Buffer): string {
-  const start = line.subarray(0, lineCharacters).toString();
-  const [verb = ''] = start.split(' ', 1);
-  const command = verb.toUpperCase();
-  if (plainCommands.has(command)) return start.replace(controls, '?');
+  const start = line.toString('utf8', 0, lineCharacters);
+  const blank = start.indexOf(' ');
+  const command = (blank < 0 ? start : start.slice(0, blank)).toUpperCase();
+  if (plainCommands.has(command)) return controls.test(start) ? start.replace(everyControl, '?') : start;
   if (barredCommands.has(command)) return command;
   // People and programs type secrets into the wrong place: whatever is no known command may be one.
   const found = mechanism.exec(start);
@@ -123,6 +124,7 @@ export class SessionTranscript {
   }
 
   #add(who: 'C' | 'S', now: number, text: string): void {
-    this.#lines.add(`${who} ${Math.round(now - this.#began)} ${text.slice(0, lineCharacters)}\n`);
+    const kept = text.length > lineCharacters ? text.slice(0, lineCharacters) : text;
+    this.#lines.add(`${who} ${Math.round(now - this.#began)} ${kept}\n`);
   }
 }

@@ -1,0 +1,67 @@
+// Finds rows of the journal in PostgreSQL, which needs no extension for it: the server reads window after window of the rows'
+// numbers, from the newest on, and compares keys and words itself. A page ends where it is full or has taken long enough.
+
+import type { Queryable, SqlValue } from '../../base/database/database.ts';
+import type { JournalItem, JournalPage, JournalQuery } from '../journal.ts';
+import { outcomeNumbers } from '../journal-row.ts';
+import { itemColumns, itemOf } from './item-of.ts';
+import { firstFrom, lateMs } from './time-bounds.ts';
+import { isWanted, keysWanted, searchedWords, wordsWanted } from './words.ts';
+
+/** Numbers of the first window; each further one is larger, up to a bound. */
+const firstWindow = 2000;
+const growth = 4;
+const largestWindow = 128_000;
+/** How long one page is looked for, in milliseconds of this process's own clock. */
+const pageMs = 300;
+
+/** The conditions of a query, with its values from $4 on. */
+function conditionsOf(
+  query: JournalQuery,
+  words: readonly string[] | undefined,
+): { readonly sql: string; readonly values: readonly SqlValue[] } {
+  const values: SqlValue[] = [];
+  const conditions: string[] = [];
+  const add = (sql: string, value: SqlValue): void => {
+    values.push(value);
+    conditions.push(sql.replace('?', `$${values.length + 3}`));
+  };
+  if (query.account !== undefined) add('j.account = ?::text', query.account);
+  if (query.since !== undefined) add('j.at >= ?::bigint', query.since);
+  if (query.until !== undefined) add('j.at < ?::bigint', query.until);
+  if (query.outcome !== undefined) add('j.outcome = ?::smallint', outcomeNumbers[query.outcome]);
+  for (const key of keysWanted(query)) add('strpos(j.keys, ?::text) > 0', key);
+  for (const word of wordsWanted(words ?? [])) add('strpos(j.words, ?::text) > 0', word);
+  return { sql: conditions.map((condition) => ` AND ${condition}`).join(''), values };
+}
+
+/** Finds a page of rows. */
+export async function findRowsPostgres(database: Queryable, query: JournalQuery): Promise<JournalPage> {
+  const words = query.text === undefined ? undefined : searchedWords(query.text);
+  if (words?.length === 0) return { items: [] };
+  const [row] = await database.query('SELECT coalesce(max(seq), 0) AS newest FROM journal');
+  const newest = Number(row?.['newest'] ?? 0);
+  const { since, until, cursor, limit } = query;
+  const low = since === undefined ? 1 : await firstFrom(database, since - lateMs, newest);
+  const last = until === undefined ? newest : Math.min(newest, await firstFrom(database, until + lateMs, newest));
+  let high = Math.min(last, (cursor ?? Number.MAX_SAFE_INTEGER) - 1);
+  const { sql, values } = conditionsOf(query, words);
+  const items: JournalItem[] = [];
+  const began = performance.now();
+  for (let window = firstWindow; high >= low; window = Math.min(window * growth, largestWindow)) {
+    const from = Math.max(low, high - window + 1);
+    const wanted = limit - items.length;
+    const rows = await database.query(
+      `SELECT ${itemColumns} FROM journal j WHERE j.seq BETWEEN $1::bigint AND $2::bigint${sql}
+       ORDER BY j.seq DESC LIMIT $3::integer`,
+      [from, high, wanted, ...values],
+    );
+    for (const found of rows.map(itemOf)) if (isWanted(found, query, words)) items.push(found);
+    // A window with more rows than were asked for is gone on with.
+    const isCut = rows.length === wanted;
+    high = (isCut ? Number(rows.at(-1)?.['seq']) : from) - 1;
+    const isLate = performance.now() - began > pageMs;
+    if (high >= low && (items.length >= limit || isLate)) return { items, next: high + 1 };
+  }
+  return { items };
+}

@@ -1,0 +1,138 @@
+// Writes the journal's rows in PostgreSQL, in the transaction of what they tell of: one statement for each table, however many
+// rows. Rows get their numbers after the turn to write was taken, so that the numbers are in the order of the commits.
+
+import type { EventKind } from '../../events/mail-event.ts';
+import type { JournalFacts } from '../../journal/journal-row.ts';
+import { keyWords, searchText } from '../../journal/store/words.ts';
+import type { PackedEvent } from '../packed-event.ts';
+import type { Send } from '../postgres/server/postgres-session.ts';
+import type { PackedJournal } from './pack-journal.ts';
+
+/** A row that is to be written, with the octets that leave. */
+export interface PostgresJournalRow {
+  readonly packed: PackedJournal;
+  readonly sentHead: Buffer | undefined;
+  readonly sentBody: Buffer | undefined;
+}
+
+const addRows = `INSERT INTO journal (id, at, account, outcome, waiting, octets, facts, more, keys, words)
+  SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::smallint[], $5::integer[], $6::bigint[], $7::text[],
+    $8::text[], $9::text[], $10::text[])`;
+
+// The octets of all rows come in one value, because octets in an array would be sent as text. Counted from 1; 0: none.
+const addContent = `INSERT INTO journal_content (seq, same_body, received_head, sent_head, received_body, sent_body)
+  SELECT j.seq, new.same_body,
+    CASE WHEN new.rh > 0 THEN substring($1::bytea FROM new.rh FOR new.rhl) END,
+    CASE WHEN new.sh > 0 THEN substring($1::bytea FROM new.sh FOR new.shl) END,
+    CASE WHEN new.rb > 0 THEN substring($1::bytea FROM new.rb FOR new.rbl) END,
+    CASE WHEN new.sb > 0 THEN substring($1::bytea FROM new.sb FOR new.sbl) END
+  FROM unnest($2::text[], $3::smallint[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::integer[],
+    $9::integer[], $10::integer[], $11::integer[]) AS new (id, same_body, rh, rhl, sh, shl, rb, rbl, sb, sbl)
+  JOIN journal j ON j.id = new.id`;
+
+// What several events make of a row together.
+const noteAll = `UPDATE journal SET
+  waiting = greatest(waiting - new.ended + new.again, 0),
+  outcome = CASE WHEN new.dropped = 1 THEN 5 WHEN new.requeued = 1 THEN 1 WHEN new.failed = 1 OR outcome = 4 THEN 4
+    WHEN new.ended > 0 AND waiting - new.ended <= 0 THEN 2 WHEN new.deferred = 1 AND outcome = 1 THEN 3 ELSE outcome END
+  FROM unnest($1::text[], $2::integer[], $3::integer[], $4::smallint[], $5::smallint[], $6::smallint[], $7::smallint[])
+    AS new (id, ended, again, dropped, requeued, failed, deferred) WHERE journal.id = new.id`;
+
+interface Noted {
+  ended: number;
+  again: number;
+  dropped: number;
+  requeued: number;
+  failed: number;
+  deferred: number;
+}
+
+const changes: Partial<Record<EventKind, (noted: Noted, event: PackedEvent) => void>> = {
+  delivered: (noted) => void (noted.ended += 1),
+  deferred: (noted) => void (noted.deferred = 1),
+  failed: (noted) => {
+    noted.ended += 1;
+    noted.failed = 1;
+  },
+  requeued: (noted, { json }) => {
+    noted.requeued = 1;
+    const event: unknown = JSON.parse(json);
+    if (typeof event === 'object' && event !== null && 'failedCount' in event) noted.again += Number(event.failedCount);
+  },
+  dropped: (noted) => void (noted.dropped = 1),
+};
+
+function notesOf(events: readonly PackedEvent[]): ReadonlyMap<string, Noted> {
+  const notes = new Map<string, Noted>();
+  for (const event of events) {
+    const change = changes[event.kind];
+    if (!change || event.message === null) continue;
+    const noted = notes.get(event.message) ?? { ended: 0, again: 0, dropped: 0, requeued: 0, failed: 0, deferred: 0 };
+    change(noted, event);
+    notes.set(event.message, noted);
+  }
+  return notes;
+}
+
+function sendContent(send: Send, rows: readonly PostgresJournalRow[]): void {
+  const octets: Buffer[] = [];
+  let length = 0;
+  const place = (part: Buffer | undefined): readonly [number, number] => {
+    if (!part || part.length === 0) return [0, 0];
+    octets.push(part);
+    length += part.length;
+    return [length - part.length + 1, part.length];
+  };
+  const placed = rows
+    .map(({ packed, sentHead, sentBody }) => ({
+      packed,
+      places: [place(packed.receivedHead), place(sentHead), place(packed.receivedBody), place(sentBody)] as const,
+    }))
+    .filter(({ places }) => places.some(([start]) => start > 0));
+  if (placed.length === 0) return;
+  const column = (part: 0 | 1 | 2 | 3, of: 0 | 1): number[] => placed.map(({ places }) => places[part][of]);
+  void send(addContent, [
+    Buffer.concat(octets, length),
+    placed.map(({ packed }) => packed.row.id),
+    placed.map(({ packed }) => (packed.isSameBody ? 1 : 0)),
+    ...[column(0, 0), column(0, 1), column(1, 0), column(1, 1), column(2, 0), column(2, 1), column(3, 0), column(3, 1)],
+  ]);
+}
+
+function octetsOf({ packed, sentHead, sentBody }: PostgresJournalRow): number {
+  const parts = [packed.receivedHead, packed.receivedBody, sentHead, sentBody];
+  return parts.reduce((sum, part) => sum + (part?.length ?? 0), 0);
+}
+
+/** Sends the statements that write rows, and what events make of rows; the turn to write must have been taken before. */
+export function sendJournal(send: Send, rows: readonly PostgresJournalRow[], events: readonly PackedEvent[]): void {
+  if (rows.length > 0) {
+    const own = rows.map(({ packed }) => packed.row);
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only pack-journal.ts writes them
+    const facts = own.map((row) => JSON.parse(row.facts) as JournalFacts);
+    void send(addRows, [
+      own.map(({ id }) => id),
+      own.map(({ at }) => at),
+      own.map(({ account }) => account),
+      own.map(({ outcome }) => outcome),
+      own.map(({ waiting }) => waiting),
+      rows.map(octetsOf),
+      own.map((row) => row.facts),
+      own.map(({ more }) => more),
+      facts.map(keyWords),
+      facts.map(searchText),
+    ]);
+    sendContent(send, rows);
+  }
+  const notes = [...notesOf(events)];
+  if (notes.length === 0) return;
+  void send(noteAll, [
+    notes.map(([id]) => id),
+    notes.map(([, { ended }]) => ended),
+    notes.map(([, { again }]) => again),
+    notes.map(([, { dropped }]) => dropped),
+    notes.map(([, { requeued }]) => requeued),
+    notes.map(([, { failed }]) => failed),
+    notes.map(([, { deferred }]) => deferred),
+  ]);
+}

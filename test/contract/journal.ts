@@ -1,0 +1,200 @@
+// The contract of the journal of every durable spool: one suite, run on each store.
+
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import type { Clock } from '../../src/base/clock.ts';
+import type { Journal, JournalLimits, JournalQuery } from '../../src/journal/journal.ts';
+import type { JournalDetails } from '../../src/journal/journal-details.ts';
+import type { Outcome, Spool } from '../../src/spool/spool.ts';
+import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';
+
+/** How the suite gets at a store. */
+export interface JournalUnderTest {
+  /** A fresh store with its journal. */
+  open(clock: Clock, limits: JournalLimits): Promise<{ readonly spool: Spool; readonly journal: Journal }>;
+  /** Called after each test, once everything is closed. */
+  clean(): Promise<void>;
+}
+
+const head = Buffer.from('From: alice@example.com\r\nSubject: Hi\r\n\r\n');
+const body = Buffer.from('Hello.\r\n');
+const day = 86_400_000;
+const reply = { reply: { code: 250, text: 'ok' }, host: 'default (h:25)' };
+const delivered: Outcome = { kind: 'delivered', ...reply };
+const deferred: Outcome = { kind: 'deferred', ...reply };
+const failed: Outcome = { kind: 'failed', ...reply };
+
+function details(changes: Partial<JournalDetails> = {}): JournalDetails {
+  return {
+    content: 'full',
+    fields: [{ name: 'From', rawBytes: Buffer.from(' alice@example.com') }],
+    verdicts: 'l',
+    octets: Buffer.concat([head, body]),
+    body,
+    subject: 'Hi',
+    timings: { check: 1 },
+    ...changes,
+  };
+}
+
+/** Defines the suite for one store. */
+export function journalContract(name: string, store: JournalUnderTest): void {
+  describe(`journal of ${name}`, () => {
+    let now = someTime;
+    const clock: Clock = { now: () => now, monotonic: () => now };
+    let opened: { readonly spool: Spool; readonly journal: Journal } | undefined;
+
+    async function open(limits: Partial<JournalLimits> = {}) {
+      now = someTime;
+      opened = await store.open(clock, { keepDays: 30, maxOctets: 1e9, refusals: 1000, ...limits });
+      return opened;
+    }
+
+    async function ids(journal: Journal, query: Partial<JournalQuery> = {}): Promise<readonly string[]> {
+      const found: string[] = [];
+      for (let cursor: number | undefined, isFirst = true; isFirst || cursor !== undefined; isFirst = false) {
+        const page = await journal.list({ limit: 2, ...query, cursor });
+        found.push(...page.items.map(({ id }) => id));
+        cursor = page.next;
+      }
+      return found;
+    }
+
+    async function refuse(spool: Spool, journal: Journal, journalId: string, changes = {}): Promise<void> {
+      spool.events.refuse({
+        ...{ stage: 'message', account: 'dev', credential: 'default', sessionId: 'c0ffee', via: 'smtp', journalId },
+        recipients: ['bob@example.org'],
+        violations: [{ code: 'E_HEADER_NOT_ALLOWED', message: 'no', name: 'User-Agent' }],
+        ...changes,
+      });
+      await vi.waitFor(async () => expect(await journal.find(journalId)).toBeDefined(), {
+        timeout: 5000,
+        interval: 20,
+      });
+    }
+
+    afterEach(async () => {
+      await opened?.spool.close();
+      await opened?.journal.close();
+      await store.clean();
+    });
+
+    test('has an accepted message with its content, for its own account alone', async () => {
+      const { spool, journal } = await open();
+      const entry = spoolEntry({ journal: details(), body });
+      await spool.add(entry, someTime);
+      const [item] = (await journal.list({ limit: 10 })).items;
+      expect(item).toMatchObject({ id: entry.id, at: someTime, account: 'dev', outcome: 'accepted' });
+      expect(item?.facts).toMatchObject({
+        subject: 'Hi',
+        sender: 'alice@example.com',
+        recipients: ['bob@example.org'],
+        count: 1,
+      });
+      expect(await journal.content(item?.seq ?? 0)).toEqual({
+        receivedHead: head,
+        receivedBody: body,
+        sentHead: entry.head,
+        sentBody: entry.body,
+      });
+      expect(await journal.find(entry.id, 'dev')).toMatchObject({ more: { verdicts: 'l', timings: { check: 1 } } });
+      expect(await journal.find(entry.id, 'other')).toBeUndefined();
+      expect(await journal.rows([entry.id, 'x'])).toEqual([item]);
+      expect(await ids(journal, { account: 'other' })).toEqual([]);
+    });
+
+    test('keeps of the content no more than it is told to', async () => {
+      const { spool, journal } = await open();
+      const received = Buffer.from('Hello, otherwise.\r\n');
+      const octets = Buffer.concat([head, received]);
+      const levels = ['none', 'headers', 'full'] as const;
+      for (const [at, content] of levels.entries())
+        await spool.add(
+          spoolEntry({ acceptedAt: someTime + at, journal: details({ content, octets, body: received }) }),
+          someTime,
+        );
+      const items = (await journal.list({ limit: 10 })).items.toReversed();
+      const [none, headers, full] = await Promise.all(items.map(({ seq }) => journal.content(seq)));
+      expect(none).toBeUndefined();
+      expect([headers?.receivedHead, headers?.receivedBody, headers?.sentBody]).toEqual([head, undefined, undefined]);
+      expect([full?.receivedHead, full?.receivedBody]).toEqual([head, received]);
+      expect(items.map(({ facts }) => facts.subject)).toEqual([undefined, 'Hi', 'Hi']);
+    });
+
+    test('tells what has become of the recipients together', async () => {
+      const { spool, journal } = await open();
+      const entry = spoolEntry({ journal: details(), recipients: ['a@x.example', 'b@x.example'] });
+      await spool.add(entry, someTime);
+      const outcome = async () => (await journal.find(entry.id))?.outcome;
+      const record = (recipient: string, what: Outcome) => spool.record([attemptOf(entry, what, { recipient })]);
+      await record('a@x.example', delivered);
+      expect(await outcome()).toBe('accepted');
+      await record('b@x.example', deferred);
+      expect(await outcome()).toBe('deferred');
+      await record('b@x.example', failed);
+      expect(await outcome()).toBe('failed');
+      expect(await ids(journal, { outcome: 'failed', account: 'dev' })).toEqual([entry.id]);
+      await spool.retry(entry.id, { now: someTime, expiresAt: someTime + day });
+      expect(await outcome()).toBe('accepted');
+      await record('b@x.example', delivered);
+      expect(await outcome()).toBe('delivered');
+      const dropped = spoolEntry({ acceptedAt: someTime + 1, journal: details() });
+      await spool.add(dropped, someTime);
+      await spool.drop(dropped.id);
+      expect((await journal.find(dropped.id))?.outcome).toBe('dropped');
+    });
+
+    test('finds the same rows before and after they are in the index', async () => {
+      const { spool, journal } = await open();
+      const origin = { via: 'smtp', clientAddress: '192.0.2.1' } as const;
+      const one = spoolEntry({ journal: details({ subject: 'Grüße aus Köln', mailer: 'X-Mailer: Kontor 1' }), origin });
+      await spool.add(one, someTime);
+      // A subject that spells out another account's key, marks that turn text around, a NUL, and half a character.
+      const evil = 'ka646576 keys:"ka646576" \u202Egnp.exe \0 \ud800 " OR 1';
+      const two = spoolEntry({ account: 'other', acceptedAt: someTime + 1, journal: details({ subject: evil }) });
+      await spool.add(two, someTime);
+      await refuse(spool, journal, '01990000-0000-7000-8000-000000000001', { clientAddress: '192.0.2.2' });
+      const three = '01990000-0000-7000-8000-000000000001';
+      for (let round = 0; round < 2; round += 1) {
+        expect(await ids(journal)).toEqual([three, two.id, one.id]);
+        expect(await ids(journal, { account: 'dev' })).toEqual([three, one.id]);
+        expect(await ids(journal, { account: 'other' })).toEqual([two.id]);
+        expect(await ids(journal, { text: 'koln GRUßE' })).toEqual([one.id]);
+        expect(await ids(journal, { text: 'kont' })).toEqual([one.id]);
+        expect(await ids(journal, { text: 'ko' })).toEqual([]);
+        expect(await ids(journal, { text: 'bob@example.org' })).toEqual([three, two.id, one.id]);
+        expect(await ids(journal, { text: '!?' })).toEqual([]);
+        expect(await ids(journal, { text: '"; DROP' })).toEqual([]);
+        expect(await ids(journal, { client: '192.0.2.1' })).toEqual([one.id]);
+        expect(await ids(journal, { code: 'E_HEADER_NOT_ALLOWED', field: 'user-AGENT' })).toEqual([three]);
+        expect(await ids(journal, { outcome: 'refused' })).toEqual([three]);
+        expect(await ids(journal, { credential: "x' OR 1" })).toEqual([]);
+        expect(await ids(journal, { until: someTime + 1 })).toEqual([three, one.id]);
+        expect(await ids(journal, { since: someTime + 1 })).toEqual([two.id]);
+        while (await journal.tend(now));
+      }
+    });
+
+    test('removes what is too old, too much, or refused too often', async () => {
+      const { spool, journal } = await open({ keepDays: 10, maxOctets: 250, refusals: 2 });
+      for (let at = 0; at < 4; at += 1)
+        await spool.add(spoolEntry({ acceptedAt: someTime + at, journal: details() }), someTime);
+      for (let at = 0; at < 4; at += 1) await refuse(spool, journal, `01990000-0000-7000-8000-00000000000${at}`);
+      while (await journal.tend(now));
+      expect((await ids(journal, { outcome: 'refused' })).map((id) => id.at(-1))).toEqual(['3', '2']);
+      const { items } = await journal.list({ limit: 100 });
+      const kept = await Promise.all(items.map(({ seq }) => journal.content(seq)));
+      const octets = kept
+        .flatMap((one) => Object.values(one ?? {}))
+        .reduce((sum, part) => sum + (part?.length ?? 0), 0);
+      expect(octets).toBeGreaterThan(0);
+      expect(octets).toBeLessThanOrEqual(250 * 2);
+      expect(items).toHaveLength(6);
+      now = someTime + 11 * day;
+      const last = spoolEntry({ acceptedAt: now, journal: details() });
+      await spool.add(last, now);
+      while (await journal.tend(now));
+      expect(await ids(journal)).toEqual([last.id]);
+      expect(await ids(journal, { text: 'hi' })).toEqual([last.id]);
+    });
+  });
+}
