@@ -7,10 +7,10 @@ export const journalMigrations: Migrations = {
   owner: 'journal',
   steps: [
     `
-    -- seq: never given twice, because the newest row is never removed. outcome: 1 accepted, 2 delivered, 3 deferred, 4 failed, 5 dropped, 6
+    -- AUTOINCREMENT: a number is never given twice. outcome: 1 accepted, 2 delivered, 3 deferred, 4 failed, 5 dropped, 6
     -- refused. waiting: recipients without an outcome for good. octets: those of the content. facts, more: JSON.
     CREATE TABLE journal (
-      seq INTEGER PRIMARY KEY,
+      seq INTEGER PRIMARY KEY AUTOINCREMENT,
       id TEXT NOT NULL UNIQUE,
       at INTEGER NOT NULL,
       account TEXT NOT NULL,
