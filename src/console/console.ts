@@ -1,6 +1,5 @@
 // Joins the parts of the console: its pages, signing in and out, and who is signed in.
 
-import { join } from 'node:path';
 import type { Account } from '../accounts/account.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import type { Guessing } from '../accounts/guessing.ts';
@@ -10,7 +9,6 @@ import type { Database } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
 import type { BrowserSessions } from '../http/authorization.ts';
 import type { RootPlugin, V4App } from '../http/v4-app.ts';
-import { type PageFiles, readPageFiles } from './page-files.ts';
 import { pageRoutes } from './page-routes.ts';
 import { sessionRoutes } from './session-routes.ts';
 import { openSessionStore } from './session-store.ts';
@@ -27,8 +25,6 @@ export interface ConsoleParts {
   readonly isServing: () => boolean;
   readonly clock: Clock;
   readonly log: Logger;
-  /** The folder of the pages; absent: the one beside this file. */
-  readonly folder?: string;
 }
 
 /** What the configuration says of the console. */
@@ -44,15 +40,9 @@ export interface Console {
 
 /** Opens the console and brings its tables up to date. */
 export async function openConsole(parts: ConsoleParts): Promise<Console> {
-  const { database, accounts, clock, folder = join(import.meta.dirname, 'web') } = parts;
+  const { database, accounts, clock } = parts;
   const store = await openSessionStore(database);
   const rate = new SignInRate(clock);
-  let files: Promise<PageFiles> | undefined;
-  const read = (): Promise<PageFiles> =>
-    (files ??= readPageFiles(folder).catch((error: unknown) => {
-      files = undefined;
-      throw error;
-    }));
   return {
     under({ accounts: all, ...settings }) {
       const sessions = new Sessions({ store, accounts, clock, ...settings });
@@ -60,7 +50,7 @@ export async function openConsole(parts: ConsoleParts): Promise<Console> {
       return {
         sessions,
         console(app, onAuthFailure) {
-          pageRoutes(app, read);
+          pageRoutes(app);
           void app.register(async (scope: V4App) =>
             sessionRoutes(scope, { ...signIn, onAuthFailure }, parts.isServing),
           );

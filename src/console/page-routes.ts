@@ -2,26 +2,26 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { V4App } from '../http/v4-app.ts';
-import type { Coding, PageFile, PageFiles } from './page-files.ts';
+import { type Coding, type PageFile, pageFiles } from './files/page-files.ts';
+import { assetsPath } from './files/page-text.ts';
 
 /**
- * What a page may do: load scripts, styles and images of its own origin, ask its own origin, and show documents of its own
- * origin in frames. Nothing inline, no other host, no frame around it, no string as script or markup (Trusted Types).
+ * What a page may do: load scripts and styles of its own origin, and ask its own origin. Nothing inline, no other host, no picture
+ * but those within it, no frame of another document, no frame around it, and no string as markup (Trusted Types) but by the policy
+ * that reads the HTML of a message for its preview.
  */
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
-  "img-src 'self' data:",
-  "font-src 'self'",
+  'img-src data:',
   "connect-src 'self'",
-  "frame-src 'self'",
-  "manifest-src 'self'",
+  "frame-src 'none'",
   "base-uri 'none'",
   "form-action 'none'",
   "frame-ancestors 'none'",
   "require-trusted-types-for 'script'",
-  "trusted-types 'none'",
+  'trusted-types postern-preview',
 ].join('; ');
 
 const security = {
@@ -33,8 +33,7 @@ const security = {
 } as const;
 
 /** The codings that a client takes (RFC 9110 §12.5.3), without weighing them: what is refused has the weight 0. */
-function codingFor({ headers }: FastifyRequest, { isDense }: PageFile): Coding {
-  if (isDense) return 'identity';
+function codingFor({ headers }: FastifyRequest): Coding {
   const taken = (headers['accept-encoding'] ?? '')
     .toLowerCase()
     .split(',')
@@ -44,44 +43,40 @@ function codingFor({ headers }: FastifyRequest, { isDense }: PageFile): Coding {
   return (['br', 'gzip'] as const).find((coding) => taken.includes(coding)) ?? 'identity';
 }
 
-async function answer(
+function answer(
   request: FastifyRequest,
   reply: FastifyReply,
   { file, cacheControl }: { readonly file: PageFile; readonly cacheControl: string },
-): Promise<FastifyReply> {
-  const coding = codingFor(request, file);
+): FastifyReply {
+  const coding = codingFor(request);
   const etag = `"${file.tag}${coding === 'identity' ? '' : `-${coding}`}"`;
   reply.headers({ ...security, etag, 'cache-control': cacheControl, vary: 'Accept-Encoding' });
   const held = request.headers['if-none-match'];
   if (held?.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag) === true) return reply.code(304).send();
   if (coding !== 'identity') reply.header('content-encoding', coding);
-  return reply.type(file.contentType).send(await file.octets(coding));
+  return reply.type(file.contentType).send(file.octets[coding]);
 }
 
 function plain(reply: FastifyReply, status: number, text: string): FastifyReply {
   return reply.code(status).header('Cache-Control', 'no-store').type('text/plain; charset=utf-8').send(`${text}\n`);
 }
 
-const assets = '/console/assets/';
-
-/** Registers the pages. @param read gives the files; called with each request */
-export function pageRoutes(app: V4App, read: () => Promise<PageFiles>): void {
-  const index = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    const { index: file } = await read();
-    if (!file) return plain(reply, 404, 'The pages of the console are not installed here');
-    // Asked for anew each time: after an update it names other files.
-    return await answer(request, reply, { file, cacheControl: 'no-cache' });
-  };
-  app.get('/console', index);
-  app.get('/console/*', index);
-  app.get('/m/*', index);
-  app.get(`${assets}*`, async (request, reply) => {
-    const files = await read();
+/** Registers the pages. */
+export function pageRoutes(app: V4App): void {
+  for (const path of ['/console', '/console/*', '/m/*']) {
+    app.get(path, async (request, reply) => {
+      const { index: file } = await pageFiles();
+      // Asked for anew each time: after an update it names other files.
+      return answer(request, reply, { file, cacheControl: 'no-cache' });
+    });
+  }
+  app.get(`${assetsPath}*`, async (request, reply) => {
+    const files = await pageFiles();
     // As it was sent: a name of the list has nothing that would have to be encoded.
     const path = (request.raw.url ?? '').split('?', 1)[0] ?? '';
-    const start = `${assets}${files.hash}/`;
+    const start = `${assetsPath}${files.hash}/`;
     const file = path.startsWith(start) ? files.find(path.slice(start.length)) : undefined;
     if (!file) return plain(reply, 404, 'Not found');
-    return await answer(request, reply, { file, cacheControl: 'public, max-age=31536000, immutable' });
+    return answer(request, reply, { file, cacheControl: 'public, max-age=31536000, immutable' });
   });
 }

@@ -1,6 +1,5 @@
 // The API with its console on loopback: accounts and tokens in a real store, pages from a folder, a clock that tests turn.
 
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Account, Credential, Scope } from '../../src/accounts/account.ts';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
@@ -58,8 +57,6 @@ export interface ConsoleAppOptions {
   readonly more?: Partial<HttpAppParts>;
   readonly guessing?: Guessing;
   readonly log?: Logger;
-  /** Replaces the pages; absent: an index and a script. */
-  readonly files?: Readonly<Record<string, string | Buffer>>;
   readonly database?: Database;
 }
 
@@ -87,22 +84,8 @@ export function cookieOf({ headers }: HttpAnswer): string {
   return headers.getSetCookie()[0]?.split(';')[0] ?? '';
 }
 
-function writeFiles(folder: string, files: Readonly<Record<string, string | Buffer>>): void {
-  for (const [name, text] of Object.entries(files)) {
-    mkdirSync(join(folder, name, '..'), { recursive: true });
-    writeFileSync(join(folder, name), text);
-  }
-}
-
-const usualFiles = {
-  'index.html': '<!doctype html><title>Console</title><script type="module" src="{assets}/main.js"></script>\n',
-  'main.js': '// A page of the console.\n'.repeat(100),
-};
-
 /** Starts one; it is stopped when the test ends. */
 export async function startConsole(options: ConsoleAppOptions = {}): Promise<ConsoleApp> {
-  const folder = scratchFolder();
-  writeFiles(folder, options.files ?? usualFiles);
   const database = options.database ?? (await openTestDatabase(join(scratchFolder(), 'postern.db')));
   let passed = 0;
   const clock: Clock = { now: () => Date.UTC(2026, 10, 22) + passed, monotonic: () => passed };
@@ -114,7 +97,7 @@ export async function startConsole(options: ConsoleAppOptions = {}): Promise<Con
   const { guessing = createGuessing(), log = silentLog } = options;
   const bodies = createBodyBudget(1_000_000);
   const shared = { accounts, guessing, bodies, clock, log };
-  const pages = await openConsole({ ...shared, database, folder, isServing: () => true });
+  const pages = await openConsole({ ...shared, database, isServing: () => true });
   const { base, port } = await startHttpApp(options.plugins ?? [], {
     ...shared,
     ...pages.under({ accounts: consoleAccounts, ...options.settings }),

@@ -1,0 +1,85 @@
+// The entry of the thread that makes the files of the console: it reads them, takes the types out of our own, and compresses
+// each once. That takes some tenths of a second of work, which the thread of all sessions must not do.
+
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
+import { posix } from 'node:path';
+import { parentPort } from 'node:worker_threads';
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
+import { listModules, packagePaths, styleSheets } from './file-list.ts';
+import { pageText } from './page-text.ts';
+
+/** A file as it is sent, in each content coding. */
+export interface MadeFile {
+  readonly path: string;
+  readonly contentType: string;
+  readonly plain: Uint8Array<ArrayBuffer>;
+  readonly gzip: Uint8Array<ArrayBuffer>;
+  readonly br: Uint8Array<ArrayBuffer>;
+}
+
+/** All files of the console. */
+export interface MadeFiles {
+  /** Of all files together: it stands in their URLs, so that a browser may keep them for ever. */
+  readonly digest: string;
+  readonly files: readonly MadeFile[];
+  /** The page that loads them. */
+  readonly index: MadeFile;
+}
+
+const fromClause = /((?:^|[;}])\s*(?:import|export)\b[^'"();]*?(?:\bfrom)?\s*)(['"])([^'"]+)\2/gm;
+
+/** Where a module is that another imports, as a path of `listModules`; undefined for what is no module of ours. */
+function pathOf(specifier: string, importer: string): string | undefined {
+  if (specifier.startsWith('.')) return posix.join(posix.dirname(importer), specifier);
+  return packagePaths.get(specifier);
+}
+
+/**
+ * Takes the types out of a module and replaces the names of packages by relative URLs. So no import map is needed, which
+ * would have to be a script within the page.
+ */
+function browserModule(text: string, path: string): { readonly text: string; readonly imports: readonly string[] } {
+  const code = path.endsWith('.ts') ? stripTypeScriptTypes(text) : text.replace(/^\/\/# sourceMappingURL=.*$/m, '');
+  const imports: string[] = [];
+  const rewritten = code.replace(fromClause, (whole: string, before: string, quote: string, specifier: string) => {
+    const target = pathOf(specifier, path);
+    if (target === undefined) return whole;
+    imports.push(target);
+    const url = specifier.startsWith('.') ? specifier : posix.relative(posix.dirname(path), target);
+    return `${before}${quote}${url.startsWith('.') ? url : `./${url}`}${quote}`;
+  });
+  return { text: rewritten, imports };
+}
+
+function made(path: string, contentType: string, text: string): MadeFile {
+  const plain = Buffer.from(text);
+  const params = { [constants.BROTLI_PARAM_QUALITY]: 9 };
+  return { path, contentType, plain, gzip: gzipSync(plain, { level: 9 }), br: brotliCompressSync(plain, { params }) };
+}
+
+/** The modules that `entry` imports, and those that they import, breadth first. */
+function reachedFrom(entry: string, imports: ReadonlyMap<string, readonly string[]>): readonly string[] {
+  const reached = new Set([entry]);
+  for (const path of reached) for (const next of imports.get(path) ?? []) reached.add(next);
+  return [...reached];
+}
+
+function makeFiles(): MadeFiles {
+  const imports = new Map<string, readonly string[]>();
+  const files = listModules().map(({ path, file }) => {
+    const module = browserModule(readFileSync(file, 'utf8'), path);
+    imports.set(path, module.imports);
+    return made(path, 'text/javascript; charset=utf-8', module.text);
+  });
+  const css = styleSheets.map((file) => readFileSync(file, 'utf8')).join('\n');
+  files.push(made('style.css', 'text/css; charset=utf-8', css));
+  const hash = createHash('sha256');
+  for (const { path, plain } of files) hash.update(`${path}\0${plain.length}\0`).update(plain);
+  const digest = hash.digest('hex').slice(0, 16);
+  const page = pageText(digest, reachedFrom('web/main.ts', imports));
+  return { digest, files, index: made('index.html', 'text/html; charset=utf-8', page) };
+}
+
+parentPort?.postMessage(makeFiles(), []);

@@ -1,0 +1,36 @@
+// The page of the console as text: it holds nothing but what it loads.
+
+import { escapeHtml } from '../../http/page/html-page.ts';
+
+/** Where the files are. */
+export const assetsPath = '/console/assets/';
+
+/**
+ * Writes the page.
+ * @param digest of all files
+ * @param first the modules that every page needs. They are named, so that the browser asks for all of them at once
+ */
+export function pageText(digest: string, first: readonly string[]): string {
+  const url = (path: string): string => escapeHtml(`${assetsPath}${digest}/${path}`);
+  const preloads = first.map((path) => `<link rel="modulepreload" href="${url(path)}">`).join('\n');
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="robots" content="noindex">
+<title>Postern</title>
+<link rel="icon" href="data:,">
+<script src="${url('web/early.ts')}"></script>
+<link rel="stylesheet" href="${url('style.css')}">
+${preloads}
+<script type="module" src="${url('web/main.ts')}"></script>
+</head>
+<body>
+<div id="console"></div>
+<noscript><p>The console needs JavaScript. The HTTP interface needs none; <a href="/docs">its reference</a> describes it.</p></noscript>
+</body>
+</html>
+`;
+}

@@ -1,0 +1,170 @@
+// What stands around every page: the list of pages, whose mail is looked at, colours, signing out, and notices.
+
+import { type ComponentChildren, h, type JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { findPage, type Page, pages } from './page-list.ts';
+import { Brand } from './parts/brand.ts';
+import { Button, Select } from './parts/controls.ts';
+import { Icon } from './parts/icon.ts';
+import { closeNotice, notices } from './state/notices.ts';
+import { goTo, linkTo, place, setFilters } from './state/place.ts';
+import { account, isAdmin, mayEdit, session, signOut } from './state/session.ts';
+import { chooseTheme, type Theme, theme } from './state/theme.ts';
+
+/** The path in the list that the page of the URL belongs to: a message belongs to the messages. */
+function openEntry(): string | undefined {
+  return findPage(place.value.path)?.page.pattern.replace(/\/:id$/, '');
+}
+
+function NavEntry({ page }: { readonly page: Page }): JSX.Element | null {
+  if (!page.entry || (page.isForAdmin === true && !isAdmin.value)) return null;
+  const { label, icon } = page.entry;
+  const isOpen = openEntry() === page.pattern;
+  return h(
+    'a',
+    { href: linkTo(page.pattern), 'aria-current': isOpen ? 'page' : undefined },
+    h(Icon, { name: icon }),
+    label,
+  );
+}
+
+function Nav(): JSX.Element {
+  return h(
+    'nav',
+    { class: 'nav', 'aria-label': 'Pages' },
+    pages.map((page) => [
+      page.entry?.group !== undefined && (page.isForAdmin !== true || isAdmin.value)
+        ? h('p', { class: 'nav-group', key: page.entry.group }, page.entry.group)
+        : null,
+      h(NavEntry, { page, key: page.pattern }),
+    ]),
+  );
+}
+
+function AccountChoice(): JSX.Element {
+  const who = session.value;
+  const accounts = who?.accounts ?? [];
+  if (!isAdmin.value || accounts.length < 2) {
+    return h('p', { class: 'whose' }, h('span', { class: 'soft' }, 'Account'), h('bdi', null, who?.account.name));
+  }
+  return h(Select, {
+    label: 'Account',
+    value: account.value,
+    choices: [{ value: '*', label: 'All accounts' }, ...accounts.map(({ name }) => ({ value: name, label: name }))],
+    onChoose: (name) => {
+      // A message belongs to one account, so that its page makes no sense under another.
+      const entry = openEntry() ?? '/';
+      const chosen = name === who?.account.name ? undefined : name;
+      if (place.value.path === linkTo(entry).split('?')[0]) setFilters({ account: chosen });
+      else goTo(linkTo(entry, {}, { account: chosen }));
+    },
+  });
+}
+
+const themes: readonly { readonly key: Theme; readonly label: string; readonly text: JSX.Element | string }[] = [
+  { key: 'system', label: 'Auto: the colours of the system', text: 'Auto' },
+  { key: 'light', label: 'Light colours', text: h(Icon, { name: 'sun' }) },
+  { key: 'dark', label: 'Dark colours', text: h(Icon, { name: 'moon' }) },
+];
+
+function ThemeChoice(): JSX.Element {
+  return h(
+    'div',
+    { class: 'segments', role: 'group', 'aria-label': 'Colours' },
+    themes.map(({ key, label, text }) =>
+      h(
+        'button',
+        {
+          ...{ key, type: 'button', title: label, onClick: () => chooseTheme(key) },
+          'aria-pressed': theme.value === key,
+          'aria-label': label,
+        },
+        text,
+      ),
+    ),
+  );
+}
+
+function Side({ isOpen, onClose }: { readonly isOpen: boolean; readonly onClose: () => void }): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (!isOpen) return undefined;
+    box.current?.querySelector('a')?.focus();
+    const onKey = (event: KeyboardEvent): void => {
+      if (event.key === 'Escape') onClose();
+    };
+    addEventListener('keydown', onKey);
+    return () => removeEventListener('keydown', onKey);
+  }, [isOpen]);
+  return h(
+    'div',
+    { class: isOpen ? 'side open' : 'side', ref: box, id: 'side' },
+    h(Brand, null),
+    h(Nav, null),
+    h(
+      'div',
+      { class: 'side-foot' },
+      h(AccountChoice, null),
+      mayEdit.value ? null : h('p', { class: 'whose soft' }, 'This session may look and not change.'),
+      h(
+        'div',
+        { class: 'side-actions' },
+        h(ThemeChoice, null),
+        h(Button, { kind: 'bare', icon: 'out', label: 'Sign out', onPress: signOut }),
+      ),
+    ),
+  );
+}
+
+function Notices(): JSX.Element {
+  return h(
+    'div',
+    { class: 'notices', 'aria-live': 'polite' },
+    notices.value.map(({ id, kind, text }) =>
+      h(
+        'div',
+        { class: `notice ${kind}`, key: id },
+        h(Icon, { name: kind === 'done' ? 'check' : 'warning' }),
+        h('p', null, h('bdi', null, text)),
+        h(Button, { kind: 'bare', icon: 'close', label: 'Close this notice', onPress: () => closeNotice(id) }),
+      ),
+    ),
+  );
+}
+
+/** The frame around a page. */
+export function Frame({ children }: { readonly children?: ComponentChildren }): JSX.Element {
+  const [isOpen, setOpen] = useState(false);
+  const opener = useRef<HTMLDivElement>(null);
+  const close = (): void => {
+    setOpen(false);
+    opener.current?.querySelector('button')?.focus();
+  };
+  useEffect(() => setOpen(false), [place.value.path]);
+  const entry = pages.find(({ pattern }) => pattern === openEntry())?.entry;
+  return h(
+    'div',
+    { class: 'frame' },
+    h('a', { class: 'skip', href: '#main' }, 'Skip the list of pages'),
+    h(
+      'div',
+      { class: 'top', ref: opener },
+      h(
+        'button',
+        {
+          ...{ type: 'button', class: 'button bare', title: 'Pages', onClick: () => setOpen(!isOpen) },
+          'aria-label': 'Pages',
+          'aria-expanded': isOpen,
+          'aria-controls': 'side',
+        },
+        h(Icon, { name: 'menu' }),
+      ),
+      h(Brand, null),
+      h('span', { class: 'where' }, entry?.label),
+    ),
+    isOpen ? h('div', { class: 'side-veil', onClick: close }) : null,
+    h(Side, { isOpen, onClose: close }),
+    h('main', { id: 'main', tabIndex: -1 }, h('div', { class: 'page' }, children)),
+    h(Notices, null),
+  );
+}

@@ -1,0 +1,121 @@
+// The domains that the account may send from, and what has to stand in DNS for each.
+
+import { h, type JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Button, CopyButton } from '../parts/controls.ts';
+import { Empty, Fault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
+import { Foreign, State } from '../parts/text.ts';
+import { ask } from '../state/api.ts';
+import { useAnswer } from '../state/loading.ts';
+import { tell } from '../state/notices.ts';
+import { accountOnlyPath } from '../state/session.ts';
+import type { DnsRecord, SendingDomain } from '../state/shapes.ts';
+import { writeCounted } from '../text/amounts.ts';
+
+const path = '/email/sending/domains';
+
+const purposes: Readonly<Record<string, string>> = {
+  dkim: 'The key that receivers verify signatures with',
+  spf: 'Says which hosts send mail with this return path',
+  mx: 'Where bounces come back to',
+  dmarc: 'Says what receivers do with mail that fails',
+};
+
+function Record({ record }: { readonly record: DnsRecord }): JSX.Element {
+  const { check } = record;
+  return h(
+    'li',
+    { class: 'record' },
+    h('div', null, h('strong', null, record.purpose.toUpperCase()), h('p', { class: 'soft' }, record.type)),
+    h(
+      'div',
+      null,
+      h('code', null, h(Foreign, { text: record.name, most: 253 })),
+      h('pre', null, h(Foreign, { text: record.value, most: 600 })),
+      h(
+        'p',
+        { class: 'hint' },
+        purposes[record.purpose] ?? '',
+        record.published_by === 'platform' ? '. The operator of the platform publishes it.' : '.',
+      ),
+      record.remark ? h('p', { class: 'hint' }, record.remark) : null,
+      check && (check.detail !== undefined || check.found.length > 0) && check.state !== 'ok'
+        ? h(
+            'div',
+            { class: 'found' },
+            check.detail === undefined ? null : h('p', null, h(Foreign, { text: check.detail })),
+            check.found.map((found) => h('pre', { key: found }, h(Foreign, { text: found, most: 600 }))),
+          )
+        : null,
+    ),
+    h(
+      'div',
+      { class: 'row-actions' },
+      check ? h(State, { state: check.state }) : null,
+      h(CopyButton, { text: record.zone, label: 'Copy zone line' }),
+    ),
+  );
+}
+
+function summary(domain: SendingDomain): string | undefined {
+  const checked = domain.records.filter(({ check }) => check !== undefined);
+  if (checked.length === 0) return undefined;
+  const open = checked.filter(({ check }) => check?.state !== 'ok').length;
+  return open === 0 ? 'All records are in place.' : `${writeCounted(open, 'record')} of ${checked.length} need work.`;
+}
+
+/** The page. */
+export function DomainsPage(): JSX.Element {
+  const { value, problem, isLoading, reload } = useAnswer<readonly SendingDomain[]>(accountOnlyPath(path));
+  const [checked, setChecked] = useState<readonly SendingDomain[]>();
+  const domains = checked ?? value;
+  const check = async (): Promise<void> => {
+    const { result } = await ask<readonly SendingDomain[]>(accountOnlyPath(`${path}?check=1`));
+    setChecked(result);
+    const open = result.flatMap(({ records }) => records).filter((record) => record.check?.state !== 'ok').length;
+    tell(open === 0 ? 'All records are in place.' : `${writeCounted(open, 'record')} need work.`);
+  };
+  return h(
+    'div',
+    null,
+    h(
+      PageHead,
+      {
+        title: 'Domains',
+        lead: 'The domains that this account may send from, and the records that DNS has to have for each.',
+      },
+      domains && domains.length > 0
+        ? h(Button, { kind: 'main', icon: 'reload', onPress: check }, 'Check DNS now')
+        : null,
+    ),
+    problem ? h(Fault, { problem, retry: reload }) : null,
+    isLoading && !domains ? h(Progress, { what: 'Loading domains' }) : null,
+    domains?.length === 0
+      ? h(
+          Empty,
+          { title: 'This account may send from no domain', icon: 'domains' },
+          'Name its domains under sendingDomains in the configuration.',
+        )
+      : null,
+    domains?.map((domain) =>
+      h(
+        Panel,
+        {
+          ...{ key: domain.name, title: domain.name },
+          note: [
+            domain.subdomains ? 'Names below it may send too. ' : null,
+            'Return path: ',
+            h('code', { key: 'path' }, domain.return_path_domain),
+            '. ',
+            summary(domain),
+          ],
+        },
+        h(
+          'ul',
+          { class: 'records' },
+          domain.records.map((record) => h(Record, { record, key: `${record.purpose} ${record.name}` })),
+        ),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,113 @@
+// The zones of the edge: which errors they answered with, over time.
+
+import { h, type JSX } from 'preact';
+import { Select } from '../parts/controls.ts';
+import { type Column, Table } from '../parts/list.ts';
+import { type Line, Plot } from '../parts/plot.ts';
+import { Empty, Fault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
+import { useAnswer, useEvery } from '../state/loading.ts';
+import { place, setFilters } from '../state/place.ts';
+import { accountOnlyPath } from '../state/session.ts';
+import { writeCount, writeCounted } from '../text/amounts.ts';
+import { readFilters } from '../text/filters.ts';
+
+interface Code {
+  readonly code: number;
+  readonly count: number;
+  readonly documentation_url: string;
+  readonly series: readonly number[];
+}
+
+interface Zone {
+  readonly zone: string;
+  readonly id: string;
+  readonly requests: number;
+  readonly failed: number;
+  readonly codes: readonly Code[];
+}
+
+interface Failures {
+  /** The beginning of each entry of a series. */
+  readonly at: readonly string[];
+  readonly zones: readonly Zone[];
+}
+
+const colours = ['bad', 'warn', 'busy', 'accent', 'quiet', 'good'] as const;
+
+const columns: readonly Column<Code>[] = [
+  { key: 'code', title: 'Code', kind: 'tight', cell: ({ code }) => h('strong', null, code) },
+  {
+    key: 'what',
+    title: 'What it means',
+    kind: 'wide',
+    // Of the URL only its path is taken: the description is on this host, whatever name it has elsewhere.
+    cell: ({ code }) => h('a', { href: `/errors/${code}` }, `What error ${code} means, and what to do`),
+  },
+  { key: 'count', title: 'Times', kind: 'number', cell: ({ count }) => writeCount(count) },
+];
+
+function linesOf(codes: readonly Code[]): readonly Line[] {
+  return codes.slice(0, colours.length).map(({ code, series }, index) => ({
+    ...{ label: String(code), colour: colours[index] ?? 'quiet', values: series },
+    ...(index % 2 === 1 ? { dash: 'dash' as const } : {}),
+  }));
+}
+
+function ZonePanel({ zone, times }: { readonly zone: Zone; readonly times: readonly number[] }): JSX.Element {
+  const { zone: name, codes, requests, failed } = zone;
+  return h(
+    Panel,
+    { title: name, note: `${writeCounted(requests, 'request')}, of which ${writeCount(failed)} failed.` },
+    codes.length === 0
+      ? h(Empty, { title: 'No failure in this time', icon: 'check' }, 'Every request was answered by its origin.')
+      : h(
+          'div',
+          { class: 'stack' },
+          times.length > 0
+            ? h(Plot, { title: 'Failures a minute', times, lines: linesOf(codes), write: writeCount })
+            : null,
+          h(Table<Code>, { label: `Failures of ${name}`, columns, rows: codes, keyOf: ({ code }) => String(code) }),
+        ),
+  );
+}
+
+/** The page. */
+export function EdgePage(): JSX.Element {
+  const { minutes = '60' } = readFilters(place.value.search, ['minutes']);
+  const { value, problem, isLoading, reload } = useAnswer<Failures>(
+    accountOnlyPath(`/edge/failures?minutes=${encodeURIComponent(minutes)}`),
+  );
+  useEvery(10_000, reload);
+  const times = (value?.at ?? []).map((time) => Date.parse(time));
+  return h(
+    'div',
+    null,
+    h(
+      PageHead,
+      {
+        title: 'Edge',
+        lead: 'The web sites that Postern stands before, and what went wrong with them. Each code leads to what it means.',
+      },
+      h(Select, {
+        label: 'Time',
+        value: minutes,
+        choices: [
+          { value: '60', label: 'Last hour' },
+          { value: '360', label: 'Last 6 hours' },
+          { value: '1440', label: 'Last 24 hours' },
+        ],
+        onChoose: (chosen) => setFilters({ minutes: chosen === '60' ? undefined : chosen }),
+      }),
+    ),
+    problem && !value ? h(Fault, { problem, retry: reload }) : null,
+    isLoading && !value ? h(Progress, { what: 'Loading zones' }) : null,
+    value?.zones.length === 0
+      ? h(
+          Empty,
+          { title: 'This account has no zone', icon: 'edge' },
+          'Name one under zones in the configuration, with its origin.',
+        )
+      : null,
+    value?.zones.map((zone) => h(ZonePanel, { zone, times, key: zone.id })),
+  );
+}

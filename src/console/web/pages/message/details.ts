@@ -1,0 +1,92 @@
+// The dialogue, the times of the stages, and what verification says of the signatures.
+
+import { h, type JSX } from 'preact';
+import { Empty, Fault, Panel, Progress } from '../../parts/surfaces.ts';
+import { Foreign, State } from '../../parts/text.ts';
+import { useAnswer } from '../../state/loading.ts';
+import type { DkimVerdict, JournalEntry } from '../../state/shapes.ts';
+import { writeDuration } from '../../text/amounts.ts';
+
+const speakers = { client: 'Client', server: 'Postern', note: 'Note' } as const;
+
+/** The SMTP dialogue of the message. */
+export function Dialogue({ entry }: { readonly entry: JournalEntry }): JSX.Element {
+  const lines = entry.dialogue ?? [];
+  if (lines.length === 0) {
+    return h(
+      Empty,
+      { title: 'There was no SMTP dialogue', icon: 'messages' },
+      entry.via === 'smtp' ? 'Its entry keeps none.' : 'The message came by HTTP.',
+    );
+  }
+  return h(
+    'ol',
+    { class: 'dialogue card' },
+    lines.map(({ from, line, at_ms: at }, index) =>
+      h(
+        'li',
+        { key: index, class: `${from}${from === 'server' && /^[45]/.test(line) ? ' refusal' : ''}` },
+        h('span', { class: 'at soft' }, at === undefined ? '' : `+${at} ms`),
+        h('span', { class: 'who' }, speakers[from]),
+        h('span', { class: 'line' }, h(Foreign, { text: line, most: 600 })),
+      ),
+    ),
+  );
+}
+
+/** How long each stage took. */
+export function Timings({ entry }: { readonly entry: JournalEntry }): JSX.Element | null {
+  const timings = entry.timings ?? [];
+  if (timings.length === 0) return null;
+  const longest = timings.reduce((most, { ms }) => Math.max(most, ms), 0.1);
+  return h(
+    Panel,
+    { title: 'How long it took' },
+    h(
+      'ul',
+      { class: 'stages' },
+      timings.map(({ stage, ms }) =>
+        h(
+          'li',
+          { key: stage },
+          h('span', null, stage),
+          h('meter', { min: 0, max: longest, value: ms, 'aria-label': `${stage}: ${writeDuration(ms)}` }),
+          h('span', { class: 'soft' }, ms < 10 ? `${ms.toFixed(1)} ms` : writeDuration(ms)),
+        ),
+      ),
+    ),
+  );
+}
+
+/** What verification says of each signature. */
+export function Dkim({ entry, path }: { readonly entry: JournalEntry; readonly path: string }): JSX.Element {
+  const isAsked = entry.outcome !== 'refused';
+  const { value, problem, reload } = useAnswer<readonly DkimVerdict[]>(isAsked ? `${path}/dkim` : undefined);
+  if (!isAsked) return h(Empty, { title: 'It was not signed', icon: 'tokens' }, 'A refused message is never signed.');
+  if (problem?.status === 404)
+    return h(
+      Empty,
+      { title: 'It cannot be verified' },
+      'That needs the whole message, which the journal keeps where journal.content is full.',
+    );
+  if (problem) return h(Fault, { problem, retry: reload });
+  if (!value) return h(Progress, { what: 'Verifying the signatures' });
+  return h(
+    'ul',
+    { class: 'records' },
+    value.map(({ domain, selector, algorithm, result, reason }) =>
+      h(
+        'li',
+        { class: 'record', key: `${domain} ${selector}` },
+        h('strong', null, 'd=', h('bdi', null, domain)),
+        h(
+          'div',
+          null,
+          h('p', null, 's=', h('code', null, selector), algorithm ? `, ${algorithm}` : null),
+          reason ? h('p', { class: 'soft' }, h(Foreign, { text: reason })) : null,
+        ),
+        h(State, { state: result }),
+      ),
+    ),
+  );
+}

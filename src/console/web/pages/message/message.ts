@@ -1,0 +1,230 @@
+// One message: what became of it and why.
+
+import { h, type JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Button } from '../../parts/controls.ts';
+import { Confirm } from '../../parts/dialog.ts';
+import { Empty, Facts, Fault, openTab, PageHead, Progress, Tabs } from '../../parts/surfaces.ts';
+import { Foreign, State, Time } from '../../parts/text.ts';
+import { Reasons, VerdictTable } from '../../parts/verdicts.ts';
+import { ask } from '../../state/api.ts';
+import { useAnswer, useEvery } from '../../state/loading.ts';
+import { tell } from '../../state/notices.ts';
+import { goTo, linkTo, type PageProps } from '../../state/place.ts';
+import { accountPath, mayEdit } from '../../state/session.ts';
+import type { JournalEntry } from '../../state/shapes.ts';
+import { writeCounted, writeOctets } from '../../text/amounts.ts';
+import { Comparison } from './comparison.ts';
+import { Delivery } from './delivery.ts';
+import { Dialogue, Dkim, Timings } from './details.ts';
+import { PreviewPanel } from './preview.ts';
+
+const vias: Readonly<Record<string, string>> = {
+  smtp: 'SMTP',
+  rest: 'HTTP (send)',
+  raw: 'HTTP (send_raw)',
+  dsn: 'a report of Postern itself',
+};
+
+/** The path of an entry's endpoint. */
+function entryPath(entry: { readonly id: string }, rest = ''): string {
+  return accountPath(`/email/sending/journal/${encodeURIComponent(entry.id)}${rest}`);
+}
+
+function foreign(text: string | null | undefined): JSX.Element | null {
+  return text ? h(Foreign, { text, most: 160 }) : null;
+}
+
+function SideFacts({ entry }: { readonly entry: JournalEntry }): JSX.Element {
+  return h(
+    'aside',
+    { class: 'message-side', 'aria-label': 'About the message' },
+    h(
+      'div',
+      { class: 'card' },
+      h(Facts, {
+        items: [
+          ['Came', h(Time, { at: entry.at })],
+          ['By', entry.via ? (vias[entry.via] ?? entry.via) : null],
+          ['Account', foreign(entry.account)],
+          ['Credential', foreign(entry.credential)],
+          ['Client', entry.client ? h('code', null, entry.client) : null],
+          ['HELO', foreign(entry.helo)],
+          ['TLS', entry.tls ? `${entry.tls.version}, ${entry.tls.cipher}` : entry.via === 'smtp' ? 'none' : null],
+          ['Mailer', foreign(entry.mailer)],
+          ['Size', entry.size ? writeOctets(entry.size) : null],
+          ['Sender', foreign(entry.sender)],
+          ['Recipients', writeCounted(entry.recipient_count, 'recipient')],
+          ['Message-ID', foreign(entry.message_id)],
+          ['Journal id', h('code', null, entry.id)],
+        ],
+      }),
+    ),
+  );
+}
+
+type Action = 'resend' | 'hold' | 'drop' | undefined;
+
+/** How each action is asked about and told. */
+const actions = {
+  resend: {
+    title: 'Send it again?',
+    action: 'Send 1 message',
+    text: 'A new message is made of it as it came, with a Message-ID of its own, and judged as if it were handed in now. All its recipients get it.',
+  },
+  hold: {
+    title: 'Hold the message?',
+    action: 'Hold 1 message',
+    text: 'Recipients that wait are not tried until somebody releases them on the page of the queue.',
+  },
+  drop: {
+    title: 'Drop the message?',
+    action: 'Drop 1 message',
+    text: 'Recipients that wait never get it. It cannot be taken back.',
+  },
+} as const;
+
+function Actions({
+  entry,
+  onChanged,
+}: {
+  readonly entry: JournalEntry;
+  readonly onChanged: () => void;
+}): JSX.Element | null {
+  const [open, setOpen] = useState<Action>();
+  const isWaiting = entry.outcome === 'accepted' || entry.outcome === 'deferred';
+  const confirm = async (): Promise<void> => {
+    if (open === 'resend') {
+      const { result } = await ask<{ readonly id?: string }>(entryPath(entry, '/resend'), { method: 'POST', body: {} });
+      tell('It is sent again, as a message of its own.');
+      if (result.id !== undefined) goTo(linkTo('/messages/:id', { id: result.id }));
+    } else if (open !== undefined) {
+      await ask(accountPath('/email/sending/queue/actions'), {
+        method: 'POST',
+        body: { action: open, messages: [entry.id] },
+      });
+      tell(open === 'hold' ? 'The message is held.' : 'The message is dropped.');
+    }
+    onChanged();
+  };
+  if (!mayEdit.value) return null;
+  return h(
+    'div',
+    { class: 'actions' },
+    h(
+      Button,
+      {
+        icon: 'reload',
+        onPress: () => setOpen('resend'),
+        disabled: entry.content !== 'full',
+        ...(entry.content === 'full' ? {} : { label: 'Its content was not kept (journal.content)' }),
+      },
+      'Send again',
+    ),
+    isWaiting ? h(Button, { icon: 'pause', onPress: () => setOpen('hold') }, 'Hold') : null,
+    isWaiting ? h(Button, { icon: 'minus', onPress: () => setOpen('drop') }, 'Drop') : null,
+    open
+      ? h(
+          Confirm,
+          {
+            title: actions[open].title,
+            action: actions[open].action,
+            danger: open === 'drop',
+            onConfirm: confirm,
+            onClose: () => setOpen(undefined),
+          },
+          h('p', null, actions[open].text),
+        )
+      : null,
+  );
+}
+
+const tabs = [
+  { key: 'verdicts', label: 'Verdicts' },
+  { key: 'compare', label: 'As it came and left' },
+  { key: 'preview', label: 'Preview' },
+  { key: 'delivery', label: 'Delivery' },
+  { key: 'dialogue', label: 'Dialogue' },
+  { key: 'dkim', label: 'DKIM' },
+] as const;
+
+function Body({ entry }: { readonly entry: JournalEntry }): JSX.Element {
+  const path = entryPath(entry);
+  switch (openTab(tabs)) {
+    case 'compare':
+      return h(Comparison, { entry, path });
+    case 'preview':
+      return h(PreviewPanel, { entry, path });
+    case 'delivery':
+      return h(Delivery, { entry });
+    case 'dialogue':
+      return h('div', null, h(Dialogue, { entry }), h(Timings, { entry }));
+    case 'dkim':
+      return h(Dkim, { entry, path });
+    default:
+      return entry.verdicts && entry.verdicts.length > 0
+        ? h(VerdictTable, { verdicts: entry.verdicts })
+        : h(
+            Empty,
+            { title: 'No header was judged' },
+            'It was refused before its headers came, or its entry keeps none.',
+          );
+  }
+}
+
+/** The page. */
+export function MessagePage({ parameters }: PageProps): JSX.Element {
+  const id = parameters['id'] ?? '';
+  const { value: entry, problem, reload } = useAnswer<JournalEntry>(entryPath({ id }));
+  const isMoving = entry?.outcome === 'accepted' || entry?.outcome === 'deferred';
+  useEvery(4000, () => {
+    if (isMoving) reload();
+  });
+  const back = { url: linkTo('/messages'), label: 'Messages' };
+  if (problem && !entry) {
+    return h(
+      'div',
+      null,
+      h(PageHead, { title: 'Message', back }),
+      problem.status === 404
+        ? h(
+            Empty,
+            { title: 'There is no such message', icon: 'search' },
+            'It may belong to another account, or the journal has let it go: it keeps entries for as long as journal.keepDays says.',
+          )
+        : h(Fault, { problem, retry: reload }),
+    );
+  }
+  if (!entry)
+    return h('div', null, h(PageHead, { title: 'Message', back }), h(Progress, { what: 'Loading the message' }));
+  const subject = entry.subject ? h(Foreign, { text: entry.subject, most: 160 }) : 'Message without a kept subject';
+  return h(
+    'div',
+    null,
+    h(
+      PageHead,
+      {
+        title: h('span', { class: 'subject' }, h('span', null, subject), h(State, { state: entry.outcome })),
+        name: entry.subject?.slice(0, 80) ?? 'Message',
+        back,
+      },
+      h(Actions, { entry, onChanged: reload }),
+    ),
+    h(
+      'div',
+      { class: 'message-grid' },
+      h(
+        'div',
+        null,
+        h(Reasons, {
+          ...{ reasons: entry.reasons ?? [], count: entry.reason_count ?? 0 },
+          title:
+            entry.outcome === 'refused' ? 'Why it was refused' : 'What would be refused once the policy is enforced',
+        }),
+        h(Tabs, { tabs, label: 'Parts of the message' }),
+        h(Body, { entry }),
+      ),
+      h(SideFacts, { entry }),
+    ),
+  );
+}

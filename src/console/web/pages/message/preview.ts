@@ -1,0 +1,128 @@
+// A message as mail programs show it: its HTML, its text, its attachments, its source.
+
+import { h, type JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { type Column, Table } from '../../parts/list.ts';
+import { PreviewFrame } from '../../parts/preview-frame.ts';
+import { Empty, Fault, Panel, Progress } from '../../parts/surfaces.ts';
+import { Foreign } from '../../parts/text.ts';
+import { useAnswer } from '../../state/loading.ts';
+import type { JournalEntry, Preview, PreviewPart } from '../../state/shapes.ts';
+import { writeOctets } from '../../text/amounts.ts';
+
+type Attachment = NonNullable<PreviewPart['attachments']>[number];
+
+const columns: readonly Column<Attachment>[] = [
+  {
+    key: 'name',
+    title: 'Name',
+    kind: 'wide',
+    cell: ({ filename }) => h(Foreign, { text: filename ?? 'without a name', most: 200 }),
+  },
+  { key: 'type', title: 'Type', cell: ({ type }) => h('code', null, h(Foreign, { text: type, most: 100 })) },
+  { key: 'size', title: 'Size', kind: 'number', cell: ({ size }) => writeOctets(size) },
+];
+
+function Switch<Key extends string>(props: {
+  readonly label: string;
+  readonly choices: readonly { readonly key: Key; readonly text: string }[];
+  readonly chosen: Key;
+  readonly onChoose: (key: Key) => void;
+}): JSX.Element {
+  return h(
+    'div',
+    { class: 'segments', role: 'group', 'aria-label': props.label },
+    props.choices.map(({ key, text }) =>
+      h(
+        'button',
+        { key, type: 'button', 'aria-pressed': props.chosen === key, onClick: () => props.onChoose(key) },
+        text,
+      ),
+    ),
+  );
+}
+
+function Part({ part, form }: { readonly part: PreviewPart; readonly form: 'html' | 'text' }): JSX.Element {
+  if (form === 'html') {
+    return part.html
+      ? h(
+          'div',
+          null,
+          h(PreviewFrame, { html: part.html }),
+          h('p', { class: 'hint' }, 'Pictures, links and everything that would load or run are taken out.'),
+        )
+      : h(Empty, { title: 'It has no HTML', icon: 'messages' }, 'Look at its text instead.');
+  }
+  return part.text
+    ? h('pre', { class: 'box', tabIndex: 0 }, h(Foreign, { text: part.text, lines: true, most: 8000 }))
+    : h(Empty, { title: 'It has no text', icon: 'messages' }, 'Look at its HTML instead.');
+}
+
+/** The tab. */
+export function PreviewPanel({ path }: { readonly entry: JournalEntry; readonly path: string }): JSX.Element {
+  const { value, problem, reload } = useAnswer<Preview>(`${path}/preview`);
+  const [side, setSide] = useState<'received' | 'sent'>();
+  const [form, setForm] = useState<'html' | 'text'>();
+  if (problem?.status === 404)
+    return h(
+      Empty,
+      { title: 'Its text was not kept' },
+      'The journal keeps what messages contain only where journal.content is full.',
+    );
+  if (problem) return h(Fault, { problem, retry: reload });
+  if (!value) return h(Progress, { what: 'Reading the message' });
+  const shownSide = side ?? (value.sent ? 'sent' : 'received');
+  const part = value[shownSide];
+  if (!part)
+    return h(
+      Empty,
+      { title: 'This side was not kept' },
+      'The journal keeps what messages contain only where journal.content is full.',
+    );
+  if (part.unreadable !== undefined)
+    return h(Empty, { title: 'It cannot be read', icon: 'warning' }, h(Foreign, { text: part.unreadable }));
+  const shownForm = form ?? (part.html ? 'html' : 'text');
+  const attachments = part.attachments ?? [];
+  return h(
+    'div',
+    null,
+    h(
+      'div',
+      { class: 'panel-head' },
+      h(Switch<'html' | 'text'>, {
+        label: 'Form',
+        choices: [
+          { key: 'html', text: 'HTML' },
+          { key: 'text', text: 'Text' },
+        ],
+        chosen: shownForm,
+        onChoose: setForm,
+      }),
+      value.sent && value.received
+        ? h(Switch<'received' | 'sent'>, {
+            label: 'Side',
+            choices: [
+              { key: 'received', text: 'As it came' },
+              { key: 'sent', text: 'As it left' },
+            ],
+            chosen: shownSide,
+            onChoose: setSide,
+          })
+        : null,
+    ),
+    h(Part, { part, form: shownForm }),
+    part.truncated === true ? h('p', { class: 'note' }, 'It is long: only its beginning is shown.') : null,
+    attachments.length === 0
+      ? null
+      : h(
+          Panel,
+          { title: 'Attachments' },
+          h(Table<Attachment>, {
+            label: 'Attachments',
+            columns,
+            rows: attachments,
+            keyOf: (_, index) => String(index),
+          }),
+        ),
+  );
+}

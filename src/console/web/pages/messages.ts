@@ -1,0 +1,248 @@
+// Messages as they come, the newest first: accepted and refused, by the filters of the URL.
+
+import { h, type JSX } from 'preact';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { Button, Select } from '../parts/controls.ts';
+import { FilterChips, SearchBox } from '../parts/filter-bar.ts';
+import { type Column, ListEnd, Table } from '../parts/list.ts';
+import { ButtonLink, ClearFilters, Empty, PageHead } from '../parts/surfaces.ts';
+import { Foreign, State, Time } from '../parts/text.ts';
+import { outcomeChoices, stateWords } from '../parts/words.ts';
+import { type LiveState, mostFresh, useLive } from '../state/live.ts';
+import { usePages } from '../state/paging.ts';
+import { linkTo, place, setFilters } from '../state/place.ts';
+import { accountPath, isEveryAccount } from '../state/session.ts';
+import type { JournalRow } from '../state/shapes.ts';
+import { writeCounted } from '../text/amounts.ts';
+import { readFilters, spans } from '../text/filters.ts';
+import { journalFilters, journalQuery } from '../text/journal-query.ts';
+import { fitsFilters } from '../text/row-filter.ts';
+
+const path = '/email/sending/journal';
+const pageSize = 50;
+
+function people({ sender, recipients, recipient_count: count }: JournalRow): JSX.Element {
+  const others = count - 1;
+  return h(
+    'span',
+    { class: 'sub' },
+    sender ? h(Foreign, { text: sender, most: 80, brief: true }) : 'no sender',
+    ' → ',
+    h(Foreign, { text: recipients[0] ?? 'nobody', most: 80, brief: true }),
+    others > 0 ? ` and ${others} more` : null,
+  );
+}
+
+const columns: readonly Column<JournalRow>[] = [
+  { key: 'outcome', title: 'Outcome', kind: 'tight', cell: ({ outcome }) => h(State, { state: outcome }) },
+  {
+    key: 'message',
+    title: 'Message',
+    kind: 'wide',
+    cell: (row) => [
+      h(
+        'a',
+        { key: 'subject', class: 'row-link one-line', href: linkTo('/messages/:id', { id: row.id }) },
+        row.subject
+          ? h(Foreign, { text: row.subject, most: 140, brief: true })
+          : h('span', { class: 'soft' }, 'No subject kept'),
+      ),
+      h('span', { key: 'people' }, people(row)),
+    ],
+  },
+  {
+    key: 'why',
+    title: 'Why',
+    kind: 'why',
+    cell: ({ codes, fields }) =>
+      codes.length === 0
+        ? null
+        : h(
+            'span',
+            { class: 'chips' },
+            fields
+              .slice(0, 3)
+              .map((field) =>
+                h('span', { class: 'chip', key: field }, h(Foreign, { text: field, most: 40, brief: true })),
+              ),
+            h('span', { class: 'sub' }, codes[0], codes.length > 1 ? ` and ${codes.length - 1} more` : null),
+          ),
+  },
+  {
+    key: 'from',
+    title: 'From',
+    cell: ({ credential, client, account, mailer }) => [
+      h(
+        'span',
+        { key: 'credential' },
+        isEveryAccount.value ? h('bdi', null, `${account} / `) : null,
+        h('bdi', null, credential ?? '–'),
+      ),
+      h(
+        'span',
+        { key: 'client', class: 'sub' },
+        mailer ? h(Foreign, { text: mailer, most: 40, brief: true }) : h('bdi', null, client),
+      ),
+    ],
+  },
+  { key: 'at', title: 'Time', kind: 'tight when', cell: ({ at }) => h(Time, { at }) },
+];
+
+const labels = { credential: 'Credential', client: 'Client', code: 'Code', field: 'Header', until: 'Before' } as const;
+
+function More({ filters }: { readonly filters: Readonly<Partial<Record<keyof typeof labels, string>>> }): JSX.Element {
+  return h(
+    'details',
+    { class: 'more-filters' },
+    h('summary', null, 'More filters'),
+    h(
+      'div',
+      { class: 'filters' },
+      (['credential', 'client', 'code', 'field'] as const).map((name) =>
+        h(SearchBox, {
+          ...{ key: name, class: 'field', label: labels[name], value: filters[name] },
+          onSearch: (text) => setFilters({ [name]: text }),
+        }),
+      ),
+    ),
+  );
+}
+
+const liveWords: Readonly<Record<LiveState, string>> = {
+  off: 'Not live',
+  connecting: 'Connecting',
+  on: 'Live',
+  lost: 'Not live at the moment; it is tried again',
+};
+
+/** Puts a row at the top of a list, or in the place of the same message. */
+function withRow(rows: readonly JournalRow[], row: JournalRow): readonly JournalRow[] {
+  const known = rows.findIndex(({ id }) => id === row.id);
+  return known === -1 ? [row, ...rows] : rows.with(known, row);
+}
+
+function NothingThere({ isFiltered }: { readonly isFiltered: boolean }): JSX.Element {
+  if (isFiltered) {
+    return h(
+      Empty,
+      { title: 'No message fits these filters', icon: 'search' },
+      h('p', null, 'A search looks for the beginnings of words in subjects and addresses.'),
+      h(ClearFilters, { names: journalFilters }),
+    );
+  }
+  return h(
+    Empty,
+    { title: 'No message has come yet' },
+    h('p', null, 'Send one by SMTP or HTTP, and it appears here as soon as the answer is given. Refused ones too.'),
+    h(ButtonLink, { to: '/try', icon: 'try' }, 'Try a message'),
+  );
+}
+
+/** The page. */
+export function MessagesPage(): JSX.Element {
+  const filters = readFilters(place.value.search, journalFilters);
+  const filterKey = JSON.stringify(filters);
+  // The time of a span is fixed when the filters change, so that the list stays the same while it is looked at.
+  const query = useMemo(() => journalQuery(filters, Date.now(), pageSize), [filterKey]);
+  const pages = usePages<JournalRow>(accountPath(path + query));
+  const [isPaused, setPaused] = useState(false);
+  const [waiting, setWaiting] = useState<readonly JournalRow[]>([]);
+  const fresh = useRef(new Set<string>());
+  const isStill = isPaused || filters.until !== undefined;
+  const state = useLive(
+    isStill ? undefined : accountPath('/email/sending/live'),
+    (row) => {
+      // One that fits no more, such as after its delivery, leaves the list.
+      if (!fitsFilters(row, filters)) {
+        pages.change((rows) => rows.filter(({ id }) => id !== row.id));
+        return;
+      }
+      if (pages.rows.some(({ id }) => id === row.id)) pages.change((rows) => withRow(rows, row));
+      else if (scrollY > 200) setWaiting((rows) => withRow(rows, row).slice(0, mostFresh));
+      else {
+        fresh.current.add(row.id);
+        pages.change((rows) => withRow(rows, row).slice(0, 3000));
+      }
+    },
+    pages.reload,
+  );
+  useEffect(() => setWaiting([]), [filterKey]);
+  const showWaiting = (): void => {
+    pages.change((rows) => [...waiting.filter(({ id }) => rows.every((row) => row.id !== id)), ...rows]);
+    setWaiting([]);
+    scrollTo({ top: 0 });
+  };
+  const isEmpty = pages.rows.length === 0 && !pages.isLoading && !pages.problem;
+  const last = pages.rows.at(-1);
+  return h(
+    'div',
+    null,
+    h(
+      PageHead,
+      { title: 'Messages', lead: 'What was handed in, accepted or refused, the newest first.' },
+      h(
+        'span',
+        { class: `live ${state}`, role: 'status' },
+        h('span', { class: 'dot', 'aria-hidden': 'true' }),
+        filters.until === undefined ? liveWords[state] : 'Looking at the past',
+      ),
+      filters.until === undefined
+        ? h(
+            Button,
+            { icon: isPaused ? 'play' : 'pause', pressed: isPaused, onPress: () => setPaused(!isPaused) },
+            isPaused ? 'Go on' : 'Pause',
+          )
+        : h(Button, { icon: 'play', onPress: () => setFilters({ until: undefined }) }, 'To the newest'),
+    ),
+    h(
+      'div',
+      { class: 'filters' },
+      h(SearchBox, {
+        label: 'Search',
+        value: filters.q,
+        placeholder: 'Subject or address',
+        onSearch: (q) => setFilters({ q }),
+      }),
+      h(Select, {
+        label: 'Outcome',
+        value: filters.outcome ?? '',
+        choices: [
+          { value: '', label: 'Any outcome' },
+          ...outcomeChoices.map((one) => ({ value: one, label: stateWords(one).word })),
+        ],
+        onChoose: (outcome) => setFilters({ outcome }),
+      }),
+      h(Select, {
+        label: 'Time',
+        value: filters.span ?? '',
+        choices: [
+          { value: '', label: 'Any time' },
+          ...Object.entries(spans).map(([value, { label }]) => ({ value, label })),
+        ],
+        onChoose: (span) => setFilters({ span }),
+      }),
+    ),
+    h(More, { filters }),
+    h(FilterChips, { filters, labels }),
+    waiting.length > 0
+      ? h(
+          'div',
+          { class: 'fresh-bar' },
+          h(Button, { kind: 'main', icon: 'arrow', onPress: showWaiting }, writeCounted(waiting.length, 'new message')),
+        )
+      : null,
+    isEmpty
+      ? h(NothingThere, { isFiltered: filterKey !== '{}' })
+      : h(Table<JournalRow>, {
+          ...{ label: 'Messages', columns, rows: pages.rows },
+          keyOf: ({ id }) => id,
+          classOf: ({ id }) => (fresh.current.has(id) ? 'fresh' : undefined),
+        }),
+    h(ListEnd, {
+      ...{ pages, what: 'messages' },
+      onward: last
+        ? h('a', { href: linkTo('/messages', {}, { ...filters, until: last.at }) }, 'Go on with older ones')
+        : null,
+    }),
+  );
+}

@@ -1,0 +1,215 @@
+// How mail goes at the moment: a minute at a time over the last hours.
+
+import { h, type JSX } from 'preact';
+import { Select } from '../parts/controls.ts';
+import { Icon } from '../parts/icon.ts';
+import { type Column, Table } from '../parts/list.ts';
+import { Plot } from '../parts/plot.ts';
+import { ButtonLink, Empty, Fault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
+import { Foreign, State, Time } from '../parts/text.ts';
+import { type StateWords, stateWords } from '../parts/words.ts';
+import { useAnswer, useEvery } from '../state/loading.ts';
+import { linkTo, place, setFilters } from '../state/place.ts';
+import { useSamples } from '../state/samples.ts';
+import { accountPath } from '../state/session.ts';
+import type { Overview, OverviewRoute } from '../state/shapes.ts';
+import { writeCount, writeDuration } from '../text/amounts.ts';
+import { readFilters } from '../text/filters.ts';
+
+const spans = { '60': 'Last hour', '360': 'Last 6 hours', '1440': 'Last 24 hours' } as const;
+
+const counted = ['accepted', 'delivered', 'deferred', 'failed', 'refused'] as const;
+
+function Figure({
+  words,
+  count,
+  href,
+}: {
+  readonly words: StateWords;
+  readonly count: JSX.Element | string;
+  readonly href: string;
+}): JSX.Element {
+  return h(
+    'div',
+    { class: 'figure' },
+    h(
+      'dt',
+      null,
+      h('span', { class: `ink-${words.tone}` }, h(Icon, { name: words.icon })),
+      h('a', { href }, words.word),
+    ),
+    h('dd', null, count),
+  );
+}
+
+function Figures({ overview, minutes }: { readonly overview: Overview; readonly minutes: string }): JSX.Element {
+  const { totals, queue } = overview;
+  const span = { '60': '1h', '1440': '24h' }[minutes];
+  return h(
+    'dl',
+    { class: 'figures' },
+    counted.map((name) =>
+      h(Figure, {
+        key: name,
+        words: stateWords(name),
+        count: writeCount(totals[name]),
+        href: linkTo('/messages', {}, { outcome: name, span }),
+      }),
+    ),
+    h(Figure, {
+      words: { word: 'In the queue', tone: 'quiet', icon: 'queue' },
+      count: h(
+        'span',
+        null,
+        writeCount(queue.recipients),
+        ' ',
+        queue.oldest_at ? h('small', null, 'oldest ', h(Time, { at: queue.oldest_at, style: 'ago' })) : null,
+      ),
+      href: linkTo('/queue'),
+    }),
+  );
+}
+
+function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
+  const { series } = overview;
+  const waiting = useSamples(overview, ({ queue }) => queue.recipients);
+  const times = series.map(({ at }) => Date.parse(at));
+  const ms = (name: 'latency_p50_ms' | 'latency_p99_ms'): (number | null)[] =>
+    series.map((minute) => minute[name] ?? null);
+  return h(
+    'div',
+    { class: 'grid-2' },
+    h(Plot, {
+      ...{ title: 'Messages a minute', times, write: writeCount },
+      lines: [
+        { label: 'Accepted', colour: 'busy', values: series.map(({ accepted }) => accepted) },
+        { label: 'Delivered', colour: 'good', dash: 'dash', values: series.map(({ delivered }) => delivered) },
+        { label: 'Refused', colour: 'bad', values: series.map(({ refused }) => refused) },
+      ],
+    }),
+    h(Plot, {
+      ...{ title: 'From acceptance to the next hop', times, write: writeDuration },
+      lines: [
+        { label: 'Half within', colour: 'accent', values: ms('latency_p50_ms') },
+        { label: '99 of 100 within', colour: 'warn', dash: 'dash', values: ms('latency_p99_ms') },
+      ],
+    }),
+    h(Plot, {
+      ...{ title: 'Put off and failed a minute', times, write: writeCount },
+      lines: [
+        { label: 'Deferred', colour: 'warn', dash: 'dash', values: series.map(({ deferred }) => deferred) },
+        { label: 'Failed', colour: 'bad', values: series.map(({ failed }) => failed) },
+      ],
+    }),
+    h(Plot, {
+      ...{ title: 'In the queue since this page was opened', times: waiting.map(({ at }) => at), write: writeCount },
+      lines: [{ label: 'Recipients', colour: 'quiet', values: waiting.map(({ figures }) => figures) }],
+    }),
+  );
+}
+
+const routeColumns: readonly Column<OverviewRoute>[] = [
+  { key: 'state', title: 'State', kind: 'tight', cell: ({ state }) => h(State, { state }) },
+  { key: 'name', title: 'Route', kind: 'wide', cell: ({ name }) => h('strong', null, h('bdi', null, name)) },
+  { key: 'delivered', title: 'Delivered', kind: 'number', cell: ({ delivered }) => writeCount(delivered) },
+  { key: 'deferred', title: 'Deferred', kind: 'number', cell: ({ deferred }) => writeCount(deferred) },
+  { key: 'failed', title: 'Failed', kind: 'number', cell: ({ failed }) => writeCount(failed) },
+  { key: 'connections', title: 'Connections', kind: 'number', cell: ({ connections }) => writeCount(connections) },
+];
+
+function Reasons({ reasons }: { readonly reasons: Overview['reasons'] }): JSX.Element {
+  const most = reasons.reduce((max, { count }) => Math.max(max, count), 1);
+  if (reasons.length === 0)
+    return h(
+      Empty,
+      { title: 'Nothing was refused', icon: 'check' },
+      'Everything that was handed in during this time was accepted.',
+    );
+  return h(
+    'ul',
+    { class: 'bar-list card' },
+    reasons.map(({ code, field, count }) =>
+      h(
+        'li',
+        { key: `${code} ${field}` },
+        h(
+          'a',
+          { href: linkTo('/messages', {}, { outcome: 'refused', code, field: field ?? undefined }) },
+          field ? h(Foreign, { text: field, most: 60, brief: true }) : 'The message as a whole',
+          h('span', { class: 'soft' }, ` ${code}`),
+        ),
+        h('b', null, writeCount(count)),
+        h('meter', { min: 0, max: most, value: count, 'aria-hidden': 'true' }),
+      ),
+    ),
+  );
+}
+
+function isQuiet({ totals, queue, reasons }: Overview): boolean {
+  return queue.recipients === 0 && reasons.length === 0 && counted.every((name) => totals[name] === 0);
+}
+
+/** The page. */
+export function OverviewPage(): JSX.Element {
+  const { minutes = '60' } = readFilters(place.value.search, ['minutes']);
+  const { value, problem, isLoading, reload } = useAnswer<Overview>(
+    accountPath(`/email/sending/overview?minutes=${encodeURIComponent(minutes)}`),
+  );
+  useEvery(10_000, reload);
+  return h(
+    'div',
+    null,
+    h(
+      PageHead,
+      { title: 'Overview', lead: 'How mail goes at the moment. It moves on by itself.' },
+      h(Select, {
+        label: 'Time',
+        value: minutes,
+        choices: Object.entries(spans).map(([key, label]) => ({ value: key, label })),
+        onChoose: (chosen) => setFilters({ minutes: chosen === '60' ? undefined : chosen }),
+      }),
+    ),
+    problem && !value ? h(Fault, { problem, retry: reload }) : null,
+    isLoading && !value ? h(Progress, { what: 'Loading figures' }) : null,
+    value ? h(Figures, { overview: value, minutes }) : null,
+    value && isQuiet(value)
+      ? h(
+          'div',
+          { class: 'panel' },
+          h(
+            Empty,
+            { title: 'No mail in this time', icon: 'overview' },
+            h('p', null, 'Hand in a message by SMTP or HTTP, or try one here without sending it.'),
+            h(ButtonLink, { to: '/try', icon: 'try' }, 'Try a message'),
+          ),
+        )
+      : null,
+    value && !isQuiet(value) ? h(Plots, { overview: value }) : null,
+    value
+      ? h(
+          'div',
+          { class: 'grid-2' },
+          h(
+            Panel,
+            {
+              title: 'Top reasons of refusal',
+              actions: h('a', { href: linkTo('/refusals') }, 'All refusals with their cures'),
+            },
+            h(Reasons, { reasons: value.reasons }),
+          ),
+          h(
+            Panel,
+            { title: 'Routes' },
+            value.routes.length === 0
+              ? h(Empty, { title: 'There is no route', icon: 'queue' }, 'Name one under routes in the configuration.')
+              : h(Table<OverviewRoute>, {
+                  label: 'Routes',
+                  columns: routeColumns,
+                  rows: value.routes,
+                  keyOf: ({ name }) => name,
+                }),
+          ),
+        )
+      : null,
+  );
+}

@@ -1,0 +1,141 @@
+// The proxy applications: their state, where they listen, what goes through them.
+
+import { h, type JSX } from 'preact';
+import { type Column, Table } from '../parts/list.ts';
+import { Plot } from '../parts/plot.ts';
+import { Empty, Fault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
+import { Foreign, State } from '../parts/text.ts';
+import { useAnswer, useEvery } from '../state/loading.ts';
+import { type Sample, useSamples } from '../state/samples.ts';
+import { accountOnlyPath } from '../state/session.ts';
+import { writeCount, writeOctets } from '../text/amounts.ts';
+
+interface Application {
+  readonly id: string;
+  readonly zone: string;
+  readonly protocol: string;
+  readonly hostname: string;
+  readonly state: string;
+  readonly reason: string;
+  readonly listening: readonly string[];
+  readonly counters: Readonly<
+    Record<'open' | 'connections' | 'refused' | 'failed' | 'bytes_from_clients' | 'bytes_from_origins', number>
+  >;
+}
+
+const columns: readonly Column<Application>[] = [
+  { key: 'state', title: 'State', kind: 'tight', cell: ({ state }) => h(State, { state }) },
+  {
+    key: 'name',
+    title: 'Application',
+    kind: 'wide',
+    cell: ({ hostname, protocol, listening, reason }) => [
+      h('strong', { key: 'name' }, h(Foreign, { text: hostname, most: 120 })),
+      h(
+        'span',
+        { key: 'where', class: 'sub mono' },
+        protocol,
+        listening.length > 0 ? ` at ${listening.slice(0, 4).join(', ')}` : null,
+      ),
+      reason ? h('span', { key: 'reason', class: 'sub' }, h(Foreign, { text: reason })) : null,
+    ],
+  },
+  { key: 'open', title: 'Open', kind: 'number', cell: ({ counters }) => writeCount(counters.open) },
+  {
+    key: 'all',
+    title: 'Since the start',
+    kind: 'number',
+    cell: ({ counters }) => writeCount(counters.connections),
+  },
+  {
+    key: 'in',
+    title: 'From clients',
+    kind: 'number',
+    cell: ({ counters }) => writeOctets(counters.bytes_from_clients),
+  },
+  {
+    key: 'out',
+    title: 'From origins',
+    kind: 'number',
+    cell: ({ counters }) => writeOctets(counters.bytes_from_origins),
+  },
+];
+
+/** What goes through all applications together. */
+interface Traffic {
+  readonly open: number;
+  readonly octets: number;
+}
+
+const everyMs = 5000;
+
+function sumUp(applications: readonly Application[]): Traffic {
+  const sum = (of: (counters: Application['counters']) => number): number =>
+    applications.reduce((all, { counters }) => all + of(counters), 0);
+  return { open: sum(({ open }) => open), octets: sum((each) => each.bytes_from_clients + each.bytes_from_origins) };
+}
+
+/** Octets a second between each two samples. */
+function rates(samples: readonly Sample<Traffic>[]): readonly (number | null)[] {
+  return samples.map((sample, index) => {
+    const last = samples[index - 1];
+    if (!last || sample.figures.octets < last.figures.octets) return null;
+    return ((sample.figures.octets - last.figures.octets) * 1000) / Math.max(sample.at - last.at, 1);
+  });
+}
+
+/** The page. */
+export function ProxyPage(): JSX.Element {
+  const { value, problem, isLoading, reload } = useAnswer<readonly Application[]>(accountOnlyPath('/proxy/traffic'));
+  const samples = useSamples(value, sumUp);
+  useEvery(everyMs, reload);
+  const times = samples.map(({ at }) => at);
+  return h(
+    'div',
+    null,
+    h(PageHead, {
+      title: 'Proxy',
+      lead: 'Applications that forward TCP and UDP ports, and what goes through them now.',
+    }),
+    problem && !value ? h(Fault, { problem, retry: reload }) : null,
+    isLoading && !value ? h(Progress, { what: 'Loading applications' }) : null,
+    value?.length === 0
+      ? h(
+          Empty,
+          { title: 'There is no application', icon: 'proxy' },
+          h(
+            'p',
+            null,
+            'Make one by the HTTP interface; ',
+            h('a', { href: '/docs#createProxyApplication' }, 'its reference'),
+            ' has examples to copy.',
+          ),
+        )
+      : null,
+    value && value.length > 0
+      ? h(Table<Application>, { label: 'Applications', columns, rows: value, keyOf: ({ id }) => id })
+      : null,
+    value && value.length > 0 && samples.length > 1
+      ? h(
+          Panel,
+          { title: 'While this page is open' },
+          h(
+            'div',
+            { class: 'grid-2 flush' },
+            h(Plot, {
+              title: 'Open connections',
+              times,
+              write: writeCount,
+              lines: [{ label: 'Open', colour: 'accent', values: samples.map(({ figures }) => figures.open) }],
+            }),
+            h(Plot, {
+              title: 'Octets a second',
+              times,
+              write: writeOctets,
+              lines: [{ label: 'Both ways', colour: 'busy', values: rates(samples) }],
+            }),
+          ),
+        )
+      : null,
+  );
+}

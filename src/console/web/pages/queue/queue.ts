@@ -1,0 +1,127 @@
+// What waits: by destination and route, and message by message.
+
+import { h, type JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Button } from '../../parts/controls.ts';
+import { type Column, Table } from '../../parts/list.ts';
+import { ButtonLink, Empty, Fault, PageHead, Panel, Progress } from '../../parts/surfaces.ts';
+import { Foreign, State, Time } from '../../parts/text.ts';
+import { useAnswer, useEvery } from '../../state/loading.ts';
+import { linkTo } from '../../state/place.ts';
+import { accountPath, isEveryAccount, mayEdit } from '../../state/session.ts';
+import type { QueueGroup } from '../../state/shapes.ts';
+import { writeCount, writeCounted } from '../../text/amounts.ts';
+import { type Action, ActionConfirm, actionWords, queuePath, type Target } from './queue-action.ts';
+import { WaitingMessages } from './waiting-messages.ts';
+
+function filterOf({ destination, route }: QueueGroup): Readonly<Record<string, string>> {
+  return { ...(destination === null ? {} : { destination }), ...(route === null ? {} : { route }) };
+}
+
+function nameOf({ destination, route }: QueueGroup): string {
+  return destination ?? (route === null ? 'Set aside' : 'All domains');
+}
+
+const columns: readonly Column<QueueGroup>[] = [
+  {
+    key: 'destination',
+    title: 'Destination',
+    kind: 'wide',
+    cell: (group) => [
+      h(
+        'a',
+        { key: 'to', href: linkTo('/queue', {}, filterOf(group)) },
+        h('strong', null, h(Foreign, { text: nameOf(group), most: 120, brief: true })),
+      ),
+      h(
+        'span',
+        { key: 'route', class: 'sub' },
+        isEveryAccount.value ? `${group.account}, ` : null,
+        group.route === null ? 'by a hold' : ['by route ', h('bdi', { key: 'route' }, group.route)],
+      ),
+      group.last_reply
+        ? h('span', { key: 'last', class: 'sub mono' }, h(Foreign, { text: group.last_reply, most: 200 }))
+        : null,
+    ],
+  },
+  {
+    key: 'state',
+    title: 'Next hop',
+    kind: 'tight',
+    cell: ({ state }) => (state === null ? null : h(State, { state })),
+  },
+  { key: 'depth', title: 'Waiting', kind: 'number', cell: ({ depth }) => writeCount(depth) },
+  { key: 'held', title: 'Held', kind: 'number', cell: ({ held }) => writeCount(held) },
+  { key: 'oldest', title: 'Oldest', kind: 'tight', cell: ({ oldest_at: at }) => h(Time, { at, style: 'ago' }) },
+  {
+    key: 'next',
+    title: 'Next try',
+    kind: 'tight',
+    cell: ({ next_at: at }) => (at === null ? null : h(Time, { at, style: 'due' })),
+  },
+];
+
+function actionColumn(onAct: (target: Target) => void): Column<QueueGroup> {
+  const button = (action: Action, group: QueueGroup, count: number): JSX.Element =>
+    h(
+      Button,
+      {
+        key: action,
+        label: `${actionWords[action].verb} all: ${nameOf(group)}`,
+        onPress: () => onAct({ action, count, noun: 'recipient', body: { filter: filterOf(group) } }),
+      },
+      actionWords[action].verb,
+    );
+  return {
+    ...{ key: 'actions', title: 'Actions', isTitleHidden: true, kind: 'tight' },
+    cell: (group) =>
+      h(
+        'div',
+        { class: 'row-actions' },
+        button('retry', group, group.depth),
+        group.held < group.depth ? button('hold', group, group.depth - group.held) : null,
+        group.held > 0 ? button('release', group, group.held) : null,
+      ),
+  };
+}
+
+/** The page. */
+export function QueuePage(): JSX.Element {
+  const { value, problem, isLoading, reload } = useAnswer<readonly QueueGroup[]>(accountPath(queuePath));
+  const [target, setTarget] = useState<Target>();
+  const [turn, setTurn] = useState(0);
+  useEvery(5000, reload);
+  const depth = value?.reduce((sum, group) => sum + group.depth, 0) ?? 0;
+  const done = (): void => {
+    setTurn(turn + 1);
+    reload();
+  };
+  return h(
+    'div',
+    null,
+    h(PageHead, { title: 'Queue', lead: 'What was accepted and waits for its next hop, by destination.' }),
+    problem && !value ? h(Fault, { problem, retry: reload }) : null,
+    isLoading && !value ? h(Progress, { what: 'Loading the queue' }) : null,
+    value?.length === 0
+      ? h(
+          Empty,
+          { title: 'The queue is empty', icon: 'check' },
+          h('p', null, 'Everything that was accepted has been handed on.'),
+          h(ButtonLink, { to: '/messages', icon: 'messages' }, 'Look at the messages'),
+        )
+      : null,
+    value && value.length > 0
+      ? h(
+          Panel,
+          { title: `${writeCounted(depth, 'recipient')} in ${writeCounted(value.length, 'group')}` },
+          h(Table<QueueGroup>, {
+            ...{ label: 'Destinations', rows: value },
+            columns: mayEdit.value ? [...columns, actionColumn(setTarget)] : columns,
+            keyOf: ({ account, destination, route }) => `${account} ${destination} ${route}`,
+          }),
+        )
+      : null,
+    value ? h(WaitingMessages, { onAct: setTarget, turn }) : null,
+    target ? h(ActionConfirm, { target, onClose: () => setTarget(undefined), onDone: done }) : null,
+  );
+}

@@ -1,0 +1,157 @@
+// The messages that wait, to be chosen one by one or together.
+
+import { h, type JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Button, Checkbox, Select } from '../../parts/controls.ts';
+import { FilterChips, SearchBox } from '../../parts/filter-bar.ts';
+import { type Column, ListEnd, Table } from '../../parts/list.ts';
+import { Empty, Panel } from '../../parts/surfaces.ts';
+import { Foreign, State, Time } from '../../parts/text.ts';
+import { usePages } from '../../state/paging.ts';
+import { linkTo, place, setFilters } from '../../state/place.ts';
+import { accountPath, mayEdit } from '../../state/session.ts';
+import type { QueuedMessage } from '../../state/shapes.ts';
+import { writeCount, writeCounted } from '../../text/amounts.ts';
+import { readFilters } from '../../text/filters.ts';
+import { type Action, actionWords, queuePath, type Target } from './queue-action.ts';
+
+/** The most messages that one action names; the endpoint takes no more. */
+const mostChosen = 500;
+
+const columns: readonly Column<QueuedMessage>[] = [
+  { key: 'state', title: 'State', kind: 'tight', cell: ({ state }) => h(State, { state }) },
+  {
+    key: 'recipient',
+    title: 'Recipient',
+    kind: 'wide',
+    cell: ({ id, recipient, recipient_count: count, sender, last_reply: last }) => [
+      h(
+        'a',
+        { key: 'to', href: linkTo('/messages/:id', { id }) },
+        h(Foreign, { text: recipient, most: 120, brief: true }),
+      ),
+      count > 1 ? h('span', { key: 'more', class: 'soft' }, ` and ${writeCount(count - 1)} more`) : null,
+      h(
+        'span',
+        { key: 'from', class: 'sub' },
+        'from ',
+        sender === '' ? 'nobody' : h(Foreign, { text: sender, most: 120, brief: true }),
+      ),
+      last ? h('span', { key: 'last', class: 'sub mono' }, h(Foreign, { text: last, most: 200 })) : null,
+    ],
+  },
+  { key: 'attempts', title: 'Attempts', kind: 'number', cell: ({ attempts }) => attempts },
+  { key: 'accepted', title: 'Accepted', kind: 'tight', cell: ({ accepted_at: at }) => h(Time, { at }) },
+  { key: 'next', title: 'Next try', kind: 'tight', cell: ({ next_at: at }) => h(Time, { at, style: 'due' }) },
+];
+
+const states = [
+  { value: '', label: 'Any state' },
+  { value: 'queued', label: 'Waiting' },
+  { value: 'deferred', label: 'Deferred' },
+  { value: 'held', label: 'Held' },
+  { value: 'failed', label: 'Failed' },
+];
+
+function Bulk({
+  chosen,
+  onAct,
+}: {
+  readonly chosen: readonly QueuedMessage[];
+  readonly onAct: (target: Target) => void;
+}): JSX.Element {
+  const act = (action: Action): void =>
+    onAct({ action, count: chosen.length, noun: 'message', body: { ids: chosen.map(({ id }) => id) } });
+  return h(
+    'div',
+    { class: 'bulk', role: 'region', 'aria-label': 'Chosen messages' },
+    h('p', null, `${writeCounted(chosen.length, 'message')} chosen`),
+    (['retry', 'hold', 'release', 'drop'] as const).map((action) =>
+      h(
+        Button,
+        { key: action, kind: action === 'drop' ? 'danger' : 'plain', onPress: () => act(action) },
+        actionWords[action].verb,
+      ),
+    ),
+  );
+}
+
+/** The list. @param turn another one loads the list anew */
+export function WaitingMessages({
+  onAct,
+  turn,
+}: {
+  readonly onAct: (target: Target) => void;
+  readonly turn: number;
+}): JSX.Element {
+  const filters = readFilters(place.value.search, ['destination', 'route', 'state', 'q']);
+  const query = new URLSearchParams({ ...filters, limit: '100' }).toString();
+  const pages = usePages<QueuedMessage>(accountPath(`${queuePath}/messages?${query}`), turn);
+  const [ids, setIds] = useState<ReadonlySet<string>>(new Set());
+  const chosen = pages.rows.filter(({ id }) => ids.has(id)).slice(0, mostChosen);
+  const toggle = (changed: readonly string[], isOn: boolean): void => {
+    const next = new Set(ids);
+    for (const id of changed) {
+      if (isOn) next.add(id);
+      else next.delete(id);
+    }
+    setIds(next);
+  };
+  const all = pages.rows.slice(0, mostChosen).map(({ id }) => id);
+  const choose: Column<QueuedMessage> = {
+    ...{ key: 'choose', title: 'Choose', isTitleHidden: true, kind: 'tight' },
+    cell: ({ id, recipient }) =>
+      h(Checkbox, {
+        ...{ label: `Choose the message to ${recipient}`, hidden: true, checked: ids.has(id) },
+        onChange: (isOn) => toggle([id], isOn),
+      }),
+  };
+  const isEmpty = pages.rows.length === 0 && !pages.isLoading && !pages.problem && !pages.hasMore;
+  return h(
+    Panel,
+    { title: 'Messages' },
+    h(
+      'div',
+      { class: 'filters' },
+      h(SearchBox, {
+        label: 'Search',
+        value: filters.q,
+        placeholder: 'Part of an address',
+        onSearch: (q) => setFilters({ q }),
+      }),
+      h(Select, {
+        label: 'State',
+        value: filters.state ?? '',
+        choices: states,
+        onChoose: (state) => setFilters({ state }),
+      }),
+    ),
+    h(FilterChips, { filters, labels: { destination: 'Destination', route: 'Route' } }),
+    isEmpty
+      ? h(
+          Empty,
+          { title: 'No message waits here', icon: 'queue' },
+          'Everything has been delivered or fits other filters.',
+        )
+      : null,
+    pages.rows.length > 0 && mayEdit.value
+      ? h(Checkbox, {
+          label:
+            all.length < pages.rows.length
+              ? `Choose the first ${writeCount(all.length)}`
+              : `Choose all ${writeCount(all.length)} that are loaded`,
+          checked: chosen.length === all.length,
+          mixed: chosen.length > 0 && chosen.length < all.length,
+          onChange: (isOn) => toggle(all, isOn),
+        })
+      : null,
+    pages.rows.length > 0
+      ? h(Table<QueuedMessage>, {
+          ...{ label: 'Messages that wait', rows: pages.rows, columns: mayEdit.value ? [choose, ...columns] : columns },
+          keyOf: ({ id }) => id,
+        })
+      : null,
+    h(ListEnd, { pages, what: 'messages' }),
+    chosen.length > 0 ? h(Bulk, { chosen, onAct }) : null,
+  );
+}

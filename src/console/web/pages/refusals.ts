@@ -1,0 +1,128 @@
+// Refusals by their cause: what would cure each group, and how much it would let through.
+
+import { h, type JSX } from 'preact';
+import { Select } from '../parts/controls.ts';
+import { CureBox } from '../parts/cure.ts';
+import { ButtonLink, Empty, Fault, PageHead, Progress } from '../parts/surfaces.ts';
+import { Foreign, State, Time } from '../parts/text.ts';
+import { useAnswer, useEvery } from '../state/loading.ts';
+import { linkTo, place, setFilters } from '../state/place.ts';
+import { accountPath, isEveryAccount } from '../state/session.ts';
+import type { RefusalGroup } from '../state/shapes.ts';
+import { writeCount, writeCounted } from '../text/amounts.ts';
+import { readFilters, sinceOf, spans } from '../text/filters.ts';
+
+function Group({ group, span }: { readonly group: RefusalGroup; readonly span: string }): JSX.Element {
+  const { account, credential, mailer, field, code, count, first_at: first, last_at: last, example, cure } = group;
+  const messages = linkTo(
+    '/messages',
+    {},
+    {
+      ...{ outcome: 'refused', code, span },
+      field: field ?? undefined,
+      credential: credential ?? undefined,
+    },
+  );
+  return h(
+    'article',
+    { class: 'group' },
+    h(
+      'div',
+      { class: 'group-head' },
+      h(
+        'div',
+        null,
+        h(
+          'h2',
+          null,
+          h(Foreign, { text: field ?? 'The message as a whole', most: 100 }),
+          h('code', { class: 'soft' }, code),
+        ),
+        h(
+          'p',
+          { class: 'soft' },
+          isEveryAccount.value && account ? [h('bdi', { key: 'account' }, account), ' / '] : null,
+          h('bdi', null, credential ?? 'without a credential'),
+          mailer ? [', ', h(Foreign, { key: 'mailer', text: mailer, most: 80 })] : null,
+        ),
+      ),
+      h(
+        'p',
+        { class: 'group-count' },
+        h('b', null, writeCount(count)),
+        h('span', { class: 'soft' }, count === 1 ? 'message' : 'messages'),
+      ),
+    ),
+    group.message ? h('p', { class: 'group-message' }, h(Foreign, { text: group.message })) : null,
+    group.cured === true
+      ? h(
+          'p',
+          { class: 'group-message' },
+          h(State, { state: 'ok', words: { word: 'Cured', tone: 'good', icon: 'check' } }),
+          ' The configuration in force has the cure: what comes now passes.',
+        )
+      : cure
+        ? h(CureBox, { cure })
+        : null,
+    h(
+      'div',
+      { class: 'group-foot' },
+      h('span', null, 'Last ', h(Time, { at: last, style: 'ago' })),
+      h('span', null, 'First ', h(Time, { at: first })),
+      h('a', { href: messages }, count === 1 ? 'Show it' : `Show all ${writeCount(count)}`),
+      example ? h('a', { href: linkTo('/messages/:id', { id: example }) }, 'Newest example') : null,
+    ),
+  );
+}
+
+/** The page. */
+export function RefusalsPage(): JSX.Element {
+  const { span = '7d' } = readFilters(place.value.search, ['span']);
+  const since = sinceOf(span, Math.floor(Date.now() / 60_000) * 60_000);
+  const { value, problem, isLoading, reload } = useAnswer<readonly RefusalGroup[]>(
+    accountPath(`/email/sending/refusals${since === undefined ? '' : `?since=${encodeURIComponent(since)}`}`),
+  );
+  useEvery(10_000, reload);
+  const all = value?.reduce((sum, { count }) => sum + count, 0) ?? 0;
+  return h(
+    'div',
+    null,
+    h(
+      PageHead,
+      {
+        title: 'Refusals',
+        lead: 'What was refused, by cause, with what would cure it. A refused message was not sent to anybody.',
+      },
+      h(Select, {
+        label: 'Time',
+        value: span,
+        choices: Object.entries(spans).map(([key, { label }]) => ({ value: key, label })),
+        onChoose: (chosen) => setFilters({ span: chosen === '7d' ? undefined : chosen }),
+      }),
+    ),
+    problem ? h(Fault, { problem, retry: reload }) : null,
+    isLoading && !value ? h(Progress, { what: 'Counting refusals' }) : null,
+    value?.length === 0
+      ? h(
+          Empty,
+          { title: 'Nothing was refused', icon: 'check' },
+          h('p', null, 'Everything that was handed in during this time was accepted.'),
+          h(ButtonLink, { to: '/messages', icon: 'messages' }, 'Look at the messages'),
+        )
+      : null,
+    value && value.length > 0
+      ? h(
+          'p',
+          { class: 'soft' },
+          `${writeCounted(all, 'reason')} in ${writeCounted(value.length, 'group')}, the most frequent first. A message with several faults counts in several groups.`,
+        )
+      : null,
+    value?.map((group) =>
+      h(Group, {
+        group,
+        span,
+        key: [group.account, group.credential, group.mailer, group.field, group.code].join('\0'),
+      }),
+    ),
+  );
+}

@@ -1,0 +1,105 @@
+// The configuration in force, without secrets, where it came from, and what was wrong with the last reload.
+
+import { h, type JSX } from 'preact';
+import { CopyButton } from '../parts/controls.ts';
+import { Facts, Fault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
+import { Foreign, State, Time } from '../parts/text.ts';
+import type { StateWords } from '../parts/words.ts';
+import { useAnswer } from '../state/loading.ts';
+
+interface Settings {
+  readonly file: string;
+  readonly mode: string;
+  readonly loaded_at: string;
+  readonly warnings: readonly string[];
+  readonly last_reload: {
+    readonly at: string;
+    readonly why: string;
+    readonly ok: boolean;
+    readonly changed: readonly string[];
+    readonly faults: readonly string[];
+  } | null;
+  readonly config: unknown;
+}
+
+function Reload({ reload }: { readonly reload: NonNullable<Settings['last_reload']> }): JSX.Element {
+  const words: StateWords = reload.ok
+    ? { word: 'Taken', tone: 'good', icon: 'check' }
+    : { word: 'Refused', tone: 'bad', icon: 'box' };
+  return h(
+    'span',
+    null,
+    h(Time, { at: reload.at }),
+    ' ',
+    h(State, { state: '', words }),
+    ' ',
+    h('bdi', null, reload.why),
+  );
+}
+
+/** Lines of text under a heading; nothing where there are none. */
+function Lines(props: {
+  readonly title: string;
+  readonly note: string;
+  readonly lines: readonly string[];
+}): JSX.Element | null {
+  if (props.lines.length === 0) return null;
+  return h(
+    Panel,
+    { title: props.title, note: props.note },
+    h('pre', { class: 'box', tabIndex: 0 }, h(Foreign, { text: props.lines.join('\n'), lines: true, most: 8000 })),
+  );
+}
+
+/** The page. */
+export function SettingsPage(): JSX.Element {
+  const { value, problem, isLoading, reload } = useAnswer<Settings>('/client/v4/settings');
+  const text = value ? JSON.stringify(value.config, null, 2) : '';
+  return h(
+    'div',
+    null,
+    h(PageHead, {
+      title: 'Settings',
+      lead: 'What the gateway runs with now: the file, the environment and the defaults together. Secrets are left out.',
+    }),
+    problem ? h(Fault, { problem, retry: reload }) : null,
+    isLoading && !value ? h(Progress, { what: 'Loading the configuration' }) : null,
+    value
+      ? h(Facts, {
+          items: [
+            ['File', h('code', null, h(Foreign, { text: value.file }))],
+            ['Mode', value.mode],
+            ['In force since', h(Time, { at: value.loaded_at })],
+            ['Last reload', value.last_reload ? h(Reload, { reload: value.last_reload }) : 'none since the start'],
+          ],
+        })
+      : null,
+    value
+      ? [
+          h(Lines, {
+            ...{ key: 'faults', title: 'Why the last reload was refused', lines: value.last_reload?.faults ?? [] },
+            note: 'The gateway runs on with the configuration that it had. Mend the file, then reload again.',
+          }),
+          h(Lines, {
+            ...{ key: 'changed', title: 'What the last reload changed', lines: value.last_reload?.changed ?? [] },
+            note: 'Connections stayed open.',
+          }),
+          h(Lines, {
+            key: 'warnings',
+            title: 'Warnings',
+            note: 'The configuration works, but look at these.',
+            lines: value.warnings,
+          }),
+          h(
+            Panel,
+            { key: 'text', title: 'Configuration in force', actions: h(CopyButton, { text }) },
+            h(
+              'pre',
+              { class: 'box settings-text', tabIndex: 0, role: 'region', 'aria-label': 'Configuration in force' },
+              h(Foreign, { text, lines: true, most: 60_000 }),
+            ),
+          ),
+        ]
+      : null,
+  );
+}

@@ -1,0 +1,157 @@
+// Addresses that get no mail of this account.
+
+import { h, type JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Button, Field, Select } from '../parts/controls.ts';
+import { Confirm, FormDialog } from '../parts/dialog.ts';
+import { SearchBox } from '../parts/filter-bar.ts';
+import { type Column, ListEnd, Table } from '../parts/list.ts';
+import { Empty, PageHead } from '../parts/surfaces.ts';
+import { Foreign, Time } from '../parts/text.ts';
+import { ask } from '../state/api.ts';
+import { tell } from '../state/notices.ts';
+import { usePages } from '../state/paging.ts';
+import { place, setFilters } from '../state/place.ts';
+import { accountOnlyPath, mayEdit } from '../state/session.ts';
+import type { Suppression } from '../state/shapes.ts';
+import { readFilters } from '../text/filters.ts';
+
+const path = '/email/sending/suppressions';
+
+const reasons: Readonly<Record<string, string>> = {
+  manual: 'Added by hand',
+  hard_bounce: 'Bounced for good',
+  complaint: 'Called mail unwanted',
+  unsubscribe: 'Unsubscribed',
+};
+
+const times = [
+  { value: '', label: 'Until it is removed' },
+  { value: '7', label: 'For a week' },
+  { value: '30', label: 'For 30 days' },
+  { value: '365', label: 'For a year' },
+];
+
+function AddDialog({ onClose, onAdded }: { readonly onClose: () => void; readonly onAdded: () => void }): JSX.Element {
+  const [address, setAddress] = useState('');
+  const [reason, setReason] = useState('manual');
+  const [note, setNote] = useState('');
+  const [days, setDays] = useState('');
+  const add = async (): Promise<void> => {
+    const ends = days === '' ? null : new Date(Date.now() + Number(days) * 86_400_000).toISOString();
+    await ask(accountOnlyPath(path), {
+      method: 'POST',
+      body: { address: address.trim(), reason, expires_at: ends, ...(note === '' ? {} : { note }) },
+    });
+    tell(`${address.trim()} gets no more mail.`);
+    onAdded();
+    onClose();
+  };
+  return h(
+    FormDialog,
+    { title: 'Add an address', action: 'Add the address', onSubmit: add, onClose },
+    h(Field, {
+      ...{ label: 'Address', value: address, onInput: setAddress, required: true, autofocus: true },
+      hint: 'Mail to it is refused from now on, with a reply that says so.',
+    }),
+    h(Select, {
+      label: 'Reason',
+      value: reason,
+      choices: Object.entries(reasons).map(([value, label]) => ({ value, label })),
+      onChoose: setReason,
+    }),
+    h(Select, { label: 'How long', value: days, choices: times, onChoose: setDays }),
+    h(Field, { label: 'Note (optional)', value: note, onInput: setNote, hint: 'For whoever looks at the list later.' }),
+  );
+}
+
+const columns: readonly Column<Suppression>[] = [
+  {
+    key: 'address',
+    title: 'Address',
+    kind: 'wide',
+    cell: ({ address, note }) => [
+      h('strong', { key: 'address' }, h(Foreign, { text: address, most: 120, brief: true })),
+      note ? h('span', { class: 'sub', key: 'note' }, h(Foreign, { text: note })) : null,
+    ],
+  },
+  { key: 'reason', title: 'Reason', cell: ({ reason }) => reasons[reason] ?? reason },
+  { key: 'since', title: 'Since', kind: 'tight', cell: ({ created_at }) => h(Time, { at: created_at }) },
+  {
+    key: 'until',
+    title: 'Until',
+    kind: 'tight',
+    cell: ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : h('span', { class: 'soft' }, 'removed')),
+  },
+];
+
+/** The page. */
+export function SuppressionsPage(): JSX.Element {
+  const { q } = readFilters(place.value.search, ['q']);
+  const [isAdding, setAdding] = useState(false);
+  const [leaving, setLeaving] = useState<Suppression>();
+  const search = q === undefined ? '' : `&search=${encodeURIComponent(q)}`;
+  const pages = usePages<Suppression>(accountOnlyPath(`${path}?per_page=100${search}`));
+  const remove = async ({ id, address }: Suppression): Promise<void> => {
+    await ask(accountOnlyPath(`${path}/${id}`), { method: 'DELETE' });
+    pages.change((rows) => rows.filter((row) => row.id !== id));
+    tell(`${address} may get mail again.`);
+  };
+  const actions: Column<Suppression> = {
+    ...{ key: 'actions', title: 'Actions', isTitleHidden: true, kind: 'tight' },
+    cell: (row) =>
+      h(
+        'div',
+        { class: 'row-actions' },
+        h(Button, { onPress: () => setLeaving(row), label: `Remove ${row.address}` }, 'Remove'),
+      ),
+  };
+  const isEmpty = pages.rows.length === 0 && !pages.isLoading && !pages.problem;
+  return h(
+    'div',
+    null,
+    h(
+      PageHead,
+      {
+        title: 'Suppressions',
+        lead: 'Addresses that get no mail of this account. Bounces and complaints add to them.',
+      },
+      mayEdit.value
+        ? h(Button, { kind: 'main', icon: 'plus', onPress: () => setAdding(true) }, 'Add an address')
+        : null,
+    ),
+    h(
+      'div',
+      { class: 'filters' },
+      h(SearchBox, { label: 'Search addresses', value: q, onSearch: (text) => setFilters({ q: text }) }),
+    ),
+    isEmpty
+      ? h(
+          Empty,
+          { title: q === undefined ? 'Nobody is suppressed' : 'No address fits', icon: 'suppressions' },
+          q === undefined
+            ? 'Add an address that must not get mail, such as one of a test system or of somebody who has asked for it.'
+            : h(Button, { onPress: () => setFilters({ q: undefined }) }, 'Show all addresses'),
+        )
+      : h(Table<Suppression>, {
+          label: 'Suppressed addresses',
+          columns: mayEdit.value ? [...columns, actions] : columns,
+          rows: pages.rows,
+          keyOf: ({ id }) => id,
+        }),
+    h(ListEnd, { pages, what: 'addresses' }),
+    isAdding ? h(AddDialog, { onClose: () => setAdding(false), onAdded: pages.reload }) : null,
+    leaving
+      ? h(
+          Confirm,
+          {
+            title: 'Remove 1 address?',
+            action: 'Remove 1 address',
+            onConfirm: () => remove(leaving),
+            onClose: () => setLeaving(undefined),
+          },
+          h('p', null, h('bdi', null, leaving.address), ' may get mail again from now on.'),
+        )
+      : null,
+  );
+}

@@ -1,0 +1,250 @@
+// The tokens of an account: the passwords that programs show.
+
+import { h, type JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Button, Checkbox, CopyButton, Field, Select } from '../parts/controls.ts';
+import { Confirm, Dialog, FormDialog } from '../parts/dialog.ts';
+import { type Column, Table } from '../parts/list.ts';
+import { Empty, Fault, PageHead, Progress } from '../parts/surfaces.ts';
+import { Foreign, State, Time } from '../parts/text.ts';
+import { ask } from '../state/api.ts';
+import { useAnswer } from '../state/loading.ts';
+import { tell } from '../state/notices.ts';
+import { place, setFilters } from '../state/place.ts';
+import { accountOnlyPath, isAdmin } from '../state/session.ts';
+import type { Token } from '../state/shapes.ts';
+import { readFilters } from '../text/filters.ts';
+
+const scopes: Readonly<Record<string, string>> = {
+  'email:send': 'send mail',
+  'email:suppressions': 'change suppressions',
+  'email:events': 'read events',
+  'email:webhooks': 'change webhooks',
+  'console:read': 'look at the console',
+  'console:edit': 'change things in the console',
+  'proxy:read': 'read proxy applications',
+  'proxy:edit': 'change proxy applications',
+  'edge:edit': 'change error pages',
+  'ip_prefixes:read': 'name static addresses',
+  admin: 'everything, for every account',
+};
+
+const ends = [
+  { value: '', label: 'Until it is revoked' },
+  { value: '30', label: 'For 30 days' },
+  { value: '90', label: 'For 90 days' },
+  { value: '365', label: 'For a year' },
+];
+
+function stateOf(token: Token): string {
+  if (token.revoked_at !== null) return 'revoked';
+  return token.live ? 'active' : 'expired';
+}
+
+/** A token that was just made, which is shown this once. */
+function Made({ token, onClose }: { readonly token: Token; readonly onClose: () => void }): JSX.Element {
+  const text = token.token ?? '';
+  return h(
+    Dialog,
+    { title: 'The token is made', onClose },
+    h(
+      'p',
+      null,
+      'Copy it now: it is shown this once. Programs show it as password of SMTP (user name api_token) or as bearer token of HTTP.',
+    ),
+    h('p', null, h('br', null)),
+    h('div', { class: 'secret' }, h('code', null, text), h(CopyButton, { text, label: 'Copy the token' })),
+    h('div', { class: 'dialog-actions' }, h(Button, { kind: 'main', onPress: onClose }, 'I have copied it')),
+  );
+}
+
+function MakeDialog(props: {
+  readonly credentials: readonly string[];
+  readonly onClose: () => void;
+  readonly onMade: (token: Token) => void;
+}): JSX.Element {
+  const [credential, setCredential] = useState(props.credentials[0] ?? 'default');
+  const [label, setLabel] = useState('');
+  const [days, setDays] = useState('');
+  const [chosen, setChosen] = useState<readonly string[]>([]);
+  const make = async (): Promise<void> => {
+    const expires = days === '' ? null : new Date(Date.now() + Number(days) * 86_400_000).toISOString();
+    const { result } = await ask<Token>(accountOnlyPath('/tokens'), {
+      method: 'POST',
+      body: {
+        ...{ credential: credential.trim(), expires_at: expires },
+        ...(label === '' ? {} : { label }),
+        ...(chosen.length === 0 ? {} : { scopes: chosen }),
+      },
+    });
+    props.onMade(result);
+  };
+  const toggle = (scope: string, isOn: boolean): void =>
+    setChosen((before) => (isOn ? [...before, scope] : before.filter((one) => one !== scope)));
+  return h(
+    FormDialog,
+    { title: 'Make a token', action: 'Make the token', onSubmit: make, onClose: props.onClose },
+    h(Field, {
+      ...{ label: 'Credential', value: credential, onInput: setCredential, required: true, autofocus: true },
+      hint: 'The entry of the configuration whose settings hold for whoever shows the token.',
+    }),
+    h(Field, { label: 'What it is for (optional)', value: label, onInput: setLabel }),
+    h(Select, { label: 'How long', value: days, choices: ends, onChoose: setDays }),
+    h(
+      'fieldset',
+      null,
+      h('legend', null, 'What it may do; nothing chosen: all that its credential may'),
+      h(
+        'div',
+        { class: 'checks' },
+        Object.entries(scopes).map(([scope, meaning]) =>
+          h(Checkbox, {
+            key: scope,
+            label: h('span', { title: meaning }, scope),
+            checked: chosen.includes(scope),
+            onChange: (isOn) => toggle(scope, isOn),
+          }),
+        ),
+      ),
+    ),
+  );
+}
+
+const columns: readonly Column<Token>[] = [
+  {
+    key: 'label',
+    title: 'Token',
+    kind: 'wide',
+    cell: ({ label, last_four: end, credential }) => [
+      h(
+        'strong',
+        { key: 'label' },
+        label === '' ? h('bdi', null, credential) : h(Foreign, { text: label, most: 80, brief: true }),
+      ),
+      h(
+        'span',
+        { class: 'sub', key: 'end' },
+        'credential ',
+        h('bdi', null, credential),
+        ', ends in ',
+        h('code', null, end),
+      ),
+    ],
+  },
+  { key: 'state', title: 'State', kind: 'tight', cell: (token) => h(State, { state: stateOf(token) }) },
+  {
+    key: 'scopes',
+    title: 'May',
+    cell: ({ scopes: held }) =>
+      h(
+        'span',
+        { class: 'chips' },
+        held.map((scope) => h('span', { class: 'chip', key: scope, title: scopes[scope] }, scope)),
+      ),
+  },
+  { key: 'made', title: 'Made', kind: 'tight', cell: ({ created_at }) => h(Time, { at: created_at }) },
+  {
+    key: 'ends',
+    title: 'Ends',
+    kind: 'tight',
+    cell: ({ expires_at }) => (expires_at ? h(Time, { at: expires_at }) : h('span', { class: 'soft' }, 'never')),
+  },
+];
+
+/** The page. */
+export function TokensPage(): JSX.Element {
+  const { all } = readFilters(place.value.search, ['all']);
+  const loaded = useAnswer<readonly Token[]>(accountOnlyPath(`/tokens${all === undefined ? '' : '?all=1'}`));
+  const [isMaking, setMaking] = useState(false);
+  const [made, setMade] = useState<Token>();
+  const [leaving, setLeaving] = useState<Token>();
+  const { value: tokens, problem, isLoading, reload } = loaded;
+  const revoke = async ({ id }: Token): Promise<void> => {
+    await ask(accountOnlyPath(`/tokens/${id}`), { method: 'DELETE' });
+    tell('The token is revoked. Programs that show it are refused from now on.');
+    reload();
+  };
+  const actions: Column<Token> = {
+    ...{ key: 'actions', title: 'Actions', isTitleHidden: true, kind: 'tight' },
+    cell: (token) =>
+      token.live
+        ? h(
+            'div',
+            { class: 'row-actions' },
+            h(
+              Button,
+              { onPress: () => setLeaving(token), label: `Revoke the token that ends in ${token.last_four}` },
+              'Revoke',
+            ),
+          )
+        : null,
+  };
+  return h(
+    'div',
+    null,
+    h(
+      PageHead,
+      {
+        title: 'Tokens',
+        lead: 'The passwords that programs show. What a token may do, and what is done with its mail, is said by its credential.',
+      },
+      isAdmin.value ? h(Button, { kind: 'main', icon: 'plus', onPress: () => setMaking(true) }, 'Make a token') : null,
+    ),
+    h(
+      'div',
+      { class: 'filters' },
+      h(Checkbox, {
+        label: 'Show those that have ended',
+        checked: all !== undefined,
+        onChange: (isOn) => setFilters({ all: isOn ? '1' : undefined }),
+      }),
+    ),
+    problem ? h(Fault, { problem, retry: reload }) : null,
+    isLoading && !tokens ? h(Progress, { what: 'Loading tokens' }) : null,
+    tokens?.length === 0
+      ? h(
+          Empty,
+          { title: 'There is no token', icon: 'tokens' },
+          'Make one for each program that sends mail, so that each can be revoked alone.',
+        )
+      : null,
+    tokens && tokens.length > 0
+      ? h(Table<Token>, {
+          ...{ label: 'Tokens', rows: tokens, columns: isAdmin.value ? [...columns, actions] : columns },
+          keyOf: ({ id }) => id,
+          classOf: ({ live }) => (live ? undefined : 'gone'),
+        })
+      : null,
+    isMaking
+      ? h(MakeDialog, {
+          credentials: [...new Set(tokens?.map(({ credential }) => credential))],
+          onClose: () => setMaking(false),
+          onMade: (token) => {
+            setMaking(false);
+            setMade(token);
+            reload();
+          },
+        })
+      : null,
+    made ? h(Made, { token: made, onClose: () => setMade(undefined) }) : null,
+    leaving
+      ? h(
+          Confirm,
+          {
+            ...{ title: 'Revoke 1 token?', action: 'Revoke 1 token', danger: true },
+            onConfirm: () => revoke(leaving),
+            onClose: () => setLeaving(undefined),
+          },
+          h(
+            'p',
+            null,
+            'Programs that show the token of ',
+            h('bdi', null, leaving.credential),
+            ' that ends in ',
+            h('code', null, leaving.last_four),
+            ' are refused from then on. It cannot be taken back.',
+          ),
+        )
+      : null,
+  );
+}

@@ -1,0 +1,259 @@
+// Judges a message or a request while it is typed, and shows what would leave. Nothing is sent unless the reader asks.
+
+import { h, type JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Button, Field } from '../parts/controls.ts';
+import { Confirm } from '../parts/dialog.ts';
+import { Empty, Fault, openTab, PageHead, Panel, Progress, Tabs } from '../parts/surfaces.ts';
+import { Foreign, State } from '../parts/text.ts';
+import { Reasons, VerdictTable } from '../parts/verdicts.ts';
+import { type ApiError, ask } from '../state/api.ts';
+import { useLoaded } from '../state/loading.ts';
+import { tell } from '../state/notices.ts';
+import { accountOnlyPath, mayEdit } from '../state/session.ts';
+import type { FieldVerdict, MessageFault } from '../state/shapes.ts';
+import { writeCounted, writeOctets } from '../text/amounts.ts';
+import { readAttempt, sampleMessage, sampleRequest } from '../text/attempt.ts';
+
+/** The answer of the rehearsal. */
+interface Rehearsal {
+  readonly valid: boolean;
+  readonly errors: readonly ApiError[];
+  readonly verdicts: readonly FieldVerdict[];
+  /** The message as it would leave; null where it is refused. */
+  readonly sent: { readonly text: string; readonly is_whole: boolean } | null;
+}
+
+/** A fault of the answer as a reason: its code stands before its text, its header in the pointer. */
+function reasonOf({ code, message, source }: ApiError): MessageFault {
+  const [, token, text] = /^(E_[A-Z_]+): ([^]*)$/.exec(message) ?? [];
+  const field = /^\/headers\/([^/]+)$/
+    .exec(source?.pointer ?? '')?.[1]
+    ?.replaceAll('~1', '/')
+    .replaceAll('~0', '~');
+  return { code: token ?? String(code), message: text ?? message, field: field ?? null };
+}
+
+/** The largest file that is read into the field. */
+const mostOctets = 1_048_576;
+const pauseMs = 400;
+
+const tabs = [
+  { key: 'message', label: 'A message' },
+  { key: 'request', label: 'A request body' },
+] as const;
+
+/** Gives a value once it has stayed the same for a moment. */
+function useCalm<Value>(value: Value): Value {
+  const [calm, setCalm] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setCalm(value), pauseMs);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return calm;
+}
+
+/** A field that takes files that are dropped on it. */
+function DropField(props: {
+  readonly label: string;
+  readonly value: string;
+  readonly onInput: (text: string) => void;
+  readonly hint: string;
+}): JSX.Element {
+  const [isOver, setOver] = useState(false);
+  const picker = useRef<HTMLInputElement>(null);
+  const read = async (file: File | undefined): Promise<void> => {
+    if (!file) return;
+    if (file.size > mostOctets) {
+      tell(
+        `${file.name} has ${writeOctets(file.size)}; at most ${writeOctets(mostOctets)} can be tried here. Use postern check for larger ones.`,
+        'failed',
+      );
+      return;
+    }
+    props.onInput(await file.text());
+  };
+  return h(
+    'div',
+    {
+      class: isOver ? 'drop-zone over' : 'drop-zone',
+      onDragOver: (event: DragEvent) => {
+        event.preventDefault();
+        setOver(true);
+      },
+      onDragLeave: () => setOver(false),
+      onDrop: (event: DragEvent) => {
+        event.preventDefault();
+        setOver(false);
+        read(event.dataTransfer?.files[0]).catch(reportError);
+      },
+    },
+    h(Field, { ...props, rows: 18 }),
+    h('input', {
+      ...{ ref: picker, type: 'file', class: 'unseen', tabIndex: -1, accept: '.eml,.json,.txt,message/rfc822' },
+      'aria-label': 'File to try',
+      onChange: () => {
+        read(picker.current?.files?.[0]).catch(reportError);
+      },
+    }),
+    h(
+      'p',
+      { class: 'actions drop-actions' },
+      h(Button, { onPress: () => picker.current?.click() }, 'Choose a file'),
+      props.value === '' ? null : h(Button, { onPress: () => props.onInput('') }, 'Empty the field'),
+    ),
+  );
+}
+
+function Verdict({ value }: { readonly value: Rehearsal }): JSX.Element {
+  const { valid, errors, verdicts, sent } = value;
+  const reasons = errors.map(reasonOf);
+  return h(
+    'div',
+    null,
+    h(
+      'p',
+      { class: 'verdict-line', role: 'status' },
+      valid
+        ? h(State, { state: 'ok', words: { word: 'Accepted', tone: 'good', icon: 'check' } })
+        : h(State, { state: 'refused' }),
+      valid ? 'It would be accepted and signed.' : `It would be refused: ${writeCounted(reasons.length, 'reason')}.`,
+    ),
+    h(Reasons, { reasons, title: 'Why it would be refused' }),
+    verdicts.length === 0 ? null : h(Panel, { title: 'Each header' }, h(VerdictTable, { verdicts })),
+    sent
+      ? h(
+          Panel,
+          { title: 'As it would leave' },
+          h('pre', { class: 'box', tabIndex: 0 }, h(Foreign, { text: sent.text, lines: true, most: 8000 })),
+        )
+      : null,
+  );
+}
+
+/** The page. */
+export function TryPage(): JSX.Element {
+  const form = openTab(tabs) === 'request' ? 'request' : 'message';
+  const [texts, setTexts] = useState({ message: '', request: '' });
+  const [from, setFrom] = useState('');
+  const [to, setTo] = useState('');
+  const [isSending, setSending] = useState(false);
+  const text = texts[form];
+  const change = (next: string): void => setTexts({ ...texts, [form]: next });
+  const calm = useCalm(JSON.stringify({ form, text, from, to }));
+  const attempt = readAttempt(calm);
+  const key = attempt.ok ? JSON.stringify(attempt.judge) : undefined;
+  const { value, problem, isLoading } = useLoaded(
+    key,
+    async (body, signal) =>
+      (
+        await ask<Rehearsal>(accountOnlyPath('/email/sending/rehearse'), {
+          method: 'POST',
+          body: JSON.parse(body),
+          signal,
+        })
+      ).result,
+  );
+  const send = async (): Promise<void> => {
+    if (!attempt.ok || attempt.send === undefined) return;
+    const path = form === 'request' ? 'send' : 'send_raw';
+    const { result } = await ask<{ readonly message_id: string }>(accountOnlyPath(`/email/sending/${path}`), {
+      method: 'POST',
+      body: attempt.send,
+    });
+    tell(`It is accepted as ${result.message_id}.`);
+  };
+  return h(
+    'div',
+    null,
+    h(
+      PageHead,
+      {
+        title: 'Try it',
+        lead: 'Paste or drop a message, or the body of a request. It is judged while you type; nothing is sent.',
+      },
+      mayEdit.value
+        ? h(
+            Button,
+            {
+              kind: 'main',
+              icon: 'messages',
+              disabled: value?.valid !== true || !attempt.ok || attempt.send === undefined,
+              onPress: () => setSending(true),
+            },
+            'Send it',
+          )
+        : null,
+    ),
+    h(Tabs, { tabs, label: 'What to try' }),
+    h(
+      'div',
+      { class: 'try' },
+      h(
+        'div',
+        { class: 'try-form' },
+        form === 'message'
+          ? h(
+              'div',
+              { class: 'try-row' },
+              h(Field, {
+                label: 'MAIL FROM (optional)',
+                value: from,
+                onInput: setFrom,
+                placeholder: 'the address in From',
+              }),
+              h(Field, {
+                label: 'RCPT TO (optional)',
+                value: to,
+                onInput: setTo,
+                placeholder: 'the addresses in To, Cc and Bcc',
+              }),
+            )
+          : null,
+        h(DropField, {
+          label: form === 'message' ? 'Message' : 'Request body',
+          value: text,
+          onInput: change,
+          hint:
+            form === 'message'
+              ? 'Its headers, an empty line, its body; as a program would send it.'
+              : 'JSON, as of POST .../email/sending/send.',
+        }),
+        text === ''
+          ? h(
+              'p',
+              null,
+              h(
+                Button,
+                { icon: 'try', onPress: () => change(form === 'message' ? sampleMessage : sampleRequest) },
+                'Fill in an example',
+              ),
+            )
+          : null,
+      ),
+      h(
+        'section',
+        { 'aria-label': 'Verdict' },
+        attempt.ok
+          ? null
+          : attempt.fault === undefined
+            ? h(
+                Empty,
+                { title: 'Nothing to judge yet', icon: 'try' },
+                'The verdict on each header stands here, with the message as it would leave.',
+              )
+            : h('p', { class: 'fault' }, attempt.fault),
+        problem ? h(Fault, { problem }) : null,
+        isLoading && !value ? h(Progress, { what: 'Judging' }) : null,
+        value ? h(Verdict, { value }) : null,
+      ),
+    ),
+    isSending
+      ? h(
+          Confirm,
+          { title: 'Send this message?', action: 'Send 1 message', onConfirm: send, onClose: () => setSending(false) },
+          h('p', null, 'It is handed in as a program would hand it in, and goes to its recipients.'),
+        )
+      : null,
+  );
+}

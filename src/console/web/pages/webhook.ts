@@ -1,0 +1,153 @@
+// One webhook: what it is, and the log of its requests.
+
+import { h, type JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Button } from '../parts/controls.ts';
+import { Confirm } from '../parts/dialog.ts';
+import { type Column, ListEnd, Table } from '../parts/list.ts';
+import { Empty, Facts, Fault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
+import { Foreign, State, Time } from '../parts/text.ts';
+import { stateWords } from '../parts/words.ts';
+import { ask } from '../state/api.ts';
+import { useAnswer } from '../state/loading.ts';
+import { tell } from '../state/notices.ts';
+import { usePages } from '../state/paging.ts';
+import { goTo, linkTo, type PageProps } from '../state/place.ts';
+import { accountOnlyPath, mayEdit } from '../state/session.ts';
+import type { Webhook, WebhookDelivery } from '../state/shapes.ts';
+import { writeDuration } from '../text/amounts.ts';
+import { MadeSecret, WebhookForm, webhooksPath } from './webhooks.ts';
+
+function Result({ delivery }: { readonly delivery: WebhookDelivery }): JSX.Element {
+  const isDone = delivery.status !== null && delivery.status >= 200 && delivery.status < 300;
+  const words = isDone ? stateWords('delivery') : { word: 'Failed', tone: 'bad' as const, icon: 'warning' as const };
+  return h(State, { state: delivery.result, words });
+}
+
+const columns: readonly Column<WebhookDelivery>[] = [
+  { key: 'at', title: 'Time', kind: 'tight when', cell: ({ at }) => h(Time, { at }) },
+  { key: 'result', title: 'Result', kind: 'tight', cell: (delivery) => h(Result, { delivery }) },
+  {
+    key: 'kind',
+    title: 'Event',
+    cell: ({ kind, event }) => [stateWords(kind).word, ' ', h('span', { class: 'soft', key: 'id' }, event)],
+  },
+  {
+    key: 'answer',
+    title: 'Answer',
+    kind: 'wide',
+    cell: ({ status, error }) => [
+      status === null ? null : `HTTP ${status} `,
+      error ? h(Foreign, { key: 'error', text: error }) : null,
+    ],
+  },
+  { key: 'attempt', title: 'Attempt', kind: 'number', cell: ({ attempt }) => attempt },
+  { key: 'took', title: 'Took', kind: 'number', cell: ({ duration_ms: ms }) => writeDuration(ms) },
+];
+
+type Open = 'change' | 'remove' | 'rotate' | undefined;
+
+function Dialogs(props: {
+  readonly webhook: Webhook;
+  readonly open: Open;
+  readonly onClose: () => void;
+  readonly onChanged: () => void;
+}): JSX.Element | null {
+  const { webhook, open, onClose, onChanged } = props;
+  const [made, setMade] = useState<Webhook>();
+  const url = accountOnlyPath(`${webhooksPath}/${webhook.id}`);
+  if (made) return h(MadeSecret, { webhook: made, onClose: () => setMade(undefined) });
+  if (open === 'change') {
+    const change = async (body: object): Promise<void> => {
+      await ask(url, { method: 'PATCH', body });
+      tell('The webhook is changed.');
+      onChanged();
+      onClose();
+    };
+    return h(WebhookForm, { title: 'Change the webhook', action: 'Save', webhook, onSend: change, onClose });
+  }
+  if (open === 'remove') {
+    const remove = async (): Promise<void> => {
+      await ask(url, { method: 'DELETE' });
+      tell('The webhook is removed.');
+      goTo(linkTo('/webhooks'));
+    };
+    return h(
+      Confirm,
+      { title: 'Remove 1 webhook?', action: 'Remove 1 webhook', danger: true, onConfirm: remove, onClose },
+      h('p', null, 'Its endpoint is told nothing more, and its log goes with it.'),
+    );
+  }
+  if (open === 'rotate') {
+    const rotate = async (): Promise<void> => setMade((await ask<Webhook>(`${url}/rotate`, { method: 'POST' })).result);
+    return h(
+      Confirm,
+      { title: 'Replace the secret?', action: 'Replace the secret', onConfirm: rotate, onClose },
+      h('p', null, 'For a day requests are signed with both the old and the new secret.'),
+    );
+  }
+  return null;
+}
+
+/** The page. */
+export function WebhookPage({ parameters }: PageProps): JSX.Element {
+  const url = accountOnlyPath(`${webhooksPath}/${encodeURIComponent(parameters['id'] ?? '')}`);
+  const { value: webhook, problem, reload } = useAnswer<Webhook>(url);
+  const pages = usePages<WebhookDelivery>(`${url}/deliveries?per_page=100`);
+  const [open, setOpen] = useState<Open>();
+  const turn = async (): Promise<void> => {
+    await ask(url, { method: 'PATCH', body: { enabled: webhook?.enabled === false } });
+    reload();
+  };
+  const back = { url: linkTo('/webhooks'), label: 'Webhooks' };
+  if (problem) return h('div', null, h(PageHead, { title: 'Webhook', back }), h(Fault, { problem, retry: reload }));
+  if (!webhook)
+    return h('div', null, h(PageHead, { title: 'Webhook', back }), h(Progress, { what: 'Loading the webhook' }));
+  const isChangeable = mayEdit.value && webhook.source === 'api';
+  return h(
+    'div',
+    null,
+    h(
+      PageHead,
+      { title: h(Foreign, { text: webhook.url, most: 200, brief: true }), name: 'Webhook', back, lead: webhook.note },
+      isChangeable
+        ? [
+            h(
+              Button,
+              { key: 'turn', icon: webhook.enabled ? 'pause' : 'play', onPress: turn },
+              webhook.enabled ? 'Turn off' : 'Turn on',
+            ),
+            h(Button, { key: 'change', onPress: () => setOpen('change') }, 'Change'),
+            h(Button, { key: 'rotate', onPress: () => setOpen('rotate') }, 'Replace the secret'),
+            h(Button, { key: 'remove', onPress: () => setOpen('remove') }, 'Remove'),
+          ]
+        : null,
+    ),
+    h(Facts, {
+      items: [
+        ['State', h(State, { state: webhook.enabled ? 'enabled' : 'disabled' })],
+        ['Turned off because', webhook.disabled_reason],
+        [
+          'Told of',
+          webhook.kinds.length === 0 ? 'everything' : webhook.kinds.map((kind) => stateWords(kind).word).join(', '),
+        ],
+        ['Made', h(Time, { at: webhook.created_at })],
+        ['Changed in', webhook.source === 'file' ? 'the configuration file alone' : null],
+        ['Now', webhook.replaying ? 'sending events once more' : null],
+      ],
+    }),
+    h(
+      Panel,
+      { title: 'Requests', actions: h(Button, { icon: 'reload', onPress: pages.reload }, 'Look again') },
+      pages.rows.length === 0 && !pages.isLoading && !pages.problem
+        ? h(
+            Empty,
+            { title: 'It has not been told of anything', icon: 'webhooks' },
+            'As soon as something happens to mail of this account, the request and its answer stand here.',
+          )
+        : h(Table<WebhookDelivery>, { label: 'Requests', columns, rows: pages.rows, keyOf: ({ id }) => id }),
+      h(ListEnd, { pages, what: 'requests' }),
+    ),
+    h(Dialogs, { webhook, open, onClose: () => setOpen(undefined), onChanged: reload }),
+  );
+}

@@ -1,0 +1,180 @@
+// What readers press and fill in: buttons, fields, choices.
+
+import { type ComponentChildren, h, type JSX } from 'preact';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { tell } from '../state/notices.ts';
+import { Icon, type IconName } from './icon.ts';
+
+/** What `Button` takes. */
+export interface ButtonProps {
+  readonly children?: ComponentChildren;
+  readonly onPress?: () => void | Promise<void>;
+  readonly kind?: 'plain' | 'main' | 'danger' | 'bare';
+  readonly icon?: IconName;
+  readonly type?: 'button' | 'submit';
+  readonly disabled?: boolean;
+  /** Work is under way: the button says so and takes no further press. */
+  readonly isBusy?: boolean;
+  readonly label?: string;
+  readonly pressed?: boolean;
+}
+
+/** A button. While the promise of `onPress` is pending it takes no other press. */
+export function Button(props: ButtonProps): JSX.Element {
+  const { children, onPress, kind = 'plain', icon, type = 'button', disabled = false, isBusy = false, label } = props;
+  const [isWorking, setWorking] = useState(false);
+  const busy = isBusy || isWorking;
+  const press = (): void => {
+    if (busy || !onPress) return;
+    const done = onPress();
+    if (!done) return;
+    setWorking(true);
+    done
+      .catch((error: unknown) => tell(error instanceof Error ? error.message : String(error), 'failed'))
+      .finally(() => setWorking(false));
+  };
+  return h(
+    'button',
+    {
+      ...{ type, class: `button ${kind}`, disabled, onClick: press },
+      'aria-busy': busy ? 'true' : undefined,
+      'aria-label': label,
+      title: label,
+      'aria-pressed': props.pressed === undefined ? undefined : props.pressed,
+    },
+    busy ? h('span', { class: 'spinner', 'aria-hidden': 'true' }) : icon && h(Icon, { name: icon }),
+    children,
+  );
+}
+
+/** A button that copies text, and says that it has. */
+export function CopyButton({ text, label = 'Copy' }: { readonly text: string; readonly label?: string }): JSX.Element {
+  const [isCopied, setCopied] = useState(false);
+  useEffect(() => {
+    if (!isCopied) return undefined;
+    const timer = setTimeout(() => setCopied(false), 2500);
+    return () => clearTimeout(timer);
+  }, [isCopied]);
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setCopied(true);
+    } catch {
+      // Browsers give no clipboard to pages without HTTPS, except on this machine.
+      tell('The browser does not let this page copy. Select the text and copy it yourself.', 'failed');
+    }
+  };
+  return h(
+    Button,
+    { icon: isCopied ? 'check' : 'copy', onPress: copy },
+    h('span', { 'aria-live': 'polite' }, isCopied ? 'Copied' : label),
+  );
+}
+
+/** What `Field` takes. */
+interface FieldProps {
+  readonly label: string;
+  readonly value: string;
+  readonly onInput: (value: string) => void;
+  readonly hint?: string;
+  readonly type?: 'text' | 'search' | 'password' | 'url' | 'email' | 'datetime-local';
+  readonly required?: boolean;
+  readonly placeholder?: string;
+  readonly autocomplete?: string;
+  readonly rows?: number;
+  readonly fault?: string | undefined;
+  readonly autofocus?: boolean;
+}
+
+/** A field with its label, a hint, and what is wrong with it. */
+export function Field(props: FieldProps): JSX.Element {
+  const { label, value, onInput, hint, type = 'text', required = false, fault, rows } = props;
+  const id = useId();
+  const box = useRef<HTMLInputElement & HTMLTextAreaElement>(null);
+  useEffect(() => {
+    if (props.autofocus === true) box.current?.focus();
+  }, []);
+  const described = [hint ? `${id}-hint` : '', fault ? `${id}-fault` : ''].filter((one) => one !== '').join(' ');
+  return h(
+    'div',
+    { class: 'field' },
+    h('label', { htmlFor: id }, label),
+    h(rows === undefined ? 'input' : 'textarea', {
+      ...{ id, ref: box, value, required, spellcheck: false, autocapitalize: 'off' },
+      ...(rows === undefined ? { type } : { rows }),
+      placeholder: props.placeholder,
+      autocomplete: props.autocomplete ?? 'off',
+      'aria-invalid': fault ? 'true' : undefined,
+      'aria-describedby': described === '' ? undefined : described,
+      onInput: (event: Event) => {
+        const { target } = event;
+        if (target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement) onInput(target.value);
+      },
+    }),
+    hint ? h('p', { class: 'hint', id: `${id}-hint` }, hint) : null,
+    fault ? h('p', { class: 'fault', id: `${id}-fault` }, h(Icon, { name: 'warning' }), fault) : null,
+  );
+}
+
+/** One of few. */
+export interface Choice {
+  readonly value: string;
+  readonly label: string;
+}
+
+/** A choice of one, as a list that opens. */
+export function Select(props: {
+  readonly label: string;
+  readonly value: string;
+  readonly choices: readonly Choice[];
+  readonly onChoose: (value: string) => void;
+}): JSX.Element {
+  const { label, value, choices, onChoose } = props;
+  const id = useId();
+  return h(
+    'div',
+    { class: 'field' },
+    h('label', { htmlFor: id }, label),
+    h(
+      'select',
+      {
+        id,
+        value,
+        onChange: (event: Event) => {
+          if (event.target instanceof HTMLSelectElement) onChoose(event.target.value);
+        },
+      },
+      choices.map((choice) =>
+        h('option', { key: choice.value, value: choice.value, selected: choice.value === value }, choice.label),
+      ),
+    ),
+  );
+}
+
+/** Something that is on or off. */
+export function Checkbox(props: {
+  readonly label: ComponentChildren;
+  readonly checked: boolean;
+  readonly onChange: (checked: boolean) => void;
+  /** The label is for screen readers alone. */
+  readonly hidden?: boolean;
+  readonly mixed?: boolean;
+}): JSX.Element {
+  const box = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (box.current) box.current.indeterminate = props.mixed ?? false;
+  });
+  return h(
+    'label',
+    { class: 'check' },
+    h('input', {
+      type: 'checkbox',
+      ref: box,
+      checked: props.checked,
+      onChange: (event: Event) => {
+        if (event.target instanceof HTMLInputElement) props.onChange(event.target.checked);
+      },
+    }),
+    h('span', { class: props.hidden === true ? 'unseen' : undefined }, props.label),
+  );
+}

@@ -1,0 +1,126 @@
+// A dialog: over the page, with the focus inside until it is closed, and back where it was afterwards. The browser's own
+// <dialog> does all of that.
+
+import { type ComponentChildren, h, type JSX } from 'preact';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import type { Problem } from '../state/api.ts';
+import { asProblem } from '../state/loading.ts';
+import { Button } from './controls.ts';
+import { Fault } from './surfaces.ts';
+
+/** A dialog that is open for as long as it is drawn. */
+export function Dialog(props: {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children?: ComponentChildren;
+  readonly wide?: boolean;
+}): JSX.Element {
+  const box = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const before = document.activeElement;
+    box.current?.showModal();
+    return () => {
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    };
+  }, []);
+  return h(
+    'dialog',
+    {
+      ref: box,
+      class: props.wide === true ? 'dialog wide' : 'dialog',
+      'aria-labelledby': id,
+      onCancel: (event: Event) => {
+        event.preventDefault();
+        props.onClose();
+      },
+      onClose: props.onClose,
+      onClick: (event: MouseEvent) => {
+        if (event.target === box.current) props.onClose();
+      },
+    },
+    h(
+      'div',
+      { class: 'dialog-body' },
+      h(
+        'div',
+        { class: 'dialog-head' },
+        h('h2', { id }, props.title),
+        h(Button, { kind: 'bare', icon: 'close', label: 'Close', onPress: props.onClose }),
+      ),
+      props.children,
+    ),
+  );
+}
+
+/** Asks before something is done that cannot be undone, and does it. */
+export function Confirm(props: {
+  readonly title: string;
+  readonly children?: ComponentChildren;
+  /** What the button says: the deed itself, with its number. */
+  readonly action: string;
+  readonly danger?: boolean;
+  readonly onConfirm: () => Promise<void>;
+  readonly onClose: () => void;
+}): JSX.Element {
+  const [problem, setProblem] = useState<Problem>();
+  const confirm = async (): Promise<void> => {
+    setProblem(undefined);
+    try {
+      await props.onConfirm();
+      props.onClose();
+    } catch (error) {
+      setProblem(asProblem(error));
+    }
+  };
+  return h(
+    Dialog,
+    { title: props.title, onClose: props.onClose },
+    h('div', { class: 'dialog-text' }, props.children),
+    problem ? h(Fault, { problem }) : null,
+    h(
+      'div',
+      { class: 'dialog-actions' },
+      h(Button, { onPress: props.onClose }, 'Cancel'),
+      h(Button, { kind: props.danger === true ? 'danger' : 'main', onPress: confirm }, props.action),
+    ),
+  );
+}
+
+/** A form within a dialog: fills in, sends, closes; tells what was refused. */
+export function FormDialog(props: {
+  readonly title: string;
+  readonly action: string;
+  readonly onSubmit: () => Promise<void>;
+  readonly onClose: () => void;
+  readonly children?: ComponentChildren;
+}): JSX.Element {
+  const [problem, setProblem] = useState<Problem>();
+  const [isBusy, setBusy] = useState(false);
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    if (isBusy) return;
+    setBusy(true);
+    setProblem(undefined);
+    props
+      .onSubmit()
+      .catch((error: unknown) => setProblem(asProblem(error)))
+      .finally(() => setBusy(false));
+  };
+  return h(
+    Dialog,
+    { title: props.title, onClose: props.onClose },
+    h(
+      'form',
+      { onSubmit: submit },
+      props.children,
+      problem ? h(Fault, { problem }) : null,
+      h(
+        'div',
+        { class: 'dialog-actions' },
+        h(Button, { onPress: props.onClose }, 'Cancel'),
+        h(Button, { kind: 'main', type: 'submit', isBusy }, props.action),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,143 @@
+// Two texts beside each other, with what differs marked by colour and by a sign.
+
+import { h, type JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { writeCounted } from '../text/amounts.ts';
+import { type DiffLine, diffLines, linesOf } from '../text/line-diff.ts';
+import { Foreign } from './text.ts';
+
+/** Lines that stay the same are folded away from this many on, but for some beside each change. */
+const foldFrom = 12;
+const beside = 3;
+/** The most rows drawn at once; more come by a button. */
+const mostRowsDrawn = 400;
+
+/** A row of the two columns: a line of both, a pair of changed lines, or one side alone. */
+interface Row {
+  readonly left?: DiffLine;
+  readonly right?: DiffLine;
+}
+
+/** Pairs removed lines with the added ones that follow them. */
+function rowsOf(lines: readonly DiffLine[]): readonly Row[] {
+  const rows: Row[] = [];
+  let removed: DiffLine[] = [];
+  let added: DiffLine[] = [];
+  const flush = (): void => {
+    for (let index = 0; index < Math.max(removed.length, added.length); index += 1) {
+      const left = removed[index];
+      const right = added[index];
+      rows.push({ ...(left ? { left } : {}), ...(right ? { right } : {}) });
+    }
+    removed = [];
+    added = [];
+  };
+  for (const line of lines) {
+    if (line.kind === 'removed') removed.push(line);
+    else if (line.kind === 'added') added.push(line);
+    else {
+      flush();
+      rows.push({ left: line, right: line });
+    }
+  }
+  flush();
+  return rows;
+}
+
+/** Rows, and stretches of equal rows that are folded away. */
+type Piece =
+  | { readonly kind: 'row'; readonly row: Row }
+  | { readonly kind: 'fold'; readonly rows: readonly Row[]; readonly at: number };
+
+function isSame({ left }: Row): boolean {
+  return left?.kind === 'same';
+}
+
+function fold(rows: readonly Row[]): readonly Piece[] {
+  const pieces: Piece[] = [];
+  for (let index = 0; index < rows.length; ) {
+    let end = index;
+    while (end < rows.length && isSame(rows[end] ?? {})) end += 1;
+    const head = index === 0 ? 0 : beside;
+    const tail = end === rows.length ? 0 : beside;
+    if (end - index >= foldFrom) {
+      for (const row of rows.slice(index, index + head)) pieces.push({ kind: 'row', row });
+      pieces.push({ kind: 'fold', rows: rows.slice(index + head, end - tail), at: index });
+      for (const row of rows.slice(end - tail, end)) pieces.push({ kind: 'row', row });
+    } else for (const row of rows.slice(index, end)) pieces.push({ kind: 'row', row });
+    const next = rows[end];
+    if (next) pieces.push({ kind: 'row', row: next });
+    index = end + 1;
+  }
+  return pieces;
+}
+
+const signs = { same: ' ', removed: '−', added: '+' } as const;
+const spoken = { same: '', removed: 'as it came: ', added: 'as it left: ' } as const;
+
+function Cell({ line, side }: { readonly line: DiffLine | undefined; readonly side: 'left' | 'right' }): JSX.Element {
+  if (!line) return h('div', { class: 'blank' });
+  return h(
+    'div',
+    { class: line.kind },
+    h('span', { class: 'no', 'aria-hidden': 'true' }, h('span', { class: 'diff-sign' }, signs[line.kind]), line[side]),
+    h(
+      'span',
+      null,
+      spoken[line.kind] === '' ? null : h('span', { class: 'unseen' }, spoken[line.kind]),
+      h(Foreign, { text: line.text, lines: true, most: 1000 }),
+    ),
+  );
+}
+
+function DiffRow({ row }: { readonly row: Row }): JSX.Element {
+  return h(
+    'div',
+    { class: isSame(row) ? 'diff-row same' : 'diff-row' },
+    h(Cell, { line: row.left, side: 'left' }),
+    h(Cell, { line: row.right, side: 'right' }),
+  );
+}
+
+/** Two texts beside each other. */
+export function Diff(props: {
+  readonly left: string;
+  readonly right: string;
+  readonly leftTitle: string;
+  readonly rightTitle: string;
+}): JSX.Element {
+  const [most, setMost] = useState(mostRowsDrawn);
+  const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
+  const pieces = fold(rowsOf(diffLines(linesOf(props.left), linesOf(props.right))));
+  return h(
+    'div',
+    { class: 'diff' },
+    h('div', { class: 'diff-head' }, h('div', null, props.leftTitle), h('div', null, props.rightTitle)),
+    pieces.slice(0, most).map((piece, index) => {
+      if (piece.kind === 'row') return h(DiffRow, { row: piece.row, key: index });
+      if (open.has(piece.at))
+        return piece.rows.slice(0, 2000).map((row, at) => h(DiffRow, { row, key: `${index} ${at}` }));
+      const show = (): void => setOpen(new Set([...open, piece.at]));
+      return h(
+        'div',
+        { class: 'diff-gap', key: index },
+        h(
+          'button',
+          { type: 'button', class: 'more', onClick: show },
+          `Show ${writeCounted(piece.rows.length, 'equal line')}`,
+        ),
+      );
+    }),
+    pieces.length > most
+      ? h(
+          'div',
+          { class: 'diff-gap' },
+          h(
+            'button',
+            { type: 'button', class: 'more', onClick: () => setMost(most * 4) },
+            `Show more (${writeCounted(pieces.length - most, 'line')} left)`,
+          ),
+        )
+      : null,
+  );
+}

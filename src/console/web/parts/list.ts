@@ -1,0 +1,119 @@
+// Lists: a table on a wide screen, cards on a narrow one, loaded page by page.
+
+import { type ComponentChildren, h, type JSX } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import { mostRows, type Pages } from '../state/paging.ts';
+import { writeCount } from '../text/amounts.ts';
+import { Button } from './controls.ts';
+import { Fault, Progress } from './surfaces.ts';
+
+/** A column of a table. */
+export interface Column<Row> {
+  readonly key: string;
+  readonly title: string;
+  /** The title is for screen readers alone. */
+  readonly isTitleHidden?: boolean;
+  readonly cell: (row: Row) => ComponentChildren;
+  /** `number` stands at the right, `tight when` is the time of the row itself,
+   * `name` and `rule` are of the table of verdicts, `why` has codes, `wide` takes the room that is left, `mono` is of machines. */
+  readonly kind?: 'number' | 'wide' | 'mono' | 'tight' | 'tight when' | 'name' | 'rule' | 'why';
+}
+
+/** A table. On a phone each row becomes a card, each cell with the title of its column. */
+export function Table<Row>(props: {
+  readonly label: string;
+  readonly columns: readonly Column<Row>[];
+  readonly rows: readonly Row[];
+  readonly keyOf: (row: Row, index: number) => string;
+  readonly classOf?: (row: Row) => string | undefined;
+}): JSX.Element {
+  const { columns, rows, keyOf, classOf } = props;
+  return h(
+    'div',
+    { class: 'table-room' },
+    h(
+      'table',
+      { class: 'list' },
+      h('caption', { class: 'unseen' }, props.label),
+      h(
+        'thead',
+        null,
+        h(
+          'tr',
+          null,
+          columns.map(({ key, title, kind, isTitleHidden }) =>
+            h(
+              'th',
+              { key, scope: 'col', class: kind },
+              isTitleHidden === true ? h('span', { class: 'unseen' }, title) : title,
+            ),
+          ),
+        ),
+      ),
+      h(
+        'tbody',
+        null,
+        rows.map((row, index) =>
+          h(
+            'tr',
+            { key: keyOf(row, index), class: classOf?.(row) },
+            columns.map(({ key, title, cell, kind, isTitleHidden }) =>
+              h('td', { key, class: kind, 'data-title': isTitleHidden === true ? undefined : title }, cell(row)),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+/** Calls `onSeen` when it comes into view. */
+function Sight({ onSeen }: { readonly onSeen: () => void }): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  const latest = useRef(onSeen);
+  latest.current = onSeen;
+  useEffect(() => {
+    if (!box.current) return undefined;
+    const watch = new IntersectionObserver(
+      (entries) => {
+        if (entries.some(({ isIntersecting }) => isIntersecting)) latest.current();
+      },
+      { rootMargin: '600px' },
+    );
+    watch.observe(box.current);
+    return () => watch.disconnect();
+  });
+  return h('div', { ref: box, 'aria-hidden': 'true' });
+}
+
+/** The end of a list that is loaded page by page: loads on, by scrolling or by its button. */
+export function ListEnd(props: {
+  readonly pages: Omit<Pages<unknown>, 'change'>;
+  readonly what: string;
+  /** Where the list can be gone on with once it is as long as it may become. */
+  readonly onward?: JSX.Element | null;
+}): JSX.Element | null {
+  const { pages, what, onward } = props;
+  if (pages.problem)
+    return h(Fault, { problem: pages.problem, retry: pages.rows.length > 0 ? pages.loadMore : pages.reload });
+  if (pages.isLoading) return h(Progress, { what: `Loading ${what}` });
+  if (!pages.hasMore) {
+    return pages.rows.length > 20
+      ? h('p', { class: 'list-end' }, `All ${writeCount(pages.rows.length)} ${what}`)
+      : null;
+  }
+  if (pages.isFull) {
+    return h(
+      'p',
+      { class: 'list-end' },
+      `The first ${writeCount(mostRows)} ${what}. `,
+      onward ?? 'Filter to see others.',
+    );
+  }
+  return h(
+    'div',
+    { class: 'list-end' },
+    h(Sight, { onSeen: pages.loadMore }),
+    h(Button, { onPress: pages.loadMore }, `Load more ${what}`),
+  );
+}

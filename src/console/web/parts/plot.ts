@@ -1,0 +1,189 @@
+// Plots over time, drawn by uPlot. Every series has a name, a dash of its own beside its colour, and a table for those who
+// cannot see the drawing.
+
+import { h, type JSX } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import uPlot from 'uplot';
+import { theme } from '../state/theme.ts';
+import { writeTime } from '../text/amounts.ts';
+
+/** A line of a plot. */
+export interface Line {
+  readonly label: string;
+  /** Name of the colour: a custom property of the style. */
+  readonly colour: 'good' | 'busy' | 'warn' | 'bad' | 'accent' | 'quiet';
+  readonly dash?: 'dash' | 'dot';
+  readonly values: readonly (number | null)[];
+}
+
+/** What `Plot` takes. */
+interface PlotProps {
+  readonly title: string;
+  /** Milliseconds since 1970, ascending, one for each value. */
+  readonly times: readonly number[];
+  readonly lines: readonly Line[];
+  readonly write: (value: number) => string;
+}
+
+/** The values that have none beside them: a line cannot show them. */
+function aloneAt(plot: uPlot, series: number): number[] {
+  const values = Array.from(plot.data[series] ?? []);
+  return values.flatMap((value, index) =>
+    value !== null && (values[index - 1] ?? null) === null && (values[index + 1] ?? null) === null ? [index] : [],
+  );
+}
+
+/** Steps of the axis of values: whole numbers, since half a message is none. */
+const wholeSteps = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].flatMap((power) => [1, 2, 5].map((step) => step * 10 ** power));
+
+const dashes = { dash: [6, 3], dot: [2, 3] } as const;
+
+function styleOf(element: Element, name: string): string {
+  return getComputedStyle(element).getPropertyValue(`--${name}`).trim();
+}
+
+function optionsFor(room: HTMLElement, { title, lines, write }: PlotProps): uPlot.Options {
+  const soft = styleOf(room, 'soft');
+  const axis: uPlot.Axis = {
+    stroke: soft,
+    font: '11px system-ui',
+    grid: { stroke: styleOf(room, 'line'), width: 1 },
+    ticks: { show: false },
+    gap: 4,
+  };
+  return {
+    ...{ width: room.clientWidth, height: room.clientHeight, padding: [8, 8, 0, 0] },
+    title: '',
+    legend: { show: false },
+    cursor: { points: { size: 5 }, drag: { x: false, y: false } },
+    scales: {
+      // One time alone has no width.
+      x: { range: (_plot, first, last) => (last > first ? [first, last] : [last - 60, last + 1]) },
+      y: { range: (_plot, _low, high) => [0, Math.max(high * 1.1, 1)] },
+    },
+    axes: [
+      {
+        ...axis,
+        values: (_plot, splits) => splits.map((at) => new Date(at * 1000).toTimeString().slice(0, 5)),
+        size: 26,
+      },
+      { ...axis, values: (_plot, splits) => splits.map(write), size: 56, incrs: wholeSteps },
+    ],
+    series: [
+      {},
+      ...lines.map(({ label, colour, dash }) => ({
+        ...{
+          label: `${title}: ${label}`,
+          stroke: styleOf(room, colour),
+          width: 1.75,
+          points: { show: true, size: 4, filter: aloneAt },
+        },
+        ...(dash ? { dash: [...dashes[dash]] } : {}),
+      })),
+    ],
+  };
+}
+
+function Legend({ lines, write }: Pick<PlotProps, 'lines' | 'write'>): JSX.Element {
+  return h(
+    'p',
+    { class: 'legend' },
+    lines.map(({ label, colour, dash, values }) => {
+      const last = values.findLast((value) => value !== null);
+      return h(
+        'span',
+        { key: label },
+        h('i', { class: `swatch ${dash ?? ''} ink-${colour}`, 'aria-hidden': 'true' }),
+        label,
+        h('b', null, last === undefined || last === null ? '–' : write(last)),
+      );
+    }),
+  );
+}
+
+/** The figures of the drawing, the newest first. */
+function Figures({ times, lines, write, title }: PlotProps): JSX.Element {
+  const now = times.at(-1) ?? 0;
+  return h(
+    'details',
+    null,
+    h('summary', null, 'As a table'),
+    h(
+      'div',
+      { class: 'figures-room', tabIndex: 0, role: 'region', 'aria-label': `${title} as a table` },
+      h(
+        'table',
+        null,
+        h(
+          'thead',
+          null,
+          h(
+            'tr',
+            null,
+            h('th', { scope: 'col' }, 'Time'),
+            lines.map(({ label }) => h('th', { scope: 'col', key: label }, label)),
+          ),
+        ),
+        h(
+          'tbody',
+          null,
+          times
+            .map((time, index) => ({ time, index }))
+            .toReversed()
+            .slice(0, 60)
+            .map(({ time, index }) =>
+              h(
+                'tr',
+                { key: time },
+                h('th', { scope: 'row' }, writeTime(time, now)),
+                lines.map(({ label, values }) => {
+                  const value = values[index];
+                  return h('td', { key: label }, value === null || value === undefined ? '–' : write(value));
+                }),
+              ),
+            ),
+        ),
+      ),
+    ),
+  );
+}
+
+/** A plot. It is drawn anew when its room or the colours change. */
+export function Plot(props: PlotProps): JSX.Element {
+  const room = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot>(undefined);
+  const data = (): uPlot.AlignedData => [
+    props.times.map((time) => time / 1000),
+    ...props.lines.map(({ values }) => [...values]),
+  ];
+  const scheme = theme.value;
+  const names = props.lines.map(({ label }) => label).join();
+  useEffect(() => {
+    const box = room.current;
+    if (!box) return undefined;
+    const draw = (): void => {
+      plot.current?.destroy();
+      plot.current = new uPlot(optionsFor(box, props), data(), box);
+    };
+    draw();
+    const system = matchMedia('(prefers-color-scheme: dark)');
+    system.addEventListener('change', draw);
+    const size = new ResizeObserver(() => plot.current?.setSize({ width: box.clientWidth, height: box.clientHeight }));
+    size.observe(box);
+    return () => {
+      size.disconnect();
+      system.removeEventListener('change', draw);
+      plot.current?.destroy();
+      plot.current = undefined;
+    };
+  }, [scheme, names]);
+  useEffect(() => plot.current?.setData(data()));
+  return h(
+    'figure',
+    { class: 'plot' },
+    h('figcaption', null, h('h3', null, props.title)),
+    h(Legend, { lines: props.lines, write: props.write }),
+    h('div', { class: 'plot-room', ref: room, 'aria-hidden': 'true' }),
+    h(Figures, props),
+  );
+}

@@ -1,0 +1,163 @@
+// What pages are made of: their head, panels, lists that are empty, faults, progress, definitions, tabs.
+
+import { type ComponentChildren, Fragment, h, type JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import type { Problem } from '../state/api.ts';
+import { linkTo, place, setFilters } from '../state/place.ts';
+import { readFilters } from '../text/filters.ts';
+import { Button } from './controls.ts';
+import { Icon, type IconName } from './icon.ts';
+
+/** The head of a page: its title, one sentence, and what can be done. */
+export function PageHead(props: {
+  readonly title: ComponentChildren;
+  /** The title as plain text, for the window; absent: `title` is text. */
+  readonly name?: string;
+  readonly lead?: ComponentChildren;
+  readonly children?: ComponentChildren;
+  readonly back?: { readonly url: string; readonly label: string };
+}): JSX.Element {
+  const name = props.name ?? (typeof props.title === 'string' ? props.title : 'Postern');
+  useEffect(() => {
+    document.title = `${name} · Postern`;
+  }, [name]);
+  return h(
+    'header',
+    { class: 'page-head' },
+    h(
+      'div',
+      null,
+      props.back ? h('a', { class: 'back', href: props.back.url }, props.back.label) : null,
+      h('h1', { tabIndex: -1 }, props.title),
+      props.lead ? h('p', { class: 'lead' }, props.lead) : null,
+    ),
+    props.children ? h('div', { class: 'actions' }, props.children) : null,
+  );
+}
+
+/** A part of a page with a heading. */
+export function Panel(props: {
+  readonly title: string;
+  readonly children?: ComponentChildren;
+  readonly actions?: ComponentChildren;
+  readonly note?: ComponentChildren;
+  readonly class?: string;
+}): JSX.Element {
+  return h(
+    'section',
+    { class: `panel ${props.class ?? ''}` },
+    h('div', { class: 'panel-head' }, h('h2', null, props.title), props.actions),
+    props.note ? h('p', { class: 'note' }, props.note) : null,
+    props.children,
+  );
+}
+
+/** A list without anything in it: says why, and what to do next. */
+export function Empty(props: {
+  readonly title: string;
+  readonly icon?: IconName;
+  readonly children?: ComponentChildren;
+}): JSX.Element {
+  return h(
+    'div',
+    { class: 'empty' },
+    h(Icon, { name: props.icon ?? 'messages' }),
+    h('p', { class: 'empty-title' }, props.title),
+    h('div', { class: 'empty-text' }, props.children),
+  );
+}
+
+/** A request that failed: what it said, and trying again. */
+export function Fault({ problem, retry }: { readonly problem: Problem; readonly retry?: () => void }): JSX.Element {
+  const codes = problem.errors.map(({ code }) => code).join(', ');
+  return h(
+    'div',
+    { class: 'problem', role: 'alert' },
+    h(Icon, { name: 'warning' }),
+    h(
+      'div',
+      null,
+      h('p', null, h('bdi', null, problem.message)),
+      codes === '' ? null : h('p', { class: 'soft' }, `Error ${codes}, HTTP ${problem.status}`),
+    ),
+    retry ? h(Button, { icon: 'reload', onPress: retry }, 'Try again') : null,
+  );
+}
+
+/** Shows that something is under way, once it has taken a moment. */
+export function Progress({ what }: { readonly what: string }): JSX.Element | null {
+  const [isLate, setLate] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(true), 250);
+    return () => clearTimeout(timer);
+  }, []);
+  if (!isLate) return h('div', { class: 'progress-room' });
+  return h('div', { class: 'progress', role: 'status' }, h('span', { class: 'spinner', 'aria-hidden': 'true' }), what);
+}
+
+/** Names and values in two columns. Values that are absent are left out. */
+export function Facts({ items }: { readonly items: readonly (readonly [string, ComponentChildren])[] }): JSX.Element {
+  return h(
+    'dl',
+    { class: 'facts' },
+    items
+      .filter(([, value]) => value !== null && value !== undefined && value !== '')
+      .map(([name, value]) => h(Fragment, { key: name }, h('dt', null, name), h('dd', null, value))),
+  );
+}
+
+/** A tab: its word in the URL and its label. */
+export interface Tab {
+  readonly key: string;
+  readonly label: ComponentChildren;
+}
+
+/** The tab that the URL names, or the first. */
+export function openTab(tabs: readonly Tab[]): string {
+  const { tab } = readFilters(place.value.search, ['tab']);
+  return tabs.find(({ key }) => key === tab)?.key ?? tabs[0]?.key ?? '';
+}
+
+/** Links between parts of a page, of which one is shown. They are links, so that each has a URL of its own. */
+export function Tabs({ tabs, label }: { readonly tabs: readonly Tab[]; readonly label: string }): JSX.Element {
+  const open = openTab(tabs);
+  const urlOf = (key: string): string => {
+    const query = new URLSearchParams(place.value.search);
+    if (key === tabs[0]?.key) query.delete('tab');
+    else query.set('tab', key);
+    const text = query.toString();
+    return place.value.path + (text === '' ? '' : `?${text}`);
+  };
+  return h(
+    'nav',
+    { class: 'tabs', 'aria-label': label },
+    tabs.map((tab) =>
+      h(
+        'a',
+        { key: tab.key, href: urlOf(tab.key), 'aria-current': tab.key === open ? 'true' : undefined, 'data-stay': '' },
+        tab.label,
+      ),
+    ),
+  );
+}
+
+/** A link that takes all filters away. */
+export function ClearFilters({ names }: { readonly names: readonly string[] }): JSX.Element {
+  const clear = (): void => setFilters(Object.fromEntries(names.map((name) => [name, undefined])));
+  return h(Button, { onPress: clear }, 'Clear the filters');
+}
+
+/** A link to another page as a button. */
+export function ButtonLink(props: {
+  readonly to: string;
+  readonly children?: ComponentChildren;
+  readonly icon?: IconName;
+  readonly kind?: 'plain' | 'main';
+}): JSX.Element {
+  return h(
+    'a',
+    { class: `button ${props.kind ?? 'plain'}`, href: linkTo(props.to) },
+    props.icon ? h(Icon, { name: props.icon }) : null,
+    props.children,
+  );
+}

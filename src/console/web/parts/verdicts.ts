@@ -1,0 +1,85 @@
+// What became of each header field, and why.
+
+import { h, type JSX } from 'preact';
+import type { FieldVerdict, MessageFault } from '../state/shapes.ts';
+import { writeCounted } from '../text/amounts.ts';
+import { CureBox } from './cure.ts';
+import { Icon } from './icon.ts';
+import { type Column, Table } from './list.ts';
+import { Foreign, State } from './text.ts';
+import { verdictWords } from './words.ts';
+
+const columns: readonly Column<FieldVerdict>[] = [
+  {
+    key: 'verdict',
+    title: 'Verdict',
+    kind: 'tight',
+    cell: ({ verdict, added }) => h(State, { state: verdict, words: verdictWords(added === true ? 'added' : verdict) }),
+  },
+  {
+    key: 'name',
+    title: 'Header',
+    kind: 'name',
+    cell: ({ name }) => h('strong', null, h(Foreign, { text: name, most: 100 })),
+  },
+  {
+    key: 'value',
+    title: 'Value as it came',
+    kind: 'wide',
+    cell: ({ value }) =>
+      value
+        ? h('span', { class: 'mono' }, h(Foreign, { text: value, lines: true, most: 300 }))
+        : h('span', { class: 'soft' }, 'not kept'),
+  },
+  {
+    key: 'rule',
+    title: 'Rule',
+    kind: 'rule',
+    cell: ({ code, message, rule, reference }) => [
+      code ? h('code', { key: 'code' }, code) : null,
+      message ? h('p', { key: 'message' }, h(Foreign, { text: message })) : null,
+      rule ? h('span', { key: 'rule', class: 'sub' }, h(Foreign, { text: rule })) : null,
+      reference ? h('span', { key: 'reference', class: 'sub' }, reference) : null,
+    ],
+  },
+];
+
+/** The table of all fields. */
+export function VerdictTable({ verdicts }: { readonly verdicts: readonly FieldVerdict[] }): JSX.Element {
+  return h(Table<FieldVerdict>, { label: 'Verdicts', columns, rows: verdicts, keyOf: (_, index) => String(index) });
+}
+
+/** The reasons of a refusal, each with its cure. */
+export function Reasons(props: {
+  readonly reasons: readonly MessageFault[];
+  readonly title: string;
+  /** How many there are; more than are told where it is greater. */
+  readonly count?: number;
+}): JSX.Element | null {
+  const { reasons, title, count = reasons.length } = props;
+  if (reasons.length === 0) return null;
+  return h(
+    'section',
+    { class: 'why' },
+    h('h2', null, h(Icon, { name: 'box' }), title),
+    h(
+      'ul',
+      null,
+      reasons.map(({ field, code, message, cure }, index) =>
+        h(
+          'li',
+          { key: index },
+          h(
+            'p',
+            { class: 'reason' },
+            field ? h('strong', null, h(Foreign, { text: field, most: 100 })) : null,
+            h('span', null, h(Foreign, { text: message })),
+            code ? h('code', { class: 'soft' }, code) : null,
+          ),
+          cure ? h(CureBox, { cure }) : null,
+        ),
+      ),
+      count > reasons.length ? h('li', null, `And ${writeCounted(count - reasons.length, 'more reason')}.`) : null,
+    ),
+  );
+}

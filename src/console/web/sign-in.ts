@@ -1,0 +1,84 @@
+// The page that everybody sees who is not signed in, under whatever URL; afterwards that URL's own page appears.
+
+import { h, type JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { Brand } from './parts/brand.ts';
+import { Button, Field } from './parts/controls.ts';
+import { Fault } from './parts/surfaces.ts';
+import { Problem } from './state/api.ts';
+import { asProblem } from './state/loading.ts';
+import { place } from './state/place.ts';
+import { hasEnded, signIn } from './state/session.ts';
+
+const wrong: Readonly<Record<number, string>> = {
+  401: 'No account has this token. Copy it whole, without a blank before or behind it; a revoked token stays revoked.',
+  403: 'This token may not use the console. Take one of a credential with the scope console:read, console:edit or admin.',
+  429: 'Too many wrong tokens came from this address. Wait a minute, then try again.',
+};
+
+function inWords(problem: Problem): Problem {
+  return new Problem(problem.status, problem.errors, wrong[problem.status] ?? problem.message);
+}
+
+/** The page to sign in. */
+export function SignIn(): JSX.Element {
+  const [token, setToken] = useState('');
+  const [problem, setProblem] = useState<Problem>();
+  const [isBusy, setBusy] = useState(false);
+  useEffect(() => {
+    document.title = 'Sign in · Postern';
+  }, []);
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    if (isBusy) return;
+    setBusy(true);
+    setProblem(undefined);
+    signIn(token.trim())
+      .catch((error: unknown) => setProblem(inWords(asProblem(error))))
+      .finally(() => setBusy(false));
+  };
+  const isOldLink = new URLSearchParams(place.value.search).get('notice') === 'link';
+  return h(
+    'main',
+    { class: 'gate' },
+    h(
+      'div',
+      { class: 'gate-box' },
+      h(Brand, null),
+      h('h1', null, 'Sign in to the console'),
+      h(
+        'p',
+        { class: 'soft' },
+        hasEnded.value
+          ? 'The session has ended. Sign in again to go on where you were.'
+          : isOldLink
+            ? 'That link has been used already, or is too old. Sign in with a token instead.'
+            : 'See every message that was handed in, sent or refused, and why.',
+      ),
+      h(
+        'form',
+        { onSubmit: submit },
+        h(Field, {
+          label: 'Token',
+          value: token,
+          onInput: setToken,
+          type: 'password',
+          required: true,
+          autofocus: true,
+          autocomplete: 'current-password',
+          hint: 'One with the scope console:read, console:edit or admin. It is sent to this gateway alone.',
+        }),
+        problem ? h(Fault, { problem }) : null,
+        h(Button, { kind: 'main', type: 'submit', isBusy }, 'Sign in'),
+      ),
+      h(
+        'details',
+        null,
+        h('summary', null, 'I have no token'),
+        h('p', null, 'In development, the gateway prints a token and a link that signs in once when it starts.'),
+        h('p', null, 'Elsewhere, whoever runs the gateway makes one:'),
+        h('pre', { class: 'box', tabIndex: 0 }, 'postern token create --account NAME --credential CREDENTIAL'),
+      ),
+    ),
+  );
+}

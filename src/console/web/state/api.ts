@@ -1,0 +1,147 @@
+// The HTTP interface as the console uses it: JSON in the v4 envelope, with the session's cookie.
+
+import { signal } from '@preact/signals';
+
+/** One item of `errors`. */
+export interface ApiError {
+  readonly code: number;
+  readonly message: string;
+  readonly source?: { readonly pointer: string };
+}
+
+/** What a list tells beside its rows. Older endpoints name the cursor directly, newer ones under `cursors`. */
+interface ResultInfo {
+  readonly cursor?: string | null;
+  readonly cursors?: { readonly after?: string | null };
+  readonly [name: string]: unknown;
+}
+
+interface Envelope {
+  readonly success: boolean;
+  readonly errors: readonly ApiError[];
+  readonly result: unknown;
+  readonly result_info?: ResultInfo;
+}
+
+/** An answer that succeeded. */
+export interface Answer<Result> {
+  readonly result: Result;
+  /** The cursor of the next page; undefined where there is none. */
+  readonly next: string | undefined;
+}
+
+/** A request that failed, in words for the reader. */
+export class Problem extends Error {
+  /** The HTTP status; 0 where nothing answered. */
+  readonly status: number;
+  readonly errors: readonly ApiError[];
+
+  constructor(status: number, errors: readonly ApiError[], message: string) {
+    super(message);
+    this.status = status;
+    this.errors = errors;
+  }
+}
+
+/** True once an answer said that there is no session, or that it has ended. */
+export const isSignedOut = signal(false);
+
+/** What a request may carry. */
+export interface Asked {
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  readonly signal?: AbortSignal;
+}
+
+function isEnvelope(value: unknown): value is Envelope {
+  return typeof value === 'object' && value !== null && 'success' in value && 'errors' in value;
+}
+
+/** What to tell where the answer has no words of its own. */
+const statusWords: Readonly<Record<number, string>> = {
+  0: 'The gateway does not answer. Look whether it runs, then try again.',
+  401: 'The session has ended. Sign in again.',
+  403: 'This session may not do that. Sign in with a token that has the scope for it.',
+  404: 'There is no such thing, or it belongs to another account.',
+  429: 'Too many requests at the moment. Wait some seconds and try again.',
+  503: 'The gateway is starting, stopping or out of room. Try again in some seconds.',
+};
+
+function wordsOf(status: number, errors: readonly ApiError[]): string {
+  const told = errors.map(({ message }) => message.replace(/^E_[A-Z_]+: /, '')).join('; ');
+  if (told !== '' && status !== 401) return told;
+  return statusWords[status] ?? `The gateway answered ${status}, which the console does not expect here.`;
+}
+
+async function read(response: Response): Promise<Envelope> {
+  const body: unknown = await response.json().catch(() => undefined);
+  if (isEnvelope(body) && body.success) return body;
+  const errors = isEnvelope(body) ? body.errors : [];
+  throw new Problem(response.status, errors, wordsOf(response.status, errors));
+}
+
+/** Sends a request and gives the response, whatever its status. @throws Problem where nothing answers */
+async function send(path: string, { method = 'GET', body, signal: abort }: Asked): Promise<Response> {
+  try {
+    return await fetch(path, {
+      method,
+      credentials: 'same-origin',
+      redirect: 'error',
+      headers: {
+        accept: 'application/json',
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        // A page of another origin cannot set this field without being asked for it first.
+        ...(method === 'GET' ? {} : { 'x-postern-console': '1' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(abort ? { signal: abort } : {}),
+    });
+  } catch (error) {
+    if (abort?.aborted === true) throw error;
+    throw new Problem(0, [], statusWords[0] ?? '');
+  }
+}
+
+/**
+ * Asks an endpoint.
+ * @param path with its query, on the console's own host
+ * @throws Problem where it refuses or nothing answers; whatever `fetch` throws where `signal` ended the request
+ */
+export async function ask<Result>(path: string, asked: Asked = {}): Promise<Answer<Result>> {
+  const response = await send(path, asked);
+  if (response.status === 401) isSignedOut.value = true;
+  const { result, result_info: info } = await read(response);
+  const next = info?.cursors?.after ?? info?.cursor ?? undefined;
+  // The shapes are those of docs/openapi.json, from which the types of `shapes.ts` were written.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+  return { result: result as Result, next };
+}
+
+/** Asks for text instead of JSON, such as a message as it came. @param most octets to read; the rest is not fetched */
+export async function askText(
+  path: string,
+  most: number,
+  abort?: AbortSignal,
+): Promise<{ readonly text: string; readonly isCut: boolean }> {
+  const response = await send(path, abort ? { signal: abort } : {});
+  if (!response.ok) {
+    if (response.status === 401) isSignedOut.value = true;
+    await read(response);
+  }
+  const reader = response.body?.getReader();
+  const pieces: Uint8Array[] = [];
+  let octets = 0;
+  for (;;) {
+    const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
+    if (done || !value) break;
+    pieces.push(value.subarray(0, most - octets));
+    octets += value.length;
+    if (octets >= most) await reader?.cancel();
+    if (octets >= most) break;
+  }
+  // A message is octets. Most are text in UTF-8; others are shown with replacement characters.
+  const decoder = new TextDecoder();
+  const text = pieces.map((piece) => decoder.decode(piece, { stream: true })).join('') + decoder.decode();
+  return { text, isCut: octets >= most };
+}

@@ -1,0 +1,89 @@
+// Where the reader is: the URL of the page. Links within the console change it without loading anything anew; back and forward
+// work as they do everywhere.
+
+import { signal } from '@preact/signals';
+import { changeFilters } from '../text/filters.ts';
+import { basePath, type RouteParameters, writePath } from '../text/route-path.ts';
+
+/** The parts of the URL that the console reads. */
+export interface Place {
+  readonly path: string;
+  readonly search: string;
+}
+
+/** What a page is drawn with. */
+export interface PageProps {
+  /** What stands in the places of its pattern's names. */
+  readonly parameters: RouteParameters;
+}
+
+function current(): Place {
+  return { path: location.pathname, search: location.search };
+}
+
+/** Where the reader is now. Whoever reads it while drawing is drawn again when it changes. */
+export const place = signal<Place>(current());
+
+/** Parameters of the query that go along to every page: whose mail is looked at. */
+const lasting = ['account'] as const;
+
+/** The query of a link to another page: what goes along, and filters of that page. */
+function searchFor(filters: Readonly<Record<string, string | undefined>>): string {
+  const query = new URLSearchParams(place.value.search);
+  const kept = Object.fromEntries(lasting.map((name) => [name, query.get(name) ?? undefined]));
+  return changeFilters('', { ...kept, ...filters });
+}
+
+/** Writes the URL of a page. @param pattern of the page, such as `/messages/:id` @param filters its query */
+export function linkTo(
+  pattern: string,
+  parameters: RouteParameters = {},
+  filters: Readonly<Record<string, string | undefined>> = {},
+): string {
+  return writePath(pattern, parameters) + searchFor(filters);
+}
+
+/** Goes to a URL of the console. @param how `replace` leaves no entry in the history */
+export function goTo(url: string, how: 'push' | 'replace' = 'push'): void {
+  const target = new URL(url, location.href);
+  if (target.href === location.href) return;
+  if (how === 'push') history.pushState(null, '', target);
+  else history.replaceState(null, '', target);
+  place.value = current();
+}
+
+/** Changes filters in the query of the page that is shown. */
+export function setFilters(
+  changes: Readonly<Record<string, string | undefined>>,
+  how: 'push' | 'replace' = 'push',
+): void {
+  goTo(place.value.path + changeFilters(place.value.search, changes), how);
+}
+
+/** A click that asks for nothing special: no new tab, no download, no other button. */
+function isPlainClick(event: MouseEvent): boolean {
+  const { button, ctrlKey, metaKey, shiftKey, altKey, defaultPrevented } = event;
+  return button === 0 && !ctrlKey && !metaKey && !shiftKey && !altKey && !defaultPrevented;
+}
+
+/** Leads a short link, as replies of refusals have it (`/m/ID`), to the page of the message. */
+function followShortLink(): void {
+  const id = /^\/m\/([^/]+)$/.exec(location.pathname)?.[1];
+  if (id !== undefined) goTo(`${basePath}/messages/${id}${location.search}`, 'replace');
+}
+
+/** Follows links of the console and the buttons of the browser, from now on. */
+export function followPlace(): void {
+  followShortLink();
+  addEventListener('popstate', () => (place.value = current()));
+  document.addEventListener('click', (event) => {
+    const link = event.target instanceof Element ? event.target.closest('a') : null;
+    if (!link || !isPlainClick(event) || link.target !== '' || link.hasAttribute('download')) return;
+    const isOfConsole = link.pathname === basePath || link.pathname.startsWith(`${basePath}/`);
+    if (link.origin !== location.origin || !isOfConsole) return;
+    // A link to a place within the page, such as the skip link, is the browser's own.
+    if (link.pathname === location.pathname && link.search === location.search && link.hash !== '') return;
+    event.preventDefault();
+    goTo(link.href);
+  });
+}

@@ -1,0 +1,78 @@
+// Who is signed in, and whose mail is looked at.
+
+import { computed, signal } from '@preact/signals';
+import { ask, isSignedOut } from './api.ts';
+import { place } from './place.ts';
+
+/** An account in lists. */
+export interface NamedAccount {
+  readonly id: string;
+  readonly name: string;
+}
+
+/** The session as `GET /console/session` tells it. */
+export interface Session {
+  readonly account: NamedAccount;
+  /** Only for `admin`: every account. */
+  readonly accounts?: readonly NamedAccount[];
+  readonly scopes: readonly string[];
+  readonly expires_at: string;
+}
+
+/** The session; undefined before it is known, null where nobody is signed in. */
+export const session = signal<Session | null | undefined>(undefined);
+
+/** Whether a session has ended while the page was open, which the sign-in page tells. */
+export const hasEnded = signal(false);
+
+/** Whether the session may see every account. */
+export const isAdmin = computed(() => session.value?.scopes.includes('admin') ?? false);
+
+/** Whether the session may change anything. */
+export const mayEdit = computed(() => isAdmin.value || (session.value?.scopes.includes('console:edit') ?? false));
+
+/** The name of the account that is looked at; `*` for all of them, which only `admin` may. */
+export const account = computed(() => {
+  const wanted = new URLSearchParams(place.value.search).get('account');
+  const own = session.value?.account.name ?? '';
+  if (wanted === null || wanted === '' || !isAdmin.value) return own;
+  return wanted;
+});
+
+/** Whether all accounts are looked at together. */
+export const isEveryAccount = computed(() => account.value === '*');
+
+/**
+ * The path of an endpoint of the account that is looked at.
+ * @param rest such as `/email/sending/journal?limit=50`; with all accounts, the same without an account
+ */
+export function accountPath(rest: string): string {
+  if (isEveryAccount.value) return `/client/v4${rest}`;
+  return accountOnlyPath(rest);
+}
+
+/** The same for endpoints that one account alone has: with all accounts, those of the session's own. */
+export function accountOnlyPath(rest: string): string {
+  const name = isEveryAccount.value ? (session.value?.account.name ?? '') : account.value;
+  return `/client/v4/accounts/${encodeURIComponent(name)}${rest}`;
+}
+
+/** Finds out who is signed in. @throws Problem where the gateway does not answer */
+export async function loadSession(): Promise<void> {
+  const { result } = await ask<Session | null>('/console/session');
+  isSignedOut.value = false;
+  session.value = result;
+}
+
+/** Signs in with a token. @throws Problem where the token is wrong or may not be used here */
+export async function signIn(token: string): Promise<void> {
+  await ask('/console/session', { method: 'POST', body: { token } });
+  hasEnded.value = false;
+  await loadSession();
+}
+
+/** Signs out: the session ends on the gateway too. */
+export async function signOut(): Promise<void> {
+  await ask('/console/session', { method: 'DELETE' });
+  session.value = null;
+}

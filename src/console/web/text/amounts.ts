@@ -1,0 +1,86 @@
+// Numbers and times as people read them. Whoever calls gives the time of now, so that nothing here looks at a clock.
+
+const integers = new Intl.NumberFormat('en');
+
+/** Writes a whole number with separators: 12,345. */
+export function writeCount(count: number): string {
+  return integers.format(count);
+}
+
+/** Writes a count with its noun: `1 message`, `20 messages`. @param many the plural; absent: the noun and an s */
+export function writeCounted(count: number, noun: string, many = `${noun}s`): string {
+  return `${writeCount(count)} ${count === 1 ? noun : many}`;
+}
+
+/** Writes octets: 512 B, 1.5 KB, 20 MB; 1 KB is 1,024 octets. */
+export function writeOctets(octets: number): string {
+  const units = ['B', 'KB', 'MB', 'GB', 'TB'];
+  let amount = octets;
+  let unit = 0;
+  // 1,023.95 KB would be written as 1024 KB.
+  while (amount >= 1023.95 && unit < units.length - 1) {
+    amount /= 1024;
+    unit += 1;
+  }
+  const digits = unit === 0 || amount >= 100 ? 0 : 1;
+  return `${amount.toFixed(digits).replace(/\.0$/, '')} ${units[unit]}`;
+}
+
+/** Writes a length of time: 4 ms, 1.5 s, 3 min, 2 h, 5 d. @param ms milliseconds */
+export function writeDuration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1).replace(/\.0$/, '')} s`;
+  const minutes = Math.round(ms / 60_000);
+  if (minutes < 60) return `${minutes} min`;
+  if (minutes < 48 * 60) {
+    const rest = minutes % 60;
+    return rest === 0 ? `${Math.floor(minutes / 60)} h` : `${Math.floor(minutes / 60)} h ${rest} min`;
+  }
+  return `${Math.round(minutes / 1440)} d`;
+}
+
+/** Writes when something is due: `now` where that time has come. */
+export function writeDue(time: number, now: number): string {
+  return time <= now ? 'now' : writeDistance(time, now);
+}
+
+/** Writes how long ago a time was, or how long it takes until then: `just now`, `4 min ago`, `in 2 h`. */
+export function writeDistance(time: number, now: number): string {
+  const apart = Math.abs(now - time);
+  if (apart < 5000) return 'just now';
+  const length = apart < 59_950 ? `${Math.round(apart / 1000)} s` : writeDuration(apart);
+  return time > now ? `in ${length}` : `${length} ago`;
+}
+
+function parts(time: number, zone: string | undefined): Readonly<Record<string, string>> {
+  const format = new Intl.DateTimeFormat('en-GB', {
+    ...{ year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit' },
+    hourCycle: 'h23',
+    ...(zone === undefined ? {} : { timeZone: zone }),
+  });
+  return Object.fromEntries(format.formatToParts(time).map(({ type, value }) => [type, value]));
+}
+
+/**
+ * Writes a time for a list: the time of day where it is today's, else the day too, and the year where it is another.
+ * @param zone such as `Europe/Lisbon`; absent: the reader's
+ */
+export function writeTime(time: number, now: number, zone?: string): string {
+  const then = parts(time, zone);
+  const today = parts(now, zone);
+  const clock = `${then['hour']}:${then['minute']}:${then['second']}`;
+  if (then['year'] !== today['year']) return `${then['day']} ${then['month']} ${then['year']}, ${clock}`;
+  if (then['month'] !== today['month'] || then['day'] !== today['day']) {
+    return `${then['day']} ${then['month']}, ${clock}`;
+  }
+  return clock;
+}
+
+/** Writes a time to the millisecond, in the reader's zone and in UTC. */
+export function writeExactTime(time: number, zone?: string): string {
+  const format = new Intl.DateTimeFormat('en-GB', {
+    ...{ dateStyle: 'full', timeStyle: 'long' },
+    ...(zone === undefined ? {} : { timeZone: zone }),
+  });
+  return `${format.format(time)} (${new Date(time).toISOString()})`;
+}

@@ -1,0 +1,28 @@
+// The query of the journal's endpoints, from the filters of the page.
+
+import { type Filters, sinceOf } from './filters.ts';
+
+/** Names of the filters that the page of messages has in its URL. */
+export const journalFilters = [
+  ...(['q', 'outcome', 'span', 'credential', 'client', 'code', 'field', 'until'] as const),
+] as const;
+
+/**
+ * Writes the query.
+ * @param now milliseconds since 1970, from which a span is counted
+ * @param limit rows of a page
+ */
+export function journalQuery(filters: Filters, now: number, limit: number): string {
+  const query = new URLSearchParams();
+  query.set('limit', String(limit));
+  for (const name of ['q', 'outcome', 'credential', 'client', 'code', 'field'] as const) {
+    const value = filters[name];
+    if (value !== undefined) query.set(name, value);
+  }
+  // Whole minutes, so that the list is not another one each second.
+  const since = sinceOf(filters['span'], Math.floor(now / 60_000) * 60_000);
+  if (since !== undefined) query.set('since', since);
+  const until = sinceOf(filters['until'], now);
+  if (until !== undefined) query.set('until', until);
+  return `?${query.toString()}`;
+}

@@ -1,0 +1,44 @@
+// The paths of the console's pages: patterns such as `/messages/:id`, below the base of all of them.
+
+/** The base of all pages. */
+export const basePath = '/console';
+
+/** What stands in the places of a pattern's names, decoded. */
+export type RouteParameters = Readonly<Record<string, string>>;
+
+function decode(step: string): string | undefined {
+  try {
+    return decodeURIComponent(step);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Compares a path with a pattern.
+ * @param path of a URL, with the base and still percent-encoded; one `/` at its end makes no difference
+ * @param pattern such as `/messages/:id`; `/` is the base itself
+ * @returns what the names stand for; undefined where the path is another, or its percent-encoding is none
+ */
+export function matchPath(path: string, pattern: string): RouteParameters | undefined {
+  if (path !== basePath && !path.startsWith(`${basePath}/`)) return undefined;
+  const steps = path.slice(basePath.length).replace(/\/$/, '').split('/');
+  const wanted = pattern.replace(/\/$/, '').split('/');
+  if (steps.length !== wanted.length) return undefined;
+  const parameters: Record<string, string> = {};
+  for (const [index, want] of wanted.entries()) {
+    const step = decode(steps[index] ?? '');
+    if (step === undefined) return undefined;
+    if (!want.startsWith(':')) {
+      if (step !== want) return undefined;
+    } else if (step === '') return undefined;
+    else parameters[want.slice(1)] = step;
+  }
+  return parameters;
+}
+
+/** Writes a path. @param pattern as in `matchPath` @param parameters a value for each of its names */
+export function writePath(pattern: string, parameters: RouteParameters = {}): string {
+  const path = pattern.replace(/:([a-z]+)/g, (_, name: string) => encodeURIComponent(parameters[name] ?? ''));
+  return `${basePath}${path}`;
+}

@@ -1,0 +1,37 @@
+// Whether a row that comes live fits the filters of the list: the stream tells of every row of the account.
+
+import type { Filters } from './filters.ts';
+
+/** What is read of a row. */
+export interface FilteredRow {
+  readonly outcome: string;
+  readonly credential?: string | null;
+  readonly client?: string | null;
+  readonly subject?: string | null;
+  readonly sender?: string | null;
+  readonly recipients: readonly string[];
+  readonly codes: readonly string[];
+  readonly fields: readonly string[];
+}
+
+/** Words of a text in lower case: runs of letters and digits. */
+function wordsOf(text: string): readonly string[] {
+  return text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+}
+
+/** Whether every word of a search begins a word of the row's subject and addresses. */
+function isFound(search: string, { subject, sender, recipients }: FilteredRow): boolean {
+  const words = wordsOf([subject ?? '', sender ?? '', ...recipients].join(' '));
+  return wordsOf(search).every((wanted) => words.some((word) => word.startsWith(wanted)));
+}
+
+/** Whether a row fits the filters; those about time do not matter to a row that has just come. */
+export function fitsFilters(row: FilteredRow, filters: Filters): boolean {
+  const { outcome, credential, client, code, field, q } = filters;
+  if (outcome !== undefined && row.outcome !== outcome) return false;
+  if (credential !== undefined && row.credential !== credential) return false;
+  if (client !== undefined && row.client !== client) return false;
+  if (code !== undefined && !row.codes.includes(code)) return false;
+  if (field !== undefined && !row.fields.some((name) => name.toLowerCase() === field.toLowerCase())) return false;
+  return q === undefined || isFound(q, row);
+}

@@ -1,0 +1,82 @@
+// Text that a stranger chose, made safe to look at: characters that show nothing, or that change how others stand, become marks.
+
+/** A piece of text: as it is, or the name of a character that would not be seen. */
+export interface TextPiece {
+  readonly kind: 'text' | 'mark';
+  readonly text: string;
+}
+
+/** Names of the characters that people meet; others are written as U+ and their number. */
+const names: ReadonlyMap<string, string> = new Map([
+  ['\0', 'NUL'],
+  ['\t', 'TAB'],
+  ['\n', 'LF'],
+  ['\r', 'CR'],
+  ['\u001b', 'ESC'],
+  ['\u007f', 'DEL'],
+  ['\u00a0', 'NBSP'],
+  ['\u00ad', 'SHY'],
+  ['\u200b', 'ZWSP'],
+  ['\u200c', 'ZWNJ'],
+  ['\u200d', 'ZWJ'],
+  ['\u200e', 'LRM'],
+  ['\u200f', 'RLM'],
+  ['\u061c', 'ALM'],
+  ['\u202a', 'LRE'],
+  ['\u202b', 'RLE'],
+  ['\u202c', 'PDF'],
+  ['\u202d', 'LRO'],
+  ['\u202e', 'RLO'],
+  ['\u2066', 'LRI'],
+  ['\u2067', 'RLI'],
+  ['\u2068', 'FSI'],
+  ['\u2069', 'PDI'],
+  ['\ufeff', 'BOM'],
+]);
+
+/**
+ * Controls, format characters, lone surrogates, unassigned and private characters, odd spaces, and the tags of Unicode; not
+ * the blank. Variation selectors and joiners between emoji are left alone.
+ */
+const hidden =
+  /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u115f\u1160\u3164\uffa0]/gu;
+
+/** Joiners that stand between parts of one emoji. */
+const emojiJoiner =
+  /(?<=[\p{Emoji_Presentation}\p{Extended_Pictographic}\p{Emoji_Modifier}\ufe0f])\u200d(?=\p{Extended_Pictographic})/gu;
+
+/** The name of a character that would not be seen. */
+function characterName(character: string): string {
+  const known = names.get(character);
+  if (known !== undefined) return known;
+  return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
+}
+
+/**
+ * Cuts text into pieces that can be shown.
+ * @param keep characters that stay as they are: line ends and tabs where the text is shown in lines
+ */
+export function visiblePieces(text: string, keep: 'none' | 'lines' = 'none'): readonly TextPiece[] {
+  const pieces: TextPiece[] = [];
+  const joiners = new Set([...text.matchAll(emojiJoiner)].map(({ index }) => index));
+  let from = 0;
+  for (const { 0: character, index } of text.matchAll(hidden)) {
+    if (joiners.has(index) || (keep === 'lines' && (character === '\n' || character === '\t'))) continue;
+    if (index > from) pieces.push({ kind: 'text', text: text.slice(from, index) });
+    pieces.push({ kind: 'mark', text: characterName(character) });
+    from = index + character.length;
+  }
+  if (from < text.length || pieces.length === 0) pieces.push({ kind: 'text', text: text.slice(from) });
+  return pieces;
+}
+
+/**
+ * Cuts text at a number of characters, never within a surrogate pair.
+ * @returns the beginning, and how many characters are left out
+ */
+export function cutAt(text: string, most: number): { readonly shown: string; readonly left: number } {
+  if (text.length <= most) return { shown: text, left: 0 };
+  const last = text.charCodeAt(most - 1);
+  const end = last >= 0xd800 && last <= 0xdbff ? most - 1 : most;
+  return { shown: text.slice(0, end), left: text.length - end };
+}
