@@ -1,0 +1,88 @@
+// The console in a real browser for the system tests: signed-in pages, what they asked for and complained of, and axe-core's
+// faults.
+
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
+import { testToken } from './postern-process.ts';
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** A page of the console, and what happened while it was open. */
+export interface ConsolePage {
+  readonly page: Page;
+  readonly context: BrowserContext;
+  /** Everything that the browser asked for. */
+  readonly requests: string[];
+  /** Scripts that failed, dialogs, and what the browser complained of. */
+  readonly complaints: string[];
+  /** Opens a page of the console, such as `/messages?outcome=refused`, and waits for its title. */
+  readonly open: (path: string) => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+/** What the browser remarks on and nobody did wrong: hints about forms, and a policy that held against a message. */
+const remarks = /^\[DOM\]|violates the following Content Security Policy|^Failed to load resource/;
+
+/** Opens a browser context of its own, signed in with a token; null: not signed in. */
+export async function openConsolePage(
+  browser: Browser,
+  origin: string,
+  options: BrowserContextOptions & { readonly token?: string | null } = {},
+): Promise<ConsolePage> {
+  const { token = testToken, ...rest } = options;
+  const context = await browser.newContext({ permissions: ['clipboard-read', 'clipboard-write'], ...rest });
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  const requests: string[] = [];
+  const complaints: string[] = [];
+  context.on('request', (request) => requests.push(request.url()));
+  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('dialog', (dialog) => {
+    complaints.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on('console', (message) => {
+    if (!remarks.test(message.text())) complaints.push(message.text());
+  });
+  if (token !== null) {
+    const answer = await context.request.post(`${origin}/console/session`, {
+      data: { token },
+      headers: { 'x-postern-console': '1', origin },
+    });
+    if (!answer.ok()) throw new Error(`Signing in: ${answer.status()} ${await answer.text()}`);
+  }
+  return {
+    ...{ page, context, requests, complaints },
+    async open(path) {
+      await page.goto(`${origin}/console${path}`, { waitUntil: 'load' });
+      await page.locator('main h1').waitFor();
+    },
+    close: () => context.close(),
+  };
+}
+
+/** A fault that axe-core finds. */
+export interface AccessFault {
+  readonly rule: string;
+  readonly impact: string;
+  readonly nodes: readonly string[];
+}
+
+/** The serious and critical faults of the page as it is now, by the rules of WCAG 2.2 A and AA. */
+export async function accessFaults(page: Page): Promise<readonly AccessFault[]> {
+  // Evaluated by the browser's own protocol, which the policy of the page does not concern.
+  await page.evaluate(axeSource);
+  return await page.evaluate(`axe.run(document, {
+    runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'],
+    resultTypes: ['violations'],
+    iframes: false,
+  }).then(({ violations }) => violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, impact, nodes }) => ({ rule: id, impact, nodes: nodes.slice(0, 3).map(({ html, failureSummary }) => html.slice(0, 160) + ' ' + failureSummary) })))`);
+}
+
+/** How far the page may be scrolled sideways, in CSS pixels: 0 where its layout holds. */
+export function sideways(page: Page): Promise<number> {
+  return page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
+}

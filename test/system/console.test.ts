@@ -1,0 +1,368 @@
+// The console in a real browser on a running gateway: the main way through each page, on a desktop and a phone, light and dark,
+// and mail that wants to break it. UPDATE_SCREENSHOTS=1 writes docs/screenshots anew; then look at them.
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { launchBrowser, screenshotSizes, takeScreenshot } from '../support/browser-pages.ts';
+import { hostileMessage, sendByRest, swaks } from '../support/console-mail.ts';
+import { accessFaults, type ConsolePage, openConsolePage, sideways } from '../support/console-pages.ts';
+import { testToken } from '../support/postern-process.ts';
+import { type Reloadable, startReloadable } from '../support/reloadable.ts';
+import { requirePrograms } from './programs.ts';
+
+const { desktop, phone } = screenshotSizes;
+
+let gateway: Reloadable;
+let browser: Browser;
+let origin: string;
+let hostileId = '';
+
+async function journal(query: string): Promise<readonly { readonly id: string; readonly outcome: string }[]> {
+  const answer = await fetch(`${origin}/client/v4/accounts/dev/email/sending/journal?${query}`, {
+    headers: { authorization: `Bearer ${testToken}` },
+  });
+  return ((await answer.json()) as { result: { id: string; outcome: string }[] }).result;
+}
+
+/** Asks until there is what a test waits for: the journal is written a moment after the reply. */
+async function waitFor<Found>(find: () => Promise<Found | undefined>): Promise<Found> {
+  for (let tries = 0; tries < 100; tries += 1) {
+    const found = await find();
+    if (found !== undefined) return found;
+    await new Promise((wait) => setTimeout(wait, 100));
+  }
+  throw new Error('It did not come within 10 s');
+}
+
+beforeAll(async () => {
+  requirePrograms('chromium', 'swaks');
+  gateway = await startReloadable((config) => {
+    // Nothing listens there: what goes to down.example waits.
+    const down = {
+      name: 'down',
+      type: 'smarthost',
+      url: 'smtp://127.0.0.1:9',
+      match: { recipientDomains: ['down.example'] },
+    };
+    config.routes.unshift(down);
+  });
+  origin = `http://127.0.0.1:${gateway.postern.ports['http']}`;
+  browser = await launchBrowser();
+  const file = join(gateway.postern.folder, 'hostile.eml');
+  writeFileSync(file, hostileMessage());
+  await swaks(gateway.postern, ['--data', `@${file}`]);
+  await swaks(gateway.postern, ['--header', 'Subject: Weekly report', '--body', 'All is well.']);
+  hostileId = await waitFor(async () => (await journal('q=taken'))[0]?.id);
+});
+
+afterAll(async () => {
+  await browser?.close();
+  await gateway?.postern.cleanUp();
+});
+
+/** Opens a signed-in page for one test and closes it afterwards. */
+async function withPage(look: (opened: ConsolePage) => Promise<void>, options = {}): Promise<void> {
+  const opened = await openConsolePage(browser, origin, { viewport: desktop, ...options });
+  try {
+    await look(opened);
+    expect(opened.complaints).toEqual([]);
+    expect(opened.requests.filter((url) => !url.startsWith(`${origin}/`) && !url.startsWith('data:'))).toEqual([]);
+  } finally {
+    await opened.close();
+  }
+}
+
+test('sign in, find what was refused a second ago, read why, copy the cure, apply it, and see the next one accepted', async () => {
+  await withPage(
+    async ({ page, open }) => {
+      await open('/messages');
+      expect(await page.locator('h1').textContent()).toBe('Sign in to the console');
+      await page.getByLabel('Token').fill('not-a-token');
+      await page.keyboard.press('Enter');
+      await page.getByText('No account has this token').waitFor();
+      await page.getByLabel('Token').fill(testToken);
+      await page.keyboard.press('Enter');
+      // It goes on to the page of the URL, live.
+      await page.locator('.live.on').waitFor();
+      const refused = ['--header', 'Subject: Order 4711', '--header', 'User-Agent: OldShop/1.2', '--body', 'x'];
+      expect(await swaks(gateway.postern, refused)).toContain('E_HEADER_NOT_ALLOWED');
+      await page.getByRole('link', { name: 'Order 4711' }).click();
+      await page.getByText('User-Agent is not on the allowlist').first().waitFor();
+      // The focus is where the page begins, for who cannot see it.
+      await expect.poll(() => page.evaluate('document.activeElement.textContent')).toContain('Order 4711');
+      await page.getByRole('button', { name: 'Copy the lines' }).click();
+      await page.getByText('Copied').waitFor();
+      const lines: string = await page.evaluate('navigator.clipboard.readText()');
+      gateway.change(({ accounts }) => Object.assign(accounts[0]?.credentials[0] ?? {}, parse(lines)));
+      expect((await gateway.reload()).code).toBe(0);
+      await page.goBack();
+      await page.locator('.live.on').waitFor();
+      expect(await swaks(gateway.postern, refused)).toMatch(/^250 /);
+      const row = page.getByRole('row').filter({ hasText: 'Order 4711' }).first();
+      await row.getByText(/Accepted|Delivered/).waitFor();
+    },
+    { token: null },
+  );
+});
+
+test('refusals are grouped by their cause with the cure, and lead to the messages', async () => {
+  await swaks(gateway.postern, ['--header', 'Subject: Urgent one', '--header', 'Precedence: urgent', '--body', 'x']);
+  await withPage(async ({ page, open }) => {
+    await open('/refusals');
+    const group = page.getByRole('article').filter({ hasText: 'Precedence' });
+    await group.getByText(/^Cure: in the (?:program|configuration)$/).waitFor();
+    await group.getByRole('link', { name: /^Show/ }).click();
+    await page.getByRole('link', { name: 'Urgent one' }).waitFor();
+    expect(new URL(page.url()).searchParams.get('field')).toBe('Precedence');
+    // The filters are those of the URL: taking one away changes it, and back brings it again.
+    await page.getByRole('button', { name: 'Take the filter Header away' }).click();
+    await expect.poll(() => new URL(page.url()).searchParams.get('field')).toBe(null);
+    await page.goBack();
+    await page.getByRole('button', { name: 'Take the filter Header away' }).waitFor();
+  });
+});
+
+test('a message tells its verdicts, both sides, its history and signatures, and is sent again', async () => {
+  const [sent] = await journal('q=weekly');
+  await withPage(async ({ page, open }) => {
+    await open(`/messages/${sent?.id}`);
+    await page.getByRole('row').filter({ hasText: 'X-Mailer' }).getByText('Kept').waitFor();
+    await page.getByRole('link', { name: 'As it came and left' }).click();
+    await page.locator('.diff .added', { hasText: 'DKIM-Signature' }).first().waitFor();
+    const [download] = await Promise.all([page.waitForEvent('download'), page.getByText('Save as it left').click()]);
+    expect(download.suggestedFilename()).toMatch(/\.eml$/);
+    await page.getByRole('link', { name: 'Delivery' }).click();
+    await page.locator('.history').getByText('delivered').first().waitFor();
+    await page.getByRole('link', { name: 'Dialogue' }).click();
+    await page.locator('.dialogue').getByText('EHLO').first().waitFor();
+    expect(await page.locator('.dialogue').textContent()).not.toContain(testToken);
+    await page.getByRole('link', { name: 'DKIM' }).click();
+    await page.getByText('Valid').first().waitFor();
+    await page.getByRole('button', { name: 'Send again' }).click();
+    await page.getByRole('button', { name: 'Send 1 message' }).click();
+    await expect.poll(() => page.url()).not.toContain(sent?.id);
+    await page
+      .locator('h1')
+      .getByText(/Delivered|Accepted/)
+      .waitFor();
+  });
+});
+
+/** Every page, and whether it is one of those whose pictures stand in docs/screenshots. */
+const paths = [
+  ['/', 'overview'],
+  ['/messages', 'messages'],
+  ['/messages/ID', 'message'],
+  ['/refusals', 'refusals'],
+  ...['/queue', '/try', '/suppressions', '/domains', '/tokens', '/webhooks', '/edge', '/proxy', '/settings'].map(
+    (path) => [path, undefined] as const,
+  ),
+] as const;
+
+/** Waits until nothing is under way any more. */
+async function calm(page: Page): Promise<void> {
+  await expect.poll(() => page.locator('.progress, .progress-room').count()).toBe(0);
+}
+
+test.each(['light', 'dark'] as const)('pictures in %s', async (colorScheme) => {
+  const [refused] = await journal('outcome=refused');
+  for (const [size, viewport] of Object.entries(screenshotSizes)) {
+    await withPage(
+      async ({ page, open }) => {
+        for (const [path, picture] of paths) {
+          if (picture === undefined) continue;
+          await open(path.replace('ID', refused?.id ?? ''));
+          await calm(page);
+          await takeScreenshot(page, `console-${picture}-${size}-${colorScheme}`);
+        }
+      },
+      { viewport, colorScheme },
+    );
+  }
+});
+
+test('of what waits, twenty are chosen and dropped, after a question that says how many', async () => {
+  for (let count = 0; count < 21; count += 1) {
+    const body = { from: 'shop@example.com', to: `user${count}@down.example`, subject: `Waiting ${count}`, text: 'x' };
+    expect(await sendByRest(origin, body)).toBe(200);
+  }
+  await withPage(async ({ page, open }) => {
+    await open('/queue');
+    const boxes = page.getByRole('checkbox', { name: /^Choose the message to/ });
+    await expect.poll(() => boxes.count()).toBe(21);
+    await page.getByRole('checkbox', { name: 'Choose all 21' }).check();
+    await boxes.first().uncheck();
+    await page.getByRole('button', { name: 'Drop' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Drop 20 messages?' });
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    expect(await boxes.count()).toBe(21);
+    await page.getByRole('button', { name: 'Drop' }).click();
+    await dialog.getByRole('button', { name: 'Drop 20 messages' }).click();
+    await page.getByText('20 messages dropped.').waitFor();
+    await expect.poll(() => boxes.count()).toBe(1);
+  });
+});
+
+test('a message is tried while it is typed, and sent only on demand', async () => {
+  await withPage(async ({ page, open }) => {
+    await open('/try');
+    await page.getByRole('button', { name: 'Fill in an example' }).click();
+    await page.getByText(/It would be refused: \d reasons?\./).waitFor();
+    const field = page.getByLabel('Message', { exact: true });
+    const before = (await journal('limit=1'))[0]?.id;
+    const example = await field.inputValue();
+    await field.fill(
+      example
+        .replace('urgent', 'bulk')
+        .replace(/^User-Agent.*\n/m, '')
+        .replace('Your order', 'Tried first'),
+    );
+    await page.getByText('It would be accepted and signed.').waitFor();
+    await page.getByText('DKIM-Signature: v=1').waitFor();
+    expect((await journal('limit=1'))[0]?.id).toBe(before);
+    await page.getByRole('button', { name: 'Send it' }).click();
+    await page.getByRole('button', { name: 'Send 1 message' }).click();
+    await page.getByText('It is accepted as').waitFor();
+    await waitFor(async () => (await journal('q=tried'))[0]);
+  });
+});
+
+test('an address is put on the suppression list and taken off, a token made and revoked, and who signs out is out', async () => {
+  await withPage(async ({ page, context, open }) => {
+    await open('/suppressions');
+    await page.getByText('Nobody is suppressed').waitFor();
+    await page.getByRole('button', { name: 'Add an address' }).click();
+    await page.getByLabel('Address', { exact: true }).fill('no address');
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog').getByRole('alert').waitFor();
+    await page.getByLabel('Address', { exact: true }).fill('gone@example.net');
+    await page.keyboard.press('Enter');
+    await page.getByRole('row').filter({ hasText: 'gone@example.net' }).getByRole('button').click();
+    await page.getByRole('button', { name: 'Remove 1 address' }).click();
+    await page.getByText('Nobody is suppressed').waitFor();
+    await page.getByRole('link', { name: 'Tokens' }).click();
+    await page.getByRole('button', { name: 'Make a token' }).click();
+    await page.getByLabel('What it is for').fill('A test');
+    await page.getByRole('button', { name: 'Make the token' }).click();
+    expect((await page.locator('.secret code').textContent())?.length).toBeGreaterThan(30);
+    await page.getByRole('button', { name: 'I have copied it' }).click();
+    await page.getByRole('row').filter({ hasText: 'A test' }).getByRole('button').click();
+    await page.getByRole('button', { name: 'Revoke 1 token' }).click();
+    await page.getByText('There is no token').waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('heading', { name: 'Sign in to the console' }).waitFor();
+    const answer = await context.request.get(`${origin}/client/v4/accounts/dev/email/sending/suppressions`);
+    expect(answer.status()).toBe(401);
+  });
+});
+
+test('of hostile mail nothing runs, nothing is asked for, and the layout holds', async () => {
+  for (const viewport of [desktop, phone]) {
+    await withPage(
+      async ({ page, open }) => {
+        await open('/messages');
+        await page.locator('.mark', { hasText: 'RLO' }).first().waitFor();
+        expect(await sideways(page)).toBeLessThanOrEqual(0);
+        await open(`/messages/${hostileId}`);
+        await page.getByRole('row').filter({ hasText: 'X-Attack' }).getByText('onerror=alert(1)').waitFor();
+        expect(await sideways(page)).toBeLessThanOrEqual(0);
+        await open(`/messages/${hostileId}?tab=compare`);
+        await page.locator('.diff .added', { hasText: 'DKIM-Signature' }).first().waitFor();
+        expect(await sideways(page)).toBeLessThanOrEqual(0);
+        await open(`/messages/${hostileId}?tab=preview`);
+        const frame = page.frameLocator('iframe.preview');
+        await frame.getByText('A harmless sentence.').waitFor();
+        await frame.getByText('Press me').click();
+        await frame.getByText('Or me').click();
+        const held =
+          'script, img, svg, iframe, object, embed, video, form, input, link, meta, base, style, [href], [src], [onload]';
+        expect(await frame.locator(held).count()).toBe(0);
+        // Its own style is kept where it loads nothing.
+        const styles = await page.evaluate(`(() => {
+          const { contentDocument } = document.querySelector('iframe.preview');
+          const { color, backgroundImage } = getComputedStyle(contentDocument.querySelector('p'));
+          return [color, backgroundImage];
+        })()`);
+        expect(styles).toEqual(['rgb(170, 51, 51)', 'none']);
+        await page.locator('.mark', { hasText: 'RLO' }).last().waitFor();
+        expect(await sideways(page)).toBeLessThanOrEqual(0);
+        await page.getByRole('button', { name: 'Text' }).click();
+        await page.getByRole('button', { name: 'Show more' }).click();
+        expect(await sideways(page)).toBeLessThanOrEqual(0);
+        await open('/try');
+        const field = page.getByLabel('Message', { exact: true });
+        await field.fill(`From: shop@example.com\nTo: you@example.net\nSubject: x\n\n${'L'.repeat(1_000_000)}\n`);
+        await page.getByText('It would be accepted and signed.').waitFor();
+        await page.getByRole('button', { name: 'Show more' }).first().click();
+        expect(await sideways(page)).toBeLessThanOrEqual(0);
+        expect(await page.title()).not.toBe('taken');
+      },
+      { viewport },
+    );
+  }
+});
+
+test.each([
+  ['desktop', 'light'],
+  ['phone', 'dark'],
+] as const)(
+  'on a %s in %s no page has a serious fault of access, scrolls sideways, or fails',
+  async (size, colorScheme) => {
+    const [refused] = await journal('outcome=refused');
+    await withPage(
+      async ({ page, open }) => {
+        for (const [path] of paths) {
+          await open(path.replace('ID', refused?.id ?? ''));
+          await calm(page);
+          expect([path, await page.locator('.problem').allTextContents()]).toEqual([path, []]);
+          expect([path, await accessFaults(page)]).toEqual([path, []]);
+          expect([path, await sideways(page)]).toEqual([path, 0]);
+        }
+      },
+      { viewport: screenshotSizes[size], colorScheme },
+    );
+  },
+);
+
+test('the keyboard alone skips the list of pages, opens one, and the focus is at its title', async () => {
+  await withPage(async ({ page, open }) => {
+    await open('/suppressions');
+    await page.keyboard.press('Tab');
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip the list of pages');
+    await page.keyboard.press('Tab');
+    for (let presses = 0; presses < 12; presses += 1) {
+      await page.keyboard.press('Tab');
+      if ((await page.evaluate('document.activeElement.textContent')) === 'Domains') break;
+    }
+    await page.keyboard.press('Enter');
+    const focused = '`${document.activeElement.tagName} ${document.activeElement.textContent}`';
+    await expect.poll(() => page.evaluate(focused)).toBe('H1 Domains');
+    expect(await page.title()).toBe('Domains · Postern');
+  });
+});
+
+test('a session that may only look is offered nothing to change', async () => {
+  const made = await fetch(`${origin}/client/v4/accounts/dev/tokens`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${testToken}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ credential: 'default', scopes: ['console:read'] }),
+  });
+  const { result } = (await made.json()) as { result: { token: string } };
+  await withPage(
+    async ({ page, context, open }) => {
+      await open('/suppressions');
+      await page.getByText('Nobody is suppressed').waitFor();
+      expect(await page.getByRole('button', { name: 'Add an address' }).count()).toBe(0);
+      expect(await page.getByRole('link', { name: 'Settings' }).count()).toBe(0);
+      const answer = await context.request.post(`${origin}/client/v4/accounts/dev/email/sending/suppressions`, {
+        headers: { 'x-postern-console': '1', origin },
+        data: { address: 'a@example.net' },
+      });
+      expect(answer.status()).toBe(403);
+    },
+    { token: result.token },
+  );
+});
