@@ -344,6 +344,22 @@ test('the keyboard alone skips the list of pages, opens one, and the focus is at
   });
 });
 
+test('a session that ends while a page is open leads to signing in, and back to that page; all accounts can be looked at', async () => {
+  await withPage(async ({ page, context, open }) => {
+    await open('/messages?account=*');
+    await page.getByRole('link', { name: 'Weekly report' }).first().click();
+    await page.getByRole('row').filter({ hasText: 'X-Mailer' }).waitFor();
+    await context.request.delete(`${origin}/console/session`, { headers: { 'x-postern-console': '1', origin } });
+    await page.getByRole('link', { name: 'Queue' }).click();
+    await page.getByText('The session has ended.').waitFor();
+    await page.getByLabel('Token').fill(testToken);
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Queue' }).waitFor();
+    expect(new URL(page.url()).search).toBe('?account=*');
+    expect(await page.locator('.problem').count()).toBe(0);
+  });
+});
+
 test('a session that may only look is offered nothing to change', async () => {
   const made = await fetch(`${origin}/client/v4/accounts/dev/tokens`, {
     method: 'POST',

@@ -51,10 +51,15 @@ export function accountPath(rest: string): string {
   return accountOnlyPath(rest);
 }
 
+/** The path of an endpoint of a named account. */
+export function pathOfAccount(name: string, rest: string): string {
+  return `/client/v4/accounts/${encodeURIComponent(name)}${rest}`;
+}
+
 /** The same for endpoints that one account alone has: with all accounts, those of the session's own. */
 export function accountOnlyPath(rest: string): string {
   const name = isEveryAccount.value ? (session.value?.account.name ?? '') : account.value;
-  return `/client/v4/accounts/${encodeURIComponent(name)}${rest}`;
+  return pathOfAccount(name, rest);
 }
 
 /** Finds out who is signed in. @throws Problem where the gateway does not answer */

@@ -11,7 +11,7 @@ import { ask } from '../../state/api.ts';
 import { useAnswer, useEvery } from '../../state/loading.ts';
 import { tell } from '../../state/notices.ts';
 import { goTo, linkTo, type PageProps } from '../../state/place.ts';
-import { accountPath, mayEdit } from '../../state/session.ts';
+import { accountPath, mayEdit, pathOfAccount } from '../../state/session.ts';
 import type { JournalEntry } from '../../state/shapes.ts';
 import { writeCounted, writeOctets } from '../../text/amounts.ts';
 import { Comparison } from './comparison.ts';
@@ -27,8 +27,8 @@ const vias: Readonly<Record<string, string>> = {
 };
 
 /** The path of an entry's endpoint. */
-function entryPath(entry: { readonly id: string }, rest = ''): string {
-  return accountPath(`/email/sending/journal/${encodeURIComponent(entry.id)}${rest}`);
+function entryPath({ id }: { readonly id: string }): string {
+  return accountPath(`/email/sending/journal/${encodeURIComponent(id)}`);
 }
 
 function foreign(text: string | null | undefined): JSX.Element | null {
@@ -93,9 +93,11 @@ function Actions({
 }): JSX.Element | null {
   const [open, setOpen] = useState<Action>();
   const isWaiting = entry.outcome === 'accepted' || entry.outcome === 'deferred';
+  // It is sent again for the account that it was of, also where all accounts are looked at.
+  const resend = pathOfAccount(entry.account, `/email/sending/journal/${encodeURIComponent(entry.id)}/resend`);
   const confirm = async (): Promise<void> => {
     if (open === 'resend') {
-      const { result } = await ask<{ readonly id?: string }>(entryPath(entry, '/resend'), { method: 'POST', body: {} });
+      const { result } = await ask<{ readonly id?: string }>(resend, { method: 'POST', body: {} });
       tell('It is sent again, as a message of its own.');
       if (result.id !== undefined) goTo(linkTo('/messages/:id', { id: result.id }));
     } else if (open !== undefined) {
