@@ -96,7 +96,7 @@ export const movedTables: readonly MovedTable[] = [
 
 /** Tables of SQLite whose rows are not copied, and why. */
 export const leftTables: Readonly<Record<string, string>> = {
-  // PostgreSQL keeps no journal yet; who moves is told.
+  // PostgreSQL begins a journal of its own; who moves is told.
   journal: 'the journal stays behind',
   journal_content: 'the journal stays behind',
   journal_refusals: 'the journal stays behind',

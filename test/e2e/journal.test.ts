@@ -175,6 +175,13 @@ test('names the entry in the answer, shows its content, groups, sends again and 
     headers: { Authorization: `Bearer ${testToken}` },
   });
   expect(watched.headers.get('content-type')).toBe('text/event-stream; charset=utf-8');
+  const watch = () =>
+    fetch(`http://127.0.0.1:${running.ports['http']}/client/v4/accounts/dev/email/sending/live`, {
+      headers: { Authorization: `Bearer ${testToken}` },
+    });
+  const others = await Promise.all(Array.from({ length: 19 }, watch));
+  expect((await watch()).status).toBe(429);
+  for (const other of others) await other.body?.cancel();
   const reader = watched.body?.pipeThrough(new TextDecoderStream()).getReader();
 
   const refusal = await send(running, bad).then(
