@@ -25,6 +25,7 @@ import { watchCertificates } from './wiring/certificate-watch.ts';
 import { changeSettings, proxyConfigured } from './wiring/change-settings.ts';
 import type { ConsoleSources, LoadState } from './wiring/console/console-endpoints.ts';
 import { openFigures } from './wiring/console/figures.ts';
+import { startQueueSamples } from './wiring/console/queue-samples.ts';
 import { httpAppParts, httpMetrics, httpsCertificates, listenHttp } from './wiring/http.ts';
 import { type Live, liveAccounts, type Settings } from './wiring/in-force.ts';
 import { createLiveEdge } from './wiring/live-edge.ts';
@@ -158,9 +159,18 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   const isServing = (): boolean => readiness.isReady && !running.isDraining;
   const streams = new LiveStreams({ journal: mail.journal, events: mail.spool.events }, isServing);
   const pages = await openConsole({ ...shared, isServing });
+  const lines = createQueueLines(mail.spool, clock);
+  const sampling = {
+    spool: mail.spool,
+    lines,
+    minutes: figures.minutes,
+    config: () => live.current.config,
+    clock,
+    log,
+  };
+  startQueueSamples(sampling, running);
   const sources: ConsoleSources = {
-    ...{ spool: mail.spool, figures, clock, log },
-    lines: createQueueLines(mail.spool, clock),
+    ...{ spool: mail.spool, figures, lines, clock, log },
     destinations: () => mail.delivery.destinations(),
     docsBaseUrl: () => addresses.docsBaseUrl(),
     loadState: () => readiness.loadState?.() ?? { loadedAt: startedAt },

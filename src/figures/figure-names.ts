@@ -65,6 +65,12 @@ function latencyOf(ms: number): Counted {
   return one(`latency ${latencyStep(ms)}`);
 }
 
+/** How a name begins that tells what was there at a moment: it is not added up, and of several moments the greatest counts. */
+export const momentPrefix = 'now ';
+
+/** What waits: recipients, and seconds since the oldest of their messages was accepted. */
+export const waitingNames = { recipients: 'now waiting', oldestSeconds: 'now oldest' } as const;
+
 /** The percentile of counts by step, in milliseconds; null where nothing was counted. @param share 0.5, 0.99 */
 export function percentile(counts: ReadonlyMap<number, number>, share: number): number | null {
   const steps = [...counts].toSorted(([left], [right]) => left - right);

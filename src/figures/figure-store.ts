@@ -1,6 +1,7 @@
 // Keeps figures by minute in the database. Every process adds what it counted, so the sums are right for any number of them.
 
 import type { Database, SqlValue } from '../base/database/database.ts';
+import { momentPrefix } from './figure-names.ts';
 import { figureMigrations } from './figure-tables.ts';
 
 /** How often something happened in a minute. */
@@ -28,7 +29,7 @@ export interface FigureQuery {
 
 /** The figures. Every promise rejects when the database fails. */
 export interface FigureStore {
-  /** Adds to what is kept, all in one commit. */
+  /** Adds to what is kept, all in one commit. What tells of a moment (`momentPrefix`) takes the place of what was told before. */
   add(figures: readonly Figure[]): Promise<void>;
   /** Reads figures; `minute` is the first one of the step. The cost grows with the minutes, not with what happened in them. */
   read(query: FigureQuery): Promise<readonly Omit<Figure, 'account'>[]>;
@@ -45,18 +46,24 @@ function ordered(figures: readonly Figure[]): readonly Figure[] {
   return figures.toSorted((one, other) => (key(one) < key(other) ? -1 : 1));
 }
 
+/** A condition of SQL. */
+const isMoment = (name: string): string => `substr(${name}, 1, ${momentPrefix.length}) = '${momentPrefix}'`;
+
 function addition(figures: readonly Figure[]): { readonly sql: string; readonly params: SqlValue[] } {
   const rows = figures.map(
     (_, index) => `($${4 * index + 1}, $${4 * index + 2}, $${4 * index + 3}, $${4 * index + 4})`,
   );
   return {
     sql: `INSERT INTO minute_figures (account, minute, name, count) VALUES ${rows.join(', ')}
-      ON CONFLICT (account, minute, name) DO UPDATE SET count = minute_figures.count + excluded.count`,
+      ON CONFLICT (account, minute, name) DO UPDATE
+      SET count = CASE WHEN ${isMoment('excluded.name')} THEN excluded.count ELSE minute_figures.count + excluded.count END`,
     params: figures.flatMap(({ account, minute, name, count }) => [account, minute, name, count]),
   };
 }
 
-const sums = 'SELECT minute - minute % $2 AS first, name, CAST(sum(count) AS BIGINT) AS total FROM minute_figures';
+const sums = `SELECT minute - minute % $2 AS first, name,
+    CAST(CASE WHEN ${isMoment('name')} THEN max(count) ELSE sum(count) END AS BIGINT) AS total
+  FROM minute_figures`;
 const sql = {
   readAll: `${sums} WHERE minute >= $1 AND name >= $3 AND name < $4 GROUP BY first, name`,
   readOf: `${sums} WHERE account = $5 AND minute >= $1 AND name >= $3 AND name < $4 GROUP BY first, name`,

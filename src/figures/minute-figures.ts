@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
-import type { Counted } from './figure-names.ts';
+import { type Counted, momentPrefix } from './figure-names.ts';
 import type { Figure, FigureQuery, FigureStore } from './figure-store.ts';
 
 const minuteMs = 60_000;
@@ -64,7 +64,8 @@ export class MinuteFigures {
     const key = `${figure.account} ${figure.minute} ${figure.name}`;
     const before = this.#waiting.get(key);
     if (!before && this.#waiting.size >= mostWaiting) return;
-    this.#waiting.set(key, before ? { ...figure, count: before.count + figure.count } : figure);
+    const isSum = before !== undefined && !figure.name.startsWith(momentPrefix);
+    this.#waiting.set(key, isSum ? { ...figure, count: before.count + figure.count } : figure);
   }
 
   /** Reads figures, those that this process has just counted among them. */

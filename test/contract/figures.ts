@@ -43,6 +43,19 @@ export function figuresContract(engine: Engine): void {
       ]);
     });
 
+    test('of what is told of moments the last counts, and of several minutes or accounts the greatest', async () => {
+      const store = await openFigureStore(await engine.make()());
+      await store.add([figure(10, 'now waiting', 7), figure(11, 'now waiting', 3)]);
+      await store.add([figure(10, 'now waiting', 5), figure(10, 'now waiting', 9, '')]);
+      expect(await store.read({ account: 'dev', since: 10, step: 1, prefix: 'now ' })).toEqual([
+        { minute: 10, name: 'now waiting', count: 5 },
+        { minute: 11, name: 'now waiting', count: 3 },
+      ]);
+      expect(await store.read({ since: 10, step: 5, prefix: 'now ' })).toEqual([
+        { minute: 10, name: 'now waiting', count: 9 },
+      ]);
+    });
+
     test('more than one statement takes are kept whole; old ones go', async () => {
       const store = await openFigureStore(await engine.make()());
       await store.add(Array.from({ length: 1001 }, (_, index) => figure(index, 'accepted', 1)));

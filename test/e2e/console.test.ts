@@ -148,6 +148,10 @@ test('what the pages ask tells of what happened, of the account that asks alone'
     routes: [{ name: 'default', delivered: 1 }],
   });
   expect(overview.result['series']).toHaveLength(5);
+  // What waited was looked at when the gateway started, and at each minute since then.
+  expect(overview.result['series']).toContainEqual(
+    expect.objectContaining({ queued: expect.any(Number), oldest_seconds: expect.any(Number) }),
+  );
   expect((await call('/email/sending/overview?minutes=1440')).result).toMatchObject({
     step_minutes: 12,
     totals: { accepted: 1 },

@@ -5,6 +5,7 @@ import { silentLog } from '../../src/base/log.ts';
 import { countedOf, latencyOfStep, latencyStep, percentile } from '../../src/figures/figure-names.ts';
 import { openFigureStore } from '../../src/figures/figure-store.ts';
 import { MinuteFigures } from '../../src/figures/minute-figures.ts';
+import { allAccounts, type Queues, sampleQueue, sampleQueues } from '../../src/figures/sample-queue.ts';
 import { figuresContract } from '../contract/figures.ts';
 import { engines, openTestDatabase } from '../support/engines.ts';
 import { logLines } from '../support/log-lines.ts';
@@ -90,5 +91,63 @@ describe('names', () => {
     expect(percentile(counts, 0.99)).toBe(latencyOfStep(latencyStep(1000)));
     expect(percentile(counts, 1)).toBe(latencyOfStep(latencyStep(60_000)));
     expect(percentile(new Map(), 0.5)).toBeNull();
+  });
+});
+
+describe('what waits', () => {
+  const at = 200_000;
+  async function toldOf(queues: Queues | undefined): Promise<Record<string, Record<string, number>>> {
+    const told: Record<string, Record<string, number>> = {};
+    await sampleQueue({
+      queues: () => Promise.resolve(queues),
+      tell: (account, _, counted) => {
+        told[account] = Object.fromEntries(counted.map(({ name, count }) => [name, count]));
+      },
+      clock: { now: () => at },
+      log: silentLog,
+    });
+    return told;
+  }
+
+  test('is told of each account that has some, and of all together', async () => {
+    const accounts = [
+      { account: 'dev', recipients: 2, oldestAt: 170_000 },
+      { account: 'large', recipients: 5 },
+      { account: 'idle', recipients: 0 },
+    ];
+    expect(await toldOf({ accounts, oldestAt: 140_000 })).toEqual({
+      dev: { 'now waiting': 2, 'now oldest': 30 },
+      large: { 'now waiting': 5 },
+      [allAccounts]: { 'now waiting': 7, 'now oldest': 60 },
+    });
+    expect(await toldOf({ accounts: [] })).toEqual({ [allAccounts]: { 'now waiting': 0, 'now oldest': 0 } });
+    expect(await toldOf(undefined)).toEqual({});
+  });
+
+  test('of very many accounts those with the most are told of', async () => {
+    const accounts = Array.from({ length: 3000 }, (_, index) => ({ account: `a${index}`, recipients: index + 1 }));
+    const told = await toldOf({ accounts });
+    expect(Object.keys(told)).toHaveLength(1001);
+    expect(told).toMatchObject({ a2999: { 'now waiting': 3000 }, [allAccounts]: { 'now waiting': 4_501_500 } });
+  });
+
+  test('is told once a minute, also after a failure', async () => {
+    let now = 0;
+    let asked = 0;
+    const told: number[] = [];
+    const stop = sampleQueues({
+      queues: () => {
+        asked += 1;
+        return asked === 1 ? Promise.reject(new Error('away')) : Promise.resolve({ accounts: [] });
+      },
+      tell: (_, time) => void told.push(time),
+      clock: { now: () => now },
+      log: silentLog,
+    });
+    await expect.poll(() => asked).toBe(1);
+    now = minuteMs;
+    await expect.poll(() => told).toEqual([minuteMs]);
+    await stop();
+    expect(asked).toBe(2);
   });
 });

@@ -3,8 +3,9 @@
 
 import { Type } from 'typebox';
 import type { DestinationView } from '../../deliver/transport.ts';
-import { percentile } from '../../figures/figure-names.ts';
+import { momentPrefix, percentile, waitingNames } from '../../figures/figure-names.ts';
 import type { Figure } from '../../figures/figure-store.ts';
+import { allAccounts } from '../../figures/sample-queue.ts';
 import { succeed } from '../../http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
 import type { Spool } from '../../spool/spool.ts';
@@ -32,10 +33,20 @@ const latency = Type.Union([Type.Integer(), Type.Null()], {
 });
 const measured = { ...counts, latency_p50_ms: latency, latency_p99_ms: latency };
 
+const waitingThen = {
+  queued: Type.Union([Type.Integer(), Type.Null()], {
+    description: 'The most recipients that waited at the beginning of a minute; null where nobody looked',
+  }),
+  oldest_seconds: Type.Union([Type.Integer(), Type.Null()], {
+    description:
+      'How long the oldest message that waited had been here then; null where that is not known of one account',
+  }),
+};
+
 const overview = Type.Object(
   {
     ...seriesHead,
-    series: Type.Array(Type.Object({ at: time, ...measured })),
+    series: Type.Array(Type.Object({ at: time, ...measured, ...waitingThen })),
     totals: Type.Object(measured),
     queue: Type.Object({ messages: count, recipients: count, failed: count, oldest_at: timeOrNull }),
     reasons: Type.Array(Type.Object({ code: Type.String(), field: Type.Union([Type.String(), Type.Null()]), count }), {
@@ -77,9 +88,19 @@ function measure(figures: readonly Named[]) {
   };
 }
 
-function seriesOf(figures: readonly Named[], { starts }: Steps) {
+/** What waited. @param looked whether anybody looked then: who has nothing that waits is not told of */
+function waitingOf(figures: readonly Named[], looked: boolean) {
+  const moment = (name: string): number | undefined => figures.find((figure) => figure.name === name)?.count;
+  const queued = moment(waitingNames.recipients) ?? (looked ? 0 : null);
+  return { queued, oldest_seconds: queued === 0 ? 0 : (moment(waitingNames.oldestSeconds) ?? null) };
+}
+
+function seriesOf(figures: readonly Named[], { starts }: Steps, looks: ReadonlySet<number>) {
   const byStart = Map.groupBy(figures, ({ minute }) => minute);
-  return starts.map((start) => ({ at: timeOfMinute(start), ...measure(byStart.get(start) ?? []) }));
+  return starts.map((start) => {
+    const own = byStart.get(start) ?? [];
+    return { at: timeOfMinute(start), ...measure(own), ...waitingOf(own, looks.has(start)) };
+  });
 }
 
 /** Adds up the figures whose names begin so, by what stands behind. */
@@ -144,9 +165,10 @@ async function overviewOf(parts: OverviewParts, account: string | undefined, min
   const now = parts.now();
   const steps = stepsOf(minutes, now);
   const figures = await readSteps(parts.figures, steps, { account });
+  const looks = await readSteps(parts.figures, steps, { account: allAccounts, prefix: momentPrefix });
   return {
     ...{ minutes, step_minutes: steps.step, now: isoTime(now) },
-    series: seriesOf(figures, steps),
+    series: seriesOf(figures, steps, new Set(looks.map(({ minute }) => minute))),
     totals: measure(figures),
     queue: await queueOf(parts, account),
     reasons: reasonsOf(figures),

@@ -10,7 +10,6 @@ import { Foreign, State, Time } from '../parts/text.ts';
 import { type StateWords, stateWords } from '../parts/words.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
 import { linkTo, place, setFilters } from '../state/place.ts';
-import { useSamples } from '../state/samples.ts';
 import { accountPath } from '../state/session.ts';
 import type { Overview, OverviewRoute } from '../state/shapes.ts';
 import { writeCount, writeDuration } from '../text/amounts.ts';
@@ -72,7 +71,6 @@ function Figures({ overview, minutes }: { readonly overview: Overview; readonly 
 
 function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
   const { series } = overview;
-  const waiting = useSamples(overview, ({ queue }) => queue.recipients);
   const times = series.map(({ at }) => Date.parse(at));
   const ms = (name: 'latency_p50_ms' | 'latency_p99_ms'): (number | null)[] =>
     series.map((minute) => minute[name] ?? null);
@@ -102,8 +100,18 @@ function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
       ],
     }),
     h(Plot, {
-      ...{ title: 'In the queue since this page was opened', times: waiting.map(({ at }) => at), write: writeCount },
-      lines: [{ label: 'Recipients', colour: 'quiet', values: waiting.map(({ figures }) => figures) }],
+      ...{ title: 'Recipients in the queue', times, write: writeCount },
+      lines: [{ label: 'Waiting', colour: 'quiet', values: series.map(({ queued }) => queued) }],
+    }),
+    h(Plot, {
+      ...{ title: 'Age of the oldest message in the queue', times, write: writeDuration },
+      lines: [
+        {
+          label: 'Age',
+          colour: 'warn',
+          values: series.map(({ oldest_seconds: seconds }) => (seconds === null ? null : seconds * 1000)),
+        },
+      ],
     }),
   );
 }

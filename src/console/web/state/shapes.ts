@@ -135,7 +135,12 @@ export interface RefusalGroup {
 /** The figures of the overview. */
 export interface Overview {
   /** One item a minute or a longer step, the oldest first. */
-  readonly series: readonly (OverviewCounts & { readonly at: string })[];
+  readonly series: readonly (OverviewCounts & {
+    readonly at: string;
+    /** Recipients that waited, and for how long the oldest message had; null where nobody looked. */
+    readonly queued: number | null;
+    readonly oldest_seconds: number | null;
+  })[];
   readonly totals: OverviewCounts;
   readonly queue: {
     readonly messages: number;
