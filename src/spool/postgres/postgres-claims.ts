@@ -9,7 +9,7 @@ import { entryColumns, textList } from './postgres-queue.ts';
 import type { ProcessRegister } from './process-register.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { PostgresSession, Send } from './server/postgres-session.ts';
-import { inLines, lineColumns, sendEndOfTurns } from './spool-lines.ts';
+import { inLines, lineColumns, sendEndOfTurns, triedBefore } from './spool-lines.ts';
 import type { SpoolWriter } from './spool-writer.ts';
 import { tellDue } from './written-events.ts';
 
@@ -19,15 +19,17 @@ const mostRounds = 20;
 const deferredShare = 4;
 
 // Steps from account to account in the index, and takes an equal share of the lines of each. Of more accounts than are asked
-// for, others come first each time.
+// for, others come first each time. One free line of each account is looked for by LIMIT 1: the planner may turn EXISTS into a
+// join, which reads all lines of the transport.
 const turns = `WITH RECURSIVE account AS (
     SELECT (SELECT min(account) FROM spool_lines WHERE transport = $1::text) AS name
     UNION ALL
     SELECT (SELECT min(l.account) FROM spool_lines l WHERE l.transport = $1::text AND l.account > account.name)
     FROM account WHERE account.name IS NOT NULL
   ), ready AS MATERIALIZED (
-    SELECT name FROM account WHERE name IS NOT NULL AND name <> ALL ($4::text[]) AND EXISTS (SELECT 1 FROM spool_lines line
-      WHERE line.transport = $1::text AND line.account = name AND line.ready_at <= $2::bigint AND ${lineIsFree})
+    SELECT name FROM account WHERE name IS NOT NULL AND name <> ALL ($4::text[]) AND (SELECT 1 FROM spool_lines line
+      WHERE line.transport = $1::text AND line.account = name AND line.ready_at <= $2::bigint AND ${lineIsFree}
+      ORDER BY line.ready_at LIMIT 1) IS NOT NULL
     ORDER BY random() LIMIT $3::integer
   )
   SELECT turn.lane, turn.account FROM ready CROSS JOIN LATERAL (SELECT line.lane, line.account, line.ready_at FROM spool_lines line
@@ -44,7 +46,7 @@ const postpone = `UPDATE spool_lines line SET ready_at = new.ready_at FROM unnes
 // are passed over, and rows under a hold of their own are set aside.
 const claim = `WITH first AS MATERIALIZED (
     SELECT message, position FROM spool_recipients
-    WHERE state = 0 AND hold IS NULL AND lane = $1::text AND account = $2::text AND (attempts > 0) = ($7::smallint = 1)
+    WHERE state = 0 AND hold IS NULL AND lane = $1::text AND account = $2::text AND ${triedBefore('')} = $7::integer
       AND due_at <= $3::bigint
     ORDER BY due_at LIMIT $4::integer FOR UPDATE SKIP LOCKED
   ), taken AS MATERIALIZED (
@@ -74,16 +76,31 @@ const claim = `WITH first AS MATERIALIZED (
     'orcpt', orcpt) ORDER BY position) FROM spool_recipients r WHERE r.message = m.id) AS recipients
   FROM due JOIN spool_messages m ON m.id = due.message ORDER BY first_due, id`;
 
+// Steps from transport to transport in the index, so that the lines of those that are there are not read.
+const otherLines = `WITH RECURSIVE transport AS (
+    SELECT (SELECT min(transport) FROM spool_lines) AS name
+    UNION ALL
+    SELECT (SELECT min(l.transport) FROM spool_lines l WHERE l.transport > transport.name)
+    FROM transport WHERE transport.name IS NOT NULL
+  ), others AS MATERIALIZED (
+    SELECT ready.lane, ready.account FROM transport CROSS JOIN LATERAL (SELECT lane, account FROM spool_lines
+      WHERE spool_lines.transport = transport.name AND ready_at <= $1::bigint ORDER BY ready_at LIMIT $3::integer) AS ready
+    WHERE transport.name IS NOT NULL AND transport.name <> ALL ($2::text[]) LIMIT $3::integer
+  )`;
 // Recipients without a line, and those in the lines of other transports whose turn it is.
-const strays = `SELECT stray.message, stray.position, stray.address, m.account, line.lane, line.account AS line_account
-  FROM (SELECT '' AS lane, '' AS account UNION ALL (SELECT lane, account FROM spool_lines
-      WHERE transport <> ALL ($3::text[]) AND ready_at <= $1::bigint ORDER BY ready_at LIMIT $2::integer)) AS line
+const strays = `${otherLines}
+  SELECT stray.message, stray.position, stray.address, m.account, line.lane, line.account AS line_account
+  FROM (SELECT '' AS lane, '' AS account UNION ALL SELECT lane, account FROM others) AS line
+    CROSS JOIN (VALUES (0), (1)) AS part (tried)
     CROSS JOIN LATERAL (SELECT message, position, address FROM spool_recipients r
-      WHERE r.state = 0 AND r.hold IS NULL AND r.lane = line.lane AND r.account = line.account AND r.due_at <= $1::bigint
-      ORDER BY r.due_at LIMIT $2::integer) AS stray
+      WHERE r.state = 0 AND r.hold IS NULL AND r.lane = line.lane AND r.account = line.account
+        AND ${triedBefore('r.')} = part.tried AND r.due_at <= $1::bigint
+      ORDER BY r.due_at LIMIT $3::integer) AS stray
     JOIN spool_messages m ON m.id = stray.message
-  LIMIT $2::integer`;
-const emptyLines = `SELECT lane, account FROM spool_lines WHERE transport <> ALL ($2::text[]) AND ready_at <= $1::bigint LIMIT 1000`;
+  LIMIT $3::integer`;
+const readyLines = `${otherLines} SELECT lane, account FROM others`;
+/** Lines of other transports that are looked at once no recipient in them is due. */
+const mostEmptyLines = 1000;
 
 const give = inLines(`UPDATE spool_recipients r SET lane = new.lane, account = new.account
   FROM (SELECT f.message, f.position, n.lane, n.account
@@ -213,8 +230,8 @@ export class PostgresClaims {
   async giveTransports(query: Parameters<Spool['giveTransports']>[0]): Promise<number> {
     const { now, limit, transports, transportOf } = query;
     const at = this.#clock.stored(now);
-    const found = await this.#session.query(strays, [at, limit, transports]);
-    const empty = found.length < limit ? await this.#session.query(emptyLines, [at, transports]) : [];
+    const found = await this.#session.query(strays, [at, transports, limit]);
+    const empty = found.length < limit ? await this.#session.query(readyLines, [at, transports, mostEmptyLines]) : [];
     if (found.length === 0 && empty.length === 0) return 0;
     const given = found.map((row) => {
       const [account, address] = [text(row, 'account'), text(row, 'address')];

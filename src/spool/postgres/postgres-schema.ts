@@ -231,5 +231,10 @@ export const postgresSpoolMigrations: Migrations = {
     DROP INDEX spool_turns;
     CREATE INDEX spool_turns ON spool_lines (transport, account, ready_at);
     `,
+    `
+    -- What splits a line is a number: a comparison with a truth value is rewritten before indexes are looked for.
+    DROP INDEX spool_due;
+    CREATE INDEX spool_due ON spool_recipients (lane, account, least(attempts, 1), due_at) WHERE state = 0 AND hold IS NULL;
+    `,
   ],
 };

@@ -18,11 +18,17 @@ export function inLines(change: string): string {
   ON CONFLICT (lane, account) DO UPDATE SET ready_at = excluded.ready_at WHERE line.ready_at > excluded.ready_at`;
 }
 
-// `attempts > 0` splits a line: what was never tried, and what was deferred, each in the order in which it is due.
+/**
+ * Splits a line: 0 is what was never tried, 1 what was deferred; each part is in the order in which it is due. It is a number
+ * because the planner turns a comparison of `attempts > 0` with false into `attempts <= 0`, for which the index has no order.
+ * @param row the name of the row of spool_recipients with a full stop behind it, or ''
+ */
+export const triedBefore = (row: string): string => `least(${row}attempts, 1)`;
+
 const nextDue = (
   isDeferred: boolean,
 ): string => `(SELECT due_at FROM spool_recipients r WHERE r.state = 0 AND r.hold IS NULL
-  AND r.lane = line.lane AND r.account = line.account AND (r.attempts > 0) = ${isDeferred} ORDER BY due_at LIMIT 1)`;
+  AND r.lane = line.lane AND r.account = line.account AND ${triedBefore('r.')} = ${isDeferred ? 1 : 0} ORDER BY due_at LIMIT 1)`;
 const dueNext = `least(${nextDue(false)}, ${nextDue(true)})`;
 
 const forgetEmpty = `DELETE FROM spool_lines line WHERE lane = $1::text AND account = ANY ($2::text[]) AND ${dueNext} IS NULL`;

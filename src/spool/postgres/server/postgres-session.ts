@@ -24,10 +24,12 @@ export interface TransactionSettings {
 }
 
 /**
- * Every statement here finds its rows by an index. The planner would not always: a queue grows from nothing to a million rows
- * before it is analysed, and tables that it takes for empty it reads whole.
+ * Every statement here finds its rows by an index, and in the order of that index. The planner would not always: a queue grows
+ * from nothing to a million rows before it is analysed, tables that it takes for empty it reads whole, and of a line that it
+ * takes for short it reads every row and sorts them. Settings that the server does not have are passed over.
  */
-const planByIndexes = 'SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off';
+const planByIndexes = `SELECT set_config(name, 'off', false) FROM pg_settings WHERE name IN ('enable_seqscan',
+  'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin', 'jit')`;
 
 /** SQLSTATE in_failed_sql_transaction: a statement before it had failed. */
 const followsFailure = '25P02';
