@@ -7,7 +7,7 @@ import { asciiDomain } from '../../mail/address/domain.ts';
 import type { Hold, HoldRule } from '../../spool/hold.ts';
 import { type CommandIo, columns, configOption, defineCommand } from '../command/command.ts';
 import { printable } from '../command/printable.ts';
-import { withQueue } from './open-queue.ts';
+import { missing, withQueue } from './open-queue.ts';
 
 /** What a hold says at most, in characters. */
 const longestWords = 200;
@@ -38,8 +38,9 @@ function readWhat(given: Chosen, config: Config, call: string): Pick<HoldRule, '
   return { kind, value: domain };
 }
 
-/** Refuses a route that nothing takes, which is most likely misspelt. */
+/** Refuses an id that is empty, and an account or a route that is not there, which is most likely misspelt. */
 function checkKnown({ kind, value }: Pick<HoldRule, 'kind' | 'value'>, config: Config): void {
+  if (kind === 'message' && value === '') throw new UsageError('--message wants the id of a message, got ""');
   const names: Partial<Record<HoldRule['kind'], readonly string[]>> = {
     account: config.accounts.map(({ name }) => name),
     route: config.delivery.routes.map(({ name }) => name),
@@ -84,11 +85,12 @@ and why are replaced. At most 1,000 holds are kept.`,
     'postern queue hold --account dev --why "a complaint is looked into"',
     'postern queue hold --destination partner.example',
   ],
-  exitCodes: { 1: 'there are too many holds', 78: 'the configuration is wrong' },
+  exitCodes: { 1: 'there is no such message, or there are too many holds', 78: 'the configuration is wrong' },
   run: ({ options: { config: file, why = '', by, ...given } }, io) =>
     withQueue(file, io, async ({ spool, config }) => {
       const what = readWhat(given, config, 'hold');
       checkKnown(what, config);
+      if (what.kind === 'message' && !(await spool.show(what.value))) return missing(printable(what.value), io);
       const rule = { ...what, at: Date.now(), by: words(by ?? nameOfUser(io), '--by'), why: words(why, '--why') };
       await spool.addHold(rule);
       io.stdout.write(`${holdText(rule)}\n`);

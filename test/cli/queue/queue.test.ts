@@ -218,6 +218,7 @@ test.each([
   [['hold'], 'want one of --message'],
   [['hold', '--account', 'dev', '--route', 'default'], 'want one of --message'],
   [['hold', '--account', "no'body; DROP TABLE spool_holds\u001b[0m"], 'got "no\'body; DROP TABLE spool_holds?[0m"'],
+  [['hold', '--message', ''], '--message wants the id of a message'],
   [['hold', '--route', 'nowhere'], '--route wants one of default'],
   [['hold', '--destination', 'not a domain'], '--destination wants a domain'],
   [['hold', '--account', 'dev', '--why', 'x'.repeat(201)], '--why wants at most 200'],
@@ -226,6 +227,19 @@ test.each([
   const { exitCode, stderr } = await run(...args);
   expect(exitCode).toBe(64);
   expect(stderr).toContain(text);
+});
+
+test('a hold is made on a message of the queue alone', async () => {
+  const held = spoolEntry();
+  const { run } = await queue(async (spool) => spool.add(held, 0));
+  const unknown = '0199f3c1-0000-7000-8000-000000000000';
+  for (const id of [unknown, held.id.slice(0, -1), 'all', '%']) {
+    const { exitCode, stderr } = await run('hold', '--message', id);
+    expect([exitCode, stderr], id).toEqual([1, expect.stringContaining(`There is no message "${id}"`)]);
+  }
+  expect((await run('holds')).stdout).toBe('Nothing is held\n');
+  expect((await run('hold', '--message', held.id.toUpperCase())).exitCode).toBe(0);
+  expect((await run('holds')).stdout).toContain(held.id);
 });
 
 test('what waits is told by destination, without a server too', async () => {
