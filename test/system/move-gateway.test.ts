@@ -6,11 +6,13 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { openPostgres } from '../../src/base/database/postgres-database.ts';
+import { moveData } from '../../src/move/move-data.ts';
 import { moveMigrations } from '../../src/move/move-here.ts';
+import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import { tableMigrations } from '../../src/wiring/table-versions.ts';
 import { deviceConfiguration } from '../support/device-config.ts';
 import { FaultSink } from '../support/fault-sink.ts';
-import { fillQueue, makeSource } from '../support/moved-source.ts';
+import { fillQueue, type MovedSource, makeSource, openSourceSpool } from '../support/moved-source.ts';
 import { type PosternProcess, projectRoot, startPostern, testToken } from '../support/postern-process.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { connectSmtp } from '../support/raw-smtp-client.ts';
@@ -54,6 +56,10 @@ async function sendByRest(postern: PosternProcess, to: string): Promise<Response
   });
 }
 
+function sourceOf({ dataDir }: Pick<PosternProcess, 'dataDir'>): MovedSource {
+  return { file: join(dataDir, 'postern.db'), bodiesFolder: join(dataDir, 'bodies') };
+}
+
 /** A gateway on SQLite, with messages that wait for a next hop that is down: some, a large one, one that is held. */
 async function filledFolder(
   sinkPort: number,
@@ -65,14 +71,14 @@ async function filledFolder(
   await send(port, 'large', 700_000);
   await send(port, 'held');
   const answer = await (await sendByRest(postern, 'rest@one.test')).text();
-  const cli = cliOf(postern);
-  const listed = await cli('queue', 'list', '--json', '--search', 'held@one.test');
-  const [id = ''] = /[\da-f]{8}-[\da-f]{4}-7[\da-f-]{21}/.exec(listed.stdout) ?? [];
-  expect(id).not.toBe('');
-  expect((await cli('queue', 'hold', '--message', id, '--why', 'test')).stderr).toBe('');
   expect(await postern.end('SIGTERM')).toBe(0);
   expect(readdirSync(join(postern.dataDir, 'bodies'))).toHaveLength(1);
-  return { postern, answer, heldId: id };
+  const spool = await openSourceSpool(sourceOf(postern));
+  const [item] = (await spool.list({ search: 'held@one.test', limit: 1 })).items;
+  const heldId = item?.entry.id ?? '';
+  await spool.addHold({ kind: 'message', value: heldId, at: Date.now(), by: 'ops', why: 'test' });
+  await spool.close();
+  return { postern, answer, heldId };
 }
 
 function cliOf({ env, folder }: Pick<PosternProcess, 'env' | 'folder'>): (...args: string[]) => Promise<CliResult> {
@@ -174,22 +180,25 @@ test('a move that is killed and run again: everything is sent once, from Postgre
   await killed(old, url);
   await expect.poll(async () => (await ask(url, isThere)).length, polling).toBe(0);
   expect(await ask(url, 'SELECT count(*) AS rows FROM spool_messages')).toEqual([{ rows: '0' }]);
+  await ask(url, 'DROP TRIGGER waits ON mail_event_counts');
   // The old folder is as it was: a gateway could start there, and a move can be made again.
-  expect((await cli('queue', 'summary')).stdout).toContain('11 messages queued');
+  const untouched = await openSourceSpool(sourceOf(old));
+  expect(await untouched.counts()).toEqual({ queued: 11, failed: 0 });
+  await untouched.close();
   const done = await cli('migrate', '--to', url);
   expect([done.exitCode, done.stderr]).toEqual([0, '']);
   expect(done.stdout).toContain('Moved 11 messages');
 
   const refused = await startPostern({ folder: old.folder, config: configuration(port) }).catch(String);
   expect(refused).toContain('was moved to');
-  expect((await cli('queue', 'summary')).stderr).toContain('was moved to');
 
   const sink = await sinkAt(port);
   const postern = await deliverAll(old, url, sink);
-  const onTarget = cliOf(postern);
   // The held one leaves when it is released; an Idempotency-Key of before is still known.
   expect(await (await sendByRest(postern, 'rest@one.test')).text()).toBe(answer);
-  expect((await onTarget('queue', 'release', '--message', heldId)).exitCode).toBe(0);
+  const onTarget = await PostgresSpool.open({ url });
+  expect(await onTarget.liftHold({ kind: 'message', value: heldId })).toBe(true);
+  await onTarget.close();
   await postern.until(() => arrivals(sink)['held'] !== undefined);
   expect(arrivals(sink)).toEqual({ ...everyone, held: 1 });
   expect(await postern.end('SIGTERM')).toBe(0);
@@ -206,12 +215,14 @@ test('a move that is killed while the target commits: nothing starts on the old 
   const url = await slowTarget('moved_here', true);
   await killed({ env, folder }, url);
   // The server does not notice that its client is gone, and keeps everything.
-  expect((await cli('queue', 'summary')).stderr).toContain('its end is not known');
-  const elsewhere = await cli('migrate', '--to', 'postgres://postgres@127.0.0.1:1/other');
-  expect(elsewhere.stderr).toContain('name that target again');
+  await expect(openSourceSpool(source)).rejects.toThrow('its end is not known');
+  const elsewhere = { ...source, url: 'postgres://postgres@127.0.0.1:1/other', shown: '127.0.0.1:1/other' };
+  const { signal } = new AbortController();
+  const told = { migrations: tableMigrations, leaveDamaged: false, signal, progress: () => undefined };
+  await expect(moveData({ ...elsewhere, ...told })).rejects.toThrow('name that target again');
   const done = await cli('migrate', '--to', url);
   expect([done.exitCode, done.stderr]).toEqual([0, '']);
   expect(done.stdout).toContain('complete already');
-  expect((await cli('queue', 'summary')).stderr).toContain('was moved to');
+  await expect(openSourceSpool(source)).rejects.toThrow('was moved to');
   expect(await ask(url, 'SELECT count(*) AS rows FROM spool_messages')).toEqual([{ rows: `${queue.length}` }]);
 });

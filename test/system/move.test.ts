@@ -2,7 +2,17 @@
 
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { closeSync, existsSync, mkdtempSync, openSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -17,6 +27,7 @@ import type { Spool } from '../../src/spool/spool.ts';
 import { tableMigrations } from '../../src/wiring/table-versions.ts';
 import {
   entryOfNow,
+  type FilledQueue,
   fillOtherTables,
   fillQueue,
   type MovedSource,
@@ -28,11 +39,24 @@ import { scratchFolder } from '../support/scratch.ts';
 import { requirePrograms } from './programs.ts';
 
 let server: PostgresServer;
+/** A folder with a filled queue, which the tests copy. */
+const pattern = mkdtempSync(join(tmpdir(), 'postern-pattern-'));
+let queue: FilledQueue;
 beforeAll(async () => {
   requirePrograms('runuser', 'pg_ctlcluster');
-  server = await startPostgres();
+  [server, queue] = await Promise.all([startPostgres(), fillQueue(makeSource(pattern))]);
 });
-afterAll(() => server?.remove());
+afterAll(async () => {
+  await server?.remove();
+  rmSync(pattern, { recursive: true, force: true });
+});
+
+/** A source of the test's own with the messages of `queue`. */
+function filledSource(): MovedSource {
+  const folder = scratchFolder();
+  cpSync(pattern, folder, { recursive: true });
+  return { file: join(folder, 'postern.db'), bodiesFolder: join(folder, 'bodies') };
+}
 
 function requestOf(source: MovedSource, url: string, changes: Partial<MoveRequest> = {}): MoveRequest {
   return {
@@ -109,7 +133,7 @@ test('everything arrives: the queue with its holds, bodies, events, reports, key
   const database = new DatabaseSync(source.file);
   database.exec('INSERT OR REPLACE INTO spool_clock VALUES (1, 5000000, 0)');
   database.close();
-  const queue = await fillQueue(source);
+  const { fresh, large, partly, held } = await fillQueue(source);
   const before = await openSourceSpool(source);
   const wanted = await told(before);
   await before.close();
@@ -126,14 +150,14 @@ test('everything arrives: the queue with its holds, bodies, events, reports, key
   const now = Date.now() + 1000;
   const claim = { now, limit: 10, transport: 'out#1', claimUntil: now + 60_000 };
   const due = (await spool.claimDue(claim)).map(({ entry }) => entry.id);
-  expect(due.toSorted()).toEqual([queue.fresh.id, queue.large.id, queue.partly.id].toSorted());
+  expect(due.toSorted()).toEqual([fresh.id, large.id, partly.id].toSorted());
   const newest = await spool.events.newest();
   await spool.add(entryOfNow(), now);
   expect(await spool.events.newest()).toBe(newest + 1);
   // The numbers that the server gives go on behind those of before.
   await spool.addHold({ kind: 'account', value: 'third', at: now, by: 'ops', why: '' });
   expect((await spool.holds()).map(({ id }) => id)).toEqual([1, 2, 3]);
-  expect(await spool.liftHold({ kind: 'message', value: queue.held.id })).toBe(true);
+  expect(await spool.liftHold({ kind: 'message', value: held.id })).toBe(true);
 });
 
 test('every column of every other table arrives as it was', async () => {
@@ -189,8 +213,7 @@ test('every column of every other table arrives as it was', async () => {
 });
 
 test('a file that was moved opens nowhere, until the move is taken back', async () => {
-  const source = makeSource(scratchFolder());
-  await fillQueue(source);
+  const source = filledSource();
   const url = await server.createSchema();
   await moveData(requestOf(source, url));
   await expect(openSourceSpool(source)).rejects.toThrow(/was moved to db\.test\/postern.*database\.url.*--undo/);
@@ -220,20 +243,24 @@ describe('nothing is moved, and both sides stay as they were,', () => {
   }
 
   test('while a gateway or a command works on the file', async () => {
-    const source = makeSource(scratchFolder());
+    const [source, other] = [makeSource(scratchFolder()), makeSource(scratchFolder())];
     const spool = await openSourceSpool(source);
     await spool.recover();
     await spool.add(entryOfNow(), 0);
-    expect((await refused(source, await server.createSchema())).message).toContain('A gateway works on');
+    const command = openSqliteFile(other.file);
+    // Each waits some seconds for the other program's end.
+    const url = await server.createSchema();
+    const errors = await Promise.all([refused(source, url), refused(other, url)]);
+    expect(errors.map(({ message }) => message)).toEqual([
+      expect.stringContaining('A gateway works on'),
+      expect.stringContaining('Another command has'),
+    ]);
     await spool.close();
-    const command = openSqliteFile(source.file);
-    expect((await refused(source, await server.createSchema())).message).toContain('Another command has');
     command.close();
   });
 
   test('where the target has something, is of another program, or of a later release', async () => {
-    const source = makeSource(scratchFolder());
-    await fillQueue(source);
+    const source = filledSource();
     const used = await targetWithTables();
     await (await beside(used)).query("INSERT INTO suppressions VALUES ('a', 'i', 'x@y.test', 'manual', NULL, 1, NULL)");
     expect((await refused(source, used)).message).toMatch(/not empty.*suppressions/);
@@ -255,7 +282,6 @@ describe('nothing is moved, and both sides stay as they were,', () => {
     const url = await targetWithTables();
     const database = new DatabaseSync(source.file);
     database.exec('CREATE TABLE from_elsewhere (x)');
-    expect((await refused(source, url).finally(() => undefined)).message).toContain('Another command');
     database.close();
     expect((await refused(source, url)).message).toContain('from_elsewhere');
     const again = new DatabaseSync(source.file);
@@ -265,8 +291,8 @@ describe('nothing is moved, and both sides stay as they were,', () => {
   });
 
   test('where a body is missing or cut, unless the message may be left behind', async () => {
-    const source = makeSource(scratchFolder());
-    const { large, fresh } = await fillQueue(source);
+    const source = filledSource();
+    const { large, fresh } = queue;
     const other = await openSourceSpool(source);
     const cut = entryOfNow({ body: Buffer.alloc(300_000, 'x') });
     await other.add(cut, 0);
@@ -306,8 +332,7 @@ describe('nothing is moved, and both sides stay as they were,', () => {
   });
 
   test('where the command is interrupted, or the target goes away, in the middle', async () => {
-    const source = makeSource(scratchFolder());
-    await fillQueue(source);
+    const source = filledSource();
     const url = await targetWithTables();
     await slow(url, 'mail_events', 60);
     const interrupt = new AbortController();
@@ -362,8 +387,7 @@ test('a full disk of the target leaves both sides as they were', async () => {
 
 describe('a target that goes away at the very end', () => {
   test('has kept everything, or nothing, and the move knows which', { timeout: 60_000 }, async () => {
-    const source = makeSource(scratchFolder());
-    await fillQueue(source);
+    const source = filledSource();
     const url = await targetWithTables();
     const database = await openPostgres({ url });
     await database.migrate({
