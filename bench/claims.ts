@@ -1,5 +1,5 @@
 // What claims cost beside a long queue, in SQLite and in PostgreSQL: `node bench/claims.ts --rows 10000,1000000`. A claim takes 100
-// messages of one line and is written to disk. The PostgreSQL is one of its own on this machine, with fsync on.
+// messages of one line and is written to disk; the sizes are measured in turns. The PostgreSQL is one of its own on this machine, with fsync on.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,6 +21,8 @@ const { values } = parseArgs({
 });
 const lane = 'out#1';
 const perClaim = 100;
+/** Claims on one spool before the next one has its turn. */
+const perTurn = 5;
 const body = Buffer.from('A line of text.\r\n');
 
 function entry(): SpoolEntry {
@@ -46,38 +48,52 @@ async function fill(folder: string, rows: number, url: string): Promise<readonly
   ];
 }
 
-/** Claims, and tells how many messages a second and the time of a claim. */
-async function measure(spool: Spool, claims: number): Promise<string> {
-  const times: number[] = [];
-  const began = performance.now();
-  let claimed = 0;
+/** One spool of one size, and how long each claim on it took, in milliseconds. */
+interface Measured {
+  readonly rows: number;
+  readonly engine: string;
+  readonly spool: Spool;
+  readonly times: number[];
+}
+
+/** Claims some times, and adds how long each claim took. */
+async function claimFrom({ spool, times }: Measured, claims: number): Promise<void> {
   for (let count = 0; count < claims; count += 1) {
     const at = performance.now();
     const now = Date.now();
     const query = { transport: lane, account: 'dev', limit: perClaim, now, claimUntil: now + leaseMilliseconds };
-    claimed += (await spool.claimDue(query)).length;
+    const claimed = await spool.claimDue(query);
+    if (claimed.length !== perClaim) throw new Error(`A claim brought ${claimed.length} messages`);
     times.push(performance.now() - at);
   }
-  const seconds = (performance.now() - began) / 1000;
-  times.sort((left, right) => left - right);
-  const median = times[Math.floor(times.length / 2)] ?? 0;
-  return `${Math.round(claimed / seconds).toLocaleString('en')} | ${(claims / seconds).toFixed(0)} | ${median.toFixed(1)}`;
+}
+
+function rowOf({ rows, engine, times }: Measured): string {
+  const seconds = times.reduce((sum, time) => sum + time, 0) / 1000;
+  const median = times.toSorted((left, right) => left - right)[Math.floor(times.length / 2)] ?? 0;
+  const [messages, each] = [(times.length * perClaim) / seconds, times.length / seconds];
+  return `| ${rows.toLocaleString('en')} | ${engine} | ${Math.round(messages).toLocaleString('en')} | ${each.toFixed(0)} | ${median.toFixed(1)} |\n`;
 }
 
 const server = await startPostgres({ fsync: true });
+const folders: string[] = [];
 try {
+  const all: Measured[] = [];
+  for (const rows of values.rows.split(',').map(Number)) {
+    const folder = mkdtempSync(join(tmpdir(), 'postern-bench-claims-'));
+    folders.push(folder);
+    for (const [engine, spool] of await fill(folder, rows, await server.createDatabase()))
+      all.push({ rows, engine, spool, times: [] });
+  }
+  // In turns, a few claims at a time, so that what else the machine does falls on all sizes alike.
+  for (let done = 0; done < Number(values.claims); done += perTurn)
+    for (const one of all) await claimFrom(one, perTurn);
   process.stdout.write(
     '| pending rows | engine | messages claimed a second | claims a second | median ms |\n|---|---|---|---|---|\n',
   );
-  for (const rows of values.rows.split(',').map(Number)) {
-    const folder = mkdtempSync(join(tmpdir(), 'postern-bench-claims-'));
-    for (const [engine, spool] of await fill(folder, rows, await server.createDatabase())) {
-      const figures = await measure(spool, Number(values.claims));
-      process.stdout.write(`| ${rows.toLocaleString('en')} | ${engine} | ${figures} |\n`);
-      await spool.close();
-    }
-    rmSync(folder, { recursive: true, force: true });
-  }
+  for (const one of all) process.stdout.write(rowOf(one));
+  for (const { spool } of all) await spool.close();
 } finally {
   await server.remove();
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 }
