@@ -36,7 +36,7 @@ const shared: readonly Migrations[] = [
 /** The migrations of every owner of tables, for each engine. Whoever owns tables stands here. */
 export const tableMigrations: { readonly sqlite: readonly Migrations[]; readonly postgres: readonly Migrations[] } = {
   sqlite: [...shared, spoolMigrations, eventMigrations, idempotencyMigrations, journalMigrations],
-  postgres: [...shared, postgresSpoolMigrations],
+  postgres: [...shared, postgresSpoolMigrations, journalMigrations],
 };
 
 /** The version of each owner's tables in SQLite: a backup with tables of another owner is of a later release. */
