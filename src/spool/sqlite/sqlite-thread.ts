@@ -112,7 +112,12 @@ export class SpoolThread {
       this.#break(new Error(`The spool's thread failed: ${errorMessage(error)}`, { cause: error })),
     );
     this.#worker.on('exit', () =>
-      this.#break(new Error(this.#closing ? 'The spool is closed' : "The spool's thread ended unexpectedly")),
+      // Whoever waits is told to come again: the process ends, and so does its server if it is the only one.
+      this.#break(
+        this.#closing
+          ? new Error('The spool is closed')
+          : new Unavailable("The spool's thread ended unexpectedly", { reason: 'store', retryAfterSeconds }),
+      ),
     );
   }
 
@@ -331,7 +336,8 @@ export class SpoolThread {
     this.#answering = [];
     this.#asked = [];
     // Promises that are already settled ignore this.
-    for (const { settle } of abandoned) settle({ error: { message: error.message } });
+    const unavailable = error instanceof Unavailable ? { unavailable: error.reason } : {};
+    for (const { settle } of abandoned) settle({ error: { message: error.message, ...unavailable } });
     this.#tellQuiet();
     if (this.#isOpen && !this.#closing) this.#listener.onLost(error);
   }

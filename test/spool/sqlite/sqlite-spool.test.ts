@@ -225,7 +225,8 @@ describe('SQLite spool on disk', () => {
     await workers[0]?.terminate();
     // Its commit may have been told before the thread ended.
     await Promise.allSettled([pending]);
-    await expect(spool.add(spoolEntry(), lease)).rejects.toThrow("The spool's thread ended unexpectedly");
+    const reason = expect.stringContaining("The spool's thread ended unexpectedly");
+    await expect(spool.add(spoolEntry(), lease)).rejects.toMatchObject({ name: 'Unavailable', message: reason });
     await expect(spool.add(spoolEntry({ body: large }), lease)).rejects.toThrow("The spool's thread ended");
     await expect(spool.claimDue({ now: 0, limit: 1, claimUntil: 1 })).rejects.toThrow("The spool's thread ended");
     await spool.close();
