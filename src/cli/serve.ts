@@ -266,6 +266,8 @@ that starts them again when they die; docs/operations.md tells what holds over a
   run: async ({ options }, io) => {
     keepHeapSmall();
     if (cluster.isWorker) {
+      // The supervisor reads the configuration again for all. A signal that goes to every process of a service must not end this.
+      process.on('SIGHUP', () => undefined);
       const signalled = untilSignal().first;
       return await serveAsProcess({ ...io, signalled, dieOnSurprise, patienceMs: servingPatienceMs });
     }

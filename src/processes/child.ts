@@ -1,6 +1,7 @@
 // The supervisor's end of the channel to one process, and what is known of it.
 
 import type { Worker } from 'node:cluster';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Listening } from '../wiring/addresses.ts';
 import type { ReloadOutcome } from '../wiring/reload.ts';
 import type { FromProcess, Inquiries, StartOrder, ToProcess } from './messages.ts';
@@ -14,7 +15,11 @@ export interface ProcessEnd {
 }
 
 /** What a process answers to a reload, first or last. */
-export type Vote = { readonly kind: 'prepared' } | { readonly kind: 'outcome'; readonly outcome: ReloadOutcome };
+export type Vote =
+  | { readonly kind: 'prepared' }
+  | { readonly kind: 'outcome'; readonly outcome: ReloadOutcome }
+  /** It has said nothing in time. What it says later is not known to belong to which reload. */
+  | { readonly kind: 'silent'; readonly faults: readonly string[] };
 
 /** A process that the supervisor has started. */
 export class Child {
@@ -23,12 +28,15 @@ export class Child {
   version: number;
   readonly pid: number;
   readonly ended: Promise<ProcessEnd>;
+  /** Resolves when it hears what it is told; never where it ends before. */
+  readonly heard: Promise<void>;
   /** Resolves when it takes connections; never where it ends before. */
   readonly serving: Promise<readonly Listening[]>;
   readonly #worker: Worker;
   readonly #inquiries = new Map<number, (answer: unknown) => void>();
   #inquired = 0;
   #isDraining = false;
+  #hears: () => void = () => undefined;
   #failed: ProcessEnd['failed'];
   #serves: (listening: readonly Listening[]) => void = () => undefined;
   #vote: ((vote: Vote) => void) | undefined;
@@ -42,16 +50,24 @@ export class Child {
     this.number = order.number;
     this.version = order.version;
     this.pid = worker.process.pid ?? 0;
+    this.heard = new Promise((resolve) => (this.#hears = resolve));
     this.serving = new Promise((resolve) => (this.#serves = resolve));
     this.ended = new Promise((resolve) => {
-      worker.process.once('exit', (code, signal) => {
+      const end = (code: number | null, signal: string | null): void => {
         this.hasEnded = true;
         for (const answer of this.#inquiries.values()) answer(undefined);
         this.#vote?.({ kind: 'outcome', outcome: { ok: false, faults: [`process ${this.number} has ended`] } });
         resolve({ code, signal, ...(this.#failed ? { failed: this.#failed } : {}) });
+      };
+      worker.process.once('exit', end);
+      worker.process.on('error', (error) => {
+        // A message to a process that has just ended fails, too; its end is told by `exit`.
+        if (worker.process.pid !== undefined) return;
+        this.#failed ??= { exitCode: 1, reason: `process ${this.number} could not be started: ${error.message}` };
+        end(null, null);
       });
     });
-    // A message to a process that has just ended fails, and its end is told by `ended`.
+    // What fails is told to the process's own listener above.
     worker.on('error', () => undefined);
     worker.on('message', (message: FromProcess) => {
       if (message.kind === 'hello') this.#greet(order);
@@ -59,7 +75,24 @@ export class Child {
     });
   }
 
+  /**
+   * Watches the process until it ends.
+   * @param everyMs how often it is asked whether it is alive
+   * @param most how often in a row it may give no answer
+   * @returns whether it is stuck; false where it has ended
+   */
+  async isStuck(everyMs: number, most: number): Promise<boolean> {
+    for (let missed = 0; missed < most && !this.hasEnded; ) {
+      const askedAt = performance.now();
+      missed = (await this.inquire('alive', everyMs)) === true ? 0 : missed + 1;
+      const restMs = askedAt + everyMs - performance.now();
+      if (restMs > 0) await Promise.race([sleep(restMs, undefined, { ref: false }), this.ended]);
+    }
+    return !this.hasEnded;
+  }
+
   #greet(order: StartOrder): void {
+    this.#hears();
     this.tell({ kind: 'start', ...order });
     if (this.#isDraining) this.tell({ kind: 'drain' });
   }
@@ -100,8 +133,8 @@ export class Child {
   /** Sends a message of a reload and waits for what the process says to it. */
   async vote(message: ToProcess, withinMs: number): Promise<Vote> {
     const silent: Vote = {
-      kind: 'outcome',
-      outcome: { ok: false, faults: [`process ${this.number} gave no answer within ${withinMs / 1000} s`] },
+      kind: 'silent',
+      faults: [`process ${this.number} gave no answer within ${withinMs / 1000} s`],
     };
     if (this.hasEnded) return silent;
     return await new Promise((resolve) => {

@@ -38,6 +38,8 @@ export interface Questions {
 
 /** What the supervisor asks a process, each with its answer. */
 export interface Inquiries {
+  /** Whether it answers at all. */
+  readonly alive: true;
   readonly values: MetricValues;
   readonly destinations: readonly DestinationView[];
 }

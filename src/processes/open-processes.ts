@@ -55,7 +55,8 @@ export async function openProcesses({ config, place, log, signalled }: OpenParts
   }
   if (!early) {
     const failed = starting.catch(() => undefined);
-    await supervisor.stop();
+    // Whatever the start waits for, such as a spool that does not open, ends now.
+    await stop();
     await failed;
   }
   let text = '';

@@ -14,17 +14,23 @@ export class SharedCounts {
   readonly #byAddress = new Map<string, number>();
   readonly #byDoor = new Map<string, number>();
   /** What each process has, so that it can be forgotten. */
-  readonly #ofProcess = new Map<number, Map<string, number>>();
+  readonly #ofProcess = new Map<object, Map<string, number>>();
+  /** Processes that have ended: what they have sent before may be read after their end. */
+  readonly #gone = new WeakSet<object>();
 
-  /** Counts a connection of a process, or tells which limit is reached. */
+  /**
+   * Counts a connection of a process, or tells which limit is reached. One of a process that has ended is not counted.
+   * @param process stands for one run of a process: the one that is started in its place is another
+   */
   take(
-    process: number,
+    process: object,
     { door, address, limits }: { door: CountedDoor; address: string; limits: SharedConnectionLimits },
   ): 'all' | 'address' | undefined {
     const key = `${door} ${address}`;
     const { connections, connectionsPerAddress = Number.POSITIVE_INFINITY } = limits;
     if ((this.#byAddress.get(key) ?? 0) >= connectionsPerAddress) return 'address';
     if ((this.#byDoor.get(door) ?? 0) >= connections) return 'all';
+    if (this.#gone.has(process)) return undefined;
     const own = this.#ofProcess.get(process) ?? new Map<string, number>();
     this.#ofProcess.set(process, own);
     add(own, key, 1);
@@ -34,7 +40,7 @@ export class SharedCounts {
   }
 
   /** A connection that was counted has closed. */
-  closed(process: number, { door, address }: { door: CountedDoor; address: string }): void {
+  closed(process: object, { door, address }: { door: CountedDoor; address: string }): void {
     const key = `${door} ${address}`;
     const own = this.#ofProcess.get(process);
     if (!own?.has(key)) return;
@@ -44,7 +50,8 @@ export class SharedCounts {
   }
 
   /** A process has ended, and its connections with it. */
-  gone(process: number): void {
+  gone(process: object): void {
+    this.#gone.add(process);
     for (const [key, number] of this.#ofProcess.get(process) ?? []) {
       add(this.#byAddress, key, -number);
       add(this.#byDoor, key.slice(0, key.indexOf(' ')), -number);

@@ -13,6 +13,9 @@ import { RestartDelay } from './restart-delay.ts';
 /** The longest path of a Unix socket, in octets (unix(7)). */
 const longestPath = 107;
 
+/** How long the process may take to end, in milliseconds; then it is killed. */
+const defaultEndMs = 5000;
+
 /** The process that has the spool. */
 export interface SpoolKeeper {
   readonly socket: string;
@@ -46,9 +49,10 @@ function untilOpen(child: ChildProcess): Promise<void> {
 /**
  * Makes the keeper. It starts its process at once, and again whenever it ends by itself; the processes that used the spool end
  * with it and are started again, too.
+ * @param endMs how long the process may take to end, in milliseconds; then it is killed, which loses nothing of what is on disk
  * @throws ConfigurationError where the data folder has too long a name
  */
-export function keepSpool(config: Config, log: Logger): SpoolKeeper {
+export function keepSpool(config: Config, log: Logger, endMs = defaultEndMs): SpoolKeeper {
   const socket = join(config.dataDir, 'spool.sock');
   if (Buffer.byteLength(socket) > longestPath) {
     throw new ConfigurationError(`${config.dataDir}: is too long a name for a data folder of several processes`);
@@ -70,12 +74,15 @@ export function keepSpool(config: Config, log: Logger): SpoolKeeper {
     opening = untilOpen(child);
     // Whoever waits is told; without anybody it is told by what follows.
     opening.catch(() => undefined);
-    child.once('exit', (code, signal) => {
+    const again = (code: number | null, signal: string | null): void => {
       if (isStopping) return;
       const againInMs = delay.next(performance.now() - since);
       log.error({ pid, code, signal, againInMs }, 'the process of the spool has ended: it is started again');
       timer = setTimeout(start, againInMs);
-    });
+    };
+    child.once('exit', again);
+    // Where the system has no place for another process, none has ended.
+    child.on('error', () => void (pid === undefined && again(null, null)));
   }
 
   start();
@@ -85,10 +92,16 @@ export function keepSpool(config: Config, log: Logger): SpoolKeeper {
     async stop() {
       isStopping = true;
       clearTimeout(timer);
-      if (child.exitCode !== null || child.signalCode !== null) return;
+      if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+      const { pid } = child;
       const ended = new Promise((resolve) => child.once('exit', resolve));
       child.send({ kind: 'end' } satisfies ToSpoolProcess, () => undefined);
+      const patience = setTimeout(() => {
+        log.error({ pid }, 'the process of the spool did not end in time: it is killed');
+        child.kill('SIGKILL');
+      }, endMs);
       await ended;
+      clearTimeout(patience);
     },
     kill: () => void child.kill('SIGKILL'),
   };

@@ -17,7 +17,9 @@ function aggregate(all: readonly MetricValues[]) {
 /** The last readings of processes, and their sum. */
 export class MetricsSum {
   readonly #last = new Map<number, MetricValues>();
-  #ended: MetricValues = [];
+  /** What ended processes have counted: a sum, and behind it those that are not in the sum yet. */
+  #ended: readonly MetricValues[] = [];
+  #isFolding = false;
 
   /** A reading of a process. */
   read(process: number, values: MetricValues): void {
@@ -25,14 +27,28 @@ export class MetricsSum {
   }
 
   /** A process has ended. */
-  async gone(process: number): Promise<void> {
+  gone(process: number): void {
     const last = this.#last.get(process);
+    if (!last) return;
     this.#last.delete(process);
-    if (last) this.#ended = await aggregate([this.#ended, last.filter(grows)]).getMetricsAsJSON();
+    this.#ended = [...this.#ended, last.filter(grows)];
+    if (!this.#isFolding) void this.#fold();
+  }
+
+  /** Adds up what ended processes have counted, so that it does not grow with each that ends. */
+  async #fold(): Promise<void> {
+    this.#isFolding = true;
+    while (this.#ended.length > 1) {
+      const parts = this.#ended;
+      const sum = await aggregate(parts).getMetricsAsJSON();
+      // Others may have ended meanwhile.
+      this.#ended = [sum, ...this.#ended.slice(parts.length)];
+    }
+    this.#isFolding = false;
   }
 
   /** The sum of the last readings, in the form of Prometheus. @param own the supervisor's own numbers */
   async text(own: MetricValues): Promise<string> {
-    return await aggregate([this.#ended, own, ...this.#last.values()]).metrics();
+    return await aggregate([...this.#ended, own, ...this.#last.values()]).metrics();
   }
 }

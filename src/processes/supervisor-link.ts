@@ -14,7 +14,7 @@ export interface Channel {
 /** What a process does when the supervisor says so. */
 export interface Orders {
   readonly reload: (text: string) => Promise<ReloadOutcome>;
-  readonly inquiries: { readonly [About in keyof Inquiries]: () => Promise<Inquiries[About]> };
+  readonly inquiries: { readonly [About in Exclude<keyof Inquiries, 'alive'>]: () => Promise<Inquiries[About]> };
 }
 
 interface Asked {
@@ -178,7 +178,7 @@ export class SupervisorLink implements ProcessGroup {
   async #tellOf({ id, about }: { readonly id: number; readonly about: keyof Inquiries }): Promise<void> {
     let answer: unknown;
     try {
-      answer = await this.#orders?.inquiries[about]();
+      answer = about === 'alive' ? true : await this.#orders?.inquiries[about]();
     } catch {
       answer = undefined;
     }

@@ -25,14 +25,23 @@ export interface SupervisorParts {
   readonly log: Logger;
   /** How long a process may take to drain, in milliseconds; asked when it is to. */
   readonly drainMs: () => number;
+  /** How long a process has to answer a reload, in milliseconds; 30 s if absent. */
+  readonly voteMs?: number;
+  /** How a process that is stuck is found; if absent, one that has given no answer for 30 s. */
+  readonly watch?: { readonly everyMs: number; readonly most: number };
 }
 
 /** How long a process has for its numbers, in milliseconds; one that is busy for longer is told of by its last reading. */
 const readingMs = 2000;
 /** How long a process has to get ready for a configuration, or to take it, in milliseconds. */
-const voteMs = 30_000;
+const defaultVoteMs = 30_000;
 /** Beyond its time to drain, in milliseconds; then a process is killed. */
 const graceMs = 5000;
+/**
+ * How often a process is asked whether it is alive, in milliseconds, and how often in a row it may give no answer; then it is
+ * killed. The number of questions counts, not the time alone: after a pause of the whole machine all have the time to answer.
+ */
+const defaultWatch = { everyMs: 5000, most: 6 } as const;
 
 /** The processes of one server. */
 export class Supervisor {
@@ -94,11 +103,14 @@ export class Supervisor {
     const children = [...this.#children.values()].filter(({ servingSince }) => servingSince !== undefined);
     if (children.length === 0) throw new ConfigurationError('No process takes connections now; try again in a moment');
     const version = this.#version + 1;
+    const { voteMs = defaultVoteMs } = this.#parts;
     const votes = await Promise.all(children.map((child) => child.vote({ kind: 'reload', version, text }, voteMs)));
     const faults = [...new Set(votes.flatMap(faultsOf))];
     if (faults.length > 0 || this.#isStopping) {
       const reasons = faults.length > 0 ? faults : ['The server is stopping'];
       const prepared = children.filter((_, index) => votes[index]?.kind === 'prepared');
+      // One that has said nothing would wait for a decision that it has missed, and take no reload any more.
+      for (const [index, child] of children.entries()) if (votes[index]?.kind === 'silent') this.#renew(child, reasons);
       await Promise.all(prepared.map((child) => child.vote({ kind: 'decide', faults: reasons }, voteMs)));
       throw new ConfigurationError(reasons.join('\n'));
     }
@@ -109,17 +121,20 @@ export class Supervisor {
     for (const [index, child] of children.entries()) {
       const late = faultsOf(ends[index]);
       child.version = version;
-      if (late.length === 0 || child.hasEnded) continue;
-      this.#parts.log.error(
-        { process: child.number, faults: late },
-        'a process did not take the configuration: it is started anew',
-      );
-      void this.#end(child);
+      if (late.length > 0) this.#renew(child, late);
     }
     const [changed = []] = ends.flatMap((end) =>
       end.kind === 'outcome' && end.outcome.ok ? [end.outcome.changed] : [],
     );
     return changed;
+  }
+
+  /** Has a process end that did not do as the others at a reload; it is started again with the configuration in force. */
+  #renew(child: Child, faults: readonly string[]): void {
+    if (child.hasEnded) return;
+    const facts = { process: child.number, faults };
+    this.#parts.log.error(facts, 'a process did not take the configuration: it is started anew');
+    void this.#end(child);
   }
 
   /** The next hops as all processes serve them. */
@@ -160,7 +175,21 @@ export class Supervisor {
     this.#children.set(number, child);
     void child.serving.then(() => this.#serves(child));
     void child.ended.then((end) => this.#ended(child, end));
+    void this.#watch(child);
     return child;
+  }
+
+  /** Kills a process that gives no answers: its connections hang, and it may hold what the others wait for. */
+  async #watch(child: Child): Promise<void> {
+    const { everyMs, most } = this.#parts.watch ?? defaultWatch;
+    await Promise.race([child.heard, child.ended]);
+    if (!(await child.isStuck(everyMs, most))) return;
+    const { number, pid } = child;
+    this.#parts.log.error(
+      { process: number, pid, silentMs: everyMs * most },
+      'a process gives no answer: it is killed',
+    );
+    child.kill('SIGKILL');
   }
 
   #serves(child: Child): void {
@@ -179,8 +208,8 @@ export class Supervisor {
     const { number, pid, servingSince } = child;
     const { code, signal, failed } = end;
     this.#children.delete(number);
-    this.#counts.gone(number);
-    void this.#metrics.gone(number);
+    this.#counts.gone(child);
+    this.#metrics.gone(number);
     this.#tellServing();
     if (this.#onDuty === child) this.#onDuty = undefined;
     this.#appoint();
@@ -229,7 +258,7 @@ export class Supervisor {
         );
         return;
       case 'closed':
-        this.#counts.closed(child.number, message);
+        this.#counts.closed(child, message);
         return;
       case 'minuteBack':
         this.#minutes.giveBack(message.account);
@@ -256,7 +285,7 @@ export class Supervisor {
     switch (about) {
       case 'connection':
         // It may ask after it was taken for ended.
-        return this.#counts.take(child.number, asked) ?? null;
+        return this.#counts.take(child, asked) ?? null;
       case 'takeMinute':
         return this.#minutes.take(...minuteOf(asked));
       case 'askMinute':
@@ -269,7 +298,7 @@ export class Supervisor {
   }
 
   async #readMetrics(asking: Child, own: MetricValues): Promise<string> {
-    this.#metrics.read(asking.number, own);
+    if (!asking.hasEnded) this.#metrics.read(asking.number, own);
     const others = [...this.#children.values()].filter((child) => child !== asking && child.servingSince !== undefined);
     await Promise.all(
       others.map(async (child) => {
@@ -292,5 +321,6 @@ function minuteOf({ account, limit }: Questions['takeMinute']['asked']): [string
 }
 
 function faultsOf(vote: Vote | undefined): readonly string[] {
+  if (vote?.kind === 'silent') return vote.faults;
   return vote?.kind === 'outcome' && !vote.outcome.ok ? vote.outcome.faults : [];
 }

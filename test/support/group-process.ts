@@ -1,0 +1,28 @@
+// A process of a group as the supervisor sees it, without a gateway: the tests of the supervisor start several in a moment.
+
+import type { FromProcess, ToProcess } from '../../src/processes/messages.ts';
+import { SupervisorLink } from '../../src/processes/supervisor-link.ts';
+
+const send = (message: FromProcess, done?: () => void): void =>
+  void process.send?.(message, undefined, undefined, () => done?.());
+
+process.on('message', (order: ToProcess) => {
+  if (order.kind !== 'start') return;
+  const link = new SupervisorLink({ send, on: (event, listener) => void process.on(event, listener) }, order);
+  // The text of the configuration says how the process behaves.
+  if (order.text === 'dies') process.exit(3);
+  link.obey({
+    reload: async (text) => {
+      try {
+        await link.agree();
+      } catch (error) {
+        return { ok: false, faults: [String(error)] };
+      }
+      return { ok: true, changed: [text] };
+    },
+    inquiries: { values: async () => [], destinations: async () => [] },
+  });
+  link.tell({ kind: 'serving', listening: [] });
+  void link.drained.then(() => process.exit(0));
+});
+send({ kind: 'hello' });
