@@ -51,16 +51,21 @@ export async function readNumbers(postern: PosternProcess): Promise<ReadonlyMap<
 }
 
 /** Sends a message by a connection of its own. @returns the reply to its end, or to what was refused before */
-export async function sendOne(port: number, subject = 'x', to = 'b@example.net'): Promise<string> {
+export async function sendOne(
+  port: number,
+  subject = 'x',
+  to = 'b@example.net',
+  from = 'a@example.com',
+): Promise<string> {
   const client = RawClient.open(port);
   try {
     const greeting = await client.reply();
     if (!greeting.startsWith('220')) return greeting;
-    for (const line of ['EHLO client.example', 'MAIL FROM:<a@example.com>', `RCPT TO:<${to}>`, 'DATA']) {
+    for (const line of ['EHLO client.example', `MAIL FROM:<${from}>`, `RCPT TO:<${to}>`, 'DATA']) {
       const reply = await client.ask(line);
       if (!/^[23]/.test(reply)) return reply;
     }
-    return await client.ask(`From: a@example.com\r\nTo: ${to}\r\nSubject: ${subject}\r\n\r\nx\r\n.`);
+    return await client.ask(`From: ${from}\r\nTo: ${to}\r\nSubject: ${subject}\r\n\r\nx\r\n.`);
   } finally {
     client.destroy();
   }

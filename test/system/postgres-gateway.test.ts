@@ -8,6 +8,7 @@ import { arrivals, ask, relaySettings, Senders } from '../support/gateway-load.t
 import { type PosternOptions, type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { runCli } from '../support/run-cli.ts';
+import { readNumbers, servingPids } from '../support/server-processes.ts';
 import { requirePrograms } from './programs.ts';
 
 let server: PostgresServer;
@@ -134,4 +135,34 @@ test('what one gateway is told, the other knows: a token, a suppression, a hold 
   const [row] = await ask(url, "SELECT id FROM tokens WHERE credential = 'devices' ORDER BY created_at DESC LIMIT 1");
   expect(await cli('token', 'revoke', String(row?.['id']))).toMatchObject({ exitCode: 0 });
   for (const postern of [one, two]) expect((await sendByRest(postern, 'first@one.test', token)).status).toBe(401);
+});
+
+test('two processes of one gateway share the work, and when one is killed under load all that was accepted arrives', {
+  timeout: 120_000,
+}, async () => {
+  const sink = await startSink();
+  const url = await server.createSchema();
+  const settings = relaySettings(sink, url);
+  const postern = await start({ ...settings, config: { ...settings.config, processes: 2 }, startSeconds: 60 });
+  const senders = Array.from({ length: 4 }, (_, index) => new Senders(`p${index}x`));
+  const sending = senders.map((one) => one.run(() => postern.ports['devices']));
+  const accepted = (): string[] => senders.flatMap((one) => [...one.marks((code) => code === 250)]);
+  await postern.until(() => accepted().length > 40);
+  const killed = servingPids(postern).get(1) ?? 0;
+  process.kill(killed, 'SIGKILL');
+  const before = accepted().length;
+  await postern.until(
+    () => accepted().length > before + 40 && ![undefined, killed].includes(servingPids(postern).get(1)),
+    60,
+  );
+  for (const one of senders) one.stop();
+  await Promise.all(sending);
+  expect((await sendByRest(postern, 'rest@one.test')).status).toBe(200);
+  const wanted = [...accepted(), 'rest'];
+  await postern.until(() => wanted.every((mark) => arrivals(sink).has(mark)), 60);
+  const numbers = await readNumbers(postern);
+  expect(numbers.get('postern_processes{state="serving"}')).toBe(2);
+  expect(numbers.get('postern_process_restarts_total')).toBe(1);
+  expect(await postern.end('SIGTERM')).toBe(0);
+  expect(await ask(url, 'SELECT id FROM spool_processes')).toEqual([]);
 });
