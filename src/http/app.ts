@@ -121,6 +121,7 @@ async function createAnswering(parts: HttpAppParts, onAuthFailure: () => void): 
   }).withTypeProvider<SchemaTypes>();
   app.decorate('answers', parts.answers);
   app.decorateRequest('submitter', undefined);
+  app.decorateRequest('mayGoOn', undefined);
   app.decorateRequest('document', undefined);
   app.decorateRequest('bodyHold', undefined);
   app.decorateRequest('bodyOctets', 0);

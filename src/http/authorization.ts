@@ -153,7 +153,36 @@ export async function authorize(
   scope: Scope | readonly Scope[],
   parts: AuthorizationParts,
 ): Promise<Submitter> {
-  const { submitter, isGlobalKey } = await authenticate(request, parts);
+  return permitted(await authenticate(request, parts), request, { scope, parts });
+}
+
+/**
+ * Tells whether a request that was let in would be let in now, for an answer that goes on for minutes. Nothing is counted as a
+ * wrong login. Rejects where the database cannot be asked.
+ */
+export async function isStillAuthorized(
+  request: FastifyRequest,
+  scope: Scope | readonly Scope[],
+  parts: AuthorizationParts,
+): Promise<boolean> {
+  try {
+    const open = showsCredential(request) ? undefined : await parts.sessions?.find(request);
+    const caller = open
+      ? { submitter: open, isGlobalKey: false }
+      : (await findCaller(readLogin(request), parts.accounts)).caller;
+    return caller !== undefined && permitted(caller, request, { scope, parts }) !== undefined;
+  } catch (thrown) {
+    if (thrown instanceof Refusal) return false;
+    throw thrown;
+  }
+}
+
+/** The submitter that a request acts for, by who calls. @throws Refusal 403, 404 */
+function permitted(
+  { submitter, isGlobalKey }: Caller,
+  request: FastifyRequest,
+  { scope, parts }: { readonly scope: Scope | readonly Scope[]; readonly parts: AuthorizationParts },
+): Submitter {
   const { account, credential } = submitter;
   const wanted = [scope].flat();
   if (!wanted.some((each) => holdsScope(credential, each))) {

@@ -78,6 +78,11 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Who calls; absent before authorization. */
     submitter: Submitter | undefined;
+    /**
+     * Whether the request would be let in now: its session or token still holds. For answers that go on for minutes; rejects where
+     * the database cannot be asked. Absent before authorization.
+     */
+    mayGoOn: (() => Promise<boolean>) | undefined;
     /** The document read from the body; absent where there was no body. */
     document: JsonDocument | undefined;
     /** The room in memory that the body holds until the answer is made; absent where there is no body. */

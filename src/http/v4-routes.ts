@@ -9,7 +9,7 @@ import { errorCode, Unavailable } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { SchemaError } from '../base/schema-judge.ts';
 import type { AllowedMethods } from './allowed-methods.ts';
-import { type AuthorizationParts, authorize } from './authorization.ts';
+import { type AuthorizationParts, authorize, isStillAuthorized } from './authorization.ts';
 import { type Fault, Refusal, refuse } from './envelope.ts';
 import { pathForLog } from './front.ts';
 import { isHeadTooLarge, maxApiHeadOctets } from './head-octets.ts';
@@ -148,6 +148,7 @@ export function v4Routes(root: V4App, parts: V4Parts, { methods, routes, onAuthF
         const { scope } = request.routeOptions.config;
         if (scope === undefined) throw new Error('A route without a scope was called');
         request.submitter = await authorize(request, scope, authorization);
+        request.mayGoOn = () => isStillAuthorized(request, scope, authorization);
         const bad = describedBadly(request.headers, {
           limit: bodyLimit(request, defaultBodyBytes),
           types: request.routeOptions.schema?.bodyTypes,

@@ -12,8 +12,12 @@ import { rowJson } from './row-json.ts';
 const mostStreams = { all: 200, ofAccount: 20 } as const;
 /** Octets that wait for a client that does not read; then its stream ends, and the client comes again where it was. */
 const mostWaiting = 262_144;
-/** How often it is looked whether streams are to end, and after how many of these times they show that they are alive. */
+/**
+ * How often it is looked whether the process stops, after how many of these times whether what let a client in still holds, and
+ * after how many streams show that they are alive.
+ */
 const tickMs = 250;
+const judgedTicks = 12;
 const heartbeatTicks = 60;
 /** How long a stream lasts: whoever watches on is authorised anew then. */
 const lifetimeMs = 15 * 60_000;
@@ -21,13 +25,22 @@ const lifetimeMs = 15 * 60_000;
 /** One client. */
 class LiveStream {
   readonly #response: ServerResponse;
+  readonly #mayGoOn: () => Promise<boolean>;
+  readonly #onEnd: () => void;
   #isEnded = false;
+  #isJudged = false;
   /** Rows that come while missed ones are read. */
   #held: LiveRow[] | undefined = [];
   #last = 0;
 
-  constructor(response: ServerResponse) {
+  /** @param onEnd called once, when it ends or its client has gone */
+  constructor(
+    response: ServerResponse,
+    { mayGoOn, onEnd }: { readonly mayGoOn: () => Promise<boolean>; readonly onEnd: () => void },
+  ) {
     this.#response = response;
+    this.#mayGoOn = mayGoOn;
+    this.#onEnd = onEnd;
   }
 
   readonly tell = (row: LiveRow): void => {
@@ -54,9 +67,33 @@ class LiveStream {
   end(): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
+    this.#onEnd();
     // What waits is not waited for: the client does not read.
     if (this.#response.writableLength > 0) this.#response.destroy();
     else this.#response.end();
+  }
+
+  get isEnded(): boolean {
+    return this.#isEnded;
+  }
+
+  /** Ends without an end of its answer, which tells of a failure. */
+  forget(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    this.#onEnd();
+  }
+
+  /** Ends where what let the client in holds no longer: its session was signed out, its token was revoked. */
+  async judge(): Promise<void> {
+    if (this.#isJudged || this.#isEnded) return;
+    this.#isJudged = true;
+    try {
+      if (!(await this.#mayGoOn())) this.end();
+    } catch {
+      // The database cannot be asked now; it is asked again.
+    }
+    this.#isJudged = false;
   }
 
   #row({ event, item }: LiveRow): void {
@@ -80,13 +117,15 @@ export class LiveStreams {
     this.#isServing = isServing;
   }
 
-  /** Ends all streams where the process stops, and shows from time to time that they are alive. */
+  /** Ends streams that are to end, and shows from time to time that the others are alive. */
   #tick(): void {
     this.#ticks += 1;
     const isDue = this.#ticks % heartbeatTicks === 0;
-    for (const stream of this.#open.keys()) {
+    const isJudged = this.#ticks % judgedTicks === 0;
+    for (const stream of [...this.#open.keys()]) {
       if (!this.#isServing()) stream.end();
       else if (isDue) stream.write(': alive\n\n');
+      if (isJudged) void stream.judge();
     }
   }
 
@@ -104,21 +143,32 @@ export class LiveStreams {
     if (this.#open.size >= mostStreams.all || own >= mostStreams.ofAccount)
       throw new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message: 'Too many live streams are open' }], 10);
     const { raw } = reply;
-    const stream = new LiveStream(raw);
-    this.#open.set(stream, name);
-    const unwatch = this.#hub.watch({ account, tell: stream.tell });
-    this.#ticking ??= setInterval(() => this.#tick(), tickMs);
-    const lifetime = setTimeout(() => stream.end(), lifetimeMs);
+    const { socket } = request.raw;
+    // Whoever has gone meanwhile closes nothing any more.
+    if (raw.destroyed || socket.destroyed || socket.readableEnded) return void reply.hijack();
     const close = (): void => {
       unwatch();
       clearTimeout(lifetime);
+      socket.off('close', end);
+      socket.off('end', end);
       this.#close(stream);
     };
-    raw.once('close', close);
+    const stream = new LiveStream(raw, { mayGoOn: request.mayGoOn ?? (() => Promise.resolve(true)), onEnd: close });
+    const end = (): void => stream.end();
+    this.#open.set(stream, name);
+    const unwatch = this.#hub.watch({ account, tell: stream.tell });
+    this.#ticking ??= setInterval(() => this.#tick(), tickMs);
+    const lifetime = setTimeout(end, lifetimeMs);
+    raw.once('close', end);
+    // An answer behind another one of the same connection is not told of its end.
+    socket.once('close', end);
+    // A browser that leaves the page ends its side alone; a connection may stay half open (RFC 9112 §9.6).
+    socket.once('end', end);
     try {
       const after = Number(/^[0-9]{1,15}$/.exec(String(request.headers['last-event-id'] ?? ''))?.[0] ?? Number.NaN);
       const missed = Number.isNaN(after) ? [] : await this.#hub.missed(after, account);
       reply.hijack();
+      if (stream.isEnded) return;
       raw.writeHead(200, {
         ...headersOf(reply),
         'Content-Type': 'text/event-stream; charset=utf-8',
@@ -128,7 +178,7 @@ export class LiveStreams {
       stream.write('retry: 2000\n\n');
       stream.begin(missed);
     } catch (thrown) {
-      close();
+      stream.forget();
       throw thrown;
     }
   }
@@ -148,10 +198,16 @@ export function liveEndpoints(streams: LiveStreams): V4Plugin {
     tags: ['Journal'],
     answerType: 'text/event-stream',
   };
+  // An answer to HEAD would stay open without anything to be told.
+  const stream = { exposeHeadRoute: false };
   return (app) => {
     app.get(
       '/accounts/:account_id/email/sending/live',
-      { config: { scope: 'console:read' }, schema: { ...schema, operationId: 'watchJournal', params: accountPath } },
+      {
+        ...stream,
+        config: { scope: 'console:read' },
+        schema: { ...schema, operationId: 'watchJournal', params: accountPath },
+      },
       async (request, reply) => {
         await streams.open(request, reply, submitterOf(request).account.name);
         return reply;
@@ -159,7 +215,11 @@ export function liveEndpoints(streams: LiveStreams): V4Plugin {
     );
     app.get(
       '/email/sending/live',
-      { config: { scope: 'admin' }, schema: { ...schema, operationId: 'watchJournalOfAll' } },
+      {
+        ...stream,
+        config: { scope: 'admin' },
+        schema: { ...schema, operationId: 'watchJournalOfAll' },
+      },
       async (request, reply) => {
         await streams.open(request, reply, undefined);
         return reply;

@@ -40,6 +40,8 @@ export class LiveHub {
   readonly #parts: HubParts;
   readonly #watchers = new Set<Watcher>();
   #ended: AbortController | undefined;
+  /** It is known from which event on rows are told. */
+  #begun: Promise<void> = Promise.resolve();
 
   constructor(parts: HubParts) {
     this.#parts = parts;
@@ -49,8 +51,9 @@ export class LiveHub {
   watch(watcher: Watcher): () => void {
     this.#watchers.add(watcher);
     if (!this.#ended) {
-      this.#ended = new AbortController();
-      void this.#run(this.#ended.signal);
+      const ended = new AbortController();
+      this.#ended = ended;
+      this.#begun = new Promise((begun) => void this.#run(ended.signal, begun));
     }
     return () => {
       this.#watchers.delete(watcher);
@@ -61,39 +64,71 @@ export class LiveHub {
   }
 
   /**
-   * Reads the rows that have changed behind an event.
+   * Reads the rows that have changed behind an event. Watch first: what comes after the answer is then told.
    * @returns undefined where there are more than are told of: whoever asks should read the list anew
    */
   async missed(after: number, account: string | undefined): Promise<readonly LiveRow[] | undefined> {
+    await this.#begun;
     const page = await this.#parts.events.read({ after, limit: 1000, kinds, account });
     if (page.hasMore) return undefined;
     return await this.#rowsOf(page.events);
   }
 
-  async #run(signal: AbortSignal): Promise<void> {
+  async #run(signal: AbortSignal, begun: () => void): Promise<void> {
     let after: number | undefined;
     while (!signal.aborted) {
       try {
         after ??= await this.#parts.events.newest();
-        let gathered: MailEvent[] = [];
-        let due: Promise<void> | undefined;
-        const flush = async (): Promise<void> => {
-          const told = gathered;
-          gathered = [];
-          due = undefined;
-          for (const row of await this.#rowsOf(told)) this.#tell(row);
-        };
-        for await (const event of this.#parts.events.follow({ after, kinds, signal })) {
-          after = event.id;
-          gathered.push(event);
-          due ??= new Promise((resolve) => setTimeout(resolve, gatherMs)).then(flush);
-          if (gathered.length >= atOnce) await due;
-        }
+        begun();
+        after = await this.#tellFrom(after, signal);
       } catch {
-        // The store cannot be read now; it is asked again, from where it was left.
-        await new Promise((resolve) => setTimeout(resolve, failurePauseMs));
+        // The events cannot be read now.
       }
+      begun();
+      // It is asked again, from where it was left.
+      if (!signal.aborted) await new Promise((resolve) => setTimeout(resolve, failurePauseMs));
     }
+  }
+
+  /**
+   * Tells of the rows behind an event, until the signal ends it or the rows cannot be read.
+   * @returns the event up to which all was told
+   */
+  async #tellFrom(from: number, signal: AbortSignal): Promise<number> {
+    const failed = new AbortController();
+    let told = from;
+    let gathered: MailEvent[] = [];
+    let due: NodeJS.Timeout | undefined;
+    // One after another: a later row must not overtake an earlier one.
+    let telling: Promise<void> = Promise.resolve();
+    const tell = async (events: readonly MailEvent[]): Promise<void> => {
+      if (signal.aborted || failed.signal.aborted) return;
+      for (const row of await this.#rowsOf(events)) this.#tell(row);
+      told = events.at(-1)?.id ?? told;
+    };
+    const flush = (): void => {
+      clearTimeout(due);
+      due = undefined;
+      const events = gathered;
+      gathered = [];
+      telling = telling.then(() => tell(events)).catch(() => failed.abort());
+    };
+    const either = AbortSignal.any([signal, failed.signal]);
+    try {
+      for await (const event of this.#parts.events.follow({ after: from, kinds, signal: either })) {
+        gathered.push(event);
+        due ??= setTimeout(flush, gatherMs);
+        if (gathered.length < atOnce) continue;
+        flush();
+        await telling;
+      }
+    } catch {
+      // The events cannot be read now; what was read of them is told.
+      flush();
+    }
+    clearTimeout(due);
+    await telling;
+    return told;
   }
 
   async #rowsOf(events: readonly MailEvent[]): Promise<readonly LiveRow[]> {

@@ -1,0 +1,90 @@
+// The live stream of a running gateway: it ends with what let it in, and clients that come and go leave no place taken.
+
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+
+let postern: PosternProcess;
+let base = '';
+beforeAll(async () => {
+  postern = await startPostern();
+  base = `http://127.0.0.1:${postern.ports['http']}`;
+}, 60_000);
+afterAll(async () => postern.cleanUp());
+
+type Headers = Readonly<Record<string, string>>;
+const asAdmin: Headers = { Authorization: `Bearer ${testToken}`, 'Content-Type': 'application/json' };
+const live = '/client/v4/accounts/dev/email/sending/live';
+
+async function makeToken(): Promise<{ readonly id: string; readonly token: string }> {
+  const body = JSON.stringify({ credential: 'default', scopes: ['console:read'] });
+  const made = await fetch(`${base}/client/v4/accounts/dev/tokens`, { method: 'POST', headers: asAdmin, body });
+  return ((await made.json()) as { result: { id: string; token: string } }).result;
+}
+
+async function signIn(token: string): Promise<Headers> {
+  const page = { 'X-Postern-Console': '1', Origin: base, 'Content-Type': 'application/json' };
+  const body = JSON.stringify({ token });
+  const answer = await fetch(`${base}/console/session`, { method: 'POST', headers: page, body });
+  return { 'X-Postern-Console': '1', Origin: base, Cookie: answer.headers.getSetCookie()[0]?.split(';')[0] ?? '' };
+}
+
+/** Opens a stream. @returns a promise of its end */
+async function watch(headers: Headers): Promise<{ readonly status: number; readonly ended: Promise<string> }> {
+  const answer = await fetch(`${base}${live}`, { headers });
+  return { status: answer.status, ended: answer.text() };
+}
+
+const stillOpen = Symbol('still open');
+async function orOpen(ended: Promise<string>): Promise<string | typeof stillOpen> {
+  return await Promise.race([ended, new Promise<typeof stillOpen>((done) => setTimeout(done, 20_000, stillOpen))]);
+}
+
+test('a stream ends when its session is signed out, and when its token is revoked', { timeout: 60_000 }, async () => {
+  const [signedOut, revoked] = [await makeToken(), await makeToken()];
+  const page = await signIn(signedOut.token);
+  const streams = [
+    await watch(page),
+    await watch(await signIn(revoked.token)),
+    await watch({ Authorization: `Bearer ${revoked.token}` }),
+  ];
+  const other = await watch(asAdmin);
+  expect([...streams, other].map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+  await fetch(`${base}/console/session`, { method: 'DELETE', headers: page });
+  await fetch(`${base}/client/v4/accounts/dev/tokens/${revoked.id}`, { method: 'DELETE', headers: asAdmin });
+  const ends = await Promise.all(streams.map(({ ended }) => orOpen(ended)));
+  expect(ends).toEqual(streams.map(() => expect.stringContaining('retry: 2000')));
+  // Whoever may go on is not disturbed, and no wrong login is counted.
+  expect(await Promise.race([other.ended, Promise.resolve('open')])).toBe('open');
+  expect(postern.output()).not.toContain('authentication failed');
+});
+
+test('clients that go away at once, and HEAD, leave no place taken', { timeout: 60_000 }, async () => {
+  const head = `Host: 127.0.0.1:${postern.ports['http']}\r\nAuthorization: Bearer ${testToken}\r\nLast-Event-ID: 0\r\n`;
+  for (const method of ['GET', 'HEAD']) {
+    for (let round = 0; round < 30; round += 1) {
+      const socket = connect(postern.ports['http'] ?? 0, '127.0.0.1');
+      await once(socket, 'connect');
+      socket.on('error', () => undefined);
+      socket.write(`${method} ${live} HTTP/1.1\r\n${head}\r\n`);
+      if (round % 3 === 0) await new Promise((done) => setTimeout(done, round));
+      if (round % 2 === 0) socket.resetAndDestroy();
+      else socket.destroy();
+    }
+  }
+  await vi.waitFor(
+    async () => {
+      const opened = await Promise.all(Array.from({ length: 15 }, () => fetch(`${base}${live}`, { headers: asAdmin })));
+      for (const { body } of opened) await body?.cancel();
+      expect(opened.map(({ status }) => status)).toEqual(opened.map(() => 200));
+    },
+    { timeout: 10_000, interval: 500 },
+  );
+  const asked = await fetch(`${base}${live}`, {
+    method: 'HEAD',
+    headers: asAdmin,
+    signal: AbortSignal.timeout(10_000),
+  });
+  expect(asked.status).toBe(405);
+});
