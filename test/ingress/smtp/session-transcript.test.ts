@@ -22,13 +22,19 @@ test('keeps no secret, wherever a client puts it', () => {
       `auth ${secret}`,
       secret,
       `NOOP ${secret}`,
+      `RSET ${secret}`,
+      `data ${secret}`,
+      `QUIT ${secret}`,
+      `STARTTLS ${secret}`,
+      `MAIL FROM:<a@x.example> AUTH=${secret} SIZE=5`,
     ],
     [3, 4],
   );
   expect(text).not.toContain('AHRva');
   expect(text).toContain('C 1 AUTH PLAIN [not kept]\n');
   expect(text).toContain('C 3 [response to AUTH, not kept]\n');
-  expect(text).toContain('C 8 NOOP\n');
+  expect(text).toContain('C 8 NOOP\nC 9 RSET\nC 10 DATA\nC 11 QUIT\nC 12 STARTTLS\n');
+  expect(text).toContain('C 13 MAIL FROM:<a@x.example> AUTH=[not kept] SIZE=5\n');
 });
 
 test('keeps one transaction beside the beginning of the session, and both bounded', () => {

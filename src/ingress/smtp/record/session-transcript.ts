@@ -11,18 +11,11 @@ const transactionLines = 120;
 const lastLines = 6;
 
 /** Commands whose line is kept as it came. */
-const plainCommands: ReadonlySet<string> = new Set([
-  'EHLO',
-  'HELO',
-  'MAIL',
-  'RCPT',
-  'DATA',
-  'RSET',
-  'QUIT',
-  'STARTTLS',
-]);
-/** Commands of which only the verb is kept. */
-const barredCommands: ReadonlySet<string> = new Set(['NOOP', 'VRFY', 'HELP']);
+const plainCommands: ReadonlySet<string> = new Set(['EHLO', 'HELO', 'MAIL', 'RCPT']);
+/** Commands of which only the verb is kept: they have no argument, or one that says nothing about a message. */
+const barredCommands: ReadonlySet<string> = new Set(['DATA', 'RSET', 'QUIT', 'STARTTLS', 'NOOP', 'VRFY', 'HELP']);
+/** The parameter AUTH of MAIL, which names somebody who logged in (RFC 4954 §5). */
+const loginParameter = /( AUTH=)[^ ]+/gi;
 const mechanism = /^AUTH[ \t]+(PLAIN|LOGIN)\b/i;
 const controls = /[\0-\x1f\x7f-\x9f]/;
 const everyControl = /[\0-\x1f\x7f-\x9f]/g;
@@ -32,7 +25,10 @@ function keptOf(line: Buffer): string {
   const start = line.toString('utf8', 0, lineCharacters);
   const blank = start.indexOf(' ');
   const command = (blank < 0 ? start : start.slice(0, blank)).toUpperCase();
-  if (plainCommands.has(command)) return controls.test(start) ? start.replace(everyControl, '?') : start;
+  if (plainCommands.has(command)) {
+    const kept = start.includes('=') ? start.replaceAll(loginParameter, '$1[not kept]') : start;
+    return controls.test(kept) ? kept.replace(everyControl, '?') : kept;
+  }
   if (barredCommands.has(command)) return command;
   // People and programs type secrets into the wrong place: whatever is no known command may be one.
   const found = mechanism.exec(start);
