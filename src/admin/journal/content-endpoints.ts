@@ -7,6 +7,7 @@ import { submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
 import type { Journal, JournalEntry } from '../../journal/journal.ts';
 import type { JournalContent } from '../../journal/journal-row.ts';
 import type { ContentReader } from '../../journal/reader/content-reader.ts';
+import { createSearchTurns } from '../events/search-turns.ts';
 import { entryNamed } from './journal-endpoints.ts';
 import { entryOfAccount, entryOfAny, previewAnswer, signatureVerdict } from './schemas.ts';
 
@@ -111,6 +112,8 @@ interface BelowSchema {
 
 /** The endpoints of content. */
 export function contentEndpoints(parts: ContentParts): V4Plugin {
+  // What waits for the process that reads holds no octets meanwhile.
+  const inTurn = createSearchTurns();
   const file = { description: 'Its header section alone, where no more is kept.', answerType: 'message/rfc822' };
   const send =
     (side: Side): Answer =>
@@ -123,7 +126,7 @@ export function contentEndpoints(parts: ContentParts): V4Plugin {
     below(app, parts, { name: 'sent', answer: send('sent'), schema: sent });
     below(app, parts, {
       name: 'preview',
-      answer: async (entry, reply) => succeed(reply, await preview(parts, entry)),
+      answer: async (entry, reply) => succeed(reply, await inTurn(entry.account, () => preview(parts, entry))),
       schema: {
         operationId: 'previewMessage',
         summary: 'Take a message apart for people: text, HTML, attachments, as it came and as it left',
@@ -133,7 +136,7 @@ export function contentEndpoints(parts: ContentParts): V4Plugin {
     });
     below(app, parts, {
       name: 'dkim',
-      answer: async (entry, reply) => succeed(reply, await signatures(parts, entry)),
+      answer: async (entry, reply) => succeed(reply, await inTurn(entry.account, () => signatures(parts, entry))),
       schema: {
         operationId: 'verifyMessage',
         summary: 'Verify the signatures of a message as it left against the keys on file',

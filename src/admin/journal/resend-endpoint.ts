@@ -1,7 +1,7 @@
 // POST .../journal/{id}/resend: makes a new message of one that came before, through the pipeline like any other.
 
 import { Type } from 'typebox';
-import type { Account, Submitter } from '../../accounts/account.ts';
+import { type Account, type Credential, holdsScope, type Submitter } from '../../accounts/account.ts';
 import type { EventStore } from '../../events/event-store.ts';
 import { type Fault, Refusal, succeed } from '../../http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
@@ -64,9 +64,21 @@ async function recipientsOf({ events }: ResendParts, entry: JournalEntry): Promi
   throw refusal(`It had ${facts.count} recipients, and not all of them are kept`);
 }
 
+/** Whether the client asked for REQUIRETLS (RFC 8689 §2), by the session's line of MAIL, which is always kept. */
+function wasTlsRequired({ more }: JournalEntry): boolean {
+  return /^C \d+ MAIL .* REQUIRETLS(?: |$)/im.test(more.dialogue ?? '');
+}
+
+/** The credential that a message is sent by: its own, or that of the caller where its own is gone. @throws Refusal */
+function credentialOf(account: Account, { facts }: JournalEntry, caller: Credential): Credential {
+  const credential = account.credentials.get(facts.credential ?? '') ?? caller;
+  if (holdsScope(credential, 'email:send')) return credential;
+  throw new Refusal([{ token: 'E_FORBIDDEN', message: `Credential ${credential.name} lacks the scope email:send` }]);
+}
+
 function submissionOf(
   message: ReturnType<typeof messageOf>,
-  { facts }: JournalEntry,
+  entry: JournalEntry,
   about: {
     readonly submitter: Submitter;
     readonly recipients: readonly string[];
@@ -74,6 +86,7 @@ function submissionOf(
     readonly address: string;
   },
 ): Submission {
+  const { facts } = entry;
   const { submitter, recipients, sessionId, address } = about;
   const { legacyCharset, trustedHop } = submitter.credential;
   const sender = facts.sender ?? '';
@@ -93,7 +106,7 @@ function submissionOf(
       reversePath: sender,
       recipients,
       smtputf8: [sender, ...recipients].some((one) => /[^\x00-\x7f]/.test(one)),
-      requireTls: false,
+      requireTls: wasTlsRequired(entry),
     },
     fields,
     ...(tooLarge ? { headerSectionTooLarge: true } : {}),
@@ -135,7 +148,7 @@ export function resendEndpoint(parts: ResendParts): V4Plugin {
             },
           ]);
         }
-        const own = account.credentials.get(entry.facts.credential ?? '') ?? credential;
+        const own = credentialOf(account, entry, credential);
         const about = {
           submitter: { account, credential: own },
           recipients,
