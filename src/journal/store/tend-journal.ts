@@ -8,8 +8,9 @@ import { fillWords, matchOf } from './words.ts';
 
 /** Rows of one transaction at most. */
 const rowsAtOnce = 256;
-/** Rows whose content is removed in one transaction at most; content may be large. */
-const contentsAtOnce = 64;
+/** Rows whose content is removed in one transaction at most, and such transactions at a time: a client may cause refusals faster. */
+const contentsAtOnce = 256;
+const contentRounds = 4;
 const dayMs = 86_400_000;
 
 const fill = `SELECT max(seq) AS last, sum(octets) AS octets FROM (SELECT seq, octets FROM journal
@@ -126,11 +127,15 @@ async function removeContent(database: Database, most: number): Promise<boolean>
 
 /** Does some of it. @returns whether there is more to do */
 export async function tendJournal(database: Database, limits: JournalLimits, now: number): Promise<boolean> {
-  if (await fillSome(database)) return true;
+  const isFilling = await fillSome(database);
+  // Content is the largest part, and must not grow for as long as rows come faster than the index is filled.
+  let hasSurplus = true;
+  for (let round = 0; hasSurplus && round < contentRounds; round += 1)
+    hasSurplus = await removeContent(database, limits.maxOctets);
+  if (isFilling) return true;
   const isMore = [
     await removeAged(database, now - limits.keepDays * dayMs),
     await removeRefusals(database, limits.refusals),
-    await removeContent(database, limits.maxOctets),
   ];
-  return isMore.includes(true);
+  return hasSurplus || isMore.includes(true);
 }

@@ -350,3 +350,33 @@ describe('SQLite spool and other processes', () => {
     await spool.close();
   });
 });
+
+test('content that comes faster than the index is filled does not pile up', async () => {
+  const file = join(newFolder(), 'postern.db');
+  const spool = await SqliteSpool.open({ file });
+  const database = await openDatabase(file);
+  const journal = openSqliteJournal(database, { keepDays: 30, maxOctets: 250, refusals: 10_000 });
+  const octets = Buffer.from('From: alice@example.com\r\n\r\nHello.\r\n');
+  const details = {
+    content: 'full' as const,
+    fields: [{ name: 'From', rawBytes: Buffer.from(' alice@example.com') }],
+    verdicts: 'l',
+    octets,
+    body: octets.subarray(-8),
+    timings: {},
+  };
+  await Promise.all(
+    Array.from({ length: 1024 }, () => spool.add(spoolEntry({ acceptedAt: someTime, journal: details }), someTime)),
+  );
+  const counted = async (): Promise<number> => {
+    const [row] = await database.query('SELECT count(*) AS n FROM journal_content');
+    return Number(row?.['n']);
+  };
+  expect(await counted()).toBe(1024);
+  await journal.tend(someTime);
+  await journal.tend(someTime);
+  expect(await counted()).toBeLessThan(530);
+  await journal.close();
+  await spool.close();
+  removeFolder();
+});
