@@ -154,10 +154,11 @@ test('a reload is taken by all processes or by none', async () => {
 test('a killed process is started again, and what it had in hand is delivered by the others', async () => {
   const subjects = Array.from({ length: 30 }, (_, index) => `mark-${index}`);
   for (const pid of servingPids(one).values()) process.kill(pid, 'SIGHUP');
-  const replies = [];
-  for (const part of [subjects.slice(0, 15), subjects.slice(15)])
-    replies.push(...(await Promise.all(part.map((subject) => sendOne(port, subject)))));
-  expect(replies.filter((reply) => reply.startsWith('250'))).toHaveLength(30);
+  // A connection that has just ended may be counted a moment longer, so few are open at a time.
+  for (let start = 0; start < subjects.length; start += 5) {
+    const replies = await Promise.all(subjects.slice(start, start + 5).map((subject) => sendOne(port, subject)));
+    expect(replies.filter((reply) => !reply.startsWith('250'))).toEqual([]);
+  }
   const before = await readNumbers(one);
   const pids = servingPids(one);
   process.kill(pids.get(1) ?? 0, 'SIGKILL');
