@@ -10,6 +10,8 @@ export interface StripRules {
   readonly empty: boolean;
   /** Names of which the first field stays and later ones go. */
   readonly keepFirst: ReadonlySet<string>;
+  /** How the settings spell the names of `strip` and `keepFirst`, by the name in lower case: for lines to paste. */
+  readonly spellings: ReadonlyMap<string, string>;
 }
 
 /** The settings of the configuration that the rules are made from. */
@@ -29,5 +31,6 @@ export function stripRules({ strip = [], stripEmpty = false, keepFirst = [] }: S
     prefixes: patterns.filter((pattern) => pattern.endsWith('*')).map((pattern) => pattern.slice(0, -1)),
     empty: stripEmpty,
     keepFirst: new Set(keepFirst.map((name) => name.toLowerCase())),
+    spellings: new Map([...strip, ...keepFirst].map((name) => [name.toLowerCase(), name])),
   };
 }

@@ -70,11 +70,20 @@ export interface CredentialLines {
 }
 
 /** The present rules in the form of the configuration: whole sets by their names, the rest as patterns. */
-function presentLines({ names, prefixes }: StripRules): Required<Pick<CredentialLines, 'strip' | 'stripSets'>> {
-  const patterns = [...names, ...prefixes.map((prefix) => `${prefix}*`)];
-  const has = new Set(patterns);
+function presentLines({
+  names,
+  prefixes,
+  spellings,
+}: StripRules): Required<Pick<CredentialLines, 'strip' | 'stripSets'>> {
+  const keys = [...names, ...prefixes.map((prefix) => `${prefix}*`)];
+  const patterns = keys.map((key) => spellings.get(key) ?? key);
+  const has = new Set(keys);
   const sets = stripSetNames.filter((set) => stripSets[set].every(({ pattern }) => has.has(pattern.toLowerCase())));
   return { stripSets: sets, strip: patterns.filter((pattern) => !sets.some((set) => isOfSet(set, pattern))) };
+}
+
+function presentFirsts(rules: StripRules | undefined): readonly string[] {
+  return rules ? [...rules.keepFirst].map((key) => rules.spellings.get(key) ?? key) : [];
 }
 
 type Named = Extract<Setting, { readonly name: string }>;
@@ -102,7 +111,7 @@ export function credentialLines(settings: readonly Setting[], credential?: Crede
   const stripNames = [...present.strip.filter((pattern) => !sets.some((set) => isOfSet(set, pattern))), ...rest];
   const strip = stripNames.toSorted((left, right) => left.localeCompare(right, 'en'));
   const setNames = [...present.stripSets, ...sets];
-  const keepFirst = [...(rules?.keepFirst ?? []), ...namesOf(settings, 'keepFirst')];
+  const keepFirst = [...presentFirsts(rules), ...namesOf(settings, 'keepFirst')];
   const domain = defaultDomain ?? settings.find((setting) => setting.kind === 'defaultDomain')?.domain;
   const charset = settings.find((setting) => setting.kind === 'legacyCharset')?.charset ?? legacyCharset;
   const has = (kind: Setting['kind']): boolean => settings.some((setting) => setting.kind === kind);

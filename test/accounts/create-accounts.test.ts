@@ -49,7 +49,7 @@ describe('tokens of the store', () => {
     expect(token).toMatch(/^pt_[A-Za-z0-9_-]{43}$/);
     expect(record.lastFour).toBe(token.slice(-4));
     expect(await accounts.authenticate(token)).toBe(accounts.submitter('dev', 'cron'));
-    expect((await accounts.authenticate(token))?.credential.strip).toEqual(stripRules({ strip: ['user-agent'] }));
+    expect((await accounts.authenticate(token))?.credential.strip).toEqual(stripRules({ strip: ['User-Agent'] }));
     for (const wrong of [
       '',
       'x',

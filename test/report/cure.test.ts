@@ -134,7 +134,7 @@ describe('settings', () => {
     ]);
     const lines = credentialLines([{ kind: 'strip', name: 'Sender' }], present);
     expect(yamlLines(lines)).toEqual([
-      'strip: [Sender, x-old, x-very-*]',
+      'strip: [Sender, X-Old, X-Very-*]',
       'stripSets: [cron]',
       'stripEmpty: true',
       'trustedHop: true',
@@ -142,6 +142,7 @@ describe('settings', () => {
     expect(configured(yamlLines(lines)).strip).toEqual({
       ...present.strip,
       names: new Set([...present.strip.names, 'sender']),
+      spellings: new Map([...present.strip.spellings, ['sender', 'Sender']]),
     });
   });
 
@@ -217,4 +218,12 @@ test.each([
 ])('a name such as %s is quoted for YAML', (name, line) => {
   expect(yamlLines({ strip: [name] })).toEqual([line]);
   expect([...configured([line]).strip.names]).toEqual([name.toLowerCase()]);
+});
+
+test('lines to paste keep the names that the file has, as it spells them', () => {
+  const present = configured(['strip: [x-mailer, Received, X-MS-Exchange-*]', 'keepFirst: [LIST-Id]']);
+  expect(yamlLines(credentialLines([{ kind: 'strip', name: 'User-Agent' }], present))).toEqual([
+    'strip: [Received, User-Agent, x-mailer, X-MS-Exchange-*]',
+    'keepFirst: [LIST-Id]',
+  ]);
 });
