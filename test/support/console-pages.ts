@@ -69,12 +69,16 @@ export interface AccessFault {
   readonly nodes: readonly string[];
 }
 
-/** The serious and critical faults of the page as it is now, by the rules of WCAG 2.2 A and AA. */
-export async function accessFaults(page: Page): Promise<readonly AccessFault[]> {
+/**
+ * The serious and critical faults of the page as it is now, by the rules of WCAG 2.2 A and AA.
+ * @param rules only these; absent: all
+ */
+export async function accessFaults(page: Page, rules?: readonly string[]): Promise<readonly AccessFault[]> {
   // Evaluated by the browser's own protocol, which the policy of the page does not concern.
-  await page.evaluate(axeSource);
+  if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axeSource);
+  const only = rules ?? ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
   return await page.evaluate(`axe.run(document, {
-    runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'],
+    runOnly: { type: '${rules ? 'rule' : 'tag'}', values: ${JSON.stringify(only)} },
     resultTypes: ['violations'],
     iframes: false,
   }).then(({ violations }) => violations

@@ -6,9 +6,11 @@ import { findPage, type Page, pages } from './page-list.ts';
 import { Brand } from './parts/brand.ts';
 import { Button, Select } from './parts/controls.ts';
 import { Icon } from './parts/icon.ts';
+import { Time } from './parts/text.ts';
+import { silentSince } from './state/api.ts';
 import { closeNotice, notices } from './state/notices.ts';
 import { goTo, linkTo, place, setFilters } from './state/place.ts';
-import { account, isAdmin, mayEdit, session, signOut } from './state/session.ts';
+import { account, isAdmin, isEveryAccount, mayEdit, session, signOut } from './state/session.ts';
 import { chooseTheme, type Theme, theme } from './state/theme.ts';
 
 /** The path in the list that the page of the URL belongs to: a message belongs to the messages. */
@@ -132,6 +134,43 @@ function Notices(): JSX.Element {
   );
 }
 
+/** Says that what the page shows is old, while the gateway does not answer. */
+function Silence(): JSX.Element {
+  const since = silentSince.value;
+  return h(
+    'div',
+    { role: 'status' },
+    since === undefined
+      ? null
+      : h(
+          'p',
+          { class: 'silence' },
+          h(Icon, { name: 'warning' }),
+          h(
+            'span',
+            null,
+            'The gateway does not answer. This page is as it was at ',
+            h(Time, { at: new Date(since).toISOString() }),
+            '.',
+          ),
+        ),
+  );
+}
+
+/** Says whose things a page shows that is of one account, while all accounts are looked at. */
+function Whose(): JSX.Element | null {
+  const isOfAll = pages.find(({ pattern }) => pattern === openEntry())?.isOfAllAccounts !== false;
+  if (!isEveryAccount.value || isOfAll) return null;
+  const name = session.value?.account.name ?? '';
+  return h(
+    'p',
+    { class: 'one-account' },
+    'This page is of one account at a time, here of ',
+    h('strong', null, h('bdi', null, name)),
+    '. Choose another in the list of accounts.',
+  );
+}
+
 /** The frame around a page. */
 export function Frame({ children }: { readonly children?: ComponentChildren }): JSX.Element {
   const [isOpen, setOpen] = useState(false);
@@ -164,7 +203,7 @@ export function Frame({ children }: { readonly children?: ComponentChildren }): 
     ),
     isOpen ? h('div', { class: 'side-veil', onClick: close }) : null,
     h(Side, { isOpen, onClose: close }),
-    h('main', { id: 'main', tabIndex: -1 }, h('div', { class: 'page' }, children)),
+    h('main', { id: 'main', tabIndex: -1 }, h('div', { class: 'page' }, h(Silence, null), h(Whose, null), children)),
     h(Notices, null),
   );
 }

@@ -14,6 +14,8 @@ export interface Page {
   readonly entry?: { readonly label: string; readonly icon: IconName; readonly group?: string };
   /** Only for `admin`. */
   readonly isForAdmin?: boolean;
+  /** False for pages that show one account's things, whichever accounts are looked at. */
+  readonly isOfAllAccounts?: false;
 }
 
 /** Every page, in the order of the list. */
@@ -43,37 +45,44 @@ export const pages: readonly Page[] = [
     pattern: '/try',
     load: async () => (await import('./pages/try-it.ts')).TryPage,
     entry: { label: 'Try it', icon: 'try' },
+    isOfAllAccounts: false,
   },
   {
     pattern: '/suppressions',
     load: async () => (await import('./pages/suppressions.ts')).SuppressionsPage,
     entry: { label: 'Suppressions', icon: 'suppressions', group: 'Account' },
+    isOfAllAccounts: false,
   },
   {
     pattern: '/domains',
     load: async () => (await import('./pages/domains.ts')).DomainsPage,
     entry: { label: 'Domains', icon: 'domains' },
+    isOfAllAccounts: false,
   },
   {
     pattern: '/tokens',
     load: async () => (await import('./pages/tokens.ts')).TokensPage,
     entry: { label: 'Tokens', icon: 'tokens' },
+    isOfAllAccounts: false,
   },
   {
     pattern: '/webhooks',
     load: async () => (await import('./pages/webhooks.ts')).WebhooksPage,
     entry: { label: 'Webhooks', icon: 'webhooks' },
+    isOfAllAccounts: false,
   },
   { pattern: '/webhooks/:id', load: async () => (await import('./pages/webhook.ts')).WebhookPage },
   {
     pattern: '/edge',
     load: async () => (await import('./pages/edge.ts')).EdgePage,
     entry: { label: 'Edge', icon: 'edge', group: 'Network' },
+    isOfAllAccounts: false,
   },
   {
     pattern: '/proxy',
     load: async () => (await import('./pages/proxy.ts')).ProxyPage,
     entry: { label: 'Proxy', icon: 'proxy' },
+    isOfAllAccounts: false,
   },
   {
     pattern: '/settings',

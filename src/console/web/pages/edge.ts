@@ -58,16 +58,29 @@ function ZonePanel({ zone, times }: { readonly zone: Zone; readonly times: reado
   return h(
     Panel,
     { title: name, note: `${writeCounted(requests, 'request')}, of which ${writeCount(failed)} failed.` },
-    codes.length === 0
-      ? h(Empty, { title: 'No failure in this time', icon: 'check' }, 'Every request was answered by its origin.')
-      : h(
-          'div',
-          { class: 'stack' },
-          times.length > 0
-            ? h(Plot, { title: 'Failures a minute', times, lines: linesOf(codes), write: writeCount })
-            : null,
-          h(Table<Code>, { label: `Failures of ${name}`, columns, rows: codes, keyOf: ({ code }) => String(code) }),
-        ),
+    h(
+      'div',
+      { class: 'stack' },
+      times.length > 0
+        ? h(Plot, { title: 'Failures a minute', times, lines: linesOf(codes), write: writeCount })
+        : null,
+      h(Table<Code>, { label: `Failures of ${name}`, columns, rows: codes, keyOf: ({ code }) => String(code) }),
+    ),
+  );
+}
+
+const quietColumns: readonly Column<Zone>[] = [
+  { key: 'zone', title: 'Zone', kind: 'wide', cell: ({ zone }) => h('strong', null, h('bdi', null, zone)) },
+  { key: 'requests', title: 'Requests', kind: 'number', cell: ({ requests }) => writeCount(requests) },
+];
+
+/** The zones of which there is nothing to tell but how many requests came. */
+function QuietZones({ zones }: { readonly zones: readonly Zone[] }): JSX.Element | null {
+  if (zones.length === 0) return null;
+  return h(
+    Panel,
+    { title: 'Without a failure in this time' },
+    h(Table<Zone>, { label: 'Zones without a failure', columns: quietColumns, rows: zones, keyOf: ({ id }) => id }),
   );
 }
 
@@ -108,6 +121,7 @@ export function EdgePage(): JSX.Element {
           'Name one under zones in the configuration, with its origin.',
         )
       : null,
-    value?.zones.map((zone) => h(ZonePanel, { zone, times, key: zone.id })),
+    value?.zones.filter(({ codes }) => codes.length > 0).map((zone) => h(ZonePanel, { zone, times, key: zone.id })),
+    value ? h(QuietZones, { zones: value.zones.filter(({ codes }) => codes.length === 0) }) : null,
   );
 }

@@ -71,6 +71,7 @@ const columns: readonly Column<JournalRow>[] = [
   {
     key: 'from',
     title: 'From',
+    kind: 'from',
     cell: ({ credential, client, account, mailer }) => [
       h(
         'span',

@@ -15,8 +15,8 @@ export interface Column<Row> {
   readonly isTitleHidden?: boolean;
   readonly cell: (row: Row) => ComponentChildren;
   /** `number` stands at the right, `tight when` is the time of the row itself,
-   * `name` and `rule` are of the table of verdicts, `why` has codes, `wide` takes the room that is left, `mono` is of machines. */
-  readonly kind?: 'number' | 'wide' | 'mono' | 'tight' | 'tight when' | 'name' | 'rule' | 'why';
+   * `name` and `rule` are of the table of verdicts, `why` has codes, `from` names a sender, `wide` takes the room that is left, `mono` is of machines. */
+  readonly kind?: 'number' | 'wide' | 'mono' | 'tight' | 'tight when' | 'name' | 'rule' | 'why' | 'from';
 }
 
 /** A table. On a phone each row becomes a card, each cell with the title of its column. */

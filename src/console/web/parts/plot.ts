@@ -57,14 +57,18 @@ function optionsFor(room: HTMLElement, { title, lines, write }: PlotProps): uPlo
     legend: { show: false },
     cursor: { points: { size: 5 }, drag: { x: false, y: false } },
     scales: {
-      // One time alone has no width.
-      x: { range: (_plot, first, last) => (last > first ? [first, last] : [last - 60, last + 1]) },
+      // A minute at the least.
+      x: { range: (_plot, first, last) => [Math.min(first, last - 60), last] },
       y: { range: (_plot, _low, high) => [0, Math.max(high * 1.1, 1)] },
     },
     axes: [
       {
         ...axis,
-        values: (_plot, splits) => splits.map((at) => new Date(at * 1000).toTimeString().slice(0, 5)),
+        values: (_plot, splits) => {
+          // Where less than a minute lies between two times, each is told to the second.
+          const length = (splits[1] ?? 0) - (splits[0] ?? 0) < 60 ? 8 : 5;
+          return splits.map((at) => new Date(at * 1000).toTimeString().slice(0, length));
+        },
         size: 26,
       },
       { ...axis, values: (_plot, splits) => splits.map(write), size: 56, incrs: wholeSteps },
@@ -152,9 +156,11 @@ function Figures({ times, lines, write, title }: PlotProps): JSX.Element {
 export function Plot(props: PlotProps): JSX.Element {
   const room = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
+  // A time alone would be drawn on an axis of a whole day, so that an empty minute goes before it.
+  const first = props.times.length === 1 ? props.times[0] : undefined;
   const data = (): uPlot.AlignedData => [
-    props.times.map((time) => time / 1000),
-    ...props.lines.map(({ values }) => [...values]),
+    [...(first === undefined ? [] : [first - 60_000]), ...props.times].map((time) => time / 1000),
+    ...props.lines.map(({ values }) => [...(first === undefined ? [] : [null]), ...values]),
   ];
   const scheme = theme.value;
   const names = props.lines.map(({ label }) => label).join();

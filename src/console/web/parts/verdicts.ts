@@ -60,7 +60,7 @@ export function Reasons(props: {
   if (reasons.length === 0) return null;
   return h(
     'section',
-    { class: 'why' },
+    { class: 'reasons' },
     h('h2', null, h(Icon, { name: 'box' }), title),
     h(
       'ul',

@@ -46,6 +46,16 @@ export class Problem extends Error {
 /** True once an answer said that there is no session, or that it has ended. */
 export const isSignedOut = signal(false);
 
+/** When the gateway last answered, in milliseconds since 1970, while it does not answer; else undefined. */
+export const silentSince = signal<number | undefined>(undefined);
+
+let answeredAt = Date.now();
+
+function tellReached(): void {
+  answeredAt = Date.now();
+  silentSince.value = undefined;
+}
+
 /** What a request may carry. */
 export interface Asked {
   readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -84,7 +94,7 @@ async function read(response: Response): Promise<Envelope> {
 /** Sends a request and gives the response, whatever its status. @throws Problem where nothing answers */
 async function send(path: string, { method = 'GET', body, signal: abort }: Asked): Promise<Response> {
   try {
-    return await fetch(path, {
+    const response = await fetch(path, {
       method,
       credentials: 'same-origin',
       redirect: 'error',
@@ -97,8 +107,11 @@ async function send(path: string, { method = 'GET', body, signal: abort }: Asked
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       ...(abort ? { signal: abort } : {}),
     });
+    tellReached();
+    return response;
   } catch (error) {
     if (abort?.aborted === true) throw error;
+    silentSince.value ??= answeredAt;
     throw new Problem(0, [], statusWords[0] ?? '');
   }
 }

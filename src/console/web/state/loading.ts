@@ -5,7 +5,7 @@ import { ask, Problem } from './api.ts';
 
 /** Something that was asked for. */
 export interface Loaded<Value> {
-  /** The last answer; it stays while the next is under way. */
+  /** The last answer; it stays while the next is under way, and where the gateway could not give a newer one. */
   readonly value: Value | undefined;
   readonly problem: Problem | undefined;
   readonly isLoading: boolean;
@@ -33,6 +33,11 @@ async function settle<Value>(load: () => Promise<Value>): Promise<Pick<State<Val
   }
 }
 
+/** Whether an older answer is still true: the gateway did not answer or had no room, rather than saying no. */
+function isPassing({ status }: Problem): boolean {
+  return status === 0 || status === 429 || status >= 500;
+}
+
 /**
  * Loads something when the component appears, and again when `key` changes; what is under way for another key is ended.
  * @param key names what is loaded, mostly its URL; undefined: nothing yet
@@ -54,12 +59,18 @@ export function useLoaded<Value>(
     show((before) => ({
       key,
       value: before.key === key ? before.value : undefined,
-      problem: undefined,
+      // A page that asks every few seconds does not take its problem away for as long as it asks.
+      problem: before.key === key ? before.problem : undefined,
       isLoading: true,
     }));
     const run = async (): Promise<void> => {
       const next = await settle(() => latest.current(key, abort.signal));
-      if (!abort.signal.aborted) show({ ...next, key, isLoading: false });
+      if (abort.signal.aborted) return;
+      show((before) => ({
+        ...next,
+        ...{ key, isLoading: false },
+        value: next.problem && isPassing(next.problem) && before.key === key ? before.value : next.value,
+      }));
     };
     run().catch(reportError);
     return () => abort.abort();

@@ -39,9 +39,9 @@ export function writeDuration(ms: number): string {
   return `${Math.round(minutes / 1440)} d`;
 }
 
-/** Writes when something is due: `now` where that time has come. */
+/** Writes when something is due: `now` where that time has come, or comes within five seconds. */
 export function writeDue(time: number, now: number): string {
-  return time <= now ? 'now' : writeDistance(time, now);
+  return time - now < 5000 ? 'now' : writeDistance(time, now);
 }
 
 /** Writes how long ago a time was, or how long it takes until then: `just now`, `4 min ago`, `in 2 h`. */

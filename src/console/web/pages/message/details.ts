@@ -77,12 +77,12 @@ export function Dkim({ entry, path }: { readonly entry: JournalEntry; readonly p
     value.map(({ domain, selector, algorithm, result, reason }) =>
       h(
         'li',
-        { class: 'record', key: `${domain} ${selector}` },
-        h('strong', null, 'd=', h('bdi', null, domain)),
+        { class: 'record signature', key: `${domain} ${selector}` },
         h(
           'div',
           null,
-          h('p', null, 's=', h('code', null, selector), algorithm ? `, ${algorithm}` : null),
+          h('strong', null, h('bdi', null, domain)),
+          h('p', null, 'Selector ', h('code', null, selector), algorithm ? `, ${algorithm}` : null),
           reason ? h('p', { class: 'soft' }, h(Foreign, { text: reason })) : null,
         ),
         h(State, { state: result }),

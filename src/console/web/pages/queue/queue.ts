@@ -19,7 +19,7 @@ function filterOf({ destination, route }: QueueGroup): Readonly<Record<string, s
 }
 
 function nameOf({ destination, route }: QueueGroup): string {
-  return destination ?? (route === null ? 'Set aside' : 'All domains');
+  return destination ?? (route === null ? 'Set aside' : `Route ${route}`);
 }
 
 const columns: readonly Column<QueueGroup>[] = [
@@ -37,7 +37,11 @@ const columns: readonly Column<QueueGroup>[] = [
         'span',
         { key: 'route', class: 'sub' },
         isEveryAccount.value ? `${group.account}, ` : null,
-        group.route === null ? 'by a hold' : ['by route ', h('bdi', { key: 'route' }, group.route)],
+        group.route === null
+          ? 'by a hold'
+          : group.destination === null
+            ? 'all its domains'
+            : ['by route ', h('bdi', { key: 'route' }, group.route)],
       ),
       group.last_reply
         ? h('span', { key: 'last', class: 'sub mono' }, h(Foreign, { text: group.last_reply, most: 200 }))
@@ -113,7 +117,7 @@ export function QueuePage(): JSX.Element {
     value && value.length > 0
       ? h(
           Panel,
-          { title: `${writeCounted(depth, 'recipient')} in ${writeCounted(value.length, 'group')}` },
+          { title: `${writeCounted(depth, 'recipient')} for ${writeCounted(value.length, 'destination')}` },
           h(Table<QueueGroup>, {
             ...{ label: 'Destinations', rows: value },
             columns: mayEdit.value ? [...columns, actionColumn(setTarget)] : columns,
