@@ -111,7 +111,9 @@ function undo(given: Given, config: Config, io: CommandIo): number {
 /** What does not go along though somebody may miss it. */
 function leftLines(file: string): string[] {
   const journal = lookAtSource(file).rows.get('journal') ?? 0;
-  return journal === 0 ? [] : [`The journal with ${journal} messages stays behind: PostgreSQL begins a journal of its own.`];
+  return journal === 0
+    ? []
+    : [`The journal with ${journal} messages stays behind: PostgreSQL begins a journal of its own.`];
 }
 
 /** Tells of messages that are damaged. */
