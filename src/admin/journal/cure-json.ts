@@ -20,6 +20,6 @@ export function cureJson(cure: Cure, name: string, present: Credential | undefin
   const yaml = yamlLines(credentialLines(cure.settings, present)).join('\n');
   const place = name === '' ? 'the credential' : `credential "${name}"`;
   const text = `Put these lines into the configuration, at ${place}.`;
-  const instead = cure.instead === undefined ? '' : ` Or change the program: ${cure.instead}`;
+  const instead = cure.instead === undefined ? '' : ` In place of that the program can be changed. ${cure.instead}`;
   return { kind: 'config', text: `${text}${instead}`, yaml };
 }

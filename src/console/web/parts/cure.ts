@@ -5,9 +5,24 @@ import type { Cure } from '../state/shapes.ts';
 import { CopyButton } from './controls.ts';
 import { Foreign } from './text.ts';
 
-/** A cure with its lines and a button that copies them. */
-export function CureBox({ cure }: { readonly cure: Cure }): JSX.Element {
+/**
+ * A cure with its lines and a button that copies them.
+ * @param isRepeated the reason before it is cured by the same lines, so they are not shown again
+ */
+export function CureBox({
+  cure,
+  isRepeated = false,
+}: {
+  readonly cure: Cure;
+  readonly isRepeated?: boolean;
+}): JSX.Element {
   const { kind, text, yaml } = cure;
+  if (isRepeated)
+    return h(
+      'div',
+      { class: 'cure' },
+      h('span', { class: 'cure-word' }, 'Cure: the same lines as above cure this too'),
+    );
   return h(
     'div',
     { class: 'cure' },

@@ -76,7 +76,9 @@ export function Reasons(props: {
             h('span', null, h(Foreign, { text: message })),
             code ? h('code', { class: 'soft' }, code) : null,
           ),
-          cure ? h(CureBox, { cure }) : null,
+          cure
+            ? h(CureBox, { cure, isRepeated: cure.yaml !== undefined && cure.yaml === reasons[index - 1]?.cure?.yaml })
+            : null,
         ),
       ),
       count > reasons.length ? h('li', null, `And ${writeCounted(count - reasons.length, 'more reason')}.`) : null,
