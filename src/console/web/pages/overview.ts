@@ -43,7 +43,7 @@ function Figure({
 
 function Figures({ overview, minutes }: { readonly overview: Overview; readonly minutes: string }): JSX.Element {
   const { totals, queue } = overview;
-  const span = { '60': '1h', '1440': '24h' }[minutes];
+  const span = { '60': '1h', '360': '6h', '1440': '24h' }[minutes];
   return h(
     'dl',
     { class: 'figures' },

@@ -44,6 +44,7 @@ export function changeFilters(search: string, changes: Readonly<Record<string, s
 /** How long ago the choices of a list reach back: their word in the URL, what is shown, and minutes. */
 export const spans = {
   '1h': { label: 'Last hour', minutes: 60 },
+  '6h': { label: 'Last 6 hours', minutes: 360 },
   '24h': { label: 'Last 24 hours', minutes: 1440 },
   '7d': { label: 'Last 7 days', minutes: 10_080 },
   '30d': { label: 'Last 30 days', minutes: 43_200 },
