@@ -77,7 +77,7 @@ test('by credential and mailer: how often, when last, and the exact lines', asyn
   expect(stdout).toContain('dev/default: 1 of 4 messages accepted (25.0 %)\n');
   expect(stdout).toMatch(/^ {2}User-Agent: s-nail v14\.9\.24: 3 messages refused, last 20\d\d-\d\d-\d\dT[\d:]+Z$/m);
   expect(stdout).toContain('strip: [User-Agent]   or in the program: set stealthmua=noagent\n');
-  expect(stdout).toContain('\n      strip: [User-Agent, x-old]\n');
+  expect(stdout).toContain('\n      strip: [User-Agent, X-Old]\n');
   expect(stdout).toContain('dev/cron: 0 of 1 message accepted (0.0 %)\n\n  HELO box.internal: 1 message refused');
   expect(stdout).toContain('\n      defaultDomain: example.com\n');
   const [json] = (await run(['--json', '--credential', 'cron'])).stdout.trim().split('\n');

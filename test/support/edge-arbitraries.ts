@@ -7,7 +7,20 @@ import type { EdgeOccurrence } from '../../src/edge/errors/edge-error.ts';
 /** What other readers take for more than text: markup, YAML of another type, line breaks, controls, invisible characters. */
 export const hostileTexts: readonly string[] = [
   ...['"><script>alert(1)</script>', "' onmouseover='alert(1)", '</title><h1>x</h1>', '<!--', ']]>', '&lt;&amp;&#60;'],
-  ...['123456789012345', '1e5', '1234567890e12345', '0x1f', '0b10101010101010', '0o17', '017', '1_000', '.5', '1.5'],
+  ...[
+    '123456789012345',
+    '1e5',
+    'e0',
+    'E5',
+    '1234567890e12345',
+    '0x1f',
+    '0b10101010101010',
+    '0o17',
+    '017',
+    '1_000',
+    '.5',
+    '1.5',
+  ],
   ...['192.0.2.1', '[2001:db8::1]', '12:30:45', '2026-01-15', '2026-01-15T09:30:00Z', '1:2', '+1', '-1', '-.inf'],
   ...['yes', 'No', 'on', 'off', 'y', 'N', 'true', 'FALSE', 'null', 'Null', '~', '', ' ', '.nan', '=', '<<', 'inf'],
   ...[

@@ -1,8 +1,11 @@
 // A string as a YAML scalar that every reader takes for that string, by YAML 1.2 and by YAML 1.1.
 
 const plainCharacters = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
-/** Digits, with what a number or a date may have between them; and numbers of other bases, which YAML 1.1 knows too. */
-const numberLike = /^[0-9](?:[0-9._eE-]*$|[xXoObB])/;
+/**
+ * Digits, with what a number or a date may have between them, also `e0`, where YAML 1.1 lets the digits in front be absent; and
+ * numbers of other bases, which YAML 1.1 knows too.
+ */
+const numberLike = /^(?:[0-9._eE-]+$|[0-9][xXoObB])/;
 /** YAML 1.1 booleans and nulls, in any case. */
 const words = new Set(['y', 'n', 'yes', 'no', 'true', 'false', 'on', 'off', 'null', 'nan', 'inf']);
 
