@@ -112,7 +112,11 @@ export const action = Type.Object(
     ),
     after: Type.Optional({ ...id, description: '`next` of the answer before' }),
   },
-  { additionalProperties: false, title: 'QueueAction' },
+  {
+    additionalProperties: false,
+    title: 'QueueAction',
+    examples: [{ action: 'retry', filter: { destination: 'example.net' } }],
+  },
 );
 
 /** What an action did. */
