@@ -246,7 +246,11 @@ export class SpoolThread {
       return;
     }
     // No caller waits for an outcome to be written: sent with the next message it needs no sync of its own.
-    this.#patience ??= setTimeout(() => this.#send(), outcomePatienceMs);
+    this.#patience ??= setTimeout(() => {
+      // When refusals are under way, nothing is sent now: their answer schedules again, which needs to see no timer.
+      this.#patience = undefined;
+      this.#send();
+    }, outcomePatienceMs);
   }
 
   #send(): void {
