@@ -1,5 +1,6 @@
 // What bounces cost submission: messages a second from Postfix's smtp-source through Postern to its smtp-sink (Debian package
-// postfix), alone and while reports come to the bounce listener, each by a connection of its own and about another message.
+// postfix), alone and while reports come to the bounce listener, each by a connection of its own and about another message. In the
+// rounds alone the same process sends the same reports to another smtp-sink: it runs on the same cores, and is no part of Postern.
 // `npm run bench:bounces -- --help` tells the options.
 
 import { execFileSync, fork } from 'node:child_process';
@@ -144,9 +145,10 @@ interface Run {
   readonly reports?: { readonly perMinute: number; readonly counts: readonly (readonly [number, number])[] };
 }
 
-async function run(perMinute: number): Promise<Run> {
+async function run(perMinute: number, to: 'postern' | 'elsewhere'): Promise<Run> {
   const messages = Number(values.messages);
   const sink = startSink();
+  const elsewhere = to === 'elsewhere' ? startSink(sinkPort + 1) : undefined;
   const postern = await startPostern({
     sinkPort,
     platformSignature: false,
@@ -157,7 +159,8 @@ async function run(perMinute: number): Promise<Run> {
   submit(postern.port, messages, 'gone@example.net');
   await untilReceived(sink, messages);
   const reporter = perMinute > 0 ? fork(import.meta.filename, ['reporter']) : undefined;
-  reporter?.send({ port: postern.ports.get('bounce') ?? 0, perMinute, addresses: addressesOf(postern, values.kind) });
+  const port = elsewhere ? sinkPort + 1 : (postern.ports.get('bounce') ?? 0);
+  reporter?.send({ port, perMinute, addresses: addressesOf(postern, values.kind) });
   if (reporter) await new Promise((wait) => setTimeout(wait, 1000));
   const cpuBefore = cpuSeconds(postern.pid);
   const began = performance.now();
@@ -173,6 +176,7 @@ async function run(perMinute: number): Promise<Run> {
   process.stderr.write(`peak ${peakMebibytes(postern.pid)} MiB\n`);
   await postern.stop();
   sink.stop();
+  elsewhere?.stop();
   // The next sink needs its port.
   await new Promise((wait) => setTimeout(wait, 1000));
   return { messagesPerSecond: messages / seconds, cpuSeconds: cpu, ...(reports ? { reports } : {}) };
@@ -182,7 +186,8 @@ async function compare(): Promise<void> {
   const [alone, beside]: [Run[], Run[]] = [[], []];
   const cpu = ({ cpuSeconds: seconds }: Run): string => ((seconds / Number(values.messages)) * 1e6).toFixed(0);
   for (let round = 0; round < Number(values.rounds); round += 1) {
-    const [one, other] = [await run(0), await run(Number(values.bounces))];
+    const perMinuteAsked = Number(values.bounces);
+    const [one, other] = [await run(perMinuteAsked, 'elsewhere'), await run(perMinuteAsked, 'postern')];
     alone.push(one);
     beside.push(other);
     const { perMinute, counts } = other.reports ?? {};

@@ -12,9 +12,9 @@ export interface SmtpSink {
   readonly stop: () => void;
 }
 
-/** Starts smtp-sink; `received` reads the count that `-c` keeps printing. */
-export function startSink(): SmtpSink {
-  const sink = spawn('smtp-sink', ['-c', '-u', 'nobody', `127.0.0.1:${sinkPort}`, '1000'], {
+/** Starts smtp-sink; `received` reads the count that `-c` keeps printing. @param port where it listens, in place of `sinkPort` */
+export function startSink(port: number = sinkPort): SmtpSink {
+  const sink = spawn('smtp-sink', ['-c', '-u', 'nobody', `127.0.0.1:${port}`, '1000'], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   let count = 0;
