@@ -17,7 +17,7 @@ test('outcomes that wait while refusals are written are sent once these are writ
     },
   } as SpoolPort;
   const listener = { onWritten: () => undefined, onHealth: () => undefined, onLost: () => undefined };
-  const thread = new SpoolThread(port, { clock: systemClock, listener: listener as never });
+  const thread = new SpoolThread(port, { clock: systemClock, listener });
   const kinds = (): readonly (readonly string[])[] =>
     sent.map((batch) => (batch === 'close' ? ['close'] : batch.operations.map(({ kind }) => kind)));
 
