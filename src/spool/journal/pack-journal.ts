@@ -64,21 +64,28 @@ function onlyOnce(words: readonly (string | undefined)[]): readonly string[] | u
   return found.size === 0 ? undefined : ([...found].slice(0, journalBounds.codes) as string[]);
 }
 
-/** The parts of both JSON texts that come from the details. */
-function fromDetails(details: JournalDetails | undefined): { readonly facts: object; readonly more: object } {
-  if (!details) return { facts: {}, more: {} };
-  const { content, transcript, mailer, subject, verdicts, timings } = details;
-  const isKept = content !== 'none';
+/** What both kinds of rows take from the details: the facts first, then what only one entry shows. */
+function mailerAndSubject(details: JournalDetails | undefined): Pick<JournalFacts, 'mailer' | 'subject'> {
+  if (!details) return {};
+  const { mailer, subject, content } = details;
   return {
-    facts: { mailer, subject: isKept && subject !== undefined ? cutText(subject, journalBounds.subject) : undefined },
-    more: {
-      // The names stand in the header section, where that is kept as it came.
-      names: isKept && details.octets ? undefined : namesOf(details),
-      verdicts,
-      timings: transcript ? { read: transcript.readMs, ...timings } : timings,
-      dialogue: transcript?.text(),
-      tls: transcript?.tls(),
-    },
+    mailer,
+    subject: content === 'none' || subject === undefined ? undefined : cutText(subject, journalBounds.subject),
+  };
+}
+
+function noted(
+  details: JournalDetails | undefined,
+): Pick<JournalMore, 'names' | 'verdicts' | 'timings' | 'dialogue' | 'tls'> {
+  if (!details) return {};
+  const { content, transcript, octets, timings } = details;
+  return {
+    // The names stand in the header section, where that is kept as it came.
+    names: content !== 'none' && octets ? undefined : namesOf(details),
+    verdicts: details.verdicts,
+    timings: transcript ? { read: transcript.readMs, ...timings } : timings,
+    dialogue: transcript?.text(),
+    tls: transcript?.tls(),
   };
 }
 
@@ -111,28 +118,38 @@ function lackingOf(details: JournalDetails | undefined, body: Buffer | undefined
 
 /** Makes the row of an accepted message. @param sent the body that leaves */
 export function acceptedRow(event: AcceptedEvent, details: JournalDetails, sent: Buffer): PackedJournal {
-  const parts = fromDetails(details);
   const observed = event.observed?.map(({ field, code, message }) => ({ code, field, message: message ?? '' }));
-  const facts = {
-    ...{ credential: event.credential, via: event.via, client: event.clientAddress, helo: event.helo },
+  // Plain members, none of them spread: this is made for each message that is accepted.
+  const { mailer, subject } = mailerAndSubject(details);
+  const { names, verdicts, timings, dialogue, tls } = noted(details);
+  const facts: JournalFacts = {
+    credential: event.credential,
+    via: event.via,
+    client: event.clientAddress,
+    helo: event.helo,
+    mailer,
     sender: event.senderPath,
     recipients: firstAddresses(event.recipients, journalBounds.recipients),
     count: event.recipientCount,
+    subject,
     size: event.size,
-    messageId: event.messageId,
     codes: observed && onlyOnce(observed.map(({ code }) => code)),
     fields: observed && onlyOnce(observed.map(({ field }) => field)),
-    ...parts.facts,
-  } satisfies JournalFacts;
-  const more = {
+    messageId: event.messageId,
+  };
+  const more: JournalMore = {
     session: event.sessionId,
     reasons: observed,
     reasonCount: event.observedCount,
+    names,
+    verdicts,
+    dialogue,
+    tls,
+    timings,
     clientMessageId: event.clientMessageId,
     sizeAsSent: event.sizeAsSent,
     lacking: lackingOf(details, sent),
-    ...parts.more,
-  } satisfies JournalMore;
+  };
   const { content } = details;
   return {
     row: {
@@ -158,7 +175,6 @@ function reasonOf({ code, message, field, pointer }: EventViolation): JournalRea
 export function refusedRow(event: RefusedEvent, details: JournalDetails | undefined): PackedJournal | undefined {
   const { journalId, violations } = event;
   if (journalId === undefined || event.account === '') return undefined;
-  const parts = fromDetails(details);
   const facts = {
     ...{ credential: event.credential, via: event.via, client: event.clientAddress, helo: event.helo },
     sender: event.senderPath,
@@ -168,7 +184,7 @@ export function refusedRow(event: RefusedEvent, details: JournalDetails | undefi
     mailer: event.mailer,
     codes: onlyOnce(violations.map(({ code }) => code)) ?? (event.reply ? [String(event.reply.code)] : undefined),
     fields: onlyOnce(violations.map(({ field }) => field)),
-    ...parts.facts,
+    ...mailerAndSubject(details),
   } satisfies JournalFacts;
   const more = {
     session: event.sessionId,
@@ -176,7 +192,7 @@ export function refusedRow(event: RefusedEvent, details: JournalDetails | undefi
     reasons: violations.map(reasonOf),
     reasonCount: event.violationCount,
     lacking: lackingOf(details, undefined),
-    ...parts.more,
+    ...noted(details),
   } satisfies JournalMore;
   return {
     row: {

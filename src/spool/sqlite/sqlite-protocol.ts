@@ -7,7 +7,6 @@ import type { EventLimits, EventQuery, EventSearch } from '../../events/event-st
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import type { AccountKey, UsedKey } from '../idempotency-keys.ts';
-import type { JournalRow } from '../journal/pack-journal.ts';
 import type { WrittenJournal } from '../journal/sqlite-journal.ts';
 import type { PackedEvent, PackedPage } from '../packed-event.ts';
 import type { DueReport, ReportableOutcome, ReportKey, ReportLimits } from '../reports/report.ts';
@@ -207,14 +206,26 @@ export interface PackedAdd {
   readonly journal?: PackedAddJournal | undefined;
 }
 
-/** The journal's row of an add. Lengths are in octets; 0: not kept. */
-export interface PackedAddJournal {
-  readonly row: JournalRow;
-  readonly receivedHead: number;
-  readonly receivedBody: number;
-  readonly isSameBody: boolean;
-  readonly keepsSentHead: boolean;
-  readonly keepsSentBody: boolean;
+/**
+ * The journal's row of an add, without what the event tells as well. It is a list, because names of members would be sent and
+ * read again with each message.
+ */
+export type PackedAddJournal = readonly [
+  facts: string,
+  more: string,
+  /** Recipients without an outcome for good. */
+  waiting: number,
+  /** Octets of what came; 0: not kept. */
+  receivedHead: number,
+  receivedBody: number,
+  isSameBody: boolean,
+  keepsSentHead: boolean,
+  keepsSentBody: boolean,
+];
+
+/** The octets of the message that came and are kept: those of its head, and of its body. */
+export function receivedLengths([, , , head, body]: PackedAddJournal): readonly [number, number] {
+  return [head, body];
 }
 
 /** Writes, sent from the main thread. One such batch is under way at a time; operations that come meanwhile form the next. */

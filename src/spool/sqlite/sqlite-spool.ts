@@ -372,8 +372,10 @@ export class SqliteSpool implements Spool {
   }
 }
 
-function packedJournal({ receivedHead, receivedBody, ...packed }: PackedJournal): PackedAddJournal {
-  return { ...packed, receivedHead: receivedHead?.length ?? 0, receivedBody: receivedBody?.length ?? 0 };
+function packedJournal({ row, receivedHead, receivedBody, ...packed }: PackedJournal): PackedAddJournal {
+  const { isSameBody, keepsSentHead, keepsSentBody } = packed;
+  const octets = [receivedHead?.length ?? 0, receivedBody?.length ?? 0] as const;
+  return [row.facts, row.more, row.waiting, ...octets, isSameBody, keepsSentHead, keepsSentBody];
 }
 
 /** Opens a spool in SQLite; see `SqliteSpool.open`. */

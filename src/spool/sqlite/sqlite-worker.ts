@@ -8,7 +8,9 @@ import { giveBackSomePages } from '../../base/database/free-pages.ts';
 import { sqliteCode, whyUnwritable } from '../../base/database/sqlite-errors.ts';
 import { type DatabaseSync, openSqliteFile } from '../../base/database/sqlite-file.ts';
 import { errorMessage } from '../../base/errors.ts';
+import { outcomeNumbers } from '../../journal/journal-row.ts';
 import type { WrittenJournal } from '../journal/sqlite-journal.ts';
+import type { PackedEvent } from '../packed-event.ts';
 import { defaultQueuedBytes, type SpoolLimits } from '../spool-limits.ts';
 import { type SpoolFault, SpoolFiles } from './file/sqlite-health.ts';
 import { SpoolLock } from './file/sqlite-lock.ts';
@@ -209,18 +211,19 @@ function loadedBuffers(outcome: OperationOutcome): ArrayBuffer[] {
 }
 
 function unpackJournal(
-  journal: PackedAddJournal,
+  [facts, more, waiting, received, receivedBody, isSameBody, keepsSentHead, keepsSentBody]: PackedAddJournal,
+  { message, account, at }: PackedEvent,
   octets: {
     readonly head: Uint8Array;
     readonly body: Uint8Array | undefined;
     readonly take: (length: number) => Uint8Array;
   },
 ): WrittenJournal {
-  const { row, isSameBody, keepsSentHead, keepsSentBody } = journal;
   return {
-    ...{ row, isSameBody },
-    receivedHead: journal.receivedHead > 0 ? octets.take(journal.receivedHead) : undefined,
-    receivedBody: journal.receivedBody > 0 ? octets.take(journal.receivedBody) : undefined,
+    row: { id: message ?? '', at, account, outcome: outcomeNumbers.accepted, waiting, facts, more },
+    isSameBody,
+    receivedHead: received > 0 ? octets.take(received) : undefined,
+    receivedBody: receivedBody > 0 ? octets.take(receivedBody) : undefined,
     sentHead: keepsSentHead ? octets.head : undefined,
     sentBody: keepsSentBody ? octets.body : undefined,
   };
@@ -237,7 +240,7 @@ function unpack({ operations, octets }: WriteBatch): WriteOperation[] {
     const head = take(operation.headLength);
     const body = operation.bodyLength === BODY_IN_FILE ? undefined : take(operation.bodyLength);
     const { entry, event, claimUntil, holder = 0, size, journal } = operation;
-    const written = journal && unpackJournal(journal, { head, body, take });
+    const written = journal && unpackJournal(journal, event, { head, body, take });
     return { kind: 'add', entry, event, claimUntil, holder, size, head, body, journal: written };
   });
 }

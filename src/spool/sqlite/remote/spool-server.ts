@@ -7,7 +7,14 @@ import { errorMessage } from '../../../base/errors.ts';
 import { BodyFiles } from '../../body-files.ts';
 import { totalOf } from '../../tally.ts';
 import type { SpoolFault } from '../file/sqlite-health.ts';
-import type { OperationOutcome, SpoolWorkerData, WorkerMessage, WriteBatch, WriteResult } from '../sqlite-protocol.ts';
+import {
+  type OperationOutcome,
+  receivedLengths,
+  type SpoolWorkerData,
+  type WorkerMessage,
+  type WriteBatch,
+  type WriteResult,
+} from '../sqlite-protocol.ts';
 import { SpoolThread } from '../sqlite-thread.ts';
 import { readFrames, writeFrame } from './frames.ts';
 import type { SentBatch } from './remote-worker.ts';
@@ -134,7 +141,7 @@ export class SpoolServer {
       const head = take(operation.headLength);
       const body = operation.bodyLength < 0 ? undefined : take(operation.bodyLength);
       const { journal } = operation;
-      const received = journal && [journal.receivedHead, journal.receivedBody].map((length) => take(length));
+      const received = journal && receivedLengths(journal).map((length) => take(length));
       return this.#thread.writeOutcome({ ...operation, holder }, { head, body, ...(received ? { received } : {}) });
     }
     if (operation.kind === 'claimDue') return this.#thread.writeOutcome({ ...operation, holder });
