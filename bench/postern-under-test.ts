@@ -54,6 +54,8 @@ export interface UnderTestOptions {
   readonly processes?: number;
   /** `database` of the configuration; absent: SQLite in the data folder. */
   readonly database?: object;
+  /** `journal` of the configuration; absent: the default. */
+  readonly journal?: object | undefined;
   /** Fills the data folder before the start. */
   readonly prepare?: (dataFolder: string) => Promise<void>;
 }

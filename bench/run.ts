@@ -16,6 +16,7 @@ const usage = `Usage: npm run bench -- [options]
   --rounds N        rounds; the systems alternate within each (default 3)
   --signatures LIST 1: the sending domain's RSA-2048 signature; 2: the platform's too (default 1,2)
   --processes LIST  processes that share the load (default 1)
+  --journal LIST    what the journal keeps: off (no rows), none (rows alone), headers, full (default none)
   --database URL    postgres://... in place of SQLite; its tables are removed before each run
   --beside NAME=CMD another system under the same load: a shell command run with N, SIZE and SESS set that prints a
                     JSON line with drained_msgs_s, cpu_us_msg and peak_rss_mib; may be given several times
@@ -70,21 +71,26 @@ async function empty(url: string): Promise<void> {
 interface Shape {
   readonly signatures: number;
   readonly processes: number;
+  /** `off`, or `journal.content`. */
+  readonly journal: string;
   /** A database of PostgreSQL; absent: SQLite. */
   readonly database: string | undefined;
 }
 
-function nameOf({ signatures, processes, database }: Shape): string {
+function nameOf({ signatures, processes, journal, database }: Shape): string {
   const store = database === undefined ? '' : ', PostgreSQL';
-  return `postern${store}, ${processes} process${processes === 1 ? '' : 'es'}, ${signatures} signature${signatures === 1 ? '' : 's'}`;
+  return `postern${store}, ${processes} process${processes === 1 ? '' : 'es'}, ${signatures} signature${signatures === 1 ? '' : 's'}, journal ${journal}`;
 }
 
 async function measurePostern(load: Load, shape: Shape): Promise<Run> {
-  const { signatures, processes, database: url } = shape;
+  const { signatures, processes, journal, database: url } = shape;
   if (url !== undefined) await empty(url);
   const database = url === undefined ? {} : { database: { url } };
   const sink = startSink();
-  const postern = await startPostern({ sinkPort, platformSignature: signatures === 2, processes, ...database });
+  const postern = await startPostern({
+    ...{ sinkPort, platformSignature: signatures === 2, processes, ...database },
+    journal: journal === 'off' ? { enabled: false } : { content: journal },
+  });
   try {
     const cpuBefore = cpuSeconds(postern.pid);
     const start = performance.now();
@@ -148,6 +154,7 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '3' },
     signatures: { type: 'string', default: '1,2' },
     processes: { type: 'string', default: '1' },
+    journal: { type: 'string', default: 'none' },
     database: { type: 'string' },
     beside: { type: 'string', multiple: true, default: [] },
     out: { type: 'string' },
@@ -173,8 +180,10 @@ for (let round = 0; round < Number(values.rounds); round += 1) {
   for (const sessions of values.sessions.split(',').map(Number)) {
     const load: Load = { messages: Number(values.messages), size: Number(values.size), sessions };
     for (const signatures of values.signatures.split(',').map(Number)) {
-      for (const processes of values.processes.split(',').map(Number))
-        keep(await measurePostern(load, { signatures, processes, database: values.database }));
+      for (const processes of values.processes.split(',').map(Number)) {
+        for (const journal of values.journal.split(','))
+          keep(await measurePostern(load, { signatures, processes, journal, database: values.database }));
+      }
     }
     for (const other of beside) keep(measureBeside(other, load));
   }

@@ -86,7 +86,7 @@ export interface SubmitParts extends BuildParts {
   /** Called for every message that is refused. */
   readonly onRefused: Refuse;
   /** How much of each message the journal keeps; absent: it has no entries. */
-  readonly journal?: ContentLevel;
+  readonly journal?: ContentLevel | undefined;
 }
 
 /** A built message that is not kept yet, or every reason against it. */

@@ -39,8 +39,8 @@ export const spoolLimits = {
 /** D53. The numbers are of each account. */
 export const events = { keepDays: 30, perAccount: 1_000_000, refusalsPerAccount: 50_000 } as const;
 
-/** D53a. The least is kept unless the operator says otherwise. */
-export const journal = { content: 'none', keepDays: 30, maxOctets: 1_073_741_824 } as const;
+/** D53a. Of the messages themselves nothing is kept unless the operator says otherwise. */
+export const journal = { enabled: true, content: 'none', keepDays: 30, maxOctets: 1_073_741_824 } as const;
 
 /** D42a. */
 export const retry = {

@@ -199,6 +199,7 @@ export const events = value.object({
 
 /** `journal`: what is kept of each message for the console. */
 export const journal = value.object({
+  enabled: Optional(value.boolean),
   content: Optional(value.choice('none', 'headers', 'full')),
   keepDays: Optional(value.integer(1, 3650, 'days')),
   maxOctets: Optional(value.integer(0, 1_099_511_627_776, 'octets')),

@@ -43,6 +43,8 @@ export interface EventSettings {
 
 /** What the journal keeps (D53a). */
 export interface JournalSettings {
+  /** Whether messages get a row at all. Rows of before are kept for `keepDays` all the same. */
+  readonly enabled: boolean;
   /** How much of the messages themselves. */
   readonly content: ContentLevel;
   readonly keepDays: number;

@@ -50,20 +50,28 @@ export class EventFeed implements EventStore {
   readonly #log: Logger;
   readonly #listeners = new Set<EventListener>();
   readonly #refusals: RefusalQueue;
+  readonly #hasJournal: boolean;
   #droppedRefusals = 0;
   #gathering: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
   #isClosed = false;
   readonly #followers = new Set<Follower>();
 
+  /** @param parts.hasJournal whether refusals get rows in the journal; absent: yes */
   constructor(
     table: EventTable,
-    parts: { readonly clock: Clock; readonly log: Logger; readonly bounds?: QueueBounds | undefined },
+    parts: {
+      readonly clock: Clock;
+      readonly log: Logger;
+      readonly bounds?: QueueBounds | undefined;
+      readonly hasJournal?: boolean | undefined;
+    },
   ) {
     this.#table = table;
     this.#clock = parts.clock;
     this.#log = parts.log;
     this.#refusals = new RefusalQueue(parts.bounds ?? refusalBounds);
+    this.#hasJournal = parts.hasJournal ?? true;
   }
 
   get droppedRefusals(): number {
@@ -119,7 +127,8 @@ export class EventFeed implements EventStore {
 
   readonly refuse = (refusal: RefusalFacts): void => {
     const now = this.#clock.now();
-    const event = refusedEvent({ ...refusal, journalId: refusal.journalId ?? uuidv7(now) }, now);
+    const { journalId = uuidv7(now), ...facts } = refusal;
+    const event = refusedEvent(this.#hasJournal ? { ...facts, journalId } : facts, now);
     this.#tell(event);
     if (this.#isClosed) this.#droppedRefusals += 1;
     else this.#droppedRefusals += this.#refusals.put({ event, journal: this.#bounded(refusal.journal) });
@@ -158,7 +167,7 @@ export class EventFeed implements EventStore {
 
   /** What waits with a refusal for the journal: no large body, and nothing of the message where too much waits already. */
   #bounded(details: JournalDetails | undefined): JournalDetails | undefined {
-    const kept = details && withoutLargeBody(details);
+    const kept = this.#hasJournal && details ? withoutLargeBody(details) : undefined;
     if (!kept || this.#refusals.octets + (kept.octets?.length ?? 0) <= octetsAtOnce) return kept;
     return withoutContent(kept);
   }

@@ -18,7 +18,6 @@ import { tokenEndpoints } from '../admin/token-endpoints.ts';
 import { webhookEndpoints } from '../admin/webhooks/webhook-endpoints.ts';
 import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
-import { uuidv7 } from '../base/ids.ts';
 import type { Logger } from '../base/log.ts';
 import type { ProcessGroup } from '../base/process-group.ts';
 import { defaultTlsHost } from '../bootstrap.ts';
@@ -31,7 +30,6 @@ import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
 import { rehearseEndpoint } from '../ingress/rest/rehearse.ts';
 import { type RestDoorParts, restDoor } from '../ingress/rest/rest-door.ts';
-import { entryLinkBelow } from '../journal/entry-link.ts';
 import type { Proxy } from '../proxy/proxy.ts';
 import { publicRecord } from '../sign/dkim-key.ts';
 import type { SigningKey } from '../sign/signed.ts';
@@ -40,6 +38,7 @@ import type { Listening } from './addresses.ts';
 import { recordFacts } from './build-parts.ts';
 import { type ConsoleSources, consoleEndpoints } from './console/console-endpoints.ts';
 import { type Live, madeOf, type Settings } from './in-force.ts';
+import { entryLinkFor, keptContent } from './journal/kept-content.ts';
 import type { EdgeRoutes } from './live-edge.ts';
 import type { Mail } from './mail.ts';
 import type { Webhooks } from './webhooks.ts';
@@ -72,6 +71,7 @@ export interface HttpParts {
 
 function sendingEndpoints({ settings, mail, clock }: HttpParts): V4Plugin[] {
   const { submit, building, outcomes, suppressed } = mail;
+  const content = keptContent(settings.config.journal);
   const parts = {
     limits: settings.config.rest.limits,
     submit,
@@ -83,9 +83,8 @@ function sendingEndpoints({ settings, mail, clock }: HttpParts): V4Plugin[] {
     keys: mail.spool,
     outcomes,
     suppressed,
-    entryLink: entryLinkBelow(settings.config.console.publicUrl, () => uuidv7(clock.now())),
-    noted: (submission, explanation) =>
-      noteOfRefused(submission, explanation, { content: settings.config.journal.content, clock }),
+    entryLink: entryLinkFor(settings.config, clock),
+    noted: (submission, explanation) => content && noteOfRefused(submission, explanation, { content, clock }),
     onRefused: mail.spool.events.refuse,
   } satisfies RestDoorParts;
   return [restDoor(parts), rehearseEndpoint(parts)];
@@ -114,6 +113,7 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
   const { accounts, tokens, bodies, guessing, metrics, mail, webhooks, edge, proxy, isServing, group, clock, log } =
     parts;
   const { config, keys } = parts.settings;
+  const { enabled: isOn } = config.journal;
   const accountOfZone = new Map(config.zones.map(({ id, account }) => [id, account]));
   return {
     answers: restAnswers,
@@ -133,20 +133,24 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
       tokenEndpoints({ store: tokens, clock, log }),
       eventEndpoints({ events: mail.spool.events }),
       messageEndpoints({ events: mail.spool.events }),
-      refusalEndpoints({ events: mail.spool.events, account: (name) => accounts.find(name), clock }),
-      liveEndpoints(parts.streams),
+      refusalEndpoints({ events: mail.spool.events, account: (name) => accounts.find(name), clock, isOn }),
+      liveEndpoints(parts.streams, isOn),
       contentEndpoints({
-        journal: mail.journal,
+        ...{ journal: mail.journal, isOn },
         reader: mail.contentReader,
         keyRecords: () => [...[...keys.signing.values()].flat(), ...keys.platform].map(recordOf),
       }),
       resendEndpoint({
-        journal: mail.journal,
+        ...{ journal: mail.journal, isOn },
         events: mail.spool.events,
         submit: mail.submit,
         suppressed: mail.suppressed,
       }),
-      journalEndpoints({ journal: mail.journal, events: mail.spool.events, account: (name) => accounts.find(name) }),
+      journalEndpoints({
+        ...{ journal: mail.journal, isOn },
+        events: mail.spool.events,
+        account: (name) => accounts.find(name),
+      }),
       webhookEndpoints({ ...webhooks, events: mail.spool.events, clock, log }),
       ...edge.plugins,
       domainEndpoints({

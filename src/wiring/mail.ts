@@ -9,7 +9,6 @@ import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
 import { ConfigurationError } from '../base/errors.ts';
-import { uuidv7 } from '../base/ids.ts';
 import type { Logger } from '../base/log.ts';
 import type { OwnDoor } from '../base/net/own-doors.ts';
 import type { ProcessGroup } from '../base/process-group.ts';
@@ -22,7 +21,6 @@ import { openSuppressionStore, type SuppressionStore } from '../feedback/suppres
 import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
 import { createOutcomeWatch, type OutcomeWatch } from '../ingress/rest/outcome-watch.ts';
 import { createSmtpDoor, type SmtpDoor } from '../ingress/smtp/smtp-door.ts';
-import { entryLinkBelow } from '../journal/entry-link.ts';
 import type { Journal } from '../journal/journal.ts';
 import { type ContentReader, createContentReader } from '../journal/reader/content-reader.ts';
 import type { Notifier } from '../notify/notifier.ts';
@@ -33,6 +31,7 @@ import type { TlsReporter } from '../tls-report/reporter.ts';
 import { openBounces } from './bounces.ts';
 import { buildParts } from './build-parts.ts';
 import { type Live, madeOf } from './in-force.ts';
+import { entryLinkFor, keptContent } from './journal/kept-content.ts';
 import { openJournal } from './journal/open-journal.ts';
 import { createLiveDelivery, type LiveDelivery } from './live-delivery.ts';
 import { openQueueLog } from './metrics/queue-log.ts';
@@ -178,7 +177,7 @@ function createPipeline(
       expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
       onAccepted: (entry) => delivery.deliverNow(entry),
       onRefused: spool.events.refuse,
-      journal: config.journal.content,
+      journal: keptContent(config.journal),
     }),
   );
   // Checked here as well, so that no message is built and signed in vain.
@@ -334,7 +333,8 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
       return rateViolation(account, await limits.ask(account, recipients));
     },
     onRefused: spool.events.refuse,
-    entryLink: madeOf(live, ({ config }) => entryLinkBelow(config.console.publicUrl, () => uuidv7(clock.now()))),
+    entryLink: madeOf(live, ({ config: inForce }) => entryLinkFor(inForce, clock)),
+    keepsTranscripts: config.journal.enabled,
     bounces: bounces.desk,
     ...(group ? { sharedConnections: (door) => group.connections(door) } : {}),
   });

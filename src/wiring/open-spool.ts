@@ -41,12 +41,18 @@ export interface SpoolHooks {
 /** A spool, and the free octets of the file system that it writes to; NaN where they are not known. */
 export type OpenedSpool = Spool & { readonly freeBytes: number };
 
+/** What a spool keeps, in either engine. */
+function settingsOf(config: Config) {
+  const { spool: limits, reports: reportLimits, journal } = config;
+  return { limits, reportLimits, eventLimits: eventLimits(config), hasJournal: journal.enabled };
+}
+
 /** What the spool of a configuration in SQLite is made with. @throws Error where it is in PostgreSQL */
 function sqliteOptions(config: Config): SqliteSpoolOptions {
-  const { database, dataDir, spool: limits, reports: reportLimits } = config;
+  const { database, dataDir } = config;
   if (!('file' in database)) throw new Error('The spool is not in SQLite');
   const bodiesFolder = join(dataDir, 'bodies');
-  return { file: database.file, bodiesFolder, limits, reportLimits, eventLimits: eventLimits(config) };
+  return { file: database.file, bodiesFolder, ...settingsOf(config) };
 }
 
 /** What the process of a spool that several processes share starts its thread with. @throws Error where it is in PostgreSQL */
@@ -56,13 +62,13 @@ export function spoolDataOf(config: Config): SpoolWorkerData {
 
 /** Opens the spool; the queue commands open it beside a running server (D94). @throws Error where it cannot be opened */
 export function openSpool(config: Config, hooks: SpoolHooks = {}): Promise<OpenedSpool> {
-  const { database, spool: limits, reports: reportLimits } = config;
+  const { database } = config;
   const { socket } = hooks;
   if ('file' in database) {
     const port = socket === undefined ? undefined : new RemoteWorker(socket);
     return openSqliteSpool({ ...sqliteOptions(config), ...hooks, port });
   }
-  const kept = { limits, reportLimits, eventLimits: eventLimits(config), ...hooks };
+  const kept = { ...settingsOf(config), ...hooks };
   const { url, takeOverSeconds } = database;
   return PostgresSpool.open({ url, patienceMs: takeOverSeconds * 1000, ...kept });
 }

@@ -19,6 +19,7 @@ import { createTlsReporter, type TlsReporter } from '../tls-report/reporter.ts';
 import { SessionCounts } from '../tls-report/session-counts.ts';
 import { openTlsReportStore, type TlsReportStore } from '../tls-report/tls-report-store.ts';
 import { type Live, madeOf } from './in-force.ts';
+import { keptContent } from './journal/kept-content.ts';
 import type { LiveDelivery } from './live-delivery.ts';
 
 /** The domain of our own reports, as the pipeline sees it. */
@@ -59,7 +60,7 @@ function createOwnSubmit({ live, building, spool, delivery }: OwnMailParts): Sub
       expireAfterSeconds: config.delivery.retry.expireAfterSeconds,
       onAccepted: (entry) => delivery.deliverNow(entry),
       onRefused: spool.events.refuse,
-      journal: config.journal.content,
+      journal: keptContent(config.journal),
     };
     return createSubmit(parts);
   });

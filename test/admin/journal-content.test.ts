@@ -25,6 +25,7 @@ async function resend(found: JournalEntry) {
   const app = await startConsole({
     plugins: [
       resendEndpoint({
+        isOn: true,
         journal: { find: async () => found, content: async () => content },
         events: new MemorySpool({ now: () => 0, monotonic: () => 0 }).events,
         suppressed: async () => false,
@@ -58,6 +59,7 @@ test('of the previews of an account that wait, one holds its content', async () 
   const app = await startConsole({
     plugins: [
       contentEndpoints({
+        isOn: true,
         journal: {
           find: async () => entry('sender', ''),
           content: async () => {

@@ -9,8 +9,12 @@ import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';
 
 /** How the suite gets at a store. */
 export interface JournalUnderTest {
-  /** A fresh store with its journal. */
-  open(clock: Clock, limits: JournalLimits): Promise<{ readonly spool: Spool; readonly journal: Journal }>;
+  /** A fresh store with its journal. @param hasJournal whether the spool keeps one; absent: yes */
+  open(
+    clock: Clock,
+    limits: JournalLimits,
+    hasJournal?: boolean,
+  ): Promise<{ readonly spool: Spool; readonly journal: Journal }>;
   /** Called after each test, once everything is closed. */
   clean(): Promise<void>;
 }
@@ -43,9 +47,9 @@ export function journalContract(name: string, store: JournalUnderTest): void {
     const clock: Clock = { now: () => now, monotonic: () => now };
     let opened: { readonly spool: Spool; readonly journal: Journal } | undefined;
 
-    async function open(limits: Partial<JournalLimits> = {}) {
+    async function open(limits: Partial<JournalLimits> = {}, hasJournal = true) {
       now = someTime;
-      opened = await store.open(clock, { keepDays: 30, maxOctets: 1e9, refusals: 1000, ...limits });
+      opened = await store.open(clock, { keepDays: 30, maxOctets: 1e9, refusals: 1000, ...limits }, hasJournal);
       return opened;
     }
 
@@ -118,6 +122,32 @@ export function journalContract(name: string, store: JournalUnderTest): void {
       expect([headers?.receivedHead, headers?.receivedBody, headers?.sentBody]).toEqual([head, undefined, undefined]);
       expect([full?.receivedHead, full?.receivedBody]).toEqual([head, received]);
       expect(items.map(({ facts }) => facts.subject)).toEqual([undefined, 'Hi', 'Hi']);
+    });
+
+    test('is told nothing where it is off', async () => {
+      const { spool, journal } = await open({}, false);
+      const entry = spoolEntry({ journal: details() });
+      await spool.add(entry, someTime);
+      await spool.record([attemptOf(entry, delivered)]);
+      spool.events.refuse({
+        ...{
+          stage: 'message',
+          account: 'dev',
+          credential: 'default',
+          sessionId: 'c0ffee',
+          via: 'smtp',
+          journalId: 'r',
+        },
+        recipients: ['bob@example.org'],
+        violations: [],
+        journal: details(),
+      });
+      await vi.waitFor(async () => {
+        const { events } = await spool.events.read({ after: 0, limit: 10, kinds: ['refused'] });
+        expect(events).toMatchObject([{ kind: 'refused', account: 'dev' }]);
+        expect(events[0]).not.toHaveProperty('journalId');
+      });
+      expect((await journal.list({ limit: 10 })).items).toEqual([]);
     });
 
     test('tells what has become of the recipients together', async () => {

@@ -19,7 +19,7 @@ type Json = any;
 
 interface Answer {
   readonly status: number;
-  readonly body: { readonly result: Json; readonly errors: Json; readonly result_info?: Json };
+  readonly body: { readonly result: Json; readonly errors: Json; readonly result_info?: Json; readonly messages: Json };
 }
 
 async function ask(
@@ -239,4 +239,54 @@ test('names the entry in the answer, shows its content, groups, sends again and 
   expect(verdicts.map(({ domain, result }: Json) => `${domain} ${result}`)).toEqual(
     expect.arrayContaining(['example.com pass', 'platform.example pass']),
   );
+});
+
+test('keeps no row where the journal is off, says so, and still shows the rows of before', async () => {
+  const shipped = parse(readFileSync(join(projectRoot, 'config/postern.yaml'), 'utf8')) as Record<string, object>;
+  const config = (enabled: boolean) => ({
+    ...shipped,
+    smtp: {
+      hostname: 'mx.platform.example',
+      listeners: [{ name: 'submission', listen: '127.0.0.1:0', tls: 'starttls' }],
+    },
+    http: { listen: '127.0.0.1:0', tlsListen: '' },
+    console: { publicUrl: 'https://gateway.test' },
+    journal: { ...shipped['journal'], enabled },
+  });
+  const before = (postern = await startPostern({ config: config(true) }));
+  await send(before, good);
+  const [old] = (await ask(before, journal)).body.result;
+  expect(await before.end('SIGTERM')).toBe(0);
+
+  const running = (postern = await startPostern({ config: config(false), folder: before.folder }));
+  const refusal = await send(running, bad).then(
+    () => 'accepted',
+    (error: { response: string }) => error.response,
+  );
+  expect(refusal).toMatch('E_HEADER_NOT_ALLOWED');
+  expect(refusal).not.toMatch('gateway.test');
+  const body = { from: 'shop@example.com', to: 'b@partner.test', subject: 'x', text: 'x', headers: { Bcc: 'x' } };
+  const byRest = await ask(running, '/accounts/dev/email/sending/send', { method: 'POST', body: JSON.stringify(body) });
+  expect([byRest.status, Object.keys(byRest.body.errors[0])]).toEqual([400, ['code', 'message', 'source']]);
+  const { response } = await send(running, good);
+  await vi.waitFor(() => expect(running.captured()).toHaveLength(2), { timeout: 10_000 });
+
+  const off = [{ message: expect.stringMatching('The journal is off.*journal.enabled: true') }];
+  await vi.waitFor(async () => {
+    const refusals = (await ask(running, '/accounts/dev/email/sending/refusals')).body;
+    expect(refusals).toMatchObject({ messages: off, result: [{ count: 1 }, { count: 1 }] });
+    expect(refusals.result.map(({ example }: Json) => example)).toEqual([null, null]);
+  });
+  for (const path of [journal, '/email/sending/journal'])
+    expect((await ask(running, path)).body).toMatchObject({ messages: off, result: [{ id: old.id }] });
+  expect((await ask(running, `${journal}/${old.id}`)).body.result).toMatchObject({
+    subject: 'Grüße one',
+    content: 'full',
+  });
+  const id = /[0-9a-f]{8}-[0-9a-f-]{27}/.exec(response)?.[0];
+  expect(id).toBeDefined();
+  for (const path of [`${journal}/${id}`, '/accounts/dev/email/sending/live', '/email/sending/live']) {
+    const answer = await ask(running, path);
+    expect([answer.status, answer.body.errors[0].message]).toEqual([404, expect.stringMatching('The journal is off')]);
+  }
 });

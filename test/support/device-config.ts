@@ -19,6 +19,8 @@ export interface DeviceConfigOptions {
   readonly bounces?: object;
   readonly processes?: number;
   readonly database?: object;
+  /** `journal` of the configuration. */
+  readonly journal?: object | undefined;
 }
 
 /** A configuration whose only listener is `devices`, with account dev, credential devices and domain example.com. */
@@ -36,6 +38,7 @@ export function deviceConfiguration({
   bounces,
   processes,
   database,
+  journal,
 }: DeviceConfigOptions): object {
   return {
     development: { account: 'dev', credential: 'devices' },
@@ -63,6 +66,7 @@ export function deviceConfiguration({
     ...(bounces ? { bounces } : {}),
     ...(processes ? { processes } : {}),
     ...(database ? { database } : {}),
+    ...(journal ? { journal } : {}),
     accounts: [
       {
         name: 'dev',

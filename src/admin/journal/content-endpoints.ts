@@ -14,6 +14,8 @@ import { entryOfAccount, entryOfAny, previewAnswer, signatureVerdict } from './s
 /** What the endpoints are made from. */
 export interface ContentParts {
   readonly journal: Pick<Journal, 'find' | 'content'>;
+  /** `journal.enabled`. */
+  readonly isOn: boolean;
   readonly reader: ContentReader;
   /** The DNS records of the keys on file, each name with its text. */
   readonly keyRecords: () => readonly (readonly [string, string])[];
@@ -84,7 +86,7 @@ type Answer = (entry: JournalEntry, reply: FastifyReply) => Promise<FastifyReply
 /** Registers an endpoint below an entry, of an account and of any. */
 function below(
   app: V4App,
-  { journal }: ContentParts,
+  parts: ContentParts,
   { name, answer, schema }: { readonly name: string; readonly answer: Answer; readonly schema: BelowSchema },
 ): void {
   const { operationId, ...common } = { ...schema, tags: ['Journal'] };
@@ -92,13 +94,13 @@ function below(
     `/accounts/:account_id/email/sending/journal/:id/${name}`,
     { config: { scope: 'console:read' }, schema: { ...common, operationId, params: entryOfAccount } },
     async (request, reply) =>
-      await answer(await entryNamed(journal, request.params.id, submitterOf(request).account.name), reply),
+      await answer(await entryNamed(parts, request.params.id, submitterOf(request).account.name), reply),
   );
   app.get(
     `/email/sending/journal/:id/${name}`,
     { config: { scope: 'admin' }, schema: { ...common, operationId: `${operationId}OfAny`, params: entryOfAny } },
     async (request: FastifyRequest<{ Params: { readonly id: string } }>, reply) =>
-      await answer(await entryNamed(journal, request.params.id, undefined), reply),
+      await answer(await entryNamed(parts, request.params.id, undefined), reply),
   );
 }
 

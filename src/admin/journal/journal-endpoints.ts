@@ -12,6 +12,7 @@ import { readHistory } from '../events/find-messages.ts';
 import { createSearchTurns, type SearchTurns } from '../events/search-turns.ts';
 import { accountPath, readTime } from '../schemas.ts';
 import { entryJson } from './entry-json.ts';
+import { journalNote, journalOff } from './journal-off.ts';
 import { rowJson } from './row-json.ts';
 import { entryOfAccount, entryOfAny, journalEntry, journalParameters, journalRow } from './schemas.ts';
 
@@ -20,6 +21,8 @@ const defaultLimit = 50;
 /** What the endpoints are made from. */
 export interface JournalParts {
   readonly journal: Pick<Journal, 'list' | 'find' | 'content'>;
+  /** `journal.enabled`. */
+  readonly isOn: boolean;
   readonly events: Pick<EventStore, 'read'>;
   /** The account of a name, as it is configured now. */
   readonly account: (name: string) => Account | undefined;
@@ -62,19 +65,19 @@ function readQuery(asked: Asked, account: string | undefined): JournalQuery {
 }
 
 /** The refusal of an id that is nobody's, or another account's. */
-const noSuchEntry: Fault = {
-  token: 'E_NOT_FOUND',
-  message: 'There is no such entry in the journal: it is too old, or it is another account’s',
-};
+function noSuchEntry(isOn: boolean): Fault {
+  const message = 'There is no such entry in the journal: it is too old, or it is another account’s';
+  return { token: 'E_NOT_FOUND', message: isOn ? message : `${message}. ${journalOff}` };
+}
 
 /** Finds an entry. @param account its name; undefined: any. @throws Refusal */
 export async function entryNamed(
-  journal: Pick<Journal, 'find'>,
+  { journal, isOn }: { readonly journal: Pick<Journal, 'find'>; readonly isOn: boolean },
   id: string,
   account: string | undefined,
 ): Promise<JournalEntry> {
   const entry = await journal.find(id.toLowerCase(), account);
-  if (!entry) throw new Refusal([noSuchEntry]);
+  if (!entry) throw new Refusal([noSuchEntry(isOn)]);
   return entry;
 }
 
@@ -100,13 +103,13 @@ const description =
   '`result_info.cursors.after` leads to the next page and is null on the last. A page may have few rows or none while the cursor leads on.';
 
 /** Registers the list. @param scope whose account it is of; `admin`: of all */
-function listJournal(app: V4App, { journal, inTurn }: JournalParts & { readonly inTurn: SearchTurns }): void {
+function listJournal(app: V4App, { journal, isOn, inTurn }: JournalParts & { readonly inTurn: SearchTurns }): void {
   const answer = async (asked: Asked, account: string | undefined) => {
     const query = readQuery(asked, account);
     const page = await inTurn(account ?? '*', () => journal.list(query));
     const more = { count: page.items.length, per_page: query.limit };
     const cursors = { after: page.next === undefined ? null : String(page.next) };
-    return { rows: page.items.map(rowJson), info: { result_info: { ...more, cursors } } };
+    return { rows: page.items.map(rowJson), info: { result_info: { ...more, cursors }, ...journalNote(isOn) } };
   };
   const schema = {
     summary: 'List every message that was handed in, accepted or refused, newest first',
@@ -146,7 +149,7 @@ function getEntry(app: V4App, parts: JournalParts): void {
       schema: { ...schema, operationId: 'getJournalEntry', params: entryOfAccount },
     },
     async (request, reply) => {
-      const entry = await entryNamed(parts.journal, request.params.id, submitterOf(request).account.name);
+      const entry = await entryNamed(parts, request.params.id, submitterOf(request).account.name);
       return succeed(reply, await showEntry(parts, request, entry));
     },
   );
@@ -154,7 +157,7 @@ function getEntry(app: V4App, parts: JournalParts): void {
     '/email/sending/journal/:id',
     { config: { scope: 'admin' }, schema: { ...schema, operationId: 'getJournalEntryOfAny', params: entryOfAny } },
     async (request, reply) => {
-      const entry = await entryNamed(parts.journal, request.params.id, undefined);
+      const entry = await entryNamed(parts, request.params.id, undefined);
       return succeed(reply, await showEntry(parts, request, entry));
     },
   );

@@ -5,6 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Refusal } from '../../http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
 import { accountPath } from '../schemas.ts';
+import { journalOff } from './journal-off.ts';
 import { type HubParts, LiveHub, type LiveRow } from './live-hub.ts';
 import { rowJson } from './row-json.ts';
 
@@ -189,8 +190,8 @@ function headersOf(reply: FastifyReply): Record<string, string> {
   return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]));
 }
 
-/** The endpoints of live rows. */
-export function liveEndpoints(streams: LiveStreams): V4Plugin {
+/** The endpoints of live rows. @param isOn `journal.enabled`; where it is off, no row comes or changes */
+export function liveEndpoints(streams: LiveStreams, isOn: boolean): V4Plugin {
   const schema = {
     summary: 'Tell of each row of the journal as it comes or changes, as server-sent events',
     description:
@@ -200,6 +201,11 @@ export function liveEndpoints(streams: LiveStreams): V4Plugin {
   };
   // An answer to HEAD would stay open without anything to be told.
   const stream = { exposeHeadRoute: false };
+  const open = async (request: FastifyRequest, reply: FastifyReply, account: string | undefined) => {
+    if (!isOn) throw new Refusal([{ token: 'E_NOT_FOUND', message: journalOff }]);
+    await streams.open(request, reply, account);
+    return reply;
+  };
   return (app) => {
     app.get(
       '/accounts/:account_id/email/sending/live',
@@ -209,8 +215,7 @@ export function liveEndpoints(streams: LiveStreams): V4Plugin {
         schema: { ...schema, operationId: 'watchJournal', params: accountPath },
       },
       async (request, reply) => {
-        await streams.open(request, reply, submitterOf(request).account.name);
-        return reply;
+        return await open(request, reply, submitterOf(request).account.name);
       },
     );
     app.get(
@@ -221,8 +226,7 @@ export function liveEndpoints(streams: LiveStreams): V4Plugin {
         schema: { ...schema, operationId: 'watchJournalOfAll' },
       },
       async (request, reply) => {
-        await streams.open(request, reply, undefined);
-        return reply;
+        return await open(request, reply, undefined);
       },
     );
   };

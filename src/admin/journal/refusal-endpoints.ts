@@ -11,6 +11,7 @@ import { findingsOfEvents } from '../../report/read-events.ts';
 import { createSearchTurns } from '../events/search-turns.ts';
 import { accountPath, isoTime, readTime, timeOrNull } from '../schemas.ts';
 import { cureJson } from './cure-json.ts';
+import { journalNote } from './journal-off.ts';
 import { cure } from './schemas.ts';
 
 /** How far back is looked where nobody says, as `postern report` does, and how many events are read at most. */
@@ -24,6 +25,8 @@ export interface RefusalParts {
   readonly events: Pick<EventStore, 'read' | 'newest'>;
   readonly account: (name: string) => Account | undefined;
   readonly clock: Clock;
+  /** `journal.enabled`. */
+  readonly isOn: boolean;
 }
 
 const group = Type.Object(
@@ -77,7 +80,7 @@ function groupsOf({ account, credential, mailers }: CredentialReport, owner: Acc
 }
 
 /** The endpoints of refusals in groups, the most frequent first. */
-export function refusalEndpoints({ events, account, clock }: RefusalParts): V4Plugin {
+export function refusalEndpoints({ events, account, clock, isOn }: RefusalParts): V4Plugin {
   const inTurn = createSearchTurns();
   const answer = async (asked: { readonly since?: string; readonly credential?: string }, of: string | undefined) => {
     const since = asked.since === undefined ? clock.now() - defaultSpanMs : readTime(asked.since, 'since');
@@ -93,7 +96,7 @@ export function refusalEndpoints({ events, account, clock }: RefusalParts): V4Pl
       .toSorted((one, two) => two.count - one.count);
     return {
       groups: groups.slice(0, mostGroups),
-      info: { result_info: { count: groups.length, since: isoTime(since) } },
+      info: { result_info: { count: groups.length, since: isoTime(since) }, ...journalNote(isOn) },
     };
   };
   const schema = {

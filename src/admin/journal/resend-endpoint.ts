@@ -18,6 +18,8 @@ import { entryOfAccount } from './schemas.ts';
 /** What the endpoint is made from. */
 export interface ResendParts {
   readonly journal: Pick<Journal, 'find' | 'content'>;
+  /** `journal.enabled`. */
+  readonly isOn: boolean;
   readonly events: Pick<EventStore, 'read'>;
   readonly submit: Submit;
   /** Whether an account does not send to a recipient (D51). */
@@ -135,7 +137,7 @@ export function resendEndpoint(parts: ResendParts): V4Plugin {
       },
       async (request, reply) => {
         const { account, credential } = submitterOf(request);
-        const entry = await entryNamed(parts.journal, request.params.id, account.name);
+        const entry = await entryNamed(parts, request.params.id, account.name);
         const message = messageOf(await parts.journal.content(entry.seq), entry);
         const recipients = await recipientsOf(parts, entry);
         if (recipients.length === 0) throw refusal('It had no recipient');

@@ -44,8 +44,8 @@ export interface RestDoorParts {
   readonly onRefused: Refuse;
   /** Where entries of the journal can be looked at; absent: refusals have no link. */
   readonly entryLink?: EntryLink | undefined;
-  /** What the journal keeps of a message that is refused here; absent: it has its facts alone. */
-  readonly noted?: (submission: Submission, explanation: Explanation) => JournalDetails;
+  /** What the journal keeps of a message that is refused here; absent, or where it gives nothing: its facts alone. */
+  readonly noted?: (submission: Submission, explanation: Explanation) => JournalDetails | undefined;
   /** Whether the account's suppression list holds a recipient (D51). Absent: no recipient is suppressed. */
   readonly suppressed?: (account: Account, recipient: string) => boolean | Promise<boolean>;
 }

@@ -42,6 +42,8 @@ export interface SmtpDoorParts {
   readonly onRefused?: Refuse;
   /** Where entries of the journal can be looked at now; absent, or where it gives nothing: refusals have no link. */
   readonly entryLink?: () => EntryLink | undefined;
+  /** Whether what is said is kept for the journal; absent: yes. */
+  readonly keepsTranscripts?: boolean;
   /** Counts connections over all processes; absent: there is one. */
   readonly sharedConnections?: (door: 'smtp' | 'bounce') => SharedConnections;
   /** What bounce listeners do; absent: there may be none. */
@@ -175,6 +177,7 @@ class Door implements SmtpDoor {
       },
       listener,
       commands: desk?.commands,
+      keepsTranscripts: this.#parts.keepsTranscripts ?? true,
       accounts,
       log,
       clock,

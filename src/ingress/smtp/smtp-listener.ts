@@ -167,8 +167,8 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
 
   protected override begin(socket: Socket, { id, remoteAddress, place }: Admitted): SmtpSession {
     const context = this.#context;
-    const transcript = new SessionTranscript(context.clock.monotonic());
-    const client = { sessionId: id, address: remoteAddress, submitter: submitterOf(context), transcript };
+    const transcript = context.keepsTranscripts ? { transcript: new SessionTranscript(context.clock.monotonic()) } : {};
+    const client = { sessionId: id, address: remoteAddress, submitter: submitterOf(context), ...transcript };
     context.log.debug({ session: id, listener: context.listener.name, client: client.address }, 'connected');
     return new SmtpSession(this, { socket, client, context, place });
   }

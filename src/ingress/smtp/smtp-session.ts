@@ -26,6 +26,8 @@ export interface SessionContext extends DialogueContext {
   readonly clock: Clock;
   /** Octets of a header section after which nothing more of a message is kept. */
   readonly headerBytes: number;
+  /** Whether what is said is kept for the journal. */
+  readonly keepsTranscripts: boolean;
   /** Judges and keeps a message that has come in whole; it never rejects. */
   readonly take: (message: ReceivedMessage) => Promise<Answer>;
   readonly onOpen: (session: SmtpSession) => void;

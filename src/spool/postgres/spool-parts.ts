@@ -39,6 +39,8 @@ export interface PostgresSpoolOptions {
   readonly eventLimits?: EventLimits;
   /** How many reports to senders are made; absent: any number. */
   readonly reportLimits?: ReportLimits;
+  /** Whether messages get rows in the journal; absent: yes. */
+  readonly hasJournal?: boolean;
   /** Called with how many failed messages were removed, and of which account, because their account has too many. */
   readonly onRemoved?: (removed: RemovedFailures) => void;
   /** Called after each commit with how many operations it had. */
@@ -51,7 +53,7 @@ export interface PostgresSpoolOptions {
 
 /** Makes the parts. Nothing is asked of the server yet. */
 export function makeParts(options: PostgresSpoolOptions) {
-  const { url, clock = systemClock, log = silentLog, limits = unlimited, onRemoved } = options;
+  const { url, clock = systemClock, log = silentLog, limits = unlimited, hasJournal = true, onRemoved } = options;
   const session = new PostgresSession(url, connections);
   const databaseClock = new DatabaseClock(clock);
   const { patienceMs = defaultPatienceMs } = options;
@@ -61,7 +63,7 @@ export function makeParts(options: PostgresSpoolOptions) {
   const shared = { session, clock: databaseClock, register };
   const reports = new PostgresReports({ ...shared, limits: options.reportLimits ?? unlimitedReports });
   const writer = new SpoolWriter({
-    ...{ ...shared, reports },
+    ...{ ...shared, reports, hasJournal },
     onTallies: (tallies) => quotas.learn(tallies),
     onCommitted: options.onCommitted ?? (() => undefined),
   });
@@ -82,7 +84,7 @@ export function makeParts(options: PostgresSpoolOptions) {
     ...{ events, writer, clock: databaseClock },
     fault: () => tender.fault,
   });
-  const feed = new EventFeed(table, { clock, log });
+  const feed = new EventFeed(table, { clock, log, hasJournal });
   return { ...shared, writer, reports, quotas, claims, holds, queue, tender, feed };
 }
 

@@ -68,6 +68,7 @@ export class SpoolWriter {
   readonly #register: ProcessRegister;
   readonly #clock: DatabaseClock;
   readonly #reports: PostgresReports;
+  readonly #hasJournal: boolean;
   readonly #onTallies: Learnt;
   #unreported = 0;
   readonly #onCommitted: (operations: number) => void;
@@ -78,6 +79,8 @@ export class SpoolWriter {
     readonly register: ProcessRegister;
     readonly clock: DatabaseClock;
     readonly reports: PostgresReports;
+    /** Whether the journal is written. */
+    readonly hasJournal: boolean;
     /** Told of the numbers of accounts that a group has changed. */
     readonly onTallies: Learnt;
     /** Told after each commit how many operations it had. */
@@ -87,6 +90,7 @@ export class SpoolWriter {
     this.#register = parts.register;
     this.#clock = parts.clock;
     this.#reports = parts.reports;
+    this.#hasJournal = parts.hasJournal;
     this.#onTallies = parts.onTallies;
     this.#onCommitted = parts.onCommitted;
   }
@@ -183,7 +187,7 @@ export class SpoolWriter {
     messages.write(send);
     for (const other of made.others) other(send);
     sendEvents(send, made.events, this.#clock);
-    sendJournal(send, made.journal, made.events);
+    if (this.#hasJournal) sendJournal(send, made.journal, made.events);
     if (made.events.length > 0) void send(tellEvents);
     return { results, unreported, tallies: accounts.write(send) };
   }

@@ -264,4 +264,6 @@ export interface SpoolWorkerData {
   readonly limits: SpoolLimits;
   readonly eventLimits: EventLimits;
   readonly reportLimits: ReportLimits;
+  /** Whether the journal is written. */
+  readonly hasJournal: boolean;
 }

@@ -52,6 +52,8 @@ export interface SqliteSpoolOptions {
   readonly eventLimits?: EventLimits;
   /** How many reports to senders are made; absent: any number. */
   readonly reportLimits?: ReportLimits;
+  /** Whether messages get rows in the journal; absent: yes. */
+  readonly hasJournal?: boolean;
   /** Called with how many failed messages were removed, and of which account, because their account has too many. */
   readonly onRemoved?: (removed: RemovedFailures) => void;
   /** Called with how many operations shared a commit. */
@@ -62,7 +64,7 @@ export interface SqliteSpoolOptions {
 
 /** What the spool's thread starts with. */
 export function spoolThreadData(options: SqliteSpoolOptions): SpoolWorkerData {
-  const { file, bodiesFolder, limits, eventLimits, reportLimits } = options;
+  const { file, bodiesFolder, limits, eventLimits, reportLimits, hasJournal } = options;
   return {
     file,
     lockFile: `${file}-spool.lock`,
@@ -70,6 +72,7 @@ export function spoolThreadData(options: SqliteSpoolOptions): SpoolWorkerData {
     limits: limits ?? unlimited,
     eventLimits: eventLimits ?? defaultEventLimits,
     reportLimits: reportLimits ?? unlimitedReports,
+    hasJournal: hasJournal ?? true,
   };
 }
 
@@ -121,7 +124,7 @@ export class SqliteSpool implements Spool {
       },
     });
     const store = eventsOver(this.#thread, () => this.#fault);
-    this.events = new EventFeed(store, { clock: this.#clock, log: this.#log });
+    this.events = new EventFeed(store, { clock: this.#clock, log: this.#log, hasJournal: data.hasJournal });
   }
 
   get unavailable(): Unavailable | undefined {

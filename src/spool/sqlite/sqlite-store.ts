@@ -58,6 +58,7 @@ export class SqliteStore {
   readonly #keys: SqliteKeys;
   readonly #events: SqliteEvents;
   readonly #journal: SqliteJournal;
+  readonly #hasJournal: boolean;
   readonly #messages: StoredMessages;
   readonly #claims: RecipientClaims;
   readonly #attempts: Attempts;
@@ -70,6 +71,7 @@ export class SqliteStore {
    * Brings the tables up to date.
    * @param options.bodies folder of the bodies that are files; it need not exist
    * @param options.limits absent: no limits
+   * @param options.hasJournal whether the journal is written; absent: yes
    */
   constructor(options: {
     readonly database: DatabaseSync;
@@ -78,6 +80,7 @@ export class SqliteStore {
     readonly limits?: SpoolLimits;
     readonly eventLimits?: EventLimits;
     readonly reportLimits?: ReportLimits;
+    readonly hasJournal?: boolean;
   }) {
     this.#database = options.database;
     this.#lock = options.lock;
@@ -87,6 +90,7 @@ export class SqliteStore {
     this.#keys = new SqliteKeys(this.#database);
     this.#events = new SqliteEvents(this.#database, options.eventLimits ?? defaultEventLimits);
     this.#journal = new SqliteJournal(this.#database);
+    this.#hasJournal = options.hasJournal ?? true;
     this.#clock = new SpoolClock(this.#database);
     this.#ledger = new Ledger(this.#database);
     this.#lines = new Lines(this.#database);
@@ -325,13 +329,13 @@ export class SqliteStore {
     this.#keys.add(operation.entry);
     this.#threads.keep(operation.entry, this.#clock.stored(operation.entry.acceptedAt));
     this.#addEvents([operation.event]);
-    if (operation.journal) this.#journal.add(operation.journal);
+    if (operation.journal && this.#hasJournal) this.#journal.add(operation.journal);
   }
 
   #addEvents(events: readonly PackedEvent[]): void {
     for (const event of events) {
       this.#events.add(event, this.#clock.stored(event.at));
-      this.#journal.note(event);
+      if (this.#hasJournal) this.#journal.note(event);
     }
   }
 

@@ -69,14 +69,14 @@ class SpoolServer {
   #told = '';
   #unlookedBytes = 0;
 
-  constructor(port: MessagePort, { file, lockFile, bodies, limits, eventLimits, reportLimits }: SpoolWorkerData) {
+  constructor(port: MessagePort, { file, lockFile, bodies, limits, ...settings }: SpoolWorkerData) {
     this.#port = port;
     this.#file = file;
     this.#database = openSqliteFile(file);
     this.#database.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
     this.#lock = new SpoolLock(lockFile);
     this.#store = new SqliteStore({
-      ...{ database: this.#database, lock: this.#lock, bodies, eventLimits, reportLimits },
+      ...{ database: this.#database, lock: this.#lock, bodies, ...settings },
       limits: completeLimits(limits, dirname(file)),
     });
     this.#files = new SpoolFiles({ file, folders: [dirname(file), bodies], minFreeBytes: limits.minFreeBytes });

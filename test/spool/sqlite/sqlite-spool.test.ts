@@ -53,9 +53,9 @@ eventsContract('SQLite spool', {
 });
 
 journalContract('SQLite spool', {
-  open: async (clock, limits) => {
+  open: async (clock, limits, hasJournal = true) => {
     const file = join(newFolder(), 'postern.db');
-    const spool = await SqliteSpool.open({ file, clock });
+    const spool = await SqliteSpool.open({ file, clock, hasJournal });
     return { spool, journal: openSqliteJournal(await openDatabase(file), limits) };
   },
   clean: async () => removeFolder(),

@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Button, Select } from '../parts/controls.ts';
 import { FilterChips, SearchBox } from '../parts/filter-bar.ts';
 import { type Column, ListEnd, Table } from '../parts/list.ts';
-import { ButtonLink, ClearFilters, Empty, PageHead } from '../parts/surfaces.ts';
+import { ButtonLink, ClearFilters, Empty, Notes, PageHead } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { outcomeChoices, stateWords } from '../parts/words.ts';
 import { type LiveState, mostFresh, useLive } from '../state/live.ts';
@@ -122,7 +122,13 @@ function withRow(rows: readonly JournalRow[], row: JournalRow): readonly Journal
   return known === -1 ? [row, ...rows] : rows.with(known, row);
 }
 
-function NothingThere({ isFiltered }: { readonly isFiltered: boolean }): JSX.Element {
+interface NothingProps {
+  readonly isFiltered: boolean;
+  readonly notes: readonly string[];
+}
+
+function NothingThere({ isFiltered, notes }: NothingProps): JSX.Element {
+  if (notes.length > 0) return h(Empty, { title: 'No message is kept' }, h(Notes, { notes }));
   if (isFiltered) {
     return h(
       Empty,
@@ -149,7 +155,8 @@ export function MessagesPage(): JSX.Element {
   const [isPaused, setPaused] = useState(false);
   const [waiting, setWaiting] = useState<readonly JournalRow[]>([]);
   const fresh = useRef(new Set<string>());
-  const isStill = isPaused || filters.until !== undefined;
+  // The gateway has something to say only where the journal is off, and then no row comes.
+  const isStill = isPaused || filters.until !== undefined || pages.notes.length > 0;
   const state = useLive(
     isStill ? undefined : accountPath('/email/sending/live'),
     (row) => {
@@ -232,8 +239,9 @@ export function MessagesPage(): JSX.Element {
           h(Button, { kind: 'main', icon: 'arrow', onPress: showWaiting }, writeCounted(waiting.length, 'new message')),
         )
       : null,
+    isEmpty ? null : h(Notes, { notes: pages.notes }),
     isEmpty
-      ? h(NothingThere, { isFiltered: filterKey !== '{}' })
+      ? h(NothingThere, { isFiltered: filterKey !== '{}', notes: pages.notes })
       : h(Table<JournalRow>, {
           ...{ label: 'Messages', columns, rows: pages.rows },
           keyOf: ({ id }) => id,

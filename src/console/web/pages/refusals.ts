@@ -3,9 +3,10 @@
 import { h, type JSX } from 'preact';
 import { Select } from '../parts/controls.ts';
 import { CureBox } from '../parts/cure.ts';
-import { ButtonLink, Empty, Fault, PageHead, Progress } from '../parts/surfaces.ts';
+import { ButtonLink, Empty, Fault, Notes, PageHead, Progress } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
-import { useAnswer, useEvery } from '../state/loading.ts';
+import { type Answer, ask } from '../state/api.ts';
+import { useEvery, useLoaded } from '../state/loading.ts';
 import { linkTo, place, setFilters } from '../state/place.ts';
 import { accountPath, isEveryAccount } from '../state/session.ts';
 import type { RefusalGroup } from '../state/shapes.ts';
@@ -79,9 +80,12 @@ function Group({ group, span }: { readonly group: RefusalGroup; readonly span: s
 export function RefusalsPage(): JSX.Element {
   const { span = '7d' } = readFilters(place.value.search, ['span']);
   const since = sinceOf(span, Math.floor(Date.now() / 60_000) * 60_000);
-  const { value, problem, isLoading, reload } = useAnswer<readonly RefusalGroup[]>(
+  const { value: answer, ...loaded } = useLoaded<Answer<readonly RefusalGroup[]>>(
     accountPath(`/email/sending/refusals${since === undefined ? '' : `?since=${encodeURIComponent(since)}`}`),
+    async (path, signal) => await ask(path, { signal }),
   );
+  const { problem, isLoading, reload } = loaded;
+  const value = answer?.result;
   useEvery(10_000, reload);
   const all = value?.reduce((sum, { count }) => sum + count, 0) ?? 0;
   return h(
@@ -101,6 +105,7 @@ export function RefusalsPage(): JSX.Element {
       }),
     ),
     problem ? h(Fault, { problem, retry: reload }) : null,
+    h(Notes, { notes: answer?.notes ?? [] }),
     isLoading && !value ? h(Progress, { what: 'Counting refusals' }) : null,
     value?.length === 0
       ? h(

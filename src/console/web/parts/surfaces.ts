@@ -67,6 +67,15 @@ export function Empty(props: {
   );
 }
 
+/** What the gateway says beside an answer, such as that the journal is off; nothing where it says nothing. */
+export function Notes({ notes }: { readonly notes: readonly string[] }): JSX.Element {
+  return h(
+    Fragment,
+    null,
+    notes.map((note) => h('p', { key: note, class: 'soft', role: 'note' }, h('bdi', null, note))),
+  );
+}
+
 /** A request that failed: what it said, and trying again. */
 export function Fault({ problem, retry }: { readonly problem: Problem; readonly retry?: () => void }): JSX.Element {
   const codes = problem.errors.map(({ code }) => code).join(', ');

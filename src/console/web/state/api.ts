@@ -20,6 +20,7 @@ interface Envelope {
   readonly success: boolean;
   readonly errors: readonly ApiError[];
   readonly result: unknown;
+  readonly messages: readonly { readonly message?: string }[];
   readonly result_info?: ResultInfo;
 }
 
@@ -28,6 +29,8 @@ export interface Answer<Result> {
   readonly result: Result;
   /** The cursor of the next page; undefined where there is none. */
   readonly next: string | undefined;
+  /** What the gateway says beside the result, such as that the journal is off. */
+  readonly notes: readonly string[];
 }
 
 /** A request that failed, in words for the reader. */
@@ -124,11 +127,11 @@ async function send(path: string, { method = 'GET', body, signal: abort }: Asked
 export async function ask<Result>(path: string, asked: Asked = {}): Promise<Answer<Result>> {
   const response = await send(path, asked);
   if (response.status === 401) isSignedOut.value = true;
-  const { result, result_info: info } = await read(response);
+  const { result, result_info: info, messages } = await read(response);
   const next = info?.cursors?.after ?? info?.cursor ?? undefined;
   // The shapes are those of docs/openapi.json, from which the types of `shapes.ts` were written.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-  return { result: result as Result, next };
+  return { result: result as Result, next, notes: messages.flatMap(({ message }) => message ?? []) };
 }
 
 /** Asks for text instead of JSON, such as a message as it came. @param most octets to read; the rest is not fetched */

@@ -11,6 +11,8 @@ export const mostRows = 2000;
 export interface Pages<Row> {
   readonly rows: readonly Row[];
   readonly problem: Problem | undefined;
+  /** What the gateway says beside the rows. */
+  readonly notes: readonly string[];
   readonly isLoading: boolean;
   /** Whether there are rows that are not loaded. */
   readonly hasMore: boolean;
@@ -26,11 +28,12 @@ interface State<Row> {
   readonly path: string | undefined;
   readonly rows: readonly Row[];
   readonly next: string | undefined;
+  readonly notes: readonly string[];
   readonly problem: Problem | undefined;
   readonly isLoading: boolean;
 }
 
-const nothing = { rows: [], next: undefined, problem: undefined } as const;
+const nothing = { rows: [], next: undefined, notes: [], problem: undefined } as const;
 
 function withCursor(path: string, cursor: string | undefined): string {
   if (cursor === undefined) return path;
@@ -59,9 +62,9 @@ export function usePages<Row>(path: string | undefined, turn = 0): Pages<Row> {
       );
       ask<readonly Row[]>(withCursor(path, cursor), { signal: abort.signal })
         .then(
-          ({ result, next }) =>
+          ({ result, next, notes }) =>
             (before: State<Row>): State<Row> => ({
-              ...{ path, next, problem: undefined, isLoading: false },
+              ...{ path, next, notes, problem: undefined, isLoading: false },
               rows: cursor === undefined ? result : [...before.rows, ...result],
             }),
           (error: unknown) =>
@@ -85,6 +88,7 @@ export function usePages<Row>(path: string | undefined, turn = 0): Pages<Row> {
   return {
     rows: shown.rows,
     problem: shown.problem,
+    notes: shown.notes,
     isLoading: shown.isLoading,
     hasMore: shown.next !== undefined,
     isFull: shown.rows.length >= mostRows,

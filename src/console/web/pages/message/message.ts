@@ -192,7 +192,8 @@ export function MessagePage({ parameters }: PageProps): JSX.Element {
         ? h(
             Empty,
             { title: 'There is no such message', icon: 'search' },
-            'It may belong to another account, or the journal has let it go: it keeps entries for as long as journal.keepDays says.',
+            h('bdi', null, `${problem.message.replace(/\.$/, '')}.`),
+            h('p', null, 'The journal keeps entries for as long as journal.keepDays says.'),
           )
         : h(Fault, { problem, retry: reload }),
     );
