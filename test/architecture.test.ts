@@ -52,7 +52,7 @@ const mayImport: Record<string, readonly string[]> = {
     'mail/*',
     'base/*',
   ],
-  'spool/sqlite/remote': ['spool/sqlite', 'spool/sqlite/file', 'spool', 'base/*'],
+  'spool/sqlite/remote': ['spool/sqlite', 'spool/sqlite/file', 'spool/journal', 'spool', 'base/*'],
   'spool/postgres/server': ['base/*'],
   'spool/postgres': [
     'spool/postgres/server',

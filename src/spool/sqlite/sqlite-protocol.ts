@@ -7,6 +7,7 @@ import type { EventLimits, EventQuery, EventSearch } from '../../events/event-st
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import type { AccountKey, UsedKey } from '../idempotency-keys.ts';
+import type { ListedJournal } from '../journal/listed-journal.ts';
 import type { WrittenJournal } from '../journal/sqlite-journal.ts';
 import type { PackedEvent, PackedPage } from '../packed-event.ts';
 import type { DueReport, ReportableOutcome, ReportKey, ReportLimits } from '../reports/report.ts';
@@ -203,29 +204,7 @@ export interface PackedAdd {
   readonly bodyLength: number;
   readonly size: number;
   /** The row of the journal; what it keeps of the message that came lies behind the body. */
-  readonly journal?: PackedAddJournal | undefined;
-}
-
-/**
- * The journal's row of an add, without what the event tells as well. It is a list, because names of members would be sent and
- * read again with each message.
- */
-export type PackedAddJournal = readonly [
-  facts: string,
-  more: string,
-  /** Recipients without an outcome for good. */
-  waiting: number,
-  /** Octets of what came; 0: not kept. */
-  receivedHead: number,
-  receivedBody: number,
-  isSameBody: boolean,
-  keepsSentHead: boolean,
-  keepsSentBody: boolean,
-];
-
-/** The octets of the message that came and are kept: those of its head, and of its body. */
-export function receivedLengths([, , , head, body]: PackedAddJournal): readonly [number, number] {
-  return [head, body];
+  readonly journal?: ListedJournal | undefined;
 }
 
 /** Writes, sent from the main thread. One such batch is under way at a time; operations that come meanwhile form the next. */

@@ -11,7 +11,8 @@ import type { OutcomeEvent } from '../../events/mail-event.ts';
 import { BodyFiles, bodyError, bodyFileThreshold, bufferOver } from '../body-files.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import type { UsedKey } from '../idempotency-keys.ts';
-import { acceptedRow, type PackedJournal } from '../journal/pack-journal.ts';
+import { listJournal } from '../journal/listed-journal.ts';
+import { acceptedRow } from '../journal/pack-journal.ts';
 import { packEvent } from '../packed-event.ts';
 import { type DueReport, type ReportKey, type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import type {
@@ -32,7 +33,7 @@ import { type RemovedFailures, type SpoolLimits, unlimited } from '../spool-limi
 import { type AccountTally, totalOf } from '../tally.ts';
 import { eventsOver } from './events-over-thread.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
-import { BODY_IN_FILE, type PackedAddJournal, type SpoolWorkerData } from './sqlite-protocol.ts';
+import { BODY_IN_FILE, type SpoolWorkerData } from './sqlite-protocol.ts';
 import { retryAfterSeconds, type SpoolPort, SpoolThread } from './sqlite-thread.ts';
 
 /** Where the spool is stored, and its settings. */
@@ -327,7 +328,7 @@ export class SqliteSpool implements Spool {
     const size = head.length + whole.length;
     const bodyLength = body ? body.length : BODY_IN_FILE;
     const packed = details && acceptedRow(event, details, whole);
-    const journal = packed && packedJournal(packed);
+    const journal = packed && listJournal(packed);
     await this.#thread.add(
       {
         ...{
@@ -373,12 +374,6 @@ export class SqliteSpool implements Spool {
     this.#fileWork.add(work);
     void Promise.allSettled([work]).then(() => this.#fileWork.delete(work));
   }
-}
-
-function packedJournal({ row, receivedHead, receivedBody, ...packed }: PackedJournal): PackedAddJournal {
-  const { isSameBody, keepsSentHead, keepsSentBody } = packed;
-  const octets = [receivedHead?.length ?? 0, receivedBody?.length ?? 0] as const;
-  return [row.facts, row.more, row.waiting, ...octets, isSameBody, keepsSentHead, keepsSentBody];
 }
 
 /** Opens a spool in SQLite; see `SqliteSpool.open`. */

@@ -8,16 +8,13 @@ import { giveBackSomePages } from '../../base/database/free-pages.ts';
 import { sqliteCode, whyUnwritable } from '../../base/database/sqlite-errors.ts';
 import { type DatabaseSync, openSqliteFile } from '../../base/database/sqlite-file.ts';
 import { errorMessage } from '../../base/errors.ts';
-import { outcomeNumbers } from '../../journal/journal-row.ts';
-import type { WrittenJournal } from '../journal/sqlite-journal.ts';
-import type { PackedEvent } from '../packed-event.ts';
+import { unlistJournal } from '../journal/listed-journal.ts';
 import { defaultQueuedBytes, type SpoolLimits } from '../spool-limits.ts';
 import { type SpoolFault, SpoolFiles } from './file/sqlite-health.ts';
 import { SpoolLock } from './file/sqlite-lock.ts';
 import {
   BODY_IN_FILE,
   type OperationOutcome,
-  type PackedAddJournal,
   type ReadBatch,
   type SpoolWorkerData,
   type WorkerMessage,
@@ -210,25 +207,6 @@ function loadedBuffers(outcome: OperationOutcome): ArrayBuffer[] {
   return [head.buffer, body?.buffer].filter((buffer) => buffer instanceof ArrayBuffer);
 }
 
-function unpackJournal(
-  [facts, more, waiting, received, receivedBody, isSameBody, keepsSentHead, keepsSentBody]: PackedAddJournal,
-  { message, account, at }: PackedEvent,
-  octets: {
-    readonly head: Uint8Array;
-    readonly body: Uint8Array | undefined;
-    readonly take: (length: number) => Uint8Array;
-  },
-): WrittenJournal {
-  return {
-    row: { id: message ?? '', at, account, outcome: outcomeNumbers.accepted, waiting, facts, more },
-    isSameBody,
-    receivedHead: received > 0 ? octets.take(received) : undefined,
-    receivedBody: receivedBody > 0 ? octets.take(receivedBody) : undefined,
-    sentHead: keepsSentHead ? octets.head : undefined,
-    sentBody: keepsSentBody ? octets.body : undefined,
-  };
-}
-
 function unpack({ operations, octets }: WriteBatch): WriteOperation[] {
   let offset = 0;
   const take = (length: number): Uint8Array => {
@@ -240,7 +218,7 @@ function unpack({ operations, octets }: WriteBatch): WriteOperation[] {
     const head = take(operation.headLength);
     const body = operation.bodyLength === BODY_IN_FILE ? undefined : take(operation.bodyLength);
     const { entry, event, claimUntil, holder = 0, size, journal } = operation;
-    const written = journal && unpackJournal(journal, event, { head, body, take });
+    const written = journal && unlistJournal(journal, event, { head, body, take });
     return { kind: 'add', entry, event, claimUntil, holder, size, head, body, journal: written };
   });
 }

@@ -5,11 +5,11 @@ import { createServer, type Server, type Socket } from 'node:net';
 import type { Clock } from '../../../base/clock.ts';
 import { errorMessage } from '../../../base/errors.ts';
 import { BodyFiles } from '../../body-files.ts';
+import { receivedLengths } from '../../journal/listed-journal.ts';
 import { totalOf } from '../../tally.ts';
 import type { SpoolFault } from '../file/sqlite-health.ts';
 import {
   type OperationOutcome,
-  receivedLengths,
   type SpoolWorkerData,
   type WorkerMessage,
   type WriteBatch,

@@ -1,0 +1,59 @@
+// The journal's row of an accepted message on its way to the spool's thread.
+
+import { outcomeNumbers } from '../../journal/journal-row.ts';
+import type { PackedEvent } from '../packed-event.ts';
+import type { PackedJournal } from './pack-journal.ts';
+import type { WrittenJournal } from './sqlite-journal.ts';
+
+/**
+ * The journal's row of an accepted message, without what its event tells as well. It is a list, because the names of members
+ * would be sent and read again with each message.
+ */
+export type ListedJournal = readonly [
+  facts: string,
+  more: string,
+  /** Recipients without an outcome for good. */
+  waiting: number,
+  /** Octets of what came; 0: not kept. */
+  receivedHead: number,
+  receivedBody: number,
+  isSameBody: boolean,
+  keepsSentHead: boolean,
+  keepsSentBody: boolean,
+];
+
+/** Makes the list of a row. What is kept of the message that came is sent beside it. */
+export function listJournal({ row, receivedHead, receivedBody, ...packed }: PackedJournal): ListedJournal {
+  const { isSameBody, keepsSentHead, keepsSentBody } = packed;
+  const octets = [receivedHead?.length ?? 0, receivedBody?.length ?? 0] as const;
+  return [row.facts, row.more, row.waiting, ...octets, isSameBody, keepsSentHead, keepsSentBody];
+}
+
+/** The octets of the message that came and are kept: those of its head, and of its body. */
+export function receivedLengths([, , , head, body]: ListedJournal): readonly [number, number] {
+  return [head, body];
+}
+
+/**
+ * Makes the row of a list, as it is written.
+ * @param event the acceptance
+ * @param octets.take gives the next octets of what came
+ */
+export function unlistJournal(
+  [facts, more, waiting, received, receivedBody, isSameBody, keepsSentHead, keepsSentBody]: ListedJournal,
+  { message, account, at }: PackedEvent,
+  octets: {
+    readonly head: Uint8Array;
+    readonly body: Uint8Array | undefined;
+    readonly take: (length: number) => Uint8Array;
+  },
+): WrittenJournal {
+  return {
+    row: { id: message ?? '', at, account, outcome: outcomeNumbers.accepted, waiting, facts, more },
+    isSameBody,
+    receivedHead: received > 0 ? octets.take(received) : undefined,
+    receivedBody: receivedBody > 0 ? octets.take(receivedBody) : undefined,
+    sentHead: keepsSentHead ? octets.head : undefined,
+    sentBody: keepsSentBody ? octets.body : undefined,
+  };
+}
