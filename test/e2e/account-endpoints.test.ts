@@ -61,7 +61,12 @@ test('a suppressed address is refused at RCPT, after a restart too, and taken ag
   await call(second, 'DELETE', `${list}/${id}`);
   expect(await client.ask('RCPT TO:<gone@partner.test>')).toMatch(/^250 /);
 
-  const env = { POSTERN_DATA_DIR: second.dataDir, POSTERN_CERTS_DIR: second.certsDir };
+  const url = second.env['POSTERN_DATABASE_URL'];
+  const env = {
+    POSTERN_DATA_DIR: second.dataDir,
+    POSTERN_CERTS_DIR: second.certsDir,
+    ...(url === undefined ? {} : { POSTERN_DATABASE_URL: url }),
+  };
   const added = await runCli(['suppression', 'add', '--account', 'dev', 'other@partner.test'], { env });
   expect(added.exitCode).toBe(0);
   await new Promise((done) => setTimeout(done, 1000));

@@ -1,15 +1,15 @@
 // A real process tells senders what became of their mail (RFC 3461, RFC 3464): who is told, what the report says to people
 // and to programs, and that there is one report, whatever happens in between.
 
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { simpleParser } from 'mailparser';
 import { afterEach, expect, test } from 'vitest';
 import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
 import { dkimRecords, verifySignatures } from '../support/dkim-verifier.ts';
 import { FaultSink, type FaultSinkOptions } from '../support/fault-sink.ts';
 import { type PosternProcess, startPostern } from '../support/postern-process.ts';
+import { runCli } from '../support/run-cli.ts';
 import { RawClient } from '../support/smtp-peers.ts';
+import { openStoreOf, soonTakenOver } from '../support/store.ts';
 
 let postern: PosternProcess | undefined;
 let sink: FaultSink | undefined;
@@ -38,7 +38,7 @@ async function start(choices: Choices = {}): Promise<{ readonly config: object; 
     // The same recipient fails again and again, and is to be asked each time.
     account: { suppress: { failures: false }, ...(choices.accountReports ? { reports: choices.accountReports } : {}) },
   });
-  const config = { ...base, reports: { gatherSeconds: 1, ...choices.reports } };
+  const config = { ...base, ...soonTakenOver, reports: { gatherSeconds: 1, ...choices.reports } };
   postern = await startPostern({ config });
   return { config, port: postern.ports['devices'] ?? 0 };
 }
@@ -92,17 +92,11 @@ function statusOf(report: Buffer): string {
 
 /** Nothing more is to come: all that is noted has been made, and the queue is empty. */
 async function quiet(): Promise<void> {
-  const file = join(postern?.dataDir ?? '', 'postern.db');
-  await postern?.until(() => {
-    const database = new DatabaseSync(file, { readOnly: true });
-    try {
-      const noted = database.prepare('SELECT count(*) AS n FROM spool_reports').get();
-      const queued = database.prepare('SELECT count(*) AS n FROM spool_recipients WHERE state = 0').get();
-      return noted?.['n'] === 0 && queued?.['n'] === 0;
-    } finally {
-      database.close();
-    }
-  }, 20);
+  if (!postern) return;
+  const database = await openStoreOf(postern);
+  const left = `SELECT (SELECT count(*) FROM spool_reports) AS noted,
+    (SELECT count(*) FROM spool_recipients WHERE state = 0) AS queued`;
+  await expect.poll(() => database.query(left), { timeout: 20_000, interval: 50 }).toEqual([{ noted: 0, queued: 0 }]);
 }
 
 test('a failure is reported with the words of the next hop, and mailparser and mailauth read the report', async () => {
@@ -289,11 +283,9 @@ test('no more reports a day than the limits allow; the rest is counted', async (
 
 test('an address that the list suppresses gets no report', async () => {
   const { port } = await start();
-  const database = new DatabaseSync(join(postern?.dataDir ?? '', 'postern.db'));
-  database.exec(
-    `INSERT INTO suppressions VALUES ('${'a1'.repeat(16)}', '00', 'alice@example.com', 'manual', NULL, 0, NULL)`,
-  );
-  database.close();
+  const env = (postern?.env ?? {}) as Record<string, string>;
+  const added = await runCli(['suppression', 'add', '--account', 'dev', 'alice@example.com'], { env });
+  expect(added).toMatchObject({ exitCode: 0, stderr: '' });
   await send(port, { recipients: ['<fail-rcpt@partner.test>'] });
   const left = await postern?.until(() => postern?.log().find(({ msg }) => msg === 'report not sent'), 20);
   expect(left).toMatchObject({ reason: 'the sender is suppressed' });

@@ -8,6 +8,8 @@ import { afterEach, expect, test } from 'vitest';
 import { dkimRecords, verifySignatures } from '../support/dkim-verifier.ts';
 import { ask, type HttpAnswer } from '../support/http-app.ts';
 import { type PosternProcess, projectRoot, startPostern, testToken } from '../support/postern-process.ts';
+import { shippedConfig } from '../support/reloadable.ts';
+import { isOnPostgres, soonTakenOver } from '../support/store.ts';
 
 const running: PosternProcess[] = [];
 afterEach(async () => {
@@ -69,12 +71,13 @@ test('a message is captured, signed, logged under its Ray-ID, and Prefer tells t
 });
 
 test('a key outlives a crash, and a drained process finishes its answers', async () => {
-  const first = await start();
+  const options = isOnPostgres ? { config: { ...shippedConfig(), ...soonTakenOver } } : {};
+  const first = await start(options);
   const key = { 'Idempotency-Key': 'crash-1' };
   const before = await send(first, message, key);
   expect(before.status).toBe(200);
   await first.end('SIGKILL');
-  const second = await start({ folder: first.folder });
+  const second = await start({ ...options, folder: first.folder });
   const after = await send(second, message, key);
   expect([after.status, after.text]).toEqual([200, before.text]);
   expect((await send(second, { ...message, text: 'Else.' }, key)).status).toBe(422);

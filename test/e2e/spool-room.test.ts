@@ -7,6 +7,7 @@ import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
 import { connectSmtp, type RawReply } from '../support/raw-smtp-client.ts';
 import { freePort } from '../support/running-program.ts';
+import { isOnPostgres } from '../support/store.ts';
 
 let postern: PosternProcess | undefined;
 afterEach(() => postern?.cleanUp());
@@ -48,18 +49,22 @@ async function untilReady(running: PosternProcess, status: number): Promise<void
   await expect.poll(async () => (await get(running, '/readyz')).status, { timeout: 5000 }).toBe(status);
 }
 
-test('with less room than minFreeBytes mail is put off, and /readyz and /metrics say so', async () => {
-  const running = await start({ minFreeBytes: 2 ** 50 });
-  expect(await send(running)).toMatchObject({ code: 452, lines: [expect.stringContaining('452 4.3.1 ')] });
-  const refused = await sendByRest(running);
-  expect(refused.status).toBe(503);
-  expect(refused.headers.get('retry-after')).toBe('30');
-  expect((await get(running, '/readyz')).status).toBe(503);
-  expect((await get(running, '/livez')).status).toBe(200);
-  expect(await (await get(running, '/metrics')).text()).toMatch(/^postern_spool_takes_mail 0$/m);
-  const line = running.log().find(({ msg }) => msg === 'the spool takes no mail');
-  expect(line?.['reason']).toMatch(/octets free, less than minFreeBytes/);
-});
+// How much room the disk of a server of PostgreSQL has is not known.
+test.skipIf(isOnPostgres)(
+  'with less room than minFreeBytes mail is put off, and /readyz and /metrics say so',
+  async () => {
+    const running = await start({ minFreeBytes: 2 ** 50 });
+    expect(await send(running)).toMatchObject({ code: 452, lines: [expect.stringContaining('452 4.3.1 ')] });
+    const refused = await sendByRest(running);
+    expect(refused.status).toBe(503);
+    expect(refused.headers.get('retry-after')).toBe('30');
+    expect((await get(running, '/readyz')).status).toBe(503);
+    expect((await get(running, '/livez')).status).toBe(200);
+    expect(await (await get(running, '/metrics')).text()).toMatch(/^postern_spool_takes_mail 0$/m);
+    const line = running.log().find(({ msg }) => msg === 'the spool takes no mail');
+    expect(line?.['reason']).toMatch(/octets free, less than minFreeBytes/);
+  },
+);
 
 test('an account with as many messages queued as it may have is put off', async () => {
   const url = `smtp://127.0.0.1:${await freePort()}`;
@@ -74,21 +79,25 @@ test('an account with as many messages queued as it may have is put off', async 
   expect((await get(running, '/readyz')).status).toBe(200);
 });
 
-test('a database that was moved away or replaced is noticed, and the message that hit it is not accepted', async () => {
-  const running = await start({ minFreeBytes: 0 });
-  expect((await send(running)).code).toBe(250);
-  const [file, aside] = [join(running.dataDir, 'postern.db'), join(running.dataDir, 'aside.db')];
-  renameSync(file, aside);
-  expect((await send(running)).code).toBe(451);
-  await untilReady(running, 503);
-  expect((await sendByRest(running)).status).toBe(503);
-  await running.until(() => running.log().find(({ msg }) => msg === 'the spool takes no mail'));
+// SQLite's file is moved here; for PostgreSQL a server that is gone is its like (test/system/postgres-gateway.test.ts).
+test.skipIf(isOnPostgres)(
+  'a database that was moved away or replaced is noticed, and the message that hit it is not accepted',
+  async () => {
+    const running = await start({ minFreeBytes: 0 });
+    expect((await send(running)).code).toBe(250);
+    const [file, aside] = [join(running.dataDir, 'postern.db'), join(running.dataDir, 'aside.db')];
+    renameSync(file, aside);
+    expect((await send(running)).code).toBe(451);
+    await untilReady(running, 503);
+    expect((await sendByRest(running)).status).toBe(503);
+    await running.until(() => running.log().find(({ msg }) => msg === 'the spool takes no mail'));
 
-  copyFileSync(aside, file);
-  await new Promise((wait) => setTimeout(wait, 1500));
-  expect((await send(running)).code).toBe(451);
-  rmSync(file);
-  renameSync(aside, file);
-  await untilReady(running, 200);
-  expect((await send(running)).code).toBe(250);
-});
+    copyFileSync(aside, file);
+    await new Promise((wait) => setTimeout(wait, 1500));
+    expect((await send(running)).code).toBe(451);
+    rmSync(file);
+    renameSync(aside, file);
+    await untilReady(running, 200);
+    expect((await send(running)).code).toBe(250);
+  },
+);

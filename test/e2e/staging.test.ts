@@ -10,6 +10,7 @@ import { type Reloadable, type ReloadedConfig, startReloadable, testToken } from
 import { runCli } from '../support/run-cli.ts';
 import { freePort } from '../support/running-program.ts';
 import { plainResponse, RawClient } from '../support/smtp-peers.ts';
+import { soonTakenOver } from '../support/store.ts';
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 60_000 });
 
@@ -21,7 +22,8 @@ afterEach(async () => {
 const account = (config: ReloadedConfig) => config.accounts[0] as { redirectAll?: string; allowRecipients?: string[] };
 
 async function start(edit: (config: ReloadedConfig) => void, folder?: string): Promise<Reloadable> {
-  const one = await startReloadable(edit, folder === undefined ? {} : { folder });
+  const editAll = (config: ReloadedConfig): void => edit(Object.assign(config, soonTakenOver));
+  const one = await startReloadable(editAll, folder === undefined ? {} : { folder });
   closers.push(() => one.postern.cleanUp());
   return one;
 }

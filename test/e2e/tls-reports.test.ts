@@ -1,14 +1,13 @@
 // Reports of TLS on the running program: mail by MX is counted, a restart keeps the counts, and the report leaves as mail by
 // the routes, signed by the platform.
 
-import { join } from 'node:path';
 import { simpleParser } from 'mailparser';
 import { afterEach, expect, test, vi } from 'vitest';
-import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { dkimRecords, verifySignatures } from '../support/dkim-verifier.ts';
 import { startDnsServer } from '../support/dns-server.ts';
 import { FaultSink } from '../support/fault-sink.ts';
 import { type ReloadedConfig, startReloadable, testToken } from '../support/reloadable.ts';
+import { openStoreOf } from '../support/store.ts';
 import { readReport } from '../support/tls-reporting.ts';
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 60_000 });
@@ -39,7 +38,7 @@ test('mail by MX without TLS is reported to the domain that asks', async () => {
   expect(await answer.json()).toMatchObject({ result: { delivered: ['you@x.test'] } });
   expect(await before.postern.end('SIGTERM')).toBe(0);
   // The day is over.
-  const database = await openDatabase(join(before.postern.dataDir, 'postern.db'));
+  const database = await openStoreOf(before.postern);
   expect(await database.run('UPDATE tls_reports SET due_at = 1')).toBe(1);
   await database.close();
   const after = await startReloadable(edit, { folder: before.postern.folder });

@@ -9,6 +9,7 @@ import { startHookEndpoint } from '../support/hook-endpoint.ts';
 import { ask } from '../support/http-app.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
 import { runCli } from '../support/run-cli.ts';
+import { soonTakenOver } from '../support/store.ts';
 
 const running: PosternProcess[] = [];
 afterEach(async () => {
@@ -20,6 +21,7 @@ const scopes = ['email:send', 'email:events', 'email:webhooks', 'admin'];
 
 function configOf(webhooks: readonly object[]) {
   return {
+    ...soonTakenOver,
     webhooks: { allowHttp: true, allowNetworks: ['127.0.0.0/8'] },
     development: { account: 'dev', credential: 'default' },
     smtp: { listeners: [] },
