@@ -4,7 +4,9 @@
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { addOctets, partOctets } from '../spool/postgres/added-messages.ts';
-import { type Copying, readableRows } from './copy-rows.ts';
+import type { Copying } from './copy-rows.ts';
+import { readableRows } from './readable-rows.ts';
+import { digestOf, RowSum, type SentTable, type TargetColumn } from './row-sum.ts';
 import type { SourceValue } from './source-file.ts';
 
 /** Octets and parts of one statement, at most. */
@@ -14,10 +16,16 @@ const partsAtOnce = 4000;
 const question = 'SELECT id, body_in_file, size, head, body FROM spool_messages ORDER BY seq';
 
 /** What was copied. */
-export interface CopiedOctets {
-  readonly parts: number;
+export interface CopiedOctets extends SentTable {
   readonly octets: number;
 }
+
+/** The columns of spool_octets. */
+const columns: readonly TargetColumn[] = [
+  { name: 'message', type: 'uuid' },
+  { name: 'part', type: 'integer' },
+  { name: 'octets', type: 'bytea' },
+];
 
 /** Gathers parts and writes them. */
 class PartWriter {
@@ -26,7 +34,7 @@ class PartWriter {
   #parts: { readonly id: string; readonly part: number; readonly start: number; readonly length: number }[] = [];
   #gathered = 0;
   #sending: Promise<unknown> = Promise.resolve();
-  parts = 0;
+  readonly sum = new RowSum();
   octets = 0;
 
   constructor(copying: Copying) {
@@ -40,6 +48,7 @@ class PartWriter {
     // PostgreSQL counts octets from 1.
     this.#parts.push({ id, part, start: this.#gathered + 1, length });
     for (const piece of pieces) this.#pieces.push(piece);
+    this.sum.add([id, part, digestOf(pieces)], columns);
     this.#gathered += length;
     if (this.#gathered >= octetsAtOnce || this.#parts.length >= partsAtOnce) await this.send();
   }
@@ -62,7 +71,6 @@ class PartWriter {
       parts.map(({ length }) => length),
     ]);
     this.#sending.catch(() => undefined);
-    this.parts += parts.length;
     this.octets += gathered;
     onCopied('spool_octets', parts.length, gathered);
   }
@@ -70,7 +78,7 @@ class PartWriter {
   async end(): Promise<CopiedOctets> {
     await this.send();
     await this.#sending;
-    return { parts: this.parts, octets: this.octets };
+    return { columns, sum: this.sum, octets: this.octets };
   }
 }
 
@@ -107,7 +115,7 @@ export async function copyOctets(copying: Copying, bodiesFolder: string): Promis
   const found = source.read(question);
   for (const row of readableRows(found, { table: 'spool_messages', file: source.file })) {
     const id = String(row[0]);
-    if (left.has(id)) continue;
+    if (left.messages.has(id)) continue;
     const [head, body] = [bytes(row[3]), bytes(row[4])];
     if (Number(row[1]) === 1) {
       await writer.add(id, 0, [head]);

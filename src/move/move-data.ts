@@ -13,8 +13,9 @@ import { uuidv7 } from '../base/ids.ts';
 import { DatabaseClock } from '../spool/postgres/server/database-clock.ts';
 import { copyOctets } from './copy-octets.ts';
 import { type Copying, copyRows } from './copy-rows.ts';
-import { findDamaged } from './damaged-messages.ts';
-import { derivedTables, leftTables, movedCounters, movedTables } from './moved-tables.ts';
+import { type Damaged, findDamagedEntries, findDamagedMessages, noDamage } from './damaged-rows.ts';
+import { derivedTables, leftTables, type MovedCounter, movedCounters, movedTables } from './moved-tables.ts';
+import { type SentTable, sumQuestion } from './row-sum.ts';
 import { SourceFile } from './source-file.ts';
 import { EndUnknown, TargetDatabase } from './target-database.ts';
 
@@ -37,7 +38,7 @@ export interface MoveRequest {
   /** The target for people: host, port and name. */
   readonly shown: string;
   readonly migrations: { readonly sqlite: readonly Migrations[]; readonly postgres: readonly Migrations[] };
-  /** Whether messages that are damaged stay behind; else nothing is moved while there are any. */
+  /** Whether messages and entries of the journal that are damaged stay behind; else nothing is moved while there are any. */
   readonly leaveDamaged: boolean;
   /** Aborted, it ends the move, which then has changed nothing; once the target commits it is too late. */
   readonly signal: AbortSignal;
@@ -51,8 +52,8 @@ export interface Moved {
   readonly rows: ReadonlyMap<string, number>;
   /** Octets of messages. */
   readonly octets: number;
-  /** Messages that stayed behind, and why. */
-  readonly left: ReadonlyMap<string, string>;
+  /** Messages and entries of the journal that stayed behind, and why. */
+  readonly left: Damaged;
   /** An earlier move had moved everything, and only its end was not known. */
   readonly wasDone: boolean;
 }
@@ -61,13 +62,13 @@ export interface Moved {
 const mostQuestions = 10;
 const questionPauseMs = 2000;
 
-/** Nothing was moved: messages are damaged. */
-export class DamagedMessages extends Error {
-  override readonly name = 'DamagedMessages';
-  readonly damaged: ReadonlyMap<string, string>;
+/** Nothing was moved: messages or entries of the journal are damaged. */
+export class DamagedRows extends Error {
+  override readonly name = 'DamagedRows';
+  readonly damaged: Damaged;
 
-  constructor(damaged: ReadonlyMap<string, string>) {
-    super(`${damaged.size} message${damaged.size === 1 ? ' is' : 's are'} damaged, so nothing was moved`);
+  constructor(damaged: Damaged) {
+    super('Something is damaged, so nothing was moved');
     this.damaged = damaged;
   }
 }
@@ -86,7 +87,7 @@ export async function moveData(request: MoveRequest): Promise<Moved> {
       const { mark } = source;
       if (mark && (await target.hasMove(mark.id))) {
         source.putMark({ ...mark, isDone: true });
-        return { rows: new Map(), octets: 0, left: new Map(), wasDone: true };
+        return { rows: new Map(), octets: 0, left: noDamage, wasDone: true };
       }
       if (mark) source.takeMarkOff();
       return await new Move(request, source, target).run();
@@ -130,8 +131,10 @@ class Move {
     this.#source.migrate(migrations.sqlite);
     this.#refuseUnknown();
     this.#tell('Looking at the messages');
-    const left = await findDamaged(this.#source, bodiesFolder);
-    if (left.size > 0 && !leaveDamaged) throw new DamagedMessages(left);
+    const messages = await findDamagedMessages(this.#source, bodiesFolder);
+    this.#tell('Looking at the journal');
+    const left = { messages, entries: findDamagedEntries(this.#source) };
+    if (messages.size + left.entries.size > 0 && !leaveDamaged) throw new DamagedRows(left);
     try {
       await this.#target.begin();
       const moved = await this.#copy(left);
@@ -155,7 +158,7 @@ class Move {
     this.#request.progress({ step, rows: this.#copied, allRows: this.#all, octets: this.#octets });
   }
 
-  async #copy(left: ReadonlyMap<string, string>): Promise<Pick<Moved, 'rows' | 'octets'>> {
+  async #copy(left: Damaged): Promise<Pick<Moved, 'rows' | 'octets'>> {
     const clock = new DatabaseClock(this.#clock);
     clock.compare(await this.#target.time());
     const copying: Copying = {
@@ -171,33 +174,37 @@ class Move {
     const messages = this.#source.number('SELECT count(*) FROM spool_messages');
     for (const { name } of movedTables) this.#all += this.#source.number(`SELECT count(*) FROM "${name}"`);
     this.#all += messages;
-    const rows = new Map<string, number>();
+    const sent = new Map<string, SentTable>();
     for (const table of movedTables) {
       this.#tell(`Copying ${table.name}`);
-      rows.set(table.name, await copyRows(table, copying));
+      sent.set(table.name, await copyRows(table, copying));
     }
-    const { parts, octets } = await copyOctets(copying, this.#request.bodiesFolder);
-    rows.set('spool_octets', parts);
+    const copied = await copyOctets(copying, this.#request.bodiesFolder);
+    sent.set('spool_octets', copied);
     this.#tell('Counting what was written');
     for (const change of derivedTables) await this.#target.query(change, [], { isLong: true });
-    for (const { select, change } of movedCounters) await this.#target.query(change, [this.#source.number(select)]);
-    await this.#verify(rows, octets);
-    return { rows, octets };
+    for (const counter of movedCounters) await this.#moveCounter(counter);
+    await this.#verify(sent, copied.octets);
+    return { rows: new Map([...sent].map(([name, { sum }]) => [name, sum.rows])), octets: copied.octets };
   }
 
-  /** Counts in the target what was sent, and compares the queue with the source. */
-  async #verify(rows: ReadonlyMap<string, number>, octets: number): Promise<void> {
-    for (const [table, sent] of rows) {
-      const kept = await this.#target.count(table);
-      if (kept !== sent) throw new Error(`The target has ${kept} rows of ${table}, and ${sent} were sent`);
+  async #moveCounter({ name, select, change }: MovedCounter): Promise<void> {
+    const [row] = await this.#target.query(change, [this.#source.number(select)]);
+    if (row?.['value'] === null || row?.['value'] === undefined)
+      throw new Error(`The target's ${name} has no number that goes on`);
+  }
+
+  /** Counts in the target what was sent and adds it up, and compares the queue with the source. */
+  async #verify(sent: ReadonlyMap<string, SentTable>, octets: number): Promise<void> {
+    for (const [table, { columns, sum }] of sent) {
+      this.#tell(`Checking ${table}`);
+      const [row] = await this.#target.query(sumQuestion(table, columns), [], { isLong: true });
+      sum.compare(table, row);
     }
-    const sums = 'SELECT coalesce(sum(octet_length(octets)), 0) AS octets FROM spool_octets';
     const sizes = 'SELECT coalesce(sum(size), 0) AS octets FROM spool_messages';
-    for (const sql of [sums, sizes]) {
-      const [row] = await this.#target.query(sql, [], { isLong: true });
-      const kept = Number(row?.['octets']);
-      if (kept !== octets) throw new Error(`The target has ${kept} octets of messages, and ${octets} were sent`);
-    }
+    const [row] = await this.#target.query(sizes, [], { isLong: true });
+    const kept = Number(row?.['octets']);
+    if (kept !== octets) throw new Error(`The target has messages of ${kept} octets, and ${octets} were sent`);
   }
 
   /** Has the target keep everything, and the source marked as moved. */

@@ -1,6 +1,8 @@
 // How every table of SQLite comes to PostgreSQL. Whoever adds a table says here what becomes of it; a test and the move itself
 // refuse a table that is not named.
 
+import { searchColumns } from '../spool/journal/postgres-journal.ts';
+
 /** A table of the target, and where its rows come from. */
 export interface MovedTable {
   /** Its name in both databases. */
@@ -12,6 +14,14 @@ export interface MovedTable {
   readonly select?: string;
   /** The column that names a message; rows of messages that are left behind are left behind as well. */
   readonly message?: string;
+  /** The column with the number of an entry of the journal; rows of entries that are left behind are left behind as well. */
+  readonly entry?: string;
+  /** Columns that the target has besides, and how they are made of the text of one column. */
+  readonly computed?: {
+    readonly from: string;
+    readonly names: readonly string[];
+    readonly of: (text: string) => readonly string[];
+  };
 }
 
 /** A number that goes on in the target where it ended in SQLite. */
@@ -20,7 +30,7 @@ export interface MovedCounter {
   readonly name: string;
   /** The question to SQLite; its column is `value`. */
   readonly select: string;
-  /** The change in PostgreSQL, with the number as `$1`. */
+  /** The change in PostgreSQL, with the number as `$1`; its answer `value` is NULL where there is nothing to change. */
   readonly change: string;
 }
 
@@ -58,6 +68,21 @@ const webhooks = `SELECT id, account, source, url, kinds, note, secret, previous
     0 AS lease_until
   FROM webhooks ORDER BY id`;
 
+const journal = 'SELECT seq, id, at, account, outcome, waiting, octets, facts, more FROM journal ORDER BY seq';
+
+/** What PostgreSQL searches: SQLite has an index of its own instead. */
+const searched = {
+  from: 'facts',
+  names: ['keys', 'words'],
+  of: (facts: string): readonly string[] => {
+    const { keys, words } = searchColumns(facts);
+    return [keys, words];
+  },
+};
+
+const journalContent = `SELECT seq, same_body, received_head, sent_head, received_body, sent_body FROM journal_content
+  ORDER BY seq`;
+
 /** The tables in the order in which they are written: what others refer to comes first. */
 export const movedTables: readonly MovedTable[] = [
   { name: 'tokens' },
@@ -92,16 +117,15 @@ export const movedTables: readonly MovedTable[] = [
   { name: 'mail_events', select: events },
   { name: 'mail_event_counts' },
   { name: 'mail_event_keys' },
+  { name: 'journal', select: journal, entry: 'seq', computed: searched },
+  { name: 'journal_content', select: journalContent, entry: 'seq' },
 ];
 
 /** Tables of SQLite whose rows are not copied, and why. */
 export const leftTables: Readonly<Record<string, string>> = {
-  // PostgreSQL begins a journal of its own; who moves is told.
-  journal: 'the journal stays behind',
-  journal_content: 'the journal stays behind',
-  journal_refusals: 'the journal stays behind',
-  journal_state: 'the journal stays behind',
-  journal_words: 'the journal stays behind',
+  journal_refusals: 'PostgreSQL counts by an index',
+  journal_state: 'how far the index of SQLite is filled',
+  journal_words: 'the index of SQLite; PostgreSQL searches columns of the rows',
   hop_holders: 'processes that deliver, of which none does meanwhile',
   hop_shares: 'what these processes were granted',
   migrations: 'the target has its own',
@@ -135,7 +159,7 @@ function serial(table: string, column: string): MovedCounter {
   return {
     name: table,
     select: `SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = '${table}'), 0) AS value`,
-    change: `SELECT setval(pg_get_serial_sequence('${table}', '${column}'), greatest($1::bigint, 1), $1::bigint > 0)`,
+    change: `SELECT setval(pg_get_serial_sequence('${table}', '${column}'), greatest($1::bigint, 1), $1::bigint > 0) AS value`,
   };
 }
 
@@ -144,16 +168,17 @@ export const movedCounters: readonly MovedCounter[] = [
   {
     name: 'mail_events',
     select: "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'), 0) AS value",
-    change: 'UPDATE spool_state SET last_event = $1::bigint',
+    change: 'UPDATE spool_state SET last_event = $1::bigint RETURNING last_event AS value',
   },
   {
     name: 'proxy_revision',
     select: 'SELECT coalesce(max(revision), 0) AS value FROM proxy_revision',
-    change: 'UPDATE proxy_revision SET revision = $1::bigint',
+    change: 'UPDATE proxy_revision SET revision = $1::bigint RETURNING revision AS value',
   },
   serial('webhook_deliveries', 'id'),
   serial('spool_holds', 'id'),
   serial('spool_reports', 'seq'),
+  serial('journal', 'seq'),
 ];
 
 /** Tables of the target that have rows before anything was written to it. */

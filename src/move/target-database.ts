@@ -156,12 +156,6 @@ export class TargetDatabase {
     return types;
   }
 
-  /** How many rows a table has, inside the transaction. */
-  async count(table: string): Promise<number> {
-    const [row] = await this.query(`SELECT count(*) AS rows FROM "${table}"`, [], { isLong: true });
-    return Number(row?.['rows']);
-  }
-
   /** Undoes what was begun. */
   async undo(): Promise<void> {
     await this.#client.query('ROLLBACK').catch(() => undefined);

@@ -105,7 +105,7 @@ export function fillOtherTables({ file }: MovedSource): void {
     .all();
   for (const { name } of tables) {
     const table = String(name);
-    if (database.prepare(`SELECT 1 FROM "${table}" LIMIT 1`).get() !== undefined || table.startsWith('spool_'))
+    if (database.prepare(`SELECT 1 FROM "${table}" LIMIT 1`).get() !== undefined || /^(?:spool_|journal)/.test(table))
       continue;
     const columns = database.prepare('SELECT name, type FROM pragma_table_info(?)').all(table);
     for (const row of columns.some((column) => column['name'] === 'one') ? [1] : [1, 2]) {

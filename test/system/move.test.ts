@@ -20,7 +20,8 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { openPostgres } from '../../src/base/database/postgres-database.ts';
 import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
-import { DamagedMessages, type MoveRequest, moveData, undoMove } from '../../src/move/move-data.ts';
+import { noDamage } from '../../src/move/damaged-rows.ts';
+import { DamagedRows, type MoveRequest, moveData, undoMove } from '../../src/move/move-data.ts';
 import { derivedTables, movedTables } from '../../src/move/moved-tables.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import type { Spool } from '../../src/spool/spool.ts';
@@ -139,7 +140,7 @@ test('everything arrives: the queue with its holds, bodies, events, reports, key
   await before.close();
   const url = await server.createSchema();
   const moved = await moveData(requestOf(source, url));
-  expect(moved).toMatchObject({ left: new Map(), wasDone: false });
+  expect(moved).toMatchObject({ left: noDamage, wasDone: false });
   expect(moved.rows.get('spool_messages')).toBe(6);
 
   const spool = await PostgresSpool.open({ url });
@@ -301,13 +302,13 @@ describe('nothing is moved, and both sides stay as they were,', () => {
     truncateSync(join(source.bodiesFolder, cut.id), 5);
     const url = await targetWithTables();
     const error = await refused(source, url);
-    expect(error).toBeInstanceOf(DamagedMessages);
-    expect(error instanceof DamagedMessages && [...error.damaged.keys()].toSorted()).toEqual(
+    expect(error).toBeInstanceOf(DamagedRows);
+    expect(error instanceof DamagedRows && [...error.damaged.messages.keys()].toSorted()).toEqual(
       [large.id, cut.id].toSorted(),
     );
     expect(await rowsOf(url)).toBe(0);
     const moved = await moveData(requestOf(source, url, { leaveDamaged: true }));
-    expect([...moved.left.keys()].toSorted()).toEqual([large.id, cut.id].toSorted());
+    expect([...moved.left.messages.keys()].toSorted()).toEqual([large.id, cut.id].toSorted());
     const spool = await PostgresSpool.open({ url });
     onTestFinished(() => spool.close());
     expect(await spool.show(large.id)).toBeUndefined();

@@ -5,7 +5,8 @@ import { parsePostgresUrl, withPassword } from '../../base/database/postgres-url
 import { errorMessage, UsageError } from '../../base/errors.ts';
 import { readSecret } from '../../config/secrets.ts';
 import type { Config } from '../../config.ts';
-import { DamagedMessages, type Moved, moveData, undoMove } from '../../move/move-data.ts';
+import type { Damaged } from '../../move/damaged-rows.ts';
+import { DamagedRows, type Moved, moveData, undoMove } from '../../move/move-data.ts';
 import { leftTables } from '../../move/moved-tables.ts';
 import { lookAtSource } from '../../move/source-file.ts';
 import { EndUnknown } from '../../move/target-database.ts';
@@ -19,7 +20,7 @@ import { moveProgress } from './move-progress.ts';
 const endUnknownCode = 75;
 /** The exit code of what a person has interrupted. */
 const interruptedCode = 130;
-/** Damaged messages that are named. */
+/** Damaged messages, and entries of the journal, that are named. */
 const mostNamed = 20;
 
 const options = {
@@ -27,7 +28,7 @@ const options = {
   from: { value: 'FILE', summary: 'the SQLite file that is moved (default: that of database.url)' },
   'password-file': { value: 'FILE', summary: 'a file with the password of the target' },
   'dry-run': { summary: 'tell what would be moved; nothing is changed, and a gateway may run' },
-  'leave-damaged': { summary: 'leave messages behind that are damaged, instead of moving nothing' },
+  'leave-damaged': { summary: 'leave behind what is damaged, instead of moving nothing' },
   undo: { summary: 'take the mark off a file that was moved, so that a gateway starts on it again' },
   force: { summary: 'with --undo: do so' },
   ...configOption,
@@ -81,11 +82,7 @@ function dryRun({ file, shown }: Places, io: CommandIo): number {
     io.stderr.write(`"${file}" was moved to ${printable(mark.target)} already\n`);
     return 1;
   }
-  const lines = [
-    `Would move ${messages} messages with ${octets} octets to ${shown}. Rows:`,
-    ...counted(rows),
-    ...leftLines(file),
-  ];
+  const lines = [`Would move ${messages} messages with ${octets} octets to ${shown}. Rows:`, ...counted(rows)];
   io.stdout.write(`${lines.join('\n')}\n`);
   return 0;
 }
@@ -108,18 +105,23 @@ function undo(given: Given, config: Config, io: CommandIo): number {
   return 0;
 }
 
-/** What does not go along though somebody may miss it. */
-function leftLines(file: string): string[] {
-  const journal = lookAtSource(file).rows.get('journal') ?? 0;
-  return journal === 0
-    ? []
-    : [`The journal with ${journal} messages stays behind: PostgreSQL begins a journal of its own.`];
+function tellSome(lines: readonly string[], io: CommandIo): void {
+  for (const line of lines.slice(0, mostNamed)) io.stderr.write(`${printable(line)}\n`);
+  if (lines.length > mostNamed) io.stderr.write(`and ${lines.length - mostNamed} more\n`);
 }
 
-/** Tells of messages that are damaged. */
-function tellDamaged(damaged: ReadonlyMap<string, string>, io: CommandIo): void {
-  for (const [id, why] of [...damaged].slice(0, mostNamed)) io.stderr.write(`${printable(id)}: ${printable(why)}\n`);
-  if (damaged.size > mostNamed) io.stderr.write(`and ${damaged.size - mostNamed} more\n`);
+/** Tells what is damaged. @param became the end of a sentence that says what becomes of it */
+function tellDamaged({ messages, entries }: Damaged, became: string, io: CommandIo): void {
+  if (messages.size > 0) io.stderr.write(`${messages.size} damaged messages in the queue ${became}:\n`);
+  tellSome(
+    [...messages].map(([id, why]) => `${id}: ${why}`),
+    io,
+  );
+  if (entries.size > 0) io.stderr.write(`${entries.size} damaged entries of the journal ${became}:\n`);
+  tellSome(
+    [...entries].map(([seq, why]) => `entry ${seq}, ${why}`),
+    io,
+  );
 }
 
 function tellMoved({ rows, octets, left, wasDone }: Moved, { file, bodiesFolder, shown }: Places, io: CommandIo): void {
@@ -129,15 +131,12 @@ function tellMoved({ rows, octets, left, wasDone }: Moved, { file, bodiesFolder,
   const lines = [
     first,
     ...counted(rows),
-    ...leftLines(file),
     `Now set database.url (or POSTERN_DATABASE_URL) to ${shown} and start the gateway.`,
     `No gateway starts on "${file}" any more. Remove it and "${bodiesFolder}" once all is well; until then`,
     'postern migrate --undo tells the way back.',
   ];
   io.stdout.write(`${lines.join('\n')}\n`);
-  if (left.size === 0) return;
-  io.stderr.write(`${left.size} damaged messages were left behind:\n`);
-  tellDamaged(left, io);
+  tellDamaged(left, 'were left behind', io);
 }
 
 /** Tells why a move failed. @returns the exit code */
@@ -153,10 +152,11 @@ function failed(thrown: unknown, isInterrupted: boolean, io: CommandIo): number 
     io.stderr.write('Interrupted: nothing was moved, and everything is as it was\n');
     return interruptedCode;
   }
-  if (thrown instanceof DamagedMessages) {
-    io.stderr.write(`${thrown.message}:\n`);
-    tellDamaged(thrown.damaged, io);
-    io.stderr.write('Remove them (postern queue drop ID), or leave them behind with --leave-damaged\n');
+  if (thrown instanceof DamagedRows) {
+    const { damaged } = thrown;
+    tellDamaged(damaged, 'keep everything from being moved', io);
+    const remove = damaged.messages.size > 0 ? 'Remove the messages (postern queue drop ID), or leave' : 'Leave';
+    io.stderr.write(`${remove} what is damaged behind with --leave-damaged\n`);
     return 1;
   }
   io.stderr.write(`Nothing was moved: ${printable(errorMessage(thrown))}\n`);
@@ -178,7 +178,7 @@ async function move(places: Places, given: Given, io: CommandIo): Promise<number
     });
     progress.end();
     tellMoved(moved, places, io);
-    return moved.left.size === 0 ? 0 : 1;
+    return moved.left.messages.size + moved.left.entries.size === 0 ? 0 : 1;
   } catch (thrown) {
     progress.end();
     return failed(thrown, interrupt.signal.aborted, io);
@@ -194,11 +194,13 @@ export const migrateCommand = defineCommand({
   synopsis: '',
   arguments: { min: 0, max: 0 },
   details: `Everything goes: the queue with its holds and bodies, what is to be reported, events with their ids, webhooks and how far
-each has come, tokens, limits, suppressions, Idempotency-Keys, proxy applications and custom errors. It goes in one transaction:
+each has come, the journal with the content of messages that it keeps, tokens, limits, suppressions, Idempotency-Keys, proxy
+applications and custom errors. It goes in one transaction:
 the target has all of it or nothing, also where this command, the machine or the server is killed in the middle.
 
 The gateway must be stopped meanwhile; clients keep their mail and send it when it is back. --dry-run tells beforehand how much there
-is. The target must be empty and is counted at the end. The old file stays as it is, but for a mark that keeps gateways from it, so
+is. The target must be empty; what it has at the end is
+counted and compared with what was sent. The old file stays as it is, but for a mark that keeps gateways from it, so
 that nothing is sent twice. A password is better in --password-file or PGPASSWORD than in the URL, which other users of the machine
 can see.`,
   options,
@@ -208,7 +210,7 @@ can see.`,
     'postern migrate --undo',
   ],
   exitCodes: {
-    1: 'nothing was moved, or messages were left behind',
+    1: 'nothing was moved, or something damaged was left behind',
     [endUnknownCode]: 'the target went away at the very end: run the same command again, which finds out',
     [interruptedCode]: 'it was interrupted, and nothing was moved',
     ...configExitCode,

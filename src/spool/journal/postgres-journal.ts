@@ -104,12 +104,18 @@ function octetsOf({ packed, sentHead, sentBody }: PostgresJournalRow): number {
   return parts.reduce((sum, part) => sum + (part?.length ?? 0), 0);
 }
 
+/** What PostgreSQL keeps beside a row for its search. @param facts `JournalFacts` as JSON @throws SyntaxError where it is none */
+export function searchColumns(facts: string): { readonly keys: string; readonly words: string } {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only pack-journal.ts writes them
+  const read = JSON.parse(facts) as JournalFacts;
+  return { keys: keyWords(read), words: searchText(read) };
+}
+
 /** Sends the statements that write rows, and what events make of rows; the turn to write must have been taken before. */
 export function sendJournal(send: Send, rows: readonly PostgresJournalRow[], events: readonly PackedEvent[]): void {
   if (rows.length > 0) {
     const own = rows.map(({ packed }) => packed.row);
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only pack-journal.ts writes them
-    const facts = own.map((row) => JSON.parse(row.facts) as JournalFacts);
+    const searched = own.map(({ facts }) => searchColumns(facts));
     void send(addRows, [
       own.map(({ id }) => id),
       own.map(({ at }) => at),
@@ -119,8 +125,8 @@ export function sendJournal(send: Send, rows: readonly PostgresJournalRow[], eve
       rows.map(octetsOf),
       own.map((row) => row.facts),
       own.map(({ more }) => more),
-      facts.map(keyWords),
-      facts.map(searchText),
+      searched.map(({ keys }) => keys),
+      searched.map(({ words }) => words),
     ]);
     sendContent(send, rows);
   }
