@@ -51,7 +51,7 @@ export class RowSum {
   /** Adds a row. @param values as they are sent, in the order of the columns; octets may be handed in as their digest */
   add(values: readonly SourceValue[], columns: readonly TargetColumn[]): void {
     const text = values.map((value, at) => textOf(value, columns[at]?.type ?? '')).join(between);
-    this.#sum += BigInt(hash('sha256', text, 'buffer').readUInt32BE(0));
+    this.#sum += BigInt(Number.parseInt(hash('sha256', text, 'hex').slice(0, 8), 16));
     this.rows += 1;
   }
 
