@@ -150,6 +150,17 @@ export function journalContract(name: string, store: JournalUnderTest): void {
       expect((await journal.list({ limit: 10 })).items).toEqual([]);
     });
 
+    test('keeps a body without an octet as one that was kept', async () => {
+      const { spool, journal } = await open();
+      const empty = Buffer.alloc(0);
+      const entry = spoolEntry({ body: empty, journal: details({ octets: head, body: empty }) });
+      await spool.add(entry, someTime);
+      const item = await journal.find(entry.id);
+      expect(await journal.content(item?.seq ?? 0)).toEqual({
+        ...{ receivedHead: head, receivedBody: empty, sentHead: entry.head, sentBody: empty },
+      });
+    });
+
     test('tells what has become of the recipients together', async () => {
       const { spool, journal } = await open();
       const entry = spoolEntry({ journal: details(), recipients: ['a@x.example', 'b@x.example'] });

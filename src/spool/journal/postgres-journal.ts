@@ -74,21 +74,26 @@ function notesOf(events: readonly PackedEvent[]): ReadonlyMap<string, Noted> {
   return notes;
 }
 
+function octetsOf({ packed, sentHead, sentBody }: PostgresJournalRow): number {
+  const parts = [packed.receivedHead, packed.receivedBody, sentHead, sentBody];
+  return parts.reduce((sum, part) => sum + (part?.length ?? 0), 0);
+}
+
 function sendContent(send: Send, rows: readonly PostgresJournalRow[]): void {
   const octets: Buffer[] = [];
   let length = 0;
   const place = (part: Buffer | undefined): readonly [number, number] => {
-    if (!part || part.length === 0) return [0, 0];
+    if (!part) return [0, 0];
     octets.push(part);
     length += part.length;
     return [length - part.length + 1, part.length];
   };
   const placed = rows
+    .filter((row) => octetsOf(row) > 0)
     .map(({ packed, sentHead, sentBody }) => ({
       packed,
       places: [place(packed.receivedHead), place(sentHead), place(packed.receivedBody), place(sentBody)] as const,
-    }))
-    .filter(({ places }) => places.some(([start]) => start > 0));
+    }));
   if (placed.length === 0) return;
   const column = (part: 0 | 1 | 2 | 3, of: 0 | 1): number[] => placed.map(({ places }) => places[part][of]);
   void send(addContent, [
@@ -97,11 +102,6 @@ function sendContent(send: Send, rows: readonly PostgresJournalRow[]): void {
     placed.map(({ packed }) => (packed.isSameBody ? 1 : 0)),
     ...[column(0, 0), column(0, 1), column(1, 0), column(1, 1), column(2, 0), column(2, 1), column(3, 0), column(3, 1)],
   ]);
-}
-
-function octetsOf({ packed, sentHead, sentBody }: PostgresJournalRow): number {
-  const parts = [packed.receivedHead, packed.receivedBody, sentHead, sentBody];
-  return parts.reduce((sum, part) => sum + (part?.length ?? 0), 0);
 }
 
 /** What PostgreSQL keeps beside a row for its search. @param facts `JournalFacts` as JSON @throws SyntaxError where it is none */
