@@ -14,7 +14,7 @@ export type ListedJournal = readonly [
   more: string,
   /** Recipients without an outcome for good. */
   waiting: number,
-  /** Octets of what came; 0: not kept. */
+  /** Octets of what came; -1: not kept. */
   receivedHead: number,
   receivedBody: number,
   isSameBody: boolean,
@@ -25,11 +25,11 @@ export type ListedJournal = readonly [
 /** Makes the list of a row. What is kept of the message that came is sent beside it. */
 export function listJournal({ row, receivedHead, receivedBody, ...packed }: PackedJournal): ListedJournal {
   const { isSameBody, keepsSentHead, keepsSentBody } = packed;
-  const octets = [receivedHead?.length ?? 0, receivedBody?.length ?? 0] as const;
+  const octets = [receivedHead?.length ?? -1, receivedBody?.length ?? -1] as const;
   return [row.facts, row.more, row.waiting, ...octets, isSameBody, keepsSentHead, keepsSentBody];
 }
 
-/** The octets of the message that came and are kept: those of its head, and of its body. */
+/** The octets of the message that came and are kept: those of its head, and of its body; -1: not kept. */
 export function receivedLengths([, , , head, body]: ListedJournal): readonly [number, number] {
   return [head, body];
 }
@@ -51,8 +51,8 @@ export function unlistJournal(
   return {
     row: { id: message ?? '', at, account, outcome: outcomeNumbers.accepted, waiting, facts, more },
     isSameBody,
-    receivedHead: received > 0 ? octets.take(received) : undefined,
-    receivedBody: receivedBody > 0 ? octets.take(receivedBody) : undefined,
+    receivedHead: received >= 0 ? octets.take(received) : undefined,
+    receivedBody: receivedBody >= 0 ? octets.take(receivedBody) : undefined,
     sentHead: keepsSentHead ? octets.head : undefined,
     sentBody: keepsSentBody ? octets.body : undefined,
   };

@@ -141,7 +141,7 @@ export class SpoolServer {
       const head = take(operation.headLength);
       const body = operation.bodyLength < 0 ? undefined : take(operation.bodyLength);
       const { journal } = operation;
-      const received = journal && receivedLengths(journal).map((length) => take(length));
+      const received = journal && receivedLengths(journal).map((length) => (length < 0 ? undefined : take(length)));
       return this.#thread.writeOutcome({ ...operation, holder }, { head, body, ...(received ? { received } : {}) });
     }
     if (operation.kind === 'claimDue') return this.#thread.writeOutcome({ ...operation, holder });
