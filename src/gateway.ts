@@ -121,7 +121,8 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   const live: Live = { current: { config, keys, tokens, globalKeys, accounts: first } };
   const accounts = liveAccounts(live);
   const { group } = parts;
-  const guessing = createGuessing({ onFailure: group && ((address) => group.tellFailure(address)) });
+  const onFailure = group && ((address: string) => group.tellFailure(address));
+  const guessing = createGuessing({ onFailure, places: group?.places });
   group?.hearFailures((address) => guessing.heard(address));
   const bodies = createBodyBudget(config.limits.bodiesInFlightBytes ?? defaultBodyLimit());
   const metrics = createMetrics({}, group && ((own) => group.sumMetrics(own)));
@@ -130,6 +131,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   const edge = createLiveEdge({
     database,
     limits: () => live.current.config.edge.limits,
+    group,
     docsBaseUrl: () => addresses.docsBaseUrl(),
     onRequest: (count) => {
       metrics.edgeRequest(count);
@@ -157,8 +159,9 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   });
   running.proxy = proxy;
   const isServing = (): boolean => readiness.isReady && !running.isDraining;
-  const streams = new LiveStreams({ journal: mail.journal, events: mail.spool.events }, isServing);
-  const pages = await openConsole({ ...shared, isServing });
+  const hub = { journal: mail.journal, events: mail.spool.events };
+  const streams = new LiveStreams({ ...hub, places: group?.places }, isServing);
+  const pages = await openConsole({ ...shared, minutes: group?.minutes, isServing });
   const lines = createQueueLines(mail.spool, clock);
   const sampling = {
     spool: mail.spool,

@@ -2,6 +2,7 @@
 // D92). A valid token always passes: at once, or after a second while too many answers to its address wait already.
 
 import { countedAddress } from '../base/counted-address.ts';
+import type { PlaceWanted, SharedPlaces } from '../base/process-group.ts';
 
 /** What happens to a wrong token: its answer waits for a time, or is turned away because too many answers wait already. */
 export type Penalty =
@@ -16,8 +17,11 @@ export interface Guessing {
    * connection for a while, and the connections of an address are limited.
    */
   pause(address: string): Promise<void> | undefined;
-  /** Counts a wrong token of an address (IPv6: of its /64) and says how long its answer waits. */
-  failed(address: string): Penalty;
+  /**
+   * Counts a wrong token of an address (IPv6: of its /64) and says how long its answer waits: at once, or, where it is to wait
+   * and other processes count with this one, once they have been asked.
+   */
+  failed(address: string): Penalty | Promise<Penalty>;
   /** Counts a wrong token that another process of the server has seen. */
   heard(address: string): void;
   /** How many logins and answers wait now. */
@@ -141,9 +145,11 @@ export function createGuessing(
     readonly now?: () => number;
     /** Called with the counted address of each wrong token. */
     readonly onFailure?: ((address: string) => void) | undefined;
+    /** Counts the answers that wait over all processes; absent: there is one. */
+    readonly places?: SharedPlaces | undefined;
   } = {},
 ): Guessing {
-  const { now = () => performance.now(), onFailure, ...given } = options;
+  const { now = () => performance.now(), onFailure, places, ...given } = options;
   const limits = { ...guessingLimits, ...given };
   const table = new FailureTable(limits, now);
   const waits = new Waits();
@@ -154,20 +160,63 @@ export function createGuessing(
     return waiting < limits.waitingPerAddress && penalties < limits.waiting;
   }
 
-  /** Waits with an answer. It goes on when the client leaves, so that reconnecting does not free its place. */
-  async function penalty(failures: Failures, delayMs: number): Promise<void> {
+  const placesOf = (key: string): readonly PlaceWanted[] => [
+    { key: `guess ${key}`, most: limits.waitingPerAddress },
+    { key: 'guess', most: limits.waiting },
+  ];
+
+  /** Takes a place for an answer that waits. @returns what gives it back */
+  function take(failures: Failures): () => void {
     failures.waiting += 1;
     penalties += 1;
+    return () => {
+      failures.waiting -= 1;
+      penalties -= 1;
+    };
+  }
+
+  /** Waits with an answer. It goes on when the client leaves, so that reconnecting does not free its place. */
+  async function penalty(delayMs: number, leave: () => void): Promise<void> {
     await waits.wait(delayMs);
-    failures.waiting -= 1;
-    penalties -= 1;
+    leave();
+  }
+
+  /** Waits with an answer where there is a place for it over all processes, too. */
+  async function sharedPenalty(
+    shared: SharedPlaces,
+    key: string,
+    { leave, delayMs, turnedAway }: { leave: () => void; delayMs: number; turnedAway: Penalty },
+  ): Promise<Penalty> {
+    const wanted = placesOf(key);
+    // Without its supervisor this process is ending, and counts alone.
+    const full = await shared.take(wanted).catch(() => undefined);
+    if (full !== undefined) {
+      leave();
+      return turnedAway;
+    }
+    const leaveAll = (): void => {
+      leave();
+      shared.giveBack(wanted.map((place) => place.key));
+    };
+    if (closed) {
+      leaveAll();
+      return { kind: 'wait' };
+    }
+    return { kind: 'wait', over: penalty(delayMs, leaveAll) };
+  }
+
+  async function sharedPause(shared: SharedPlaces, key: string): Promise<void> {
+    const full = await shared.ask(placesOf(key)).catch(() => undefined);
+    if (full !== undefined && !closed) await waits.wait(limits.pauseMs);
   }
 
   return {
     pause(address) {
-      const failures = table.find(countedAddress(address));
-      if (!failures || closed || hasRoom(failures) || table.standing(failures) < limits.freeFailures) return undefined;
-      return waits.wait(limits.pauseMs);
+      const key = countedAddress(address);
+      const failures = table.find(key);
+      if (!failures || closed || table.standing(failures) < limits.freeFailures) return undefined;
+      if (!hasRoom(failures)) return waits.wait(limits.pauseMs);
+      return places && sharedPause(places, key);
     },
     heard(address) {
       table.count(address);
@@ -179,10 +228,11 @@ export function createGuessing(
       const delayed = failures.count - limits.freeFailures;
       if (delayed <= 0 || closed) return { kind: 'wait' };
       const delayMs = Math.min(limits.maxDelayMs, limits.firstDelayMs * 2 ** (delayed - 1));
-      if (!hasRoom(failures)) {
-        return { kind: 'turnedAway', retryAfterSeconds: Math.max(1, Math.ceil(delayMs / 1000)) };
-      }
-      return { kind: 'wait', over: penalty(failures, delayMs) };
+      const turnedAway = { kind: 'turnedAway', retryAfterSeconds: Math.max(1, Math.ceil(delayMs / 1000)) } as const;
+      if (!hasRoom(failures)) return turnedAway;
+      const leave = take(failures);
+      if (places) return sharedPenalty(places, key, { leave, delayMs, turnedAway });
+      return { kind: 'wait', over: penalty(delayMs, leave) };
     },
     get waiting() {
       return waits.size;

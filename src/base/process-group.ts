@@ -32,6 +32,41 @@ export interface SharedMinutes {
   giveBack(account: string): void;
 }
 
+/** Places of which there are so many, by a name that is the same in all processes. */
+export interface PlaceWanted {
+  readonly key: string;
+  readonly most: number;
+}
+
+/** Counts places that are taken over all processes. What a process had taken is free when it has ended. */
+export interface SharedPlaces {
+  /**
+   * Takes a place of each key, or none.
+   * @returns which of them has none left, counted from 0; undefined where all were taken @throws Error where the supervisor is gone
+   */
+  take(wanted: readonly PlaceWanted[]): Promise<number | undefined>;
+  /** Tells the same without taking any. @throws Error where the supervisor is gone */
+  ask(wanted: readonly PlaceWanted[]): Promise<number | undefined>;
+  /** Gives back a place of each key. */
+  giveBack(keys: readonly string[]): void;
+}
+
+/** How often a client may do something in a window of time, which begins with the first time. */
+export interface WindowLimit {
+  readonly requests: number;
+  readonly perSeconds: number;
+}
+
+/** Counts what clients do in windows of time, over all processes. */
+export interface SharedWindows {
+  /**
+   * Counts one more of a client, unless it is one too many.
+   * @param name what is limited @param address as it is counted: an IPv4 address or an IPv6 /64
+   * @returns seconds to the end of the client's window; 0 where it was counted @throws Error where the supervisor is gone
+   */
+  take(name: string, limit: WindowLimit, address: string): Promise<number>;
+}
+
 /** Metrics as values, one object a name, as prom-client gives them. */
 export type MetricValues = readonly object[];
 
@@ -47,6 +82,8 @@ export interface ProcessGroup {
   areAllServing(): boolean;
   connections(door: CountedDoor): SharedConnections;
   readonly minutes: SharedMinutes;
+  readonly places: SharedPlaces;
+  readonly windows: SharedWindows;
   /** Tells the others of a wrong token of an address. */
   tellFailure(address: string): void;
   /** Has wrong tokens told that the others have seen. */

@@ -7,6 +7,7 @@ import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
+import type { SharedMinutes } from '../base/process-group.ts';
 import type { BrowserSessions } from '../http/authorization.ts';
 import type { RootPlugin, V4App } from '../http/v4-app.ts';
 import { pageRoutes } from './page-routes.ts';
@@ -21,6 +22,8 @@ export interface ConsoleParts {
   readonly accounts: Pick<Accounts, 'authenticateHash' | 'submitter'>;
   readonly guessing: Guessing;
   readonly bodies: BodyBudget;
+  /** Counts sign-ins over all processes; absent: there is one. */
+  readonly minutes?: SharedMinutes | undefined;
   /** Whether the gateway has started and has not begun to stop. */
   readonly isServing: () => boolean;
   readonly clock: Clock;
@@ -40,9 +43,9 @@ export interface Console {
 
 /** Opens the console and brings its tables up to date. */
 export async function openConsole(parts: ConsoleParts): Promise<Console> {
-  const { database, accounts, clock } = parts;
+  const { database, accounts, minutes, clock } = parts;
   const store = await openSessionStore(database);
-  const rate = new SignInRate(clock);
+  const rate = new SignInRate(clock, minutes);
   return {
     under({ accounts: all, ...settings }) {
       const sessions = new Sessions({ store, accounts, clock, ...settings });

@@ -97,8 +97,8 @@ async function signIn(
   const { sessions, rate, log, publicUrl } = parts;
   const { account, credential } = submitter;
   refuseUse(submitter);
-  const waitSeconds = rate.waitSeconds(account.id);
-  if (waitSeconds !== undefined) {
+  const waitSeconds = await rate.waitSeconds(account.id);
+  if (waitSeconds > 0) {
     const message = `The account signs in too often; try again in ${waitSeconds} s`;
     throw new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message }], waitSeconds);
   }

@@ -45,7 +45,7 @@ function zoneAsked(parts: AdmissionParts, exchange: Exchange): GuardedZone | und
   return undefined;
 }
 
-function judge({ maxHeaderBytes }: AdmissionParts, exchange: Exchange, zone: GuardedZone): Verdict {
+function judge({ maxHeaderBytes }: AdmissionParts, exchange: Exchange, zone: GuardedZone): Verdict | Promise<Verdict> {
   const { request, arrival, client, place } = exchange;
   const { path, target } = arrival.route;
   const { method = 'GET', rawHeaders } = request;
@@ -54,13 +54,29 @@ function judge({ maxHeaderBytes }: AdmissionParts, exchange: Exchange, zone: Gua
   return judgeRequest(zone, judged, { room, hasError: isEdgeCode });
 }
 
-/** Gives what goes with the request to the zone's origin; undefined where the edge has answered. */
-export function admit(parts: AdmissionParts, exchange: Exchange): Forwarded | undefined {
-  const { arrival, client, sink } = exchange;
-  const { fail } = parts;
+/**
+ * Gives what goes with the request to the zone's origin; undefined where the edge has answered, or the client has gone while
+ * other processes were asked.
+ */
+export function admit(
+  parts: AdmissionParts,
+  exchange: Exchange,
+): Forwarded | undefined | Promise<Forwarded | undefined> {
   const guarded = zoneAsked(parts, exchange);
   if (!guarded) return undefined;
   const verdict = judge(parts, exchange, guarded);
+  if (!(verdict instanceof Promise)) return act(parts, exchange, { guarded, verdict });
+  return verdict.then((known) =>
+    exchange.hasEnded === true ? undefined : act(parts, exchange, { guarded, verdict: known }),
+  );
+}
+
+function act(
+  { fail }: AdmissionParts,
+  exchange: Exchange,
+  { guarded, verdict }: { readonly guarded: GuardedZone; readonly verdict: Verdict },
+): Forwarded | undefined {
+  const { arrival, client, sink } = exchange;
   if (verdict.kind === 'not-found') sink.send(plainAnswer(404, 'Not found'));
   else if (verdict.kind === 'not-allowed') {
     sink.send(plainAnswer(405, 'Method not allowed', { Allow: verdict.allow }));

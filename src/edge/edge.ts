@@ -16,7 +16,7 @@ import type { Forwarded, OriginProxy } from './origin/origin.ts';
 import { clientOf } from './zone/client-address.ts';
 import { type GuardedZone, guardZone } from './zone/judge-request.ts';
 import { createOpenRequests, type OpenRequests } from './zone/open-requests.ts';
-import { keepRateLimits } from './zone/rate-limit.ts';
+import { keepRateLimits, type RateLimit, type RateLimitSettings } from './zone/rate-limit.ts';
 import type { EdgeSettings, EdgeZone } from './zone/zone.ts';
 
 /** What the edge is made from. */
@@ -37,7 +37,7 @@ export interface EdgeParts extends Pick<ErrorAnswerParts, 'negotiate' | 'default
   /** The count of open requests, shared with the edge before and after a reload; absent: the edge has its own. */
   readonly requests?: OpenRequests;
   /** The counts for the zones' rate limits, shared in the same way; absent: the edge has its own. */
-  readonly rateLimitOf?: ReturnType<typeof keepRateLimits>;
+  readonly rateLimitOf?: (zone: string, limit: RateLimitSettings | undefined) => RateLimit | undefined;
 }
 
 /** Used where no proxy is trusted: forwarding fields are then not read at all. */
@@ -87,8 +87,10 @@ export function createEdge(parts: EdgeParts): Edge {
     runGuarded(
       exchange,
       () => {
-        const forwarded = admit(admission, exchange);
-        if (forwarded) forward(forwarded);
+        const admitted = admit(admission, exchange);
+        if (admitted instanceof Promise) return admitted.then((forwarded) => forwarded && forward(forwarded));
+        if (admitted) forward(admitted);
+        return undefined;
       },
       { fail, log },
     );

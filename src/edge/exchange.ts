@@ -25,6 +25,8 @@ export interface Exchange {
   code?: EdgeCode;
   /** Whether the error was asked for at /cdn-cgi/error. */
   asked?: boolean;
+  /** Whether it is answered, or its client has gone. */
+  hasEnded?: boolean;
 }
 
 /** What is counted of a request once it has ended. */
@@ -75,22 +77,31 @@ export function createFail(parts: ErrorAnswerParts): Fail {
   };
 }
 
-/** Runs work that may fail by our own fault, which is answered with 500 by the same renderer. */
+/** Runs work that may fail by our own fault, at once or later, which is answered with 500 by the same renderer. */
 export function runGuarded(
   exchange: Exchange,
-  work: () => void,
-  { fail, log }: { readonly fail: Fail; readonly log: Logger },
+  work: () => void | Promise<void>,
+  parts: { readonly fail: Fail; readonly log: Logger },
 ): void {
   try {
-    work();
+    const under = work();
+    if (under) under.catch((error: unknown) => answerFault(exchange, error, parts));
   } catch (error) {
-    log.error({ ray: exchange.arrival.rayId, host: exchange.arrival.route.host, err: error }, 'edge request failed');
-    try {
-      fail(exchange, 500);
-    } catch (second) {
-      log.error({ ray: exchange.arrival.rayId, err: second }, 'the answer to an error failed');
-      exchange.sink.send(lastResort);
-    }
+    answerFault(exchange, error, parts);
+  }
+}
+
+function answerFault(
+  exchange: Exchange,
+  error: unknown,
+  { fail, log }: { readonly fail: Fail; readonly log: Logger },
+): void {
+  log.error({ ray: exchange.arrival.rayId, host: exchange.arrival.route.host, err: error }, 'edge request failed');
+  try {
+    fail(exchange, 500);
+  } catch (second) {
+    log.error({ ray: exchange.arrival.rayId, err: second }, 'the answer to an error failed');
+    exchange.sink.send(lastResort);
   }
 }
 
@@ -108,6 +119,7 @@ export function tellAtEnd(
   const { route, rayId } = arrival;
   const startedAt = parts.clock.monotonic();
   sink.onEnd(({ status, whole }) => {
+    exchange.hasEnded = true;
     place.end();
     const { code, asked } = exchange;
     const zone = exchange.zone?.zone.name;

@@ -112,7 +112,7 @@ export async function refuseLogin(
   refusal: string,
   parts: Pick<AuthorizationParts, 'guessing' | 'onFailure'>,
 ): Promise<Refusal> {
-  const penalty = parts.guessing.failed(request.ip);
+  const penalty = await parts.guessing.failed(request.ip);
   parts.onFailure(request, penalty);
   if (penalty.kind === 'turnedAway') {
     const { retryAfterSeconds } = penalty;

@@ -50,7 +50,7 @@ export async function refuseReader(request: FastifyRequest, parts: ReaderParts):
   await guessing.pause(request.ip);
   const shown = bearer.exec(header)?.[1];
   if (shown !== undefined && isToken(shown, token)) return undefined;
-  const penalty = guessing.failed(request.ip);
+  const penalty = await guessing.failed(request.ip);
   onAuthFailure();
   if (penalty.kind === 'turnedAway') {
     const headers = { 'Retry-After': String(penalty.retryAfterSeconds) };

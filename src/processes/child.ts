@@ -168,7 +168,7 @@ export class Child {
         this.#vote?.({ kind: 'outcome', outcome: message.outcome });
         return;
       case 'ask':
-      case 'closed':
+      case 'placesBack':
       case 'minuteBack':
       case 'failure':
         hear(message);

@@ -1,6 +1,6 @@
 // What the supervisor and the processes that serve say to one another, over the channel that Node opens between them.
 
-import type { CountedDoor, MetricValues, SharedConnectionLimits } from '../base/process-group.ts';
+import type { MetricValues, PlaceWanted, WindowLimit } from '../base/process-group.ts';
 import type { DestinationView } from '../deliver/transport.ts';
 import type { Listening } from '../wiring/addresses.ts';
 import type { ReloadOutcome } from '../wiring/reload.ts';
@@ -22,17 +22,26 @@ export interface StartOrder {
   readonly spoolSocket?: string;
 }
 
-/** What a process asks the supervisor, each with its answer. */
-export interface Questions {
-  readonly connection: {
-    readonly asked: { readonly door: CountedDoor; readonly address: string; readonly limits: SharedConnectionLimits };
-    readonly answer: 'all' | 'address' | null;
-  };
+/** What a process asks about limits that hold for all processes, each with its answer. */
+export interface LimitQuestions {
+  readonly takePlaces: { readonly asked: readonly PlaceWanted[]; readonly answer: number | null };
+  readonly askPlaces: { readonly asked: readonly PlaceWanted[]; readonly answer: number | null };
   readonly takeMinute: {
     readonly asked: { readonly account: string; readonly limit: number };
     readonly answer: number;
   };
   readonly askMinute: { readonly asked: { readonly account: string; readonly limit: number }; readonly answer: number };
+  readonly takeWindow: {
+    readonly asked: { readonly name: string; readonly limit: WindowLimit; readonly address: string };
+    readonly answer: number;
+  };
+}
+
+/** The names of these questions. */
+export type LimitQuestion = keyof LimitQuestions;
+
+/** What a process asks the supervisor, each with its answer. */
+export interface Questions extends LimitQuestions {
   readonly metrics: { readonly asked: MetricValues; readonly answer: string };
 }
 
@@ -66,7 +75,7 @@ export type FromProcess =
   | { readonly kind: 'hello' }
   | { readonly kind: 'ask'; readonly id: number; readonly about: keyof Questions; readonly asked: unknown }
   | { readonly kind: 'told'; readonly id: number; readonly answer: unknown }
-  | { readonly kind: 'closed'; readonly door: CountedDoor; readonly address: string }
+  | { readonly kind: 'placesBack'; readonly keys: readonly string[] }
   | { readonly kind: 'minuteBack'; readonly account: string }
   | { readonly kind: 'failure'; readonly address: string }
   /** It takes connections. */

@@ -1,61 +1,59 @@
-// The connections of all processes, counted by the supervisor. What a process had open is forgotten when it ends.
+// Places that all processes take together, counted by the supervisor: connections by door and by address, answers that wait, and
+// more. What a process had taken is free again when it ends.
 
-import type { CountedDoor, SharedConnectionLimits } from '../base/process-group.ts';
+import type { PlaceWanted } from '../base/process-group.ts';
 
-/** Adds to the number of a key; a number of zero is removed, so that the map is never larger than what is open. */
+/** Adds to the number of a key; a number of zero is removed, so that the map is never larger than what is taken. */
 function add(counts: Map<string, number>, key: string, number: number): void {
   const sum = (counts.get(key) ?? 0) + number;
   if (sum > 0) counts.set(key, sum);
   else counts.delete(key);
 }
 
-/** The connections that are open, by door and by address. */
+/** The places that are taken, by their keys. */
 export class SharedCounts {
-  readonly #byAddress = new Map<string, number>();
-  readonly #byDoor = new Map<string, number>();
+  readonly #taken = new Map<string, number>();
   /** What each process has, so that it can be forgotten. */
   readonly #ofProcess = new Map<object, Map<string, number>>();
   /** Processes that have ended: what they have sent before may be read after their end. */
   readonly #gone = new WeakSet<object>();
 
+  /** Which of the places has none left, counted from 0; undefined where there is one of each. */
+  ask(wanted: readonly PlaceWanted[]): number | undefined {
+    const full = wanted.findIndex(({ key, most }) => (this.#taken.get(key) ?? 0) >= most);
+    return full < 0 ? undefined : full;
+  }
+
   /**
-   * Counts a connection of a process, or tells which limit is reached. One of a process that has ended is not counted.
+   * Takes a place of each key for a process, or none, and tells which has none left. One that has ended takes nothing.
    * @param process stands for one run of a process: the one that is started in its place is another
    */
-  take(
-    process: object,
-    { door, address, limits }: { door: CountedDoor; address: string; limits: SharedConnectionLimits },
-  ): 'all' | 'address' | undefined {
-    const key = `${door} ${address}`;
-    const { connections, connectionsPerAddress = Number.POSITIVE_INFINITY } = limits;
-    if ((this.#byAddress.get(key) ?? 0) >= connectionsPerAddress) return 'address';
-    if ((this.#byDoor.get(door) ?? 0) >= connections) return 'all';
-    if (this.#gone.has(process)) return undefined;
+  take(process: object, wanted: readonly PlaceWanted[]): number | undefined {
+    const full = this.ask(wanted);
+    if (full !== undefined || this.#gone.has(process)) return full;
     const own = this.#ofProcess.get(process) ?? new Map<string, number>();
     this.#ofProcess.set(process, own);
-    add(own, key, 1);
-    add(this.#byAddress, key, 1);
-    add(this.#byDoor, door, 1);
+    for (const { key } of wanted) {
+      add(own, key, 1);
+      add(this.#taken, key, 1);
+    }
     return undefined;
   }
 
-  /** A connection that was counted has closed. */
-  closed(process: object, { door, address }: { door: CountedDoor; address: string }): void {
-    const key = `${door} ${address}`;
+  /** Places that a process had taken are free. */
+  giveBack(process: object, keys: readonly string[]): void {
     const own = this.#ofProcess.get(process);
-    if (!own?.has(key)) return;
-    add(own, key, -1);
-    add(this.#byAddress, key, -1);
-    add(this.#byDoor, door, -1);
+    for (const key of keys) {
+      if (!own?.has(key)) continue;
+      add(own, key, -1);
+      add(this.#taken, key, -1);
+    }
   }
 
-  /** A process has ended, and its connections with it. */
+  /** A process has ended, and what it had taken is free. */
   gone(process: object): void {
     this.#gone.add(process);
-    for (const [key, number] of this.#ofProcess.get(process) ?? []) {
-      add(this.#byAddress, key, -number);
-      add(this.#byDoor, key.slice(0, key.indexOf(' ')), -number);
-    }
+    for (const [key, number] of this.#ofProcess.get(process) ?? []) add(this.#taken, key, -number);
     this.#ofProcess.delete(process);
   }
 }

@@ -3,6 +3,7 @@
 import { ConfigurationError } from '../base/errors.ts';
 import type { CountedDoor, MetricValues, ProcessGroup, SharedConnections } from '../base/process-group.ts';
 import type { ReloadOutcome } from '../wiring/reload.ts';
+import { AskedWindows } from './asked-windows.ts';
 import type { FromProcess, Inquiries, Questions, StartOrder, ToProcess } from './messages.ts';
 
 /** The channel, as Node gives it to a process that was started with one. */
@@ -28,6 +29,8 @@ export class SupervisorLink implements ProcessGroup {
   readonly count: number;
   readonly spoolSocket: string | undefined;
   readonly minutes: ProcessGroup['minutes'];
+  readonly places: ProcessGroup['places'];
+  readonly windows: ProcessGroup['windows'];
   /** Resolves when the process is to drain: it was told to, or the supervisor is gone. */
   readonly drained: Promise<'drain' | 'gone'>;
   /** Resolves when the supervisor is gone. */
@@ -58,6 +61,12 @@ export class SupervisorLink implements ProcessGroup {
       ask: (account, limit) => this.#ask('askMinute', { account, limit }),
       giveBack: (account) => this.#send({ kind: 'minuteBack', account }),
     };
+    this.places = {
+      take: async (wanted) => (await this.#ask('takePlaces', wanted)) ?? undefined,
+      ask: async (wanted) => (await this.#ask('askPlaces', wanted)) ?? undefined,
+      giveBack: (keys) => this.#send({ kind: 'placesBack', keys }),
+    };
+    this.windows = new AskedWindows((asked) => this.#ask('takeWindow', asked));
     channel.on('message', (message) => this.#receive(message));
   }
 
@@ -72,8 +81,12 @@ export class SupervisorLink implements ProcessGroup {
 
   connections(door: CountedDoor): SharedConnections {
     return {
-      take: async (address, limits) => (await this.#ask('connection', { door, address, limits })) ?? undefined,
-      closed: (address) => this.#send({ kind: 'closed', door, address }),
+      take: async (address, { connections, connectionsPerAddress = Number.MAX_SAFE_INTEGER }) => {
+        const ofAddress = { key: `${door} ${address}`, most: connectionsPerAddress };
+        const full = await this.places.take([ofAddress, { key: door, most: connections }]);
+        return full === undefined ? undefined : full === 0 ? 'address' : 'all';
+      },
+      closed: (address) => this.places.giveBack([`${door} ${address}`, door]),
     };
   }
 

@@ -1,7 +1,6 @@
 // Starts the processes of a server, keeps them running, and has them act as one: readiness, reloads, metrics, limits, the end.
 
 import cluster from 'node:cluster';
-import { createMinuteCounts } from '../accounts/minute-window.ts';
 import { ConfigurationError } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { MetricValues } from '../base/process-group.ts';
@@ -11,7 +10,7 @@ import { Child, type ProcessEnd, type Vote } from './child.ts';
 import { mergeDestinations } from './merge-destinations.ts';
 import type { FromProcess, Questions, StartOrder } from './messages.ts';
 import { RestartDelay } from './restart-delay.ts';
-import { SharedCounts } from './shared-counts.ts';
+import { SharedLimits } from './shared-limits.ts';
 import { MetricsSum } from './sum-metrics.ts';
 import { supervisorMetrics } from './supervisor-metrics.ts';
 
@@ -49,8 +48,7 @@ export class Supervisor {
   readonly #children = new Map<number, Child>();
   readonly #delays = new Map<number, RestartDelay>();
   readonly #timers = new Set<NodeJS.Timeout>();
-  readonly #counts = new SharedCounts();
-  readonly #minutes = createMinuteCounts(() => performance.now());
+  readonly #limits = new SharedLimits();
   readonly #metrics = new MetricsSum();
   #text: string;
   #version = 1;
@@ -208,7 +206,7 @@ export class Supervisor {
     const { number, pid, servingSince } = child;
     const { code, signal, failed } = end;
     this.#children.delete(number);
-    this.#counts.gone(child);
+    this.#limits.gone(child);
     this.#metrics.gone(number);
     this.#tellServing();
     if (this.#onDuty === child) this.#onDuty = undefined;
@@ -257,11 +255,11 @@ export class Supervisor {
           child.tell({ kind: 'answer', id: message.id, answer }),
         );
         return;
-      case 'closed':
-        this.#counts.closed(child, message);
+      case 'placesBack':
+        this.#limits.placesBack(child, message.keys);
         return;
       case 'minuteBack':
-        this.#minutes.giveBack(message.account);
+        this.#limits.minuteBack(message.account);
         return;
       case 'failure':
         for (const other of this.#children.values()) if (other !== child) other.tell(message);
@@ -280,21 +278,9 @@ export class Supervisor {
   }
 
   async #answer(child: Child, about: keyof Questions, given: unknown): Promise<unknown> {
+    if (about !== 'metrics') return this.#limits.answer(child, about, given);
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a process of this very program asks
-    const asked = given as never;
-    switch (about) {
-      case 'connection':
-        // It may ask after it was taken for ended.
-        return this.#counts.take(child, asked) ?? null;
-      case 'takeMinute':
-        return this.#minutes.take(...minuteOf(asked));
-      case 'askMinute':
-        return this.#minutes.ask(...minuteOf(asked));
-      case 'metrics':
-        return await this.#readMetrics(child, asked);
-      default:
-        return about satisfies never;
-    }
+    return await this.#readMetrics(child, given as MetricValues);
   }
 
   async #readMetrics(asking: Child, own: MetricValues): Promise<string> {
@@ -314,10 +300,6 @@ export class Supervisor {
     const serving = [...this.#children.values()].filter(({ servingSince }) => servingSince !== undefined).length;
     return await supervisorMetrics({ wanted: this.#parts.count, serving, restarts: this.#restarts });
   }
-}
-
-function minuteOf({ account, limit }: Questions['takeMinute']['asked']): [string, number] {
-  return [account, limit];
 }
 
 function faultsOf(vote: Vote | undefined): readonly string[] {

@@ -6,6 +6,7 @@ import { createBodyBudget, defaultBodyLimit } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
+import type { ProcessGroup } from '../base/process-group.ts';
 import type { EventStore } from '../events/event-store.ts';
 import { createKnownMessages } from '../feedback/known-messages.ts';
 import { createReportReader } from '../feedback/report/report-reader.ts';
@@ -26,6 +27,8 @@ export interface BounceParts {
   readonly suppressions: SuppressionStore;
   /** Begins what one process of the server does. */
   readonly onDuty: (begin: () => void) => void;
+  /** The processes that share the work; absent: there is one. */
+  readonly group?: Pick<ProcessGroup, 'count' | 'windows'> | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -60,7 +63,7 @@ export function openBounces(
   parts: BounceParts,
   running: Running,
 ): { readonly desk: CountingDesk; readonly families: readonly MetricFamily[] } {
-  const { live, accounts, database, events, suppressions, clock, log } = parts;
+  const { live, accounts, database, events, suppressions, group, clock, log } = parts;
   const reader = createReportReader();
   const ended = new AbortController();
   let following = Promise.resolve();
@@ -89,9 +92,10 @@ export function openBounces(
       hmacKey: keys.hmacKey,
       tokenDays: config.bounces.tokenDays,
     })),
-    bodies: createBodyBudget(Math.floor(defaultBodyLimit() / shareOfBodies)),
+    bodies: createBodyBudget(Math.floor(defaultBodyLimit() / shareOfBodies / (group?.count ?? 1))),
     reader,
     takeReport: createTakeReport({ messages, events }),
+    windows: group?.windows,
     clock,
     log,
   });

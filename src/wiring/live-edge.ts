@@ -4,16 +4,19 @@
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
+import type { ProcessGroup } from '../base/process-group.ts';
 import type { Config } from '../config.ts';
 import { edgeAccounts, type OpenEdge, type OpenEdgeParts, openEdge } from '../edge/open-edge.ts';
 import { createOpenRequests, type OpenRequests } from '../edge/zone/open-requests.ts';
-import { keepRateLimits } from '../edge/zone/rate-limit.ts';
+import { keepRateLimits, shareRateLimits } from '../edge/zone/rate-limit.ts';
 
 /** The parts that the edge is made from. */
 export interface LiveEdgeParts extends Pick<OpenEdgeParts, 'docsBaseUrl' | 'onRequest'> {
   readonly database: Database;
   /** Gives the limits in force; called whenever a limit is checked. */
   readonly limits: () => Config['edge']['limits'];
+  /** The processes that share the work; absent: there is one. */
+  readonly group?: ProcessGroup | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -33,8 +36,8 @@ export interface LiveEdge extends Pick<OpenEdge, 'open' | 'requests' | 'close'> 
 /** The longest time that a Node timer accepts, in milliseconds. */
 const longestMs = 2 ** 31 - 1;
 
-function liveRequests(limits: LiveEdgeParts['limits']): OpenRequests {
-  return createOpenRequests({
+function liveRequests({ limits, group }: Pick<LiveEdgeParts, 'limits' | 'group'>): OpenRequests {
+  const live = {
     get requests() {
       return limits().requests;
     },
@@ -44,14 +47,15 @@ function liveRequests(limits: LiveEdgeParts['limits']): OpenRequests {
     get requestsPerAddress() {
       return limits().requestsPerAddress;
     },
-  });
+  };
+  return createOpenRequests(live, group);
 }
 
 /** Makes the replaceable edge. It has no edge in force before the first one is prepared and committed. */
 export function createLiveEdge(parts: LiveEdgeParts): LiveEdge {
-  const { limits, log, ...rest } = parts;
-  const requests = liveRequests(limits);
-  const rateLimitOf = keepRateLimits(parts.clock);
+  const { limits, group, log, ...rest } = parts;
+  const requests = liveRequests({ limits, group });
+  const rateLimitOf = group ? shareRateLimits(group.windows) : keepRateLimits(parts.clock);
   const opened = new Set<OpenEdge>();
   let current: OpenEdge | undefined;
 

@@ -315,7 +315,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   );
   const submit = createPipeline(parts, { spool, delivery, building, limits });
   const bounces = openBounces(
-    { live, accounts, database: parts.database, events: spool.events, suppressions, onDuty, clock, log },
+    { live, accounts, database: parts.database, events: spool.events, suppressions, onDuty, group, clock, log },
     running,
   );
   const door = createSmtpDoor({

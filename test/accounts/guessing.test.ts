@@ -6,8 +6,15 @@ import { createGuessing, type Penalty } from '../../src/accounts/guessing.ts';
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
+/** A penalty that is known at once, as it is where one process counts. */
+function ownPenalty(penalty: Penalty | Promise<Penalty>): Penalty {
+  if (penalty instanceof Promise) throw new Error('the penalty is not known at once');
+  return penalty;
+}
+
 /** Milliseconds until the answer is given; -1: turned away. */
-async function delayOf(penalty: Penalty): Promise<number> {
+async function delayOf(given: Penalty | Promise<Penalty>): Promise<number> {
+  const penalty = await given;
   if (penalty.kind === 'turnedAway') return -1;
   let over = penalty.over === undefined;
   void penalty.over?.then(() => (over = true));
@@ -40,7 +47,7 @@ test('an IPv6 network of 64 bits is one client, and IPv4 in IPv6 form is the IPv
 test('time forgives, one wrong token every ten seconds', async () => {
   let now = 0;
   const guessing = createGuessing({ now: () => now, waitingPerAddress: 100 });
-  for (let guess = 0; guess < 100; guess += 1) guessing.failed('192.0.2.1');
+  for (let guess = 0; guess < 100; guess += 1) void guessing.failed('192.0.2.1');
   now += 120_000;
   expect(await delayOf(guessing.failed('192.0.2.1'))).toBe(2000);
   now += 3_600_000;
@@ -50,21 +57,21 @@ test('time forgives, one wrong token every ten seconds', async () => {
 test('answers that wait are bounded by address and in all, and the bound is told', async () => {
   const guessing = createGuessing({ waitingPerAddress: 3, waiting: 5 });
   const kinds = (address: string): string[] =>
-    Array.from({ length: 12 }, () => guessing.failed(address)).map(({ kind }) => kind);
+    Array.from({ length: 12 }, () => ownPenalty(guessing.failed(address))).map(({ kind }) => kind);
   expect(kinds('192.0.2.1').filter((kind) => kind === 'turnedAway')).toHaveLength(12 - 5 - 3);
   expect(kinds('192.0.2.2').filter((kind) => kind === 'turnedAway')).toHaveLength(12 - 5 - 2);
   expect(guessing.waiting).toBe(5);
   expect(guessing.failed('192.0.2.1')).toEqual({ kind: 'turnedAway', retryAfterSeconds: 8 });
   await vi.advanceTimersByTimeAsync(8000);
   expect(guessing.waiting).toBe(0);
-  expect(guessing.failed('192.0.2.1').kind).toBe('wait');
+  expect(ownPenalty(guessing.failed('192.0.2.1')).kind).toBe('wait');
 });
 
 test('while no more answers may wait every login of the address pauses, and nobody else’s', async () => {
   const guessing = createGuessing({ waitingPerAddress: 2 });
   for (let guess = 0; guess < 7; guess += 1) {
     expect(guessing.pause('192.0.2.1')).toBeUndefined();
-    guessing.failed('192.0.2.1');
+    void guessing.failed('192.0.2.1');
   }
   let over = false;
   void guessing.pause('192.0.2.1')?.then(() => (over = true));
@@ -78,19 +85,19 @@ test('while no more answers may wait every login of the address pauses, and nobo
 
 test('no more addresses are remembered than allowed: the one that failed longest ago goes', async () => {
   const guessing = createGuessing({ addresses: 100, freeFailures: 1 });
-  guessing.failed('198.51.100.1');
+  void guessing.failed('198.51.100.1');
   for (let index = 0; index < 5000; index += 1) {
-    guessing.failed(`10.0.${index >> 8}.${index & 255}`);
-    if (index % 50 === 0) guessing.failed('198.51.100.1');
+    void guessing.failed(`10.0.${index >> 8}.${index & 255}`);
+    if (index % 50 === 0) void guessing.failed('198.51.100.1');
   }
   expect(guessing.addresses).toBe(100);
-  expect(guessing.failed('198.51.100.1').kind).toBe('turnedAway');
+  expect(ownPenalty(guessing.failed('198.51.100.1')).kind).toBe('turnedAway');
   expect(await delayOf(guessing.failed('10.0.0.0'))).toBe(0);
 });
 
 test('closing ends every wait, and nobody waits any more', async () => {
   const guessing = createGuessing({ freeFailures: 0 });
-  const penalty = guessing.failed('192.0.2.1');
+  const penalty = await guessing.failed('192.0.2.1');
   guessing.close();
   if (penalty.kind === 'wait') await penalty.over;
   expect(guessing.waiting).toBe(0);

@@ -28,17 +28,24 @@ test('counters of processes that end at the same moment all stay in the sum, at 
 
 test('what a process has sent before its end and is read after it changes no count', () => {
   const counts = new SharedCounts();
-  const limits = { connections: 10, connectionsPerAddress: 1 };
-  const asked = { door: 'smtp', address: '192.0.2.1', limits } as const;
+  const wanted = [
+    { key: 'smtp 192.0.2.1', most: 1 },
+    { key: 'smtp', most: 10 },
+  ];
+  const keys = wanted.map(({ key }) => key);
   const [before, after] = [{ run: 1 }, { run: 2 }];
-  expect(counts.take(before, asked)).toBe(undefined);
+  expect(counts.take(before, wanted)).toBe(undefined);
   counts.gone(before);
   // It had asked for a connection more: its place would never come back.
-  expect(counts.take(before, asked)).toBe(undefined);
-  expect(counts.take(after, asked)).toBe(undefined);
+  expect(counts.take(before, wanted)).toBe(undefined);
+  expect(counts.take(after, wanted)).toBe(undefined);
   // The connection that it tells of has been forgotten: the one that is open now still counts.
-  counts.closed(before, asked);
-  expect(counts.take(after, asked)).toBe('address');
-  counts.closed(after, asked);
-  expect(counts.take(after, asked)).toBe(undefined);
+  counts.giveBack(before, keys);
+  expect(counts.take(after, wanted)).toBe(0);
+  counts.giveBack(after, keys);
+  expect(counts.ask(wanted)).toBe(undefined);
+  expect(counts.take(after, wanted)).toBe(undefined);
+  // Where one of the keys has none left, none is taken of the others.
+  expect(counts.take(after, [{ key: 'other', most: 1 }, ...wanted])).toBe(1);
+  expect(counts.ask([{ key: 'other', most: 1 }])).toBe(undefined);
 });

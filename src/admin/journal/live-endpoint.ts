@@ -2,6 +2,7 @@
 
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { SharedPlaces } from '../../base/process-group.ts';
 import { Refusal } from '../../http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
 import { accountPath } from '../schemas.ts';
@@ -104,17 +105,36 @@ class LiveStream {
   }
 }
 
+function tooMany(): Refusal {
+  return new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message: 'Too many live streams are open' }], 10);
+}
+
+/** Takes a place for a stream over all processes. @returns what gives it back @throws Refusal where there is none */
+async function takeStream(places: SharedPlaces, name: string): Promise<() => void> {
+  const ofAccount = { key: `stream ${name}`, most: mostStreams.ofAccount };
+  // Without its supervisor this process is ending, and counts alone.
+  const full = await places.take([ofAccount, { key: 'stream', most: mostStreams.all }]).catch(() => undefined);
+  if (full !== undefined) throw tooMany();
+  return () => places.giveBack([ofAccount.key, 'stream']);
+}
+
 /** The streams that are open, of all endpoints that a process has had since its start: a reload makes other endpoints. */
 export class LiveStreams {
   readonly #hub: LiveHub;
+  /** Counts the streams over all processes; absent: there is one. */
+  readonly #places: SharedPlaces | undefined;
   readonly #isServing: () => boolean;
   readonly #open = new Map<LiveStream, string>();
   #ticking: NodeJS.Timeout | undefined;
   #ticks = 0;
 
   /** @param isServing false once the process begins to stop: the streams end then, since its end waits for all answers */
-  constructor(parts: HubParts, isServing: () => boolean) {
+  constructor(
+    { places, ...parts }: HubParts & { readonly places?: SharedPlaces | undefined },
+    isServing: () => boolean,
+  ) {
     this.#hub = new LiveHub(parts);
+    this.#places = places;
     this.#isServing = isServing;
   }
 
@@ -141,13 +161,17 @@ export class LiveStreams {
   async open(request: FastifyRequest, reply: FastifyReply, account: string | undefined): Promise<void> {
     const name = account ?? '*';
     const own = [...this.#open.values()].filter((one) => one === name).length;
-    if (this.#open.size >= mostStreams.all || own >= mostStreams.ofAccount)
-      throw new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message: 'Too many live streams are open' }], 10);
+    if (this.#open.size >= mostStreams.all || own >= mostStreams.ofAccount) throw tooMany();
+    const leave = this.#places ? await takeStream(this.#places, name) : () => undefined;
     const { raw } = reply;
     const { socket } = request.raw;
     // Whoever has gone meanwhile closes nothing any more.
-    if (raw.destroyed || socket.destroyed || socket.readableEnded) return void reply.hijack();
+    if (raw.destroyed || socket.destroyed || socket.readableEnded) {
+      leave();
+      return void reply.hijack();
+    }
     const close = (): void => {
+      leave();
       unwatch();
       clearTimeout(lifetime);
       socket.off('close', end);

@@ -58,7 +58,7 @@ export interface Room {
   /** The most octets of a header section, and of a target. */
   readonly maxHeaderBytes: number;
   /** Whether the limits on open requests leave no room for this one. */
-  readonly isFull: () => boolean;
+  readonly isFull: () => boolean | Promise<boolean>;
 }
 
 const readingMethods = 'GET, HEAD';
@@ -72,13 +72,14 @@ function error(code: EdgeCode): Verdict & { readonly kind: 'error' } {
  * Judges a request to a zone, and counts it where the zone has a rate limit. Lists and limits apply to every path but
  * /cdn-cgi/, which never reaches an origin (D60).
  * @param hasError whether the catalogue has a code
+ * @returns the verdict: at once, or, where other processes count with this one, once they have been asked
  */
 export function judgeRequest(
   { zone, isBlocked, isAllowed, rateLimit }: GuardedZone,
   request: JudgedRequest,
   { room, hasError }: { readonly room: Room; readonly hasError: (code: number) => code is EdgeCode },
-): Verdict {
-  const { method, target, clientAddress } = request;
+): Verdict | Promise<Verdict> {
+  const { method, clientAddress } = request;
   const path = readEdgePath(request.path);
   const code = path.kind === 'error' && hasError(path.code) ? path.code : undefined;
   if (tunnelMethods.has(method))
@@ -90,9 +91,28 @@ export function judgeRequest(
   if (path.kind !== 'origin') return { kind: 'not-found' };
   if (isBlocked(clientAddress)) return error(1006);
   if (isAllowed && !isAllowed(clientAddress)) return error(1020);
+  const judged = { zone, request, room };
   const waitSeconds = rateLimit?.take(clientAddress) ?? 0;
+  return typeof waitSeconds === 'number'
+    ? judgeCounted(judged, waitSeconds)
+    : waitSeconds.then((seconds) => judgeCounted(judged, seconds));
+}
+
+interface Counted {
+  readonly zone: EdgeZone;
+  readonly request: JudgedRequest;
+  readonly room: Room;
+}
+
+/** Judges a request once its rate is known. @param waitSeconds 0 where its client may make it */
+function judgeCounted({ zone, request, room }: Counted, waitSeconds: number): Verdict | Promise<Verdict> {
+  const { rawHeaders, target } = request;
   if (waitSeconds > 0) return { ...error(1015), waitSeconds };
-  if (Math.max(headerSectionOctets(request.rawHeaders), target.length) > room.maxHeaderBytes) return error(1038);
-  if (room.isFull()) return error(1200);
-  return zone.origin === undefined ? error(1004) : { kind: 'forward' };
+  if (Math.max(headerSectionOctets(rawHeaders), target.length) > room.maxHeaderBytes) return error(1038);
+  const judge = (isFull: boolean): Verdict => {
+    if (isFull) return error(1200);
+    return zone.origin === undefined ? error(1004) : { kind: 'forward' };
+  };
+  const isFull = room.isFull();
+  return typeof isFull === 'boolean' ? judge(isFull) : isFull.then(judge);
 }

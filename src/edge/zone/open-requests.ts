@@ -1,6 +1,7 @@
 // Counts the open requests (D66, 1200): in all, to each zone, and of each client. Upgraded connections count until they close.
 
 import { countedAddress } from '../../base/counted-address.ts';
+import type { SharedPlaces } from '../../base/process-group.ts';
 
 /** How many requests may be open. */
 export interface RequestLimits {
@@ -14,8 +15,8 @@ export interface RequestLimits {
 
 /** One request that is counted. */
 export interface OpenRequest {
-  /** Whether more requests are open, this one included, than its zone, its client or the process may have. */
-  isOver(): boolean;
+  /** Whether more requests are open, this one included, than its zone, its client or the server may have. */
+  isOver(): boolean | Promise<boolean>;
   /** Must be called once, when the request has ended. */
   end(): void;
 }
@@ -47,29 +48,71 @@ class Counts {
   }
 }
 
-/** Makes the count, which each process keeps in its own memory. */
-export function createOpenRequests(limits: RequestLimits): OpenRequests {
-  const zones = new Counts();
-  const addresses = new Counts();
+/** The places that all processes of a server take together, and how many processes there are. */
+export interface SharedRequests {
+  readonly places: SharedPlaces;
+  readonly count: number;
+}
+
+/**
+ * The part of a limit that each process has for itself, without asking: together they have a tenth of it. So the few requests
+ * that most clients have open cost nothing, and the limit holds for all processes together. A client whose requests all come
+ * to one process has that part of the others less.
+ */
+const ownParts = 10;
+
+function ownPart(limit: number, { count }: SharedRequests): number {
+  return Math.floor(limit / (ownParts * count));
+}
+
+/**
+ * Makes the count in the memory of this process.
+ * @param shared where other processes of the server serve, too: what is beyond this one's own part is taken from all
+ */
+export function createOpenRequests(limits: RequestLimits, shared?: SharedRequests): OpenRequests {
+  const counts = new Counts();
+  /** What was taken from all. */
+  const extra = new Counts();
   let open = 0;
-  return {
-    begin(zone, address) {
-      const key = countedAddress(address);
-      open += 1;
-      zones.add(zone);
-      addresses.add(key);
-      return {
-        isOver: () =>
-          open > limits.requests ||
-          (zone !== '' && zones.of(zone) > limits.requestsPerZone) ||
-          addresses.of(key) > limits.requestsPerAddress,
-        end() {
-          open -= 1;
-          zones.remove(zone);
-          addresses.remove(key);
-        },
-      };
-    },
-    open: () => open,
+  const begin = (zone: string, address: string): OpenRequest => {
+    const ofAddress = `edge address ${countedAddress(address)}`;
+    const ofZone = `edge zone ${zone}`;
+    const keys = ['edge', ...(zone === '' ? [] : [ofZone]), ofAddress];
+    const mostOf = (key: string): number =>
+      key === 'edge' ? limits.requests : key === ofZone ? limits.requestsPerZone : limits.requestsPerAddress;
+    let hasEnded = false;
+    let taken: readonly string[] = [];
+    const giveBack = (): void => {
+      for (const key of taken) extra.remove(key);
+      if (taken.length > 0) shared?.places.giveBack(taken);
+    };
+    const isOverAll = async (of: SharedRequests, wanted: readonly string[]): Promise<boolean> => {
+      // Counted at once, so that requests that come meanwhile do not ask for the same places.
+      for (const key of wanted) extra.add(key);
+      const places = wanted.map((key) => ({ key, most: mostOf(key) - of.count * ownPart(mostOf(key), of) }));
+      // Without its supervisor this process is ending, and answers what it has.
+      const full = await of.places.take(places).catch(() => undefined);
+      if (full === undefined) taken = wanted;
+      else for (const key of wanted) extra.remove(key);
+      if (full === undefined && hasEnded) giveBack();
+      return full !== undefined;
+    };
+    open += 1;
+    for (const key of keys) counts.add(key);
+    return {
+      isOver() {
+        if (keys.some((key) => counts.of(key) > mostOf(key))) return true;
+        if (!shared) return false;
+        const wanted = keys.filter((key) => counts.of(key) - extra.of(key) > ownPart(mostOf(key), shared));
+        return wanted.length === 0 ? false : isOverAll(shared, wanted);
+      },
+      end() {
+        hasEnded = true;
+        open -= 1;
+        for (const key of keys) counts.remove(key);
+        giveBack();
+      },
+    };
   };
+  return { begin, open: () => open };
 }

@@ -3,6 +3,7 @@
 
 import type { MonotonicClock } from '../../base/clock.ts';
 import { countedAddress } from '../../base/counted-address.ts';
+import type { SharedWindows } from '../../base/process-group.ts';
 
 /** The limit of a zone. */
 export interface RateLimit {
@@ -10,6 +11,11 @@ export interface RateLimit {
    * Counts a request, unless it is one too many. IPv6 clients are counted by their /64.
    * @returns 0 where the request is counted; else the seconds to the end of the window, rounded up, at least 1 (D60)
    */
+  take(address: string): number | Promise<number>;
+}
+
+/** The limit of a zone, counted in the memory of this process. */
+export interface OwnRateLimit extends RateLimit {
   take(address: string): number;
   /** How many clients are remembered now. */
   size(): number;
@@ -27,8 +33,8 @@ export interface RateLimitSettings {
  */
 export function keepRateLimits(
   clock: MonotonicClock,
-): (zone: string, limit: RateLimitSettings | undefined) => RateLimit | undefined {
-  const kept = new Map<string, { readonly limit: RateLimitSettings; readonly count: RateLimit }>();
+): (zone: string, limit: RateLimitSettings | undefined) => OwnRateLimit | undefined {
+  const kept = new Map<string, { readonly limit: RateLimitSettings; readonly count: OwnRateLimit }>();
   return (zone, limit) => {
     if (!limit) {
       kept.delete(zone);
@@ -43,15 +49,34 @@ export function keepRateLimits(
   };
 }
 
+/**
+ * Has all processes of a server count together.
+ * @returns the same as `keepRateLimits`
+ */
+export function shareRateLimits(
+  windows: SharedWindows,
+): (zone: string, limit: RateLimitSettings | undefined) => RateLimit | undefined {
+  return (zone, limit) => {
+    if (!limit) return undefined;
+    const { requests, perSeconds } = limit;
+    const take = (address: string): Promise<number> =>
+      windows.take(`zone ${zone}`, { requests, perSeconds }, countedAddress(address));
+    return {
+      // Without its supervisor this process is ending, and answers what it has.
+      take: (address) => take(address).catch(() => 0),
+    };
+  };
+}
+
 /** The most clients of a zone that are remembered. The oldest are forgotten, so that a flood of addresses is bounded. */
 const maxClients = 50_000;
 
-/** Makes the count of a zone, which each process keeps in its own memory. */
+/** Makes the count of a zone in the memory of this process. */
 export function createRateLimit(
   { requests, perSeconds }: RateLimitSettings,
   clock: MonotonicClock,
   most = maxClients,
-): RateLimit {
+): OwnRateLimit {
   // The map has the order in which the windows began, so that the first entries are the first to end.
   const windows = new Map<string, { count: number; readonly until: number }>();
   const forget = (now: number): void => {

@@ -9,6 +9,7 @@ import type {
   SessionFacts,
   TransactionCommands,
 } from '../smtp/dialogue-context.ts';
+import { type MaybePromise, whenKnown } from '../smtp/maybe-promise.ts';
 import { type Answer, replies } from '../smtp/replies.ts';
 import type { BounceTarget } from './bounce-address.ts';
 
@@ -17,9 +18,9 @@ export interface BounceQuestions {
   /** What a recipient stands for now. */
   readonly targetOf: (mailbox: string) => BounceTarget;
   /** Counts a recipient that is refused. @returns whether its address has sent too many of them */
-  readonly refused: (reason: 'unknown' | 'expired', client: Client) => boolean;
+  readonly refused: (reason: 'unknown' | 'expired', client: Client) => MaybePromise<boolean>;
   /** Counts a message that is about to come. @returns whether its address has sent too many */
-  readonly isOverRate: (client: Client) => boolean;
+  readonly isOverRate: (client: Client) => MaybePromise<boolean>;
 }
 
 const bounceReplies = {
@@ -96,7 +97,7 @@ export class BounceCommands implements TransactionCommands {
     return replies.senderOk;
   }
 
-  rcpt(line: Buffer): Answer {
+  rcpt(line: Buffer): MaybePromise<Answer> {
     const transaction = this.#transaction;
     if (!transaction) return replies.mailFirst;
     const command = readAddressCommand('RCPT', { line, smtputf8: transaction.smtputf8 });
@@ -104,20 +105,24 @@ export class BounceCommands implements TransactionCommands {
     const { mailbox } = command.path;
     const target = this.#questions.targetOf(mailbox);
     if (target.kind === 'unknown' || target.kind === 'expired') {
-      const isTooMany = this.#questions.refused(target.kind, this.#client);
-      return isTooMany ? bounceReplies.tooManyRefused : bounceReplies[target.kind];
+      const { kind } = target;
+      return whenKnown(this.#questions.refused(kind, this.#client), (isTooMany) =>
+        isTooMany ? bounceReplies.tooManyRefused : bounceReplies[kind],
+      );
     }
     if (transaction.recipient !== undefined && transaction.recipient !== mailbox) return bounceReplies.oneAtATime;
     transaction.recipient = mailbox;
     return replies.recipientOk;
   }
 
-  data(): Answer {
+  data(): MaybePromise<Answer> {
     const transaction = this.#transaction;
     if (!transaction) return replies.mailFirst;
     if (transaction.recipient === undefined) return replies.noRecipients;
     if (!this.#hasRoom(transaction.size)) return replies.noRoom;
-    return this.#questions.isOverRate(this.#client) ? bounceReplies.overRate : replies.startData;
+    return whenKnown(this.#questions.isOverRate(this.#client), (isOver) =>
+      isOver ? bounceReplies.overRate : replies.startData,
+    );
   }
 
   #hasRoom(size: number): boolean {

@@ -6,13 +6,14 @@ import type { Clock } from '../../base/clock.ts';
 import { countedAddress } from '../../base/counted-address.ts';
 import { Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
+import type { SharedWindows } from '../../base/process-group.ts';
 import type { ReportReader } from '../../feedback/report/report-reader.ts';
 import type { ArrivedReport, ReportResult } from '../../feedback/take-report.ts';
 import { type Answer, replies, unavailableReply } from '../smtp/replies.ts';
 import type { BounceDesk, ReceivedMessage } from '../smtp/smtp-session.ts';
 import { type BounceAddresses, readBounceAddress, readFeedbackIds } from './bounce-address.ts';
 import { BounceCommands, type BounceQuestions } from './bounce-commands.ts';
-import { MinuteRate } from './minute-rate.ts';
+import { createMinuteRate } from './minute-rate.ts';
 import type { BounceSettings } from './settings.ts';
 
 /** What the desk needs. */
@@ -25,6 +26,8 @@ export interface BounceDeskParts {
   readonly reader: Pick<ReportReader, 'read'>;
   /** Compares a report with its message and writes what it says. */
   readonly takeReport: (arrived: ArrivedReport) => Promise<ReportResult>;
+  /** Counts over all processes what an address does in a minute; absent: there is one. */
+  readonly windows?: SharedWindows | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -53,16 +56,17 @@ export function createBounceDesk(parts: BounceDeskParts): CountingDesk {
   const { settings, addresses, bodies, clock, log } = parts;
   const taken = new Map<DeskResult, number>();
   const refused = new Map<'unknown' | 'expired', number>();
-  const wrong = new MinuteRate(() => clock.monotonic());
-  const messages = new MinuteRate(() => clock.monotonic());
+  const rate = { shared: parts.windows, now: () => clock.monotonic() };
+  const isOverWrong = createMinuteRate('wrong bounces', rate);
+  const isOverRate = createMinuteRate('bounces', rate);
   const questions: BounceQuestions = {
     targetOf: (mailbox) => readBounceAddress(mailbox, addresses(), clock.now()),
     refused: (reason, { address, sessionId }) => {
       refused.set(reason, (refused.get(reason) ?? 0) + 1);
       log.debug({ session: sessionId, client: address, reason }, 'bounce recipient refused');
-      return wrong.add(address) > wrongPerMinute;
+      return isOverWrong(address, wrongPerMinute);
     },
-    isOverRate: ({ address }) => messages.add(address) > settings().messagesPerMinute,
+    isOverRate: ({ address }) => isOverRate(address, settings().messagesPerMinute),
   };
   return {
     limits: settings,

@@ -143,14 +143,15 @@ export class Authentication {
 
   /** Answers a wrong token: the more of them its address has sent to any door, the longer the answer waits (D92). */
   #guessed(attempt: LoginAttempt): MaybePromise<Answer> {
-    const penalty = this.#context.guessing.failed(this.#client.address);
-    if (penalty.kind === 'turnedAway') {
-      // In a flood, wrong tokens are only counted, not logged one by one.
-      this.#context.onAuthFailure();
-      return replies.tooManyAuthFailures;
-    }
-    const answer = this.#failed(attempt);
-    return penalty.over ? penalty.over.then(() => answer) : answer;
+    return whenKnown(this.#context.guessing.failed(this.#client.address), (penalty) => {
+      if (penalty.kind === 'turnedAway') {
+        // In a flood, wrong tokens are only counted, not logged one by one.
+        this.#context.onAuthFailure();
+        return replies.tooManyAuthFailures;
+      }
+      const answer = this.#failed(attempt);
+      return penalty.over ? penalty.over.then(() => answer) : answer;
+    });
   }
 
   #failed(attempt: LoginAttempt): Answer {

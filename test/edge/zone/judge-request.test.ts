@@ -22,11 +22,19 @@ function clockAt(start = 0) {
 
 function judge(given: Partial<EdgeZone>, request: Partial<JudgedRequest> = {}, isFull = false): Verdict {
   const path = request.path ?? '/';
-  return judgeRequest(
-    guardZone({ ...zone, ...given }, undefined),
-    { method: 'GET', path, target: path, rawHeaders: [], clientAddress: '192.0.2.1', ...request },
-    { room: { maxHeaderBytes: 1000, isFull: () => isFull }, hasError: (code) => code === 522 },
+  return known(
+    judgeRequest(
+      guardZone({ ...zone, ...given }, undefined),
+      { method: 'GET', path, target: path, rawHeaders: [], clientAddress: '192.0.2.1', ...request },
+      { room: { maxHeaderBytes: 1000, isFull: () => isFull }, hasError: (code) => code === 522 },
+    ),
   );
+}
+
+/** A verdict that is known at once, as it is where one process counts. */
+function known(verdict: Verdict | Promise<Verdict>): Verdict {
+  if (verdict instanceof Promise) throw new Error('the verdict is not known at once');
+  return verdict;
 }
 
 const error = (code: number) => ({ kind: 'error', code, asked: false });
@@ -52,10 +60,12 @@ describe('/cdn-cgi/', () => {
     const guarded = guardZone(zone, createRateLimit({ requests: 1, perSeconds: 60 }, clockAt()));
     const room = { maxHeaderBytes: 1000, isFull: () => false };
     const verdicts = ['/cdn-cgi/error/522', '/cdn-cgi/x', '/', '/', '/cdn-cgi/error/522'].map((path) =>
-      judgeRequest(
-        guarded,
-        { method: 'GET', path, target: path, rawHeaders: [], clientAddress: '192.0.2.1' },
-        { room, hasError: isEdgeCode },
+      known(
+        judgeRequest(
+          guarded,
+          { method: 'GET', path, target: path, rawHeaders: [], clientAddress: '192.0.2.1' },
+          { room, hasError: isEdgeCode },
+        ),
       ),
     );
     expect(verdicts.map((verdict) => ('code' in verdict ? verdict.code : verdict.kind))).toEqual([
