@@ -54,7 +54,9 @@ const mayImport: Record<string, readonly string[]> = {
   ],
   'spool/sqlite/remote': ['spool/sqlite', 'spool/sqlite/file', 'spool/journal', 'spool', 'base/*'],
   'spool/postgres/server': ['base/*'],
+  'spool/postgres/events': ['spool/postgres/server', 'spool/search', 'spool/journal', 'spool', 'events', 'base/*'],
   'spool/postgres': [
+    'spool/postgres/events',
     'spool/postgres/server',
     'spool/search',
     'spool/journal',

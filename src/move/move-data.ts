@@ -10,6 +10,7 @@ import type { Migrations } from '../base/database/database.ts';
 import type { MovedMark } from '../base/database/moved-mark.ts';
 import { errorMessage } from '../base/errors.ts';
 import { uuidv7 } from '../base/ids.ts';
+import { ensurePartitions } from '../spool/postgres/events/ensure-partitions.ts';
 import { DatabaseClock } from '../spool/postgres/server/database-clock.ts';
 import { copyOctets } from './copy-octets.ts';
 import { type Copying, copyRows } from './copy-rows.ts';
@@ -175,6 +176,13 @@ class Move {
     for (const { name } of movedTables) this.#all += this.#source.number(`SELECT count(*) FROM "${name}"`);
     this.#all += messages;
     const sent = new Map<string, SentTable>();
+    const until = this.#clock.now();
+    await ensurePartitions((sql, values) => this.#target.query(sql, values), {
+      ...{ since: this.#source.number('SELECT coalesce(min(at), 9e15) FROM journal'), until },
+      lastEvent: this.#source.number(
+        "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'), 0)",
+      ),
+    });
     for (const table of movedTables) {
       this.#tell(`Copying ${table.name}`);
       sent.set(table.name, await copyRows(table, copying));

@@ -17,6 +17,11 @@ export interface Migrations {
   readonly told?: readonly ToldTable[];
   /** The same steps as SQL of PostgreSQL; needed only where they have more than tables and indexes (postgres-dialect.ts). */
   readonly postgres?: readonly string[];
+  /**
+   * A question for some versions of `postgres`: where it finds no row, the version's step is passed over for good, because the
+   * server does not take it, and everything works without.
+   */
+  readonly postgresWhere?: Readonly<Record<number, string>>;
 }
 
 /** A table whose changes other processes hear of. */

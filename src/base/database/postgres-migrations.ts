@@ -20,7 +20,7 @@ const stepMs = 3_600_000;
  */
 export async function migratePostgres(
   client: pg.PoolClient,
-  { owner, steps, postgres, told = [] }: Migrations,
+  { owner, steps, postgres, postgresWhere = {}, told = [] }: Migrations,
 ): Promise<void> {
   const own = postgres ?? steps.map(inPostgres);
   // The driver's limit for this statement alone, which its types leave out.
@@ -38,7 +38,11 @@ export async function migratePostgres(
     if (version > own.length) {
       throw new Error(`The database's "${owner}" tables are of version ${version}, this program knows ${own.length}`);
     }
-    for (const step of own.slice(version)) await slowly(step);
+    for (const [at, step] of own.entries()) {
+      const where = postgresWhere[at + 1];
+      const isWanted = at >= version && (where === undefined || (await slowly(where)).rows.length > 0);
+      if (isWanted) await slowly(step);
+    }
     await client.query(
       'INSERT INTO migrations VALUES ($1, $2) ON CONFLICT (owner) DO UPDATE SET version = excluded.version',
       [owner, own.length],

@@ -20,23 +20,23 @@ const addRows = `INSERT INTO journal (id, at, account, outcome, waiting, octets,
     $8::text[], $9::text[], $10::text[])`;
 
 // The octets of all rows come in one value, because octets in an array would be sent as text. Counted from 1; 0: none.
-const addContent = `INSERT INTO journal_content (seq, same_body, received_head, sent_head, received_body, sent_body)
-  SELECT j.seq, new.same_body,
+const addContent = `INSERT INTO journal_content (id, seq, same_body, received_head, sent_head, received_body, sent_body)
+  SELECT new.id, 0, new.same_body,
     CASE WHEN new.rh > 0 THEN substring($1::bytea FROM new.rh FOR new.rhl) END,
     CASE WHEN new.sh > 0 THEN substring($1::bytea FROM new.sh FOR new.shl) END,
     CASE WHEN new.rb > 0 THEN substring($1::bytea FROM new.rb FOR new.rbl) END,
     CASE WHEN new.sb > 0 THEN substring($1::bytea FROM new.sb FOR new.sbl) END
   FROM unnest($2::text[], $3::smallint[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::integer[],
-    $9::integer[], $10::integer[], $11::integer[]) AS new (id, same_body, rh, rhl, sh, shl, rb, rbl, sb, sbl)
-  JOIN journal j ON j.id = new.id`;
+    $9::integer[], $10::integer[], $11::integer[]) AS new (id, same_body, rh, rhl, sh, shl, rb, rbl, sb, sbl)`;
 
-// What several events make of a row together.
+// What several events make of a row together. The bounds of the ids say in which partitions the rows are.
 const noteAll = `UPDATE journal SET
   waiting = greatest(waiting - new.ended + new.again, 0),
   outcome = CASE WHEN new.dropped = 1 THEN 5 WHEN new.requeued = 1 THEN 1 WHEN new.failed = 1 OR outcome = 4 THEN 4
     WHEN new.ended > 0 AND waiting - new.ended <= 0 THEN 2 WHEN new.deferred = 1 AND outcome = 1 THEN 3 ELSE outcome END
   FROM unnest($1::text[], $2::integer[], $3::integer[], $4::smallint[], $5::smallint[], $6::smallint[], $7::smallint[])
-    AS new (id, ended, again, dropped, requeued, failed, deferred) WHERE journal.id = new.id`;
+    AS new (id, ended, again, dropped, requeued, failed, deferred)
+  WHERE journal.id = new.id AND journal.id BETWEEN $8::text AND $9::text`;
 
 interface Noted {
   ended: number;
@@ -130,15 +130,40 @@ export function sendJournal(send: Send, rows: readonly PostgresJournalRow[], eve
     ]);
     sendContent(send, rows);
   }
-  const notes = [...notesOf(events)];
-  if (notes.length === 0) return;
-  void send(noteAll, [
-    notes.map(([id]) => id),
-    notes.map(([, { ended }]) => ended),
-    notes.map(([, { again }]) => again),
-    notes.map(([, { dropped }]) => dropped),
-    notes.map(([, { requeued }]) => requeued),
-    notes.map(([, { failed }]) => failed),
-    notes.map(([, { deferred }]) => deferred),
-  ]);
+  // Ids of one day begin alike, so that each statement finds its rows in one partition.
+  const days = Map.groupBy(notesOf(events), ([id]) => dayOf(id));
+  for (const notes of days.values()) sendNotes(send, notes);
+}
+
+/** The day of a UUIDv7, as a number; any other text has one, too. */
+function dayOf(id: string): number {
+  return Math.floor(Number.parseInt(id.slice(0, 13).replace('-', ''), 16) / 86_400_000);
+}
+
+function sendNotes(send: Send, notes: readonly (readonly [string, Noted])[]): void {
+  const ids = notes.map(([id]) => id);
+  const [first, last] = [ids.reduce(lesser, ids[0] ?? ''), ids.reduce(greater, '')];
+  void send(
+    noteAll,
+    [
+      ids,
+      notes.map(([, { ended }]) => ended),
+      notes.map(([, { again }]) => again),
+      notes.map(([, { dropped }]) => dropped),
+      notes.map(([, { requeued }]) => requeued),
+      notes.map(([, { failed }]) => failed),
+      notes.map(([, { deferred }]) => deferred),
+      first,
+      last,
+    ],
+    { isPlannedAnew: true },
+  );
+}
+
+function lesser(one: string, other: string): string {
+  return other < one ? other : one;
+}
+
+function greater(one: string, other: string): string {
+  return other > one ? other : one;
 }

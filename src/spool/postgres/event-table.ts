@@ -5,7 +5,7 @@ import type { EventTable } from '../../events/event-feed.ts';
 import type { EventFacts } from '../../events/mail-event.ts';
 import { refusedRow } from '../journal/pack-journal.ts';
 import { packEvent, unpackEvent } from '../packed-event.ts';
-import type { PostgresEvents } from './postgres-events.ts';
+import type { PostgresEvents } from './events/postgres-events.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { SpoolWriter } from './spool-writer.ts';
 

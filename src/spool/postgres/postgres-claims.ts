@@ -4,6 +4,7 @@
 import type { Row } from '../../base/database/database.ts';
 import type { ClaimQuery, ClaimTurn, DueMessage, Spool } from '../spool.ts';
 import { entryOf, integer, text } from '../stored-rows.ts';
+import { tellDue } from './events/written-events.ts';
 import { lineIsFree, recipientHold } from './postgres-holds.ts';
 import { entryColumns, textList } from './postgres-queue.ts';
 import type { ProcessRegister } from './process-register.ts';
@@ -11,7 +12,6 @@ import type { DatabaseClock } from './server/database-clock.ts';
 import type { PostgresSession, Send } from './server/postgres-session.ts';
 import { inLines, lineColumns, sendEndOfTurns, triedBefore } from './spool-lines.ts';
 import type { SpoolWriter } from './spool-writer.ts';
-import { tellDue } from './written-events.ts';
 
 /** Rounds of one claim at most: a round finds fewer messages than asked for where they have many recipients. */
 const mostRounds = 20;

@@ -3,12 +3,12 @@
 
 import { type Hold, type HoldKind, type HoldRule, mostHolds } from '../hold.ts';
 import { integer, text } from '../stored-rows.ts';
+import { takeTurn, tellDue } from './events/written-events.ts';
 import { isId } from './postgres-queue.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { PostgresSession } from './server/postgres-session.ts';
 import { inLines, lineColumns } from './spool-lines.ts';
 import type { SpoolWriter } from './spool-writer.ts';
-import { takeTurn, tellDue } from './written-events.ts';
 
 /** Recipients that go back to their lines in one transaction, at most, and transactions of one call. */
 const liftedAtOnce = 1000;

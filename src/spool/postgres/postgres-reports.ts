@@ -16,9 +16,9 @@ import {
   reportedRecipients,
 } from '../reports/report.ts';
 import { integer, octets, text } from '../stored-rows.ts';
+import { takeTurn } from './events/written-events.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { PostgresSession, Send } from './server/postgres-session.ts';
-import { takeTurn } from './written-events.ts';
 
 /** Outcomes of one message in one transaction, as far as reports need them. */
 export interface NotedMail {

@@ -1,6 +1,50 @@
 // The spool's tables in PostgreSQL (D91): those of SQLite, but for what several processes on several hosts need.
 
 import type { Migrations } from '../../base/database/database.ts';
+import { takesPartitions } from '../../base/database/postgres-partitions.ts';
+
+// Ids of events are given in the order of the commits, so that a range of them is a time. What there is becomes the partition of
+// everything before. Writers are kept out by their turn, and then the tables are locked in the order in which searches read them.
+const eventPartitions = `
+  UPDATE spool_state SET last_event = last_event WHERE one = 1;
+  LOCK TABLE mail_event_keys, mail_events IN ACCESS EXCLUSIVE MODE;
+  ALTER TABLE mail_events RENAME TO mail_events_before;
+  ALTER INDEX mail_events_pkey RENAME TO mail_events_before_pkey;
+  ALTER INDEX mail_events_by_account RENAME TO mail_events_before_by_account;
+  ALTER INDEX mail_events_by_kind RENAME TO mail_events_before_by_kind;
+  ALTER INDEX mail_events_by_message RENAME TO mail_events_before_by_message;
+  ALTER TABLE mail_event_keys RENAME TO mail_event_keys_before;
+  ALTER INDEX mail_event_keys_pkey RENAME TO mail_event_keys_before_pkey;
+  CREATE TABLE mail_events (
+    id BIGINT PRIMARY KEY,
+    at BIGINT NOT NULL,
+    account TEXT COLLATE "C" NOT NULL,
+    share SMALLINT NOT NULL,
+    kind TEXT COLLATE "C" NOT NULL,
+    queue_id TEXT COLLATE "C",
+    event TEXT COLLATE "C" NOT NULL
+  ) PARTITION BY RANGE (id);
+  CREATE INDEX mail_events_by_account ON mail_events (account, share, id);
+  CREATE INDEX mail_events_by_kind ON mail_events (account, kind, id);
+  CREATE INDEX mail_events_by_message ON mail_events (queue_id, id) WHERE queue_id IS NOT NULL;
+  CREATE TABLE mail_event_keys (
+    key BIGINT NOT NULL,
+    event BIGINT NOT NULL,
+    PRIMARY KEY (key, event)
+  ) PARTITION BY RANGE (event);
+  CREATE TABLE mail_events_default PARTITION OF mail_events DEFAULT;
+  CREATE TABLE mail_event_keys_default PARTITION OF mail_event_keys DEFAULT;
+  DO $$
+  DECLARE cut BIGINT;
+  BEGIN
+    SELECT last_event + 1 INTO cut FROM spool_state;
+    IF EXISTS (SELECT 1 FROM mail_events_before) THEN
+      EXECUTE format('ALTER TABLE mail_events ATTACH PARTITION mail_events_before FOR VALUES FROM (MINVALUE) TO (%L)', cut);
+      EXECUTE format('ALTER TABLE mail_event_keys ATTACH PARTITION mail_event_keys_before FOR VALUES FROM (MINVALUE) TO (%L)', cut);
+    ELSE
+      DROP TABLE mail_events_before, mail_event_keys_before;
+    END IF;
+  END $$`;
 
 /**
  * Migrations of the spool. Times are milliseconds since 1970 by the server's clock (database-clock.ts), those of acceptance
@@ -236,5 +280,11 @@ export const postgresSpoolMigrations: Migrations = {
     DROP INDEX spool_due;
     CREATE INDEX spool_due ON spool_recipients (lane, account, least(attempts, 1), due_at) WHERE state = 0 AND hold IS NULL;
     `,
+    `
+    -- Partitions of events that are taken off their table, and wait for their events to be counted off.
+    CREATE TABLE mail_event_removals (partition TEXT COLLATE "C" PRIMARY KEY);
+    `,
+    eventPartitions,
   ],
+  postgresWhere: { 5: takesPartitions },
 };

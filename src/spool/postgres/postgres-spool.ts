@@ -26,12 +26,12 @@ import type {
 import { acceptedEvent } from '../spool-events.ts';
 import { type AccountTally, totalOf } from '../tally.ts';
 import { readTallies } from './account-changes.ts';
+import { tellDue } from './events/written-events.ts';
 import { keepAnswer, readUsedKey } from './postgres-keys.ts';
 import { isId } from './postgres-queue.ts';
 import { postgresSpoolMigrations } from './postgres-schema.ts';
 import { readReplacedIds } from './postgres-threads.ts';
 import { makeParts, type PostgresSpoolOptions, type SpoolParts } from './spool-parts.ts';
-import { tellDue } from './written-events.ts';
 
 /** A spool in a database of PostgreSQL. */
 export class PostgresSpool implements Spool {

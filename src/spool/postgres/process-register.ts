@@ -6,9 +6,9 @@ import { hostname } from 'node:os';
 import type { Row } from '../../base/database/database.ts';
 import { errorCode } from '../../base/errors.ts';
 import { integer } from '../stored-rows.ts';
+import { takeTurn, tellDue } from './events/written-events.ts';
 import type { PgValue, PostgresSession, Send } from './server/postgres-session.ts';
 import { inLines, lineColumns } from './spool-lines.ts';
-import { takeTurn, tellDue } from './written-events.ts';
 
 /** A transaction that writes, by its process and its number. */
 export interface BatchKey {

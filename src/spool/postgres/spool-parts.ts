@@ -8,8 +8,11 @@ import { defaultEventLimits, type EventLimits } from '../../events/event-store.t
 import { type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import { type RemovedFailures, type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { eventTable } from './event-table.ts';
+import { EventPartitions } from './events/event-partitions.ts';
+import { EventRemoval } from './events/event-removal.ts';
+import { PostgresEvents } from './events/postgres-events.ts';
+import { PartitionTender } from './partition-tender.ts';
 import { PostgresClaims } from './postgres-claims.ts';
-import { PostgresEvents } from './postgres-events.ts';
 import { PostgresHolds } from './postgres-holds.ts';
 import { PostgresQueue } from './postgres-queue.ts';
 import { PostgresReports } from './postgres-reports.ts';
@@ -70,7 +73,9 @@ export function makeParts(options: PostgresSpoolOptions) {
   const claims = new PostgresClaims({ ...shared, writer });
   const holds = new PostgresHolds({ ...shared, writer });
   const queue = new PostgresQueue({ ...shared, holds: () => holds.read() });
-  const events = new PostgresEvents({ ...shared, limits: options.eventLimits ?? defaultEventLimits });
+  const partitions = new EventPartitions(shared);
+  const events = new PostgresEvents({ ...shared, partitions });
+  const removal = new EventRemoval({ ...shared, partitions, limits: options.eventLimits ?? defaultEventLimits });
   const retention = new PostgresRetention({
     ...{ ...shared, writer, limits },
     onRemoved: (removed) => {
@@ -78,7 +83,7 @@ export function makeParts(options: PostgresSpoolOptions) {
       onRemoved?.(removed);
     },
   });
-  const kept = { quotas, holds, retention, events };
+  const kept = { quotas, holds, retention, removal, partitions: new PartitionTender({ ...shared, partitions }) };
   const tender = new SpoolTender({ ...shared, ...kept, log, serverTime: options.serverTime });
   const table = eventTable({
     ...{ events, writer, clock: databaseClock },

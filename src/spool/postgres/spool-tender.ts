@@ -2,11 +2,12 @@
 // its process known, and removes what is not kept any longer.
 
 import type { Row } from '../../base/database/database.ts';
-import { Unavailable } from '../../base/errors.ts';
+import { errorCode, errorMessage, Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import { askServer, risksOf, whyUnusable } from '../../base/postgres/server-settings.ts';
 import { readTallies } from './account-changes.ts';
-import type { PostgresEvents } from './postgres-events.ts';
+import type { EventRemoval } from './events/event-removal.ts';
+import type { PartitionTender } from './partition-tender.ts';
 import type { PostgresHolds } from './postgres-holds.ts';
 import type { PostgresRetention, Quotas } from './postgres-retention.ts';
 import type { ProcessRegister } from './process-register.ts';
@@ -24,6 +25,8 @@ const longMinutes = 30;
 const oldestTransaction = `SELECT pid, application_name AS program, round(extract(epoch FROM clock_timestamp() - xact_start) / 60) AS minutes
   FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND backend_type = 'client backend'
     AND xact_start < clock_timestamp() - $1::integer * interval '1 minute' ORDER BY xact_start LIMIT 1`;
+/** What a change of partitions may meet: others hold or change the tables, DEFAULT has too many rows, or the user has no right. */
+const partitionCodes: ReadonlySet<string> = new Set(['55P03', '40P01', '42P01', '42P07', '23514', '57014', '42501']);
 /** Seconds that a client is told to wait while the server cannot be used. */
 const retryAfterSeconds = 5;
 
@@ -34,7 +37,8 @@ export interface TendedParts {
   readonly register: ProcessRegister;
   readonly quotas: Quotas;
   readonly retention: PostgresRetention;
-  readonly events: PostgresEvents;
+  readonly removal: EventRemoval;
+  readonly partitions: PartitionTender;
   readonly holds: PostgresHolds;
   readonly log: Logger;
   /** The time of the server's clock; absent: `time` of the row. */
@@ -51,6 +55,8 @@ export class SpoolTender {
   /** The risks that the log tells of already. */
   #told: ReadonlySet<string> = new Set();
   #watchedAt = Number.NEGATIVE_INFINITY;
+  /** The log tells already that partitions cannot be changed. */
+  #isPartitionTold = false;
   #prunedAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: TendedParts) {
@@ -65,6 +71,7 @@ export class SpoolTender {
   /** Does it once, and then every second. @throws what the first time meets */
   async start(): Promise<void> {
     await this.#look();
+    await this.#tendPartitions();
     this.#timer = setInterval(() => {
       this.#round ??= this.#tend().finally(() => {
         this.#round = undefined;
@@ -87,11 +94,38 @@ export class SpoolTender {
 
   /** Removes what is too old or too many, some of it. */
   async prune(): Promise<void> {
-    const { retention, events, quotas } = this.#parts;
+    const { retention, quotas } = this.#parts;
     const mayHaveMore = await retention.prune();
     this.#prunedAt = mayHaveMore ? Number.NEGATIVE_INFINITY : performance.now();
-    await events.prune();
+    await this.#pruneEvents();
     for (const [account, tally] of quotas.withSurplus()) await retention.removeSurplus(account, tally);
+  }
+
+  /** Where others hold the tables, partitions wait: what has none goes into DEFAULT. */
+  async #tendPartitions(): Promise<void> {
+    try {
+      await this.#parts.partitions.tend();
+      this.#isPartitionTold = false;
+    } catch (thrown) {
+      this.#tellOfPartitions(thrown);
+    }
+  }
+
+  /** What is too old goes later where others hold the tables. */
+  async #pruneEvents(): Promise<void> {
+    try {
+      await this.#parts.removal.prune();
+    } catch (thrown) {
+      this.#tellOfPartitions(thrown);
+    }
+  }
+
+  /** @throws what has nothing to do with partitions */
+  #tellOfPartitions(thrown: unknown): void {
+    if (!partitionCodes.has(errorCode(thrown instanceof Unavailable ? thrown.cause : thrown) ?? '')) throw thrown;
+    if (!this.#isPartitionTold)
+      this.#parts.log.warn({ error: errorMessage(thrown) }, 'partitions could not be changed');
+    this.#isPartitionTold = true;
   }
 
   /** Tells of transactions that keep the server from clearing away what is deleted: every table grows while they last. */
@@ -104,15 +138,16 @@ export class SpoolTender {
   }
 
   async #tend(): Promise<void> {
-    const { register, log, events, quotas, retention, holds } = this.#parts;
+    const { register, log, quotas, retention, holds } = this.#parts;
     try {
       await this.#look();
       if (await register.tend()) log.warn('messages in the hands of a process that has ended are due again');
       await holds.settle();
+      await this.#tendPartitions();
       await this.#watchOldest();
       if (performance.now() - this.#prunedAt > pruneEveryMs) await this.prune();
       else {
-        await events.prune();
+        await this.#pruneEvents();
         for (const [account, tally] of quotas.withSurplus()) await retention.removeSurplus(account, tally);
       }
     } catch (thrown) {

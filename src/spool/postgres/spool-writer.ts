@@ -9,13 +9,13 @@ import type { PackedEvent } from '../packed-event.ts';
 import type { AccountTally } from '../tally.ts';
 import { AccountChanges } from './account-changes.ts';
 import { type AddedMessage, sendAdded, sizeOf } from './added-messages.ts';
+import { sendEvents, takeTurn, tellEvents } from './events/written-events.ts';
 import { MessageChanges } from './message-changes.ts';
 import type { PostgresReports } from './postgres-reports.ts';
 import type { ProcessRegister } from './process-register.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import { GroupQueue } from './server/group-queue.ts';
 import { InDoubt, type PostgresSession, type Send } from './server/postgres-session.ts';
-import { sendEvents, takeTurn, tellEvents } from './written-events.ts';
 
 /** How long is asked what became of a transaction whose end was not heard of, in milliseconds, and how often. */
 const doubtMs = 10_000;

@@ -9,8 +9,17 @@ import { openPool, storableText } from '../../../base/database/postgres-pool.ts'
 /** A value of a statement; a list is an array of PostgreSQL. */
 export type PgValue = null | number | bigint | string | Buffer | readonly (null | number | bigint | string)[];
 
+/** How a statement is run. */
+export interface StatementSettings {
+  /**
+   * The server plans it for these very values each time, and so looks at those partitions alone that they leave. A plan that is
+   * kept for all values has every partition. Also for a text that is no constant: it is not kept.
+   */
+  readonly isPlannedAnew?: boolean;
+}
+
 /** Sends a statement of a transaction. The answer need not be waited for: a statement that fails ends the transaction. */
-export type Send = (sql: string, values?: readonly PgValue[]) => Promise<readonly Row[]>;
+export type Send = (sql: string, values?: readonly PgValue[], settings?: StatementSettings) => Promise<readonly Row[]>;
 
 /** The connection was lost before the answer to COMMIT came: the transaction may be kept, or not. */
 export class InDoubt extends Error {
@@ -49,8 +58,9 @@ function valueOf(value: PgValue): unknown {
   return value.map((one: unknown) => (typeof one === 'string' ? storableText(one) : one));
 }
 
-function queryOf(sql: string, values: readonly PgValue[]): pg.QueryConfig {
-  return { name: nameOf(sql), text: sql, values: values.map(valueOf) };
+function queryOf(sql: string, values: readonly PgValue[], { isPlannedAnew }: StatementSettings): pg.QueryConfig {
+  const query = { text: sql, values: values.map(valueOf) };
+  return isPlannedAnew === true ? query : { ...query, name: nameOf(sql) };
 }
 
 /** The connections of one spool. */
@@ -71,10 +81,10 @@ export class PostgresSession {
   }
 
   /** Runs one statement by itself. @throws Unavailable while the server is away; Error for a fault of the statement */
-  async query(sql: string, values: readonly PgValue[] = []): Promise<readonly Row[]> {
+  async query(sql: string, values: readonly PgValue[] = [], settings: StatementSettings = {}): Promise<readonly Row[]> {
     this.#checkOpen();
     try {
-      return (await this.#pool.query<Row>(queryOf(sql, values))).rows;
+      return (await this.#pool.query<Row>(queryOf(sql, values, settings))).rows;
     } catch (thrown) {
       throw storeError(thrown);
     }
@@ -132,11 +142,11 @@ class Sending {
 
   async run<T>(work: (send: Send) => Promise<T>, tellsDoubt: boolean): Promise<T> {
     void this.#send('BEGIN');
-    const send: Send = async (sql, values = []) => (await this.#send(sql, values)).rows;
+    const send: Send = async (sql, values, settings) => (await this.#send(sql, values, settings)).rows;
     let result: T;
     try {
-      result = await work((sql, values) => {
-        const rows = send(sql, values);
+      result = await work((sql, values, settings) => {
+        const rows = send(sql, values, settings);
         // Where nobody waits for the answer, `run` finds the failure among what was sent.
         rows.catch(() => undefined);
         return rows;
@@ -179,8 +189,8 @@ class Sending {
     return reasons.find((reason) => !isCode(reason, followsFailure)) ?? reasons[0];
   }
 
-  #send(sql: string, values: readonly PgValue[] = []): Promise<pg.QueryResult<Row>> {
-    const answer = this.#client.query<Row>(queryOf(sql, values));
+  #send(sql: string, values: readonly PgValue[] = [], settings: StatementSettings = {}): Promise<pg.QueryResult<Row>> {
+    const answer = this.#client.query<Row>(queryOf(sql, values, settings));
     this.#sent.push(answer);
     answer.catch(() => undefined);
     return answer;

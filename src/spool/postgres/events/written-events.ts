@@ -1,12 +1,12 @@
 // Writes events in the transaction of the change that they report. Their ids follow on the newest event's, in the row that
 // every transaction that writes holds until its commit; so they are given in the order of the commits and without gaps.
 
-import { tellOthers } from '../../base/database/postgres-changes.ts';
-import { eventKinds } from '../../events/mail-event.ts';
-import { type PackedEvent, shareNumbers } from '../packed-event.ts';
-import { keyNumber } from '../search/searched-event.ts';
-import type { DatabaseClock } from './server/database-clock.ts';
-import type { Send } from './server/postgres-session.ts';
+import { tellOthers } from '../../../base/database/postgres-changes.ts';
+import { eventKinds } from '../../../events/mail-event.ts';
+import { type PackedEvent, shareNumbers } from '../../packed-event.ts';
+import { keyNumber } from '../../search/searched-event.ts';
+import type { DatabaseClock } from '../server/database-clock.ts';
+import type { Send } from '../server/postgres-session.ts';
 
 /** Tells other processes that there are events, or that mail may be due or under another hold. */
 export const tellEvents = tellOthers('mail_events');

@@ -1,0 +1,124 @@
+// Removes events that are too many of an account, one by one, and those that are too old, by dropping whole partitions. One by one go
+// those of partitions that are small or span more than a day, those in DEFAULT, and all where the tables are whole.
+
+import type { Row } from '../../../base/database/database.ts';
+import type { EventLimits } from '../../../events/event-store.ts';
+import { shareNumbers } from '../../packed-event.ts';
+import { keyNumbersOf } from '../../search/searched-event.ts';
+import { integer, text } from '../../stored-rows.ts';
+import type { DatabaseClock } from '../server/database-clock.ts';
+import type { PgValue, PostgresSession, Send } from '../server/postgres-session.ts';
+import { type EventPartitions, leastEvents } from './event-partitions.ts';
+import { countEvents, takeTurn } from './written-events.ts';
+
+/** Events removed in one transaction at most, so that nobody who writes waits long. */
+const removedAtOnce = 500;
+/** Transactions of one call of `prune` at most. */
+const mostSlices = 20;
+/** How much longer than they must be events are kept, so that their partition goes as a whole, in milliseconds. */
+const slackMs = 86_400_000;
+/** After what time it is looked again where nothing is known of the next event to be removed, in milliseconds. */
+const lookAgainMs = 60_000;
+
+const anew = { isPlannedAnew: true } as const;
+const most = `CASE share WHEN ${shareNumbers.mail} THEN $1::bigint ELSE $2::bigint END`;
+// What is in a partition that is being removed is still counted: meanwhile nobody has too much.
+const noRemoval = 'NOT EXISTS (SELECT 1 FROM mail_event_removals)';
+const surplus = `SELECT account, share FROM mail_event_counts WHERE events > ${most} AND ${noRemoval}`;
+const surplusIds = `SELECT id FROM mail_events WHERE account = $3::text AND share = $4::smallint ORDER BY id LIMIT
+  (SELECT least(${removedAtOnce}, greatest(0, max(events - ${most}))) FROM mail_event_counts
+   WHERE account = $3::text AND share = $4::smallint AND ${noRemoval})`;
+const oldest = 'SELECT id, at FROM mail_events ORDER BY id LIMIT 1';
+// The oldest rows, up to the first that is not too old: times are in the order of the ids but for `lateMs`.
+const agedIds = `SELECT id FROM (SELECT id, at FROM mail_events WHERE id BETWEEN $2::bigint AND $3::bigint ORDER BY id
+  LIMIT ${removedAtOnce}) AS first WHERE at < $1::bigint`;
+const remove = 'DELETE FROM mail_events WHERE id = ANY ($1::bigint[]) RETURNING id, account, share, event';
+const removeKeys = `DELETE FROM mail_event_keys k USING unnest($1::bigint[], $2::bigint[]) AS gone (key, event)
+  WHERE k.key = gone.key AND k.event = gone.event AND k.event BETWEEN $3::bigint AND $4::bigint`;
+
+/** The removal of one database's events. */
+export class EventRemoval {
+  readonly #session: PostgresSession;
+  readonly #clock: DatabaseClock;
+  readonly #limits: EventLimits;
+  readonly #partitions: EventPartitions;
+  /** Between these times, as they are stored, no event is removed by its age. */
+  #rest: { readonly since: number; readonly until: number } = { since: 0, until: 0 };
+
+  constructor(parts: {
+    readonly session: PostgresSession;
+    readonly clock: DatabaseClock;
+    readonly limits: EventLimits;
+    readonly partitions: EventPartitions;
+  }) {
+    this.#session = parts.session;
+    this.#clock = parts.clock;
+    this.#limits = parts.limits;
+    this.#partitions = parts.partitions;
+  }
+
+  /** Removes events that are too many or too old, some at a time. */
+  async prune(): Promise<void> {
+    const { mail, refusals, ageMilliseconds } = this.#limits;
+    let slices = 0;
+    for (const row of await this.#session.query(surplus, [mail, refusals])) {
+      const values = [mail, refusals, text(row, 'account'), integer(row, 'share')];
+      while (slices < mostSlices && (await this.#remove(surplusIds, values)) === removedAtOnce) slices += 1;
+    }
+    const now = this.#clock.stored(this.#clock.now());
+    // A clock that was set back is looked at anew.
+    if (now >= this.#rest.since && now < this.#rest.until) return;
+    const limit = now - ageMilliseconds;
+    await this.#partitions.dropAged(limit);
+    for (; slices < mostSlices; slices += 1) {
+      const next = await this.#nextAged(limit);
+      if ('restMs' in next) {
+        this.#rest = { since: now, until: now + next.restMs };
+        return;
+      }
+      await this.#remove(agedIds, [limit, next.low, next.high]);
+    }
+  }
+
+  /** Between which ids the next events that are too old are removed, or how long there is nothing to do. */
+  async #nextAged(
+    limit: number,
+  ): Promise<{ readonly low: number; readonly high: number } | { readonly restMs: number }> {
+    const [first] = await this.#session.query(oldest, [], anew);
+    if (!first) return { restMs: Math.min(this.#limits.ageMilliseconds, lookAgainMs) };
+    const [low, at] = [integer(first, 'id'), integer(first, 'at')];
+    if (at >= limit) return { restMs: at - limit };
+    const partition = this.#partitions.holding(low);
+    const isLarge = partition !== undefined && partition.to - partition.from > 2 * leastEvents;
+    if (isLarge && at >= limit - slackMs) return { restMs: lookAgainMs };
+    const next = this.#partitions.starts.find((start) => start > low);
+    return { low, high: partition ? partition.to - 1 : (next ?? Number.MAX_SAFE_INTEGER) - 1 };
+  }
+
+  /** Removes the events that a question finds in the turn to write. @returns how many */
+  async #remove(sql: string, values: readonly PgValue[]): Promise<number> {
+    return await this.#session.transaction(async (send) => {
+      void send(takeTurn, [0]);
+      const ids = (await send(sql, values, anew)).map((row) => integer(row, 'id'));
+      if (ids.length > 0) await forget(send, await send(remove, [ids], anew));
+      return ids.length;
+    });
+  }
+}
+
+/** Removes the keys of events that were removed, and counts them off. */
+async function forget(send: Send, rows: readonly Row[]): Promise<void> {
+  let [low, high] = [Number.MAX_SAFE_INTEGER, 0];
+  for (const row of rows) [low, high] = [Math.min(low, integer(row, 'id')), Math.max(high, integer(row, 'id'))];
+  const keys = rows.flatMap((row) =>
+    keyNumbersOf(text(row, 'account'), text(row, 'event')).map((key) => ({ key, event: integer(row, 'id') })),
+  );
+  void send(removeKeys, [keys.map(({ key }) => key), keys.map(({ event }) => event), low, high], anew);
+  const groups = Map.groupBy(rows, (row) => `${integer(row, 'share')} ${text(row, 'account')}`);
+  const counts = [...groups.values()].flatMap(([row, ...others]) => (row ? [{ row, events: 1 + others.length }] : []));
+  await send(countEvents, [
+    counts.map(({ row }) => text(row, 'account')),
+    counts.map(({ row }) => integer(row, 'share')),
+    counts.map(({ events }) => -events),
+  ]);
+}

@@ -1,0 +1,141 @@
+// Reads and searches the events in PostgreSQL.
+
+import type { Row } from '../../../base/database/database.ts';
+import { searchedKeys } from '../../../events/event-keys.ts';
+import type { EventQuery, EventSearch } from '../../../events/event-store.ts';
+import { type PackedPage, shareNumbers, shares } from '../../packed-event.ts';
+import { joinParts, mostAtOnce, type PageOrder, type PagePart, PartReader } from '../../search/event-page.ts';
+import { isSearched, keyNumber, lateMs, searchBounds } from '../../search/searched-event.ts';
+import { integer } from '../../stored-rows.ts';
+import type { DatabaseClock } from '../server/database-clock.ts';
+import type { PgValue, PostgresSession } from '../server/postgres-session.ts';
+import type { EventPartitions } from './event-partitions.ts';
+import { spansOf } from './event-spans.ts';
+import { firstEventFrom } from './event-times.ts';
+
+/** Rows that are read at a time for a part of a page. */
+const readAtOnce = 250;
+const newest = 'SELECT last_event FROM spool_state';
+const columns = 'e.id, e.at, e.account, e.kind, e.queue_id, e.event';
+
+/** An index that a part of a page is read from. */
+interface Source {
+  readonly table: string;
+  /** The column with the event's id. */
+  readonly id: string;
+  readonly where: string;
+  readonly values: readonly PgValue[];
+}
+
+function plain(where: string, values: readonly PgValue[]): Source {
+  return { table: 'mail_events e', id: 'e.id', where, values };
+}
+
+/** The sources of all events of a question, of which each event is in one. */
+function sourcesOf(
+  query: Pick<EventSearch, 'kinds' | 'message'> & { readonly account?: string | undefined },
+): readonly Source[] {
+  const { account, message, kinds } = query;
+  if (message !== undefined) return [plain('e.queue_id = $4::text', [message])];
+  if (account === undefined) return [plain('$4::text IS NULL', [null])];
+  if (kinds !== undefined)
+    return [...new Set(kinds)].map((kind) => plain('e.account = $4::text AND e.kind = $5::text', [account, kind]));
+  return shares.map((share) =>
+    plain('e.account = $4::text AND e.share = $5::smallint', [account, shareNumbers[share]]),
+  );
+}
+
+function searchedSources(query: EventSearch): readonly Source[] {
+  const [key] = searchedKeys(query);
+  if (query.message !== undefined || key === undefined) return sourcesOf(query);
+  const table = 'mail_event_keys k JOIN mail_events e ON e.id = k.event';
+  return [{ table, id: 'k.event', where: 'k.key = $4::bigint', values: [keyNumber(query.account, key)] }];
+}
+
+/** The events of one database. */
+export class PostgresEvents {
+  readonly #session: PostgresSession;
+  readonly #clock: DatabaseClock;
+  readonly #partitions: EventPartitions;
+
+  constructor(parts: {
+    readonly session: PostgresSession;
+    readonly clock: DatabaseClock;
+    readonly partitions: EventPartitions;
+  }) {
+    this.#session = parts.session;
+    this.#clock = parts.clock;
+    this.#partitions = parts.partitions;
+  }
+
+  async newest(): Promise<number> {
+    const [row] = await this.#session.query(newest);
+    return integer(row ?? {}, 'last_event');
+  }
+
+  async read({ after, limit, kinds, account, message }: EventQuery): Promise<PackedPage> {
+    const last = await this.newest();
+    if (last <= after) return { events: [], next: after, hasMore: false };
+    const most = Math.min(Math.max(1, limit), mostAtOnce);
+    const wanted = kinds && new Set<unknown>(kinds);
+    const fits = (row: Row): boolean =>
+      (!wanted || wanted.has(row['kind'])) && (account === undefined || row['account'] === account);
+    const bounds = { low: after + 1, high: last, order: 'oldest' as const, most, fits };
+    const parts = await Promise.all(sourcesOf({ account, message, kinds }).map((source) => this.#part(source, bounds)));
+    const { events, next } = joinParts(parts, { order: 'oldest', most, end: last });
+    return { events, next, hasMore: next < last };
+  }
+
+  async search(query: EventSearch): Promise<PackedPage> {
+    const [since, until] = [query.since, query.until].map((time) =>
+      time === undefined ? undefined : this.#clock.stored(time),
+    );
+    const stored = { ...query, since, until };
+    const last = await this.newest();
+    const { low, high, limit, end } = searchBounds(stored, {
+      low: since === undefined ? 1 : await firstEventFrom(this.#session, since - lateMs, last),
+      high: until === undefined ? last : Math.min(last, await firstEventFrom(this.#session, until + lateMs, last)),
+      newest: last,
+    });
+    const { order, cursor } = query;
+    if (low > high) return { events: [], next: cursor ?? end, hasMore: false };
+    const bounds = { low, high, order, most: limit, fits: (row: Row) => isSearched(row, stored) };
+    const parts = await Promise.all(searchedSources(stored).map((source) => this.#part(source, bounds)));
+    const { events, next } = joinParts(parts, { order, most: limit, end: order === 'oldest' ? high : low });
+    return { events, next, hasMore: order === 'oldest' ? next < high : next > low };
+  }
+
+  /** Reads a part of a page, some rows at a time. */
+  async #part(
+    { table, id, where, values }: Source,
+    query: {
+      readonly low: number;
+      readonly high: number;
+      readonly order: PageOrder;
+      readonly most: number;
+      readonly fits: (row: Row) => boolean;
+    },
+  ): Promise<PagePart> {
+    const isOldest = query.order === 'oldest';
+    // The bounds of both tables are named, so that the partitions of both are found before anything is read.
+    const between = '$1::bigint AND $2::bigint';
+    const sql = `SELECT ${columns} FROM ${table} WHERE ${where} AND ${id} BETWEEN ${between} AND e.id BETWEEN ${between}
+      ORDER BY ${id} ${isOldest ? 'ASC' : 'DESC'} LIMIT $3::integer`;
+    const reader = new PartReader(query.most, query.fits);
+    for (const span of spansOf(query, { starts: this.#partitions.starts, isOldest })) {
+      let { low, high } = span;
+      for (let isMore = true; isMore && low <= high; ) {
+        const rows = await this.#session.query(sql, [low, high, readAtOnce, ...values], { isPlannedAnew: true });
+        for (const row of rows) {
+          if (reader.isFull) break;
+          reader.look(row);
+        }
+        if (isOldest) low = reader.last + 1;
+        else high = reader.last - 1;
+        isMore = !reader.isFull && rows.length === readAtOnce;
+      }
+      if (reader.isFull) break;
+    }
+    return reader.part(isOldest ? query.high : query.low);
+  }
+}
