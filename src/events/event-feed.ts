@@ -169,7 +169,7 @@ export class EventFeed implements EventStore {
   #bounded(details: JournalDetails | undefined): JournalDetails | undefined {
     const kept = this.#hasJournal && details ? withoutLargeBody(details) : undefined;
     if (!kept || this.#refusals.octets + (kept.octets?.length ?? 0) <= octetsAtOnce) return kept;
-    return withoutContent(kept);
+    return withoutContent(kept, 'too many refusals came at once');
   }
 
   #gather(): void {

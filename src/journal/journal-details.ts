@@ -13,6 +13,8 @@ export interface ReceivedField {
 export interface JournalDetails {
   /** How much of the content is kept. */
   readonly content: ContentLevel;
+  /** Why nothing of the content is kept although `content` says so. */
+  readonly lacking?: string;
   readonly fields: readonly ReceivedField[];
   /** One letter for each field (`verdictLetters` of the policy). */
   readonly verdicts: string;
@@ -45,7 +47,8 @@ function withNames(details: JournalDetails): JournalDetails {
   return { ...details, fields: details.fields.map(({ name }) => ({ name, rawBytes: nothing })) };
 }
 
-/** Details that hold nothing of the message but the names of its fields. */
-export function withoutContent(details: JournalDetails): JournalDetails {
-  return { ...withNames(details), content: 'none', octets: undefined, body: undefined };
+/** Details that hold nothing of the message but the names of its fields, and its Subject where that is kept. */
+export function withoutContent(details: JournalDetails, lacking: string): JournalDetails {
+  if (details.content === 'none') return details;
+  return { ...withNames(details), octets: undefined, body: undefined, lacking };
 }

@@ -62,11 +62,25 @@ export interface Journal {
   /**
    * Does some of what is to be done behind the rows: fills the index of the search, removes what is too old or too much.
    * @param now milliseconds since 1970
+   * @param isPressed whether more content is kept than should be, so that it is looked for now
    * @returns whether there is more to do
    */
-  tend(now: number): Promise<boolean>;
+  tend(now: number, isPressed?: boolean): Promise<boolean>;
+  /** How much is kept, and how far what is done behind the rows is behind. */
+  state(): Promise<JournalState>;
   close(): Promise<void>;
 }
+
+/** How a journal is. */
+export interface JournalState {
+  /** Octets of all messages' content together. */
+  readonly octets: number;
+  /** Rows that are not in the index of the search yet; about. */
+  readonly waiting: number;
+}
+
+/** What is removed: rows that were too old, refusals of accounts that had too many, the content of rows where it was too much. */
+export type Removed = 'aged' | 'refusals' | 'content';
 
 /** How much the journal keeps. */
 export interface JournalLimits {

@@ -24,6 +24,7 @@ import { createSmtpDoor, type SmtpDoor } from '../ingress/smtp/smtp-door.ts';
 import type { Journal } from '../journal/journal.ts';
 import { type ContentReader, createContentReader } from '../journal/reader/content-reader.ts';
 import type { Notifier } from '../notify/notifier.ts';
+import { ContentGauge } from '../spool/journal/content-gauge.ts';
 import type { Spool } from '../spool/spool.ts';
 import { spoolMetrics } from '../spool/spool-metrics.ts';
 import { type BuildParts, createSubmit, restAnswers, type Submit, type Violation } from '../submit.ts';
@@ -266,7 +267,9 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   /** How often a next hop was given less, by kind and route. */
   const troubles = new Map<string, number>();
   const { changes } = parts.database;
+  const contentGauge = new ContentGauge(config.journal.maxOctets);
   const spool = await openSpool(config, {
+    contentGauge,
     log,
     changes,
     onLost: endProcess,
@@ -275,7 +278,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     socket: group?.spoolSocket,
   });
   running.stores.push(() => spool.close());
-  const tended = await openJournal(config, { clock, log });
+  const tended = await openJournal(config, { gauge: contentGauge, clock, log });
   running.stores.push(() => tended.close());
   const contentReader = createContentReader();
   running.stores.push(() => contentReader.close());
@@ -357,9 +360,16 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     suppressed,
     notifier: reporting.notifier,
     tlsReporter: tlsReporting.tlsReporter,
-    gauges: [...ofSpool.gauges, ...mailGauges({ delivery, door }), ...reporting.gauges, ...tlsReporting.gauges],
+    gauges: [
+      ...ofSpool.gauges,
+      ...tended.gauges,
+      ...mailGauges({ delivery, door }),
+      ...reporting.gauges,
+      ...tlsReporting.gauges,
+    ],
     families: [
       ...ofSpool.families,
+      ...tended.families,
       ...queueLog.families,
       ...bounces.families,
       ...destinationFamilies(delivery, troubles),

@@ -5,6 +5,7 @@ import type { Changes } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
 import type { Config } from '../config.ts';
 import type { EventLimits } from '../events/event-store.ts';
+import type { ContentGauge } from '../spool/journal/content-gauge.ts';
 import { PostgresSpool } from '../spool/postgres/postgres-spool.ts';
 import type { Spool } from '../spool/spool.ts';
 import { RemoteWorker } from '../spool/sqlite/remote/remote-worker.ts';
@@ -34,6 +35,8 @@ export interface SpoolHooks {
   readonly onRemoved?: (removed: { readonly messages: number }) => void;
   /** Called after each commit with how many operations it had. */
   readonly onCommitted?: (operations: number) => void;
+  /** Knows how much content the journal keeps; absent: it may be any amount. */
+  readonly contentGauge?: ContentGauge;
   /** The socket of the process that has the spool in SQLite; absent: this process opens it by itself. */
   readonly socket?: string | undefined;
 }

@@ -55,6 +55,16 @@ export function databaseContract(engine: Engine): void {
       expect(await database.query('SELECT count(*) AS count FROM people')).toEqual([{ count: 900 }]);
     });
 
+    test('changes at once are all kept, or none', async () => {
+      const { database } = await start();
+      const both = ['Ada', 'Bob'].map((name, at) => ({ sql: add, params: [name, at] }));
+      expect(await database.atOnce(both)).toBeGreaterThanOrEqual(0);
+      await expect(database.atOnce([{ sql: add, params: ['Cyd', 3] }, both[0] ?? { sql: add }])).rejects.toThrow();
+      expect(await names(database)).toEqual(['Ada', 'Bob']);
+      await database.atOnce([{ sql: 'DELETE FROM people' }]);
+      expect(await names(database)).toEqual([]);
+    });
+
     test('migrations are applied once, each owner by itself, and those of a newer program are refused', async () => {
       const { database } = await start();
       await database.run(add, ['Ada', 1]);

@@ -4,16 +4,17 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { Clock } from '../../src/base/clock.ts';
 import type { Journal, JournalLimits, JournalQuery } from '../../src/journal/journal.ts';
 import type { JournalDetails } from '../../src/journal/journal-details.ts';
+import { ContentGauge } from '../../src/spool/journal/content-gauge.ts';
 import type { Outcome, Spool } from '../../src/spool/spool.ts';
 import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';
 
 /** How the suite gets at a store. */
 export interface JournalUnderTest {
-  /** A fresh store with its journal. @param hasJournal whether the spool keeps one; absent: yes */
+  /** A fresh store with its journal. */
   open(
     clock: Clock,
     limits: JournalLimits,
-    hasJournal?: boolean,
+    options: { readonly hasJournal?: boolean; readonly contentGauge?: ContentGauge },
   ): Promise<{ readonly spool: Spool; readonly journal: Journal }>;
   /** Called after each test, once everything is closed. */
   clean(): Promise<void>;
@@ -47,9 +48,12 @@ export function journalContract(name: string, store: JournalUnderTest): void {
     const clock: Clock = { now: () => now, monotonic: () => now };
     let opened: { readonly spool: Spool; readonly journal: Journal } | undefined;
 
-    async function open(limits: Partial<JournalLimits> = {}, hasJournal = true) {
+    async function open(
+      limits: Partial<JournalLimits> = {},
+      options: { readonly hasJournal?: boolean; readonly contentGauge?: ContentGauge } = {},
+    ) {
       now = someTime;
-      opened = await store.open(clock, { keepDays: 30, maxOctets: 1e9, refusals: 1000, ...limits }, hasJournal);
+      opened = await store.open(clock, { keepDays: 30, maxOctets: 1e9, refusals: 1000, ...limits }, options);
       return opened;
     }
 
@@ -125,7 +129,7 @@ export function journalContract(name: string, store: JournalUnderTest): void {
     });
 
     test('is told nothing where it is off', async () => {
-      const { spool, journal } = await open({}, false);
+      const { spool, journal } = await open({}, { hasJournal: false });
       const entry = spoolEntry({ journal: details() });
       await spool.add(entry, someTime);
       await spool.record([attemptOf(entry, delivered)]);
@@ -213,6 +217,33 @@ export function journalContract(name: string, store: JournalUnderTest): void {
         expect(await ids(journal, { since: someTime + 1 })).toEqual([two.id]);
         while (await journal.tend(now));
       }
+    });
+
+    test('keeps no content beyond the limit and a little, however fast it comes, and says so', async () => {
+      const contentGauge = new ContentGauge(1_000_000);
+      const { spool, journal } = await open({ maxOctets: 1_000_000 }, { contentGauge });
+      const large = Buffer.alloc(200_000, 'large\r\n');
+      const octets = Buffer.concat([head, large]);
+      const own = details({ octets, body: large });
+      for (let at = 0; at < 15; at += 1)
+        await spool.add(spoolEntry({ acceptedAt: someTime + at, body: large, journal: own }), someTime);
+      await refuse(spool, journal, '01990000-0000-7000-8000-000000000001', { journal: own });
+      const kept = await journal.state();
+      expect(kept.octets).toBeGreaterThan(1_000_000);
+      expect(kept.octets).toBeLessThan(2_100_000);
+      expect(contentGauge.counts).toMatchObject({ accepted: 15, refused: 1, skipped: 6 });
+      const { items } = await journal.list({ limit: 1 });
+      expect(items[0]?.facts.subject).toBe('Hi');
+      expect(await journal.content(items[0]?.seq ?? 0)).toBeUndefined();
+      const entry = await journal.find(items[0]?.id ?? '');
+      expect(entry?.more).toMatchObject({ lacking: expect.stringMatching('journal.maxOctets'), names: 'From' });
+      const { written } = contentGauge;
+      while (await journal.tend(now, true));
+      contentGauge.learn((await journal.state()).octets, written);
+      expect(contentGauge.octets).toBeLessThanOrEqual(1_000_000);
+      await spool.add(spoolEntry({ acceptedAt: someTime + 20, journal: details() }), someTime);
+      const [last] = (await journal.list({ limit: 1 })).items;
+      expect((await journal.content(last?.seq ?? 0))?.receivedHead).toEqual(head);
     });
 
     test('removes what is too old, too much, or refused too often', async () => {

@@ -77,6 +77,10 @@ test('tells of accepted and refused messages what was said, decided and kept', a
     { timeout: 10_000, interval: 50 },
   );
   const [byRest, refused, accepted] = rows;
+  const metrics = await (await fetch(`http://127.0.0.1:${running.ports['http']}/metrics`)).text();
+  expect(metrics).toContain('postern_journal_rows_total{outcome="accepted"} 1\n');
+  expect(metrics).toContain('postern_journal_rows_total{outcome="refused"} 2\n');
+  expect(metrics).toMatch(/^postern_journal_content_bytes [1-9]/m);
   expect(byRest).toMatchObject({ outcome: 'refused', via: 'rest', subject: 'three', fields: ['Bcc'] });
   expect(refused).toMatchObject({
     account: 'dev',

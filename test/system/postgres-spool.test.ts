@@ -54,9 +54,9 @@ spoolContract('PostgreSQL spool', { ...store, open: (clock) => store.open(clock)
 eventsContract('PostgreSQL spool', { ...store, another: (clock) => opened(clock) });
 threadsContract('PostgreSQL spool', { ...store, open: (clock) => store.open(clock) });
 journalContract('PostgreSQL spool', {
-  open: async (clock, limits, hasJournal = true) => {
+  open: async (clock, limits, options) => {
     url = await server.createSchema();
-    const spool = await PostgresSpool.open({ url, clock, hasJournal, serverTime: () => clock.monotonic() });
+    const spool = await PostgresSpool.open({ url, clock, ...options, serverTime: () => clock.monotonic() });
     return { spool, journal: openPostgresJournal(await openPostgres({ url, connections: 2 }), limits) };
   },
   clean: async () => undefined,

@@ -17,6 +17,8 @@ export type DatabaseRequest = { readonly id: number } & (
   | ({ readonly kind: 'read' } & Statement)
   /** A change outside a transaction. Changes that wait together share one transaction. */
   | ({ readonly kind: 'write'; readonly wanted: Wanted } & Statement)
+  /** Changes in a transaction of their own. The reply's value is how many milliseconds they took. */
+  | { readonly kind: 'atOnce'; readonly statements: readonly Statement[] }
   /** Begins a transaction, whose id is the request's. The reply comes once it has begun. */
   | { readonly kind: 'begin' }
   | ({ readonly kind: 'inside'; readonly transaction: number; readonly wanted: Wanted } & Statement)

@@ -71,6 +71,12 @@ export interface Transaction extends Queryable {
   attempt(sql: string, params?: readonly SqlValue[]): Promise<Attempt>;
 }
 
+/** A statement that changes something, with its values. */
+export interface Change {
+  readonly sql: string;
+  readonly params?: readonly SqlValue[];
+}
+
 /** A connection to the database of the gateway. Nothing in it blocks the calling thread. */
 export interface Database extends Queryable {
   readonly changes: Changes;
@@ -89,6 +95,13 @@ export interface Database extends Queryable {
    * @throws what `work` throws; Unavailable where the transaction cannot begin or end
    */
   transaction<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+  /**
+   * Runs changes in one transaction without coming back to the caller between them, so that others wait for its lock no longer
+   * than the changes themselves take, however busy this thread is. All of them are kept, or none.
+   * @returns how long they took, in milliseconds, without the wait for the lock; once they are on disk
+   * @throws like `query`
+   */
+  atOnce(changes: readonly Change[]): Promise<number>;
   /**
    * Brings the tables of one owner up to date, in one transaction. Safe beside other processes.
    * @throws Error where the tables are newer than this program

@@ -5,7 +5,7 @@ import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { errorMessage, Unavailable } from '../errors.ts';
-import type { Attempt, Database, Migrations, Row, SqlValue, Transaction } from './database.ts';
+import type { Attempt, Change, Database, Migrations, Row, SqlValue, Transaction } from './database.ts';
 import { PostgresChanges } from './postgres-changes.ts';
 import { constraintOf, isRace, startError, storeError } from './postgres-errors.ts';
 import { migratePostgres } from './postgres-migrations.ts';
@@ -73,6 +73,14 @@ class PostgresDatabase implements Database {
 
   async run(sql: string, params: readonly SqlValue[] = []): Promise<number> {
     return (await this.#asked(() => told(this.#pool.query(sql, valuesOf(params))))).rowCount ?? 0;
+  }
+
+  async atOnce(changes: readonly Change[]): Promise<number> {
+    const began = performance.now();
+    await this.transaction(async (transaction) => {
+      for (const { sql, params = [] } of changes) await transaction.run(sql, params);
+    });
+    return performance.now() - began;
   }
 
   async migrate(migrations: Migrations): Promise<void> {

@@ -2,7 +2,7 @@
 
 import { Worker } from 'node:worker_threads';
 import { errorMessage, Unavailable } from '../errors.ts';
-import type { Attempt, Database, Migrations, Queryable, Row, SqlValue, Transaction } from './database.ts';
+import type { Attempt, Change, Database, Migrations, Queryable, Row, SqlValue, Transaction } from './database.ts';
 import type {
   DatabaseReply,
   DatabaseRequest,
@@ -90,6 +90,11 @@ class SqliteDatabase implements Database {
 
   async run(sql: string, params: readonly SqlValue[] = []): Promise<number> {
     return Number(await this.#fromOutside({ kind: 'write', wanted: 'changes', sql, params }));
+  }
+
+  async atOnce(changes: readonly Change[]): Promise<number> {
+    const statements = changes.map(({ sql, params = [] }) => ({ sql, params }));
+    return Number(await this.#fromOutside({ kind: 'atOnce', statements }));
   }
 
   async migrate(migrations: Migrations): Promise<void> {

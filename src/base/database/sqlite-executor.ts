@@ -17,7 +17,7 @@ const queuePauseMs = 50;
 const mostTogether = 256;
 
 type Of<Kind extends DatabaseRequest['kind']> = Extract<DatabaseRequest, { readonly kind: Kind }>;
-type Waiting = (Of<'write'> | Of<'begin'> | Of<'migrate'>) & { readonly until: number };
+type Waiting = (Of<'write'> | Of<'atOnce'> | Of<'begin'> | Of<'migrate'>) & { readonly until: number };
 
 /** The result of a try to begin a transaction. */
 type Begun = 'begun' | 'locked' | 'failed';
@@ -82,6 +82,7 @@ export class SqliteExecutor {
         this.#end(request);
         return;
       case 'write':
+      case 'atOnce':
       case 'begin':
       case 'migrate':
         this.#queue.push({ ...request, until });
@@ -120,6 +121,7 @@ export class SqliteExecutor {
       if (!head) break;
       if (head.kind === 'migrate') isLocked = this.#migrate(head) === 'locked';
       else if (head.kind === 'begin') isLocked = this.#begin(head) === 'locked';
+      else if (head.kind === 'atOnce') isLocked = this.#atOnce(head) === 'locked';
       else isLocked = this.#writeTogether() === 'locked';
     }
     const now = performance.now();
@@ -176,6 +178,21 @@ export class SqliteExecutor {
       this.#next();
       return 'failed';
     }
+  }
+
+  #atOnce({ id, statements }: Of<'atOnce'>): Begun {
+    const begun = this.#tryBegin();
+    if (begun !== 'begun') return begun;
+    this.#next();
+    const began = performance.now();
+    this.#answerBy(id, () => {
+      for (const statement of statements) this.#writing.run(statement, 'changes');
+      this.#database.exec('COMMIT');
+      return performance.now() - began;
+    });
+    // Where one of them failed, nothing is kept; SQLite itself may have rolled back already.
+    if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+    return begun;
   }
 
   /** Runs the changes at the head of the queue in one transaction. A change that fails is rolled back alone. */

@@ -70,8 +70,12 @@ function totalOf(sums: ReadonlyMap<string, Sum>): number {
   return total;
 }
 
-/** Removes the oldest rows of a table. @returns their octets */
-async function removeSlice(database: Database, name: string, surplus: number): Promise<number> {
+/** Removes the oldest rows of a table. @returns their octets, and how many they were */
+async function removeSlice(
+  database: Database,
+  name: string,
+  surplus: number,
+): Promise<{ readonly freed: number; readonly rows: number }> {
   const rows = await database.query(
     `SELECT id, seq, octets FROM (SELECT id, seq, octets, sum(octets) OVER (ORDER BY id, seq) AS sum FROM
        (SELECT id, seq, ${octets} AS octets FROM ${name} ORDER BY id, seq LIMIT ${removedAtOnce}) AS first) AS summed
@@ -84,15 +88,35 @@ async function removeSlice(database: Database, name: string, surplus: number): P
     `DELETE FROM ${name} WHERE (id, seq) IN (SELECT * FROM unnest(string_to_array($1::text, ','), string_to_array($2::text, ',')::bigint[]))`,
     [ids, seqs],
   );
-  return rows.reduce((sum, row) => sum + Number(row['octets']), 0);
+  return { freed: rows.reduce((sum, row) => sum + Number(row['octets']), 0), rows: rows.length };
 }
 
-/** Removes some of the oldest content where there is too much. @returns whether there may be more */
-export async function removeContent(database: Database, most: number): Promise<boolean> {
+/** The sums that this process has of a database; anew after a while. */
+function knownSums(database: Database): Map<string, Sum> {
   const now = performance.now();
   const last = known.get(database);
-  const kept = last && now - last.since < anewMs ? last.sums : new Map<string, Sum>();
-  if (kept !== last?.sums) known.set(database, { sums: kept, since: now });
+  if (last && now - last.since < anewMs) return last.sums;
+  const sums = new Map<string, Sum>();
+  known.set(database, { sums, since: now });
+  return sums;
+}
+
+/** Octets of all content together; what others have removed in the last hour may be among them. */
+export async function contentOctets(database: Database): Promise<number> {
+  return totalOf(await sumsOf(database, knownSums(database)));
+}
+
+/**
+ * Removes some of the oldest content where there is too much.
+ * @param onRemoved told how many rows have lost theirs
+ * @returns whether there may be more
+ */
+export async function removeContent(
+  database: Database,
+  most: number,
+  onRemoved: (rows: number) => void,
+): Promise<boolean> {
+  const kept = knownSums(database);
   if (totalOf(await sumsOf(database, kept)) <= most) return false;
   // What others have removed since is in the sums: before anything goes, all is summed anew.
   kept.clear();
@@ -101,16 +125,19 @@ export async function removeContent(database: Database, most: number): Promise<b
   let slices = 0;
   for (const [name, sum] of sums) {
     if (surplus >= sum.octets && sum.octets > 0 && sums.size > 1) {
+      const [gone] = await database.query(`SELECT count(*) AS rows FROM ${name}`);
       await database.transaction(async (transaction) => {
         await transaction.run(waitShortly);
         await transaction.run(`TRUNCATE ${name}`);
       });
+      onRemoved(Number(gone?.['rows'] ?? 0));
       surplus -= sum.octets;
       kept.delete(name);
     }
     for (; surplus > 0 && sum.octets > 0 && kept.has(name) && slices < mostSlices; slices += 1) {
-      const freed = await removeSlice(database, name, surplus);
+      const { freed, rows } = await removeSlice(database, name, surplus);
       if (freed === 0) break;
+      onRemoved(rows);
       surplus -= freed;
       sum.octets -= freed;
     }

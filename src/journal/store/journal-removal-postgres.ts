@@ -4,7 +4,7 @@
 import type { Database, Queryable, Row } from '../../base/database/database.ts';
 import { partitionsOf, waitShortly } from '../../base/database/postgres-partitions.ts';
 import { errorCode, Unavailable } from '../../base/errors.ts';
-import type { JournalLimits } from '../journal.ts';
+import type { JournalLimits, Removed } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
 import { removeContent } from './content-removal-postgres.ts';
 
@@ -24,6 +24,9 @@ const agedOf = (
 // Content that was written before it had an id, and whose rows have gone with their partition.
 const removeLeft = `DELETE FROM journal_content WHERE id = '' AND seq IN (SELECT seq FROM journal_content
   WHERE id = '' AND seq < (SELECT min(seq) FROM journal) ORDER BY seq LIMIT ${rowsAtOnce})`;
+
+/** Told of what was removed, with the number of rows. */
+type OnRemoved = (removed: Removed, count: number) => void;
 
 /** Removes rows with their content. @returns whether there may be more */
 async function removeRows(database: Database, rows: readonly Row[]): Promise<boolean> {
@@ -45,7 +48,7 @@ async function removeRows(database: Database, rows: readonly Row[]): Promise<boo
  * Drops the partitions whose rows are all older than a time. Who holds a table keeps it; it is tried again at the next look.
  * @returns the tables whose rows go one by one
  */
-async function dropAged(database: Database, limit: number): Promise<readonly string[]> {
+async function dropAged(database: Database, limit: number, onRemoved: OnRemoved): Promise<readonly string[]> {
   const partitions = await partitionsOf((sql, values) => database.query(sql, values), 'journal');
   const before = 'journal_before';
   for (const { name, isDefault, to } of partitions) {
@@ -53,12 +56,14 @@ async function dropAged(database: Database, limit: number): Promise<readonly str
     const [row] = await database.query(firstAndLast(name));
     if ([row?.['first'], row?.['last']].some((at) => at !== null && Number(at) >= limit)) continue;
     const content = name.replace('journal', 'journal_content');
+    const [gone] = await database.query(`SELECT count(*) AS rows FROM ${name}`);
     try {
       await database.transaction(async (transaction) => {
         await transaction.run(waitShortly);
         await transaction.run(`DROP TABLE ${name}`);
         await transaction.run(`DROP TABLE IF EXISTS ${content}`);
       });
+      onRemoved('aged', Number(gone?.['rows'] ?? 0));
     } catch (thrown) {
       if (!(thrown instanceof Unavailable) || errorCode(thrown.cause) !== lockNotAvailable) throw thrown;
       break;
@@ -69,14 +74,17 @@ async function dropAged(database: Database, limit: number): Promise<readonly str
   return ['journal_default', ...(partitions.some(({ name }) => name === before) ? [before] : [])];
 }
 
-async function removeAged(database: Database, limit: number): Promise<boolean> {
+async function removeAged(database: Database, limit: number, onRemoved: OnRemoved): Promise<boolean> {
   let isMore = false;
-  for (const name of await dropAged(database, limit))
-    isMore = (await removeRows(database, await database.query(agedOf(name), [limit]))) || isMore;
+  for (const name of await dropAged(database, limit, onRemoved)) {
+    const rows = await database.query(agedOf(name), [limit]);
+    isMore = (await removeRows(database, rows)) || isMore;
+    onRemoved('aged', rows.length);
+  }
   return isMore;
 }
 
-async function removeRefusals(database: Database, most: number): Promise<boolean> {
+async function removeRefusals(database: Database, most: number, onRemoved: OnRemoved): Promise<boolean> {
   const [much] = await database.query(
     `SELECT account, count(*) AS rows FROM journal WHERE outcome = ${outcomeNumbers.refused} AND outcome > 2
      GROUP BY account HAVING count(*) > $1::bigint LIMIT 1`,
@@ -88,7 +96,9 @@ async function removeRefusals(database: Database, most: number): Promise<boolean
      ORDER BY seq LIMIT $2::integer`,
     [String(much['account']), Math.min(rowsAtOnce, Number(much['rows']) - most)],
   );
-  return await removeRows(database, surplus);
+  const isMore = await removeRows(database, surplus);
+  onRemoved('refusals', surplus.length);
+  return isMore;
 }
 
 /**
@@ -97,13 +107,17 @@ async function removeRefusals(database: Database, most: number): Promise<boolean
  *   host with a wrong clock takes for old stays
  * @returns whether there may be more
  */
-export async function removeFromJournal(database: Database, limits: JournalLimits, now: number): Promise<boolean> {
+export async function removeFromJournal(
+  database: Database,
+  { onRemoved, ...limits }: JournalLimits & { readonly onRemoved: OnRemoved },
+  now: number,
+): Promise<boolean> {
   const [server] = await database.query(time);
   const limit = Math.min(now, Math.floor(Number(server?.['time']))) - limits.keepDays * dayMs;
   const isMore = [
-    await removeAged(database, limit),
-    await removeRefusals(database, limits.refusals),
-    await removeContent(database, limits.maxOctets),
+    await removeAged(database, limit, onRemoved),
+    await removeRefusals(database, limits.refusals, onRemoved),
+    await removeContent(database, limits.maxOctets, (rows) => onRemoved('content', rows)),
   ];
   return isMore.includes(true);
 }

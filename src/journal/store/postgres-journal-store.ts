@@ -1,7 +1,8 @@
 // The journal in PostgreSQL, on a connection of its own.
 
 import type { Database } from '../../base/database/database.ts';
-import type { Journal, JournalLimits } from '../journal.ts';
+import type { Journal, JournalLimits, Removed } from '../journal.ts';
+import { contentOctets } from './content-removal-postgres.ts';
 import { findRowsPostgres } from './find-rows-postgres.ts';
 import { contentOf, entryOf, itemColumns, itemOf } from './item-of.ts';
 import { removeFromJournal } from './journal-removal-postgres.ts';
@@ -12,8 +13,13 @@ const tendEveryMs = 60_000;
 /**
  * Opens the journal whose tables the spool has made.
  * @param database closed with the journal
+ * @param onRemoved told of what was removed
  */
-export function openPostgresJournal(database: Database, limits: JournalLimits): Journal {
+export function openPostgresJournal(
+  database: Database,
+  limits: JournalLimits,
+  onRemoved: (removed: Removed, count: number) => void = () => undefined,
+): Journal {
   let tendedAt = Number.NEGATIVE_INFINITY;
   return {
     list: (query) => findRowsPostgres(database, query),
@@ -39,11 +45,15 @@ export function openPostgresJournal(database: Database, limits: JournalLimits): 
       );
       return row && contentOf(row);
     },
-    async tend(now) {
-      if (Math.abs(now - tendedAt) < tendEveryMs) return false;
-      const isMore = await removeFromJournal(database, limits, now);
+    async tend(now, isPressed = false) {
+      if (!isPressed && Math.abs(now - tendedAt) < tendEveryMs) return false;
+      const isMore = await removeFromJournal(database, { ...limits, onRemoved }, now);
       tendedAt = isMore ? Number.NEGATIVE_INFINITY : now;
       return isMore;
+    },
+    async state() {
+      // There is no index of the search here.
+      return { octets: await contentOctets(database), waiting: 0 };
     },
     close: () => database.close(),
   };

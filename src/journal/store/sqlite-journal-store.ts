@@ -1,16 +1,25 @@
 // The journal in a SQLite file, on a connection of its own, so that no search keeps waiting what is asked for each message.
 
 import type { Database } from '../../base/database/database.ts';
-import type { Journal, JournalLimits } from '../journal.ts';
+import type { Journal, JournalLimits, Removed } from '../journal.ts';
 import { findRows } from './find-rows.ts';
 import { contentOf, entryOf, itemColumns, itemOf } from './item-of.ts';
-import { tendJournal } from './tend-journal.ts';
+import { SqliteTender } from './tend-journal.ts';
+
+const stateOf = `SELECT octets + (SELECT coalesce(sum(octets), 0) FROM journal WHERE seq > indexed) AS octets,
+  max((SELECT coalesce(max(seq), 0) FROM journal) - indexed, 0) AS waiting FROM journal_state`;
 
 /**
  * Opens the journal whose tables the spool has made.
  * @param database closed with the journal
+ * @param onRemoved told of what was removed
  */
-export function openSqliteJournal(database: Database, limits: JournalLimits): Journal {
+export function openSqliteJournal(
+  database: Database,
+  limits: JournalLimits,
+  onRemoved: (removed: Removed, count: number) => void = () => undefined,
+): Journal {
+  const tender = new SqliteTender(database, limits, onRemoved);
   return {
     list: (query) => findRows(database, query),
     async find(id, account) {
@@ -29,7 +38,11 @@ export function openSqliteJournal(database: Database, limits: JournalLimits): Jo
       const [row] = await database.query('SELECT * FROM journal_content WHERE seq = $1', [seq]);
       return row && contentOf(row);
     },
-    tend: (now) => tendJournal(database, limits, now),
+    tend: (now) => tender.tend(now),
+    async state() {
+      const [row] = await database.query(stateOf);
+      return { octets: Number(row?.['octets'] ?? 0), waiting: Number(row?.['waiting'] ?? 0) };
+    },
     close: () => database.close(),
   };
 }

@@ -1,141 +1,181 @@
-// What is done behind the rows in SQLite, in short transactions, so that an accept that needs the file's lock does not wait:
-// the index of the search is filled, and what is too old or too much is removed.
+// What is done behind the rows in SQLite: the index of the search is filled, and what is too old or too much is removed. It is
+// done in slices, each a transaction that keeps the file's lock for some milliseconds only, so that an accept does not wait.
 
-import type { Database, Queryable } from '../../base/database/database.ts';
-import type { JournalLimits } from '../journal.ts';
+import type { Change, Database } from '../../base/database/database.ts';
+import type { JournalLimits, Removed } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
+import { SlicePace } from './slice-pace.ts';
 import { fillWords, matchOf } from './words.ts';
 
-/** Rows of one transaction at most. */
-const rowsAtOnce = 256;
-/** Rows whose content is removed in one transaction at most, and such transactions at a time: a client may cause refusals faster. */
-const contentsAtOnce = 256;
-const contentRounds = 4;
+/** Octets of content that are removed in one slice, about: each of its pages costs time. */
+const octetsAtOnce = 8_388_608;
 const dayMs = 86_400_000;
+/** A row that is later than now by more than this was written while the clock was wrong. */
+const futureMs = dayMs;
+/** How long is waited before rows are looked through for one that is not from the future, in milliseconds. */
+const searchPauseMs = 60_000;
 
-const fill = `SELECT max(seq) AS last, sum(octets) AS octets FROM (SELECT seq, octets FROM journal
-  WHERE seq > (SELECT indexed FROM journal_state) ORDER BY seq LIMIT ${rowsAtOnce})`;
+const waiting = `SELECT state.indexed, max(rows.seq) AS last, coalesce(sum(rows.octets), 0) AS octets FROM journal_state state
+  LEFT JOIN (SELECT seq, octets FROM journal WHERE seq > (SELECT indexed FROM journal_state) ORDER BY seq LIMIT $1) rows`;
+// Another process may have filled these rows meanwhile; then the statements find nothing to do.
+const isStill = '(SELECT indexed FROM journal_state) = $1';
 const countRefusals = `INSERT INTO journal_refusals SELECT account, count(*) FROM journal
-  WHERE seq > $1 AND seq <= $2 AND outcome = ${outcomeNumbers.refused} GROUP BY account
+  WHERE seq > $1 AND seq <= $2 AND outcome = ${outcomeNumbers.refused} AND ${isStill} GROUP BY account
   ON CONFLICT (account) DO UPDATE SET rows = rows + excluded.rows`;
+const those = '(SELECT value FROM json_each($1))';
 
-/** Fills the index of some rows. @returns whether there are more */
-async function fillSome(database: Database): Promise<boolean> {
-  const [waiting] = await database.query(fill);
-  if (waiting?.['last'] === null || waiting?.['last'] === undefined) return false;
-  return await database.transaction(async (transaction) => {
-    // Asked again under the lock: another process may have been here.
-    const [state] = await transaction.query('UPDATE journal_state SET one = 1 RETURNING indexed');
-    const [found] = await transaction.query(fill);
-    if (found?.['last'] === null || found?.['last'] === undefined) return false;
-    const [from, last] = [Number(state?.['indexed'] ?? 0), Number(found['last'])];
-    await transaction.run(fillWords, [from, last]);
-    await transaction.run(countRefusals, [from, last]);
-    await transaction.run('UPDATE journal_state SET indexed = $1, octets = octets + $2', [
-      last,
-      Number(found['octets'] ?? 0),
-    ]);
-    return last - from >= rowsAtOnce;
-  });
-}
-
-/** Removes rows with everything that belongs to them. */
-async function removeRows(transaction: Queryable, seqs: readonly number[]): Promise<void> {
-  const chosen = JSON.stringify(seqs);
-  const those = '(SELECT value FROM json_each($1))';
-  await transaction.run(`DELETE FROM journal_words WHERE rowid IN ${those}`, [chosen]);
-  await transaction.run(`DELETE FROM journal_content WHERE seq IN ${those}`, [chosen]);
-  await transaction.run(
+/** The changes that remove rows with everything that belongs to them. */
+function removal(seqs: readonly number[]): readonly Change[] {
+  const params = [JSON.stringify(seqs)];
+  const statements = [
+    `DELETE FROM journal_words WHERE rowid IN ${those}`,
+    `DELETE FROM journal_content WHERE seq IN ${those}`,
     `UPDATE journal_refusals SET rows = rows - (SELECT count(*) FROM journal
        WHERE seq IN ${those} AND journal.account = journal_refusals.account AND outcome = ${outcomeNumbers.refused})
      WHERE account IN (SELECT account FROM journal WHERE seq IN ${those} AND outcome = ${outcomeNumbers.refused})`,
-    [chosen],
-  );
-  await transaction.run(
     `UPDATE journal_state SET octets = octets - (SELECT coalesce(sum(octets), 0) FROM journal WHERE seq IN ${those})`,
-    [chosen],
-  );
-  await transaction.run(`DELETE FROM journal WHERE seq IN ${those}`, [chosen]);
+    `DELETE FROM journal WHERE seq IN ${those}`,
+  ];
+  return statements.map((sql) => ({ sql, params }));
 }
 
-/** Removes some of the rows that are too old. @returns whether there may be more */
-async function removeAged(database: Database, oldest: number): Promise<boolean> {
-  const [first] = await database.query('SELECT at FROM journal ORDER BY seq LIMIT 1');
-  if (!first || Number(first['at']) >= oldest) return false;
-  return await database.transaction(async (transaction) => {
-    const rows = await transaction.query(
-      `SELECT seq, at FROM journal WHERE seq <= (SELECT indexed FROM journal_state)
-       AND seq < (SELECT max(seq) FROM journal) ORDER BY seq LIMIT ${rowsAtOnce}`,
-    );
-    // Rows are in the order of the commits, so that one that is young stands behind all that are old, or nearly.
-    const end = rows.findIndex(({ at }) => Number(at) >= oldest);
-    const aged = end < 0 ? rows : rows.slice(0, end);
-    await removeRows(
-      transaction,
-      aged.map(({ seq }) => Number(seq)),
-    );
-    return aged.length === rowsAtOnce;
-  });
-}
+/** Tends the journal of one file. */
+export class SqliteTender {
+  readonly #database: Database;
+  readonly #limits: JournalLimits;
+  readonly #onRemoved: (removed: Removed, count: number) => void;
+  readonly #paces = { fill: new SlicePace(), rows: new SlicePace(), content: new SlicePace() };
+  readonly #jobs: readonly ((now: number) => Promise<boolean>)[];
+  #turn = 0;
+  #searchedAt = Number.NEGATIVE_INFINITY;
 
-/** Removes some refusals of an account that has too many. @returns whether there may be more */
-async function removeRefusals(database: Database, most: number): Promise<boolean> {
-  const [over] = await database.query('SELECT account, rows FROM journal_refusals WHERE rows > $1 LIMIT 1', [most]);
-  if (!over) return false;
-  const [account, surplus] = [String(over['account']), Number(over['rows']) - most];
-  const match = matchOf({ account, outcome: 'refused', limit: 1 }, undefined) ?? '';
-  return await database.transaction(async (transaction) => {
-    const rows = await transaction.query(
-      `SELECT rowid AS seq FROM journal_words WHERE journal_words MATCH $1
-       AND rowid < (SELECT max(seq) FROM journal) ORDER BY rowid LIMIT $2`,
-      [match, Math.min(surplus, rowsAtOnce)],
-    );
-    await removeRows(
-      transaction,
-      rows.map(({ seq }) => Number(seq)),
-    );
-    return rows.length > 0;
-  });
-}
+  /** @param onRemoved told of what was removed */
+  constructor(database: Database, limits: JournalLimits, onRemoved: (removed: Removed, count: number) => void) {
+    this.#database = database;
+    this.#limits = limits;
+    this.#onRemoved = onRemoved;
+    this.#jobs = [
+      () => this.#fill(),
+      () => this.#removeContent(),
+      (now) => this.#removeAged(now - limits.keepDays * dayMs, now + futureMs),
+      () => this.#removeRefusals(),
+    ];
+  }
 
-/** Removes the oldest content where there is too much. @returns whether there may be more */
-async function removeContent(database: Database, most: number): Promise<boolean> {
-  const [state] = await database.query('SELECT octets, indexed FROM journal_state');
-  let surplus = Number(state?.['octets'] ?? 0) - most;
-  if (surplus <= 0) return false;
-  return await database.transaction(async (transaction) => {
-    const rows = await transaction.query(
+  /** Does one slice of what is to be done, of each kind in turn. @returns whether there may be more to do */
+  async tend(now: number): Promise<boolean> {
+    for (let looked = 0; looked < this.#jobs.length; looked += 1) {
+      const job = this.#jobs[this.#turn];
+      this.#turn = (this.#turn + 1) % this.#jobs.length;
+      if (await job?.(now)) return true;
+    }
+    return false;
+  }
+
+  /** Fills the index of some rows. @returns whether there were any, here and below */
+  async #fill(): Promise<boolean> {
+    const pace = this.#paces.fill;
+    const [found] = await this.#database.query(waiting, [pace.rows]);
+    const last = found?.['last'] ?? null;
+    if (last === null) return false;
+    const span = [Number(found?.['indexed']), Number(last)] as const;
+    await pace.take(async () => {
+      const octets = Number(found?.['octets']);
+      return await this.#database.atOnce([
+        { sql: `${fillWords} AND ${isStill}`, params: span },
+        { sql: countRefusals, params: span },
+        {
+          sql: 'UPDATE journal_state SET indexed = $2, octets = octets + $3 WHERE indexed = $1',
+          params: [...span, octets],
+        },
+      ]);
+    });
+    return true;
+  }
+
+  /** Removes the oldest content where there is too much. */
+  async #removeContent(): Promise<boolean> {
+    const pace = this.#paces.content;
+    const [state] = await this.#database.query('SELECT octets, indexed FROM journal_state');
+    let surplus = Number(state?.['octets'] ?? 0) - this.#limits.maxOctets;
+    if (surplus <= 0) return false;
+    const rows = await this.#database.query(
       `SELECT c.seq, j.octets FROM journal_content c JOIN journal j ON j.seq = c.seq WHERE c.seq <= $1
-       ORDER BY c.seq LIMIT ${contentsAtOnce}`,
-      [Number(state?.['indexed'] ?? 0)],
+       ORDER BY c.seq LIMIT $2`,
+      [Number(state?.['indexed'] ?? 0), pace.rows],
     );
     const gone: number[] = [];
     let freed = 0;
     for (const row of rows) {
-      if (surplus <= 0) break;
+      if (surplus <= 0 || freed >= octetsAtOnce) break;
       gone.push(Number(row['seq']));
       freed += Number(row['octets']);
       surplus -= Number(row['octets']);
     }
-    const chosen = JSON.stringify(gone);
-    await transaction.run('DELETE FROM journal_content WHERE seq IN (SELECT value FROM json_each($1))', [chosen]);
-    await transaction.run('UPDATE journal SET octets = 0 WHERE seq IN (SELECT value FROM json_each($1))', [chosen]);
-    await transaction.run('UPDATE journal_state SET octets = octets - $1', [freed]);
-    return surplus > 0 && gone.length > 0;
-  });
-}
+    if (gone.length === 0) return false;
+    const params = [JSON.stringify(gone)];
+    const statements = [
+      `DELETE FROM journal_content WHERE seq IN ${those}`,
+      `UPDATE journal_state SET octets = octets - (SELECT coalesce(sum(octets), 0) FROM journal WHERE seq IN ${those})`,
+      `UPDATE journal SET octets = 0 WHERE seq IN ${those}`,
+    ];
+    await pace.take(() => this.#database.atOnce(statements.map((sql) => ({ sql, params }))));
+    this.#onRemoved('content', gone.length);
+    return true;
+  }
 
-/** Does some of it. @returns whether there is more to do */
-export async function tendJournal(database: Database, limits: JournalLimits, now: number): Promise<boolean> {
-  const isFilling = await fillSome(database);
-  // Content is the largest part, and must not grow for as long as rows come faster than the index is filled.
-  let hasSurplus = true;
-  for (let round = 0; hasSurplus && round < contentRounds; round += 1)
-    hasSurplus = await removeContent(database, limits.maxOctets);
-  if (isFilling) return true;
-  const isMore = [
-    await removeAged(database, now - limits.keepDays * dayMs),
-    await removeRefusals(database, limits.refusals),
-  ];
-  return hasSurplus || isMore.includes(true);
+  /**
+   * Removes some of the rows that are too old. Rows are in the order of the commits, so that whatever stands before an old row is
+   * old, too, even where the clock was ahead while it was written.
+   */
+  async #removeAged(oldest: number, future: number): Promise<boolean> {
+    const last = await this.#lastAged(oldest, future);
+    if (last === undefined) return false;
+    const rows = await this.#database.query(
+      `SELECT seq, at FROM journal WHERE seq <= (SELECT indexed FROM journal_state)
+       AND seq < (SELECT max(seq) FROM journal) ORDER BY seq LIMIT $1`,
+      [this.#paces.rows.rows],
+    );
+    const end = rows.findLastIndex(({ seq, at }) => Number(seq) <= last || Number(at) < oldest);
+    return await this.#remove('aged', rows.slice(0, end + 1));
+  }
+
+  /** A row that is too old; undefined where the first row that can be told by its time is not. */
+  async #lastAged(oldest: number, future: number): Promise<number | undefined> {
+    const [first] = await this.#database.query('SELECT seq, at FROM journal ORDER BY seq LIMIT 1');
+    if (!first) return undefined;
+    if (Number(first['at']) <= future) return Number(first['at']) < oldest ? Number(first['seq']) : undefined;
+    // There may be very many from the future.
+    if (performance.now() - this.#searchedAt < searchPauseMs) return undefined;
+    const [known] = await this.#database.query('SELECT seq, at FROM journal WHERE at <= $1 ORDER BY seq LIMIT 1', [
+      future,
+    ]);
+    const isAged = known !== undefined && Number(known['at']) < oldest;
+    if (!isAged) this.#searchedAt = performance.now();
+    return isAged ? Number(known['seq']) : undefined;
+  }
+
+  /** Removes some refusals of an account that has too many. */
+  async #removeRefusals(): Promise<boolean> {
+    const [over] = await this.#database.query('SELECT account, rows FROM journal_refusals WHERE rows > $1 LIMIT 1', [
+      this.#limits.refusals,
+    ]);
+    if (!over) return false;
+    const [account, surplus] = [String(over['account']), Number(over['rows']) - this.#limits.refusals];
+    const match = matchOf({ account, outcome: 'refused', limit: 1 }, undefined) ?? '';
+    const rows = await this.#database.query(
+      `SELECT rowid AS seq FROM journal_words WHERE journal_words MATCH $1
+       AND rowid < (SELECT max(seq) FROM journal) ORDER BY rowid LIMIT $2`,
+      [match, Math.min(surplus, this.#paces.rows.rows)],
+    );
+    return await this.#remove('refusals', rows);
+  }
+
+  async #remove(removed: Removed, rows: readonly Readonly<Record<string, unknown>>[]): Promise<boolean> {
+    if (rows.length === 0) return false;
+    const seqs = rows.map(({ seq }) => Number(seq));
+    await this.#paces.rows.take(() => this.#database.atOnce(removal(seqs)));
+    this.#onRemoved(removed, seqs.length);
+    return true;
+  }
 }

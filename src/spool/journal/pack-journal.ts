@@ -100,7 +100,8 @@ function octetsOf(
   details: JournalDetails | undefined,
   sent: Buffer | undefined,
 ): Pick<PackedJournal, 'receivedHead' | 'receivedBody' | 'isSameBody'> {
-  if (!details || details.content === 'none' || details.fields.length === 0) return noOctets;
+  if (!details || details.content === 'none' || details.lacking !== undefined) return noOctets;
+  if (details.fields.length === 0) return noOctets;
   const { octets, body } = details;
   if (!octets || !body) return { ...noOctets, receivedHead: headOf(details) };
   const receivedHead = octets.subarray(0, octets.length - body.length);
@@ -111,6 +112,7 @@ function octetsOf(
 }
 
 function lackingOf(details: JournalDetails | undefined, body: Buffer | undefined): string | undefined {
+  if (details?.lacking !== undefined) return details.lacking;
   const largest = Math.max(details?.largeBody ?? details?.body?.length ?? 0, body?.length ?? 0);
   if (details?.content !== 'full' || largest <= mostBodyOctets) return undefined;
   return `the body has ${largest} octets, and bodies over ${mostBodyOctets} are not kept`;
@@ -150,7 +152,7 @@ export function acceptedRow(event: AcceptedEvent, details: JournalDetails, sent:
     sizeAsSent: event.sizeAsSent,
     lacking: lackingOf(details, sent),
   };
-  const { content } = details;
+  const content = details.lacking === undefined ? details.content : 'none';
   return {
     row: {
       id: event.queueId,

@@ -3,7 +3,8 @@
 import type { Unavailable } from '../../base/errors.ts';
 import type { EventTable } from '../../events/event-feed.ts';
 import type { EventFacts } from '../../events/mail-event.ts';
-import { refusedRow } from '../journal/pack-journal.ts';
+import { boundedRefused } from '../journal/bounded-rows.ts';
+import type { ContentGauge } from '../journal/content-gauge.ts';
 import { packEvent, unpackEvent } from '../packed-event.ts';
 import type { PostgresEvents } from './events/postgres-events.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
@@ -15,6 +16,8 @@ export function eventTable(parts: {
   readonly writer: SpoolWriter;
   readonly clock: DatabaseClock;
   readonly fault: () => Unavailable | undefined;
+  /** Knows how much content the journal keeps; undefined: it may be any amount. */
+  readonly contentGauge: ContentGauge | undefined;
 }): EventTable {
   const { events, writer, clock } = parts;
   const write = async (facts: readonly EventFacts[]): Promise<void> => {
@@ -38,13 +41,14 @@ export function eventTable(parts: {
     refused: async (refusals) => {
       const fault = parts.fault();
       if (fault) throw fault;
-      const rows = refusals.flatMap(({ event, journal }) => refusedRow(event, journal) ?? []);
+      const rows = refusals.flatMap((refusal) => boundedRefused(refusal, parts.contentGauge) ?? []);
       await writer.write({
         run: ({ events: kept, journal }) => {
           for (const { event } of refusals) kept.push(packEvent(event));
           for (const packed of rows) journal.push({ packed, sentHead: undefined, sentBody: undefined });
         },
       });
+      parts.contentGauge?.wrote('refused', rows.length);
     },
     write,
   };

@@ -6,8 +6,8 @@ import type { EventFeed } from '../../events/event-feed.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import type { UsedKey } from '../idempotency-keys.ts';
+import { boundedAccepted } from '../journal/bounded-rows.ts';
 import { journalMigrations } from '../journal/journal-tables.ts';
-import { acceptedRow } from '../journal/pack-journal.ts';
 import { packEvent } from '../packed-event.ts';
 import type { DueReport, ReportKey } from '../reports/report.ts';
 import type {
@@ -78,7 +78,9 @@ export class PostgresSpool implements Spool {
     if (this.unavailable) throw this.unavailable;
     this.#parts.quotas.take(entry);
     const event = acceptedEvent(entry);
-    const packed = entry.journal && acceptedRow(event, entry.journal, entry.body);
+    const { journal: details } = entry;
+    const { contentGauge } = this.#parts;
+    const packed = details && boundedAccepted(event, { details, sent: entry }, contentGauge);
     // The octets are copied now: the caller may change its buffers afterwards.
     const kept = { ...entry, head: Buffer.from(entry.head), body: Buffer.from(entry.body) };
     try {
@@ -93,6 +95,7 @@ export class PostgresSpool implements Spool {
     } finally {
       this.#parts.quotas.giveBack(entry);
     }
+    if (packed) contentGauge?.wrote('accepted', 1);
     this.events.committed([event]);
   }
 

@@ -5,6 +5,7 @@ import type { Changes, Row } from '../../base/database/database.ts';
 import { type Logger, silentLog } from '../../base/log.ts';
 import { EventFeed } from '../../events/event-feed.ts';
 import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
+import type { ContentGauge } from '../journal/content-gauge.ts';
 import { type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import { type RemovedFailures, type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { eventTable } from './event-table.ts';
@@ -44,6 +45,8 @@ export interface PostgresSpoolOptions {
   readonly reportLimits?: ReportLimits;
   /** Whether messages get rows in the journal; absent: yes. */
   readonly hasJournal?: boolean;
+  /** Knows how much content the journal keeps; absent: it may be any amount. */
+  readonly contentGauge?: ContentGauge | undefined;
   /** Called with how many failed messages were removed, and of which account, because their account has too many. */
   readonly onRemoved?: (removed: RemovedFailures) => void;
   /** Called after each commit with how many operations it had. */
@@ -88,9 +91,11 @@ export function makeParts(options: PostgresSpoolOptions) {
   const table = eventTable({
     ...{ events, writer, clock: databaseClock },
     fault: () => tender.fault,
+    contentGauge: options.contentGauge,
   });
   const feed = new EventFeed(table, { clock, log, hasJournal });
-  return { ...shared, writer, reports, quotas, claims, holds, queue, tender, feed };
+  const { contentGauge } = options;
+  return { ...shared, writer, reports, quotas, claims, holds, queue, tender, feed, contentGauge };
 }
 
 /** The parts of a spool. */

@@ -1,7 +1,9 @@
 // The events of a spool, asked of its thread.
 
 import type { EventFeed } from '../../events/event-feed.ts';
-import { type PackedJournal, refusedRow } from '../journal/pack-journal.ts';
+import { boundedRefused } from '../journal/bounded-rows.ts';
+import type { ContentGauge } from '../journal/content-gauge.ts';
+import type { PackedJournal } from '../journal/pack-journal.ts';
 import type { WrittenJournal } from '../journal/sqlite-journal.ts';
 import { packEvent, unpackEvent } from '../packed-event.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
@@ -18,11 +20,15 @@ function writtenRefusal({ row, isSameBody, receivedHead, receivedBody }: PackedJ
 
 /**
  * Makes the store of a feed.
- * @param fault why the spool takes no mail; then refusals are not kept either
+ * @param parts.fault why the spool takes no mail; then refusals are not kept either
+ * @param parts.contentGauge knows how much content the journal keeps; undefined: it may be any amount
  */
 export function eventsOver(
   thread: SpoolThread,
-  fault: () => SpoolFault | undefined,
+  {
+    fault,
+    contentGauge,
+  }: { readonly fault: () => SpoolFault | undefined; readonly contentGauge: ContentGauge | undefined },
 ): ConstructorParameters<typeof EventFeed>[0] {
   return {
     read: async (query) => {
@@ -37,12 +43,13 @@ export function eventsOver(
     refused: async (refusals) => {
       const why = fault();
       if (why) throw new Error(why.text);
-      const rows = refusals.flatMap(({ event, journal }) => refusedRow(event, journal) ?? []);
+      const rows = refusals.flatMap((refusal) => boundedRefused(refusal, contentGauge) ?? []);
       await thread.run({
         kind: 'refusals',
         events: refusals.map(({ event }) => packEvent(event)),
         journal: rows.map(writtenRefusal),
       });
+      contentGauge?.wrote('refused', rows.length);
     },
     write: async (events) => {
       await thread.run({ kind: 'writeEvents', events: events.map(packEvent) });

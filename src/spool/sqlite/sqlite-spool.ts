@@ -11,8 +11,9 @@ import type { OutcomeEvent } from '../../events/mail-event.ts';
 import { BodyFiles, bodyError, bodyFileThreshold, bufferOver } from '../body-files.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import type { UsedKey } from '../idempotency-keys.ts';
+import { boundedAccepted } from '../journal/bounded-rows.ts';
+import type { ContentGauge } from '../journal/content-gauge.ts';
 import { listJournal } from '../journal/listed-journal.ts';
-import { acceptedRow } from '../journal/pack-journal.ts';
 import { packEvent } from '../packed-event.ts';
 import { type DueReport, type ReportKey, type ReportLimits, unlimitedReports } from '../reports/report.ts';
 import type {
@@ -55,6 +56,8 @@ export interface SqliteSpoolOptions {
   readonly reportLimits?: ReportLimits;
   /** Whether messages get rows in the journal; absent: yes. */
   readonly hasJournal?: boolean;
+  /** Knows how much content the journal keeps; absent: it may be any amount. */
+  readonly contentGauge?: ContentGauge | undefined;
   /** Called with how many failed messages were removed, and of which account, because their account has too many. */
   readonly onRemoved?: (removed: RemovedFailures) => void;
   /** Called with how many operations shared a commit. */
@@ -82,6 +85,7 @@ export class SqliteSpool implements Spool {
   readonly #bodies: BodyFiles;
   readonly #clock: Clock;
   readonly #log: Logger;
+  readonly #contentGauge: ContentGauge | undefined;
   readonly #onRemoved: ((removed: RemovedFailures) => void) | undefined;
   #fault: SpoolFault | undefined;
   #freeBytes = Number.NaN;
@@ -103,11 +107,12 @@ export class SqliteSpool implements Spool {
   }
 
   private constructor(options: SqliteSpoolOptions) {
-    const { clock, log, onLost, onRemoved, onCommitted, port } = options;
+    const { clock, log, onLost, onRemoved, onCommitted, port, contentGauge } = options;
     const data = spoolThreadData(options);
     this.#clock = clock ?? systemClock;
     this.#log = log ?? silentLog;
     this.#onRemoved = onRemoved;
+    this.#contentGauge = contentGauge;
     this.#bodies = new BodyFiles(data.bodies);
     this.#thread = new SpoolThread(port ?? data, {
       clock: this.#clock,
@@ -124,7 +129,7 @@ export class SqliteSpool implements Spool {
         onLost: (error) => onLost?.(error),
       },
     });
-    const store = eventsOver(this.#thread, () => this.#fault);
+    const store = eventsOver(this.#thread, { fault: () => this.#fault, contentGauge });
     this.events = new EventFeed(store, { clock: this.#clock, log: this.#log, hasJournal: data.hasJournal });
   }
 
@@ -327,7 +332,7 @@ export class SqliteSpool implements Spool {
     const event = acceptedEvent(entry);
     const size = head.length + whole.length;
     const bodyLength = body ? body.length : BODY_IN_FILE;
-    const packed = details && acceptedRow(event, details, whole);
+    const packed = details && boundedAccepted(event, { details, sent: { head, body: whole } }, this.#contentGauge);
     const journal = packed && listJournal(packed);
     await this.#thread.add(
       {
@@ -344,6 +349,7 @@ export class SqliteSpool implements Spool {
       },
       { head, body, ...(packed ? { received: [packed.receivedHead, packed.receivedBody] } : {}) },
     );
+    if (packed) this.#contentGauge?.wrote('accepted', 1);
     this.events.committed([event]);
   }
 

@@ -1,74 +1,104 @@
-// Opens the journal that a configuration names, and does behind its rows what is to be done.
+// Opens the journal that a configuration names, has it tended, and makes its metrics.
 
 import type { Clock } from '../../base/clock.ts';
 import { openPostgres } from '../../base/database/postgres-database.ts';
 import { openDatabase } from '../../base/database/sqlite-database.ts';
-import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { Config } from '../../config.ts';
-import type { Journal } from '../../journal/journal.ts';
+import type { GaugeSource, MetricFamily } from '../../http/metrics.ts';
+import type { Journal, Removed } from '../../journal/journal.ts';
 import { openPostgresJournal } from '../../journal/store/postgres-journal-store.ts';
 import { openSqliteJournal } from '../../journal/store/sqlite-journal-store.ts';
+import type { ContentGauge } from '../../spool/journal/content-gauge.ts';
+import { JournalTender } from './journal-tender.ts';
 
-/**
- * How often it is looked whether there is something to do, in milliseconds, and the pause between two slices of it. Rows that
- * are not in the index yet are found all the same.
- */
-const lookEveryMs = 3000;
-const pauseMs = 5;
+/** How often the journal is asked how it is. PostgreSQL reads all rows for it. */
+const askingTimes = {
+  sqlite: { askMs: 3000, pressedMs: 250 },
+  postgres: { askMs: 60_000, pressedMs: 5000 },
+} as const;
 
 /** A journal that is tended. */
 export interface TendedJournal {
   readonly journal: Journal;
+  readonly gauges: readonly GaugeSource[];
+  readonly families: readonly MetricFamily[];
   /** Ends the work behind the rows, and closes the journal. */
   close(): Promise<void>;
 }
 
 /**
  * Opens the journal; the spool must have been opened before, because it makes the tables.
+ * @param parts.gauge the one that the spool was opened with
  * @throws Error where it cannot be opened
  */
 export async function openJournal(
   config: Pick<Config, 'database' | 'journal' | 'events'>,
-  { clock, log }: { readonly clock: Clock; readonly log: Logger },
+  parts: { readonly gauge: ContentGauge; readonly clock: Clock; readonly log: Logger },
 ): Promise<TendedJournal> {
   const { database, journal: settings, events } = config;
   const limits = { ...settings, refusals: events.refusalsPerAccount };
-  const journal =
-    'file' in database
-      ? openSqliteJournal(await openDatabase(database.file), limits)
-      : openPostgresJournal(await openPostgres({ url: database.url, connections: 2 }), limits);
-  return tend(journal, { clock, log });
-}
-
-function tend(journal: Journal, { clock, log }: { readonly clock: Clock; readonly log: Logger }): TendedJournal {
-  let isClosed = false;
-  let timer: NodeJS.Timeout | undefined;
-  let working: Promise<void> = Promise.resolve();
-  const work = async (): Promise<void> => {
-    let isMore = false;
-    try {
-      isMore = await journal.tend(clock.now());
-    } catch (thrown) {
-      // Where the database cannot be written, the rows wait: they are found without the index, too.
-      log.debug({ error: errorMessage(thrown) }, 'the journal could not be tended');
-    }
-    if (!isClosed) schedule(isMore ? pauseMs : lookEveryMs);
-  };
-  const schedule = (ms: number): void => {
-    timer = setTimeout(() => {
-      working = work();
-    }, ms);
-    timer.unref();
-  };
-  schedule(lookEveryMs);
+  const removed: Record<Removed, number> = { aged: 0, refusals: 0, content: 0 };
+  const onRemoved = (kind: Removed, count: number): void => void (removed[kind] += count);
+  const isFile = 'file' in database;
+  const journal = isFile
+    ? openSqliteJournal(await openDatabase(database.file), limits, onRemoved)
+    : openPostgresJournal(await openPostgres({ url: database.url, connections: 2 }), limits, onRemoved);
+  const tender = new JournalTender(journal, { ...parts, times: askingTimes[isFile ? 'sqlite' : 'postgres'] });
   return {
     journal,
+    ...journalMetrics(parts.gauge, { removed, waitingRows: () => tender.waitingRows }),
     async close() {
-      isClosed = true;
-      clearTimeout(timer);
-      await working;
+      await tender.stop();
       await journal.close();
     },
+  };
+}
+
+/** Makes the journal's part of /metrics. */
+function journalMetrics(
+  gauge: ContentGauge,
+  seen: { readonly removed: Readonly<Record<Removed, number>>; readonly waitingRows: () => number },
+): Pick<TendedJournal, 'gauges' | 'families'> {
+  return {
+    gauges: [
+      {
+        over: 'max',
+        name: 'postern_journal_rows_waiting',
+        help: 'Rows of the journal that are not in the index of its search yet',
+        read: seen.waitingRows,
+      },
+      {
+        over: 'max',
+        name: 'postern_journal_content_bytes',
+        help: 'Octets of the messages that the journal keeps',
+        read: () => gauge.octets,
+      },
+      {
+        kind: 'counter',
+        name: 'postern_journal_content_skipped_total',
+        help: 'Rows of the journal written without content, because it came faster than the oldest was removed',
+        read: () => gauge.counts.skipped,
+      },
+    ],
+    families: [
+      {
+        kind: 'counter',
+        name: 'postern_journal_rows_total',
+        help: 'Rows that were written to the journal',
+        label: 'outcome',
+        read: () => [
+          ['accepted', gauge.counts.accepted],
+          ['refused', gauge.counts.refused],
+        ],
+      },
+      {
+        kind: 'counter',
+        name: 'postern_journal_removed_total',
+        help: 'What was removed from the journal: rows by age or because an account had too many refusals, content over the limit',
+        label: 'removed',
+        read: () => Object.entries(seen.removed),
+      },
+    ],
   };
 }
