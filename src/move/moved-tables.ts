@@ -80,8 +80,9 @@ const searched = {
   },
 };
 
-const journalContent = `SELECT seq, same_body, received_head, sent_head, received_body, sent_body FROM journal_content
-  ORDER BY seq`;
+// The id says into which partition the content belongs.
+const journalContent = `SELECT c.seq, same_body, received_head, sent_head, received_body, sent_body, coalesce(j.id, '') AS id
+  FROM journal_content c LEFT JOIN journal j ON j.seq = c.seq ORDER BY c.seq`;
 
 /** The tables in the order in which they are written: what others refer to comes first. */
 export const movedTables: readonly MovedTable[] = [

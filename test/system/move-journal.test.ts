@@ -233,7 +233,9 @@ test('every row and its octets arrive, over many statements', async () => {
   database.exec('DELETE FROM journal WHERE seq % 7 = 0 OR seq = 2500');
   database.exec('DELETE FROM journal_content WHERE seq NOT IN (SELECT seq FROM journal)');
   const stored = database.prepare('SELECT * FROM journal ORDER BY seq').all();
-  const content = database.prepare('SELECT * FROM journal_content ORDER BY seq').all();
+  const content = database
+    .prepare('SELECT c.*, j.id FROM journal_content c JOIN journal j ON j.seq = c.seq ORDER BY c.seq')
+    .all();
   database.close();
   const url = await server.createSchema();
   const steps = new Set<string>();
