@@ -93,7 +93,7 @@ const failedStartDrainMs = 3000;
 export async function openGateway(parts: GatewayParts): Promise<Gateway> {
   const { log, config } = parts;
   const clock = parts.clock ?? systemClock;
-  const running: Running = { isDraining: false, stores: [() => parts.database.close()] };
+  const running: Running = { isDraining: false, stores: [() => parts.database.close()], askers: [parts.database] };
   try {
     return await openParts({ ...parts, clock }, running);
   } catch (error) {

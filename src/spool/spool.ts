@@ -329,6 +329,8 @@ export interface Spool {
   /** Outcomes since the start that are not reported to their senders because there were too many. */
   readonly unreported: number;
   close(): Promise<void>;
+  /** As `Database.abandon`; absent where there is no server. */
+  abandon?(): void;
 }
 
 /** Lists the recipients of an entry with their transports; a recipient that is named repeatedly comes once. */

@@ -280,6 +280,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   running.stores.push(() => spool.close());
   const tended = await openJournal(config, { gauge: contentGauge, clock, log });
   running.stores.push(() => tended.close());
+  running.askers.push(spool, tended);
   const contentReader = createContentReader();
   running.stores.push(() => contentReader.close());
   const outcomes = createOutcomeWatch();

@@ -1,7 +1,17 @@
 // A PostgreSQL of the tests' own: Debian's server on a socket in a folder of its own, gone with the test file.
 
+import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -29,6 +39,10 @@ export interface PostgresServer {
   configure(settings: Readonly<Record<string, string>>): Promise<void>;
   /** Makes a second server that follows this one, and starts it. */
   addStandby(): Promise<PostgresServer>;
+  /** Makes an empty database on a file system of its own, of so many MiB; gives its URL and that disk (needs root for mount). */
+  createSmallDatabase(mebibytes: number): Promise<{ readonly url: string; readonly disk: SmallDisk }>;
+  /** The disk of the write-ahead log, where it is a small one. */
+  readonly logDisk: SmallDisk | undefined;
   /** Makes a standby the primary. */
   promote(): Promise<void>;
   /** Stops it and removes its folder. */
@@ -43,6 +57,38 @@ export interface PostgresOptions {
   readonly port?: number;
   /** Changes are synced to the disk. */
   readonly fsync?: boolean;
+  /** The write-ahead log has a file system of its own, of so many MiB (needs root for mount). */
+  readonly logMebibytes?: number;
+}
+
+/** A small file system, made of memory. */
+export interface SmallDisk {
+  /** Leaves so many octets of it free. */
+  fill(freeOctets: number): void;
+  /** Frees what `fill` took. */
+  makeRoom(): void;
+}
+
+/** Mounts a small file system for the server. */
+function mountDisk(folder: string, mebibytes: number): SmallDisk {
+  mkdirSync(folder);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${mebibytes}m,mode=755`, 'tmpfs', folder]);
+  const inside = join(folder, 'inside');
+  mkdirSync(inside);
+  execFileSync('chown', ['postgres:postgres', inside]);
+  const ballast = join(folder, 'ballast');
+  return {
+    fill(freeOctets) {
+      const { bavail, bsize } = statfsSync(folder);
+      try {
+        writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - freeOctets)));
+      } catch (thrown) {
+        // The server wrote at the same time: the disk is full all the same.
+        if (!(thrown instanceof Error && 'code' in thrown && thrown.code === 'ENOSPC')) throw thrown;
+      }
+    },
+    makeRoom: () => rmSync(ballast, { force: true }),
+  };
 }
 
 /** The folder of the newest PostgreSQL that Debian has installed. */
@@ -71,12 +117,16 @@ async function makeFolder(): Promise<string> {
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
   const folder = await makeFolder();
   const cluster = ['-A', 'trust', '-U', 'postgres', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync'];
-  await asPostgres('initdb', '-D', join(folder, 'data'), ...cluster);
-  return await startIn(folder, options);
+  const { logMebibytes } = options;
+  const log = join(folder, 'wal');
+  const logDisk = logMebibytes === undefined ? undefined : mountDisk(log, logMebibytes);
+  const place = logDisk ? ['-X', join(log, 'inside/wal'), '--wal-segsize=1'] : [];
+  await asPostgres('initdb', '-D', join(folder, 'data'), ...cluster, ...place);
+  return await startIn(folder, options, logDisk);
 }
 
 /** Starts the server whose data are in a folder. */
-async function startIn(folder: string, options: PostgresOptions): Promise<PostgresServer> {
+async function startIn(folder: string, options: PostgresOptions, logDisk?: SmallDisk): Promise<PostgresServer> {
   const data = join(folder, 'data');
   // Nothing here outlives the machine, so nothing is synced unless a test asks for it; `immediate` still stops the server as a
   // crash would.
@@ -104,9 +154,11 @@ async function startIn(folder: string, options: PostgresOptions): Promise<Postgr
     for (const sql of statements) await client.query(sql);
     await client.end();
   };
+  const mounts = logDisk ? [join(folder, 'wal')] : [];
   return {
     url,
     folder,
+    logDisk,
     pid: () => Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n', 1)[0]),
     async createSchema() {
       const name = `t${randomUUID().replaceAll('-', '')}`;
@@ -117,6 +169,17 @@ async function startIn(folder: string, options: PostgresOptions): Promise<Postgr
       const name = `t${randomUUID().replaceAll('-', '')}`;
       await asPostgres('createdb', ...place, name);
       return url(name);
+    },
+    async createSmallDatabase(mebibytes) {
+      const name = `t${randomUUID().replaceAll('-', '')}`;
+      const place = join(folder, name);
+      const disk = mountDisk(place, mebibytes);
+      mounts.push(place);
+      await ask(
+        `CREATE TABLESPACE ${name} LOCATION '${join(place, 'inside')}'`,
+        `CREATE DATABASE ${name} TABLESPACE ${name}`,
+      );
+      return { url: url(name), disk };
     },
     async configure(changed) {
       const sets = Object.entries(changed).map(([name, value]) => `ALTER SYSTEM SET ${name} = '${value}'`);
@@ -141,6 +204,7 @@ async function startIn(folder: string, options: PostgresOptions): Promise<Postgr
     async remove() {
       // It may be stopped already.
       await stop('immediate').catch(() => undefined);
+      for (const mount of mounts) execFileSync('umount', [mount]);
       rmSync(folder, { recursive: true, force: true });
     },
   };

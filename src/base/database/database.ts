@@ -107,6 +107,11 @@ export interface Database extends Queryable {
    * @throws Error where the tables are newer than this program
    */
   migrate(migrations: Migrations): Promise<void>;
+  /**
+   * Gives up what waits for a server that does not answer: it fails with Unavailable, and so does what is asked from now on,
+   * so that `close` ends soon. Absent where there is no server.
+   */
+  abandon?(): void;
   /** Finishes what was asked and closes the connection. Asked once more it does nothing. */
   close(): Promise<void>;
 }

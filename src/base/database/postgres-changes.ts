@@ -5,6 +5,7 @@
 
 import type pg from 'pg';
 import { randomHex } from '../ids.ts';
+import type { ServerConnections } from '../postgres/server-connections.ts';
 import type { Changes, ToldTable } from './database.ts';
 import { singleClient } from './postgres-pool.ts';
 
@@ -74,14 +75,17 @@ class Calling {
 /** The changes in one database. The connection is opened when somebody wants to know of them. */
 export class PostgresChanges implements Changes {
   readonly #url: string;
+  readonly #opened: ServerConnections;
   readonly #listeners = new Map<string, Set<Calling>>();
   #client: pg.Client | undefined;
   #timer: NodeJS.Timeout | undefined;
   #connecting: Promise<void> | undefined;
   #isClosed = false;
 
-  constructor(url: string) {
+  /** @param opened the connections of the owner */
+  constructor(url: string, opened: ServerConnections) {
     this.#url = url;
+    this.#opened = opened;
   }
 
   on(subject: string, listener: () => void): () => void {
@@ -125,7 +129,7 @@ export class PostgresChanges implements Changes {
   }
 
   async #open(): Promise<pg.Client> {
-    const client = singleClient({ url: this.#url });
+    const client = singleClient({ url: this.#url, opened: this.#opened });
     client.on('error', () => this.#lost(client));
     client.on('notification', ({ payload = '' }) => {
       const [subject = '', from] = payload.split(' ');

@@ -5,6 +5,7 @@ import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { errorMessage, Unavailable } from '../errors.ts';
+import { ServerConnections } from '../postgres/server-connections.ts';
 import type { Attempt, Change, Database, Migrations, Row, SqlValue, Transaction } from './database.ts';
 import { PostgresChanges } from './postgres-changes.ts';
 import { constraintOf, isRace, startError, storeError } from './postgres-errors.ts';
@@ -38,6 +39,7 @@ async function told<T>(asked: Promise<T>): Promise<T> {
 /** A pool of connections to one database. */
 class PostgresDatabase implements Database {
   readonly changes: PostgresChanges;
+  readonly #opened = new ServerConnections();
   readonly #pool: pg.Pool;
   readonly #transactionMs: number;
   #waiting = 0;
@@ -52,8 +54,8 @@ class PostgresDatabase implements Database {
   constructor({ url, connections, transactionMs = 10_000, now = Date.now }: OpenPostgresOptions) {
     this.#now = now;
     this.#transactionMs = transactionMs;
-    this.changes = new PostgresChanges(url);
-    this.#pool = openPool({ url, connections, transactionMs });
+    this.changes = new PostgresChanges(url, this.#opened);
+    this.#pool = openPool({ url, connections, transactionMs, opened: this.#opened });
   }
 
   async aheadMs(): Promise<number> {
@@ -93,6 +95,10 @@ class PostgresDatabase implements Database {
       this.#turn = turn.catch(() => undefined);
       return turn;
     });
+  }
+
+  abandon(): void {
+    this.#opened.cut();
   }
 
   close(): Promise<void> {

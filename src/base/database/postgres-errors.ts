@@ -19,6 +19,9 @@ const awayCodes: ReadonlySet<string> = new Set([
   '28', // the password or the user is refused, which somebody has changed
   '3D000', // the database is gone
   '25006', // read_only_sql_transaction: a standby
+  '3F000', // the schema is gone
+  '42P01', // a table is gone: somebody restores a backup, or moves it
+  '42501', // insufficient_privilege: somebody has taken a right away
   '25P03', // idle_in_transaction_session_timeout: we were too slow ourselves
   '55P03', // lock_not_available: another holds it for longer than lock_timeout
 ]);

@@ -1,8 +1,9 @@
 // A pool of connections to PostgreSQL, and the conditions under which it is used (D91).
 
 import pg from 'pg';
-import { ConfigurationError } from '../errors.ts';
+import { ConfigurationError, errorMessage } from '../errors.ts';
 import { PrimaryFinder, primaryClient } from '../postgres/primary-client.ts';
+import type { ServerConnections } from '../postgres/server-connections.ts';
 import { serverHosts } from '../postgres/server-hosts.ts';
 import { askServer, whyUnusable } from '../postgres/server-settings.ts';
 import type { Row } from './database.ts';
@@ -21,7 +22,7 @@ export interface OpenPostgresOptions {
    * The driver's own variables (PGPASSWORD ...) hold too.
    */
   readonly url: string;
-  /** Connections that may be open at once; 10 if absent. */
+  /** ServerConnections that may be open at once; 10 if absent. */
   readonly connections?: number | undefined;
   /** How long a transaction may take, in milliseconds; 10,000 if absent. */
   readonly transactionMs?: number | undefined;
@@ -31,6 +32,8 @@ export interface OpenPostgresOptions {
   readonly pipeline?: boolean;
   /** A statement that each new connection begins with. */
   readonly begin?: string;
+  /** Those of the owner, so that all can be broken off; absent: nobody does. */
+  readonly opened?: ServerConnections;
 }
 
 /** The types int8 and numeric (of count and sum) in pg_type. */
@@ -60,16 +63,36 @@ function clientSettings({ transactionMs = 10_000, pipeline }: OpenPostgresOption
   };
 }
 
+/** Looks at a connection that was just opened; told of an error, the pool closes it and gives that error. */
+type Verify = (client: pg.ClientBase, told: (error?: Error) => void) => void;
+
+/** SQLSTATE read_only_sql_transaction: of those that say that the server takes no changes from us. */
+const takesNoChanges = '25006';
+
+/** Settings of a user or a database hold for new connections: each is asked whether its word is worth anything. */
+const verify: Verify = (client, told) => {
+  client.query<Row>(askServer).then(
+    ({ rows: [row = {}] }) => {
+      const reason = whyUnusable(row);
+      told(reason === undefined ? undefined : Object.assign(new Error(reason), { code: takesNoChanges }));
+    },
+    (thrown: unknown) => told(thrown instanceof Error ? thrown : new Error(errorMessage(thrown))),
+  );
+};
+
 /** Opens a pool. Its connections are opened as they are needed, and again after the server was away or another took its place. */
 export function openPool(options: OpenPostgresOptions): pg.Pool {
-  const { connections = 10, begin } = options;
+  const { connections = 10, begin, opened } = options;
   const { url, hosts } = serverHosts(options.url);
   const settings = clientSettings(options, url);
-  const pool = new pg.Pool({
+  // The driver's types leave `verify` out.
+  const settled: pg.PoolConfig & { readonly verify: Verify } = {
     ...settings,
     max: connections,
-    Client: primaryClient(new PrimaryFinder(hosts, settings)),
-  });
+    verify,
+    Client: primaryClient(new PrimaryFinder(hosts, settings), opened),
+  };
+  const pool = new pg.Pool(settled);
   // A connection that breaks while nobody uses it leaves the pool; the next request opens another.
   pool.on('error', () => undefined);
   // A connection that breaks at once fails at what it was opened for.
@@ -81,7 +104,7 @@ export function openPool(options: OpenPostgresOptions): pg.Pool {
 export function singleClient(options: OpenPostgresOptions, changes: pg.ClientConfig = {}): pg.Client {
   const { url, hosts } = serverHosts(options.url);
   const settings = { ...clientSettings(options, url), ...changes };
-  return new (primaryClient(new PrimaryFinder(hosts, settings)))(settings);
+  return new (primaryClient(new PrimaryFinder(hosts, settings), options.opened))(settings);
 }
 
 /** Text as PostgreSQL can keep it: it has no NUL, for which U+FFFD stands. */

@@ -1,7 +1,8 @@
-// Connections that lead to the server that takes changes: of several servers in the URL the primary, also after a failover.
+// ServerConnections that lead to the server that takes changes: of several servers in the URL the primary, also after a failover.
 
 import pg from 'pg';
 import { errorMessage } from '../errors.ts';
+import type { ServerConnections } from './server-connections.ts';
 import { hostName, type ServerHost } from './server-hosts.ts';
 
 /** How long one server may take to answer when the primary is looked for, in milliseconds. */
@@ -89,8 +90,11 @@ function aim(client: pg.Client, { host, port }: ServerHost): void {
   Object.assign(client, host === undefined ? {} : { host }, port === undefined ? {} : { port });
 }
 
-/** Makes the class of the driver's connections that a pool opens. Each leads to the server that takes changes. */
-export function primaryClient(finder: PrimaryFinder): typeof pg.Client {
+/**
+ * Makes the class of the driver's connections that a pool opens. Each leads to the server that takes changes.
+ * @param connections those of the owner; absent: nobody breaks them off
+ */
+export function primaryClient(finder: PrimaryFinder, connections?: ServerConnections): typeof pg.Client {
   return class PrimaryClient extends pg.Client {
     readonly #standing = new Standing(this);
 
@@ -110,6 +114,7 @@ export function primaryClient(finder: PrimaryFinder): typeof pg.Client {
     async #connect(): Promise<pg.Client> {
       const host = await finder.find();
       aim(this, host);
+      connections?.note(this);
       try {
         await super.connect();
       } catch (thrown) {

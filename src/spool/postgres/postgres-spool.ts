@@ -275,6 +275,10 @@ export class PostgresSpool implements Spool {
     return this.#parts.writer.unreported;
   }
 
+  abandon(): void {
+    this.#parts.session.abandon();
+  }
+
   /** Finishes what is under way and closes the connections. What this process still holds goes back to the others. */
   close(): Promise<void> {
     this.#closing ??= this.#close();

@@ -1,12 +1,14 @@
 // What a spool in PostgreSQL does by itself, once a second: it asks whether the server can be used and what its time is, keeps
 // its process known, and removes what is not kept any longer.
 
+import { randomBytes, randomUUID } from 'node:crypto';
 import type { Row } from '../../base/database/database.ts';
 import { errorCode, errorMessage, Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import { askServer, risksOf, whyUnusable } from '../../base/postgres/server-settings.ts';
 import { readTallies } from './account-changes.ts';
 import type { EventRemoval } from './events/event-removal.ts';
+import { takeTurn } from './events/written-events.ts';
 import type { PartitionTender } from './partition-tender.ts';
 import type { PostgresHolds } from './postgres-holds.ts';
 import type { PostgresRetention, Quotas } from './postgres-retention.ts';
@@ -29,6 +31,16 @@ const oldestTransaction = `SELECT pid, application_name AS program, round(extrac
 const partitionCodes: ReadonlySet<string> = new Set(['55P03', '40P01', '42P01', '42P07', '23514', '57014', '42501']);
 /** Seconds that a client is told to wait while the server cannot be used. */
 const retryAfterSeconds = 5;
+
+/**
+ * What is written, and undone, to find out whether mail can be kept again: a server whose disk is full, or on which somebody else
+ * holds a lock, still answers. As many octets as a message of some length, and no row of the other tables that mail needs.
+ */
+const triedOctets = 65_536;
+const tryOctets = 'INSERT INTO spool_octets (message, part, octets) VALUES ($1::uuid, 0, $2::bytea)';
+const tryTables = ['spool_messages', 'spool_recipients', 'spool_counts', 'mail_events'].map(
+  (table) => `INSERT INTO ${table} SELECT * FROM ${table} WHERE false`,
+);
 
 /** What the tender works on. */
 export interface TendedParts {
@@ -142,6 +154,7 @@ export class SpoolTender {
     try {
       await this.#look();
       if (await register.tend()) log.warn('messages in the hands of a process that has ended are due again');
+      await this.#recover();
       await holds.settle();
       await this.#tendPartitions();
       await this.#watchOldest();
@@ -156,6 +169,34 @@ export class SpoolTender {
     }
   }
 
+  /** Takes mail again where what a message needs can be written. */
+  async #recover(): Promise<void> {
+    if (!this.#fault) return;
+    try {
+      await this.#tryWriting();
+      this.#parts.log.info('the spool takes mail again');
+      this.#fault = undefined;
+    } catch (thrown) {
+      if (!(thrown instanceof Unavailable)) throw thrown;
+      this.failed(thrown);
+    }
+  }
+
+  /** Writes what a message needs, and undoes it. @throws Unavailable where that cannot be written now */
+  async #tryWriting(): Promise<void> {
+    // With a code it is none of the connection's failures.
+    const undone = Object.assign(new Error('it was only tried'), { code: '00000' });
+    const tried = this.#parts.session.transaction(async (send) => {
+      void send(takeTurn, [0]);
+      for (const sql of tryTables) void send(sql);
+      await send(tryOctets, [randomUUID(), randomBytes(triedOctets)]);
+      throw undone;
+    });
+    await tried.catch((thrown: unknown) => {
+      if (thrown !== undone) throw thrown;
+    });
+  }
+
   /** Asks the server how it is. @throws Unavailable where it takes no changes */
   async #look(): Promise<void> {
     const { session, clock, quotas, log, serverTime } = this.#parts;
@@ -168,8 +209,6 @@ export class SpoolTender {
     this.#told = new Set(risks);
     clock.compare(serverTime ? serverTime(row) : Number(row['time']));
     quotas.know(await readTallies(session));
-    if (this.#fault) log.info('the spool takes mail again');
-    this.#fault = undefined;
   }
 }
 

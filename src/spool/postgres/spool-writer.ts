@@ -200,7 +200,8 @@ export class SpoolWriter {
         if (await this.#register.wasKept(transaction)) return;
         throw new NotKept(doubt);
       } catch (thrown) {
-        if (thrown instanceof NotKept || performance.now() >= until) throw new NotKept(doubt);
+        if (thrown instanceof NotKept || performance.now() >= until || this.#session.isAbandoned)
+          throw new NotKept(doubt);
         await sleep(askAgainMs);
       }
     }

@@ -23,6 +23,8 @@ export interface TendedJournal {
   readonly journal: Journal;
   readonly gauges: readonly GaugeSource[];
   readonly families: readonly MetricFamily[];
+  /** As `Database.abandon`. */
+  abandon?(): void;
   /** Ends the work behind the rows, and closes the journal. */
   close(): Promise<void>;
 }
@@ -41,13 +43,13 @@ export async function openJournal(
   const removed: Record<Removed, number> = { aged: 0, refusals: 0, content: 0 };
   const onRemoved = (kind: Removed, count: number): void => void (removed[kind] += count);
   const isFile = 'file' in database;
-  const journal = isFile
-    ? openSqliteJournal(await openDatabase(database.file), limits, onRemoved)
-    : openPostgresJournal(await openPostgres({ url: database.url, connections: 2 }), limits, onRemoved);
+  const opened = isFile ? await openDatabase(database.file) : await openPostgres({ url: database.url, connections: 2 });
+  const journal = (isFile ? openSqliteJournal : openPostgresJournal)(opened, limits, onRemoved);
   const tender = new JournalTender(journal, { ...parts, times: askingTimes[isFile ? 'sqlite' : 'postgres'] });
   return {
     journal,
     ...journalMetrics(parts.gauge, { removed, waitingRows: () => tender.waitingRows }),
+    abandon: () => opened.abandon?.(),
     async close() {
       await tender.stop();
       await journal.close();

@@ -5,6 +5,7 @@ import type pg from 'pg';
 import type { Row } from '../../../base/database/database.ts';
 import { storeError } from '../../../base/database/postgres-errors.ts';
 import { openPool, storableText } from '../../../base/database/postgres-pool.ts';
+import { ServerConnections } from '../../../base/postgres/server-connections.ts';
 
 /** A value of a statement; a list is an array of PostgreSQL. */
 export type PgValue = null | number | bigint | string | Buffer | readonly (null | number | bigint | string)[];
@@ -65,6 +66,7 @@ function queryOf(sql: string, values: readonly PgValue[], { isPlannedAnew }: Sta
 
 /** The connections of one spool. */
 export class PostgresSession {
+  readonly #opened = new ServerConnections();
   readonly #pool: pg.Pool;
   readonly #url: string;
   #isClosed = false;
@@ -72,7 +74,7 @@ export class PostgresSession {
   /** @param connections how many may be open at once */
   constructor(url: string, connections: number) {
     this.#url = url;
-    this.#pool = openPool({ url, connections, pipeline: true, begin: planByIndexes });
+    this.#pool = openPool({ url, connections, pipeline: true, begin: planByIndexes, opened: this.#opened });
   }
 
   /** The database's URL. */
@@ -109,6 +111,16 @@ export class PostgresSession {
       client.off('error', onError);
       client.release(lost);
     }
+  }
+
+  /** What waits for the server was given up (`abandon`). */
+  get isAbandoned(): boolean {
+    return this.#opened.isCut;
+  }
+
+  /** Gives up what waits for the server: it fails with Unavailable, and so does what is asked from now on. */
+  abandon(): void {
+    this.#opened.cut();
   }
 
   /** Waits for what is under way and closes the connections. */

@@ -1,0 +1,151 @@
+// A PostgreSQL that answers, and yet cannot be used: its disk is full, somebody holds a lock, it confirms too early, it hangs.
+
+import { rmSync } from 'node:fs';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { uuidv7 } from '../../src/base/ids.ts';
+import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
+import { FaultSink } from '../support/fault-sink.ts';
+import { relaySettings, Senders } from '../support/gateway-load.ts';
+import { startPostern } from '../support/postern-process.ts';
+import { type PostgresServer, startPostgres } from '../support/postgres.ts';
+import { PostgresProxy } from '../support/postgres-proxy.ts';
+import { spoolEntry } from '../support/spool-entry.ts';
+import { requirePrograms } from './programs.ts';
+
+const waiting = { timeout: 30_000, interval: 20 };
+
+let server: PostgresServer;
+beforeAll(async () => {
+  requirePrograms('runuser', 'pg_ctlcluster');
+  server = await startPostgres();
+});
+afterAll(() => server?.remove());
+
+async function open(url: string): Promise<PostgresSpool> {
+  const spool = await PostgresSpool.open({ url });
+  onTestFinished(() => spool.close());
+  return spool;
+}
+
+async function connect(url: string): Promise<pg.Client> {
+  const client = new pg.Client(url);
+  await client.connect();
+  onTestFinished(() => client.end());
+  return client;
+}
+
+/** Adds a message of so many octets; why it was put off, undefined where it was kept. */
+async function add(spool: PostgresSpool, octets = 100): Promise<unknown> {
+  const now = Date.now();
+  const body = Buffer.alloc(octets, 'x');
+  const entry = spoolEntry({ id: uuidv7(now), acceptedAt: now, expiresAt: now + 3_600_000, body });
+  return await spool.add(entry, now + 60_000).then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+}
+
+/** Why the spool took no mail at each of so many looks, one every 50 ms. */
+async function faults(spool: PostgresSpool, looks: number): Promise<ReadonlySet<string | undefined>> {
+  const seen = new Set<string | undefined>();
+  for (let look = 0; look < looks; look += 1) {
+    seen.add(spool.unavailable?.reason);
+    await new Promise((wait) => setTimeout(wait, 50));
+  }
+  return seen;
+}
+
+test('while the disk of the server is full no mail is taken, and with room again it is', async () => {
+  const { url, disk } = await server.createSmallDatabase(64);
+  const spool = await open(url);
+  disk.fill(0);
+  await expect.poll(() => add(spool, 100_000), waiting).toMatchObject({ name: 'Unavailable', reason: 'room' });
+  // Nobody tries to send meanwhile, and the server answers whoever only reads.
+  expect(await faults(spool, 60)).toEqual(new Set(['room']));
+  disk.makeRoom();
+  await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
+  expect(await add(spool, 100_000)).toBeUndefined();
+});
+
+test('while somebody holds the turn to write no mail is taken, and afterwards it is', async () => {
+  const url = await server.createSchema();
+  const spool = await open(url);
+  const client = await connect(url);
+  await client.query('BEGIN; UPDATE spool_state SET last_event = last_event');
+  expect(await add(spool)).toMatchObject({ name: 'Unavailable', reason: 'store' });
+  expect(await faults(spool, 60)).toEqual(new Set(['store']));
+  await client.query('ROLLBACK');
+  await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
+  expect(await add(spool)).toBeUndefined();
+});
+
+test('while a table is gone mail is put off, and is taken once it is back', async () => {
+  const url = await server.createSchema();
+  const spool = await open(url);
+  const client = await connect(url);
+  await client.query('ALTER TABLE spool_octets RENAME TO kept');
+  expect(await add(spool)).toMatchObject({ name: 'Unavailable', reason: 'store' });
+  await client.query('ALTER TABLE kept RENAME TO spool_octets');
+  await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
+  expect(await add(spool)).toBeUndefined();
+});
+
+test('new connections on which mail would be confirmed too early, or not written, are not used', async () => {
+  const url = await server.createDatabase();
+  const client = await connect(url);
+  const [{ name } = { name: '' }] = (await client.query<{ name: string }>('SELECT current_database() AS name')).rows;
+  const spool = await open(url);
+  const breakOff = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()`;
+  for (const setting of ['synchronous_commit = off', 'default_transaction_read_only = on']) {
+    const [variable = ''] = setting.split(' ', 1);
+    await client.query(`ALTER DATABASE ${name} SET ${setting}`);
+    await client.query(breakOff);
+    await expect.poll(() => spool.unavailable?.message, waiting).toContain(`${variable} is`);
+    expect(await add(spool)).toMatchObject({ name: 'Unavailable' });
+    await client.query(`ALTER DATABASE ${name} RESET ${variable}`);
+    await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
+    // Connections that were opened in between would still be as they were.
+    for (let count = 0; count < 10; count += 1) expect(await add(spool)).toBeUndefined();
+  }
+});
+
+test('an add is confirmed though its connection breaks after the commit, before its answer', async () => {
+  const url = await server.createSchema();
+  const proxy = await PostgresProxy.start(server.folder);
+  onTestFinished(() => proxy.close());
+  const spool = await open(proxy.url(url));
+  proxy.set('cut-after-commit');
+  for (let count = 0; count < 20; count += 1) expect(await add(spool)).toBeUndefined();
+  proxy.set('open');
+  expect(proxy.cuts).toBeGreaterThan(19);
+  expect((await (await connect(url)).query('SELECT id FROM spool_messages')).rowCount).toBe(20);
+});
+
+test('SIGTERM ends a gateway soon after its drain time, though the database does not answer', {
+  timeout: 120_000,
+}, async () => {
+  const sink = await FaultSink.start();
+  onTestFinished(() => sink.close());
+  const proxy = await PostgresProxy.start(server.folder);
+  onTestFinished(() => proxy.close());
+  const settings = relaySettings(sink, proxy.url(await server.createSchema()));
+  const postern = await startPostern({ ...settings, config: { ...settings.config, drainSeconds: 1 } });
+  onTestFinished(async () => {
+    await postern.end('SIGKILL');
+    rmSync(postern.folder, { recursive: true, force: true });
+  });
+  const senders = Array.from({ length: 4 }, (_, index) => new Senders(`s${index}x`));
+  const sending = senders.map((one) => one.run(() => postern.ports['devices']));
+  const heard = (): number => senders.reduce((sum, one) => sum + one.marks((code) => code === 250).length, 0);
+  await postern.until(() => heard() > 20);
+  proxy.set('silent');
+  await new Promise((wait) => setTimeout(wait, 500));
+  expect((await fetch(`http://127.0.0.1:${postern.ports['http']}/livez`)).status).toBe(200);
+  // It takes 3 s. What waits for the database gives up by itself only after 15 s and more.
+  const late = new Promise((resolve) => setTimeout(resolve, 14_000, 'it did not end'));
+  expect(await Promise.race([postern.end('SIGTERM'), late])).toBe(0);
+  for (const one of senders) one.stop();
+  await Promise.all(sending);
+});
