@@ -117,6 +117,21 @@ describe('what waits', () => {
       expect([query, (await ask('dev-reader', `${dev}/messages?${query}`)).status]).toEqual([query, 400]);
     }
   });
+
+  test('is found by its id, while it waits and whose it is', async () => {
+    const { ask, accept } = await start();
+    const [id = ''] = await accept('dev', ['a@x.example', 'b@y.example']);
+    const [foreign = ''] = await accept('other', ['a@x.example']);
+    const found = async (as: string, path: string): Promise<unknown[]> =>
+      rows(await ask(as, path)).map((row) => [row['id'], row['recipient_count']]);
+    expect(await found('dev-reader', `${dev}/messages?id=${id.toUpperCase()}`)).toEqual([[id, 2]]);
+    expect(await found('dev-reader', `${dev}/messages?id=${id}&destination=y.example`)).toEqual([[id, 1]]);
+    expect(await found('dev-reader', `${dev}/messages?id=${id}&state=held`)).toEqual([]);
+    expect(await found('dev-reader', `${dev}/messages?id=${foreign}`)).toEqual([]);
+    expect(await found('dev-boss', `${all}/messages?id=${foreign}`)).toEqual([[foreign, 1]]);
+    await ask('dev-editor', `${dev}/actions`, { action: 'drop', ids: [id] });
+    expect(await found('dev-reader', `${dev}/messages?id=${id}`)).toEqual([]);
+  });
 });
 
 describe('what is done', () => {

@@ -17,7 +17,14 @@ import { type ActionParts, type Actor, actOnNamed, actOnSelection, actorOf, mayL
 import { type QueueGroup, queueGroups } from './queue-groups.ts';
 import type { WaitingNow } from './queue-lines.ts';
 import * as schema from './queue-schemas.ts';
-import { destinationOf, findSelected, type Selected, type Selection, waitingState } from './queue-selection.ts';
+import {
+  destinationOf,
+  findNamed,
+  findSelected,
+  type Selected,
+  type Selection,
+  waitingState,
+} from './queue-selection.ts';
 
 /** What the endpoints need. */
 export interface QueueEndpointsParts extends ActionParts {
@@ -181,10 +188,12 @@ function listMessages(app: V4App, place: Place): void {
     },
     async (request, reply) => {
       const who = actor(submitterOf(request), isForAll);
-      const { cursor, limit = '50' } = request.query;
+      const { cursor, limit = '50', id } = request.query;
       const selection = { ...selectionOf(request.query), account: who.account };
       const page = { limit: Number(limit), after: cursor };
-      const { selected, next } = await inTurn(who.account ?? '', () => findSelected(parts, selection, page));
+      const { selected, next } = await inTurn(who.account ?? '', () =>
+        id === undefined ? findSelected(parts, selection, page) : findNamed(parts, id, selection),
+      );
       const shown = selected.map((each) => shownMessage(each, parts, who));
       const info = { count: shown.length, per_page: page.limit, cursors: { after: next ?? null } };
       return succeed(reply, shown, { result_info: info });

@@ -87,6 +87,10 @@ export type SelectionQuery = {
 export const messagesQuery = Type.Object(
   {
     ...selection,
+    id: Type.Optional({
+      ...id,
+      description: 'Only the message with this id; the list is empty where it waits no more',
+    }),
     cursor: Type.Optional({ ...id, description: '`result_info.cursors.after` of the page before' }),
     limit: Type.Optional(
       Type.String({

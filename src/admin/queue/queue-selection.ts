@@ -69,6 +69,18 @@ const askedAtOnce = 200;
 /** Slices of the spool that one call examines at most; each examines at most 2,000 messages. */
 const mostSlices = 10;
 
+/** Finds one message by its id, if it is selected. Whose it is decides, however its id became known. */
+export async function findNamed(
+  { spool, routeOf }: { readonly spool: Pick<Spool, 'show'>; readonly routeOf: RouteOf },
+  id: string,
+  selection: Selection,
+): Promise<SelectedPage> {
+  const item = await spool.show(id.toLowerCase());
+  if (!item || (selection.account !== undefined && item.entry.account !== selection.account)) return { selected: [] };
+  const recipients = selectedRecipients(item, selection, routeOf);
+  return { selected: recipients.length === 0 ? [] : [{ item, recipients }] };
+}
+
 /**
  * Finds selected messages, the oldest first.
  * @param page at most `limit` messages, behind the id `after`

@@ -28,7 +28,7 @@ ${preloads}
 <script type="module" src="${url('web/main.ts')}"></script>
 </head>
 <body>
-<div id="console"></div>
+<div id="console"><main class="gate"><p>Loading the console</p></main></div>
 <noscript><p>The console needs JavaScript. The HTTP interface needs none; <a href="/docs">its reference</a> describes it.</p></noscript>
 </body>
 </html>

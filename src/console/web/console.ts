@@ -1,15 +1,15 @@
 // The console as a whole: the page to sign in while nobody is signed in, else the frame with the page of the URL.
 
-import { type ComponentType, h, type JSX } from 'preact';
+import { type ComponentChildren, type ComponentType, h, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Frame } from './frame.ts';
 import { findPage } from './page-list.ts';
 import { ButtonLink, Empty, Fault, PageHead, Progress } from './parts/surfaces.ts';
 import { SignIn } from './sign-in.ts';
-import { isSignedOut, type Problem } from './state/api.ts';
+import { isSignedOut, Problem } from './state/api.ts';
 import { asProblem } from './state/loading.ts';
 import { type PageProps, place } from './state/place.ts';
-import { account, hasEnded, loadSession, session } from './state/session.ts';
+import { account, loadSession, session } from './state/session.ts';
 
 function NotFound(): JSX.Element {
   return h(
@@ -25,6 +25,11 @@ function NotFound(): JSX.Element {
   );
 }
 
+/** How long the module of a page may take, in milliseconds. */
+const pagePatienceMs = 30_000;
+
+const noPage = new Problem(0, [], 'This page could not be loaded. Look whether the gateway runs, then try again.');
+
 /** A page whose module may still have to be loaded. */
 function PageRoom(): JSX.Element {
   const found = findPage(place.value.path);
@@ -32,16 +37,30 @@ function PageRoom(): JSX.Element {
   const [loaded, setLoaded] = useState<{ pattern: string; Page: ComponentType<PageProps> }>();
   const [problem, setProblem] = useState<Problem>();
   useEffect(() => {
-    if (!found || loaded?.pattern === pattern) return;
     setProblem(undefined);
+    if (!found || loaded?.pattern === pattern) return undefined;
+    // Whoever has gone on meanwhile is not brought back by a page that comes late.
+    let isLeft = false;
+    const late = setTimeout(() => setProblem(noPage), pagePatienceMs);
     found.page
       .load()
-      .then((Page) => setLoaded({ pattern: found.page.pattern, Page }))
-      .catch((error: unknown) => setProblem(asProblem(error)));
+      .then((Page) => {
+        if (!isLeft) setLoaded({ pattern: found.page.pattern, Page });
+      })
+      .catch(() => {
+        if (!isLeft) setProblem(noPage);
+      })
+      .finally(() => clearTimeout(late));
+    return () => {
+      isLeft = true;
+      clearTimeout(late);
+    };
   }, [pattern]);
   if (!found) return h(NotFound, {});
-  if (problem) return h(Fault, { problem, retry: () => location.reload() });
-  if (!loaded || loaded.pattern !== pattern) return h(Progress, { what: 'Loading the page' });
+  if (!loaded || loaded.pattern !== pattern) {
+    if (problem) return h(Fault, { problem, retry: () => location.reload() });
+    return h(Progress, { what: 'Loading the page' });
+  }
   // Another message, or another account, is another page: nothing of the one before stays.
   const key = `${JSON.stringify(found.parameters)} ${account.value}`;
   return h(loaded.Page, { key, parameters: found.parameters });
@@ -56,17 +75,21 @@ function useFreshPage(): void {
     before.current = path;
     scrollTo(0, 0);
     // The page draws its title as soon as its module is there.
+    const from = document.activeElement;
     const look = (left: number): void => {
+      // Whoever has gone on, or has put the focus elsewhere meanwhile, keeps it.
+      const { activeElement: now } = document;
+      if (before.current !== path || (now !== from && now !== document.body)) return;
       const title = document.querySelector('main h1');
       if (title instanceof HTMLElement) title.focus({ preventScroll: true });
       else if (left > 0) setTimeout(() => look(left - 1), 50);
     };
-    setTimeout(() => look(20), 0);
+    setTimeout(() => look(200), 0);
   }, [path]);
 }
 
 /** The console. */
-export function Console(): JSX.Element {
+export function Console(): ComponentChildren {
   const [problem, setProblem] = useState<Problem>();
   const load = (): void => {
     setProblem(undefined);
@@ -75,16 +98,15 @@ export function Console(): JSX.Element {
   useEffect(load, []);
   useFreshPage();
   const who = session.value;
-  const ended = isSignedOut.value && who;
-  useEffect(() => {
-    if (!ended) return;
-    hasEnded.value = true;
-    session.value = null;
-  }, [ended]);
   if (problem) {
     return h('main', { class: 'gate' }, h(Fault, { problem, retry: load }));
   }
   if (who === undefined) return h('main', { class: 'gate' }, h(Progress, { what: 'Loading the console' }));
-  if (who === null) return h(SignIn, {});
-  return h(Frame, null, h(PageRoom, null));
+  if (who === null) return h(SignIn, { hasEnded: false });
+  // A session that has ended hides what is open, and what was typed is there again after signing in; another session begins anew.
+  const isEnded = isSignedOut.value;
+  return [
+    h('div', { key: `${who.account.id} ${who.scopes.join(' ')}`, hidden: isEnded }, h(Frame, null, h(PageRoom, null))),
+    isEnded ? h(SignIn, { key: 'sign in', hasEnded: true }) : null,
+  ];
 }

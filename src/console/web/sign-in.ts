@@ -8,7 +8,7 @@ import { Fault } from './parts/surfaces.ts';
 import { Problem } from './state/api.ts';
 import { asProblem } from './state/loading.ts';
 import { place } from './state/place.ts';
-import { hasEnded, signIn } from './state/session.ts';
+import { signIn } from './state/session.ts';
 
 const wrong: Readonly<Record<number, string>> = {
   401: 'No account has this token. Copy it whole, without a blank before or behind it; a revoked token stays revoked.',
@@ -20,13 +20,17 @@ function inWords(problem: Problem): Problem {
   return new Problem(problem.status, problem.errors, wrong[problem.status] ?? problem.message);
 }
 
-/** The page to sign in. */
-export function SignIn(): JSX.Element {
+/** The page to sign in. @param hasEnded a session has ended while a page was open */
+export function SignIn({ hasEnded }: { readonly hasEnded: boolean }): JSX.Element {
   const [token, setToken] = useState('');
   const [problem, setProblem] = useState<Problem>();
   const [isBusy, setBusy] = useState(false);
   useEffect(() => {
+    const before = document.title;
     document.title = 'Sign in · Postern';
+    return () => {
+      document.title = before;
+    };
   }, []);
   const submit = (event: Event): void => {
     event.preventDefault();
@@ -49,7 +53,7 @@ export function SignIn(): JSX.Element {
       h(
         'p',
         { class: 'soft' },
-        hasEnded.value
+        hasEnded
           ? 'The session has ended. Sign in again to go on where you were.'
           : isOldLink
             ? 'That link has been used already, or is too old. Sign in with a token instead.'

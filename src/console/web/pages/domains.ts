@@ -3,7 +3,7 @@
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button, CopyButton } from '../parts/controls.ts';
-import { Empty, Fault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
+import { Empty, LoadFault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
 import { Foreign, State } from '../parts/text.ts';
 import { ask } from '../state/api.ts';
 import { useAnswer } from '../state/loading.ts';
@@ -57,23 +57,28 @@ function Record({ record }: { readonly record: DnsRecord }): JSX.Element {
   );
 }
 
+function writeNeeds(open: number): string {
+  return `${writeCounted(open, 'record')} ${open === 1 ? 'needs' : 'need'} work`;
+}
+
 function summary(domain: SendingDomain): string | undefined {
   const checked = domain.records.filter(({ check }) => check !== undefined);
   if (checked.length === 0) return undefined;
   const open = checked.filter(({ check }) => check?.state !== 'ok').length;
-  return open === 0 ? 'All records are in place.' : `${writeCounted(open, 'record')} of ${checked.length} need work.`;
+  return open === 0 ? 'All records are in place.' : `${writeNeeds(open)} (of ${checked.length}).`;
 }
 
 /** The page. */
 export function DomainsPage(): JSX.Element {
-  const { value, problem, isLoading, reload } = useAnswer<readonly SendingDomain[]>(accountOnlyPath(path));
+  const loaded = useAnswer<readonly SendingDomain[]>(accountOnlyPath(path));
+  const { value, isLoading } = loaded;
   const [checked, setChecked] = useState<readonly SendingDomain[]>();
   const domains = checked ?? value;
   const check = async (): Promise<void> => {
     const { result } = await ask<readonly SendingDomain[]>(accountOnlyPath(`${path}?check=1`));
     setChecked(result);
     const open = result.flatMap(({ records }) => records).filter((record) => record.check?.state !== 'ok').length;
-    tell(open === 0 ? 'All records are in place.' : `${writeCounted(open, 'record')} need work.`);
+    tell(open === 0 ? 'All records are in place.' : `${writeNeeds(open)}.`);
   };
   return h(
     'div',
@@ -88,7 +93,7 @@ export function DomainsPage(): JSX.Element {
         ? h(Button, { kind: 'main', icon: 'reload', onPress: check }, 'Check DNS now')
         : null,
     ),
-    problem ? h(Fault, { problem, retry: reload }) : null,
+    h(LoadFault, { loaded }),
     isLoading && !domains ? h(Progress, { what: 'Loading domains' }) : null,
     domains?.length === 0
       ? h(

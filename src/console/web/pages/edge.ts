@@ -4,7 +4,7 @@ import { h, type JSX } from 'preact';
 import { Select } from '../parts/controls.ts';
 import { type Column, Table } from '../parts/list.ts';
 import { type Line, Plot } from '../parts/plot.ts';
-import { Empty, Fault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
+import { Empty, LoadFault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
 import { place, setFilters } from '../state/place.ts';
 import { accountOnlyPath } from '../state/session.ts';
@@ -29,6 +29,8 @@ interface Zone {
 interface Failures {
   /** The beginning of each entry of a series. */
   readonly at: readonly string[];
+  /** Minutes of one entry. */
+  readonly step_minutes: number;
   readonly zones: readonly Zone[];
 }
 
@@ -53,7 +55,12 @@ function linesOf(codes: readonly Code[]): readonly Line[] {
   }));
 }
 
-function ZonePanel({ zone, times }: { readonly zone: Zone; readonly times: readonly number[] }): JSX.Element {
+function ZonePanel(props: {
+  readonly zone: Zone;
+  readonly times: readonly number[];
+  readonly step: number;
+}): JSX.Element {
+  const { zone, times, step } = props;
   const { zone: name, codes, requests, failed } = zone;
   return h(
     Panel,
@@ -62,7 +69,12 @@ function ZonePanel({ zone, times }: { readonly zone: Zone; readonly times: reado
       'div',
       { class: 'stack' },
       times.length > 0
-        ? h(Plot, { title: 'Failures a minute', times, lines: linesOf(codes), write: writeCount })
+        ? h(Plot, {
+            title: step === 1 ? 'Failures a minute' : `Failures every ${step} minutes`,
+            times,
+            lines: linesOf(codes),
+            write: writeCount,
+          })
         : null,
       h(Table<Code>, { label: `Failures of ${name}`, columns, rows: codes, keyOf: ({ code }) => String(code) }),
     ),
@@ -87,10 +99,9 @@ function QuietZones({ zones }: { readonly zones: readonly Zone[] }): JSX.Element
 /** The page. */
 export function EdgePage(): JSX.Element {
   const { minutes = '60' } = readFilters(place.value.search, ['minutes']);
-  const { value, problem, isLoading, reload } = useAnswer<Failures>(
-    accountOnlyPath(`/edge/failures?minutes=${encodeURIComponent(minutes)}`),
-  );
-  useEvery(10_000, reload);
+  const loaded = useAnswer<Failures>(accountOnlyPath(`/edge/failures?minutes=${encodeURIComponent(minutes)}`));
+  const { value, isLoading, refresh } = loaded;
+  useEvery(10_000, refresh);
   const times = (value?.at ?? []).map((time) => Date.parse(time));
   return h(
     'div',
@@ -112,7 +123,7 @@ export function EdgePage(): JSX.Element {
         onChoose: (chosen) => setFilters({ minutes: chosen === '60' ? undefined : chosen }),
       }),
     ),
-    problem && !value ? h(Fault, { problem, retry: reload }) : null,
+    h(LoadFault, { loaded }),
     isLoading && !value ? h(Progress, { what: 'Loading zones' }) : null,
     value?.zones.length === 0
       ? h(
@@ -121,7 +132,9 @@ export function EdgePage(): JSX.Element {
           'Name one under zones in the configuration, with its origin.',
         )
       : null,
-    value?.zones.filter(({ codes }) => codes.length > 0).map((zone) => h(ZonePanel, { zone, times, key: zone.id })),
+    value?.zones
+      .filter(({ codes }) => codes.length > 0)
+      .map((zone) => h(ZonePanel, { zone, times, step: value.step_minutes, key: zone.id })),
     value ? h(QuietZones, { zones: value.zones.filter(({ codes }) => codes.length === 0) }) : null,
   );
 }

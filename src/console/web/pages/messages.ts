@@ -172,7 +172,7 @@ export function MessagesPage(): JSX.Element {
         pages.change((rows) => withRow(rows, row).slice(0, 3000));
       }
     },
-    pages.reload,
+    pages.refresh,
   );
   useEffect(() => setWaiting([]), [filterKey]);
   const showWaiting = (): void => {
@@ -231,7 +231,7 @@ export function MessagesPage(): JSX.Element {
       }),
     ),
     h(More, { filters }),
-    h(FilterChips, { filters, labels }),
+    h(FilterChips, { filters, labels, times: ['until'] }),
     waiting.length > 0
       ? h(
           'div',

@@ -5,7 +5,7 @@ import { Select } from '../parts/controls.ts';
 import { Icon } from '../parts/icon.ts';
 import { type Column, Table } from '../parts/list.ts';
 import { Plot } from '../parts/plot.ts';
-import { ButtonLink, Empty, Fault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
+import { ButtonLink, Empty, LoadFault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { type StateWords, stateWords } from '../parts/words.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
@@ -70,7 +70,8 @@ function Figures({ overview, minutes }: { readonly overview: Overview; readonly 
 }
 
 function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
-  const { series } = overview;
+  const { series, step_minutes: step } = overview;
+  const each = step === 1 ? 'a minute' : `every ${step} minutes`;
   const times = series.map(({ at }) => Date.parse(at));
   const ms = (name: 'latency_p50_ms' | 'latency_p99_ms'): (number | null)[] =>
     series.map((minute) => minute[name] ?? null);
@@ -78,7 +79,7 @@ function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
     'div',
     { class: 'grid-2' },
     h(Plot, {
-      ...{ title: 'Messages a minute', times, write: writeCount },
+      ...{ title: `Messages ${each}`, times, write: writeCount },
       lines: [
         { label: 'Accepted', colour: 'busy', values: series.map(({ accepted }) => accepted) },
         { label: 'Delivered', colour: 'good', dash: 'dash', values: series.map(({ delivered }) => delivered) },
@@ -93,7 +94,7 @@ function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
       ],
     }),
     h(Plot, {
-      ...{ title: 'Put off and failed a minute', times, write: writeCount },
+      ...{ title: `Put off and failed ${each}`, times, write: writeCount },
       lines: [
         { label: 'Deferred', colour: 'warn', dash: 'dash', values: series.map(({ deferred }) => deferred) },
         { label: 'Failed', colour: 'bad', values: series.map(({ failed }) => failed) },
@@ -160,10 +161,9 @@ function isQuiet({ totals, queue, reasons }: Overview): boolean {
 /** The page. */
 export function OverviewPage(): JSX.Element {
   const { minutes = '60' } = readFilters(place.value.search, ['minutes']);
-  const { value, problem, isLoading, reload } = useAnswer<Overview>(
-    accountPath(`/email/sending/overview?minutes=${encodeURIComponent(minutes)}`),
-  );
-  useEvery(10_000, reload);
+  const loaded = useAnswer<Overview>(accountPath(`/email/sending/overview?minutes=${encodeURIComponent(minutes)}`));
+  const { value, isLoading, refresh } = loaded;
+  useEvery(10_000, refresh);
   return h(
     'div',
     null,
@@ -177,7 +177,7 @@ export function OverviewPage(): JSX.Element {
         onChoose: (chosen) => setFilters({ minutes: chosen === '60' ? undefined : chosen }),
       }),
     ),
-    problem && !value ? h(Fault, { problem, retry: reload }) : null,
+    h(LoadFault, { loaded }),
     isLoading && !value ? h(Progress, { what: 'Loading figures' }) : null,
     value ? h(Figures, { overview: value, minutes }) : null,
     value && isQuiet(value)

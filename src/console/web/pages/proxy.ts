@@ -3,7 +3,7 @@
 import { h, type JSX } from 'preact';
 import { type Column, Table } from '../parts/list.ts';
 import { Plot } from '../parts/plot.ts';
-import { Empty, Fault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
+import { Empty, LoadFault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
 import { Foreign, State } from '../parts/text.ts';
 import { useAnswer, useEvery } from '../state/loading.ts';
 import { type Sample, useSamples } from '../state/samples.ts';
@@ -23,8 +23,15 @@ interface Application {
   >;
 }
 
+const notRunning = { word: 'Not running', tone: 'bad', icon: 'warning' } as const;
+
 const columns: readonly Column<Application>[] = [
-  { key: 'state', title: 'State', kind: 'tight', cell: ({ state }) => h(State, { state }) },
+  {
+    key: 'state',
+    title: 'State',
+    kind: 'tight',
+    cell: ({ state }) => h(State, { state, ...(state === 'failed' ? { words: notRunning } : {}) }),
+  },
   {
     key: 'name',
     title: 'Application',
@@ -86,9 +93,10 @@ function rates(samples: readonly Sample<Traffic>[]): readonly (number | null)[] 
 
 /** The page. */
 export function ProxyPage(): JSX.Element {
-  const { value, problem, isLoading, reload } = useAnswer<readonly Application[]>(accountOnlyPath('/proxy/traffic'));
+  const loaded = useAnswer<readonly Application[]>(accountOnlyPath('/proxy/traffic'));
+  const { value, isLoading, refresh } = loaded;
   const samples = useSamples(value, sumUp);
-  useEvery(everyMs, reload);
+  useEvery(everyMs, refresh);
   const times = samples.map(({ at }) => at);
   return h(
     'div',
@@ -97,7 +105,7 @@ export function ProxyPage(): JSX.Element {
       title: 'Proxy',
       lead: 'Applications that forward TCP and UDP ports, and what goes through them now.',
     }),
-    problem && !value ? h(Fault, { problem, retry: reload }) : null,
+    h(LoadFault, { loaded }),
     isLoading && !value ? h(Progress, { what: 'Loading applications' }) : null,
     value?.length === 0
       ? h(

@@ -3,7 +3,7 @@
 import { h, type JSX } from 'preact';
 import { Select } from '../parts/controls.ts';
 import { CureBox } from '../parts/cure.ts';
-import { ButtonLink, Empty, Fault, Notes, PageHead, Progress } from '../parts/surfaces.ts';
+import { ButtonLink, Empty, LoadFault, Notes, PageHead, Progress } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { type Answer, ask } from '../state/api.ts';
 import { useEvery, useLoaded } from '../state/loading.ts';
@@ -80,13 +80,13 @@ function Group({ group, span }: { readonly group: RefusalGroup; readonly span: s
 export function RefusalsPage(): JSX.Element {
   const { span = '7d' } = readFilters(place.value.search, ['span']);
   const since = sinceOf(span, Math.floor(Date.now() / 60_000) * 60_000);
-  const { value: answer, ...loaded } = useLoaded<Answer<readonly RefusalGroup[]>>(
+  const loaded = useLoaded<Answer<readonly RefusalGroup[]>>(
     accountPath(`/email/sending/refusals${since === undefined ? '' : `?since=${encodeURIComponent(since)}`}`),
     async (path, signal) => await ask(path, { signal }),
   );
-  const { problem, isLoading, reload } = loaded;
+  const { value: answer, isLoading, refresh } = loaded;
   const value = answer?.result;
-  useEvery(10_000, reload);
+  useEvery(10_000, refresh);
   const all = value?.reduce((sum, { count }) => sum + count, 0) ?? 0;
   return h(
     'div',
@@ -104,7 +104,7 @@ export function RefusalsPage(): JSX.Element {
         onChoose: (chosen) => setFilters({ span: chosen === '7d' ? undefined : chosen }),
       }),
     ),
-    problem ? h(Fault, { problem, retry: reload }) : null,
+    h(LoadFault, { loaded }),
     h(Notes, { notes: answer?.notes ?? [] }),
     isLoading && !value ? h(Progress, { what: 'Counting refusals' }) : null,
     value?.length === 0

@@ -2,10 +2,10 @@
 
 import { h, type JSX } from 'preact';
 import { CopyButton } from '../parts/controls.ts';
-import { Facts, Fault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
+import { Facts, LoadFault, PageHead, Panel, Progress } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import type { StateWords } from '../parts/words.ts';
-import { useAnswer } from '../state/loading.ts';
+import { useAnswer, useEvery } from '../state/loading.ts';
 
 interface Settings {
   readonly file: string;
@@ -22,6 +22,11 @@ interface Settings {
   readonly config: unknown;
 }
 
+const whys: Readonly<Record<string, string>> = {
+  command: 'by the command postern reload',
+  SIGHUP: 'by the signal SIGHUP',
+};
+
 function Reload({ reload }: { readonly reload: NonNullable<Settings['last_reload']> }): JSX.Element {
   const words: StateWords = reload.ok
     ? { word: 'Taken', tone: 'good', icon: 'check' }
@@ -33,7 +38,7 @@ function Reload({ reload }: { readonly reload: NonNullable<Settings['last_reload
     ' ',
     h(State, { state: '', words }),
     ' ',
-    h('bdi', null, reload.why),
+    whys[reload.why] ?? h('bdi', null, reload.why),
   );
 }
 
@@ -53,7 +58,10 @@ function Lines(props: {
 
 /** The page. */
 export function SettingsPage(): JSX.Element {
-  const { value, problem, isLoading, reload } = useAnswer<Settings>('/client/v4/settings');
+  const loaded = useAnswer<Settings>('/client/v4/settings');
+  const { value, isLoading } = loaded;
+  // Whoever has just reloaded by command sees here what came of it.
+  useEvery(5000, loaded.refresh);
   const text = value ? JSON.stringify(value.config, null, 2) : '';
   return h(
     'div',
@@ -62,7 +70,7 @@ export function SettingsPage(): JSX.Element {
       title: 'Settings',
       lead: 'What the gateway runs with now: the file, the environment and the defaults together. Secrets are left out.',
     }),
-    problem ? h(Fault, { problem, retry: reload }) : null,
+    h(LoadFault, { loaded }),
     isLoading && !value ? h(Progress, { what: 'Loading the configuration' }) : null,
     value
       ? h(Facts, {

@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import { Button, Checkbox, CopyButton, Field, Select } from '../parts/controls.ts';
 import { Confirm, Dialog, FormDialog } from '../parts/dialog.ts';
 import { type Column, Table } from '../parts/list.ts';
-import { Empty, Fault, PageHead, Progress } from '../parts/surfaces.ts';
+import { Empty, LoadFault, PageHead, Progress } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { ask } from '../state/api.ts';
 import { useAnswer } from '../state/loading.ts';
@@ -48,12 +48,15 @@ function Made({ token, onClose }: { readonly token: Token; readonly onClose: () 
     Dialog,
     { title: 'The token is made', onClose },
     h(
-      'p',
-      null,
-      'Copy it now: it is shown this once. Programs show it as password of SMTP (user name api_token) or as bearer token of HTTP.',
+      'div',
+      { class: 'dialog-text' },
+      h(
+        'p',
+        null,
+        'Copy it now: it is shown this once. Programs show it as password of SMTP (user name api_token) or as bearer token of HTTP.',
+      ),
+      h('div', { class: 'secret' }, h('code', null, text), h(CopyButton, { text, label: 'Copy the token' })),
     ),
-    h('p', null, h('br', null)),
-    h('div', { class: 'secret' }, h('code', null, text), h(CopyButton, { text, label: 'Copy the token' })),
     h('div', { class: 'dialog-actions' }, h(Button, { kind: 'main', onPress: onClose }, 'I have copied it')),
   );
 }
@@ -158,7 +161,7 @@ export function TokensPage(): JSX.Element {
   const [isMaking, setMaking] = useState(false);
   const [made, setMade] = useState<Token>();
   const [leaving, setLeaving] = useState<Token>();
-  const { value: tokens, problem, isLoading, reload } = loaded;
+  const { value: tokens, isLoading, reload } = loaded;
   const revoke = async ({ id }: Token): Promise<void> => {
     await ask(accountOnlyPath(`/tokens/${id}`), { method: 'DELETE' });
     tell('The token is revoked. Programs that show it are refused from now on.');
@@ -199,13 +202,13 @@ export function TokensPage(): JSX.Element {
         onChange: (isOn) => setFilters({ all: isOn ? '1' : undefined }),
       }),
     ),
-    problem ? h(Fault, { problem, retry: reload }) : null,
+    h(LoadFault, { loaded }),
     isLoading && !tokens ? h(Progress, { what: 'Loading tokens' }) : null,
     tokens?.length === 0
       ? h(
           Empty,
           { title: 'There is no token', icon: 'tokens' },
-          'Make one for each program that sends mail, so that each can be revoked alone.',
+          'Make one for each program that sends mail, so that each can be revoked alone. Tokens that the configuration names are not shown here.',
         )
       : null,
     tokens && tokens.length > 0

@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import { Button, Checkbox, CopyButton, Field } from '../parts/controls.ts';
 import { Dialog, FormDialog } from '../parts/dialog.ts';
 import { type Column, Table } from '../parts/list.ts';
-import { Empty, Fault, PageHead, Progress } from '../parts/surfaces.ts';
+import { Empty, LoadFault, PageHead, Progress } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { stateWords } from '../parts/words.ts';
 import { ask } from '../state/api.ts';
@@ -138,7 +138,8 @@ const columns: readonly Column<Webhook>[] = [
 
 /** The page. */
 export function WebhooksPage(): JSX.Element {
-  const { value, problem, isLoading, reload } = useAnswer<readonly Webhook[]>(accountOnlyPath(webhooksPath));
+  const loaded = useAnswer<readonly Webhook[]>(accountOnlyPath(webhooksPath));
+  const { value, isLoading, reload } = loaded;
   const [isMaking, setMaking] = useState(false);
   const [made, setMade] = useState<Webhook>();
   const make = async (body: object): Promise<void> => {
@@ -160,7 +161,7 @@ export function WebhooksPage(): JSX.Element {
         ? h(Button, { kind: 'main', icon: 'plus', onPress: () => setMaking(true) }, 'Make a webhook')
         : null,
     ),
-    problem ? h(Fault, { problem, retry: reload }) : null,
+    h(LoadFault, { loaded }),
     isLoading && !value ? h(Progress, { what: 'Loading webhooks' }) : null,
     value?.length === 0
       ? h(

@@ -24,14 +24,20 @@ export function Button(props: ButtonProps): JSX.Element {
   const { children, onPress, kind = 'plain', icon, type = 'button', disabled = false, isBusy = false, label } = props;
   const [isWorking, setWorking] = useState(false);
   const busy = isBusy || isWorking;
+  // Two presses may come before the button is drawn as busy.
+  const isPressed = useRef(false);
   const press = (): void => {
-    if (busy || !onPress) return;
+    if (busy || isPressed.current || !onPress) return;
     const done = onPress();
     if (!done) return;
+    isPressed.current = true;
     setWorking(true);
     done
       .catch((error: unknown) => tell(error instanceof Error ? error.message : String(error), 'failed'))
-      .finally(() => setWorking(false));
+      .finally(() => {
+        isPressed.current = false;
+        setWorking(false);
+      });
   };
   return h(
     'button',

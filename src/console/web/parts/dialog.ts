@@ -3,7 +3,7 @@
 
 import { type ComponentChildren, h, type JSX } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
-import type { Problem } from '../state/api.ts';
+import { isSignedOut, type Problem } from '../state/api.ts';
 import { asProblem } from '../state/loading.ts';
 import { Button } from './controls.ts';
 import { Fault } from './surfaces.ts';
@@ -17,13 +17,18 @@ export function Dialog(props: {
 }): JSX.Element {
   const box = useRef<HTMLDialogElement>(null);
   const id = useId();
+  const isOut = isSignedOut.value;
   useEffect(() => {
     const before = document.activeElement;
-    box.current?.showModal();
     return () => {
       if (before instanceof HTMLElement && before.isConnected) before.focus();
     };
   }, []);
+  // While a session has ended, whoever signs in again needs the page; the dialog comes back with what was typed.
+  useEffect(() => {
+    if (isOut) box.current?.close();
+    else if (box.current?.open === false) box.current.showModal();
+  }, [isOut]);
   return h(
     'dialog',
     {
@@ -34,7 +39,9 @@ export function Dialog(props: {
         event.preventDefault();
         props.onClose();
       },
-      onClose: props.onClose,
+      onClose: () => {
+        if (!isSignedOut.value) props.onClose();
+      },
       onClick: (event: MouseEvent) => {
         if (event.target === box.current) props.onClose();
       },
@@ -51,6 +58,11 @@ export function Dialog(props: {
       props.children,
     ),
   );
+}
+
+/** Why what was sent was refused. That the session had ended is over once the dialog is seen again. */
+function told(problem: Problem | undefined): JSX.Element | null {
+  return problem && problem.status !== 401 ? h(Fault, { problem }) : null;
 }
 
 /** Asks before something is done that cannot be undone, and does it. */
@@ -77,7 +89,7 @@ export function Confirm(props: {
     Dialog,
     { title: props.title, onClose: props.onClose },
     h('div', { class: 'dialog-text' }, props.children),
-    problem ? h(Fault, { problem }) : null,
+    told(problem),
     h(
       'div',
       { class: 'dialog-actions' },
@@ -97,15 +109,21 @@ export function FormDialog(props: {
 }): JSX.Element {
   const [problem, setProblem] = useState<Problem>();
   const [isBusy, setBusy] = useState(false);
+  // Two presses may come before the form is drawn as busy.
+  const isSent = useRef(false);
   const submit = (event: Event): void => {
     event.preventDefault();
-    if (isBusy) return;
+    if (isSent.current) return;
+    isSent.current = true;
     setBusy(true);
     setProblem(undefined);
     props
       .onSubmit()
       .catch((error: unknown) => setProblem(asProblem(error)))
-      .finally(() => setBusy(false));
+      .finally(() => {
+        isSent.current = false;
+        setBusy(false);
+      });
   };
   return h(
     Dialog,
@@ -114,7 +132,7 @@ export function FormDialog(props: {
       'form',
       { onSubmit: submit },
       props.children,
-      problem ? h(Fault, { problem }) : null,
+      told(problem),
       h(
         'div',
         { class: 'dialog-actions' },

@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { setFilters } from '../state/place.ts';
 import { Field } from './controls.ts';
 import { Icon } from './icon.ts';
+import { Time } from './text.ts';
 
 /** Milliseconds after the last key. */
 const pauseMs = 300;
@@ -49,6 +50,8 @@ export function FilterChips(props: {
   readonly filters: Readonly<Record<string, string | undefined>>;
   /** What each is called. */
   readonly labels: Readonly<Record<string, string>>;
+  /** Those whose values are times in RFC 3339. */
+  readonly times?: readonly string[];
 }): JSX.Element | null {
   const inForce = Object.entries(props.filters).filter(([name, value]) => value !== undefined && name in props.labels);
   if (inForce.length === 0) return null;
@@ -59,7 +62,12 @@ export function FilterChips(props: {
       h(
         'span',
         { class: 'filter-chip', key: name },
-        h('span', null, `${props.labels[name]}: `, h('bdi', null, value)),
+        h(
+          'span',
+          null,
+          `${props.labels[name]}: `,
+          props.times?.includes(name) === true ? h(Time, { at: value }) : h('bdi', null, value),
+        ),
         h(
           'button',
           {

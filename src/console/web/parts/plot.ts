@@ -5,7 +5,7 @@ import { h, type JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import { theme } from '../state/theme.ts';
-import { writeTime } from '../text/amounts.ts';
+import { writeDuration, writeExactTime, writeTime } from '../text/amounts.ts';
 
 /** A line of a plot. */
 export interface Line {
@@ -35,6 +35,14 @@ function aloneAt(plot: uPlot, series: number): number[] {
 
 /** Steps of the axis of values: whole numbers, since half a message is none. */
 const wholeSteps = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].flatMap((power) => [1, 2, 5].map((step) => step * 10 ** power));
+
+/** The same for lengths of time in milliseconds: 1, 2, 5, 10, 20, 50 ... ms, then whole seconds, minutes and hours. */
+const timeSteps = [
+  ...wholeSteps.filter((step) => step <= 500),
+  ...[1, 2, 5, 10, 20, 30].map((count) => count * 1000),
+  ...[1, 2, 5, 10, 20, 30].map((count) => count * 60_000),
+  ...[1, 2, 4, 6, 12, 24, 48, 120, 240].map((count) => count * 3_600_000),
+];
 
 const dashes = { dash: [6, 3], dot: [2, 3] } as const;
 
@@ -71,7 +79,12 @@ function optionsFor(room: HTMLElement, { title, lines, write }: PlotProps): uPlo
         },
         size: 26,
       },
-      { ...axis, values: (_plot, splits) => splits.map(write), size: 56, incrs: wholeSteps },
+      {
+        ...axis,
+        values: (_plot, splits) => splits.map(write),
+        size: 56,
+        incrs: write === writeDuration ? timeSteps : wholeSteps,
+      },
     ],
     series: [
       {},
@@ -139,7 +152,7 @@ function Figures({ times, lines, write, title }: PlotProps): JSX.Element {
               h(
                 'tr',
                 { key: time },
-                h('th', { scope: 'row' }, writeTime(time, now)),
+                h('th', { scope: 'row' }, h('time', { title: writeExactTime(time) }, writeTime(time, now))),
                 lines.map(({ label, values }) => {
                   const value = values[index];
                   return h('td', { key: label }, value === null || value === undefined ? '–' : write(value));

@@ -3,10 +3,12 @@
 import { type ComponentChildren, Fragment, h, type JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Problem } from '../state/api.ts';
+import type { Loaded } from '../state/loading.ts';
 import { linkTo, place, setFilters } from '../state/place.ts';
 import { readFilters } from '../text/filters.ts';
 import { Button } from './controls.ts';
 import { Icon, type IconName } from './icon.ts';
+import { Time } from './text.ts';
 
 /** The head of a page: its title, one sentence, and what can be done. */
 export function PageHead(props: {
@@ -77,7 +79,12 @@ export function Notes({ notes }: { readonly notes: readonly string[] }): JSX.Ele
 }
 
 /** A request that failed: what it said, and trying again. */
-export function Fault({ problem, retry }: { readonly problem: Problem; readonly retry?: () => void }): JSX.Element {
+export function Fault(props: {
+  readonly problem: Problem;
+  readonly retry?: () => void;
+  readonly note?: ComponentChildren;
+}): JSX.Element {
+  const { problem, retry, note } = props;
   const codes = problem.errors.map(({ code }) => code).join(', ');
   return h(
     'div',
@@ -87,10 +94,24 @@ export function Fault({ problem, retry }: { readonly problem: Problem; readonly 
       'div',
       null,
       h('p', null, h('bdi', null, problem.message)),
+      note ? h('p', null, note) : null,
       codes === '' ? null : h('p', { class: 'soft' }, `Error ${codes}, HTTP ${problem.status}`),
     ),
     retry ? h(Button, { icon: 'reload', onPress: retry }, 'Try again') : null,
   );
+}
+
+/**
+ * Why what a page asked for did not come, with trying again. Where the page still shows an older answer it says so; that the
+ * gateway does not answer at all is said at the head of every page instead.
+ */
+export function LoadFault({ loaded }: { readonly loaded: Loaded<unknown> }): JSX.Element | null {
+  const { problem, value, at, reload } = loaded;
+  if (!problem) return null;
+  if (value === undefined || at === undefined) return h(Fault, { problem, retry: reload });
+  if (problem.status === 0) return null;
+  const note = h('span', null, 'What stands here is as it was at ', h(Time, { at: new Date(at).toISOString() }), '.');
+  return h(Fault, { problem, retry: reload, note });
 }
 
 /** Shows that something is under way, once it has taken a moment. */

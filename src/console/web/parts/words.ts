@@ -43,11 +43,16 @@ const others: Readonly<Record<string, StateWords>> = {
   up: { word: 'Up', tone: 'good', icon: 'check' },
   idle: { word: 'Idle', tone: 'quiet', icon: 'minus' },
   served: { word: 'Served', tone: 'good', icon: 'check' },
-  throttled: { word: 'Slowed', tone: 'warn', icon: 'clock' },
-  down: { word: 'Down', tone: 'bad', icon: 'warning' },
+  throttling: { word: 'Slowed', tone: 'warn', icon: 'clock', meaning: 'The next hop asks for less mail at a time' },
+  deferring: { word: 'Putting off', tone: 'warn', icon: 'clock', meaning: 'The next hop puts off what it gets' },
+  down: { word: 'Down', tone: 'bad', icon: 'warning', meaning: 'The next hop cannot be reached' },
   pass: { word: 'Valid', tone: 'good', icon: 'check' },
   fail: { word: 'Not valid', tone: 'bad', icon: 'box' },
   none: { word: 'None', tone: 'quiet', icon: 'minus' },
+  neutral: { word: 'Not verified', tone: 'warn', icon: 'warning' },
+  policy: { word: 'Not accepted', tone: 'warn', icon: 'warning' },
+  temperror: { word: 'Not known now', tone: 'warn', icon: 'clock' },
+  permerror: { word: 'Faulty', tone: 'bad', icon: 'warning' },
   delivery: { word: 'Done', tone: 'good', icon: 'check' },
 };
 
@@ -68,7 +73,8 @@ function lookUp(table: Readonly<Record<string, StateWords>>, key: string): State
 /** What a state is called. One that is not known is told by its own word. */
 export function stateWords(state: string): StateWords {
   const known = lookUp(outcomes, state) ?? lookUp(others, state);
-  return known ?? { word: state === '' ? 'Unknown' : state, tone: 'quiet', icon: 'minus' };
+  const word = state === '' ? 'unknown' : state.replaceAll('_', ' ');
+  return known ?? { word: `${word[0]?.toUpperCase()}${word.slice(1)}`, tone: 'quiet', icon: 'minus' };
 }
 
 /** What the verdict about a header field is called. */

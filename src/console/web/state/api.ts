@@ -73,11 +73,11 @@ function isEnvelope(value: unknown): value is Envelope {
 
 /** What to tell where the answer has no words of its own. */
 const statusWords: Readonly<Record<number, string>> = {
-  0: 'The gateway does not answer. Look whether it runs, then try again.',
   401: 'The session has ended. Sign in again.',
   403: 'This session may not do that. Sign in with a token that has the scope for it.',
   404: 'There is no such thing, or it belongs to another account.',
   429: 'Too many requests at the moment. Wait some seconds and try again.',
+  500: 'The gateway met a fault of its own, which its log tells. Try again; if it stays, tell whoever runs it.',
   503: 'The gateway is starting, stopping or out of room. Try again in some seconds.',
 };
 
@@ -87,15 +87,39 @@ function wordsOf(status: number, errors: readonly ApiError[]): string {
   return statusWords[status] ?? `The gateway answered ${status}, which the console does not expect here.`;
 }
 
-async function read(response: Response): Promise<Envelope> {
-  const body: unknown = await response.json().catch(() => undefined);
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+async function read(response: Response, isChange: boolean): Promise<Envelope> {
+  const text = await response.text().catch(() => undefined);
+  // The answer broke off, or the rest of it never came.
+  if (text === undefined) throw noAnswer(isChange, false);
+  const body = parsed(text);
   if (isEnvelope(body) && body.success) return body;
   const errors = isEnvelope(body) ? body.errors : [];
   throw new Problem(response.status, errors, wordsOf(response.status, errors));
 }
 
+/** How long an answer may take, in milliseconds. The slowest that is asked for, the check of DNS, takes 8 s. */
+const patienceMs = 30_000;
+
+/** What to tell where nothing answered: a change may have been made all the same. */
+function noAnswer(isChange: boolean, isLate: boolean): Problem {
+  const what = isLate ? `The gateway has not answered for ${patienceMs / 1000} s.` : 'The gateway does not answer.';
+  const next = isChange
+    ? 'What you asked for may have been done all the same: look before you try again.'
+    : 'Look whether it runs, then try again.';
+  return new Problem(0, [], `${what} ${next}`);
+}
+
 /** Sends a request and gives the response, whatever its status. @throws Problem where nothing answers */
 async function send(path: string, { method = 'GET', body, signal: abort }: Asked): Promise<Response> {
+  const late = AbortSignal.timeout(patienceMs);
   try {
     const response = await fetch(path, {
       method,
@@ -108,14 +132,14 @@ async function send(path: string, { method = 'GET', body, signal: abort }: Asked
         ...(method === 'GET' ? {} : { 'x-postern-console': '1' }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      ...(abort ? { signal: abort } : {}),
+      signal: abort ? AbortSignal.any([abort, late]) : late,
     });
     tellReached();
     return response;
   } catch (error) {
     if (abort?.aborted === true) throw error;
     silentSince.value ??= answeredAt;
-    throw new Problem(0, [], statusWords[0] ?? '');
+    throw noAnswer(method !== 'GET', late.aborted);
   }
 }
 
@@ -127,7 +151,11 @@ async function send(path: string, { method = 'GET', body, signal: abort }: Asked
 export async function ask<Result>(path: string, asked: Asked = {}): Promise<Answer<Result>> {
   const response = await send(path, asked);
   if (response.status === 401) isSignedOut.value = true;
-  const { result, result_info: info, messages } = await read(response);
+  const {
+    result,
+    result_info: info,
+    messages,
+  } = await read(response, asked.method !== undefined && asked.method !== 'GET');
   const next = info?.cursors?.after ?? info?.cursor ?? undefined;
   // The shapes are those of docs/openapi.json, from which the types of `shapes.ts` were written.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
@@ -143,7 +171,7 @@ export async function askText(
   const response = await send(path, abort ? { signal: abort } : {});
   if (!response.ok) {
     if (response.status === 401) isSignedOut.value = true;
-    await read(response);
+    await read(response, false);
   }
   const reader = response.body?.getReader();
   const pieces: Uint8Array[] = [];

@@ -1,6 +1,7 @@
-// Rows of the journal as they come: server-sent events, resumed by the browser itself after a break.
+// Rows of the journal as they come: server-sent events. What came while no stream was open is looked up.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { isSignedOut } from './api.ts';
 import type { JournalRow } from './shapes.ts';
 
 /** How the stream is doing. */
@@ -24,17 +25,18 @@ function readRow(data: string): JournalRow | undefined {
 /**
  * Follows the stream while the component is there.
  * @param path of the endpoint with its filters; undefined: not now
- * @param onReset called where too much was missed: the list has to be loaded anew
+ * @param onGap called where rows may have been missed, also when a stream has just opened: the list has to be looked up
  * @param onRow called with each row; one that was told before tells what has become of it
  */
-export function useLive(path: string | undefined, onRow: (row: JournalRow) => void, onReset: () => void): LiveState {
+export function useLive(path: string | undefined, onRow: (row: JournalRow) => void, onGap: () => void): LiveState {
   const [state, setState] = useState<LiveState>('off');
   const latest = useRef(onRow);
   latest.current = onRow;
-  const reset = useRef(onReset);
-  reset.current = onReset;
+  const gap = useRef(onGap);
+  gap.current = onGap;
+  const isOut = isSignedOut.value;
   useEffect(() => {
-    if (path === undefined) {
+    if (path === undefined || isOut) {
       setState('off');
       return undefined;
     }
@@ -47,13 +49,20 @@ export function useLive(path: string | undefined, onRow: (row: JournalRow) => vo
     };
     const open = (): void => {
       source = new EventSource(path);
-      source.addEventListener('open', () => setState('on'));
+      source.addEventListener('open', () => {
+        setState('on');
+        // The browser resumes behind the last row that it was told of, and there may have been none.
+        gap.current();
+      });
       source.addEventListener('row', take);
-      source.addEventListener('reset', () => reset.current());
+      source.addEventListener('reset', () => gap.current());
       source.addEventListener('error', () => {
         setState('lost');
-        // The browser tries again by itself, unless the answer was a refusal, such as that too many streams are open.
-        if (source.readyState === EventSource.CLOSED) again = setTimeout(open, 10_000);
+        // The browser tries again by itself, unless the answer was a refusal: too many streams are open, or the session has
+        // ended, which the look at the list shows.
+        if (source.readyState !== EventSource.CLOSED) return;
+        again = setTimeout(open, 10_000);
+        gap.current();
       });
     };
     open();
@@ -61,6 +70,6 @@ export function useLive(path: string | undefined, onRow: (row: JournalRow) => vo
       clearTimeout(again);
       source.close();
     };
-  }, [path]);
+  }, [path, isOut]);
   return state;
 }

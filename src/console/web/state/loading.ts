@@ -1,7 +1,7 @@
 // What a page has asked for: the answer, or why there is none, and whether it is under way.
 
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { ask, Problem } from './api.ts';
+import { ask, isSignedOut, Problem } from './api.ts';
 
 /** Something that was asked for. */
 export interface Loaded<Value> {
@@ -9,7 +9,12 @@ export interface Loaded<Value> {
   readonly value: Value | undefined;
   readonly problem: Problem | undefined;
   readonly isLoading: boolean;
+  /** When the last answer came, in milliseconds since 1970. */
+  readonly at: number | undefined;
+  /** Loads anew; what is under way is ended. */
   readonly reload: () => void;
+  /** Loads anew unless that is under way: for pages that ask from time to time, which would never see a slow answer. */
+  readonly refresh: () => void;
 }
 
 /** Makes a problem of whatever was thrown. */
@@ -22,6 +27,7 @@ interface State<Value> {
   readonly key: string | undefined;
   readonly value: Value | undefined;
   readonly problem: Problem | undefined;
+  readonly at: number | undefined;
   readonly isLoading: boolean;
 }
 
@@ -47,18 +53,22 @@ export function useLoaded<Value>(
   load: (key: string, signal: AbortSignal) => Promise<Value>,
 ): Loaded<Value> {
   const [state, show] = useState<State<Value>>({
-    ...{ key, value: undefined, problem: undefined },
+    ...{ key, value: undefined, problem: undefined, at: undefined },
     isLoading: key !== undefined,
   });
   const [turn, setTurn] = useState(0);
   const latest = useRef(load);
   latest.current = load;
+  const underWay = useRef(false);
+  // A session that has ended is asked nothing; once somebody has signed in again, the page goes on.
+  const isOut = isSignedOut.value;
   useEffect(() => {
-    if (key === undefined) return undefined;
+    if (key === undefined || isOut) return undefined;
     const abort = new AbortController();
     show((before) => ({
       key,
       value: before.key === key ? before.value : undefined,
+      at: before.key === key ? before.at : undefined,
       // A page that asks every few seconds does not take its problem away for as long as it asks.
       problem: before.key === key ? before.problem : undefined,
       isLoading: true,
@@ -66,22 +76,36 @@ export function useLoaded<Value>(
     const run = async (): Promise<void> => {
       const next = await settle(() => latest.current(key, abort.signal));
       if (abort.signal.aborted) return;
-      show((before) => ({
-        ...next,
-        ...{ key, isLoading: false },
-        value: next.problem && isPassing(next.problem) && before.key === key ? before.value : next.value,
-      }));
+      underWay.current = false;
+      // It is loaded again once somebody has signed in.
+      if (next.problem?.status === 401) return;
+      show((before) => {
+        const isKept = next.problem !== undefined && isPassing(next.problem) && before.key === key;
+        return {
+          ...{ key, isLoading: false, problem: next.problem },
+          ...(isKept ? { value: before.value, at: before.at } : { value: next.value, at: Date.now() }),
+        };
+      });
     };
+    underWay.current = true;
     run().catch(reportError);
-    return () => abort.abort();
-  }, [key, turn]);
+    return () => {
+      underWay.current = false;
+      abort.abort();
+    };
+  }, [key, turn, isOut]);
   const reload = useCallback(() => setTurn((before) => before + 1), []);
+  const refresh = useCallback(() => {
+    if (!underWay.current) reload();
+  }, []);
   const isCurrent = state.key === key;
   return {
     value: isCurrent ? state.value : undefined,
     problem: isCurrent ? state.problem : undefined,
     isLoading: isCurrent ? state.isLoading : key !== undefined,
+    at: isCurrent ? state.at : undefined,
     reload,
+    refresh,
   };
 }
 
@@ -96,7 +120,7 @@ export function useEvery(ms: number, again: () => void): void {
   latest.current = again;
   useEffect(() => {
     const timer = setInterval(() => {
-      if (document.visibilityState === 'visible') latest.current();
+      if (document.visibilityState === 'visible' && !isSignedOut.value) latest.current();
     }, ms);
     return () => clearInterval(timer);
   }, [ms]);

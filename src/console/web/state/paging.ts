@@ -1,7 +1,7 @@
 // A list that is loaded page by page, by the cursor that each answer names.
 
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { ask, type Problem } from './api.ts';
+import { ask, isSignedOut, Problem } from './api.ts';
 import { asProblem } from './loading.ts';
 
 /** The most rows that one list holds. Who wants to go on is led to a list that begins where this one ends. */
@@ -20,8 +20,15 @@ export interface Pages<Row> {
   readonly isFull: boolean;
   readonly loadMore: () => void;
   readonly reload: () => void;
+  /** Looks for rows that came or changed at the head of the list; what is loaded behind them stays. */
+  readonly refresh: () => void;
   /** Changes the rows that are there, such as by one that has just come. */
   readonly change: (change: (rows: readonly Row[]) => readonly Row[]) => void;
+}
+
+/** Every row has an id. */
+interface Named {
+  readonly id: string;
 }
 
 interface State<Row> {
@@ -41,11 +48,21 @@ function withCursor(path: string, cursor: string | undefined): string {
 }
 
 /**
+ * Puts a page that was just loaded at the head of a list whose rows are in the same order.
+ * @returns undefined where the two have no row in common: what lies between them is not known
+ */
+function withHead<Row extends Named>(rows: readonly Row[], head: readonly Row[]): readonly Row[] | undefined {
+  const ids = new Set(head.map(({ id }) => id));
+  const last = rows.findLastIndex(({ id }) => ids.has(id));
+  return last === -1 ? undefined : [...head, ...rows.slice(last + 1)];
+}
+
+/**
  * Loads a list.
  * @param path of its endpoint with its query, without a cursor; undefined: nothing yet
  * @param turn another one loads the list anew
  */
-export function usePages<Row>(path: string | undefined, turn = 0): Pages<Row> {
+export function usePages<Row extends Named>(path: string | undefined, turn = 0): Pages<Row> {
   const [state, setState] = useState<State<Row>>({ ...nothing, path, isLoading: path !== undefined });
   const underWay = useRef<AbortController | undefined>(undefined);
 
@@ -68,7 +85,11 @@ export function usePages<Row>(path: string | undefined, turn = 0): Pages<Row> {
               rows: cursor === undefined ? result : [...before.rows, ...result],
             }),
           (error: unknown) =>
-            (before: State<Row>): State<Row> => ({ ...before, problem: asProblem(error), isLoading: false }),
+            // What wants another session is loaded again once somebody has signed in.
+            (before: State<Row>): State<Row> =>
+              error instanceof Problem && error.status === 401
+                ? before
+                : { ...before, problem: asProblem(error), isLoading: false },
         )
         .then((change) => {
           if (!abort.signal.aborted) setState(change);
@@ -78,13 +99,41 @@ export function usePages<Row>(path: string | undefined, turn = 0): Pages<Row> {
     [path],
   );
 
+  const isOut = isSignedOut.value;
   useEffect(() => {
+    if (isOut) return undefined;
     load(undefined);
     return () => underWay.current?.abort();
-  }, [load, turn]);
+  }, [load, turn, isOut]);
+
+  const looking = useRef<AbortController | undefined>(undefined);
+  useEffect(() => () => looking.current?.abort(), [path]);
+  const look = async (): Promise<void> => {
+    if (path === undefined) return;
+    looking.current?.abort();
+    const abort = new AbortController();
+    looking.current = abort;
+    try {
+      const { result, next } = await ask<readonly Row[]>(path, { signal: abort.signal });
+      if (abort.signal.aborted) return;
+      setState((before) => {
+        if (before.path !== path) return before;
+        const rows = withHead(before.rows, result);
+        return rows ? { ...before, rows } : { ...before, rows: result, next };
+      });
+    } catch {
+      // The rows that are there stay; a stream that opens again looks once more.
+    }
+  };
 
   const isCurrent = state.path === path;
   const shown = isCurrent ? state : { ...nothing, path, isLoading: path !== undefined };
+  const isToLook = useRef(false);
+  useEffect(() => {
+    if (shown.isLoading || !isToLook.current) return;
+    isToLook.current = false;
+    look().catch(reportError);
+  }, [shown.isLoading]);
   return {
     rows: shown.rows,
     problem: shown.problem,
@@ -96,6 +145,11 @@ export function usePages<Row>(path: string | undefined, turn = 0): Pages<Row> {
       if (!state.isLoading && state.next !== undefined && state.rows.length < mostRows) load(state.next);
     },
     reload: () => load(undefined),
+    refresh: () => {
+      // What is under way may have been read too early, and is not begun anew, so that a slow answer comes at all.
+      if (shown.isLoading) isToLook.current = true;
+      else look().catch(reportError);
+    },
     change: (change) =>
       setState((before) => (before.path === path ? { ...before, rows: change(before.rows) } : before)),
   };

@@ -1,6 +1,6 @@
 // Who is signed in, and whose mail is looked at.
 
-import { computed, signal } from '@preact/signals';
+import { batch, computed, signal } from '@preact/signals';
 import { ask, isSignedOut } from './api.ts';
 import { place } from './place.ts';
 
@@ -21,9 +21,6 @@ export interface Session {
 
 /** The session; undefined before it is known, null where nobody is signed in. */
 export const session = signal<Session | null | undefined>(undefined);
-
-/** Whether a session has ended while the page was open, which the sign-in page tells. */
-export const hasEnded = signal(false);
 
 /** Whether the session may see every account. */
 export const isAdmin = computed(() => session.value?.scopes.includes('admin') ?? false);
@@ -65,14 +62,15 @@ export function accountOnlyPath(rest: string): string {
 /** Finds out who is signed in. @throws Problem where the gateway does not answer */
 export async function loadSession(): Promise<void> {
   const { result } = await ask<Session | null>('/console/session');
-  isSignedOut.value = false;
-  session.value = result;
+  batch(() => {
+    session.value = result;
+    isSignedOut.value = false;
+  });
 }
 
 /** Signs in with a token. @throws Problem where the token is wrong or may not be used here */
 export async function signIn(token: string): Promise<void> {
   await ask('/console/session', { method: 'POST', body: { token } });
-  hasEnded.value = false;
   await loadSession();
 }
 

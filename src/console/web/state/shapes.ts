@@ -150,6 +150,8 @@ export interface Overview {
   };
   readonly reasons: readonly { readonly code: string; readonly field: string | null; readonly count: number }[];
   readonly routes: readonly OverviewRoute[];
+  /** Minutes of one item of `series`. */
+  readonly step_minutes: number;
 }
 
 /** What happened in a time. */
@@ -202,6 +204,16 @@ export interface QueuedMessage {
   readonly accepted_at: string;
   readonly next_at: string | null;
   readonly last_reply: string | null;
+  readonly hold: QueueHold | null;
+}
+
+/** Why a recipient is held. Who held it and why is told to those alone who may release it. */
+export interface QueueHold {
+  readonly kind: 'message' | 'account' | 'destination' | 'route';
+  readonly since: string;
+  readonly by: string | null;
+  readonly why: string | null;
+  readonly releasable: boolean;
 }
 
 /** What an action on the queue did. */

@@ -7,18 +7,29 @@ import { Empty } from '../../parts/surfaces.ts';
 import { Foreign, State, Time } from '../../parts/text.ts';
 import type { JournalEntry, MailEvent, RecipientHistory } from '../../state/shapes.ts';
 import { writeCounted } from '../../text/amounts.ts';
+import { eventWords } from '../../text/event-words.ts';
 
 const drawnAtOnce = 50;
 
-/** What somebody said about it: the next hop, or Postern. */
-function wordsOf({ reply, ...event }: MailEvent): string {
-  const said = reply ? [reply.code, reply.enhanced, reply.text].filter((part) => part !== undefined).join(' ') : '';
-  const reason = typeof event['reason'] === 'string' ? event['reason'] : '';
-  return said === '' ? reason : said;
+function Event({ event }: { readonly event: MailEvent }): JSX.Element {
+  const { title, by, said, notes, nextAt } = eventWords(event);
+  return h(
+    'li',
+    null,
+    h(Time, { at: event.at }),
+    h(
+      'div',
+      null,
+      h('strong', null, title),
+      by === '' ? null : h('span', { class: 'soft' }, ' by ', h(Foreign, { text: by, most: 120 })),
+      said === '' ? null : h('p', { class: 'mono' }, h(Foreign, { text: said })),
+      notes.map((note) => h('p', { key: note, class: 'soft' }, h(Foreign, { text: note, most: 200 }))),
+      nextAt === undefined ? null : h('p', { class: 'soft' }, 'Next try: ', h(Time, { at: nextAt })),
+    ),
+  );
 }
 
 function Recipient({ history }: { readonly history: RecipientHistory }): JSX.Element {
-  const events = history.history;
   return h(
     'li',
     { class: 'card' },
@@ -28,30 +39,13 @@ function Recipient({ history }: { readonly history: RecipientHistory }): JSX.Ele
       h('strong', null, h(Foreign, { text: history.address, most: 160 })),
       h(State, { state: history.state }),
     ),
-    h(
-      'ol',
-      null,
-      events.map((event, index) => {
-        const host =
-          typeof event['host'] === 'string'
-            ? event['host']
-            : typeof event['next_hop'] === 'string'
-              ? event['next_hop']
-              : '';
-        return h(
-          'li',
-          { key: event.id ?? index },
-          h(Time, { at: event.at }),
-          h(
-            'div',
-            null,
-            h('strong', null, event.kind),
-            host === '' ? null : h('span', { class: 'soft' }, ' by ', h(Foreign, { text: host, most: 120 })),
-            h('p', { class: 'mono' }, h(Foreign, { text: wordsOf(event) })),
-          ),
-        );
-      }),
-    ),
+    history.history.length === 0
+      ? h('p', { class: 'soft' }, 'Nothing has happened yet: it waits for its first attempt.')
+      : h(
+          'ol',
+          null,
+          history.history.map((event, index) => h(Event, { event, key: event.id ?? index })),
+        ),
   );
 }
 

@@ -34,6 +34,16 @@ export function Dialogue({ entry }: { readonly entry: JournalEntry }): JSX.Eleme
   );
 }
 
+/** What the stages are called. The last two count from the acceptance on. */
+const stageWords: Readonly<Record<string, string>> = {
+  read: 'Reading it',
+  check: 'Judging it',
+  compose: 'Writing it anew',
+  sign: 'Signing it',
+  'first attempt': 'Until the first attempt',
+  delivered: 'Until it was delivered',
+};
+
 /** How long each stage took. */
 export function Timings({ entry }: { readonly entry: JournalEntry }): JSX.Element | null {
   const timings = entry.timings ?? [];
@@ -49,8 +59,13 @@ export function Timings({ entry }: { readonly entry: JournalEntry }): JSX.Elemen
         h(
           'li',
           { key: stage },
-          h('span', null, stage),
-          h('meter', { min: 0, max: longest, value: ms, 'aria-label': `${stage}: ${writeDuration(ms)}` }),
+          h('span', null, stageWords[stage] ?? stage),
+          h('meter', {
+            min: 0,
+            max: longest,
+            value: ms,
+            'aria-label': `${stageWords[stage] ?? stage}: ${writeDuration(ms)}`,
+          }),
           h('span', { class: 'soft' }, ms < 10 ? `${ms.toFixed(1)} ms` : writeDuration(ms)),
         ),
       ),

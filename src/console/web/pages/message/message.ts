@@ -1,19 +1,15 @@
 // One message: what became of it and why.
 
 import { h, type JSX } from 'preact';
-import { useState } from 'preact/hooks';
-import { Button } from '../../parts/controls.ts';
-import { Confirm } from '../../parts/dialog.ts';
 import { Empty, Facts, Fault, openTab, PageHead, Progress, Tabs } from '../../parts/surfaces.ts';
 import { Foreign, State, Time } from '../../parts/text.ts';
 import { Reasons, VerdictTable } from '../../parts/verdicts.ts';
-import { ask } from '../../state/api.ts';
 import { useAnswer, useEvery } from '../../state/loading.ts';
-import { tell } from '../../state/notices.ts';
-import { goTo, linkTo, type PageProps } from '../../state/place.ts';
-import { accountPath, mayEdit, pathOfAccount } from '../../state/session.ts';
-import type { JournalEntry } from '../../state/shapes.ts';
+import { linkTo, type PageProps } from '../../state/place.ts';
+import { accountPath, pathOfAccount } from '../../state/session.ts';
+import type { JournalEntry, QueuedMessage } from '../../state/shapes.ts';
 import { writeCounted, writeOctets } from '../../text/amounts.ts';
+import { Actions } from './actions.ts';
 import { Comparison } from './comparison.ts';
 import { Delivery } from './delivery.ts';
 import { Dialogue, Dkim, Timings } from './details.ts';
@@ -63,84 +59,6 @@ function SideFacts({ entry }: { readonly entry: JournalEntry }): JSX.Element {
   );
 }
 
-type Action = 'resend' | 'hold' | 'drop' | undefined;
-
-/** How each action is asked about and told. */
-const actions = {
-  resend: {
-    title: 'Send it again?',
-    action: 'Send 1 message',
-    text: 'A new message is made of it as it came, with a Message-ID of its own, and judged as if it were handed in now. All its recipients get it.',
-  },
-  hold: {
-    title: 'Hold the message?',
-    action: 'Hold 1 message',
-    text: 'Recipients that wait are not tried until somebody releases them on the page of the queue.',
-  },
-  drop: {
-    title: 'Drop the message?',
-    action: 'Drop 1 message',
-    text: 'Recipients that wait never get it. It cannot be taken back.',
-  },
-} as const;
-
-function Actions({
-  entry,
-  onChanged,
-}: {
-  readonly entry: JournalEntry;
-  readonly onChanged: () => void;
-}): JSX.Element | null {
-  const [open, setOpen] = useState<Action>();
-  const isWaiting = entry.outcome === 'accepted' || entry.outcome === 'deferred';
-  // It is sent again for the account that it was of, also where all accounts are looked at.
-  const resend = pathOfAccount(entry.account, `/email/sending/journal/${encodeURIComponent(entry.id)}/resend`);
-  const confirm = async (): Promise<void> => {
-    if (open === 'resend') {
-      const { result } = await ask<{ readonly id?: string }>(resend, { method: 'POST', body: {} });
-      tell('It is sent again, as a message of its own.');
-      if (result.id !== undefined) goTo(linkTo('/messages/:id', { id: result.id }));
-    } else if (open !== undefined) {
-      await ask(accountPath('/email/sending/queue/actions'), {
-        method: 'POST',
-        body: { action: open, messages: [entry.id] },
-      });
-      tell(open === 'hold' ? 'The message is held.' : 'The message is dropped.');
-    }
-    onChanged();
-  };
-  if (!mayEdit.value) return null;
-  return h(
-    'div',
-    { class: 'actions' },
-    h(
-      Button,
-      {
-        icon: 'reload',
-        onPress: () => setOpen('resend'),
-        disabled: entry.content !== 'full',
-        ...(entry.content === 'full' ? {} : { label: 'Its content was not kept (journal.content)' }),
-      },
-      'Send again',
-    ),
-    isWaiting ? h(Button, { icon: 'pause', onPress: () => setOpen('hold') }, 'Hold') : null,
-    isWaiting ? h(Button, { icon: 'minus', onPress: () => setOpen('drop') }, 'Drop') : null,
-    open
-      ? h(
-          Confirm,
-          {
-            title: actions[open].title,
-            action: actions[open].action,
-            danger: open === 'drop',
-            onConfirm: confirm,
-            onClose: () => setOpen(undefined),
-          },
-          h('p', null, actions[open].text),
-        )
-      : null,
-  );
-}
-
 const tabs = [
   { key: 'verdicts', label: 'Verdicts' },
   { key: 'compare', label: 'As it came and left' },
@@ -174,14 +92,26 @@ function Body({ entry }: { readonly entry: JournalEntry }): JSX.Element {
   }
 }
 
+/** The path of the queue that tells how the message waits: of its own account, also where all accounts are looked at. */
+function waitingPath({ account, id }: JournalEntry): string {
+  return pathOfAccount(account, `/email/sending/queue/messages?id=${encodeURIComponent(id)}`);
+}
+
 /** The page. */
 export function MessagePage({ parameters }: PageProps): JSX.Element {
   const id = parameters['id'] ?? '';
-  const { value: entry, problem, reload } = useAnswer<JournalEntry>(entryPath({ id }));
-  const isMoving = entry?.outcome === 'accepted' || entry?.outcome === 'deferred';
+  const { value: entry, problem, reload, refresh } = useAnswer<JournalEntry>(entryPath({ id }));
+  const mayWait = entry !== undefined && entry.outcome !== 'refused' && entry.outcome !== 'delivered';
+  const queue = useAnswer<readonly QueuedMessage[]>(mayWait ? waitingPath(entry) : undefined);
+  const waiting = queue.value?.[0];
   useEvery(4000, () => {
-    if (isMoving) reload();
+    if (entry?.outcome === 'accepted' || entry?.outcome === 'deferred') refresh();
+    if (mayWait) queue.refresh();
   });
+  const changed = (): void => {
+    reload();
+    queue.reload();
+  };
   const back = { url: linkTo('/messages'), label: 'Messages' };
   if (problem && !entry) {
     return h(
@@ -207,11 +137,17 @@ export function MessagePage({ parameters }: PageProps): JSX.Element {
     h(
       PageHead,
       {
-        title: h('span', { class: 'subject' }, h('span', null, subject), h(State, { state: entry.outcome })),
+        title: h(
+          'span',
+          { class: 'subject' },
+          h('span', null, subject),
+          h(State, { state: entry.outcome }),
+          waiting?.state === 'held' ? h(State, { state: 'held' }) : null,
+        ),
         name: entry.subject?.slice(0, 80) ?? 'Message',
         back,
       },
-      h(Actions, { entry, onChanged: reload }),
+      h(Actions, { entry, waiting, onChanged: changed }),
     ),
     h(
       'div',

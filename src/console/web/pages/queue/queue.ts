@@ -4,14 +4,14 @@ import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button } from '../../parts/controls.ts';
 import { type Column, Table } from '../../parts/list.ts';
-import { ButtonLink, Empty, Fault, PageHead, Panel, Progress } from '../../parts/surfaces.ts';
+import { type Action, ActionConfirm, actionWords, queuePath, type Target } from '../../parts/queue-action.ts';
+import { ButtonLink, Empty, LoadFault, PageHead, Panel, Progress } from '../../parts/surfaces.ts';
 import { Foreign, State, Time } from '../../parts/text.ts';
 import { useAnswer, useEvery } from '../../state/loading.ts';
 import { linkTo } from '../../state/place.ts';
 import { accountPath, isEveryAccount, mayEdit } from '../../state/session.ts';
 import type { QueueGroup } from '../../state/shapes.ts';
 import { writeCount, writeCounted } from '../../text/amounts.ts';
-import { type Action, ActionConfirm, actionWords, queuePath, type Target } from './queue-action.ts';
 import { WaitingMessages } from './waiting-messages.ts';
 
 function filterOf({ destination, route }: QueueGroup): Readonly<Record<string, string>> {
@@ -72,29 +72,34 @@ function actionColumn(onAct: (target: Target) => void): Column<QueueGroup> {
       {
         key: action,
         label: `${actionWords[action].verb} all: ${nameOf(group)}`,
-        onPress: () => onAct({ action, count, noun: 'recipient', body: { filter: filterOf(group) } }),
+        onPress: () =>
+          onAct({ action, count, noun: 'recipient', account: group.account, body: { filter: filterOf(group) } }),
       },
       actionWords[action].verb,
     );
   return {
     ...{ key: 'actions', title: 'Actions', isTitleHidden: true, kind: 'tight' },
+    // What was set aside has no place by which it could be chosen; it is chosen message by message.
     cell: (group) =>
-      h(
-        'div',
-        { class: 'row-actions' },
-        button('retry', group, group.depth),
-        group.held < group.depth ? button('hold', group, group.depth - group.held) : null,
-        group.held > 0 ? button('release', group, group.held) : null,
-      ),
+      group.route === null
+        ? null
+        : h(
+            'div',
+            { class: 'row-actions' },
+            button('retry', group, group.depth),
+            group.held < group.depth ? button('hold', group, group.depth - group.held) : null,
+            group.held > 0 ? button('release', group, group.held) : null,
+          ),
   };
 }
 
 /** The page. */
 export function QueuePage(): JSX.Element {
-  const { value, problem, isLoading, reload } = useAnswer<readonly QueueGroup[]>(accountPath(queuePath));
+  const loaded = useAnswer<readonly QueueGroup[]>(accountPath(queuePath));
+  const { value, isLoading, reload, refresh } = loaded;
   const [target, setTarget] = useState<Target>();
   const [turn, setTurn] = useState(0);
-  useEvery(5000, reload);
+  useEvery(5000, refresh);
   const depth = value?.reduce((sum, group) => sum + group.depth, 0) ?? 0;
   const done = (): void => {
     setTurn(turn + 1);
@@ -104,7 +109,7 @@ export function QueuePage(): JSX.Element {
     'div',
     null,
     h(PageHead, { title: 'Queue', lead: 'What was accepted and waits for its next hop, by destination.' }),
-    problem && !value ? h(Fault, { problem, retry: reload }) : null,
+    h(LoadFault, { loaded }),
     isLoading && !value ? h(Progress, { what: 'Loading the queue' }) : null,
     value?.length === 0
       ? h(

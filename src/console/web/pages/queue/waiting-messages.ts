@@ -5,18 +5,47 @@ import { useState } from 'preact/hooks';
 import { Button, Checkbox, Select } from '../../parts/controls.ts';
 import { FilterChips, SearchBox } from '../../parts/filter-bar.ts';
 import { type Column, ListEnd, Table } from '../../parts/list.ts';
-import { Empty, Panel } from '../../parts/surfaces.ts';
+import { type Action, actionWords, queuePath, type Target } from '../../parts/queue-action.ts';
+import { ClearFilters, Empty, Panel } from '../../parts/surfaces.ts';
 import { Foreign, State, Time } from '../../parts/text.ts';
 import { usePages } from '../../state/paging.ts';
 import { linkTo, place, setFilters } from '../../state/place.ts';
 import { accountPath, mayEdit } from '../../state/session.ts';
-import type { QueuedMessage } from '../../state/shapes.ts';
+import type { QueuedMessage, QueueHold } from '../../state/shapes.ts';
 import { writeCount, writeCounted } from '../../text/amounts.ts';
 import { readFilters } from '../../text/filters.ts';
-import { type Action, actionWords, queuePath, type Target } from './queue-action.ts';
 
 /** The most messages that one action names; the endpoint takes no more. */
 const mostChosen = 500;
+
+const heldBy: Readonly<Record<QueueHold['kind'], string>> = {
+  message: 'Held',
+  account: 'The whole account is held',
+  destination: 'Its destination is held',
+  route: 'Its route is held',
+};
+
+/** Why a message is held, as far as the reader may know. */
+function HoldWords({ hold }: { readonly hold: QueueHold }): JSX.Element {
+  const { kind, since, by, why, releasable } = hold;
+  return h(
+    'span',
+    { class: 'sub' },
+    heldBy[kind],
+    ' since ',
+    h(Time, { at: since }),
+    by === null ? null : [' by ', h('bdi', { key: 'by' }, by)],
+    why ? [': ', h(Foreign, { key: 'why', text: why, most: 120 })] : null,
+    releasable ? null : '. It is released by whoever held it, not here.',
+  );
+}
+
+/** How often it was tried. A next hop that was not reached has not tried it, though its words stand beside. */
+function Attempts({ attempts, last_reply: last }: QueuedMessage): JSX.Element {
+  if (attempts > 0 || last === null) return h('span', null, writeCount(attempts));
+  const meaning = 'The next hop has not been reached so far, which does not count as an attempt';
+  return h('span', { class: 'soft', title: meaning }, 'not reached');
+}
 
 const columns: readonly Column<QueuedMessage>[] = [
   { key: 'state', title: 'State', kind: 'tight', cell: ({ state }) => h(State, { state }) },
@@ -24,7 +53,7 @@ const columns: readonly Column<QueuedMessage>[] = [
     key: 'recipient',
     title: 'Recipient',
     kind: 'wide',
-    cell: ({ id, recipient, recipient_count: count, sender, last_reply: last }) => [
+    cell: ({ id, recipient, recipient_count: count, sender, last_reply: last, hold }) => [
       h(
         'a',
         { key: 'to', href: linkTo('/messages/:id', { id }) },
@@ -38,9 +67,10 @@ const columns: readonly Column<QueuedMessage>[] = [
         sender === '' ? 'nobody' : h(Foreign, { text: sender, most: 120, brief: true }),
       ),
       last ? h('span', { key: 'last', class: 'sub mono' }, h(Foreign, { text: last, most: 200 })) : null,
+      hold ? h(HoldWords, { key: 'hold', hold }) : null,
     ],
   },
-  { key: 'attempts', title: 'Attempts', kind: 'number', cell: ({ attempts }) => attempts },
+  { key: 'attempts', title: 'Attempts', kind: 'number', cell: Attempts },
   { key: 'accepted', title: 'Accepted', kind: 'tight', cell: ({ accepted_at: at }) => h(Time, { at }) },
   { key: 'next', title: 'Next try', kind: 'tight', cell: ({ next_at: at }) => h(Time, { at, style: 'due' }) },
 ];
@@ -131,7 +161,12 @@ export function WaitingMessages({
       ? h(
           Empty,
           { title: 'No message waits here', icon: 'queue' },
-          'Everything has been delivered or fits other filters.',
+          Object.keys(filters).length === 0
+            ? 'Everything that was accepted has been delivered.'
+            : [
+                h('p', { key: 'why' }, 'Everything has been delivered, or what waits fits other filters.'),
+                h(ClearFilters, { key: 'clear', names: ['destination', 'route', 'state', 'q'] }),
+              ],
         )
       : null,
     pages.rows.length > 0 && mayEdit.value
@@ -139,7 +174,9 @@ export function WaitingMessages({
           label:
             all.length < pages.rows.length
               ? `Choose the first ${writeCount(all.length)}`
-              : `Choose all ${writeCount(all.length)} that are loaded`,
+              : all.length === 1
+                ? 'Choose the one that is loaded'
+                : `Choose all ${writeCount(all.length)} that are loaded`,
           checked: chosen.length === all.length,
           mixed: chosen.length > 0 && chosen.length < all.length,
           onChange: (isOn) => toggle(all, isOn),

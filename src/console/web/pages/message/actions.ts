@@ -1,0 +1,82 @@
+// What can be done with a message: send it again, try, hold, release or drop what of it waits.
+
+import { h, type JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Button } from '../../parts/controls.ts';
+import { Confirm } from '../../parts/dialog.ts';
+import type { IconName } from '../../parts/icon.ts';
+import { type Action, ActionConfirm, actionWords } from '../../parts/queue-action.ts';
+import { ask } from '../../state/api.ts';
+import { tell } from '../../state/notices.ts';
+import { goTo, linkTo } from '../../state/place.ts';
+import { mayEdit, pathOfAccount } from '../../state/session.ts';
+import type { JournalEntry, QueuedMessage } from '../../state/shapes.ts';
+
+const icons: Readonly<Record<Action, IconName>> = { retry: 'clock', hold: 'pause', release: 'play', drop: 'minus' };
+
+/** What can be done with what waits. */
+function actionsFor({ state, hold }: QueuedMessage): readonly Action[] {
+  if (state === 'held') return hold?.releasable === true ? ['release', 'drop'] : ['drop'];
+  return state === 'failed' ? ['retry', 'drop'] : ['retry', 'hold', 'drop'];
+}
+
+/** Why a message cannot be sent again; undefined where it can. */
+function whyNotAgain({ content, content_note: note }: JournalEntry): string | undefined {
+  if (content === 'full') return undefined;
+  const why = note ?? 'the journal keeps no whole messages (journal.content)';
+  return `It cannot be sent again from here, because ${why}.`;
+}
+
+/** The buttons of a message. */
+export function Actions(props: {
+  readonly entry: JournalEntry;
+  /** What of it waits; undefined: nothing, or it is not known yet. */
+  readonly waiting: QueuedMessage | undefined;
+  readonly onChanged: () => void;
+}): JSX.Element | null {
+  const { entry, waiting, onChanged } = props;
+  const [open, setOpen] = useState<Action | 'resend'>();
+  const close = (): void => setOpen(undefined);
+  // It is sent again for the account that it was of, also where all accounts are looked at.
+  const path = pathOfAccount(entry.account, `/email/sending/journal/${encodeURIComponent(entry.id)}/resend`);
+  const resend = async (): Promise<void> => {
+    const { result } = await ask<{ readonly id?: string }>(path, { method: 'POST', body: {} });
+    tell('It is sent again, as a message of its own.');
+    if (result.id !== undefined) goTo(linkTo('/messages/:id', { id: result.id }));
+    onChanged();
+  };
+  if (!mayEdit.value) return null;
+  const whyNot = whyNotAgain(entry);
+  return h(
+    'div',
+    { class: 'actions' },
+    whyNot === undefined
+      ? h(Button, { icon: 'reload', onPress: () => setOpen('resend') }, 'Send again')
+      : h('p', { class: 'hint' }, whyNot),
+    waiting &&
+      actionsFor(waiting).map((action) =>
+        h(Button, { key: action, icon: icons[action], onPress: () => setOpen(action) }, actionWords[action].verb),
+      ),
+    open === 'resend'
+      ? h(
+          Confirm,
+          { title: 'Send it again?', action: 'Send 1 message', onConfirm: resend, onClose: close },
+          h(
+            'p',
+            null,
+            'A new message is made of it as it came, with a Message-ID of its own, and judged as if it were handed in now. All its recipients get it.',
+          ),
+        )
+      : null,
+    open !== undefined && open !== 'resend'
+      ? h(ActionConfirm, {
+          target: {
+            ...{ action: open, count: 1, noun: 'message', account: entry.account },
+            body: { messages: [entry.id] },
+          },
+          onClose: close,
+          onDone: onChanged,
+        })
+      : null,
+  );
+}
