@@ -201,6 +201,7 @@ function build(
       portOffset: development ? proxy.developmentPortOffset : 0,
       originDeny: [...proxy.originDeny],
       originAllow: [],
+      servedAddresses: [...proxy.servedAddresses],
       limits: {},
       ...contents.proxy,
     },

@@ -96,6 +96,7 @@ export const proxy = {
   ipv4Pool: '127.64.0.0/16',
   /** Added to ports in development, because ports such as tcp/22 are privileged (D84). */
   developmentPortOffset: 20_000,
+  servedAddresses: ['0.0.0.0/0', '::/0'],
   originDeny: ['0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '::/128', 'fe80::/10', 'ff00::/8'],
 } as const;
 

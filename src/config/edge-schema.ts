@@ -61,6 +61,7 @@ export const proxy = value.object({
   portOffset: Optional(value.integer(0, 65_535)),
   originDeny: Optional(value.list(value.network)),
   originAllow: Optional(value.list(value.networkOrPlace)),
+  servedAddresses: Optional(value.list(value.network)),
   limits: Optional(
     value.object({
       ...applicationLimits,

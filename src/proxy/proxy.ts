@@ -102,7 +102,7 @@ function configure(parts: ProxyParts, given: ProxyConfigured, store: Application
   const sources = createFactSources({ zones, accounts, settings, store, ownDoors });
   return {
     ...given,
-    plans: storedPlans({ zones, accounts, store, log }),
+    plans: storedPlans({ zones, accounts, store, servedAddresses: settings.servedAddresses, log }),
     resolver: createResolver({ zones, ...(dns ? { dns } : {}) }),
     limits: readLimits(settings.limits),
     writing: { store, clock, sources: { ...sources, log } },

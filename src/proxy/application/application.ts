@@ -96,6 +96,8 @@ export interface ForwardingPlan {
   readonly sourceAddress?: string;
   /** Why it may not be served as it is configured now; its status says so, and it has no listener. */
   readonly obstacle?: string;
+  /** The addresses to bind that another machine serves; absent where this one serves all (`proxy.servedAddresses`). */
+  readonly elsewhere?: readonly string[];
 }
 
 /** Whether an application carries traffic; the read-only `status` (D81, D84). */

@@ -68,6 +68,8 @@ export interface ProxySettings {
   readonly originDeny: readonly string[];
   /** Addresses with ports, and CIDRs: listeners of Postern itself that may be origins all the same. */
   readonly originAllow: readonly string[];
+  /** Networks of the edge addresses that this machine serves; absent: it serves all. */
+  readonly servedAddresses?: readonly string[] | undefined;
   readonly limits: ProxyLimits;
 }
 

@@ -13,7 +13,7 @@ import { type CertificatePair, createCertificates, expiryOf } from '../traffic/c
 import type { DataPlaneLimits, OpenListener, PortListener, ProxyListenerParts } from '../traffic/listener.ts';
 import type { BudgetBounds } from '../traffic/open-budget.ts';
 import { openTcpListener } from '../traffic/tcp-listener.ts';
-import { ApplicationStatuses } from './application-statuses.ts';
+import { ApplicationStatuses, isElsewhere } from './application-statuses.ts';
 import { explainFailures } from './bind-failures.ts';
 import type { ApplicationReport, DataPlane } from './data-plane-interface.ts';
 import { createListenPlanner, listenerKey, type WantedListener } from './listen-plan.ts';
@@ -215,7 +215,7 @@ class Reconciler implements DataPlane {
 
   /** Makes the listeners equal to the plans. @returns false where something failed that may succeed later */
   async #apply(plans: readonly ForwardingPlan[]): Promise<boolean> {
-    const secured = plans.filter(({ transport, tls }) => transport === 'tcp' && tls !== 'off');
+    const secured = plans.filter((plan) => plan.transport === 'tcp' && plan.tls !== 'off' && !isElsewhere(plan));
     const reasonByName = this.#certificates.follow(new Set(secured.map(({ name }) => name)));
     const uncertified = new Map<string, string>();
     for (const { id, name } of reasonByName.size === 0 ? [] : secured) {
@@ -237,10 +237,11 @@ class Reconciler implements DataPlane {
     this.#followPlans(plans);
     await setImmediate();
     const { failures, opened } = await this.#sockets.openMissing(wanted, () => this.#drained !== undefined);
-    const told = plans.filter(({ id }) => {
+    const told = plans.filter((plan) => {
+      const { id } = plan;
       const unread = uncertified.get(id);
       const reasons = unread === undefined ? (problems.get(id) ?? []) : [unread];
-      const isChanged = this.#statuses.set(id, [...reasons, ...explainFailures(failures.get(id) ?? [])]);
+      const isChanged = this.#statuses.set(id, [...reasons, ...explainFailures(failures.get(id) ?? [])], plan);
       return isChanged || opened.has(id);
     });
     if (told.length > 0) {

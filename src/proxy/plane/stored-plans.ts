@@ -2,7 +2,9 @@
 
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
+import { addressTest } from '../../base/net/address-test.ts';
 import type { ForwardingPlan, StoredApplication } from '../application/application.ts';
+import { wildcardIp } from '../application/edge-address.ts';
 import type { ProxyAccount, ProxyZone } from '../application/zone.ts';
 import type { ApplicationMark, ApplicationStore } from '../store/store.ts';
 import { planOf } from './plan.ts';
@@ -12,6 +14,8 @@ export interface PlanParts {
   readonly zones: readonly ProxyZone[];
   readonly accounts: readonly ProxyAccount[];
   readonly store: Pick<ApplicationStore, 'marks' | 'get'>;
+  /** Networks of the edge addresses that this machine serves; absent: it serves all. */
+  readonly servedAddresses?: readonly string[] | undefined;
   readonly log: Logger;
 }
 
@@ -29,6 +33,13 @@ interface Known {
 export function storedPlans(parts: PlanParts): () => Promise<readonly ForwardingPlan[]> {
   const accountById = new Map(parts.accounts.map((account) => [account.id, account]));
   const zoneById = new Map(parts.zones.map((zone) => [zone.id, zone]));
+  const isServed = parts.servedAddresses && addressTest(parts.servedAddresses);
+  /** Leaves the addresses that another machine serves. Every IPv6 address of a machine is its own. */
+  const ownPart = (given: ForwardingPlan): ForwardingPlan => {
+    const elsewhere = given.addresses.filter((address) => address !== wildcardIp && isServed?.(address) === false);
+    if (elsewhere.length === 0) return given;
+    return { ...given, addresses: given.addresses.filter((address) => !elsewhere.includes(address)), elsewhere };
+  };
   const told = new Set<string>();
   const tellOnce = (application: StoredApplication, why: string): void => {
     if (told.has(application.id)) return;
@@ -43,7 +54,7 @@ export function storedPlans(parts: PlanParts): () => Promise<readonly Forwarding
       return [];
     }
     try {
-      return [planOf(application, { zone, account })];
+      return [ownPart(planOf(application, { zone, account }))];
     } catch (error) {
       // An application that another version of this program has written must not stop the others.
       tellOnce(application, errorMessage(error));
