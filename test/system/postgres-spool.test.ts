@@ -224,7 +224,8 @@ describe('what a server may meet', () => {
     await write(first);
     expect(await register.wasKept(first)).toBe(true);
     const second = await register.nextBatch();
-    expect(await register.wasKept(second)).toBe(false);
+    // Whoever asks again because the answer was lost hears the same.
+    for (let asked = 0; asked < 2; asked += 1) expect(await register.wasKept(second)).toBe(false);
     await expect(write(second)).rejects.toThrow('division by zero');
     await write(await register.nextBatch());
   });

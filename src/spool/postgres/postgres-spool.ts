@@ -289,6 +289,7 @@ export class PostgresSpool implements Spool {
     await this.events.close();
     await this.#parts.writer.quiet();
     await this.#parts.tender.stop();
+    await this.#parts.writer.settleDoubt().catch(() => undefined);
     // Where the server is away, the others find out by themselves.
     await this.#parts.register.leave().catch(() => undefined);
     await this.#parts.session.close();

@@ -17,16 +17,19 @@ export interface BatchKey {
 }
 
 const enter = 'INSERT INTO spool_processes (name, beats, batch) VALUES ($1, 0, 0) RETURNING id';
-const beat = 'UPDATE spool_processes SET beats = beats + 1 WHERE id = $1::bigint';
+const beat = 'UPDATE spool_processes SET beats = beats + 1 WHERE id = $1::bigint RETURNING id';
 // Fails (division by zero) where the row is gone or the number was used, so that nothing of the transaction is kept.
 const fence = `WITH mine AS (UPDATE spool_processes SET batch = $2::bigint WHERE id = $1::bigint AND batch < $2::bigint RETURNING 1)
   SELECT 1 / count(*) AS writes FROM mine`;
-const outdo =
-  'UPDATE spool_processes SET batch = $2::bigint WHERE id = $1::bigint AND batch < $2::bigint RETURNING 1 AS undone';
+// Numbers of transactions are even. The odd one behind a number says that it was not kept, so that whoever asks once more,
+// because the answer was lost, hears the same.
+const outdo = `UPDATE spool_processes SET batch = $2::bigint + 1
+  WHERE id = $1::bigint AND (batch < $2::bigint OR batch = $2::bigint + 1) RETURNING 1 AS undone`;
 const leave = 'DELETE FROM spool_processes WHERE id = $1::bigint';
 const others = 'SELECT id, beats FROM spool_processes';
 const remove = 'DELETE FROM spool_processes WHERE id = $1::bigint AND beats = $2::bigint RETURNING id';
-const releaseWhere = (whose: string): string =>
+/** The statement that gives back recipients. @param whose the condition that picks them */
+export const releaseWhere = (whose: string): string =>
   inLines(
     `UPDATE spool_recipients SET claimed_by = NULL, due_at = next_attempt_at WHERE ${whose} RETURNING ${lineColumns}`,
   );
@@ -79,7 +82,7 @@ export class ProcessRegister {
   /** The number of this process, and of its next transaction that writes. They follow one another. */
   async nextBatch(): Promise<BatchKey> {
     const id = await this.id();
-    this.#batch += 1;
+    this.#batch += 2;
     return { id, batch: this.#batch };
   }
 
@@ -102,14 +105,18 @@ export class ProcessRegister {
     await this.id();
   }
 
-  /** Tells what became of a transaction that has ended or will fail; false makes sure that it is never kept. */
-  async wasKept({ id, batch }: BatchKey): Promise<boolean> {
+  /**
+   * Tells what became of a transaction that has ended or will fail; false makes sure that it is never kept. To be asked before
+   * the next transaction, as often as needed.
+   * @returns undefined where nobody can tell, because others have taken this process for dead meanwhile
+   */
+  async wasKept({ id, batch }: BatchKey): Promise<boolean | undefined> {
     const undone = await this.#session.query(outdo, [id, batch]);
     if (undone.length > 0) return false;
     // A connection that breaks while COMMIT waits for a synchronous standby leaves a transaction that only the primary has. This
     // write comes after it, so that once this one is confirmed, the standby has both.
-    await this.#session.query(beat, [id]);
-    return true;
+    const known = await this.#session.query(beat, [id]);
+    return known.length > 0 ? true : undefined;
   }
 
   /**

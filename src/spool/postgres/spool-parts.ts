@@ -53,6 +53,8 @@ export interface PostgresSpoolOptions {
   readonly onCommitted?: (operations: number) => void;
   /** After how long without a sign another process is taken for dead, in milliseconds; 30,000 if absent. */
   readonly patienceMs?: number;
+  /** How long callers wait to hear what became of a transaction whose end was lost, in milliseconds; 10,000 if absent. */
+  readonly doubtMs?: number;
   /** The time of the server's clock out of a row with `time`; absent: as the row says. */
   readonly serverTime?: (row: Row) => number;
 }
@@ -72,6 +74,9 @@ export function makeParts(options: PostgresSpoolOptions) {
     ...{ ...shared, reports, hasJournal },
     onTallies: (tallies) => quotas.learn(tallies),
     onCommitted: options.onCommitted ?? (() => undefined),
+    onDisowned: (messages) =>
+      log.warn({ messages }, 'removed what was kept although its senders heard that it was not'),
+    doubtMs: options.doubtMs,
   });
   const claims = new PostgresClaims({ ...shared, writer });
   const holds = new PostgresHolds({ ...shared, writer });
@@ -87,7 +92,7 @@ export function makeParts(options: PostgresSpoolOptions) {
     },
   });
   const kept = { quotas, holds, retention, removal, partitions: new PartitionTender({ ...shared, partitions }) };
-  const tender = new SpoolTender({ ...shared, ...kept, log, serverTime: options.serverTime });
+  const tender = new SpoolTender({ ...shared, ...kept, writer, log, serverTime: options.serverTime });
   const table = eventTable({
     ...{ events, writer, clock: databaseClock },
     fault: () => tender.fault,

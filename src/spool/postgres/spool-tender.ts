@@ -15,6 +15,7 @@ import type { PostgresRetention, Quotas } from './postgres-retention.ts';
 import type { ProcessRegister } from './process-register.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { PostgresSession } from './server/postgres-session.ts';
+import type { SpoolWriter } from './spool-writer.ts';
 
 /** How often it is done, in milliseconds. */
 const everyMs = 1000;
@@ -52,6 +53,7 @@ export interface TendedParts {
   readonly removal: EventRemoval;
   readonly partitions: PartitionTender;
   readonly holds: PostgresHolds;
+  readonly writer: Pick<SpoolWriter, 'settleDoubt'>;
   readonly log: Logger;
   /** The time of the server's clock; absent: `time` of the row. */
   readonly serverTime?: ((row: Row) => number) | undefined;
@@ -150,9 +152,10 @@ export class SpoolTender {
   }
 
   async #tend(): Promise<void> {
-    const { register, log, quotas, retention, holds } = this.#parts;
+    const { register, log, quotas, retention, holds, writer } = this.#parts;
     try {
       await this.#look();
+      await writer.settleDoubt();
       if (await register.tend()) log.warn('messages in the hands of a process that has ended are due again');
       await this.#recover();
       await holds.settle();

@@ -5,21 +5,24 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Unavailable } from '../../base/errors.ts';
 import { type PostgresJournalRow, sendJournal } from '../journal/postgres-journal.ts';
-import type { PackedEvent } from '../packed-event.ts';
+import { type PackedEvent, packEvent } from '../packed-event.ts';
 import type { AccountTally } from '../tally.ts';
 import { AccountChanges } from './account-changes.ts';
 import { type AddedMessage, sendAdded, sizeOf } from './added-messages.ts';
-import { sendEvents, takeTurn, tellEvents } from './events/written-events.ts';
+import { sendEvents, takeTurn, tellDue, tellEvents } from './events/written-events.ts';
 import { MessageChanges } from './message-changes.ts';
 import type { PostgresReports } from './postgres-reports.ts';
-import type { ProcessRegister } from './process-register.ts';
+import { type BatchKey, type ProcessRegister, releaseWhere } from './process-register.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import { GroupQueue } from './server/group-queue.ts';
 import { InDoubt, type PostgresSession, type Send } from './server/postgres-session.ts';
 
-/** How long is asked what became of a transaction whose end was not heard of, in milliseconds, and how often. */
-const doubtMs = 10_000;
+/** How long callers wait to hear what became of a transaction whose end was not heard of, in milliseconds. */
+const defaultDoubtMs = 10_000;
+/** How often that is asked for, in milliseconds. */
 const askAgainMs = 250;
+
+const releaseMessages = releaseWhere('message = ANY ($1::uuid[]) AND state = 0 AND claimed_by = $2::bigint');
 
 /** What the operations of a group are handed: they say what is to be written, and nothing is until all have. */
 export interface WriteGroup {
@@ -54,10 +57,22 @@ interface Waiting extends PostgresWrite<unknown> {
 /** What a group has sent. */
 interface Sent {
   readonly results: readonly unknown[];
+  readonly disowned: Disowned;
   readonly unreported: number;
   /** Answered with the transaction. */
   readonly tallies: Promise<readonly AccountTally[]>;
 }
+
+/** The messages of a transaction in doubt: their senders hear that they were not taken. */
+interface Disowned {
+  /** The sender will hand the message in again, so that this one must not leave. */
+  readonly unwanted: readonly string[];
+  /** Handed in again it is known by its Idempotency-Key, or it is a report that is made once: this one must leave. */
+  readonly wanted: readonly string[];
+}
+
+/** A transaction in doubt. */
+type InQuestion = BatchKey & Disowned;
 
 /** What a group has learnt beside its results. */
 type Learnt = (tallies: readonly AccountTally[]) => void;
@@ -72,6 +87,12 @@ export class SpoolWriter {
   readonly #onTallies: Learnt;
   #unreported = 0;
   readonly #onCommitted: (operations: number) => void;
+  readonly #doubtMs: number;
+  readonly #onDisowned: (messages: number) => void;
+  /** The transaction before, where nobody knows yet whether it was kept. */
+  #doubt: InQuestion | undefined;
+  /** The same once it turned out to be kept, until that is put right. */
+  #disowned: InQuestion | undefined;
   readonly #queue = new GroupQueue<Waiting>((group) => this.#write(group));
 
   constructor(parts: {
@@ -85,6 +106,10 @@ export class SpoolWriter {
     readonly onTallies: Learnt;
     /** Told after each commit how many operations it had. */
     readonly onCommitted: (operations: number) => void;
+    /** Told how many messages turned out to be kept although their senders heard otherwise, once they are removed. */
+    readonly onDisowned: (messages: number) => void;
+    /** How long callers wait to hear what became of a transaction, in milliseconds; 10,000 if absent. */
+    readonly doubtMs?: number | undefined;
   }) {
     this.#session = parts.session;
     this.#register = parts.register;
@@ -93,6 +118,8 @@ export class SpoolWriter {
     this.#hasJournal = parts.hasJournal;
     this.#onTallies = parts.onTallies;
     this.#onCommitted = parts.onCommitted;
+    this.#onDisowned = parts.onDisowned;
+    this.#doubtMs = parts.doubtMs ?? defaultDoubtMs;
   }
 
   /** Outcomes that are not reported to their senders because there were too many. */
@@ -122,6 +149,12 @@ export class SpoolWriter {
     });
   }
 
+  /** Finds out what became of a transaction that is in doubt, if there is one. @throws Unavailable while the server is away */
+  async settleDoubt(): Promise<void> {
+    // Whatever is written next begins with that.
+    if (this.#doubt || this.#disowned) await this.write({ run: () => undefined });
+  }
+
   /** Resolves once everything is written. */
   quiet(): Promise<void> {
     return this.#queue.quiet();
@@ -129,6 +162,7 @@ export class SpoolWriter {
 
   async #write(group: readonly Waiting[]): Promise<void> {
     try {
+      await this.#endOldDoubt();
       const results = await this.#commit(group);
       for (const [index, { resolve }] of group.entries()) resolve(results[index]);
       this.#onCommitted(group.length);
@@ -162,7 +196,7 @@ export class SpoolWriter {
         return await this.#commit(group);
       }
       if (!(thrown instanceof InDoubt)) throw thrown;
-      await this.#endDoubt({ id, batch }, thrown);
+      await this.#endDoubt({ id, batch, ...(sent?.disowned ?? { unwanted: [], wanted: [] }) }, thrown);
     }
     return sent?.results ?? [];
   }
@@ -189,23 +223,78 @@ export class SpoolWriter {
     sendEvents(send, made.events, this.#clock);
     if (this.#hasJournal) sendJournal(send, made.journal, made.events);
     if (made.events.length > 0) void send(tellEvents);
-    return { results, unreported, tallies: accounts.write(send) };
+    return { results, unreported, disowned: disownedOf(made.added), tallies: accounts.write(send) };
   }
 
-  /** Finds out what became of a transaction. @throws Unavailable where it was undone, or nobody can tell */
-  async #endDoubt(transaction: { readonly id: number; readonly batch: number }, doubt: InDoubt): Promise<void> {
-    const until = performance.now() + doubtMs;
+  /**
+   * Finds out what became of a transaction.
+   * @throws Unavailable where it was undone, or nobody can tell for now: then that is found out before anything else is written
+   */
+  async #endDoubt(doubt: InQuestion, cause: InDoubt): Promise<void> {
+    const until = performance.now() + this.#doubtMs;
+    this.#doubt = doubt;
     for (;;) {
       try {
-        if (await this.#register.wasKept(transaction)) return;
-        throw new NotKept(doubt);
+        if (await this.#judge(doubt)) return;
+        throw new NotKept(cause);
       } catch (thrown) {
         if (thrown instanceof NotKept || performance.now() >= until || this.#session.isAbandoned)
-          throw new NotKept(doubt);
+          throw new NotKept(cause);
         await sleep(askAgainMs);
       }
     }
   }
+
+  /** Asks what became of a transaction. Where nobody can ever tell, its messages are disowned. @throws Unavailable */
+  async #judge(doubt: InQuestion): Promise<boolean> {
+    const wasKept = await this.#register.wasKept(doubt);
+    this.#doubt = undefined;
+    if (wasKept === undefined) this.#disown(doubt);
+    return wasKept === true;
+  }
+
+  #disown(doubt: InQuestion): void {
+    if (doubt.unwanted.length + doubt.wanted.length > 0) this.#disowned = doubt;
+  }
+
+  /** Finds out what became of a transaction whose callers wait no longer, and puts right what they heard. @throws Unavailable */
+  async #endOldDoubt(): Promise<void> {
+    const doubt = this.#doubt;
+    if (doubt && (await this.#judge(doubt))) this.#disown(doubt);
+    if (!this.#disowned) return;
+    const { id, unwanted, wanted } = this.#disowned;
+    let removed = 0;
+    const putRight: Waiting = {
+      ...{ octets: 0, isPatient: false, resolve: () => undefined, reject: () => undefined },
+      reads: unwanted,
+      readsEntries: true,
+      run: ({ messages, events, others }) => {
+        others.push((send) => {
+          void send(releaseMessages, [wanted, id]);
+          void send(tellDue);
+        });
+        const dropped = unwanted.flatMap((message) => messages.drop(message, this.#clock.now()) ?? []);
+        for (const event of dropped) events.push(packEvent(event));
+        removed = dropped.length;
+      },
+    };
+    await this.#commit([putRight]);
+    this.#disowned = undefined;
+    if (removed > 0) this.#onDisowned(removed);
+  }
+}
+
+/** Whether a message that is handed in again is known: by its Idempotency-Key, or because its report is made once. */
+function isKnownAgain({ entry: { idempotency, answers } }: AddedMessage): boolean {
+  return Boolean(idempotency ?? answers);
+}
+
+/** The messages of a group by what is to become of them where their senders hear that they were not taken. */
+function disownedOf(added: readonly AddedMessage[]): Disowned {
+  return {
+    unwanted: added.filter((one) => !isKnownAgain(one)).map(({ entry }) => entry.id),
+    wanted: added.filter(isKnownAgain).map(({ entry }) => entry.id),
+  };
 }
 
 /** The server went away before a transaction was kept. */
