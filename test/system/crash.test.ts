@@ -1,25 +1,47 @@
 // kill -9 at random moments under load: what was answered 250 arrives, what was answered otherwise does not. The
-// sender's ledger (answers) and the sink's (arrivals) are compared at the end.
+// sender's ledger (answers) and the sink's (arrivals) are compared at the end. So on SQLite and on PostgreSQL.
 
 import { rmSync } from 'node:fs';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { afterAll, expect, test } from 'vitest';
+import { afterEach, expect, onTestFinished, test } from 'vitest';
 import type { MailEvent } from '../../src/events/mail-event.ts';
 import { deviceConfiguration } from '../support/device-config.ts';
 import { FaultSink } from '../support/fault-sink.ts';
 import { type PosternProcess, startPostern } from '../support/postern-process.ts';
+import { startPostgres } from '../support/postgres.ts';
 import { connectSmtp } from '../support/raw-smtp-client.ts';
+import { openStoreOf } from '../support/store.ts';
 
-const rounds = Number(process.env['POSTERN_CRASH_ROUNDS'] ?? 50);
+const rounds = process.env['POSTERN_CRASH_ROUNDS'];
 const sessions = 8;
+
+/** Where the gateway keeps its mail, and how often it is killed there. */
+const stores = [
+  { store: 'SQLite', rounds: Number(rounds ?? 50), settings: async () => ({}) },
+  {
+    store: 'PostgreSQL',
+    rounds: Number(rounds ?? 15),
+    async settings() {
+      const server = await startPostgres();
+      onTestFinished(() => server.remove());
+      // What was in the hands of a killed process comes back when it was silent for so long.
+      const database = { url: 'postgres://nobody@127.0.0.1:1/none', takeOverSeconds: 5 };
+      return { database, url: await server.createSchema() };
+    },
+  },
+] satisfies readonly {
+  readonly store: string;
+  readonly rounds: number;
+  readonly settings: () => Promise<{ readonly database?: object; readonly url?: string }>;
+}[];
 
 let sink: FaultSink | undefined;
 let postern: PosternProcess | undefined;
-afterAll(async () => {
+afterEach(async () => {
   await postern?.end('SIGKILL');
   await sink?.close();
   if (postern) rmSync(postern.folder, { recursive: true, force: true });
+  [postern, sink] = [undefined, undefined];
+  answers.clear();
 });
 
 /** What the sender heard for each message: a reply code, or 0 for none. */
@@ -60,11 +82,10 @@ async function sendUntilDead(port: number): Promise<void> {
 }
 
 /** How often each recipient was accepted, and delivered to, as the events tell. */
-function countedEvents(file: string): Map<string, number> {
+async function countedEvents(ended: PosternProcess): Promise<Map<string, number>> {
   const count = new Map<string, number>();
-  const database = new DatabaseSync(file, { readOnly: true });
-  const rows = database.prepare("SELECT event FROM mail_events WHERE kind IN ('accepted', 'delivered')").all();
-  database.close();
+  const database = await openStoreOf(ended);
+  const rows = await database.query("SELECT event FROM mail_events WHERE kind IN ('accepted', 'delivered')");
   for (const row of rows) {
     const event: MailEvent = JSON.parse(String(row['event']));
     const recipients =
@@ -87,48 +108,62 @@ function arrivals(): Map<string, number> {
   return seen;
 }
 
-test(`kill -9, ${rounds} rounds: nothing answered 250 is lost, nothing refused arrives`, {
-  timeout: 600_000,
-}, async () => {
-  sink = await FaultSink.start();
-  const config = deviceConfiguration({
-    routes: [{ name: 'sink', type: 'smarthost', url: `smtp://127.0.0.1:${sink.port}`, tls: 'none', connections: 4 }],
-    delivery: { retry: { firstDelaySeconds: 1, factor: 1, maxDelaySeconds: 1, jitter: 0.2, expireAfterSeconds: 3600 } },
-  });
-  for (let round = 0; round < rounds; round += 1) {
-    postern = await startPostern({ config, ...(postern ? { folder: postern.folder } : {}) });
-    const port = postern.ports['devices'] ?? 0;
-    const senders = Array.from({ length: sessions }, () => sendUntilDead(port));
-    await new Promise((wait) => setTimeout(wait, 50 + Math.random() * 600));
-    await postern.end('SIGKILL');
-    await Promise.all(senders);
-  }
+test.each(stores)(
+  'kill -9, $rounds rounds on $store: nothing answered 250 is lost, nothing refused arrives',
+  {
+    timeout: 600_000,
+  },
+  async ({ store, rounds: kills, settings }) => {
+    const { database, url }: { readonly database?: object; readonly url?: string } = await settings();
+    sink = await FaultSink.start();
+    const config = deviceConfiguration({
+      routes: [{ name: 'sink', type: 'smarthost', url: `smtp://127.0.0.1:${sink.port}`, tls: 'none', connections: 4 }],
+      delivery: {
+        retry: { firstDelaySeconds: 1, factor: 1, maxDelaySeconds: 1, jitter: 0.2, expireAfterSeconds: 3600 },
+      },
+      ...(database ? { database } : {}),
+    });
+    const start = (): Promise<PosternProcess> =>
+      startPostern({
+        config,
+        ...(url === undefined ? {} : { env: { POSTERN_DATABASE_URL: url } }),
+        ...(postern ? { folder: postern.folder } : {}),
+      });
+    for (let round = 0; round < kills; round += 1) {
+      postern = await start();
+      const port = postern.ports['devices'] ?? 0;
+      const senders = Array.from({ length: sessions }, () => sendUntilDead(port));
+      await new Promise((wait) => setTimeout(wait, 50 + Math.random() * 600));
+      await postern.end('SIGKILL');
+      await Promise.all(senders);
+    }
 
-  postern = await startPostern({ config, ...(postern ? { folder: postern.folder } : {}) });
-  const accepted = [...answers].filter(([, code]) => code === 250).map(([mark]) => mark);
-  const wanted = accepted.flatMap((mark) => message(mark).recipients.map((recipient) => `${mark} ${recipient}`));
-  await postern
-    .until(() => {
-      const seen = arrivals();
-      return wanted.every((key) => seen.has(key));
-    }, 120)
-    .catch(() => undefined); // the comparison below says what is missing
+    postern = await start();
+    const accepted = [...answers].filter(([, code]) => code === 250).map(([mark]) => mark);
+    const wanted = accepted.flatMap((mark) => message(mark).recipients.map((recipient) => `${mark} ${recipient}`));
+    await postern
+      .until(() => {
+        const seen = arrivals();
+        return wanted.every((key) => seen.has(key));
+      }, 120)
+      .catch(() => undefined); // the comparison below says what is missing
 
-  // Every message answered 250 has one event of its acceptance, and each of its recipients one of its delivery.
-  await postern.end('SIGTERM');
-  const events = countedEvents(join(postern.dataDir, 'postern.db'));
-  expect([...events.values()].filter((count) => count !== 1)).toEqual([]);
-  expect(accepted.filter((mark) => !events.has(`accepted ${mark}@one.test`))).toEqual([]);
-  expect([...arrivals().keys()].filter((key) => !events.has(`delivered ${key.split(' ', 2)[1] ?? ''}`))).toEqual([]);
+    // Every message answered 250 has one event of its acceptance, and each of its recipients one of its delivery.
+    await postern.end('SIGTERM');
+    const events = await countedEvents(postern);
+    expect([...events.values()].filter((count) => count !== 1)).toEqual([]);
+    expect(accepted.filter((mark) => !events.has(`accepted ${mark}@one.test`))).toEqual([]);
+    expect([...arrivals().keys()].filter((key) => !events.has(`delivered ${key.split(' ', 2)[1] ?? ''}`))).toEqual([]);
 
-  const seen = arrivals();
-  const refused = new Set([...answers].filter(([, code]) => code >= 400).map(([mark]) => mark));
-  const twice = [...seen.values()].filter((count) => count > 1).length;
-  console.log(
-    `${rounds} rounds: ${accepted.length} answered 250, ${refused.size} refused, ${[...answers.values()].filter((code) => code === 0).length} without an answer; ${seen.size} arrivals, ${twice} of them more than once`,
-  );
-  expect(accepted.length).toBeGreaterThan(rounds * 5);
-  expect(refused.size).toBeGreaterThan(0);
-  expect(wanted.filter((key) => !seen.has(key))).toEqual([]);
-  expect([...seen.keys()].filter((key) => refused.has(key.split(' ', 1)[0] ?? ''))).toEqual([]);
-});
+    const seen = arrivals();
+    const refused = new Set([...answers].filter(([, code]) => code >= 400).map(([mark]) => mark));
+    const twice = [...seen.values()].filter((count) => count > 1).length;
+    console.log(
+      `${store}, ${kills} rounds: ${accepted.length} answered 250, ${refused.size} refused, ${[...answers.values()].filter((code) => code === 0).length} without an answer; ${seen.size} arrivals, ${twice} of them more than once`,
+    );
+    expect(accepted.length).toBeGreaterThan(kills * 5);
+    expect(refused.size).toBeGreaterThan(0);
+    expect(wanted.filter((key) => !seen.has(key))).toEqual([]);
+    expect([...seen.keys()].filter((key) => refused.has(key.split(' ', 1)[0] ?? ''))).toEqual([]);
+  },
+);
