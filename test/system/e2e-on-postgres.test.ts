@@ -1,0 +1,36 @@
+// The end-to-end tests whose subject is what the store keeps, once more with gateways that keep it in PostgreSQL. All of
+// test/e2e runs so with `npm run test:postgres`; these are the part that there is time for in every run of `.ci/run`.
+
+import { afterAll, describe } from 'vitest';
+import { startPostgres } from '../support/postgres.ts';
+import { requirePrograms } from './programs.ts';
+
+requirePrograms('runuser', 'pg_ctlcluster');
+const server = await startPostgres();
+afterAll(() => server.remove());
+// What is imported from here on starts its gateways on this server.
+process.env['POSTERN_TEST_DATABASE'] = 'postgres';
+process.env['POSTERN_TEST_POSTGRES'] = server.url('postgres');
+
+/**
+ * Left out: what never asks the store (the edge, certificates, the log, how a start fails), what waits long for the next hop or
+ * a day's end (reports, webhooks, staging), and several processes, which postgres-gateway.test.ts has.
+ */
+const files: readonly (readonly [subject: string, load: () => Promise<unknown>])[] = [
+  ['accepting and relaying', () => import('../e2e/first-message.test.ts')],
+  ['tokens and suppressions', () => import('../e2e/account-endpoints.test.ts')],
+  ['Idempotency-Keys over a crash', () => import('../e2e/rest.test.ts')],
+  ['limits', () => import('../e2e/rate.test.ts')],
+  ['the share of an account', () => import('../e2e/spool-room.test.ts')],
+  ['the queue and its destinations', () => import('../e2e/queue-destinations.test.ts')],
+  ['events of the queue', () => import('../e2e/queue-events.test.ts')],
+  ['the journal', () => import('../e2e/journal.test.ts')],
+  ['threads', () => import('../e2e/thread-repair.test.ts')],
+  ['proxy applications', () => import('../e2e/proxy.test.ts')],
+];
+
+for (const [subject, load] of files) {
+  describe(`on PostgreSQL: ${subject}`, async () => {
+    await load();
+  });
+}
