@@ -1,6 +1,7 @@
 // Every refusal goes through here: whoever refuses hands in the facts, and the event is made and cut to its bounds.
 
 import type { JournalDetails } from '../journal/journal-details.ts';
+import { reasonWithoutQuotes } from './kept-words.ts';
 import { cutText, type EventViolation, eventBounds, firstAddresses, type RefusedEvent } from './mail-event.ts';
 
 /** Why something was refused: a violation of the policy, or a fault that a door found. */
@@ -44,7 +45,10 @@ function violationOf({ code, message, name, pointer }: RefusalReason): EventViol
 
 /** Makes the event of a refusal. @param at milliseconds since 1970 */
 export function refusedEvent(refusal: RefusalFacts, at: number): RefusedEvent {
-  const { violations, recipients, helo, senderPath, journal: _, ...rest } = refusal;
+  const { violations, recipients, helo, senderPath, journal, ...rest } = refusal;
+  const first = violations.slice(0, eventBounds.violations);
+  const isKept = rest.stage !== 'message' || (journal?.content ?? 'none') !== 'none';
+  const reasons = isKept ? first : first.map(reasonWithoutQuotes);
   return {
     kind: 'refused',
     at,
@@ -53,7 +57,7 @@ export function refusedEvent(refusal: RefusalFacts, at: number): RefusedEvent {
     ...(senderPath === undefined ? {} : { senderPath: cutText(senderPath, eventBounds.name) }),
     recipients: recipients ? firstAddresses(recipients, eventBounds.refusedRecipients) : [],
     ...(recipients ? { recipientCount: recipients.length } : {}),
-    violations: violations.slice(0, eventBounds.violations).map(violationOf),
+    violations: reasons.map(violationOf),
     violationCount: violations.length,
   };
 }

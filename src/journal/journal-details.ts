@@ -7,6 +7,8 @@ import { type ContentLevel, mostBodyOctets } from './journal-row.ts';
 export interface ReceivedField {
   readonly name: string;
   readonly rawBytes: Buffer;
+  /** What keeps the line from being a field: `no-colon` where the name is only what stands in place of one. */
+  readonly fault?: string;
 }
 
 /** Details of one message. Everything here is used once, when its row is made, and nothing is copied before. */
@@ -42,9 +44,13 @@ export function withoutLargeBody(details: JournalDetails): JournalDetails {
 
 const nothing = Buffer.alloc(0);
 
+function nameOf({ name, fault }: ReceivedField): ReceivedField {
+  return { name, rawBytes: nothing, ...(fault === undefined ? {} : { fault }) };
+}
+
 /** The names of the fields alone: their octets are views that hold the whole message in memory. */
 function withNames(details: JournalDetails): JournalDetails {
-  return { ...details, fields: details.fields.map(({ name }) => ({ name, rawBytes: nothing })) };
+  return { ...details, fields: details.fields.map(nameOf) };
 }
 
 /** Details that hold nothing of the message but the names of its fields, and its Subject where that is kept. */

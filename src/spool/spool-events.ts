@@ -1,5 +1,6 @@
 // Makes the events that the spool writes in one commit with what they report.
 
+import { reasonWithoutQuotes } from '../events/kept-words.ts';
 import {
   type AcceptedEvent,
   cutText,
@@ -29,7 +30,8 @@ function factsOf(entry: DueMessage['entry']) {
 /** Makes the event of an accepted message. */
 export function acceptedEvent(entry: SpoolEntry): AcceptedEvent {
   const { clientMessageId, received, recipients } = entry;
-  const observed = received?.observed ?? [];
+  const removed = (received?.observed ?? []).slice(0, eventBounds.violations);
+  const observed = (entry.journal?.content ?? 'none') === 'none' ? removed.map(reasonWithoutQuotes) : removed;
   return {
     kind: 'accepted',
     at: entry.acceptedAt,
@@ -44,12 +46,12 @@ export function acceptedEvent(entry: SpoolEntry): AcceptedEvent {
       : {}),
     ...(observed.length > 0
       ? {
-          observed: observed.slice(0, eventBounds.violations).map(({ name, code, message }) => ({
+          observed: observed.map(({ name, code, message }) => ({
             field: cutText(name, eventBounds.fieldName),
             code,
             message: cutText(message, eventBounds.violationMessage),
           })),
-          observedCount: observed.length,
+          observedCount: received?.observed?.length ?? 0,
           ...(received?.mailer === undefined ? {} : { mailer: received.mailer }),
         }
       : {}),

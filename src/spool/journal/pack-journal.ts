@@ -1,6 +1,7 @@
 // Makes the journal's row of a message, as the stores write it, from the event of the message and what the pipeline knows
 // beside it. What only a reader needs, such as the table of verdicts, is made when it is read.
 
+import { dialogueWithoutQuotes, keptName } from '../../events/kept-words.ts';
 import {
   type AcceptedEvent,
   cutText,
@@ -48,9 +49,10 @@ export interface PackedJournal {
 
 const noOctets = { receivedHead: undefined, receivedBody: undefined, isSameBody: false } as const;
 
-function namesOf({ fields }: JournalDetails): string {
+function namesOf({ fields, content }: JournalDetails): string {
   let names = '';
-  for (const { name } of fields) {
+  for (const { name: given, fault } of fields) {
+    const name = content === 'none' ? keptName(given, fault === 'no-colon') : given;
     if (names.length + name.length > journalBounds.names) break;
     names += names === '' ? name : `\n${name}`;
   }
@@ -79,12 +81,13 @@ function noted(
 ): Pick<JournalMore, 'names' | 'verdicts' | 'timings' | 'dialogue' | 'tls'> {
   if (!details) return {};
   const { content, transcript, octets, timings } = details;
+  const said = transcript?.text();
   return {
     // The names stand in the header section, where that is kept as it came.
     names: content !== 'none' && octets ? undefined : namesOf(details),
     verdicts: details.verdicts,
     timings: transcript ? { read: transcript.readMs, ...timings } : timings,
-    dialogue: transcript?.text(),
+    dialogue: content === 'none' && said !== undefined ? dialogueWithoutQuotes(said) : said,
     tls: transcript?.tls(),
   };
 }
