@@ -54,7 +54,10 @@ function sync(path: string): void {
 }
 
 /** Tables that have rows even in a new database, because they are about the database itself. */
-const ownTables = new Set(['migrations', 'spool_clock', 'spool_probe']);
+const ownTables = new Set([
+  ...['migrations', 'spool_clock', 'spool_probe', 'proxy_revision', 'journal_state'],
+  ...['journal_words_config', 'journal_words_data'],
+]);
 
 /** Tells what a restore would remove from a database; undefined where it has nothing. */
 function contentsOf(file: string): string | undefined {

@@ -39,4 +39,15 @@ test('where there is no room a backup and a restore say so and leave what was th
   expect(restored).toMatchObject({ exitCode: 1, stdout: '' });
   expect(restored.stderr).toContain('no space left on device');
   expect(existsSync(join(disk, 'data/postern.db'))).toBe(false);
+
+  // A folder that has something keeps it.
+  const own = await SqliteSpool.open({ file: join(disk, 'data/postern.db') });
+  const entry = spoolEntry();
+  await own.add(entry, someTime);
+  await own.close();
+  expect(await runCli(['restore', '--force', file], { env: small })).toMatchObject({ exitCode: 1, stdout: '' });
+  expect(readdirSync(join(disk, 'data')).filter((name) => name.includes('tmp'))).toEqual([]);
+  const again = await SqliteSpool.open({ file: join(disk, 'data/postern.db') });
+  expect((await again.load(entry.id))?.body).toEqual(entry.body);
+  await again.close();
 });
