@@ -87,7 +87,7 @@ export async function moveData(request: MoveRequest): Promise<Moved> {
     try {
       const { mark } = source;
       if (mark && (await target.hasMove(mark.id))) {
-        source.putMark({ ...mark, isDone: true });
+        markDone(source, mark);
         return { rows: new Map(), octets: 0, left: noDamage, wasDone: true };
       }
       if (mark) source.takeMarkOff();
@@ -108,6 +108,15 @@ function refuseOther(mark: MovedMark | undefined, { file, shown }: MoveRequest):
       `The end of a move of "${file}" to ${mark.target} is not known: name that target again, which finds out, or ` +
         'run postern migrate --undo --force where it is certain that no gateway works there',
     );
+}
+
+/** Marks the source as moved. @throws EndUnknown where it cannot be written: the target has everything, as a further run finds out */
+function markDone(source: SourceFile, mark: MovedMark): void {
+  try {
+    source.putMark({ ...mark, isDone: true });
+  } catch (thrown) {
+    throw new EndUnknown(`the old database cannot be marked: ${errorMessage(thrown)}`, { cause: thrown });
+  }
 }
 
 /** One move. */
@@ -231,7 +240,7 @@ class Move {
           : thrown;
       }
     }
-    this.#source.putMark({ ...mark, isDone: true });
+    markDone(this.#source, mark);
     // Without it the server would learn only later how many rows there are. It is not needed.
     await this.#target.query('ANALYZE', [], { isLong: true }).catch(() => undefined);
   }

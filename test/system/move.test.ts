@@ -9,8 +9,10 @@ import {
   mkdtempSync,
   openSync,
   rmSync,
+  statfsSync,
   statSync,
   truncateSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,7 +24,9 @@ import { openPostgres } from '../../src/base/database/postgres-database.ts';
 import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { noDamage } from '../../src/move/damaged-rows.ts';
 import { DamagedRows, type MoveRequest, moveData, undoMove } from '../../src/move/move-data.ts';
+import { moveMigrations } from '../../src/move/move-here.ts';
 import { derivedTables, movedTables } from '../../src/move/moved-tables.ts';
+import { EndUnknown } from '../../src/move/target-database.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import type { Spool } from '../../src/spool/spool.ts';
 import { tableMigrations } from '../../src/wiring/table-versions.ts';
@@ -386,15 +390,52 @@ test('a full disk of the target leaves both sides as they were', async () => {
   }
 });
 
+test('a full disk of the source: nothing is moved, or at the very end the next run finds out', {
+  timeout: 60_000,
+}, async () => {
+  const small = mkdtempSync(join(tmpdir(), 'postern-small-'));
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=20m', 'tmpfs', small]);
+  const fill = (): void => {
+    const room = statfsSync(small);
+    writeFileSync(join(small, 'other'), Buffer.alloc(room.bavail * room.bsize));
+  };
+  try {
+    cpSync(pattern, small, { recursive: true });
+    const source = { file: join(small, 'postern.db'), bodiesFolder: join(small, 'bodies') };
+    const url = await targetWithTables();
+    const progress = ({ step }: { readonly step: string }): void => {
+      if (step === 'Keeping everything') fill();
+    };
+    await expect(moveData(requestOf(source, url, { progress }))).rejects.toThrow('database or disk is full');
+    expect(await rowsOf(url)).toBe(0);
+    rmSync(join(small, 'other'));
+    const spool = await openSourceSpool(source);
+    expect(await spool.counts()).toEqual({ queued: 5, failed: 1 });
+    await spool.close();
+
+    const database = await openPostgres({ url });
+    await database.migrate(moveMigrations);
+    await database.close();
+    await slow(url, 'moved_here', 3, true);
+    const ended = moveData(requestOf(source, url)).catch((thrown: unknown) => thrown);
+    await untilSlow(url);
+    fill();
+    expect(await ended).toBeInstanceOf(EndUnknown);
+    rmSync(join(small, 'other'));
+    await expect(openSourceSpool(source)).rejects.toThrow('its end is not known');
+    expect((await moveData(requestOf(source, url))).wasDone).toBe(true);
+  } finally {
+    execFileSync('umount', ['--lazy', small]);
+    rmSync(small, { recursive: true, force: true });
+  }
+});
+
 describe('a target that goes away at the very end', () => {
   test('has kept everything, or nothing, and the move knows which', { timeout: 60_000 }, async () => {
     const source = filledSource();
     const url = await targetWithTables();
     const database = await openPostgres({ url });
-    await database.migrate({
-      owner: 'move',
-      steps: ['CREATE TABLE moved_here (id TEXT NOT NULL PRIMARY KEY, at INTEGER NOT NULL) STRICT'],
-    });
+    await database.migrate(moveMigrations);
     await database.close();
     await slow(url, 'moved_here', 60, true);
     const lost = moveData(requestOf(source, url)).then(() => 'moved', String);

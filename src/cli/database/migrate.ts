@@ -143,8 +143,8 @@ function tellMoved({ rows, octets, left, wasDone }: Moved, { file, bodiesFolder,
 function failed(thrown: unknown, isInterrupted: boolean, io: CommandIo): number {
   if (thrown instanceof EndUnknown) {
     io.stderr.write(
-      `The target went away before it said whether it has kept everything (${printable(thrown.message)}).\n` +
-        'No gateway starts on the old database until that is known: run the same command again once the target is back\n',
+      `The move did not come to its end, and the target may have everything (${printable(thrown.message)}).\n` +
+        'No gateway starts on the old database until that is known: run the same command again, which finds out\n',
     );
     return endUnknownCode;
   }
@@ -211,7 +211,8 @@ can see.`,
   ],
   exitCodes: {
     1: 'nothing was moved, or something damaged was left behind',
-    [endUnknownCode]: 'the target went away at the very end: run the same command again, which finds out',
+    [endUnknownCode]:
+      'the target went away, or a disk was full, at the very end: the same command, run again, finds out',
     [interruptedCode]: 'it was interrupted, and nothing was moved',
     ...configExitCode,
   },
