@@ -18,8 +18,13 @@ export interface TableSize {
   readonly rows: number | null;
   /** Rows that are gone and still take room; null where the engine has none. */
   readonly deadRows: number | null;
-  /** How many partitions it has. */
+  /** How many partitions it has, without DEFAULT. */
   readonly partitions: number;
+  /** The partitions of the oldest and the newest rows; null without partitions. */
+  readonly oldestPartition: string | null;
+  readonly newestPartition: string | null;
+  /** About how many rows have no partition of their own, and stand in DEFAULT; null without partitions. */
+  readonly rowsOutside: number | null;
 }
 
 /** A gateway that works on the database. */

@@ -43,6 +43,11 @@ function number(row: Row | undefined, column: string): number | null {
   return value === null || value === undefined ? null : Number(value);
 }
 
+function textOf(row: Row, column: string): string | null {
+  const value = row[column];
+  return typeof value === 'string' ? value : null;
+}
+
 /** One look. */
 class Look {
   readonly #client: pg.Client;
@@ -126,6 +131,8 @@ async function report(look: Look, { known, shown, takeOverSeconds }: PostgresIns
     tables: tables.map((row) => ({
       ...{ name: String(row['name']), octets: number(row, 'octets') ?? 0, rows: number(row, 'rows') },
       ...{ deadRows: number(row, 'dead'), partitions: number(row, 'partitions') ?? 0 },
+      ...{ oldestPartition: textOf(row, 'oldest'), newestPartition: textOf(row, 'newest') },
+      rowsOutside: number(row, 'outside'),
     })),
     replicas: replicas.map((row) => ({
       ...{ name: String(row['name']), state: String(row['state']), lagOctets: number(row, 'lag') },

@@ -5,6 +5,8 @@ import { type DatabaseProblem, shownOctets, type WorkingProcess } from './databa
 
 /** Dead rows above which a table is looked after too little, where they are as many as the living ones. */
 const mostDeadRows = 500_000;
+/** Rows outside of partitions above which they were not made in time. */
+const mostRowsOutside = 100_000;
 /** Octets of log that a slot without a reader may keep. */
 const mostSlotOctets = 1024 ** 3;
 /** Transactions after which a table must have been frozen; the server stops at 2^31. */
@@ -89,6 +91,15 @@ export function serverProblems(told: Told): DatabaseProblem[] {
         'dead-rows',
         `${text(row, 'name')} has ${dead} dead rows beside ${live}`,
         `VACUUM ${text(row, 'name')}; lower autovacuum_vacuum_scale_factor, and end transactions that stay open`,
+      );
+  }
+  for (const row of tables) {
+    const outside = Number(row['outside'] ?? 0);
+    if (outside > mostRowsOutside)
+      add(
+        'no-partition',
+        `${text(row, 'name')} has about ${outside} rows that came when there was no partition for them`,
+        'They are found, and go one by one; look in the gateways’ logs why partitions could not be changed',
       );
   }
   for (const row of slots) {

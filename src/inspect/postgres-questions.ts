@@ -10,8 +10,13 @@ export const serverQuestion = `SELECT current_setting('server_version') AS versi
     (SELECT age(datfrozenxid) FROM pg_database WHERE datname = current_database()) AS transaction_age,
     (SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()) AS tls`;
 
-/** Tables of the schema with their sizes; those of partitions count for their table. */
-export const tablesQuestion = `SELECT parent.relname AS name, count(*) FILTER (WHERE c.relispartition) AS partitions,
+const isRange = "c.relispartition AND pg_get_expr(c.relpartbound, c.oid) <> 'DEFAULT'";
+
+/** Tables of the schema with their sizes; those of partitions count for their table, which are made in the order of their ranges. */
+export const tablesQuestion = `SELECT parent.relname AS name, count(*) FILTER (WHERE ${isRange}) AS partitions,
+    (array_agg(c.relname ORDER BY c.oid) FILTER (WHERE ${isRange}))[1] AS oldest,
+    (array_agg(c.relname ORDER BY c.oid DESC) FILTER (WHERE ${isRange}))[1] AS newest,
+    sum(greatest(c.reltuples, s.n_live_tup, 0)) FILTER (WHERE c.relispartition AND NOT (${isRange})) AS outside,
     sum(pg_total_relation_size(c.oid)) AS octets, sum(greatest(c.reltuples, 0))::bigint AS rows,
     sum(coalesce(s.n_dead_tup, 0)) AS dead, sum(coalesce(s.n_live_tup, 0)) AS live
   FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid

@@ -108,7 +108,7 @@ function tablesOf(database: DatabaseSync): readonly TableSize[] {
   return rows.map((row) => ({
     name: String(row['name']),
     octets: number(row, 'octets') ?? 0,
-    ...{ rows: null, deadRows: null, partitions: 0 },
+    ...{ rows: null, deadRows: null, partitions: 0, oldestPartition: null, newestPartition: null, rowsOutside: null },
   }));
 }
 

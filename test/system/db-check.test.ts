@@ -54,6 +54,17 @@ test('a database with a gateway has no problems, and shows the queue, sizes and 
   ]);
   expect(report.facts).toMatchObject({ standby: false, synchronous_commit: 'on', encoding: 'UTF8' });
   expect(report.tables.find(({ name }) => name === 'spool_messages')?.octets).toBeGreaterThan(0);
+  expect(report.tables.find(({ name }) => name === 'mail_events')).toMatchObject({
+    ...{
+      oldestPartition: 'mail_events_1',
+      newestPartition: expect.stringMatching(/^mail_events_1(?:0001)?$/) as string,
+    },
+    rowsOutside: 0,
+  });
+  const today = `journal_${new Date().toISOString().slice(0, 10).replaceAll('-', '')}`;
+  const journal = report.tables.find(({ name }) => name === 'journal');
+  expect([journal?.partitions, today > (journal?.oldestPartition ?? '~')]).toEqual([5, true]);
+  expect(journal?.newestPartition && journal.newestPartition > today).toBe(true);
 });
 
 test('silent processes, orphaned claims, mail that waits and open transactions are told, without control characters', async () => {

@@ -40,12 +40,14 @@ function lines(
   const shown = Object.entries(facts).map(([name, value]) => [name, printable(String(value))] as const);
   const sizes = tables
     .slice(0, mostShown)
-    .map(({ name, octets, rows, deadRows, partitions }) => [
+    .map(({ name, octets, rows, deadRows, partitions, oldestPartition, newestPartition, rowsOutside }) => [
       `  ${printable(name)}`,
       shownOctets(octets),
       rows === null ? '' : `${rows} rows`,
       deadRows === null ? '' : `${deadRows} dead`,
-      partitions === 0 ? '' : `${partitions} partitions`,
+      partitions === 0
+        ? ''
+        : `${partitions} partitions, ${printable(oldestPartition ?? '')} to ${printable(newestPartition ?? '')}; ${rowsOutside ?? 0} rows outside`,
     ]);
   const versions = owners.map(
     ({ owner, version, known }) =>
