@@ -1,25 +1,23 @@
-// npm run bench:journal: a journal of a million rows in SQLite: lists, searches, filters that match nothing, and removing rows
+// npm run bench:journal: a journal of a million rows, in SQLite or PostgreSQL: lists, searches, filters that match nothing, and removing rows
 // beside accepts. Prints one JSON line a measurement.
 
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { openDatabase } from '../src/base/database/sqlite-database.ts';
-import { openSqliteFile } from '../src/base/database/sqlite-file.ts';
 import { uuidv7 } from '../src/base/ids.ts';
 import type { JournalQuery } from '../src/journal/journal.ts';
-import { openSqliteJournal } from '../src/journal/store/sqlite-journal-store.ts';
-import { SqliteJournal } from '../src/spool/journal/sqlite-journal.ts';
-import { SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { spoolEntry } from '../test/support/spool-entry.ts';
+import { type BenchRow, postgresStore, sqliteStore } from './journal-stores.ts';
 
 const usage = `Usage: npm run bench:journal -- [options]
-  --rows N    rows (default 1000000)
-  --asks N    how often each list is asked for (default 100)`;
+  --rows N       rows (default 1000000)
+  --asks N       how often each list is asked for (default 100)
+  --database D   sqlite (default) or postgres, a server of its own that syncs to the disk
+  --whole        PostgreSQL without partitions`;
 
 const { values } = parseArgs({
-  options: { rows: { type: 'string' }, asks: { type: 'string' }, help: { type: 'boolean' } },
+  options: {
+    ...{ rows: { type: 'string' }, asks: { type: 'string' }, help: { type: 'boolean' } },
+    ...{ database: { type: 'string', default: 'sqlite' }, whole: { type: 'boolean', default: false } },
+  },
 });
 if (values.help) {
   process.stdout.write(`${usage}\n`);
@@ -27,8 +25,8 @@ if (values.help) {
 }
 const rows = Number(values.rows ?? 1_000_000);
 const asks = Number(values.asks ?? 100);
-const folder = mkdtempSync(join(tmpdir(), 'postern-journal-'));
-const file = join(folder, 'postern.db');
+const isPostgres = values.database === 'postgres';
+const store = isPostgres ? await postgresStore(values.whole) : sqliteStore();
 const day = 86_400_000;
 const end = Date.now();
 const words = ['invoice', 'order', 'report', 'reset', 'welcome', 'cron', 'backup', 'weekly', 'alert', 'build'];
@@ -37,11 +35,8 @@ function tell(what: string, figures: object): void {
   process.stdout.write(`${JSON.stringify({ what, ...figures })}\n`);
 }
 
-/** Writes the rows as the spool does: one in ten refused, three accounts, 200 addresses of clients. */
-function fill(): void {
-  const database = openSqliteFile(file);
-  const journal = new SqliteJournal(database);
-  database.exec('PRAGMA synchronous = OFF; BEGIN');
+/** The rows as the spool writes them: one in ten refused, three accounts, 200 addresses of clients. */
+function* made(): Generator<BenchRow> {
   for (let at = 0; at < rows; at += 1) {
     const time = end - 20 * day + Math.floor((at / rows) * 20 * day);
     const isRefused = at % 10 === 0;
@@ -51,22 +46,12 @@ function fill(): void {
       subject: `${words[at % words.length]} ${words[(at * 7) % words.length]} ${at}`,
       ...(isRefused ? { codes: ['E_HEADER_NOT_ALLOWED'], fields: ['User-Agent'] } : {}),
     };
-    journal.add({
-      row: {
-        ...{ id: uuidv7(time), at: time, account: ['dev', 'shop', 'mail'][at % 3] ?? '' },
-        ...{ outcome: isRefused ? 6 : 2, waiting: 0, facts: JSON.stringify(facts), more: '{}' },
-      },
-      ...{
-        isSameBody: false,
-        receivedHead: undefined,
-        receivedBody: undefined,
-        sentHead: undefined,
-        sentBody: undefined,
-      },
-    });
+    const row = {
+      ...{ id: uuidv7(time), at: time, account: ['dev', 'shop', 'mail'][at % 3] ?? '' },
+      ...{ outcome: isRefused ? 6 : 2, waiting: 0, facts: JSON.stringify(facts), more: '{}' },
+    };
+    yield { row, facts };
   }
-  database.exec('COMMIT');
-  database.close();
 }
 
 function quantiles(times: readonly number[]): object {
@@ -96,10 +81,10 @@ const queries: Readonly<Record<string, Partial<JournalQuery>>> = {
 };
 
 const began = performance.now();
-fill();
+await store.fill(made(), { since: end - 20 * day, until: end });
 tell('filled', { rows, seconds: Math.round((performance.now() - began) / 1000) });
 const limits = { keepDays: 30, maxOctets: 1e12, refusals: 1e9 };
-const journal = openSqliteJournal(await openDatabase(file), limits);
+const journal = await store.openJournal(limits);
 const indexing = performance.now();
 while (await journal.tend(end));
 tell('indexed', { us_a_row: Math.round(((performance.now() - indexing) * 1000) / rows) });
@@ -120,7 +105,7 @@ await journal.close();
 
 /** How long accepts take, one after another, until a promise is settled. */
 async function acceptsBeside(work: Promise<void>): Promise<readonly number[]> {
-  const spool = await SqliteSpool.open({ file });
+  const spool = await store.openSpool();
   const state = { isDone: false };
   void work.finally(() => {
     state.isDone = true;
@@ -138,7 +123,7 @@ async function acceptsBeside(work: Promise<void>): Promise<readonly number[]> {
 }
 
 tell('accepts alone', quantiles(await acceptsBeside(Promise.resolve())));
-const aged = openSqliteJournal(await openDatabase(file), { ...limits, keepDays: 15 });
+const aged = await store.openJournal({ ...limits, keepDays: 15 });
 const removing = performance.now();
 const work = (async (): Promise<void> => {
   // As the gateway does (journal-tender.ts).
@@ -155,4 +140,4 @@ tell('accepts beside removal', {
   removal_s: Math.round((performance.now() - removing) / 1000),
 });
 await aged.close();
-rmSync(folder, { recursive: true, force: true });
+await store.remove();
