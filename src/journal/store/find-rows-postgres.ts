@@ -8,12 +8,13 @@ import { itemColumns, itemOf } from './item-of.ts';
 import { firstFrom, lateMs } from './time-bounds.ts';
 import { isWanted, keysWanted, searchedWords, wordsWanted } from './words.ts';
 
-/** Numbers of the first window; each further one is larger, up to a bound. */
+/** Numbers of the first window; each further one is larger, up to a bound, and as large as can be read in its time by the last one. */
 const firstWindow = 2000;
 const growth = 4;
 const largestWindow = 128_000;
-/** How long one page is looked for, in milliseconds of this process's own clock. */
-const pageMs = 300;
+const windowMs = 40;
+/** How long one page is looked for before its last window, in milliseconds of this process's own clock. */
+const pageMs = 80;
 
 /** The conditions of a query, with its values from $4 on. */
 function conditionsOf(
@@ -48,7 +49,8 @@ export async function findRowsPostgres(database: Queryable, query: JournalQuery)
   const { sql, values } = conditionsOf(query, words);
   const items: JournalItem[] = [];
   const began = performance.now();
-  for (let window = firstWindow; high >= low; window = Math.min(window * growth, largestWindow)) {
+  for (let window = firstWindow; high >= low; ) {
+    const asked = performance.now();
     const from = Math.max(low, high - window + 1);
     const wanted = limit - items.length;
     const rows = await database.query(
@@ -60,8 +62,10 @@ export async function findRowsPostgres(database: Queryable, query: JournalQuery)
     // A window with more rows than were asked for is gone on with.
     const isCut = rows.length === wanted;
     high = (isCut ? Number(rows.at(-1)?.['seq']) : from) - 1;
-    const isLate = performance.now() - began > pageMs;
-    if (high >= low && (items.length >= limit || isLate)) return { items, next: high + 1 };
+    const now = performance.now();
+    if (high >= low && (items.length >= limit || now - began > pageMs)) return { items, next: high + 1 };
+    const factor = Math.min(growth, windowMs / Math.max(now - asked, 1));
+    window = Math.min(Math.max(Math.floor(window * factor), firstWindow), largestWindow);
   }
   return { items };
 }
