@@ -22,7 +22,7 @@ async function fill(client: pg.Client): Promise<void> {
     `INSERT INTO mail_events SELECT n, ${old} + n, 'dev', 0, 'delivered', 'q' || n, ${event} FROM generate_series(1, ${total}) AS n`,
   );
   await client.query(
-    `INSERT INTO mail_event_keys SELECT (n * 7919) % 1000003 + k, n FROM generate_series(1, ${total}) AS n, generate_series(1, 3) AS k`,
+    `INSERT INTO mail_event_keys SELECT (n::bigint * 7919) % 1000003 + k, n FROM generate_series(1, ${total}) AS n, generate_series(1, 3) AS k`,
   );
   await client.query(`INSERT INTO mail_event_counts VALUES ('dev', 0, ${total})`);
   await client.query(`UPDATE spool_state SET last_event = ${total}`);

@@ -296,6 +296,36 @@ test('content over the limit goes a partition at a time, and row by row in the l
   expect((await journal.list({ limit: 10 })).items).toHaveLength(5);
 });
 
+test('a list goes through the partitions in the order of the rows, also where one is dropped meanwhile', async () => {
+  const url = await server.createSchema();
+  const spool = await open(url);
+  const journal = await openJournal(url);
+  const client = await beside(url);
+  const now = Date.now();
+  const added: string[] = [];
+  for (const days of [40, 1, 1, 0, 1, 0]) {
+    const one = entry({ acceptedAt: now - days * dayMs });
+    await spool.add(one, now + 60_000);
+    added.push(one.id);
+  }
+  const all = async (): Promise<readonly string[]> => {
+    const found: string[] = [];
+    for (let cursor: number | undefined, isFirst = true; isFirst || cursor !== undefined; isFirst = false) {
+      const page = await journal.list({ limit: 2, account: 'dev', cursor });
+      found.push(...page.items.map(({ id }) => id));
+      cursor = page.next;
+    }
+    return found;
+  };
+  expect(await all()).toEqual(added.toReversed());
+  const last = entry();
+  await spool.add(last, now + 60_000);
+  expect(await all()).toEqual([...added, last.id].toReversed());
+  expect((await journal.list({ limit: 9, until: now - 20 * dayMs })).items.map(({ id }) => id)).toEqual([added[0]]);
+  await client.query(`DROP TABLE journal_${dayOf(now - dayMs)}, journal_content_${dayOf(now - dayMs)}`);
+  expect(await all()).toEqual([last.id, added[5], added[3], added[0]]);
+});
+
 describe('a server without partitions', () => {
   let url = '';
   const whole = async (): Promise<string> =>
@@ -303,8 +333,8 @@ describe('a server without partitions', () => {
       /options=([^&]*)/,
       `options=$1${encodeURIComponent(' -c postern.partitions=off')}`,
     );
-  const opened = (clock: Clock, eventLimits = defaultEventLimits) =>
-    PostgresSpool.open({ url, clock, eventLimits, serverTime: () => clock.monotonic() });
+  const opened = (clock: Clock, changes: Partial<PostgresSpoolOptions> = {}) =>
+    PostgresSpool.open({ url, clock, serverTime: () => clock.monotonic(), ...changes });
 
   test('keeps its tables whole', async () => {
     url = await whole();
@@ -316,18 +346,16 @@ describe('a server without partitions', () => {
   eventsContract('PostgreSQL without partitions', {
     open: async (clock, limits) => {
       url = await whole();
-      return await opened(clock, limits);
+      return await opened(clock, { eventLimits: limits });
     },
     another: (clock) => opened(clock),
     clean: async () => undefined,
   });
   journalContract('PostgreSQL without partitions', {
-    open: async (clock, limits) => {
+    open: async (clock, limits, hasJournal = true) => {
       url = await whole();
-      return {
-        spool: await opened(clock),
-        journal: openPostgresJournal(await openPostgres({ url, connections: 2 }), limits),
-      };
+      const journal = openPostgresJournal(await openPostgres({ url, connections: 2 }), limits);
+      return { spool: await opened(clock, { hasJournal }), journal };
     },
     clean: async () => undefined,
   });

@@ -1,10 +1,12 @@
 // Finds rows of the journal in PostgreSQL, which needs no extension for it: the server reads window after window of the rows'
 // numbers, from the newest on, and compares keys and words itself. A page ends where it is full or has taken long enough.
 
-import type { Queryable, SqlValue } from '../../base/database/database.ts';
+import type { Database, SqlValue } from '../../base/database/database.ts';
+import { errorCode } from '../../base/errors.ts';
 import type { JournalItem, JournalPage, JournalQuery } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
 import { itemColumns, itemOf } from './item-of.ts';
+import { forgetParts, seqSource } from './seq-parts.ts';
 import { firstFrom, lateMs } from './time-bounds.ts';
 import { isWanted, keysWanted, searchedWords, wordsWanted } from './words.ts';
 
@@ -36,15 +38,35 @@ function conditionsOf(
   return { sql: conditions.map((condition) => ` AND ${condition}`).join(''), values };
 }
 
+/** SQLSTATE undefined_table: a partition was dropped since it was looked for. */
+const undefinedTable = '42P01';
+
 /** Finds a page of rows. */
-export async function findRowsPostgres(database: Queryable, query: JournalQuery): Promise<JournalPage> {
+export async function findRowsPostgres(database: Database, query: JournalQuery): Promise<JournalPage> {
   const words = query.text === undefined ? undefined : searchedWords(query.text);
   if (words?.length === 0) return { items: [] };
-  const [row] = await database.query('SELECT coalesce(max(seq), 0) AS newest FROM journal');
+  try {
+    return await findPage(database, query, words);
+  } catch (thrown) {
+    if (errorCode(thrown) !== undefinedTable) throw thrown;
+    forgetParts(database);
+    return await findPage(database, query, words);
+  }
+}
+
+async function findPage(
+  database: Database,
+  query: JournalQuery,
+  words: readonly string[] | undefined,
+): Promise<JournalPage> {
+  // Every number that was given, though the row of some may be gone.
+  const [row] = await database.query('SELECT last_value AS newest FROM journal_seq_seq');
   const newest = Number(row?.['newest'] ?? 0);
+  const source = (from: number, to: number): Promise<string> => seqSource(database, from, to);
   const { since, until, cursor, limit } = query;
-  const low = since === undefined ? 1 : await firstFrom(database, since - lateMs, newest);
-  const last = until === undefined ? newest : Math.min(newest, await firstFrom(database, until + lateMs, newest));
+  const low = since === undefined ? 1 : await firstFrom(database, since - lateMs, newest, source);
+  const last =
+    until === undefined ? newest : Math.min(newest, await firstFrom(database, until + lateMs, newest, source));
   let high = Math.min(last, (cursor ?? Number.MAX_SAFE_INTEGER) - 1);
   const { sql, values } = conditionsOf(query, words);
   const items: JournalItem[] = [];
@@ -54,7 +76,7 @@ export async function findRowsPostgres(database: Queryable, query: JournalQuery)
     const from = Math.max(low, high - window + 1);
     const wanted = limit - items.length;
     const rows = await database.query(
-      `SELECT ${itemColumns} FROM journal j WHERE j.seq BETWEEN $1::bigint AND $2::bigint${sql}
+      `SELECT ${itemColumns} FROM ${await source(from, high)} j WHERE j.seq BETWEEN $1::bigint AND $2::bigint${sql}
        ORDER BY j.seq DESC LIMIT $3::integer`,
       [from, high, wanted, ...values],
     );
