@@ -4,6 +4,10 @@
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { uuidv7 } from '../../src/base/ids.ts';
+import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
+import { PostgresSession } from '../../src/spool/postgres/server/postgres-session.ts';
+import { takeTurn } from '../../src/spool/postgres/written-events.ts';
 import { ask } from '../support/gateway-load.ts';
 import { testToken } from '../support/postern-process.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
@@ -14,6 +18,7 @@ import {
   tcpApplication,
 } from '../support/proxy-gateway.ts';
 import { echoServer, readToEnd, testOffset } from '../support/proxy-plane.ts';
+import { spoolEntry } from '../support/spool-entry.ts';
 import { requirePrograms } from './programs.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -106,6 +111,29 @@ async function change(gateway: ProxyGateway, method: string, path: string, body?
   const answer = await fetch(at, { method, headers, ...(body === undefined ? {} : { body }) });
   expect([answer.status, await answer.text()]).toEqual([200, expect.any(String)]);
 }
+
+test('what a gateway that is stuck has locked is free again before the others give up', async () => {
+  const url = await server.createSchema();
+  const spool = await PostgresSpool.open({ url });
+  onTestFinished(() => spool.close());
+  // To the server a process that was stopped between two statements is a connection that says nothing more.
+  const stuck = new PostgresSession(url, 1);
+  let isHeld: (rows: unknown) => void = () => undefined;
+  const held = new Promise((resolve) => (isHeld = resolve));
+  let goOn: () => void = () => undefined;
+  const waits = new Promise<void>((resolve) => (goOn = resolve));
+  const under = stuck.transaction(async (send) => {
+    isHeld(await send(takeTurn, [1]));
+    await waits;
+  });
+  const undone = expect(under).rejects.toThrow();
+  await held;
+  const now = Date.now();
+  await spool.add(spoolEntry({ id: uuidv7(now), acceptedAt: now, expiresAt: now + 3_600_000 }), now + 60_000);
+  goOn();
+  await undone;
+  await stuck.close();
+});
 
 test.each([
   ['where the database tells of it', false],

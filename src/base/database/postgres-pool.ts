@@ -10,6 +10,11 @@ import type { Row } from './database.ts';
 
 /** How long PostgreSQL may take for one statement, in milliseconds, waiting for locks included. */
 const statementMs = 5000;
+/**
+ * How long a transaction may wait for its next statement, in milliseconds; then the server undoes it. A process that was stopped
+ * in the middle of one holds its locks for so long. Those who wait for them wait longer (`statementMs`), and go on.
+ */
+const stuckMs = 3000;
 /** How long to wait for the answer to a statement, in milliseconds; then the server has gone without a word. */
 const answerMs = 15_000;
 /** How long to wait for a connection, in milliseconds. */
@@ -55,8 +60,7 @@ function clientSettings({ transactionMs = 10_000, pipeline }: OpenPostgresOption
     statement_timeout: statementMs,
     lock_timeout: statementMs,
     query_timeout: answerMs,
-    // Our own limit comes first; this one ends what a process that hangs has left open.
-    idle_in_transaction_session_timeout: 2 * transactionMs,
+    idle_in_transaction_session_timeout: Math.min(stuckMs, 2 * transactionMs),
     keepAlive: true,
     types,
     ...(pipeline ? { pipeline } : {}),
