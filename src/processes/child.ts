@@ -38,6 +38,7 @@ export class Child {
   #isDraining = false;
   #hears: () => void = () => undefined;
   #failed: ProcessEnd['failed'];
+  readonly #end = new AbortController();
   #serves: (listening: readonly Listening[]) => void = () => undefined;
   #vote: ((vote: Vote) => void) | undefined;
   /** Undefined while it takes no connections. */
@@ -55,6 +56,7 @@ export class Child {
     this.ended = new Promise((resolve) => {
       const end = (code: number | null, signal: string | null): void => {
         this.hasEnded = true;
+        this.#end.abort();
         for (const answer of this.#inquiries.values()) answer(undefined);
         this.#vote?.({ kind: 'outcome', outcome: { ok: false, faults: [`process ${this.number} has ended`] } });
         resolve({ code, signal, ...(this.#failed ? { failed: this.#failed } : {}) });
@@ -86,9 +88,17 @@ export class Child {
       const askedAt = performance.now();
       missed = (await this.inquire('alive', everyMs)) === true ? 0 : missed + 1;
       const restMs = askedAt + everyMs - performance.now();
-      if (restMs > 0) await Promise.race([sleep(restMs, undefined, { ref: false }), this.ended]);
+      if (restMs > 0) await this.#rest(restMs);
     }
     return !this.hasEnded;
+  }
+
+  /**
+   * Waits for a time, or until the process ends. Promise.race with `ended` would leave something behind at `ended` for as long
+   * as the process runs, once for each question.
+   */
+  async #rest(restMs: number): Promise<void> {
+    await sleep(restMs, undefined, { ref: false, signal: this.#end.signal }).catch(() => undefined);
   }
 
   #greet(order: StartOrder): void {
