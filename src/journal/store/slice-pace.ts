@@ -8,6 +8,12 @@ const mostRows = 512;
 /** The pace of one kind of work. */
 export class SlicePace {
   #rows = 64;
+  readonly #most: number;
+
+  /** @param most rows of a slice at most */
+  constructor(most = mostRows) {
+    this.#most = most;
+  }
 
   /** Rows of the next slice at most. */
   get rows(): number {
@@ -18,6 +24,6 @@ export class SlicePace {
   async take(work: () => Promise<number>): Promise<void> {
     const ms = await work();
     if (ms > sliceMs) this.#rows = Math.max(fewestRows, Math.floor(this.#rows / 2));
-    else if (ms < sliceMs / 2) this.#rows = Math.min(mostRows, this.#rows * 2);
+    else if (ms < sliceMs / 2) this.#rows = Math.min(this.#most, this.#rows * 2);
   }
 }

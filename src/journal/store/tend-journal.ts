@@ -20,9 +20,21 @@ const waiting = `SELECT state.indexed, max(rows.seq) AS last, coalesce(sum(rows.
 // Another process may have filled these rows meanwhile; then the statements find nothing to do.
 const isStill = '(SELECT indexed FROM journal_state) = $1';
 const countRefusals = `INSERT INTO journal_refusals SELECT account, count(*) FROM journal
-  WHERE seq > $1 AND seq <= $2 AND outcome = ${outcomeNumbers.refused} AND ${isStill} GROUP BY account
+  WHERE seq > $1 AND seq <= $2 AND +outcome = ${outcomeNumbers.refused} AND ${isStill} GROUP BY account
   ON CONFLICT (account) DO UPDATE SET rows = rows + excluded.rows`;
 const those = '(SELECT value FROM json_each($1))';
+
+// SQLite merges parts of the index by itself, with much at once where most of a part is of removed rows, and keeps its lock for
+// seconds meanwhile. It is told not to, and merges are slices of their own.
+const settings: readonly Change[] = ["('automerge', 0)", "('crisismerge', 100)"].map((pair) => ({
+  sql: `INSERT INTO journal_words (journal_words, rank) VALUES ${pair}`,
+}));
+/** Merges parts of the index until so many pages are written. */
+const merge = "INSERT INTO journal_words (journal_words, rank) VALUES ('merge', $1)";
+/** Pages of one such slice at most, and such slices for each slice that has changed the index; more than these are not owed. */
+const mergedPages = 64;
+const mergesForChange = 2;
+const mostOwed = 2000;
 
 /** The changes that remove rows with everything that belongs to them. */
 function removal(seqs: readonly number[]): readonly Change[] {
@@ -30,9 +42,11 @@ function removal(seqs: readonly number[]): readonly Change[] {
   const statements = [
     `DELETE FROM journal_words WHERE rowid IN ${those}`,
     `DELETE FROM journal_content WHERE seq IN ${those}`,
-    `UPDATE journal_refusals SET rows = rows - (SELECT count(*) FROM journal
-       WHERE seq IN ${those} AND journal.account = journal_refusals.account AND outcome = ${outcomeNumbers.refused})
-     WHERE account IN (SELECT account FROM journal WHERE seq IN ${those} AND outcome = ${outcomeNumbers.refused})`,
+    // The plus keeps SQLite from going through all refusals by the index of the outcome.
+    `UPDATE journal_refusals SET rows = rows - gone.refused FROM (SELECT account, count(*) AS refused
+       FROM json_each($1) chosen JOIN journal ON journal.seq = chosen.value
+       WHERE +outcome = ${outcomeNumbers.refused} GROUP BY account) gone
+     WHERE gone.account = journal_refusals.account`,
     `UPDATE journal_state SET octets = octets - (SELECT coalesce(sum(octets), 0) FROM journal WHERE seq IN ${those})`,
     `DELETE FROM journal WHERE seq IN ${those}`,
   ];
@@ -44,7 +58,15 @@ export class SqliteTender {
   readonly #database: Database;
   readonly #limits: JournalLimits;
   readonly #onRemoved: (removed: Removed, count: number) => void;
-  readonly #paces = { fill: new SlicePace(), rows: new SlicePace(), content: new SlicePace() };
+  readonly #paces = {
+    fill: new SlicePace(),
+    rows: new SlicePace(),
+    content: new SlicePace(),
+    merge: new SlicePace(mergedPages),
+  };
+  /** Slices of merges that are to be done. */
+  #owedMerges = 0;
+  #hasSettings = false;
   readonly #jobs: readonly ((now: number) => Promise<boolean>)[];
   #turn = 0;
   #searchedAt = Number.NEGATIVE_INFINITY;
@@ -59,6 +81,7 @@ export class SqliteTender {
       () => this.#removeContent(),
       (now) => this.#removeAged(now - limits.keepDays * dayMs, now + futureMs),
       () => this.#removeRefusals(),
+      () => this.#mergeWords(),
     ];
   }
 
@@ -90,6 +113,7 @@ export class SqliteTender {
         },
       ]);
     });
+    this.#oweMerges();
     return true;
   }
 
@@ -171,10 +195,28 @@ export class SqliteTender {
     return await this.#remove('refusals', rows);
   }
 
+  #oweMerges(): void {
+    this.#owedMerges = Math.min(mostOwed, this.#owedMerges + mergesForChange);
+  }
+
+  /** Merges some of the index, which clears words of removed rows away and keeps it quick. */
+  async #mergeWords(): Promise<boolean> {
+    if (!this.#hasSettings) {
+      await this.#database.atOnce(settings);
+      this.#hasSettings = true;
+    }
+    if (this.#owedMerges === 0) return false;
+    this.#owedMerges -= 1;
+    const pace = this.#paces.merge;
+    await pace.take(() => this.#database.atOnce([{ sql: merge, params: [pace.rows] }]));
+    return true;
+  }
+
   async #remove(removed: Removed, rows: readonly Readonly<Record<string, unknown>>[]): Promise<boolean> {
     if (rows.length === 0) return false;
     const seqs = rows.map(({ seq }) => Number(seq));
     await this.#paces.rows.take(() => this.#database.atOnce(removal(seqs)));
+    this.#oweMerges();
     this.#onRemoved(removed, seqs.length);
     return true;
   }
