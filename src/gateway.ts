@@ -161,7 +161,8 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   const isServing = (): boolean => readiness.isReady && !running.isDraining;
   const hub = { journal: mail.journal, events: mail.spool.events };
   const streams = new LiveStreams({ ...hub, places: group?.places }, isServing);
-  const pages = await openConsole({ ...shared, minutes: group?.minutes, isServing });
+  const isServed = (): boolean => live.current.config.console.enabled;
+  const pages = await openConsole({ ...shared, minutes: group?.minutes, isServing, isServed });
   const lines = createQueueLines(mail.spool, clock);
   const sampling = {
     spool: mail.spool,

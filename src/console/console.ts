@@ -26,6 +26,8 @@ export interface ConsoleParts {
   readonly minutes?: SharedMinutes | undefined;
   /** Whether the gateway has started and has not begun to stop. */
   readonly isServing: () => boolean;
+  /** `console.enabled` of the configuration in force. */
+  readonly isServed: () => boolean;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -48,7 +50,7 @@ export async function openConsole(parts: ConsoleParts): Promise<Console> {
   const rate = new SignInRate(clock, minutes);
   return {
     under({ accounts: all, ...settings }) {
-      const sessions = new Sessions({ store, accounts, clock, ...settings });
+      const sessions = new Sessions({ store, accounts, clock, isServed: parts.isServed, ...settings });
       const signIn = { ...parts, ...settings, sessions, store, rate, allAccounts: () => all, now: () => clock.now() };
       return {
         sessions,

@@ -22,6 +22,8 @@ export interface SessionParts {
   readonly linked?: { readonly account: string; readonly credential: string };
   /** The origin by which people reach the console. */
   readonly publicUrl?: string;
+  /** Whether the console is served now: a stream outlives the configuration that it was opened under. */
+  readonly isServed: () => boolean;
   readonly clock: Clock;
 }
 
@@ -61,8 +63,8 @@ export class Sessions implements BrowserSessions {
   /** The session that a request shows, as it is now; undefined where it shows none that counts. */
   async look(request: FastifyRequest): Promise<OpenSession | undefined> {
     const secret = shownSecret(request);
-    if (secret === undefined || secret === '') return undefined;
-    const { store, clock } = this.#parts;
+    const { store, clock, isServed } = this.#parts;
+    if (secret === undefined || secret === '' || !isServed()) return undefined;
     const session = await store.find(secret, clock.now());
     const submitter = session && (await submitterOf(session, this.#parts));
     return submitter && mayUseConsole(submitter) ? { submitter, expiresAt: session.expiresAt } : undefined;

@@ -3,12 +3,15 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { type PosternProcess, testToken } from '../support/postern-process.ts';
+import { type Reloadable, startReloadable } from '../support/reloadable.ts';
 
 let postern: PosternProcess;
+let gateway: Reloadable;
 let base = '';
 beforeAll(async () => {
-  postern = await startPostern();
+  gateway = await startReloadable();
+  ({ postern } = gateway);
   base = `http://127.0.0.1:${postern.ports['http']}`;
 }, 60_000);
 afterAll(async () => postern.cleanUp());
@@ -87,4 +90,17 @@ test('clients that go away at once, and HEAD, leave no place taken', { timeout: 
     signal: AbortSignal.timeout(10_000),
   });
   expect(asked.status).toBe(405);
+});
+
+test('streams of sessions end where a reload turns the console off', { timeout: 60_000 }, async () => {
+  const { token } = await makeToken();
+  const ofSession = await watch(await signIn(token));
+  const ofToken = await watch({ Authorization: `Bearer ${token}` });
+  expect([ofSession.status, ofToken.status]).toEqual([200, 200]);
+  gateway.change((config) => {
+    config['console'] = { enabled: false };
+  });
+  expect((await gateway.reload()).code).toBe(0);
+  expect(await orOpen(ofSession.ended)).toContain('retry: 2000');
+  expect(await Promise.race([ofToken.ended, Promise.resolve('open')])).toBe('open');
 });

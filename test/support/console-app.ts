@@ -97,7 +97,7 @@ export async function startConsole(options: ConsoleAppOptions = {}): Promise<Con
   const { guessing = createGuessing(), log = silentLog } = options;
   const bodies = createBodyBudget(1_000_000);
   const shared = { accounts, guessing, bodies, clock, log };
-  const pages = await openConsole({ ...shared, database, isServing: () => true });
+  const pages = await openConsole({ ...shared, database, isServing: () => true, isServed: () => true });
   const { base, port } = await startHttpApp(options.plugins ?? [], {
     ...shared,
     ...pages.under({ accounts: consoleAccounts, ...options.settings }),
