@@ -156,7 +156,7 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
       domainEndpoints({
         domainKeys: (domain) => keys.signing.get(domain) ?? [],
         facts: recordFacts(config),
-        dns: systemDns(),
+        dns: systemDns(config.delivery.resolver?.servers),
       }),
       ...proxy.plugins,
       ...consoleEndpoints(config, parts.sources),

@@ -119,7 +119,10 @@ function noAnswer(isChange: boolean, isLate: boolean): Problem {
 
 /** Sends a request and gives the response, whatever its status. @throws Problem where nothing answers */
 async function send(path: string, { method = 'GET', body, signal: abort }: Asked): Promise<Response> {
-  const late = AbortSignal.timeout(patienceMs);
+  // It also ends an answer that stops in its midst; one that is whole by then does not notice.
+  const patience = new AbortController();
+  const late = patience.signal;
+  setTimeout(() => patience.abort(), patienceMs);
   try {
     const response = await fetch(path, {
       method,
@@ -162,17 +165,8 @@ export async function ask<Result>(path: string, asked: Asked = {}): Promise<Answ
   return { result: result as Result, next, notes: messages.flatMap(({ message }) => message ?? []) };
 }
 
-/** Asks for text instead of JSON, such as a message as it came. @param most octets to read; the rest is not fetched */
-export async function askText(
-  path: string,
-  most: number,
-  abort?: AbortSignal,
-): Promise<{ readonly text: string; readonly isCut: boolean }> {
-  const response = await send(path, abort ? { signal: abort } : {});
-  if (!response.ok) {
-    if (response.status === 401) isSignedOut.value = true;
-    await read(response, false);
-  }
+/** Reads the first octets of an answer. @returns pieces of at most `most` octets, and how many were read at the least */
+async function readOctets(response: Response, most: number): Promise<{ pieces: Uint8Array[]; octets: number }> {
   const reader = response.body?.getReader();
   const pieces: Uint8Array[] = [];
   let octets = 0;
@@ -184,6 +178,23 @@ export async function askText(
     if (octets >= most) await reader?.cancel();
     if (octets >= most) break;
   }
+  return { pieces, octets };
+}
+
+/** Asks for text instead of JSON, such as a message as it came. @param most octets to read; the rest is not fetched */
+export async function askText(
+  path: string,
+  most: number,
+  abort?: AbortSignal,
+): Promise<{ readonly text: string; readonly isCut: boolean }> {
+  const response = await send(path, abort ? { signal: abort } : {});
+  if (!response.ok) {
+    if (response.status === 401) isSignedOut.value = true;
+    await read(response, false);
+  }
+  const { pieces, octets } = await readOctets(response, most).catch((error: unknown) => {
+    throw abort?.aborted === true ? error : noAnswer(false, false);
+  });
   // A message is octets. Most are text in UTF-8; others are shown with replacement characters.
   const decoder = new TextDecoder();
   const text = pieces.map((piece) => decoder.decode(piece, { stream: true })).join('') + decoder.decode();
