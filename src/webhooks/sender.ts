@@ -32,8 +32,12 @@ export interface SenderParts {
 
 /** How often webhooks that other processes changed are looked for, and events that they wrote, in milliseconds. */
 const lookEveryMs = 2000;
-/** All webhooks look for new events at each so-manieth look, whoever wrote them. */
-const countedLooks = 15;
+/** How long it is between two looks that other processes ask for, in milliseconds: they tell of each of their commits. */
+const restMs = 500;
+/** All webhooks look for new events once in so many milliseconds, whoever wrote them. */
+const allEveryMs = 30_000;
+/** So many new events are read to find out whom they are for; of more, all webhooks look for themselves. */
+const mostRead = 500;
 /** A refusal is heard at once and written within so many milliseconds. */
 const refusedMs = 1000;
 /** How often webhooks are woken whose time has come. */
@@ -77,7 +81,9 @@ export class WebhookSender {
   #newest = 0;
   /** Events of this process since the last look; their webhooks are woken already. */
   #heard = 0;
-  #looks = 0;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  #askedAllAt = Number.NEGATIVE_INFINITY;
+  #soon: NodeJS.Timeout | undefined;
   #looking: Promise<void> | undefined;
 
   constructor(parts: SenderParts) {
@@ -99,7 +105,7 @@ export class WebhookSender {
       setInterval(() => this.#lookAgain(), lookEveryMs),
     );
     for (const subject of ['webhooks', 'mail_events'])
-      this.#unlisten.push(this.#parts.changes.on(subject, () => this.#lookAgain()));
+      this.#unlisten.push(this.#parts.changes.on(subject, () => this.#lookSoon()));
   }
 
   /** Looks at once for what was changed in the database, where a webhook was made, changed or removed by this process. */
@@ -112,6 +118,7 @@ export class WebhookSender {
     this.#isEnding = true;
     for (const end of this.#unlisten) end();
     for (const timer of this.#timers) clearInterval(timer);
+    clearTimeout(this.#soon);
     const patience = setTimeout(() => this.#ended.abort(), withinMs);
     await this.#turns.end();
     await this.#looking;
@@ -142,6 +149,20 @@ export class WebhookSender {
     }
   }
 
+  /** Looks because another process has changed something: at once, or after a rest for all that comes during it. */
+  #lookSoon(): void {
+    if (this.#soon || this.#isEnding) return;
+    const rest = this.#lookedAt + restMs - this.#parts.clock.monotonic();
+    if (rest <= 0) return this.#lookAgain();
+    this.#soon = setTimeout(
+      () => {
+        this.#soon = undefined;
+        this.#lookAgain();
+      },
+      Math.min(rest, restMs),
+    );
+  }
+
   #lookAgain(): void {
     this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
   }
@@ -149,14 +170,9 @@ export class WebhookSender {
   /** Brings what is known up to date: webhooks that others made, changed or removed, and events that others wrote. */
   async #look(): Promise<void> {
     if (this.#isEnding) return;
+    this.#lookedAt = this.#parts.clock.monotonic();
     try {
-      const [active, newest] = [await this.#parts.leases.active(), await this.#parts.events.newest()];
-      const written = newest - this.#newest;
-      // Refusals are heard before they are written, so now and then it is not the numbers that decide.
-      const hasNew = written > (this.#looks % countedLooks === 0 ? 0 : this.#heard);
-      this.#newest = newest;
-      this.#heard = 0;
-      this.#looks += 1;
+      const [active, isForIt] = [await this.#parts.leases.active(), await this.#news()];
       const ids = new Set(active.map(({ id }) => id));
       for (const id of this.#known.keys()) if (!ids.has(id)) this.#forget(id);
       for (const { id, account, kinds, replay, failures } of active) {
@@ -172,11 +188,33 @@ export class WebhookSender {
         if (before) Object.assign(before, { account: name, kinds, isSlow });
         else this.#known.set(id, newlyKnown({ account: name, kinds, isSlow }));
         this.#byAccount.set(name, (this.#byAccount.get(name) ?? new Set()).add(id));
-        if (!before || isRenewed || (!isSlow && (hasNew || replay))) this.#turns.ask(id);
+        if (!before || isRenewed || (!isSlow && (replay || isForIt(name, kinds)))) this.#turns.ask(id);
       }
     } catch (error) {
       this.#parts.log.warn({ reason: errorMessage(error) }, 'webhooks cannot be read');
     }
+  }
+
+  /** Finds out for which webhooks others have written events since the last look. */
+  async #news(): Promise<(account: string, kinds: readonly EventKind[] | undefined) => boolean> {
+    const { events, clock } = this.#parts;
+    const [after, heard] = [this.#newest, this.#heard];
+    const newest = await events.newest();
+    const isMany = newest - after > mostRead;
+    const read = newest - after <= heard || isMany ? [] : (await events.read({ after, limit: mostRead })).events;
+    this.#newest = newest;
+    this.#heard = 0;
+    // Refusals are heard before they are written, so now and then it is not the numbers that decide.
+    if (clock.monotonic() - this.#askedAllAt >= allEveryMs) {
+      this.#askedAllAt = clock.monotonic();
+      return () => newest > after;
+    }
+    const news = new Map<string, Set<EventKind>>();
+    for (const { account, kind } of read) news.set(account, (news.get(account) ?? new Set()).add(kind));
+    return (account, kinds) => {
+      const told = news.get(account);
+      return isMany || (told !== undefined && (kinds === undefined || kinds.some((kind) => told.has(kind))));
+    };
   }
 
   #forget(id: string): void {

@@ -21,6 +21,7 @@ import { scratchFolder } from '../support/scratch.ts';
 import { attemptOf as attempt, spoolEntry as entryOf } from '../support/spool-entry.ts';
 
 const dev = 'a1'.repeat(16);
+const other = 'b2'.repeat(16);
 const delivered: Outcome = { kind: 'delivered', reply: { code: 250, text: 'ok' }, host: 'h' };
 const deferred: Outcome = { kind: 'deferred', reply: { code: 451, text: 'busy' }, host: 'h' };
 const waiting = { timeout: 8_000, interval: 20 };
@@ -57,7 +58,11 @@ async function setUp({ timeoutMs = 2000 } = {}) {
       changes: database.changes,
       events: spool.events,
       poster: createPoster({ refuse: guard, timeoutMs }),
-      accountName: (id) => (id === dev ? 'dev' : undefined),
+      accountName: (id) =>
+        new Map([
+          [dev, 'dev'],
+          [other, 'other'],
+        ]).get(id),
       fileSecrets: () => undefined,
       clock,
       log,
@@ -302,6 +307,33 @@ describe('many at once', () => {
     for (let count = 0; count < 20; count += 1) await spool.add(spoolEntry(), 0);
     await expect.poll(() => endpoint.requests.length, waiting).toBe(120);
     expect(new Set(endpoint.requests.map(({ headers }) => headers['webhook-id'])).size).toBe(120);
+  });
+
+  test('events that another process has written wake the webhooks that they are for, and no others', async () => {
+    const { file, clock, sender, hook } = await setUp();
+    const endpoint = await startHookEndpoint();
+    const hooks = [
+      await hook(endpoint.url),
+      await hook(endpoint.url, { account: other }),
+      await hook(endpoint.url, { kinds: ['failed'] }),
+    ];
+    const database = await openTestDatabase(file);
+    /** Whether each is held by the sender, by its lease. */
+    const held = async (): Promise<readonly boolean[]> => {
+      const rows = await database.query('SELECT id, lease_until FROM webhooks');
+      return hooks.map(({ id }) => rows.some((row) => row['id'] === id && Number(row['lease_until']) > clock.now()));
+    };
+    await sender();
+    await expect.poll(held, waiting).toEqual([true, true, true]);
+    const beside = await openSqliteSpool({ file, clock });
+    onTestFinished(() => beside.close());
+    for (const digit of [1, 2]) {
+      clock.pass(11_000);
+      expect(await held()).toEqual([false, false, false]);
+      await beside.add(spoolEntry({ id: `0199f3c1-0000-7000-8000-00000000000${digit}` }), 0);
+      await expect.poll(() => endpoint.requests.length, waiting).toBe(digit);
+      expect(await held()).toEqual([true, false, false]);
+    }
   });
 
   test('what a killed process held is sent once its lease is over, though nothing new happens', async () => {
