@@ -45,6 +45,8 @@ export function reasonWithoutQuotes<Reason extends { readonly message: string; r
 
 /** The server's words about a message, behind its 354, without what they quote. @param text `Transcript.text` */
 export function dialogueWithoutQuotes(text: string): string {
+  // Nothing is quoted in what is said of an ordinary message.
+  if (!text.includes('"') && !text.includes('; got ')) return text;
   let isAbout = false;
   const lines = text.split('\n').map((line) => {
     if (/^S \d+ 354[ -]/.test(line)) isAbout = true;

@@ -352,10 +352,10 @@ describe('a server without partitions', () => {
     clean: async () => undefined,
   });
   journalContract('PostgreSQL without partitions', {
-    open: async (clock, limits, hasJournal = true) => {
+    open: async (clock, limits, options) => {
       url = await whole();
       const journal = openPostgresJournal(await openPostgres({ url, connections: 2 }), limits);
-      return { spool: await opened(clock, { hasJournal }), journal };
+      return { spool: await opened(clock, options), journal };
     },
     clean: async () => undefined,
   });

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { uuidv7 } from '../../src/base/ids.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import { PostgresSession } from '../../src/spool/postgres/server/postgres-session.ts';
-import { takeTurn } from '../../src/spool/postgres/written-events.ts';
+import { takeTurn } from '../../src/spool/postgres/events/written-events.ts';
 import { ask } from '../support/gateway-load.ts';
 import { testToken } from '../support/postern-process.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
