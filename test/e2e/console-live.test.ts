@@ -92,6 +92,41 @@ test('clients that go away at once, and HEAD, leave no place taken', { timeout: 
   expect(asked.status).toBe(405);
 });
 
+test('a client that missed a lot is told to read the list anew, and gets what it missed where that is less', async () => {
+  const headers = Object.fromEntries(
+    Array.from({ length: 20 }, (_, at) => [`X-${'long'.repeat(23)}-${at}\u0001`, 'x']),
+  );
+  const body = JSON.stringify({ from: 'shop@example.com', to: 'a@partner.test', subject: 'x', text: 'x', headers });
+  const send = async (): Promise<void> => {
+    const path = '/client/v4/accounts/dev/email/sending/send';
+    expect((await fetch(`${base}${path}`, { method: 'POST', headers: asAdmin, body })).status).toBe(400);
+  };
+  for (let round = 0; round < 10; round += 1) await Promise.all(Array.from({ length: 15 }, send));
+  await vi.waitFor(
+    async () => {
+      const path = '/client/v4/accounts/dev/email/sending/journal?limit=100';
+      const answer = await fetch(`${base}${path}&cursor=999999999`, { headers: asAdmin });
+      const { result } = (await answer.json()) as { result: readonly { fields: readonly string[] }[] };
+      expect(result).toHaveLength(100);
+      expect(JSON.stringify(result).length).toBeGreaterThan(200_000);
+    },
+    { timeout: 10_000, interval: 200 },
+  );
+  /** Reads a stream from an event on, until it has told something. */
+  const told = async (after: number): Promise<string> => {
+    const answer = await fetch(`${base}${live}`, { headers: { ...asAdmin, 'Last-Event-ID': `${after}` } });
+    const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
+    let text = '';
+    while (!/event: (?:row|reset)\n/.test(text)) text += (await reader?.read())?.value ?? '';
+    await reader?.cancel();
+    return text;
+  };
+  expect(await told(0)).toContain('event: reset\n');
+  const newest = await fetch(`${base}/client/v4/accounts/dev/email/sending/events`, { headers: asAdmin });
+  const [{ id }] = ((await newest.json()) as { result: [{ id: string }] }).result;
+  expect(await told(Number(id) - 3)).toContain('event: row\n');
+});
+
 test('streams of sessions end where a reload turns the console off', { timeout: 60_000 }, async () => {
   const { token } = await makeToken();
   const ofSession = await watch(await signIn(token));

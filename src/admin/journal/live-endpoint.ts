@@ -24,6 +24,10 @@ const heartbeatTicks = 60;
 /** How long a stream lasts: whoever watches on is authorised anew then. */
 const lifetimeMs = 15 * 60_000;
 
+function textOf({ event, item }: LiveRow): string {
+  return `id: ${event}\nevent: row\ndata: ${JSON.stringify(rowJson(item))}\n\n`;
+}
+
 /** One client. */
 class LiveStream {
   readonly #response: ServerResponse;
@@ -31,6 +35,8 @@ class LiveStream {
   readonly #onEnd: () => void;
   #isEnded = false;
   #isJudged = false;
+  /** What has come in this turn. */
+  #gathered = '';
   /** Rows that come while missed ones are read. */
   #held: LiveRow[] | undefined = [];
   #last = 0;
@@ -53,17 +59,30 @@ class LiveStream {
 
   /** Writes what was missed, and then what has come meanwhile. @param missed undefined: the client reads the list anew */
   begin(missed: readonly LiveRow[] | undefined): void {
-    if (missed === undefined) this.write('event: reset\ndata: {}\n\n');
-    for (const row of missed ?? []) this.#row(row);
+    const texts = missed?.map(textOf) ?? [];
+    const octets = texts.reduce((sum, text) => sum + text.length, 0);
+    // More than may wait for a client would not arrive before it counts as one that does not read, however often it came again.
+    if (missed === undefined || octets > mostWaiting) this.write('event: reset\ndata: {}\n\n');
+    else for (const text of texts) this.write(text);
+    this.#last = missed?.at(-1)?.event ?? 0;
     const held = this.#held ?? [];
     this.#held = undefined;
     for (const row of held) this.#row(row);
   }
 
+  /** Writes what comes in one turn at once. Only what was written in earlier turns and still waits is held against the client. */
   write(text: string): void {
     if (this.#isEnded) return;
-    this.#response.write(text);
+    if (this.#gathered === '') setImmediate(() => this.#flush());
+    this.#gathered += text;
+  }
+
+  #flush(): void {
+    if (this.#isEnded) return;
+    const text = this.#gathered;
+    this.#gathered = '';
     if (this.#response.writableLength > mostWaiting) this.end();
+    else this.#response.write(text);
   }
 
   end(): void {
@@ -98,10 +117,11 @@ class LiveStream {
     this.#isJudged = false;
   }
 
-  #row({ event, item }: LiveRow): void {
+  #row(row: LiveRow): void {
+    const { event } = row;
     if (event <= this.#last) return;
     this.#last = event;
-    this.write(`id: ${event}\nevent: row\ndata: ${JSON.stringify(rowJson(item))}\n\n`);
+    this.write(textOf(row));
   }
 }
 
