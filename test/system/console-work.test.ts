@@ -110,6 +110,8 @@ test('a webhook is made, told, fails, is tried again, changed, turned off and on
     await open('/webhooks');
     await page.getByText('There is no webhook').waitFor();
     await page.getByRole('button', { name: 'Make a webhook' }).click();
+    await page.getByRole('dialog').waitFor();
+    expect(await page.evaluate('document.activeElement.labels[0].textContent')).toBe('URL');
     let dialog = await dialogHolds(page);
     await dialog.getByLabel('URL').fill('ftp://nowhere.example');
     await dialog.getByRole('button', { name: 'Make the webhook' }).click();

@@ -96,7 +96,13 @@ function Side({ isOpen, onClose }: { readonly isOpen: boolean; readonly onClose:
       if (event.key === 'Escape') onClose();
     };
     addEventListener('keydown', onKey);
-    return () => removeEventListener('keydown', onKey);
+    // On a wide screen the list stands beside the page.
+    const wide = matchMedia('(min-width: 56.01rem)');
+    wide.addEventListener('change', onClose);
+    return () => {
+      removeEventListener('keydown', onKey);
+      wide.removeEventListener('change', onClose);
+    };
   }, [isOpen]);
   return h(
     'div',
@@ -203,7 +209,11 @@ export function Frame({ children }: { readonly children?: ComponentChildren }): 
     ),
     isOpen ? h('div', { class: 'side-veil', onClick: close }) : null,
     h(Side, { isOpen, onClose: close }),
-    h('main', { id: 'main', tabIndex: -1 }, h('div', { class: 'page' }, h(Silence, null), h(Whose, null), children)),
+    h(
+      'main',
+      { id: 'main', tabIndex: -1, inert: isOpen },
+      h('div', { class: 'page' }, h(Silence, null), h(Whose, null), children),
+    ),
     h(Notices, null),
   );
 }

@@ -34,6 +34,9 @@ interface Failures {
   readonly zones: readonly Zone[];
 }
 
+/** Behind the first line, which is whole. */
+const dashes = ['dash', 'dot', 'long', 'mixed', 'sparse'] as const;
+
 const colours = ['bad', 'warn', 'busy', 'accent', 'quiet', 'good'] as const;
 
 const columns: readonly Column<Code>[] = [
@@ -51,7 +54,7 @@ const columns: readonly Column<Code>[] = [
 function linesOf(codes: readonly Code[]): readonly Line[] {
   return codes.slice(0, colours.length).map(({ code, series }, index) => ({
     ...{ label: String(code), colour: colours[index] ?? 'quiet', values: series },
-    ...(index % 2 === 1 ? { dash: 'dash' as const } : {}),
+    ...(index > 0 ? { dash: dashes[index - 1] ?? 'dash' } : {}),
   }));
 }
 

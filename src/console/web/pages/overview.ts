@@ -83,7 +83,7 @@ function Plots({ overview }: { readonly overview: Overview }): JSX.Element {
       lines: [
         { label: 'Accepted', colour: 'busy', values: series.map(({ accepted }) => accepted) },
         { label: 'Delivered', colour: 'good', dash: 'dash', values: series.map(({ delivered }) => delivered) },
-        { label: 'Refused', colour: 'bad', values: series.map(({ refused }) => refused) },
+        { label: 'Refused', colour: 'bad', dash: 'dot', values: series.map(({ refused }) => refused) },
       ],
     }),
     h(Plot, {

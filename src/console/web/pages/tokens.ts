@@ -103,7 +103,7 @@ function MakeDialog(props: {
         Object.entries(scopes).map(([scope, meaning]) =>
           h(Checkbox, {
             key: scope,
-            label: h('span', { title: meaning }, scope),
+            label: [meaning, ' ', h('code', { key: 'scope', class: 'soft' }, scope)],
             checked: chosen.includes(scope),
             onChange: (isOn) => toggle(scope, isOn),
           }),

@@ -108,6 +108,8 @@ export function Field(props: FieldProps): JSX.Element {
     h(rows === undefined ? 'input' : 'textarea', {
       ...{ id, ref: box, value, required, spellcheck: false, autocapitalize: 'off' },
       ...(rows === undefined ? { type } : { rows }),
+      // A dialog that opens puts the focus there.
+      'data-autofocus': props.autofocus === true ? '' : undefined,
       placeholder: props.placeholder,
       autocomplete: props.autocomplete ?? 'off',
       'aria-invalid': fault ? 'true' : undefined,

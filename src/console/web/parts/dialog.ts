@@ -2,7 +2,7 @@
 // <dialog> does all of that.
 
 import { type ComponentChildren, h, type JSX } from 'preact';
-import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { isSignedOut, type Problem } from '../state/api.ts';
 import { asProblem } from '../state/loading.ts';
 import { Button } from './controls.ts';
@@ -18,16 +18,26 @@ export function Dialog(props: {
   const box = useRef<HTMLDialogElement>(null);
   const id = useId();
   const isOut = isSignedOut.value;
-  useEffect(() => {
+  const isGone = useRef(false);
+  useLayoutEffect(() => {
     const before = document.activeElement;
+    const dialog = box.current;
     return () => {
+      isGone.current = true;
+      // While it is open, nothing behind it takes the focus.
+      dialog?.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus();
     };
   }, []);
   // While a session has ended, whoever signs in again needs the page; the dialog comes back with what was typed.
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isOut) box.current?.close();
-    else if (box.current?.open === false) box.current.showModal();
+    else if (box.current?.open === false) {
+      box.current.showModal();
+      // The browser would take the first button.
+      const first = box.current.querySelector('[data-autofocus]');
+      if (first instanceof HTMLElement) first.focus();
+    }
   }, [isOut]);
   return h(
     'dialog',
@@ -40,7 +50,7 @@ export function Dialog(props: {
         props.onClose();
       },
       onClose: () => {
-        if (!isSignedOut.value) props.onClose();
+        if (!isSignedOut.value && !isGone.current) props.onClose();
       },
       onClick: (event: MouseEvent) => {
         if (event.target === box.current) props.onClose();

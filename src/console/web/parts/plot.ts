@@ -12,7 +12,8 @@ export interface Line {
   readonly label: string;
   /** Name of the colour: a custom property of the style. */
   readonly colour: 'good' | 'busy' | 'warn' | 'bad' | 'accent' | 'quiet';
-  readonly dash?: 'dash' | 'dot';
+  /** What tells the line from the others without its colour; absent: it is whole. */
+  readonly dash?: Dash;
   readonly values: readonly (number | null)[];
 }
 
@@ -44,7 +45,10 @@ const timeSteps = [
   ...[1, 2, 4, 6, 12, 24, 48, 120, 240].map((count) => count * 3_600_000),
 ];
 
-const dashes = { dash: [6, 3], dot: [2, 3] } as const;
+const dashes = { dash: [6, 3], dot: [2, 3], long: [14, 4], mixed: [8, 3, 2, 3], sparse: [2, 8] } as const;
+
+/** Ways to draw a line in pieces. */
+export type Dash = keyof typeof dashes;
 
 function styleOf(element: Element, name: string): string {
   return getComputedStyle(element).getPropertyValue(`--${name}`).trim();
@@ -110,7 +114,11 @@ function Legend({ lines, write }: Pick<PlotProps, 'lines' | 'write'>): JSX.Eleme
       return h(
         'span',
         { key: label },
-        h('i', { class: `swatch ${dash ?? ''} ink-${colour}`, 'aria-hidden': 'true' }),
+        h(
+          'svg',
+          { class: `swatch ink-${colour}`, viewBox: '0 0 28 4', 'aria-hidden': 'true', focusable: 'false' },
+          h('path', { d: 'M0 2h28', 'stroke-dasharray': dash && dashes[dash].join(' ') }),
+        ),
         label,
         h('b', null, last === undefined || last === null ? '–' : write(last)),
       );

@@ -26,8 +26,8 @@ export const actionWords: Readonly<
   },
   hold: {
     ...{ verb: 'Hold', done: 'held' },
-    one: 'It is not tried until somebody releases it. A delivery that is under way at this moment still ends.',
-    many: 'They are not tried until somebody releases them. Deliveries that are under way at this moment still end.',
+    one: 'It is not tried until somebody releases it. A delivery that is under way at this moment is not stopped.',
+    many: 'They are not tried until somebody releases them. Deliveries that are under way at this moment are not stopped.',
   },
   release: {
     ...{ verb: 'Release', done: 'released' },
