@@ -3,6 +3,7 @@
 
 import type { Database } from '../../base/database/database.ts';
 import { partitionsOf, waitShortly } from '../../base/database/postgres-partitions.ts';
+import { countedRows } from './counted-rows.ts';
 
 /** Rows whose octets are summed by one statement, and removed by one transaction; and such transactions of one call. */
 const summedAtOnce = 20_000;
@@ -125,12 +126,12 @@ export async function removeContent(
   let slices = 0;
   for (const [name, sum] of sums) {
     if (surplus >= sum.octets && sum.octets > 0 && sums.size > 1) {
-      const [gone] = await database.query(`SELECT count(*) AS rows FROM ${name}`);
+      const gone = await countedRows(database, name);
       await database.transaction(async (transaction) => {
         await transaction.run(waitShortly);
         await transaction.run(`TRUNCATE ${name}`);
       });
-      onRemoved(Number(gone?.['rows'] ?? 0));
+      onRemoved(gone);
       surplus -= sum.octets;
       kept.delete(name);
     }

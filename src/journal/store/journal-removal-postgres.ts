@@ -7,6 +7,7 @@ import { errorCode, Unavailable } from '../../base/errors.ts';
 import type { JournalLimits, Removed } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
 import { removeContent } from './content-removal-postgres.ts';
+import { countedRows } from './counted-rows.ts';
 
 /** Rows of one transaction at most. */
 const rowsAtOnce = 500;
@@ -56,14 +57,14 @@ async function dropAged(database: Database, limit: number, onRemoved: OnRemoved)
     const [row] = await database.query(firstAndLast(name));
     if ([row?.['first'], row?.['last']].some((at) => at !== null && Number(at) >= limit)) continue;
     const content = name.replace('journal', 'journal_content');
-    const [gone] = await database.query(`SELECT count(*) AS rows FROM ${name}`);
+    const gone = await countedRows(database, name);
     try {
       await database.transaction(async (transaction) => {
         await transaction.run(waitShortly);
         await transaction.run(`DROP TABLE ${name}`);
         await transaction.run(`DROP TABLE IF EXISTS ${content}`);
       });
-      onRemoved('aged', Number(gone?.['rows'] ?? 0));
+      onRemoved('aged', gone);
     } catch (thrown) {
       if (!(thrown instanceof Unavailable) || errorCode(thrown.cause) !== lockNotAvailable) throw thrown;
       break;
