@@ -14,19 +14,15 @@ process.env['POSTERN_TEST_POSTGRES'] = server.url('postgres');
 
 /**
  * Left out: what never asks the store (the edge, certificates, the log, how a start fails), what waits long for the next hop or
- * a day's end (reports, webhooks, staging), and several processes, which postgres-gateway.test.ts has.
+ * a day's end (reports, webhooks, staging), several processes, which postgres-gateway.test.ts has, and what the contracts and
+ * postgres-two-gateways.test.ts show of their stores (tokens, suppressions, limits, threads, applications).
  */
 const files: readonly (readonly [subject: string, load: () => Promise<unknown>])[] = [
   ['accepting and relaying', () => import('../e2e/first-message.test.ts')],
-  ['tokens and suppressions', () => import('../e2e/account-endpoints.test.ts')],
   ['Idempotency-Keys over a crash', () => import('../e2e/rest.test.ts')],
-  ['limits', () => import('../e2e/rate.test.ts')],
-  ['the share of an account', () => import('../e2e/spool-room.test.ts')],
   ['the queue and its destinations', () => import('../e2e/queue-destinations.test.ts')],
   ['events of the queue', () => import('../e2e/queue-events.test.ts')],
   ['the journal', () => import('../e2e/journal.test.ts')],
-  ['threads', () => import('../e2e/thread-repair.test.ts')],
-  ['proxy applications', () => import('../e2e/proxy.test.ts')],
 ];
 
 for (const [subject, load] of files) {

@@ -2,7 +2,7 @@
 // numbers, from the newest on, and compares keys and words itself. A page ends where it is full or has taken long enough.
 
 import type { Database, SqlValue } from '../../base/database/database.ts';
-import { errorCode } from '../../base/errors.ts';
+import { errorCode, Unavailable } from '../../base/errors.ts';
 import type { JournalItem, JournalPage, JournalQuery } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
 import { itemColumns, itemOf } from './item-of.ts';
@@ -48,7 +48,7 @@ export async function findRowsPostgres(database: Database, query: JournalQuery):
   try {
     return await findPage(database, query, words);
   } catch (thrown) {
-    if (errorCode(thrown) !== undefinedTable) throw thrown;
+    if (!(thrown instanceof Unavailable) || errorCode(thrown.cause) !== undefinedTable) throw thrown;
     forgetParts(database);
     return await findPage(database, query, words);
   }
