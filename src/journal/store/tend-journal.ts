@@ -67,6 +67,8 @@ export class SqliteTender {
   /** Slices of merges that are to be done. */
   #owedMerges = 0;
   #hasSettings = false;
+  /** Fewer rows than a slice may be filled: once for each time that all was done, or under load each slice would be of a few rows. */
+  #mayFillRest = true;
   readonly #jobs: readonly ((now: number) => Promise<boolean>)[];
   #turn = 0;
   #searchedAt = Number.NEGATIVE_INFINITY;
@@ -92,6 +94,7 @@ export class SqliteTender {
       this.#turn = (this.#turn + 1) % this.#jobs.length;
       if (await job?.(now)) return true;
     }
+    this.#mayFillRest = true;
     return false;
   }
 
@@ -102,6 +105,9 @@ export class SqliteTender {
     const last = found?.['last'] ?? null;
     if (last === null) return false;
     const span = [Number(found?.['indexed']), Number(last)] as const;
+    const isRest = span[1] - span[0] < pace.rows;
+    if (isRest && !this.#mayFillRest) return false;
+    if (isRest) this.#mayFillRest = false;
     await pace.take(async () => {
       const octets = Number(found?.['octets']);
       return await this.#database.atOnce([
