@@ -45,3 +45,37 @@ export function clockStep(before: ClockReading, after: ClockReading): number {
   const step = Math.round(after.wall - before.wall - (after.monotonic - before.monotonic));
   return Math.abs(step) < leastStepMs ? 0 : step;
 }
+
+/** Smaller steps are believed: they remove nothing that would not have gone soon. */
+const leastDoubtedMs = 3_600_000;
+/** After how long a clock that was set ahead is believed, in milliseconds; nobody has set it back by then. */
+const doubtMs = 86_400_000;
+
+/**
+ * The time by which what is old is removed: what is removed does not come back, so large steps ahead are doubted for a day, or
+ * until they are taken back.
+ */
+export class BelievedTime {
+  readonly #clock: Clock;
+  #seen: ClockReading;
+  #doubted = 0;
+  #since = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#seen = readClock(clock);
+  }
+
+  /** Milliseconds since 1970. To be asked from time to time, so that steps are noticed. */
+  now(): number {
+    const reading = readClock(this.#clock);
+    const step = clockStep(this.#seen, reading);
+    this.#seen = reading;
+    if (step >= leastDoubtedMs) {
+      this.#doubted += step;
+      this.#since = reading.monotonic;
+    } else if (step < 0) this.#doubted = Math.max(0, this.#doubted + step);
+    if (reading.monotonic - this.#since >= doubtMs) this.#doubted = 0;
+    return reading.wall - this.#doubted;
+  }
+}

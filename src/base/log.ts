@@ -84,3 +84,36 @@ function prettyLog(given: LoggerOptions, make: PrettyFactory, output: Destinatio
 
 /** A log that writes nothing (tests, commands). */
 export const silentLog: Logger = pino({ level: 'silent' });
+
+/** How many lines of a text are written in full, and for how long those behind them are counted, in milliseconds. */
+const writtenInFull = 3;
+const countedMs = 10_000;
+
+/**
+ * A log in which errors that come for each of many messages at once, as in an outage, do not bury everything else. Of each of
+ * the texts the first three lines are written; those of the ten seconds from then on are one line, with the fields of the last
+ * of them, and as `count` how many they are.
+ * @param plain the log that the lines are written to
+ * @param texts the texts of such errors; other lines are written as they come
+ */
+export function gatherErrors(plain: Logger, texts: readonly string[]): Logger {
+  const counted = new Map<string, { seen: number; last: object }>();
+  const tell = (text: string): void => {
+    const { seen, last } = counted.get(text) ?? { seen: 0, last: {} };
+    counted.delete(text);
+    if (seen > writtenInFull) plain.error({ ...last, count: seen - writtenInFull }, text);
+  };
+  const error = (fields: object, text = ''): void => {
+    if (!texts.includes(text)) return plain.error(fields, text);
+    const gathered = counted.get(text);
+    if (!gathered) {
+      counted.set(text, { seen: 1, last: fields });
+      setTimeout(() => tell(text), countedMs).unref();
+      return plain.error(fields, text);
+    }
+    gathered.seen += 1;
+    gathered.last = fields;
+    if (gathered.seen <= writtenInFull) plain.error(fields, text);
+  };
+  return Object.assign<Logger, Pick<Logger, 'error'>>(Object.create(plain), { error });
+}

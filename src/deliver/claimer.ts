@@ -4,14 +4,18 @@
 import { type Clock, type ClockReading, readClock } from '../base/clock.ts';
 import type { Changes } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
+import { BrokenClaim, type ClaimedMessage } from '../spool/broken-claim.ts';
 import { domainOfTransport, type Hold } from '../spool/hold.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
-import type { ClaimTurn, DueMessage, Spool, TransportOf } from '../spool/spool.ts';
+import type { ClaimQuery, ClaimTurn, DueMessage, Spool, TransportOf } from '../spool/spool.ts';
 import type { Transport } from './transport.ts';
 import type { ClaimRoom, TransportShare } from './transport-share.ts';
 
-/** How often the spool is asked for due messages, in milliseconds; so changes by commands beside the server are found (D94). */
-const pollInterval = 1000;
+/**
+ * How often the spool is asked for due messages and holds, in milliseconds: what commands and other processes change is found well
+ * within the second of D94, also where nobody tells of it.
+ */
+const pollInterval = 500;
 /** Recipients that get a transport in one step, at most. */
 const strayLimit = 1000;
 
@@ -39,6 +43,8 @@ export interface ClaimerParts {
    * @param claimedAt when the claim began; it lasts for `leaseMilliseconds`
    */
   readonly take: (working: Working, message: DueMessage, claimedAt: ClockReading) => void;
+  /** Takes the recipients of a message that may be claimed, although their claim has failed. */
+  readonly giveBack: (message: ClaimedMessage) => void;
 }
 
 function hasRoom({ share }: Working): boolean {
@@ -62,7 +68,7 @@ export class Claimer {
     this.#parts = parts;
   }
 
-  /** Asks now, and then once a second, and whenever another process tells of something. */
+  /** Asks now, and then twice a second, and whenever another process tells of something. */
   start(): void {
     const tick = (): void => {
       this.#askAll = true;
@@ -137,7 +143,6 @@ export class Claimer {
     turn: ClaimTurn,
     { each, claimedAt, room }: { readonly each: number; readonly claimedAt: ClockReading; readonly room: ClaimRoom },
   ): Promise<'claimed' | 'elsewhere'> {
-    const { spool, take } = this.#parts;
     const now = claimedAt.wall;
     const admission = working.transport.admits(domainOfTransport(turn.transport));
     if ('isElsewhere' in admission) return 'elsewhere';
@@ -146,11 +151,20 @@ export class Claimer {
     // What has expired must end although the next hop is down: it is given up with that one's last words.
     const expiredOnly = 'isDown' in admission && admission.isDown;
     if (expiredOnly) limit = each;
-    const messages = limit > 0 ? await spool.claimDue({ ...query, limit, expiredOnly }) : [];
+    const messages = limit > 0 ? await this.#claimDue({ ...query, limit, expiredOnly }) : [];
     const isOver = 'waitMs' in admission && messages.length < each;
     if (isOver) await this.#postpone({ ...turn, until: now + Math.max(1, Math.ceil(admission.waitMs)) });
-    for (const message of messages) take(working, message, claimedAt);
+    for (const message of messages) this.#parts.take(working, message, claimedAt);
     return 'claimed';
+  }
+
+  async #claimDue(query: ClaimQuery): Promise<readonly DueMessage[]> {
+    try {
+      return await this.#parts.spool.claimDue(query);
+    } catch (thrown) {
+      if (thrown instanceof BrokenClaim) for (const message of thrown.messages) this.#parts.giveBack(message);
+      throw thrown;
+    }
   }
 
   async #postpone(turn: ClaimTurn & { readonly until: number }): Promise<void> {

@@ -4,6 +4,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Changes } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
 import type { Spool, SpoolEntry } from '../spool/spool.ts';
+import type { HeldRecipients } from './held-recipients.ts';
 import type { HopTrouble } from './hop/hop-health.ts';
 import type { HopShares } from './hop/hop-share.ts';
 import type { MxFacilities } from './mx/mx-hops.ts';
@@ -43,6 +44,8 @@ export interface DeliveryParts {
   /** Octets of accepted messages kept in memory until they are delivered; messages beyond are read back from the spool. */
   readonly contentBytes?: number;
   readonly timeouts?: SmtpTimeouts;
+  /** The recipients in hand, shared by all deliveries of this process; absent: this is the only one. */
+  readonly held?: HeldRecipients;
   /** The part of each next hop's limits that this process has, where others deliver mail of the same spool; absent: all. */
   readonly shares?: HopShares;
   /** What routes by MX need; without it there can be none. */

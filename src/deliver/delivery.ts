@@ -13,7 +13,7 @@ import { leaseMilliseconds } from '../spool/lease.ts';
 import type { DueMessage, SpoolEntry, TransportOf } from '../spool/spool.ts';
 import { Claimer, type Working } from './claimer.ts';
 import type { Delivery, DeliveryMetrics, DeliveryParts } from './delivery-parts.ts';
-import { HeldRecipients } from './held-recipients.ts';
+import { GivenBack, HeldRecipients } from './held-recipients.ts';
 import { ConnectionBudget } from './hop/connection-budget.ts';
 import type { HopTrouble } from './hop/hop-health.ts';
 import { type DueRecipient, type Job, newJob, recipientsOf, setContent, type Task } from './job.ts';
@@ -45,13 +45,14 @@ class DeliveryRunner implements Delivery, TransportEvents {
   readonly #transportOf: TransportOf;
   readonly #claimer: Claimer;
   readonly #outcomes: OutcomeWriter;
-  readonly #held = new HeldRecipients();
+  readonly #held: HeldRecipients;
   readonly #settler: Settler;
   /** What the operator keeps waiting, at most a second old. */
   #holds = new Holds();
   readonly #connections: ConnectionBudget;
   readonly #timeouts: SmtpTimeouts;
-  /** Releases of claims, and questions to the spool, that have not ended. */
+  readonly #givenBack: GivenBack;
+  /** Questions to the spool that have not ended. */
   readonly #underWay = new Set<Promise<void>>();
   #inHand = 0;
   #leftToSpool = 0;
@@ -62,6 +63,8 @@ class DeliveryRunner implements Delivery, TransportEvents {
   constructor(parts: DeliveryParts) {
     this.#parts = parts;
     this.#timeouts = parts.timeouts ?? defaultTimeouts;
+    this.#held = parts.held ?? new HeldRecipients();
+    this.#givenBack = new GivenBack({ ...parts, held: this.#held });
     this.#outcomes = new OutcomeWriter(parts, {
       onHealth: (isHealthy) => this.#setHealth(isHealthy),
       onWritten: (outcomes) => this.#written(outcomes),
@@ -84,6 +87,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
       mayClaim: () => this.#isHealthy && !this.#isDraining,
       hold: (holds) => this.#hold(holds),
       take: (working, message, claimedAt) => this.#takeClaimed(working, message, claimedAt),
+      giveBack: (message) => this.#givenBack.releaseBroken(message),
     });
   }
 
@@ -111,6 +115,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
   }
 
   async drain(withinMs: number): Promise<void> {
+    const endsAt = performance.now() + withinMs;
     this.#isDraining = true;
     const transports = [...this.#transports.values()].map(({ transport }) => transport);
     // At once: after a reload no attempt may begin by settings that are no longer in force. What a claim under way still
@@ -129,8 +134,8 @@ class DeliveryRunner implements Delivery, TransportEvents {
     clearTimeout(patience);
     // What these find out is written with the rest.
     await Promise.all(this.#underWay);
-    await this.#outcomes.settle();
-    await Promise.all(this.#underWay);
+    await this.#outcomes.settle(Math.max(0, endsAt - performance.now()));
+    await this.#givenBack.settle();
   }
 
   metrics(): DeliveryMetrics {
@@ -319,13 +324,7 @@ class DeliveryRunner implements Delivery, TransportEvents {
 
   #release(id: string, recipients: readonly Pick<DueRecipient, 'address'>[]): void {
     const addresses = recipients.map(({ address }) => address);
-    // Claims that are asked for from now on come after this release.
-    for (const address of addresses) this.#held.letGo(id, address);
-    const releasing = this.#parts.spool.release(id, addresses).catch((error: unknown) => {
-      // The claim runs out by itself, or the next start takes it over.
-      this.#parts.log.error({ id, err: error }, 'Cannot give a message back to the spool');
-    });
-    this.#wait(releasing);
+    this.#givenBack.release(id, addresses);
   }
 
   /** Keeps a drain waiting for work that never rejects. */

@@ -5,7 +5,15 @@ import type { Clock } from '../base/clock.ts';
 import { uuidv7 } from '../base/ids.ts';
 import type { Logger } from '../base/log.ts';
 import { type JournalDetails, withoutContent, withoutLargeBody } from '../journal/journal-details.ts';
-import type { EventListener, EventPage, EventQuery, EventSearch, EventStore, FollowQuery } from './event-store.ts';
+import type {
+  EventListener,
+  EventNews,
+  EventPage,
+  EventQuery,
+  EventSearch,
+  EventStore,
+  FollowQuery,
+} from './event-store.ts';
 import type { EventFacts, EventKind, MailEvent, ReturnEvent } from './mail-event.ts';
 import { type RefusalFacts, refusedEvent, type WrittenRefusal } from './refusal.ts';
 import { type QueueBounds, RefusalQueue, refusalBounds } from './refusal-queue.ts';
@@ -27,6 +35,7 @@ export interface EventTable {
   read(query: EventQuery): Promise<EventPage>;
   search(query: EventSearch): Promise<EventPage>;
   newest(): Promise<number>;
+  news(after: number): Promise<EventNews>;
   /** Writes refusals in a commit of their own; rejects when none of them is written. */
   refused(refusals: readonly WrittenRefusal[]): Promise<void>;
   /** Writes other events that report no change of the spool; rejects when none of them is written. */
@@ -92,6 +101,10 @@ export class EventFeed implements EventStore {
 
   newest(): Promise<number> {
     return this.#table.newest();
+  }
+
+  news(after: number): Promise<EventNews> {
+    return this.#table.news(after);
   }
 
   async *follow({ after, signal, kinds, account }: FollowQuery): AsyncGenerator<MailEvent, void> {

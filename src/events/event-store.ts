@@ -51,6 +51,17 @@ export interface EventPage {
   readonly hasMore: boolean;
 }
 
+/** For whom there are new events. */
+export interface EventNews {
+  /** The id of the newest event; 0 where there was none. */
+  readonly newest: number;
+  /** Each account that has events behind the cursor, with each of their kinds; undefined: they are too many to be looked at. */
+  readonly told: readonly { readonly account: string; readonly kind: EventKind }[] | undefined;
+}
+
+/** Events behind a cursor that `news` looks at. */
+export const newsAtMost = 20_000;
+
 /** Which events are followed. */
 export interface FollowQuery extends Pick<EventQuery, 'kinds' | 'account'> {
   /** Only events with a greater id; absent: only those that come from now on. */
@@ -90,6 +101,8 @@ export interface EventStore {
   search(query: EventSearch): Promise<EventPage>;
   /** The id of the newest event; 0 where there was none. */
   newest(): Promise<number>;
+  /** Tells which accounts have events behind a cursor, and of which kinds, without reading the events. */
+  news(after: number): Promise<EventNews>;
   /**
    * Gives events behind a cursor and then new ones: those of this process at once, those of others within a second. It ends
    * when the signal is aborted, and throws when the store fails.

@@ -5,6 +5,7 @@ import { eventKeys, searchedKeys } from './event-keys.ts';
 import {
   defaultEventLimits,
   type EventLimits,
+  type EventNews,
   type EventPage,
   type EventQuery,
   type EventSearch,
@@ -38,6 +39,15 @@ export class MemoryEvents implements EventTable {
 
   async newest(): Promise<number> {
     return this.#newest;
+  }
+
+  async news(after: number): Promise<EventNews> {
+    const told = new Map(
+      this.#events
+        .filter(({ id }) => id > after)
+        .map(({ account, kind }) => [`${kind} ${account}`, { account, kind }] as const),
+    );
+    return { newest: this.#newest, told: [...told.values()] };
   }
 
   async read({ after, limit, kinds, account, message }: EventQuery): Promise<EventPage> {

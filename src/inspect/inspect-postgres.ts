@@ -180,8 +180,9 @@ async function processesOf(look: Look, takeOverSeconds: number): Promise<readonl
   const first = await look.ask(processesQuestion);
   const beats = new Map(first.map((row) => [String(row['id']), String(row['beats'])]));
   const alive = new Set<string>();
+  const patienceMs = Math.max(1000, ...first.map((row) => number(row, 'patience_ms') ?? takeOverSeconds * 1000));
   for (let count = 0; count < looks && alive.size < first.length; count += 1) {
-    await sleep((Math.max(1000, (takeOverSeconds * 1000) / 6) * 1.6) / looks);
+    await sleep((Math.max(1000, patienceMs / 6) * 1.6) / looks);
     for (const row of await look.ask(processesQuestion)) {
       if (beats.get(String(row['id'])) !== String(row['beats'])) alive.add(String(row['id']));
     }

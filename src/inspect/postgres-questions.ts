@@ -50,8 +50,8 @@ export const queueQuestion = `SELECT (SELECT coalesce(sum(queued_recipients), 0)
     (SELECT m.accepted_at FROM spool_recipients r JOIN spool_messages m ON m.id = r.message WHERE r.state = 0
       ORDER BY r.message LIMIT 1) AS accepted`;
 
-/** The processes and what they have claimed. */
-export const processesQuestion = `SELECT p.id, p.name, p.beats,
+/** The processes, how long each may be silent (null in tables of an earlier release), and what they have claimed. */
+export const processesQuestion = `SELECT p.id, p.name, p.beats, (to_jsonb(p) ->> 'patience_ms')::integer AS patience_ms,
     (SELECT count(*) FROM spool_recipients r WHERE r.claimed_by = p.id) AS claims FROM spool_processes p ORDER BY p.id`;
 
 /** Claims of processes that are not there, which the next gateway to look gives back. */

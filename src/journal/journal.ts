@@ -35,6 +35,8 @@ export interface JournalItem {
   readonly account: string;
   readonly outcome: JournalOutcome;
   readonly facts: JournalFacts;
+  /** What the store has of it cannot be read, so that facts are missing. */
+  readonly isDamaged?: boolean;
 }
 
 /** A page of rows, newest first. */

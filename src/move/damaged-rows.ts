@@ -3,7 +3,7 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorCode } from '../base/errors.ts';
-import { faultOfRow } from '../spool/journal/journal-faults.ts';
+import { faultOfRow } from '../journal/journal-faults.ts';
 import { readableRows } from './readable-rows.ts';
 import type { SourceFile } from './source-file.ts';
 

@@ -1,7 +1,9 @@
 // Events as the stores keep them: the values of the table's columns, and the whole event as JSON.
 
+import type { Row } from '../base/database/database.ts';
 import { eventKeys } from '../events/event-keys.ts';
-import { type EventFacts, type EventKind, type EventShare, type MailEvent } from '../events/mail-event.ts';
+import type { EventNews } from '../events/event-store.ts';
+import { type EventFacts, type EventKind, type EventShare, isEventKind, type MailEvent } from '../events/mail-event.ts';
 
 /** An event: the values of the table's columns, and the whole event as JSON. */
 export interface PackedEvent {
@@ -29,10 +31,35 @@ export function packEvent(event: EventFacts): PackedEvent {
   return { at, account, kind, message, keys: eventKeys(event), json: JSON.stringify(event) };
 }
 
-/** Unpacks an event that was found. */
-export function unpackEvent({ id, json }: PackedPage['events'][number]): MailEvent {
+/** Reads an event from JSON. @returns undefined where it is damaged, such as on a disk that has lost some of it */
+export function readFacts(json: string): EventFacts | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    return undefined;
+  }
+  if (typeof value !== 'object' || value === null) return undefined;
+  const [kind, at, account]: unknown[] = ['kind', 'at', 'account'].map((name) => Reflect.get(value, name));
+  if (!isEventKind(String(kind)) || !Number.isFinite(at) || typeof account !== 'string') return undefined;
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only `packEvent` writes them
-  return { ...(JSON.parse(json) as EventFacts), id };
+  return value as EventFacts;
+}
+
+/** Unpacks events that were found. Damaged ones are left out, so that they keep nobody from reading what is behind them. */
+export function unpackEvents(found: PackedPage['events']): readonly MailEvent[] {
+  return found.flatMap(({ id, json }) => {
+    const facts = readFacts(json);
+    return facts ? [{ ...facts, id }] : [];
+  });
+}
+
+/** The accounts and kinds of rows that have both; kinds that a newer program knows are passed over. */
+export function toldOf(rows: readonly Row[]): EventNews['told'] {
+  return rows.flatMap(({ account, kind }) => {
+    const known = String(kind);
+    return isEventKind(known) ? [{ account: String(account), kind: known }] : [];
+  });
 }
 
 /** The number of each share in the tables. */

@@ -26,13 +26,21 @@ export interface SpoolFamily {
 }
 
 /**
- * Makes the spool's part of /metrics: messages, octets and recipients by state, and whether the spool takes mail.
- * @param removedFailures failed messages removed since the start because their account had too many
+ * Makes the spool's part of /metrics: messages, octets and recipients by state, and whether mail is taken.
+ * @param told.removedFailures failed messages removed since the start because their account had too many
+ * @param told.takesMail whether mail is taken: by the spool, and by whatever else it needs
  */
 export function spoolMetrics(
-  spool: Pick<Spool, 'events' | 'oldest' | 'tallies' | 'unavailable'> & { readonly freeBytes: number },
-  removedFailures: () => number,
-  clock: Pick<Clock, 'now'>,
+  spool: Pick<Spool, 'events' | 'oldest' | 'tallies'> & { readonly freeBytes: number },
+  {
+    removedFailures,
+    takesMail,
+    clock,
+  }: {
+    readonly removedFailures: () => number;
+    readonly takesMail: () => boolean;
+    readonly clock: Pick<Clock, 'now'>;
+  },
 ): {
   readonly gauges: readonly SpoolGauge[];
   readonly families: readonly SpoolFamily[];
@@ -74,8 +82,8 @@ export function spoolMetrics(
       {
         over: 'min',
         name: 'postern_spool_takes_mail',
-        help: '1 while the spool takes mail; 0: no room, or it cannot be written',
-        read: async () => (spool.unavailable ? 0 : 1),
+        help: '1 while mail is taken; 0: no room, or the database cannot be used or written',
+        read: async () => (takesMail() ? 1 : 0),
       },
       {
         over: 'min',

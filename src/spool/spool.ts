@@ -239,6 +239,7 @@ export interface Spool {
    * those that have been due longest come first. Where both wait, a quarter are messages that were deferred before, the
    * others such as were never tried. Recipients under a hold are not claimed. The cost depends on what is claimed, not on how
    * many wait, in this transport or another.
+   * @throws BrokenClaim where something may be claimed all the same
    */
   claimDue(query: ClaimQuery): Promise<readonly DueMessage[]>;
   /**

@@ -3,15 +3,28 @@
 
 import type { Database, Row, SqlValue, Transaction } from '../base/database/database.ts';
 import { placeholders } from '../base/database/placeholders.ts';
-import { longestStepMs } from './retry-steps.ts';
+import { failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
 import type { DeliveryRecord, Webhook } from './webhook.ts';
 import { numberOf, textOf, webhookOf } from './webhook-tables.ts';
 
 /** How long a lease holds unless it is renewed, in milliseconds: as long others wait for what a killed process held. */
 export const leaseMs = 10_000;
+/** A retry is left where its time came so long ago, in milliseconds: who sends for a webhook begins within a second. */
+const leftMs = 5000;
 /** Rows of the log that are kept of one webhook, and for how long. */
 const loggedDeliveries = 1000;
 const loggedMs = 30 * 86_400_000;
+
+/** A webhook that is enabled, as a process that looks at all of them sees it. */
+export interface ActiveWebhook extends Webhook {
+  /** Another process holds its lease. */
+  readonly isElsewhere: boolean;
+  /**
+   * Something of it has waited for so long that whoever sent for it seems to be gone: a retry whose time has come, or the next
+   * event for an endpoint that fails.
+   */
+  readonly isLeft: boolean;
+}
 
 /** A webhook whose lease this process holds. */
 export interface Leased {
@@ -32,11 +45,14 @@ export interface PendingEvent {
   readonly readyAt: number | undefined;
 }
 
+/** Events that are sent once more: those behind `after`, up to `until`. */
+export type Replay = NonNullable<Webhook['replay']>;
+
 /** What a round has done. */
 export interface RoundProgress {
   readonly cursor: number;
-  /** What is still to be replayed; undefined: nothing. */
-  readonly replay: { readonly after: number; readonly until: number } | undefined;
+  /** The replay that the round began with, and what is left of it, undefined: nothing; undefined: there was none. */
+  readonly replay: { readonly before: Replay; readonly left: Replay | undefined } | undefined;
   readonly failures: number;
   readonly failingMs: number;
   readonly lastFailureAt: number | undefined;
@@ -52,7 +68,8 @@ export interface RoundProgress {
 }
 
 const sql = {
-  active: 'SELECT * FROM webhooks WHERE enabled = 1 ORDER BY id',
+  active: `SELECT webhooks.*, (SELECT min(ready_at) FROM webhook_pending
+      WHERE webhook = webhooks.id AND ready_at IS NOT NULL) AS ready_at FROM webhooks WHERE enabled = 1 ORDER BY id`,
   // A lease that ends later than one taken now was written before the clock was set back.
   lease: `UPDATE webhooks SET lease_holder = $2, lease_until = $4
     WHERE id = $1 AND enabled = 1 AND (lease_holder = $2 OR lease_until <= $3 OR lease_until > $4) RETURNING *`,
@@ -62,8 +79,11 @@ const sql = {
     WHERE webhook = $1 AND ready_at IS NOT NULL AND (ready_at <= $2 OR ready_at > $3) ORDER BY ready_at LIMIT $4`,
   nextReady: 'SELECT min(ready_at) AS ready_at FROM webhook_pending WHERE webhook = $1 AND ready_at IS NOT NULL',
   waiting: 'SELECT count(*) AS events FROM (SELECT 1 FROM webhook_pending WHERE webhook = $1 LIMIT $2) AS counted',
-  progress: `UPDATE webhooks SET cursor = $3, failures = $4, failing_ms = $5, last_failure_at = $6, replay_after = $7,
-    replay_until = $8 WHERE id = $1 AND lease_holder = $2`,
+  progress: `UPDATE webhooks SET cursor = $3, failures = $4, failing_ms = $5, last_failure_at = $6
+    WHERE id = $1 AND lease_holder = $2`,
+  // One that was asked for or widened meanwhile stays. Other processes are told of each change of these columns.
+  replayed: `UPDATE webhooks SET replay_after = $4, replay_until = $5
+    WHERE id = $1 AND replay_after = $2 AND replay_until = $3`,
   done: 'DELETE FROM webhook_pending WHERE webhook = $1 AND event = $2',
   again: 'UPDATE webhook_pending SET attempts = $3, ready_at = $4 WHERE webhook = $1 AND event = $2',
   promote: `UPDATE webhook_pending SET ready_at = $3 WHERE webhook = $1 AND ready_at IS NULL
@@ -114,9 +134,13 @@ async function write(
   const { cursor, replay, failures, failingMs, lastFailureAt } = progress;
   const held = await transaction.run(sql.progress, [
     ...[id, holder, cursor, failures, failingMs],
-    ...[lastFailureAt ?? null, replay?.after ?? null, replay?.until ?? null],
+    lastFailureAt ?? null,
   ]);
   if (held === 0) return false;
+  if (replay) {
+    const { before, left } = replay;
+    await transaction.run(sql.replayed, [id, before.after, before.until, left?.after ?? null, left?.until ?? null]);
+  }
   await keepPending(transaction, id, progress.pending);
   for (const { event, attempts, readyAt } of progress.again) {
     await transaction.run(sql.again, [id, event, attempts, readyAt ?? null]);
@@ -138,6 +162,16 @@ function leasedOf(row: Row, now: number): Leased {
   };
 }
 
+function activeOf(row: Row, { holder, now }: { readonly holder: string; readonly now: number }): ActiveWebhook {
+  const webhook = webhookOf(row);
+  const [until, ready] = [Number(row['lease_until']), numberOf(row, 'ready_at')];
+  // A lease that ends later than one taken now was written before the clock was set back, and so was a later time of a retry.
+  const isHeld = until > now && until <= now + leaseMs;
+  const isLate = ready !== undefined && (ready < now - leftMs || ready > now + longestStepMs);
+  const isSilent = webhook.failures >= failuresToSlow && until < now - slowPauseMs;
+  return { ...webhook, isElsewhere: isHeld && row['lease_holder'] !== holder, isLeft: !isHeld && (isLate || isSilent) };
+}
+
 /** The progress of webhooks. Every method rejects when the database cannot be used. */
 export class LeaseStore {
   readonly #database: Database;
@@ -150,9 +184,9 @@ export class LeaseStore {
     this.#holder = holder;
   }
 
-  /** Every webhook that is enabled. */
-  async active(): Promise<readonly Webhook[]> {
-    return (await this.#database.query(sql.active)).map(webhookOf);
+  /** Every webhook that is enabled. One question for all of them. */
+  async active(now: number): Promise<readonly ActiveWebhook[]> {
+    return (await this.#database.query(sql.active)).map((row) => activeOf(row, { holder: this.#holder, now }));
   }
 
   /** Takes or renews the lease. @returns undefined where another process holds it, or the webhook is disabled or gone */

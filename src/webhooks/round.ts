@@ -236,7 +236,8 @@ export async function runRound(
   const isFailing = successes === 0 && (failures > 0 || webhook.failures > 0);
   const failed = failures > 0;
   const progress: RoundProgress = {
-    ...{ done, again: later, pending, log, cursor: fresh.next, replay: replayed.left },
+    ...{ done, again: later, pending, log, cursor: fresh.next },
+    replay: webhook.replay && { before: webhook.replay, left: replayed.left },
     failures: isFailing ? webhook.failures + failures : 0,
     failingMs: !isFailing ? 0 : failed ? failingFor(leased.failingMs, leased.lastFailureAt, now) : leased.failingMs,
     lastFailureAt: !isFailing ? undefined : failed ? now : leased.lastFailureAt,

@@ -6,8 +6,9 @@ import type { Changes } from '../base/database/database.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { EventStore } from '../events/event-store.ts';
-import type { EventFacts, EventKind } from '../events/mail-event.ts';
-import { type Leased, type LeaseStore, leaseMs } from './lease-store.ts';
+import type { EventFacts } from '../events/mail-event.ts';
+import { type KnownWebhook, KnownWebhooks, newlyKnown } from './known-webhooks.ts';
+import { type ActiveWebhook, type Leased, type LeaseStore, leaseMs } from './lease-store.ts';
 import type { Poster } from './post.ts';
 import { disableAfterMs, failuresToSlow, longestStepMs, slowPauseMs } from './retry-steps.ts';
 import { type RoundResult, runRound } from './round.ts';
@@ -16,7 +17,7 @@ import { WebhookTurns } from './webhook-turns.ts';
 /** What sending needs. */
 export interface SenderParts {
   readonly leases: LeaseStore;
-  readonly events: Pick<EventStore, 'read' | 'newest' | 'listen' | 'write'>;
+  readonly events: Pick<EventStore, 'read' | 'news' | 'listen' | 'write'>;
   readonly poster: Poster;
   /** Tells of webhooks and events that other processes have changed. */
   readonly changes: Changes;
@@ -30,59 +31,38 @@ export interface SenderParts {
   readonly onRequest?: (result: 'delivered' | 'failed' | 'given_up') => void;
 }
 
-/** How often webhooks that other processes changed are looked for, and events that they wrote, in milliseconds. */
+/** How often all webhooks are looked at, for what other processes changed or left, in milliseconds. */
 const lookEveryMs = 2000;
+/** How often events are looked for that other processes wrote, in milliseconds. */
+const newsEveryMs = 750;
 /** How long it is between two looks that other processes ask for, in milliseconds: they tell of each of their commits. */
 const restMs = 500;
-/** All webhooks look for new events once in so many milliseconds, whoever wrote them. */
-const allEveryMs = 30_000;
-/** So many new events are read to find out whom they are for; of more, all webhooks look for themselves. */
-const mostRead = 500;
 /** A refusal is heard at once and written within so many milliseconds. */
 const refusedMs = 1000;
 /** How often webhooks are woken whose time has come. */
 const tickMs = 250;
-/** How long a webhook waits after a fault of the database, or while another process sends for it. */
+/** How long a webhook waits after a fault of the database. */
 const putOffMs = 3000;
+/** Where the database is away, webhooks are put off again and again: a line tells of one, and of how many since the last line. */
+const tellEveryMs = 10_000;
 /** What the cursor may pass without being written: that much is looked at again after a restart. */
 const unwrittenCursor = 1000;
-
-/** What is known of a webhook here. Times are monotonic milliseconds. */
-interface Known {
-  account: string;
-  kinds: readonly EventKind[] | undefined;
-  /** When it has something to do; infinity: when it is woken. */
-  nextAt: number;
-  leasedAt: number;
-  probedAt: number;
-  /** It fails, and is not woken by events. */
-  isSlow: boolean;
-}
-
-function newlyKnown(webhook: Pick<Known, 'account' | 'kinds' | 'isSlow'>): Known {
-  return {
-    ...webhook,
-    nextAt: Number.POSITIVE_INFINITY,
-    leasedAt: Number.NEGATIVE_INFINITY,
-    probedAt: Number.NEGATIVE_INFINITY,
-  };
-}
 
 /** Sends events to webhooks. */
 export class WebhookSender {
   readonly #parts: SenderParts;
-  readonly #known = new Map<string, Known>();
-  readonly #byAccount = new Map<string, Set<string>>();
+  readonly #known = new KnownWebhooks();
   readonly #turns: WebhookTurns;
   readonly #ended = new AbortController();
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #unlisten: (() => void)[] = [];
   #isEnding = false;
   #newest = 0;
-  /** Events of this process since the last look; their webhooks are woken already. */
-  #heard = 0;
   #lookedAt = Number.NEGATIVE_INFINITY;
-  #askedAllAt = Number.NEGATIVE_INFINITY;
+  /** When all webhooks were looked at last; minus infinity: they are looked at next. */
+  #sawAllAt = Number.NEGATIVE_INFINITY;
+  #toldAt = Number.NEGATIVE_INFINITY;
+  #untold = 0;
   #soon: NodeJS.Timeout | undefined;
   #looking: Promise<void> | undefined;
 
@@ -102,14 +82,20 @@ export class WebhookSender {
     await this.#look();
     this.#timers.push(
       setInterval(() => this.#tick(), tickMs),
-      setInterval(() => this.#lookAgain(), lookEveryMs),
+      setInterval(() => this.#lookAgain(), newsEveryMs),
     );
-    for (const subject of ['webhooks', 'mail_events'])
-      this.#unlisten.push(this.#parts.changes.on(subject, () => this.#lookSoon()));
+    this.#unlisten.push(
+      this.#parts.changes.on('mail_events', () => this.#lookSoon()),
+      this.#parts.changes.on('webhooks', () => {
+        this.#sawAllAt = Number.NEGATIVE_INFINITY;
+        this.#lookSoon();
+      }),
+    );
   }
 
   /** Looks at once for what was changed in the database, where a webhook was made, changed or removed by this process. */
   async refresh(): Promise<void> {
+    this.#sawAllAt = Number.NEGATIVE_INFINITY;
     await this.#look();
   }
 
@@ -131,13 +117,18 @@ export class WebhookSender {
   }
 
   #onEvent({ account, kind }: EventFacts): void {
-    this.#heard += 1;
-    for (const id of this.#byAccount.get(account) ?? []) {
+    for (const id of this.#known.wokenBy(account, kind)) {
       const known = this.#known.get(id);
-      if (!known || known.isSlow || known.kinds?.includes(kind) === false) continue;
+      if (!known) continue;
       if (kind === 'refused') known.nextAt = Math.min(known.nextAt, this.#parts.clock.monotonic() + refusedMs);
-      else this.#turns.ask(id);
+      else this.#ask(id, known);
     }
+  }
+
+  /** Asks for a turn, once it is this process's to send for the webhook. */
+  #ask(id: string, known: KnownWebhook): void {
+    if (known.isElsewhere) known.isWanted = true;
+    else this.#turns.ask(id);
   }
 
   #tick(): void {
@@ -145,7 +136,7 @@ export class WebhookSender {
     for (const [id, known] of this.#known) {
       if (known.nextAt > now) continue;
       known.nextAt = Number.POSITIVE_INFINITY;
-      this.#turns.ask(id);
+      this.#ask(id, known);
     }
   }
 
@@ -167,60 +158,61 @@ export class WebhookSender {
     this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
   }
 
-  /** Brings what is known up to date: webhooks that others made, changed or removed, and events that others wrote. */
+  /** Brings what is known up to date: now and then all webhooks, and each time events that others wrote. */
   async #look(): Promise<void> {
     if (this.#isEnding) return;
-    this.#lookedAt = this.#parts.clock.monotonic();
+    const { clock, leases, events, log } = this.#parts;
+    this.#lookedAt = clock.monotonic();
     try {
-      const [active, isForIt] = [await this.#parts.leases.active(), await this.#news()];
-      const ids = new Set(active.map(({ id }) => id));
-      for (const id of this.#known.keys()) if (!ids.has(id)) this.#forget(id);
-      for (const { id, account, kinds, replay, failures } of active) {
-        const name = this.#parts.accountName(account);
-        if (name === undefined) {
-          this.#forget(id);
-          continue;
-        }
-        const before = this.#known.get(id);
-        const isSlow = failures >= failuresToSlow;
-        const isRenewed = before?.isSlow === true && !isSlow;
-        // A round under way writes into the same object: in a copy its next time would be lost.
-        if (before) Object.assign(before, { account: name, kinds, isSlow });
-        else this.#known.set(id, newlyKnown({ account: name, kinds, isSlow }));
-        this.#byAccount.set(name, (this.#byAccount.get(name) ?? new Set()).add(id));
-        if (!before || isRenewed || (!isSlow && (replay || isForIt(name, kinds)))) this.#turns.ask(id);
+      if (this.#lookedAt - this.#sawAllAt >= lookEveryMs) {
+        const lookedAt = this.#lookedAt;
+        this.#sawAllAt = lookedAt;
+        this.#seeAll(await leases.active(clock.now()), lookedAt);
       }
+      const { newest, told } = await events.news(this.#newest);
+      this.#newest = Math.max(this.#newest, newest);
+      if (told) {
+        const ids = new Set(told.flatMap(({ account, kind }) => this.#known.wokenBy(account, kind)));
+        for (const id of ids) this.#wake(id);
+      } else for (const [id, { isSlow }] of this.#known) if (!isSlow) this.#wake(id);
     } catch (error) {
-      this.#parts.log.warn({ reason: errorMessage(error) }, 'webhooks cannot be read');
+      log.warn({ reason: errorMessage(error) }, 'webhooks cannot be read');
     }
   }
 
-  /** Finds out for which webhooks others have written events since the last look. */
-  async #news(): Promise<(account: string, kinds: readonly EventKind[] | undefined) => boolean> {
-    const { events, clock } = this.#parts;
-    const [after, heard] = [this.#newest, this.#heard];
-    const newest = await events.newest();
-    const isMany = newest - after > mostRead;
-    const read = newest - after <= heard || isMany ? [] : (await events.read({ after, limit: mostRead })).events;
-    this.#newest = newest;
-    this.#heard = 0;
-    // Refusals are heard before they are written, so now and then it is not the numbers that decide.
-    if (clock.monotonic() - this.#askedAllAt >= allEveryMs) {
-      this.#askedAllAt = clock.monotonic();
-      return () => newest > after;
-    }
-    const news = new Map<string, Set<EventKind>>();
-    for (const { account, kind } of read) news.set(account, (news.get(account) ?? new Set()).add(kind));
-    return (account, kinds) => {
-      const told = news.get(account);
-      return isMany || (told !== undefined && (kinds === undefined || kinds.some((kind) => told.has(kind))));
-    };
+  #wake(id: string): void {
+    const known = this.#known.get(id);
+    if (known) this.#ask(id, known);
   }
 
-  #forget(id: string): void {
-    const name = this.#known.get(id)?.account;
-    this.#known.delete(id);
-    if (name !== undefined) this.#byAccount.get(name)?.delete(id);
+  /** Takes what a look at all webhooks found. @param lookedAt when it began, monotonic milliseconds */
+  #seeAll(active: readonly ActiveWebhook[], lookedAt: number): void {
+    const { accountName, fileSecrets } = this.#parts;
+    const ids = new Set(active.map(({ id }) => id));
+    for (const [id] of [...this.#known]) if (!ids.has(id)) this.#known.forget(id);
+    for (const { id, account, source, kinds, replay, failures, isElsewhere, isLeft } of active) {
+      const name = accountName(account);
+      // A webhook whose secrets the file here does not have is left to a process that has them.
+      if (name === undefined || (source === 'file' && !fileSecrets(id)?.length)) {
+        this.#known.forget(id);
+        continue;
+      }
+      const isSlow = failures >= failuresToSlow;
+      const before = this.#known.get(id);
+      if (before?.account !== name) {
+        this.#known.forget(id);
+        this.#known.add(id, newlyKnown({ account: name, kinds, isSlow, isElsewhere }));
+      }
+      const known = this.#known.get(id);
+      if (!known) continue;
+      const isRenewed = known.isSlow && !isSlow;
+      // A round under way writes into the same object: in a copy its next time would be lost. What it leased since stays.
+      Object.assign(known, { kinds, isSlow, isElsewhere: isElsewhere && known.leasedAt < lookedAt });
+      const isWanted = known.isWanted || isRenewed || isLeft || (!isSlow && replay !== undefined);
+      if (!isWanted) continue;
+      known.isWanted = false;
+      this.#ask(id, known);
+    }
   }
 
   /** Gives a webhook its turn. @returns whether it wants another at once, and whether its endpoint fails */
@@ -231,18 +223,25 @@ export class WebhookSender {
       const again = await this.#round(id, known);
       return { again, isFailing: known.isSlow };
     } catch (error) {
-      if (!this.#isEnding) {
-        this.#parts.log.warn(
-          { webhook: id, account: known.account, reason: errorMessage(error) },
-          'a webhook is put off',
-        );
-      }
+      if (!this.#isEnding) this.#tellPutOff(id, known, error);
       known.nextAt = this.#parts.clock.monotonic() + putOffMs;
       return { again: false, isFailing: known.isSlow };
     }
   }
 
-  async #lease(id: string, known: Known): Promise<Leased | undefined> {
+  #tellPutOff(id: string, { account }: KnownWebhook, error: unknown): void {
+    const now = this.#parts.clock.monotonic();
+    this.#untold += 1;
+    if (now - this.#toldAt < tellEveryMs) return;
+    this.#parts.log.warn(
+      { webhook: id, account, reason: errorMessage(error), count: this.#untold },
+      'a webhook is put off',
+    );
+    this.#toldAt = now;
+    this.#untold = 0;
+  }
+
+  async #lease(id: string, known: KnownWebhook): Promise<Leased | undefined> {
     const { clock, leases } = this.#parts;
     // The lease is written anew only when a third of it is over, since each write is a sync of the disk.
     if (clock.monotonic() - known.leasedAt < leaseMs / 3) return await leases.held(id, clock.now());
@@ -252,13 +251,14 @@ export class WebhookSender {
     return leased;
   }
 
-  async #round(id: string, known: Known): Promise<boolean> {
-    const { clock, leases, events, poster, log, fileSecrets } = this.#parts;
+  async #round(id: string, known: KnownWebhook): Promise<boolean> {
+    const { clock, leases, events, poster, fileSecrets } = this.#parts;
     const leased = await this.#lease(id, known);
     const secrets = leased?.webhook.source === 'file' ? fileSecrets(id) : leased?.secrets;
     if (!leased || !secrets?.length) {
       known.leasedAt = Number.NEGATIVE_INFINITY;
-      known.nextAt = clock.monotonic() + putOffMs;
+      known.isElsewhere = true;
+      known.isWanted = true;
       return false;
     }
     const isSlow = leased.webhook.failures >= failuresToSlow;
@@ -271,7 +271,7 @@ export class WebhookSender {
     // A round may last longer than a lease.
     const renewing = setInterval(() => {
       void leases.lease(id, clock.now()).catch((error: unknown) => {
-        log.warn({ webhook: id, account: known.account, reason: errorMessage(error) }, 'a webhook is put off');
+        this.#tellPutOff(id, known, error);
       });
     }, leaseMs / 3);
     const result = await runRound(parts, { ...leased, secrets }, { account: known.account, mayProbe }).finally(() =>
@@ -283,7 +283,7 @@ export class WebhookSender {
   /** Writes what a round did, and decides when the next one is. */
   async #finish(
     id: string,
-    { known, leased, result }: { readonly known: Known; readonly leased: Leased; readonly result: RoundResult },
+    { known, leased, result }: { readonly known: KnownWebhook; readonly leased: Leased; readonly result: RoundResult },
   ): Promise<boolean> {
     const { clock, leases, onRequest } = this.#parts;
     const { progress, hasMore } = result;
@@ -292,12 +292,12 @@ export class WebhookSender {
       progress.log.length === 0 &&
       progress.pending.length === 0 &&
       progress.done.length === 0 &&
-      progress.replay?.after === webhook.replay?.after &&
+      progress.replay?.left?.after === progress.replay?.before.after &&
       progress.cursor - webhook.cursor < unwrittenCursor &&
       !hasMore;
     if (!isSame && !(await leases.commit(id, progress, clock.now()))) {
       // Another process sends, or the webhook is gone: what this one sent may be sent again.
-      this.#forget(id);
+      this.#known.forget(id);
       return false;
     }
     for (const record of progress.log) {
@@ -327,7 +327,7 @@ export class WebhookSender {
 
   async #disable(
     id: string,
-    { known, leased, why }: { readonly known: Known; readonly leased: Leased; readonly why: string },
+    { known, leased, why }: { readonly known: KnownWebhook; readonly leased: Leased; readonly why: string },
   ): Promise<void> {
     const { events, leases, clock } = this.#parts;
     // The event comes first: after a crash in between it is there twice rather than not at all.
@@ -340,10 +340,10 @@ export class WebhookSender {
       },
     ]);
     await leases.disable(id, why);
-    this.#forget(id);
+    this.#known.forget(id);
   }
 
-  #tell(known: Known, { webhook }: Leased, record: RoundResult['progress']['log'][number]): void {
+  #tell(known: KnownWebhook, { webhook }: Leased, record: RoundResult['progress']['log'][number]): void {
     this.#parts.log.info(
       {
         webhook: webhook.id,

@@ -2,6 +2,7 @@
 // that it has begun. Messages it has not begun go back to the spool; claims ensure that no message is sent twice.
 
 import { createDelivery, type Delivery, type DeliveryMetrics, type DeliveryParts } from '../deliver/delivery.ts';
+import { HeldRecipients } from '../deliver/held-recipients.ts';
 import type { DeliverySettings } from '../deliver/settings.ts';
 import { leaseMilliseconds } from '../spool/lease.ts';
 
@@ -30,7 +31,8 @@ function sumOf(all: readonly DeliveryMetrics[]): DeliveryMetrics {
 }
 
 /** Makes the delivery. It delivers nothing before `deliverNow` or `start`. */
-export function createLiveDelivery(parts: DeliveryParts): LiveDelivery {
+export function createLiveDelivery(given: DeliveryParts): LiveDelivery {
+  const parts = { ...given, held: new HeldRecipients() };
   let current = createDelivery(parts);
   /** The counts of the deliveries that have ended. */
   let gone = sumOf([]);

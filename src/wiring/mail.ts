@@ -8,8 +8,8 @@ import { type Limits, type LimitVerdict, openLimits } from '../accounts/limits.t
 import type { BodyBudget } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
-import { ConfigurationError } from '../base/errors.ts';
-import type { Logger } from '../base/log.ts';
+import { ConfigurationError, type Unavailable } from '../base/errors.ts';
+import { gatherErrors, type Logger } from '../base/log.ts';
 import type { OwnDoor } from '../base/net/own-doors.ts';
 import type { ProcessGroup } from '../base/process-group.ts';
 import type { Keys } from '../bootstrap.ts';
@@ -40,6 +40,13 @@ import { openSpool } from './open-spool.ts';
 import { createReporting, createTlsReporting, openTlsResults } from './reporting.ts';
 import type { Running } from './running.ts';
 
+/** What delivery tells of each message in hand while the database is away, by its texts in the log. */
+const errorsOfMessages = [
+  'Cannot read a message from the spool',
+  'Cannot give a message back to the spool',
+  'Cannot look for the other recipients of a message',
+];
+
 /** The parts that the mail path is made from. */
 export interface MailParts {
   readonly live: Live;
@@ -66,6 +73,8 @@ export interface MailParts {
 /** The mail path. It listens only after `door.listen`, and delivers only after `delivery.start`. */
 export interface Mail {
   readonly spool: Spool;
+  /** Why no mail is taken: the fault of the first store that what a sender hears depends on; undefined while mail is taken. */
+  readonly fault: () => Unavailable | undefined;
   readonly journal: Journal;
   readonly contentReader: ContentReader;
   readonly delivery: LiveDelivery;
@@ -85,8 +94,9 @@ export interface Mail {
   readonly families: readonly MetricFamily[];
 }
 
-/** @throws Unavailable while the spool takes no mail */
-function checkSpool({ unavailable }: Spool): void {
+/** @throws Unavailable while no mail is taken */
+function checkStores({ fault }: Pick<Mail, 'fault'>): void {
+  const unavailable = fault();
   if (unavailable) throw unavailable;
 }
 
@@ -164,8 +174,9 @@ function rateViolation(account: Account, verdict: LimitVerdict): Violation | und
 /** Makes the pipeline, with the limits of accounts before it, and log, metrics and delivery behind it. */
 function createPipeline(
   { live }: MailParts,
-  { spool, delivery, building, limits }: Pick<Mail, 'spool' | 'delivery' | 'building'> & { readonly limits: Limits },
+  made: Pick<Mail, 'spool' | 'fault' | 'delivery' | 'building'> & { readonly limits: Limits },
 ): Submit {
+  const { spool, delivery, building, limits } = made;
   // All of one message is built with the same settings, even if a reload happens meanwhile.
   const pipelineOf = madeOf(live, ({ config }) =>
     createSubmit({
@@ -183,7 +194,7 @@ function createPipeline(
   );
   // Checked here as well, so that no message is built and signed in vain.
   return async (submission) => {
-    checkSpool(spool);
+    checkStores(made);
     return await pipelineOf()(submission);
   };
 }
@@ -278,6 +289,8 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     socket: group?.spoolSocket,
   });
   running.stores.push(() => spool.close());
+  // Both, so that what senders hear and /readyz agree: where the one is well again before the other, mail waits for the other.
+  const fault = (): Unavailable | undefined => spool.unavailable ?? parts.database.unavailable;
   const tended = await openJournal(config, { gauge: contentGauge, clock, log });
   running.stores.push(() => tended.close());
   running.askers.push(spool, tended);
@@ -298,7 +311,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     changes,
     settings: config.delivery,
     clock,
-    log,
+    log: gatherErrors(log, errorsOfMessages),
     mx: {
       stsStore: await openStsStore(parts.database),
       ownDoors: parts.ownDoors,
@@ -317,7 +330,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
       replacedIds: (account, ids) => spool.replacedIds(account, ids),
     }),
   );
-  const submit = createPipeline(parts, { spool, delivery, building, limits });
+  const submit = createPipeline(parts, { spool, fault, delivery, building, limits });
   const bounces = openBounces(
     { live, accounts, database: parts.database, events: spool.events, suppressions, onDuty, group, clock, log },
     running,
@@ -333,7 +346,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     guessing,
     suppressed,
     rateLimit: async (account, recipients) => {
-      checkSpool(spool);
+      checkStores({ fault });
       return rateViolation(account, await limits.ask(account, recipients));
     },
     onRefused: spool.events.refuse,
@@ -347,9 +360,10 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
   running.stores.push(() => reporting.notifier.stop());
   const tlsReporting = createTlsReporting({ ...parts, spool, delivery, building }, tlsResults);
   running.stores.push(() => tlsReporting.tlsReporter.stop());
-  const ofSpool = spoolMetrics(spool, () => removedFailures, clock);
+  const ofSpool = spoolMetrics(spool, { removedFailures: () => removedFailures, takesMail: () => !fault(), clock });
   return {
     spool,
+    fault,
     journal: tended.journal,
     contentReader,
     delivery,

@@ -7,9 +7,10 @@ import type { Config } from '../config.ts';
 
 /**
  * Opens the database of all tables but the spool's.
- * @param options of the embedded database; PostgreSQL has its own limits
+ * @param options of the embedded database; PostgreSQL has its own limits, and takes the log alone
  * @throws Error where it cannot be opened
  */
 export function openDatabaseOf({ database }: Config, options: OpenDatabaseOptions = {}): Promise<Database> {
-  return 'file' in database ? openDatabase(database.file, options) : openPostgres({ url: database.url });
+  if ('file' in database) return openDatabase(database.file, options);
+  return openPostgres({ url: () => database.url, log: options.log });
 }

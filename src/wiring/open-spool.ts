@@ -72,6 +72,6 @@ export function openSpool(config: Config, hooks: SpoolHooks = {}): Promise<Opene
     return openSqliteSpool({ ...sqliteOptions(config), ...hooks, port });
   }
   const kept = { ...settingsOf(config), ...hooks };
-  const { url, takeOverSeconds } = database;
-  return PostgresSpool.open({ url, patienceMs: takeOverSeconds * 1000, ...kept });
+  const { takeOverSeconds } = database;
+  return PostgresSpool.open({ url: () => database.url, patienceMs: takeOverSeconds * 1000, ...kept });
 }

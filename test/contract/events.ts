@@ -96,6 +96,26 @@ export function eventsContract(name: string, store: EventsUnderTest): void {
       expect(await spool.events.newest()).toBe(1);
     });
 
+    test('it is told who has events behind a cursor, and of which kinds', async () => {
+      const spool = await open();
+      expect(await spool.events.news(0)).toEqual({ newest: 0, told: [] });
+      const entry = spoolEntry();
+      await spool.add(entry, someTime);
+      await spool.record([attemptOf(entry, deferred)]);
+      await spool.record([attemptOf(entry, deferred)]);
+      await spool.add(spoolEntry({ account: 'other' }), someTime);
+      const { newest, told } = await spool.events.news(1);
+      expect(newest).toBe(4);
+      expect(told).toHaveLength(2);
+      expect(told).toEqual(
+        expect.arrayContaining([
+          { account: 'dev', kind: 'deferred' },
+          { account: 'other', kind: 'accepted' },
+        ]),
+      );
+      expect(await spool.events.news(4)).toEqual({ newest: 4, told: [] });
+    });
+
     test('headers removed while the policy is observed stand in the event with their codes, cut to its bounds', async () => {
       const spool = await open();
       const observed = Array.from({ length: 60 }, (_, index) => ({
@@ -543,10 +563,17 @@ export function eventsContract(name: string, store: EventsUnderTest): void {
       ending.abort();
       await following;
       const fresh = spool.events.follow({ signal: new AbortController().signal });
-      const next = fresh.next();
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      let first = 0;
+      const begun = fresh.next().then(({ value }) => (first = value?.id ?? 0));
+      // Where it begins it finds out by a question: what comes before the answer is not told of either, and all that comes later.
+      const addOne = async (): Promise<number> => {
+        if (first === 0) await spool.add(spoolEntry(), someTime);
+        return first;
+      };
+      await expect.poll(addOne, waiting).toBeGreaterThan(4);
+      await begun;
       await spool.add(spoolEntry(), someTime);
-      expect((await next).value).toMatchObject({ id: 5 });
+      expect((await fresh.next()).value).toMatchObject({ id: first + 1 });
       await fresh.return();
     });
 

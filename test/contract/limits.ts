@@ -189,7 +189,7 @@ export function limitsContract(engine: Engine): void {
         const seen = new Set<number>();
         for (let round = 0; round < 2500; round += 1) {
           await limits.take(account, 1);
-          seen.add((await usedIn(database))[0] ?? 0);
+          if (round % 25 === 0) seen.add((await usedIn(database))[0] ?? 0);
         }
         expect([...seen]).toEqual([1000, 2000, 3000]);
       });

@@ -144,8 +144,18 @@ export function webhooksContract(engine: Engine): void {
       await store.replay(dev, id, { after: 5, until: 8 });
       expect((await store.replay(dev, id, { after: 3, until: 6 }))?.replay).toEqual({ after: 3, until: 8 });
       await one.lease(id, clock.now());
-      await one.commit(id, progress({ replay: { after: 4, until: 8 }, pending: [pending(9)] }), clock.now());
+      const replay = { before: { after: 3, until: 8 }, left: { after: 4, until: 8 } };
+      await one.commit(id, progress({ replay, pending: [pending(9)] }), clock.now());
       expect((await store.find(dev, id))?.replay).toEqual({ after: 4, until: 8 });
+      // What is asked for during a round is not ended with what the round began with.
+      await store.replay(dev, id, { after: 2, until: 8 });
+      await one.commit(id, progress({ replay: { before: replay.left, left: undefined } }), clock.now());
+      expect((await store.find(dev, id))?.replay).toEqual({ after: 2, until: 8 });
+      await one.commit(id, progress({ replay: { before: { after: 2, until: 8 }, left: undefined } }), clock.now());
+      expect((await store.find(dev, id))?.replay).toBeUndefined();
+      await store.replay(dev, id, { after: 6, until: 8 });
+      await one.commit(id, progress(), clock.now());
+      expect((await store.find(dev, id))?.replay).toEqual({ after: 6, until: 8 });
       expect(await store.remove('c1'.repeat(16), id)).toBeUndefined();
       expect(await store.remove(dev, id)).toMatchObject({ id });
       expect(await one.commit(id, progress({ cursor: 9, pending: [pending(10)] }), clock.now())).toBe(false);

@@ -414,7 +414,8 @@ describe('a message', () => {
 
   test('that nobody can carry fails at once', async () => {
     const sink = await startSink({ sizeLimit: 10 });
-    const { send, outcomes, spool } = await run([smarthost(sink.port)]);
+    // By one connection they end in the order in which they were sent.
+    const { send, outcomes, spool } = await run([smarthost(sink.port, { connections: 1 })]);
     const entry = await send();
     await send({ requireTls: true });
     await send();
@@ -690,9 +691,78 @@ describe('the spool', () => {
     await expect.poll(() => spool.counts(), waiting).toEqual({ queued: 0, failed: 0 });
     expect(sink.messages).toHaveLength(2);
   });
+
+  test('that cannot record three times in a row, as where connections break, holds delivery for less than two seconds', async () => {
+    const sink = await startSink();
+    const spool = new MemorySpool(clock);
+    const record = spool.record.bind(spool);
+    const failedAt: number[] = [];
+    spool.record = (records) => {
+      if (failedAt.length === 3) return record(records);
+      failedAt.push(performance.now());
+      return Promise.reject(new Error('the connection broke'));
+    };
+    const { send } = await run([smarthost(sink.port)], { spool });
+    await send();
+    await expect.poll(() => spool.counts(), waiting).toEqual({ queued: 0, failed: 0 });
+    expect(failedAt).toHaveLength(3);
+    expect(performance.now() - (failedAt[0] ?? 0)).toBeLessThan(2000);
+  });
+
+  test.each([
+    ['did not hear of it', false],
+    ['has done it, and did not come to say so', true],
+  ])('is asked again to take a message back where it %s, and the message leaves once', async (_name, isDone) => {
+    const sink = await startSink();
+    const spool = new MemorySpool(clock);
+    const release = spool.release.bind(spool);
+    let asked = 0;
+    spool.release = async (...args) => {
+      asked += 1;
+      if (asked > 1 || isDone) await release(...args);
+      if (asked === 1) throw new Error('no answer');
+    };
+    const { send, delivery } = await run([smarthost(sink.port)], { spool });
+    // It is given back, because its claim would not last for an attempt.
+    await send({ acceptedAt: now - leaseMilliseconds + 1000, expiresAt: now + 1000 });
+    await expect.poll(() => asked, waiting).toBe(1);
+    await delivery.start({ takesOver: false });
+    await expect.poll(() => spool.counts(), waiting).toEqual({ queued: 0, failed: 0 });
+    expect(sink.messages).toHaveLength(1);
+  });
 });
 
 describe('shutdown', () => {
+  test('goes on trying to record outcomes for as long as it may', async () => {
+    const sink = await startSink();
+    const spool = new MemorySpool(clock);
+    const record = spool.record.bind(spool);
+    let tries = 0;
+    spool.record = (records) => {
+      tries += 1;
+      return tries < 4 ? Promise.reject(new Error('away')) : record(records);
+    };
+    const { send, delivery } = await run([smarthost(sink.port)], { spool });
+    await send();
+    await expect.poll(() => tries, waiting).toBe(1);
+    await delivery.drain(30_000);
+    expect(await spool.counts()).toEqual({ queued: 0, failed: 0 });
+  });
+
+  test('ends all the same where they cannot be recorded, and tells whose mail is sent again', async () => {
+    const sink = await startSink();
+    const spool = new MemorySpool(clock);
+    spool.record = () => Promise.reject(new Error('away'));
+    const { send, delivery, lines } = await run([smarthost(sink.port)], { spool });
+    const { id } = await send();
+    await expect.poll(() => delivery.metrics().unrecorded, waiting).toBe(1);
+    // Both end, the one that had more time, too.
+    await Promise.all([delivery.drain(3_600_000), delivery.drain(100)]);
+    const told = lines.filter(({ msg }) => String(msg).includes('recorded'));
+    expect(told).toContainEqual(expect.objectContaining({ id, recipient: 'bob@example.org', outcome: 'delivered' }));
+    expect(told).toContainEqual(expect.objectContaining({ outcomes: 1 }));
+  });
+
   test('lets what is under way end, and leaves the rest due in the spool', async () => {
     const sink = await startSink({ slowMilliseconds: 150 });
     const { send, delivery, spool, events } = await run([smarthost(sink.port, { connections: 1 })]);

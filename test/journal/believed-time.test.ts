@@ -2,9 +2,9 @@
 
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { BelievedTime } from '../../src/base/clock.ts';
 import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { silentLog } from '../../src/base/log.ts';
-import { BelievedTime } from '../../src/journal/believed-time.ts';
 import { openSqliteJournal } from '../../src/journal/store/sqlite-journal-store.ts';
 import { ContentGauge } from '../../src/spool/journal/content-gauge.ts';
 import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';

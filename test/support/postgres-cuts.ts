@@ -11,18 +11,23 @@ import type { PostgresServer } from './postgres.ts';
 
 /** The server's answer to COMMIT (CommandComplete, https://www.postgresql.org/docs/current/protocol-message-formats.html). */
 const committed = Buffer.from('C\0\0\0\x0bCOMMIT\0', 'latin1');
+/** A column of the answer to a claim that has taken something, and the end of one that has not. */
+const [claimed, nothing] = [Buffer.from('due_addresses\0'), Buffer.from('SELECT 0\0')];
 const socketName = '.s.PGSQL.5432';
+
+/**
+ * When connections are cut: at the next answer to COMMIT, which is not passed on; at the next octets that the spool sends, which
+ * are not passed on either; at the next answer to a claim that has taken something, which is not passed on; at the answer to the
+ * COMMIT of such a claim.
+ */
+export type Moment = 'answer to COMMIT' | 'question' | 'answer to a claim' | 'commit of a claim';
 
 /** A proxy in front of a server. */
 export interface PostgresCuts {
   /** The URL of the same database through the proxy. */
   url(direct: string): string;
-  /**
-   * Cuts all connections, and takes no others until `open`: at the next answer to COMMIT, which is not passed on, or at the
-   * next octets that the spool sends, which are not passed on either.
-   * @returns resolves once that has happened
-   */
-  cutAt(moment: 'answer to COMMIT' | 'question'): Promise<void>;
+  /** Cuts all connections at a moment, and takes no others until `open`. @returns resolves once that has happened */
+  cutAt(moment: Moment): Promise<void>;
   /** Takes connections again. */
   open(): void;
 }
@@ -32,7 +37,7 @@ export async function startPostgresCuts(server: PostgresServer): Promise<Postgre
   const folder = mkdtempSync(join(tmpdir(), 'postern-pg-proxy-'));
   const sockets = new Set<Socket>();
   let isOpen = true;
-  let armed: { readonly moment: string; readonly done: () => void } | undefined;
+  let armed: { moment: Moment; readonly done: () => void } | undefined;
   const cut = (): void => {
     isOpen = false;
     for (const socket of sockets) socket.destroy();
@@ -52,9 +57,21 @@ export async function startPostgresCuts(server: PostgresServer): Promise<Postgre
     const upstream = connect(join(server.folder, socketName));
     keep(upstream);
     client.on('data', (octets) => (armed?.moment === 'question' ? cut() : upstream.write(octets)));
-    upstream.on('data', (octets) =>
-      armed?.moment === 'answer to COMMIT' && octets.includes(committed) ? cut() : client.write(octets),
-    );
+    let claims = false;
+    upstream.on('data', (octets) => {
+      const isClaim = octets.includes(claimed) && !octets.includes(nothing);
+      const isCommit = octets.includes(committed);
+      const moment = armed?.moment;
+      claims ||= isClaim;
+      if (
+        (moment === 'answer to COMMIT' && isCommit) ||
+        (moment === 'answer to a claim' && isClaim) ||
+        (moment === 'commit of a claim' && claims && isCommit)
+      )
+        cut();
+      else client.write(octets);
+      if (isCommit) claims = false;
+    });
     client.on('close', () => upstream.destroy());
     upstream.on('close', () => client.destroy());
   });

@@ -41,6 +41,8 @@ export type FromWorker = readonly DatabaseReply[] | 'open';
 export interface DatabaseWorkerData extends DatabaseTimes {
   /** A path, or `:memory:`. */
   readonly file: string;
+  /** As `OpenDatabaseOptions.isDurable`. */
+  readonly isDurable: boolean;
 }
 
 /** How long things may wait, in milliseconds. */

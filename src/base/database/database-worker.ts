@@ -4,9 +4,9 @@ import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import type { DatabaseWorkerData, FromWorker, ToWorker } from './database-protocol.ts';
 import { SqliteExecutor } from './sqlite-executor.ts';
 
-function serve(port: MessagePort, { file, ...times }: DatabaseWorkerData): void {
+function serve(port: MessagePort, { file, isDurable, ...times }: DatabaseWorkerData): void {
   const post = (message: FromWorker): void => port.postMessage(message, []);
-  const executor = new SqliteExecutor(file, times, post);
+  const executor = new SqliteExecutor({ file, isDurable }, times, post);
   port.on('message', (message: ToWorker) => {
     if (message !== 'close') {
       executor.receive(message);

@@ -1,6 +1,8 @@
 // The interface that every store uses (D89): statements with numbered parameters, answered by promises. Each database engine
 // implements it; no store knows which engine it has.
 
+import type { Unavailable } from '../errors.ts';
+
 /** A value of a statement. */
 export type SqlValue = null | number | bigint | string | Uint8Array;
 
@@ -80,6 +82,11 @@ export interface Change {
 /** A connection to the database of the gateway. Nothing in it blocks the calling thread. */
 export interface Database extends Queryable {
   readonly changes: Changes;
+  /**
+   * Why the database cannot be used, whatever is asked of it; undefined while it can. Whoever hears a request fail for that finds
+   * it here already; it ends once a look that began after the last such failure has found the database well.
+   */
+  readonly unavailable: Unavailable | undefined;
   /**
    * By how many milliseconds the wall clock of this host is ahead of the database's, which all processes share; at most a minute
    * old. What they compare with each other's times is written by the database's clock.

@@ -6,6 +6,7 @@
 import type pg from 'pg';
 import { randomHex } from '../ids.ts';
 import type { ServerConnections } from '../postgres/server-connections.ts';
+import type { ServerUrl } from '../postgres/server-hosts.ts';
 import type { Changes, ToldTable } from './database.ts';
 import { singleClient } from './postgres-pool.ts';
 
@@ -74,7 +75,7 @@ class Calling {
 
 /** The changes in one database. The connection is opened when somebody wants to know of them. */
 export class PostgresChanges implements Changes {
-  readonly #url: string;
+  readonly #url: ServerUrl;
   readonly #opened: ServerConnections;
   readonly #listeners = new Map<string, Set<Calling>>();
   #client: pg.Client | undefined;
@@ -83,7 +84,7 @@ export class PostgresChanges implements Changes {
   #isClosed = false;
 
   /** @param opened the connections of the owner */
-  constructor(url: string, opened: ServerConnections) {
+  constructor(url: ServerUrl, opened: ServerConnections) {
     this.#url = url;
     this.#opened = opened;
   }

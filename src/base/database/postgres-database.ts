@@ -5,12 +5,14 @@ import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { errorMessage, Unavailable } from '../errors.ts';
+import { FaultWatch } from '../fault/fault-watch.ts';
+import type { Logger } from '../log.ts';
 import { ServerConnections } from '../postgres/server-connections.ts';
 import type { Attempt, Change, Database, Migrations, Row, SqlValue, Transaction } from './database.ts';
 import { PostgresChanges } from './postgres-changes.ts';
-import { constraintOf, isRace, startError, storeError } from './postgres-errors.ts';
+import { constraintOf, isOutOfReach, isRace, startError, storeError } from './postgres-errors.ts';
 import { migratePostgres } from './postgres-migrations.ts';
-import { type OpenPostgresOptions, openPool, requireWritable, storableText } from './postgres-pool.ts';
+import { lookAtServer, type OpenPostgresOptions, openPool, requireWritable, storableText } from './postgres-pool.ts';
 
 /** How many requests may be under way or wait for a connection. Further ones fail with Unavailable. */
 const mostWaiting = 10_000;
@@ -36,12 +38,19 @@ async function told<T>(asked: Promise<T>): Promise<T> {
   }
 }
 
+/** How a database of PostgreSQL is opened for the stores. */
+export interface PostgresDatabaseOptions extends OpenPostgresOptions {
+  /** Told when the database cannot be used, and when it can be used again; absent: nobody is. */
+  readonly log?: Logger | undefined;
+}
+
 /** A pool of connections to one database. */
 class PostgresDatabase implements Database {
   readonly changes: PostgresChanges;
   readonly #opened = new ServerConnections();
   readonly #pool: pg.Pool;
   readonly #transactionMs: number;
+  readonly #watch: FaultWatch;
   #waiting = 0;
   readonly #now: () => number;
   #aheadMs = 0;
@@ -51,11 +60,19 @@ class PostgresDatabase implements Database {
   /** The end of the transaction before: those of one process follow one another, so that they do not undo each other. */
   #turn: Promise<unknown> = Promise.resolve();
 
-  constructor({ url, connections, transactionMs = 10_000, now = Date.now }: OpenPostgresOptions) {
+  constructor({ url, connections, transactionMs = 10_000, now = Date.now, log }: PostgresDatabaseOptions) {
     this.#now = now;
     this.#transactionMs = transactionMs;
     this.changes = new PostgresChanges(url, this.#opened);
     this.#pool = openPool({ url, connections, transactionMs, opened: this.#opened });
+    this.#watch = new FaultWatch({
+      look: (signal) => lookAtServer(this.#pool, { url }, signal),
+      log,
+    });
+  }
+
+  get unavailable(): Unavailable | undefined {
+    return this.#watch.fault;
   }
 
   async aheadMs(): Promise<number> {
@@ -107,12 +124,13 @@ class PostgresDatabase implements Database {
   }
 
   async #close(): Promise<void> {
+    this.#watch.stop();
     await this.changes.close();
     if (this.#waiting > 0) await new Promise<void>((resolve) => (this.#onQuiet = resolve));
     await this.#pool.end();
   }
 
-  /** Makes a request for a caller. It fails where too many wait, and once the database is being closed. */
+  /** Makes a request for a caller. It fails where too many wait, and once the database is being closed. Faults are noted first. */
   async #asked<T>(work: () => Promise<T>): Promise<T> {
     if (this.#closing) throw new Error('The database is closed');
     if (this.#waiting >= mostWaiting) {
@@ -121,6 +139,9 @@ class PostgresDatabase implements Database {
     this.#waiting += 1;
     try {
       return await work();
+    } catch (thrown) {
+      if (isOutOfReach(thrown)) this.#watch.failed(thrown);
+      throw thrown;
     } finally {
       this.#waiting -= 1;
       if (this.#waiting === 0) this.#onQuiet?.();
@@ -250,7 +271,7 @@ class Inside implements Transaction {
  * @throws ConfigurationError where the server cannot be used as it is: it refuses the user, is a standby, or would answer before
  * a change is on disk; Unavailable where it cannot be reached
  */
-export async function openPostgres(options: OpenPostgresOptions): Promise<Database> {
+export async function openPostgres(options: PostgresDatabaseOptions): Promise<Database> {
   const database = new PostgresDatabase(options);
   try {
     await requireWritable((sql) => database.query(sql));

@@ -26,6 +26,9 @@ const awayCodes: ReadonlySet<string> = new Set([
   '55P03', // lock_not_available: another holds it for longer than lock_timeout
 ]);
 
+/** Codes among these that say that nobody is let in, whatever is asked. A code of two or three characters is a whole class. */
+const closedCodes: ReadonlySet<string> = new Set(['08', '57P', '28', '53300', '3D000', '25006']);
+
 /** Codes of transactions that PostgreSQL broke off because others came between; run again they may pass. */
 const raceCodes: ReadonlySet<string> = new Set(['40001', '40P01']);
 
@@ -37,10 +40,13 @@ const constraints: Readonly<Record<string, ConstraintKind>> = {
   P0001: 'trigger',
 };
 
-/** SQLSTATE: five digits or capital letters. Node's own codes, such as ECONNREFUSED, are longer. */
+/**
+ * SQLSTATE: five digits and capital letters, of which PostgreSQL's own have at least one digit. Node's own codes have none: most,
+ * such as ECONNREFUSED, are longer, and EPIPE is not.
+ */
 function sqlState(thrown: unknown): string | undefined {
   const code = errorCode(thrown);
-  return code !== undefined && /^[\dA-Z]{5}$/.test(code) ? code : undefined;
+  return code !== undefined && /^(?=.*\d)[\dA-Z]{5}$/.test(code) ? code : undefined;
 }
 
 /** Others came between, so that the transaction was undone and may be tried again. */
@@ -75,6 +81,16 @@ export function storeError(thrown: unknown): Error {
   });
   unavailable.cause = error;
   return unavailable;
+}
+
+/**
+ * Whether a request failed because the server cannot be reached or lets nobody in: then any request may fail, and a new connection
+ * tells whether that still holds. Otherwise it was one statement: it took too long, or somebody held a lock.
+ */
+export function isOutOfReach(thrown: unknown): thrown is Unavailable {
+  if (!(thrown instanceof Unavailable) || thrown.cause === undefined) return false;
+  const state = sqlState(thrown.cause);
+  return state === undefined || [2, 3, 5].some((length) => closedCodes.has(state.slice(0, length)));
 }
 
 /** Codes that mean at the start that the configuration names the wrong thing: waiting would not help. */

@@ -1,11 +1,12 @@
 // A pool of connections to PostgreSQL, and the conditions under which it is used (D91).
 
 import pg from 'pg';
-import { ConfigurationError, errorMessage } from '../errors.ts';
+import { ConfigurationError, errorCode, errorMessage } from '../errors.ts';
 import { PrimaryFinder, primaryClient } from '../postgres/primary-client.ts';
-import type { ServerConnections } from '../postgres/server-connections.ts';
-import { serverHosts } from '../postgres/server-hosts.ts';
-import { askServer, whyUnusable } from '../postgres/server-settings.ts';
+import { breakOff, ServerConnections } from '../postgres/server-connections.ts';
+import { currentUrl, type ServerUrl, serverHosts } from '../postgres/server-hosts.ts';
+import { askServer, unusableServer, whyUnusable } from '../postgres/server-settings.ts';
+import { SharingPool, tooManyConnections } from '../postgres/sharing-pool.ts';
 import type { Row } from './database.ts';
 
 /** How long PostgreSQL may take for one statement, in milliseconds, waiting for locks included. */
@@ -24,9 +25,9 @@ const connectMs = 5000;
 export interface OpenPostgresOptions {
   /**
    * `postgres://user:password@host:port,host:port/name?sslmode=verify-full`: of several servers the one that takes changes.
-   * The driver's own variables (PGPASSWORD ...) hold too.
+   * The driver's own variables (PGPASSWORD ...) hold too. A function is asked for the password of each connection.
    */
-  readonly url: string;
+  readonly url: ServerUrl;
   /** ServerConnections that may be open at once; 10 if absent. */
   readonly connections?: number | undefined;
   /** How long a transaction may take, in milliseconds; 10,000 if absent. */
@@ -70,33 +71,34 @@ function clientSettings({ transactionMs = 10_000, pipeline }: OpenPostgresOption
 /** Looks at a connection that was just opened; told of an error, the pool closes it and gives that error. */
 type Verify = (client: pg.ClientBase, told: (error?: Error) => void) => void;
 
-/** SQLSTATE read_only_sql_transaction: of those that say that the server takes no changes from us. */
-const takesNoChanges = '25006';
-
 /** Settings of a user or a database hold for new connections: each is asked whether its word is worth anything. */
-const verify: Verify = (client, told) => {
-  client.query<Row>(askServer).then(
-    ({ rows: [row = {}] }) => {
-      const reason = whyUnusable(row);
-      told(reason === undefined ? undefined : Object.assign(new Error(reason), { code: takesNoChanges }));
-    },
-    (thrown: unknown) => told(thrown instanceof Error ? thrown : new Error(errorMessage(thrown))),
-  );
-};
+function verifyFor(finder: PrimaryFinder): Verify {
+  return (client, told) => {
+    client.query<Row>(askServer).then(
+      ({ rows: [row = {}] }) => {
+        const reason = whyUnusable(row);
+        if (reason !== undefined) finder.lost();
+        told(reason === undefined ? undefined : unusableServer(reason));
+      },
+      (thrown: unknown) => told(thrown instanceof Error ? thrown : new Error(errorMessage(thrown))),
+    );
+  };
+}
 
 /** Opens a pool. Its connections are opened as they are needed, and again after the server was away or another took its place. */
 export function openPool(options: OpenPostgresOptions): pg.Pool {
   const { connections = 10, begin, opened } = options;
-  const { url, hosts } = serverHosts(options.url);
+  const { url, hosts } = serverHosts(currentUrl(options.url));
   const settings = clientSettings(options, url);
+  const finder = new PrimaryFinder(hosts, settings, options);
   // The driver's types leave `verify` out.
   const settled: pg.PoolConfig & { readonly verify: Verify } = {
     ...settings,
     max: connections,
-    verify,
-    Client: primaryClient(new PrimaryFinder(hosts, settings), opened),
+    verify: verifyFor(finder),
+    Client: primaryClient(finder, opened),
   };
-  const pool = new pg.Pool(settled);
+  const pool = new SharingPool(settled);
   // A connection that breaks while nobody uses it leaves the pool; the next request opens another.
   pool.on('error', () => undefined);
   // A connection that breaks at once fails at what it was opened for.
@@ -106,9 +108,51 @@ export function openPool(options: OpenPostgresOptions): pg.Pool {
 
 /** Makes one connection outside a pool. It is not open yet. @param changes settings that differ from those of a pool */
 export function singleClient(options: OpenPostgresOptions, changes: pg.ClientConfig = {}): pg.Client {
-  const { url, hosts } = serverHosts(options.url);
+  const { url, hosts } = serverHosts(currentUrl(options.url));
   const settings = { ...clientSettings(options, url), ...changes };
-  return new (primaryClient(new PrimaryFinder(hosts, settings), options.opened))(settings);
+  return new (primaryClient(new PrimaryFinder(hosts, settings, options), options.opened))(settings);
+}
+
+/**
+ * Looks whether the server can be used, by a connection of its own: those that are open may still work while a server that is about
+ * to stop lets nobody in. Where there are only too many connections, those of the pool are used as long as it has some: what they
+ * say counts.
+ * @param pool of the owner @param signal gives it up
+ * @throws what keeps the server from being used
+ */
+export async function lookAtServer(pool: pg.Pool, options: OpenPostgresOptions, signal?: AbortSignal): Promise<void> {
+  try {
+    await lookAnew(options, signal);
+  } catch (thrown) {
+    if (errorCode(thrown) !== tooManyConnections) throw thrown;
+    await requireUsable((sql) => pool.query<Row>(sql));
+  }
+}
+
+/** Asks a server how it is. @throws what keeps it from being used */
+async function requireUsable(ask: (sql: string) => Promise<pg.QueryResult<Row>>): Promise<void> {
+  const { rows } = await ask(askServer);
+  const reason = whyUnusable(rows[0] ?? {});
+  if (reason !== undefined) throw unusableServer(reason);
+}
+
+/** Opens a connection, asks the server how it is, and closes it. @throws what keeps a new connection from being used */
+async function lookAnew(options: OpenPostgresOptions, signal?: AbortSignal): Promise<void> {
+  // Those to servers of which the one that takes changes is looked for are given up as well.
+  const opened = signal ? new ServerConnections() : options.opened;
+  const client = singleClient({ ...options, ...(opened ? { opened } : {}) }, { query_timeout: connectMs });
+  const giveUp = (): void => opened?.cut();
+  signal?.addEventListener('abort', giveUp);
+  try {
+    await client.connect();
+    await requireUsable((sql) => client.query<Row>(sql));
+    void client.end().catch(() => undefined);
+  } catch (thrown) {
+    breakOff(client);
+    throw thrown;
+  } finally {
+    signal?.removeEventListener('abort', giveUp);
+  }
 }
 
 /** Text as PostgreSQL can keep it: it has no NUL, for which U+FFFD stands. */

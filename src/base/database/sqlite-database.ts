@@ -2,6 +2,8 @@
 
 import { Worker } from 'node:worker_threads';
 import { errorMessage, Unavailable } from '../errors.ts';
+import { FaultWatch } from '../fault/fault-watch.ts';
+import type { Logger } from '../log.ts';
 import type { Attempt, Change, Database, Migrations, Queryable, Row, SqlValue, Transaction } from './database.ts';
 import type {
   DatabaseReply,
@@ -24,6 +26,13 @@ const roomRetrySeconds = 30;
 export interface OpenDatabaseOptions extends Partial<DatabaseTimes> {
   /** Called once if the thread ends though nobody closed the database. Every request fails from then on. */
   readonly onLost?: (error: Error) => void;
+  /**
+   * Whether a change is on disk when it is answered; absent: yes. Where it is false, a power failure may undo the last changes, whole
+   * transactions only, and no commit waits for the disk while it has the lock.
+   */
+  readonly isDurable?: boolean;
+  /** Told when nothing can be changed, and when it can be again; absent: nobody is. */
+  readonly log?: Logger | undefined;
 }
 
 type DistributiveOmit<T, Key extends PropertyKey> = T extends unknown ? Omit<T, Key> : never;
@@ -44,6 +53,7 @@ class SqliteDatabase implements Database {
     return Promise.resolve(0);
   }
 
+  readonly #watch: FaultWatch;
   readonly #worker: Worker;
   readonly #onLost: ((error: Error) => void) | undefined;
   readonly #pending = new Map<number, Pending>();
@@ -61,13 +71,15 @@ class SqliteDatabase implements Database {
   readonly opened: Promise<void>;
   #settleOpened: Pending | undefined;
 
-  constructor(file: string, { onLost, patienceMs = 5000, transactionMs = 10_000 }: OpenDatabaseOptions) {
+  constructor(file: string, options: OpenDatabaseOptions) {
+    const { onLost, isDurable = true, patienceMs = 5000, transactionMs = 10_000, log } = options;
     this.#onLost = onLost;
+    this.#watch = new FaultWatch({ look: () => this.#tryChanging(), log });
     this.opened = new Promise((resolve, reject) => {
       this.#settleOpened = { resolve: () => resolve(), reject };
     });
     this.#worker = new Worker(new URL('./database-worker.ts', import.meta.url), {
-      workerData: { file, patienceMs, transactionMs } satisfies DatabaseWorkerData,
+      workerData: { file, isDurable, patienceMs, transactionMs } satisfies DatabaseWorkerData,
     });
     this.#worker.on('message', (message: FromWorker) => this.#receive(message));
     this.#worker.on('error', (error) =>
@@ -79,6 +91,10 @@ class SqliteDatabase implements Database {
       this.#exited = true;
       this.#break(new Error(this.#closing ? 'The database is closed' : "The database's thread ended unexpectedly"));
     });
+  }
+
+  get unavailable(): Unavailable | undefined {
+    return this.#watch.fault;
   }
 
   async query(sql: string, params: readonly SqlValue[] = []): Promise<readonly Row[]> {
@@ -136,6 +152,7 @@ class SqliteDatabase implements Database {
   }
 
   async #close(): Promise<void> {
+    this.#watch.stop();
     if (this.#pending.size + this.#underWay > 0 && !this.#broken) {
       await new Promise<void>((resolve) => (this.#onQuiet = resolve));
     }
@@ -143,6 +160,14 @@ class SqliteDatabase implements Database {
     const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
     this.#worker.postMessage('close' satisfies ToWorker, []);
     await exited;
+  }
+
+  /** Begins a change, and undoes it. @throws what keeps changes from beginning */
+  async #tryChanging(): Promise<void> {
+    const undone = new Error('It was only tried');
+    await this.transaction(() => Promise.reject(undone)).catch((thrown: unknown) => {
+      if (thrown !== undone) throw thrown;
+    });
   }
 
   #inside(transaction: number): Transaction {
@@ -201,7 +226,11 @@ class SqliteDatabase implements Database {
     const pending = this.#pending.get(reply.id);
     this.#pending.delete(reply.id);
     if ('value' in reply) pending?.resolve(reply.value);
-    else (pending?.reject ?? this.#transactions.get(reply.id))?.(storeError(reply.failure));
+    else {
+      const error = storeError(reply.failure);
+      if (reply.failure.stopsChanges && error instanceof Unavailable) this.#watch.failed(error);
+      (pending?.reject ?? this.#transactions.get(reply.id))?.(error);
+    }
   }
 
   #tellQuiet(): void {

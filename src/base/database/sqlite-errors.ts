@@ -42,6 +42,8 @@ export interface DatabaseFailure {
   readonly code?: string;
   /** Set where the request itself was not at fault, so that it may succeed later. */
   readonly unavailable?: 'room' | 'store';
+  /** No change can begin, whatever it would write: another program holds the lock, or the file cannot be written. */
+  readonly stopsChanges?: true;
 }
 
 /** Makes a failure of what SQLite threw. */

@@ -2,7 +2,14 @@
 // transactions run one after another, and wait for locks of other programs without blocking the thread.
 
 import type { DatabaseSync } from 'node:sqlite';
-import type { DatabaseReply, DatabaseRequest, DatabaseTimes, Statement, Wanted } from './database-protocol.ts';
+import type {
+  DatabaseReply,
+  DatabaseRequest,
+  DatabaseTimes,
+  DatabaseWorkerData,
+  Statement,
+  Wanted,
+} from './database-protocol.ts';
 import { openReading, SqliteConnection } from './sqlite-connection.ts';
 import { type DatabaseFailure, failureOf, isBusy } from './sqlite-errors.ts';
 import { migrateSqlite, openSqliteFile } from './sqlite-file.ts';
@@ -22,7 +29,11 @@ type Waiting = (Of<'write'> | Of<'atOnce'> | Of<'begin'> | Of<'migrate'>) & { re
 /** The result of a try to begin a transaction. */
 type Begun = 'begun' | 'locked' | 'failed';
 
-const locked: DatabaseFailure = { message: 'Another program holds the lock on the database', unavailable: 'store' };
+const locked: DatabaseFailure = {
+  message: 'Another program holds the lock on the database',
+  unavailable: 'store',
+  stopsChanges: true,
+};
 const crowded: DatabaseFailure = { message: 'Other changes of the database took too long', unavailable: 'store' };
 const undone: DatabaseFailure = { message: 'The transaction has ended: it failed or took too long, and was undone' };
 
@@ -42,8 +53,15 @@ export class SqliteExecutor {
   #again: NodeJS.Timeout | undefined;
 
   /** @throws Error where the file cannot be opened */
-  constructor(file: string, times: DatabaseTimes, post: (replies: readonly DatabaseReply[]) => void) {
+  constructor(
+    { file, isDurable }: Omit<DatabaseWorkerData, keyof DatabaseTimes>,
+    times: DatabaseTimes,
+    post: (replies: readonly DatabaseReply[]) => void,
+  ) {
     const database = openSqliteFile(file);
+    // In WAL mode this leaves out the sync of each commit alone: the file is never damaged, and the next commit of another
+    // connection that syncs takes these along.
+    if (!isDurable) database.exec('PRAGMA synchronous = NORMAL');
     // SQLite does not wait for locks; we try again instead: see lockPauseMs.
     database.exec('PRAGMA busy_timeout = 0');
     this.#writing = new SqliteConnection(database);
@@ -147,7 +165,7 @@ export class SqliteExecutor {
       return 'begun';
     } catch (thrown) {
       if (isBusy(thrown)) return 'locked';
-      this.#fail(this.#next(), failureOf(thrown));
+      this.#fail(this.#next(), { ...failureOf(thrown), stopsChanges: true });
       return 'failed';
     }
   }

@@ -1,19 +1,18 @@
 // ServerConnections that lead to the server that takes changes: of several servers in the URL the primary, also after a failover.
 
 import pg from 'pg';
-import { errorMessage } from '../errors.ts';
+import { errorCode, errorMessage } from '../errors.ts';
 import type { ServerConnections } from './server-connections.ts';
-import { hostName, type ServerHost } from './server-hosts.ts';
+import { currentUrl, hostName, passwordIn, type ServerHost, type ServerUrl } from './server-hosts.ts';
+import { askServer, takesNoChanges, unusableServer, whyUnusable } from './server-settings.ts';
+import { tooManyConnections } from './sharing-pool.ts';
 
 /** How long one server may take to answer when the primary is looked for, in milliseconds. */
 const lookMs = 3000;
 
-/** SQLSTATE read_only_sql_transaction. */
-const readOnly = '25006';
-
 /** A connection to a standby was refused by ourselves. */
 class IsStandby extends Error {
-  readonly code = readOnly;
+  readonly code = takesNoChanges;
 }
 
 /** Whether a server has said that it is a standby. Servers tell it at each connection and at each change (version 14 on). */
@@ -36,10 +35,23 @@ export class PrimaryFinder {
   #known: ServerHost | undefined;
   #looking: Promise<ServerHost> | undefined;
 
-  /** @param settings those of the connections; the server in them is passed over */
-  constructor(hosts: readonly ServerHost[], settings: pg.ClientConfig) {
+  readonly #url: ServerUrl;
+  readonly #opened: ServerConnections | undefined;
+
+  /**
+   * @param settings those of the connections; the server in them is passed over
+   * @param options.url gives the password of each connection; of a text it is in the settings
+   * @param options.opened those of the owner: once they were broken off, no server is looked at; absent: nobody does
+   */
+  constructor(
+    hosts: readonly ServerHost[],
+    settings: pg.ClientConfig,
+    { url, opened }: { readonly url: ServerUrl; readonly opened?: ServerConnections | undefined },
+  ) {
     this.#hosts = hosts;
     this.#settings = settings;
+    this.#url = url;
+    this.#opened = opened;
     if (hosts.length === 1) this.#known = hosts[0];
   }
 
@@ -50,9 +62,24 @@ export class PrimaryFinder {
     return this.#looking;
   }
 
-  /** A server could not be reached, or takes no changes: the next connection looks at all of them. */
-  lost(host: ServerHost): void {
+  /**
+   * A server could not be reached, or takes no changes: the next connection looks at all of them.
+   * @param host absent: whichever is used now
+   */
+  lost(host: ServerHost | undefined = this.#known): void {
     if (this.#hosts.length > 1 && this.#known === host) this.#known = undefined;
+  }
+
+  /** Directs a connection that is not open yet to a server, with the password of now. */
+  aim(client: pg.Client, { host, port }: ServerHost): void {
+    Object.assign(client, host === undefined ? {} : { host }, port === undefined ? {} : { port });
+    if (typeof this.#url === 'string') return;
+    try {
+      const password = passwordIn(currentUrl(this.#url));
+      if (password !== undefined) Object.assign(client, { password });
+    } catch {
+      // While its file is being written anew there may be none: the one of before is tried.
+    }
   }
 
   async #look(): Promise<ServerHost> {
@@ -66,18 +93,23 @@ export class PrimaryFinder {
         const reason = end.status === 'rejected' ? errorMessage(end.reason) : 'ended';
         return `${hostName(this.#hosts[index] ?? {})}: ${reason}`;
       });
-      throw new Error(`none of the servers takes changes: ${words.join('; ')}`);
+      const error = new Error(`none of the servers takes changes: ${words.join('; ')}`);
+      const isFull = ends.some((end) => end.status === 'rejected' && errorCode(end.reason) === tooManyConnections);
+      throw isFull ? Object.assign(error, { code: tooManyConnections }) : error;
     }
   }
 
   async #lookAt(host: ServerHost): Promise<ServerHost> {
-    const client = new pg.Client({ ...this.#settings, connectionTimeoutMillis: lookMs });
-    aim(client, host);
-    const standing = new Standing(client);
+    const client = new pg.Client({ ...this.#settings, connectionTimeoutMillis: lookMs, query_timeout: lookMs });
+    this.aim(client, host);
     client.on('error', () => undefined);
     try {
+      this.#opened?.note(client);
       await client.connect();
-      if (standing.isStandby) throw new IsStandby('it is a standby, which takes no changes');
+      // A primary of before may come back as one that may only be read, which is no standby.
+      const { rows } = await client.query<Record<string, unknown>>(askServer);
+      const reason = whyUnusable(rows[0] ?? {});
+      if (reason !== undefined) throw unusableServer(reason);
       return host;
     } finally {
       void client.end().catch(() => undefined);
@@ -85,9 +117,13 @@ export class PrimaryFinder {
   }
 }
 
-/** Directs a connection that is not open yet to a server. */
-function aim(client: pg.Client, { host, port }: ServerHost): void {
-  Object.assign(client, host === undefined ? {} : { host }, port === undefined ? {} : { port });
+/** Why no connection can be made by some settings; undefined where one can. The driver reads the files that they name. */
+function faultOf(settings: pg.ClientConfig): Error | undefined {
+  try {
+    return new pg.Client(settings) instanceof pg.Client ? undefined : new Error('The driver makes no connection');
+  } catch (thrown) {
+    return thrown instanceof Error ? thrown : new Error(errorMessage(thrown));
+  }
 }
 
 /**
@@ -97,6 +133,17 @@ function aim(client: pg.Client, { host, port }: ServerHost): void {
 export function primaryClient(finder: PrimaryFinder, connections?: ServerConnections): typeof pg.Client {
   return class PrimaryClient extends pg.Client {
     readonly #standing = new Standing(this);
+    readonly #fault: Error | undefined;
+
+    constructor(settings: pg.ClientConfig = {}) {
+      // A pool makes some of its connections where nobody catches what is thrown: what is wrong is told when one is opened.
+      const fault = faultOf(settings);
+      const { connectionString: _, ...others } = settings;
+      super(fault ? others : settings);
+      this.#fault = fault;
+      // One that breaks between two owners, as while a pool looks at a new one, would end the process: its next statement fails.
+      this.on('error', () => undefined);
+    }
 
     override connect(): Promise<pg.Client>;
     override connect(callback: Parameters<pg.Client['connect']>[0]): void;
@@ -112,8 +159,9 @@ export function primaryClient(finder: PrimaryFinder, connections?: ServerConnect
     }
 
     async #connect(): Promise<pg.Client> {
+      if (this.#fault) throw this.#fault;
       const host = await finder.find();
-      aim(this, host);
+      finder.aim(this, host);
       connections?.note(this);
       try {
         await super.connect();

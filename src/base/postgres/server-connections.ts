@@ -24,10 +24,13 @@ export class ServerConnections {
   /** Breaks all of them off: what waits for an answer fails, and so does what is asked from now on. */
   cut(): void {
     this.#isCut = true;
-    for (const client of this.#open) {
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the driver's types leave out its connection
-      const { connection } = client as unknown as { readonly connection: { readonly stream: Socket } };
-      connection.stream.destroy();
-    }
+    for (const client of this.#open) breakOff(client);
   }
+}
+
+/** Breaks a connection off without a word to the server, which may not answer. */
+export function breakOff(client: pg.Client): void {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the driver's types leave out its connection
+  const { connection } = client as unknown as { readonly connection: { readonly stream: Socket } };
+  connection.stream.destroy();
 }

@@ -27,6 +27,23 @@ function hostOf(text: string): ServerHost {
   };
 }
 
+/**
+ * A URL, or what gives the URL of now: its password may change while connections are opened, and each gets the one of its time. All
+ * else of the URL holds as it was first.
+ */
+export type ServerUrl = string | (() => string);
+
+/** The URL of now. */
+export function currentUrl(url: ServerUrl): string {
+  return typeof url === 'string' ? url : url();
+}
+
+/** The password in a URL; undefined where it has none. */
+export function passwordIn(url: string): string | undefined {
+  const [, password] = /^postgres(?:ql)?:\/\/[^:@/?#]*:([^@/?#]*)@/.exec(url) ?? [];
+  return password === undefined ? undefined : decodeURIComponent(password);
+}
+
 /** Finds the servers of a URL. `host` and `port` in the query may be lists, too. A URL of another form is given back as it is. */
 export function serverHosts(url: string): ServerHosts {
   const { begin, server = '', path = '', query = '' } = form.exec(url)?.groups ?? {};

@@ -3,6 +3,14 @@
 /** A row by the names of its columns. */
 type Row = Readonly<Record<string, unknown>>;
 
+/** SQLSTATE read_only_sql_transaction: of all errors that say that a server takes no changes from us, also of our own. */
+export const takesNoChanges = '25006';
+
+/** An error for a server that cannot be used as it is. @param reason of `whyUnusable` */
+export function unusableServer(reason: string): Error {
+  return Object.assign(new Error(reason), { code: takesNoChanges });
+}
+
 /** Asks for what `whyUnusable` and `risksOf` look at, and for the time: milliseconds since 1970. */
 export const askServer = `SELECT extract(epoch FROM clock_timestamp()) * 1000 AS time, pg_is_in_recovery() AS standby,
   current_setting('synchronous_commit') AS commit, current_setting('synchronous_standby_names') AS standbys,

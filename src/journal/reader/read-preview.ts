@@ -1,6 +1,6 @@
 // Takes a message apart for people, by mailparser, within bounds. Runs in the process of the content reader alone.
 
-import { simpleParser } from 'mailparser';
+import { type ParsedMail, simpleParser } from 'mailparser';
 import { decodeWords } from '../../mail/header/header-text.ts';
 import type { MessagePreview } from './content-question.ts';
 
@@ -16,17 +16,23 @@ function cut(text: string, most: number): string {
   return text.slice(0, most).toWellFormed();
 }
 
+async function parse(octets: Buffer): Promise<ParsedMail> {
+  const plain = { skipHtmlToText: true, skipTextToHtml: true, skipImageLinks: true, skipTextLinks: true };
+  try {
+    return await simpleParser(octets, plain);
+  } catch (thrown) {
+    // mailparser stops at some bounds, and names none of them.
+    const isOfParts = thrown instanceof Error && /child nodes/.test(thrown.message);
+    throw isOfParts ? new Error('It has more parts than a preview shows', { cause: thrown }) : thrown;
+  }
+}
+
 /**
  * Reads a message.
  * @throws Error where it has more parts, header fields or octets in a header than mailparser takes
  */
 export async function readPreview(octets: Buffer): Promise<MessagePreview> {
-  const mail = await simpleParser(octets, {
-    skipHtmlToText: true,
-    skipTextToHtml: true,
-    skipImageLinks: true,
-    skipTextLinks: true,
-  });
+  const mail = await parse(octets);
   const { text, html, headerLines, attachments } = mail;
   const headers = headerLines.slice(0, mostHeaders).map(({ line }) => {
     const colon = line.indexOf(':');

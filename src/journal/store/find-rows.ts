@@ -16,7 +16,7 @@ const bounds = 'j.seq BETWEEN $1 AND $2 ORDER BY j.seq DESC LIMIT $3';
 const plain = `SELECT ${itemColumns} FROM journal j WHERE ${bounds}`;
 const byOutcome = `SELECT ${itemColumns} FROM journal j WHERE j.outcome = $4 AND j.outcome > 2 AND ${bounds}`;
 /** Rows that the words leave, of which those of an outcome are looked for: so many at once, and so often for a page. */
-const candidatesAtOnce = 2500;
+const candidatesAtOnce = 1500;
 const outcomeRounds = 2;
 const candidates = `SELECT w.rowid AS seq FROM journal_words w
   WHERE journal_words MATCH $4 AND w.rowid BETWEEN $1 AND $2 ORDER BY w.rowid DESC LIMIT $3`;

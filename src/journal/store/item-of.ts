@@ -2,28 +2,44 @@
 
 import type { Row } from '../../base/database/database.ts';
 import type { JournalEntry, JournalItem } from '../journal.ts';
+import { readFacts, readMore } from '../journal-faults.ts';
 import { type JournalContent, type JournalFacts, type JournalMore, outcomeOf } from '../journal-row.ts';
 
 /** The columns of a row in lists. */
 export const itemColumns = 'j.seq, j.id, j.at, j.account, j.outcome, j.facts';
 
-/** Makes a row of a list. */
+/** What stands for facts that cannot be read: one damaged row must not keep its reader from the others. */
+const noFacts: JournalFacts = { recipients: [], count: 0 };
+const noMore: JournalMore = { session: '', lacking: 'the row of this message in the database is damaged' };
+
+/** Times that can be written (ECMA-262 §21.4.1.1). */
+const latestMs = 8.64e15;
+
+function timeOf(value: unknown): number {
+  const at = Number(value);
+  return Math.abs(at) <= latestMs ? at : 0;
+}
+
+/** Makes a row of a list; one that is damaged has `isDamaged` and no facts. */
 export function itemOf(row: Row): JournalItem {
+  const facts = readFacts(String(row['facts']));
   return {
     seq: Number(row['seq']),
     id: String(row['id']),
-    at: Number(row['at']),
+    at: timeOf(row['at']),
     account: String(row['account']),
     outcome: outcomeOf(row['outcome']),
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only pack-journal.ts writes it
-    facts: JSON.parse(String(row['facts'])) as JournalFacts,
+    facts: facts ?? noFacts,
+    ...(facts ? {} : { isDamaged: true }),
   };
 }
 
 /** Makes an entry of a row that has `more`, too. */
 export function entryOf(row: Row): JournalEntry {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only pack-journal.ts writes it
-  return { ...itemOf(row), more: JSON.parse(String(row['more'])) as JournalMore };
+  const item = itemOf(row);
+  const more = readMore(String(row['more']));
+  if (more && !item.isDamaged) return { ...item, more };
+  return { ...item, isDamaged: true, more: { ...noMore, ...more, lacking: noMore.lacking } };
 }
 
 function octets(value: unknown): Buffer | undefined {

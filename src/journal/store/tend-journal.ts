@@ -2,10 +2,11 @@
 // done in slices, each a transaction that keeps the file's lock for some milliseconds only, so that an accept does not wait.
 
 import type { Change, Database } from '../../base/database/database.ts';
+import { Unavailable } from '../../base/errors.ts';
 import type { JournalLimits, Removed } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
 import { SlicePace } from './slice-pace.ts';
-import { fillWords, matchOf } from './words.ts';
+import { fillSoundWords, fillWords, matchOf } from './words.ts';
 
 /** Octets of content that are removed in one slice, about: each of its pages costs time. */
 const octetsAtOnce = 8_388_608;
@@ -108,17 +109,23 @@ export class SqliteTender {
     const isRest = span[1] - span[0] < pace.rows;
     if (isRest && !this.#mayFillRest) return false;
     if (isRest) this.#mayFillRest = false;
-    await pace.take(async () => {
-      const octets = Number(found?.['octets']);
-      return await this.#database.atOnce([
-        { sql: `${fillWords} AND ${isStill}`, params: span },
+    const octets = Number(found?.['octets']);
+    const fill = (sql: string): Promise<number> =>
+      this.#database.atOnce([
+        { sql: `${sql} AND ${isStill}`, params: span },
         { sql: countRefusals, params: span },
         {
           sql: 'UPDATE journal_state SET indexed = $2, octets = octets + $3 WHERE indexed = $1',
           params: [...span, octets],
         },
       ]);
-    });
+    // A row whose facts are no JSON fails the first statement, and with it would all later rows.
+    await pace.take(() =>
+      fill(fillWords).catch((thrown: unknown) => {
+        if (thrown instanceof Unavailable) throw thrown;
+        return fill(fillSoundWords);
+      }),
+    );
     this.#oweMerges();
     return true;
   }

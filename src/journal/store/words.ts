@@ -80,7 +80,9 @@ function optionalKey(letter: string, path: string): string {
 }
 
 function listKeys(letter: string, path: string, value: string): string {
-  return `coalesce((SELECT group_concat(' ' || ${keySql(letter, value)}, '') FROM json_each(facts, '$.${path}')), '')`;
+  // Most rows have no such list, and to go through one costs more than to look for it.
+  return `CASE WHEN json_extract(facts, '$.${path}') IS NULL THEN '' ELSE coalesce((SELECT group_concat(' ' ||
+    ${keySql(letter, value)}, '') FROM json_each(facts, '$.${path}')), '') END`;
 }
 
 const keys = [
@@ -96,9 +98,14 @@ const words = ['subject', 'sender', 'mailer', 'recipients']
   .map((path) => `coalesce(json_extract(facts, '$.${path}'), '')`)
   .join(" || ' ' || ");
 
-/** Fills the index of the rows behind $1 up to $2. */
+/** Fills the index of the rows behind $1 up to $2. It fails where the facts of a row are no JSON. */
 export const fillWords = `INSERT INTO journal_words (rowid, keys, words)
   SELECT seq, ${keys}, ${words} FROM journal WHERE seq > $1 AND seq <= $2`;
+
+/** The same, where some of the rows are damaged: these are found by their account and outcome alone. */
+export const fillSoundWords = `INSERT INTO journal_words (rowid, keys, words)
+  SELECT seq, ${keys}, ${words} FROM (SELECT seq, account, outcome, iif(json_valid(facts), facts, '{}') AS facts FROM journal)
+  WHERE seq > $1 AND seq <= $2`;
 
 /** The question of a query to the index; undefined where every row fits, but for what the index does not know. */
 export function matchOf(query: JournalQuery, searched: readonly string[] | undefined): string | undefined {

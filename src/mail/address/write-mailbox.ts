@@ -29,8 +29,11 @@ const longestWord = 900;
 const atom = new RegExp(`^(?:[${atext}]|[^\\x00-\\x7f])+$`);
 /** Atext, dots, and the letters, marks, digits and symbols of RFC 6532 §3.2, without blanks and invisible characters. */
 const plainLocalPart = new RegExp(`^[${atext}.\\p{L}\\p{M}\\p{N}\\p{S}\\p{P}]+$`, 'u');
-/** What may stand in a quoted local part: no character that divides addresses or words in the eyes of some reader. */
-const quotedLocalPart = new RegExp(`^[${atext}. \\p{L}\\p{M}\\p{N}]+$`, 'u');
+/**
+ * What may stand in a quoted local part: no character that divides addresses or words in the eyes of some reader, and no blank at
+ * its beginning or end or beside another, which some readers drop.
+ */
+const quotedLocalPart = new RegExp(`^[${atext}.\\p{L}\\p{M}\\p{N}]+(?: [${atext}.\\p{L}\\p{M}\\p{N}]+)*$`, 'u');
 const dividing = /[\x00-\x20"(),:;<>@[\\\]\x7f]/;
 /** RFC 2047 §5 (3): an encoded-word that may stand in a phrase or comment as it is; §2: at most 75 characters. */
 const strictWord = /^=\?[A-Za-z0-9][A-Za-z0-9._:+*-]*\?(?:[Qq]\?[A-Za-z0-9!*+\-/=_]*|[Bb]\?[A-Za-z0-9+/]*={0,2})\?=$/;

@@ -5,7 +5,7 @@ import type { EventTable } from '../../events/event-feed.ts';
 import type { EventFacts } from '../../events/mail-event.ts';
 import { boundedRefused } from '../journal/bounded-rows.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
-import { packEvent, unpackEvent } from '../packed-event.ts';
+import { packEvent, unpackEvents } from '../packed-event.ts';
 import type { PostgresEvents } from './events/postgres-events.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { SpoolWriter } from './spool-writer.ts';
@@ -30,14 +30,15 @@ export function eventTable(parts: {
   return {
     read: async (query) => {
       const { events: found, ...page } = await events.read(query);
-      return { ...page, events: found.map(unpackEvent) };
+      return { ...page, events: unpackEvents(found) };
     },
     search: async (query) => {
       clock.observe();
       const { events: found, ...page } = await events.search(query);
-      return { ...page, events: found.map(unpackEvent) };
+      return { ...page, events: unpackEvents(found) };
     },
     newest: () => events.newest(),
+    news: (after) => events.news(after),
     refused: async (refusals) => {
       const fault = parts.fault();
       if (fault) throw fault;

@@ -1,7 +1,9 @@
 // Claims on recipients: whose turn it is, who is claimed, and the transports that recipients wait for. A claim takes rows that
 // nobody else is about to take (SKIP LOCKED), so that claiming processes never wait for one another, nor for those that write.
+// It is committed once its rows are here, so that a process knows what it may have claimed when the connection breaks.
 
 import type { Row } from '../../base/database/database.ts';
+import { BrokenClaim } from '../broken-claim.ts';
 import type { ClaimQuery, ClaimTurn, DueMessage, Spool } from '../spool.ts';
 import { entryOf, integer, text } from '../stored-rows.ts';
 import { tellDue } from './events/written-events.ts';
@@ -9,7 +11,7 @@ import { lineIsFree, recipientHold } from './postgres-holds.ts';
 import { entryColumns, textList } from './postgres-queue.ts';
 import type { ProcessRegister } from './process-register.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
-import type { PostgresSession, Send } from './server/postgres-session.ts';
+import { InDoubt, lostConnection, type PostgresSession, type Send } from './server/postgres-session.ts';
 import { inLines, lineColumns, sendEndOfTurns, triedBefore } from './spool-lines.ts';
 import type { SpoolWriter } from './spool-writer.ts';
 
@@ -110,8 +112,11 @@ const give = inLines(`UPDATE spool_recipients r SET lane = new.lane, account = n
   WHERE r.message = new.message AND r.position = new.position
   RETURNING r.lane, r.account, r.state, r.hold, r.due_at`);
 
-const release = inLines(`UPDATE spool_recipients SET claimed_by = NULL, due_at = next_attempt_at
-  WHERE message = $1::uuid AND address = ANY ($2::text[]) AND state = 0 AND claimed_by = $3::bigint
+// Whose a row is, is no condition: a claim that was cut off and is still being committed would not be seen. Here it is waited for.
+const release = inLines(`UPDATE spool_recipients SET
+    claimed_by = CASE WHEN claimed_by = $3::bigint THEN NULL ELSE claimed_by END,
+    due_at = CASE WHEN claimed_by = $3::bigint THEN next_attempt_at ELSE due_at END
+  WHERE message = $1::uuid AND address = ANY ($2::text[]) AND state = 0
   RETURNING ${lineColumns}`);
 
 /** One step of a claim. */
@@ -162,6 +167,7 @@ export class PostgresClaims {
     await this.#inTurn((send) => void send(postpone, [lanes, accounts, times]));
   }
 
+  /** @throws BrokenClaim where something may be claimed all the same */
   async claimDue(query: ClaimQuery): Promise<readonly DueMessage[]> {
     const { limit, transport: lane = '', account, now } = query;
     const accounts =
@@ -170,61 +176,55 @@ export class PostgresClaims {
         : (await this.#session.query(freeLines, [lane, account ?? null])).map((row) => text(row, 'account'));
     const messages: DueMessage[] = [];
     const looked: string[] = [];
-    for (const one of accounts) {
-      if (messages.length >= limit) break;
-      looked.push(one);
-      for (const message of await this.#claimLine(query, { lane, account: one, limit: limit - messages.length }))
-        messages.push(message);
+    try {
+      for (const one of accounts) {
+        if (messages.length >= limit) break;
+        looked.push(one);
+        await this.#claimLine(query, { lane, account: one, limit: limit - messages.length }, messages);
+      }
+      const at = this.#clock.stored(now);
+      if (lane !== '' && looked.length > 0)
+        await this.#inTurn((send) => sendEndOfTurns(send, { lane, accounts: looked, at }));
+    } catch (thrown) {
+      throw messages.length === 0 ? thrown : brokenClaim(messages, thrown);
     }
-    const at = this.#clock.stored(now);
-    if (lane !== '' && looked.length > 0)
-      await this.#inTurn((send) => sendEndOfTurns(send, { lane, accounts: looked, at }));
     return messages;
+  }
+
+  /**
+   * Claims of one line in a transaction. Where others have taken this process for dead, it claims once more as a new one.
+   * @param claimed what was claimed is put here, and where the claim fails what may be claimed
+   */
+  async #claimLine(query: ClaimQuery, line: Omit<Step, 'isDeferred'>, claimed: DueMessage[]): Promise<void> {
+    const process = await this.#register.id();
+    const before = claimed.length;
+    try {
+      await this.#session.transaction(
+        async (send) => {
+          const steps = new ClaimSteps({ send, query, clock: this.#clock, process });
+          for (const message of await this.#shared(steps, line)) claimed.push(message);
+          if (claimed.length > before) this.#register.sendPresence(send, process);
+        },
+        { tellsDoubt: true },
+      );
+    } catch (thrown) {
+      if (!(thrown instanceof InDoubt)) claimed.length = before;
+      if (!this.#register.isForgotten(thrown)) throw thrown instanceof InDoubt ? lostConnection(thrown) : thrown;
+      await this.#register.renew(process);
+      await this.#claimLine(query, line, claimed);
+    }
   }
 
   /** Claims of one line: what was never tried comes first, and leaves its share to what was deferred. */
-  async #claimLine(query: ClaimQuery, line: Omit<Step, 'isDeferred'>): Promise<readonly DueMessage[]> {
+  async #shared(steps: ClaimSteps, line: Omit<Step, 'isDeferred'>): Promise<readonly DueMessage[]> {
     const { limit } = line;
     if (limit === 1) this.#singles = (this.#singles + 1) % deferredShare;
     const share = limit === 1 && this.#singles === 0 ? 1 : Math.floor(limit / deferredShare);
-    const again = await this.#claim(query, { ...line, limit: share, isDeferred: true });
-    const first = await this.#claim(query, { ...line, limit: limit - again.length, isDeferred: false });
+    const again = await steps.claim({ ...line, limit: share, isDeferred: true });
+    const first = await steps.claim({ ...line, limit: limit - again.length, isDeferred: false });
     const room = again.length < share ? 0 : limit - again.length - first.length;
-    const more = await this.#claim(query, {
-      ...line,
-      limit: share === 0 ? limit - first.length : room,
-      isDeferred: true,
-    });
+    const more = await steps.claim({ ...line, limit: share === 0 ? limit - first.length : room, isDeferred: true });
     return [...first, ...again, ...more];
-  }
-
-  async #claim(query: ClaimQuery, { lane, account, limit, isDeferred }: Step): Promise<readonly DueMessage[]> {
-    if (limit <= 0) return [];
-    const process = await this.#register.id();
-    const [at, until] = [this.#clock.stored(query.now), this.#clock.stored(query.claimUntil)];
-    const flags = [isDeferred ? 1 : 0, query.expiredOnly ? 1 : 0];
-    const messages: DueMessage[] = [];
-    for (let round = 0; round < mostRounds && messages.length < limit; round += 1) {
-      const left = limit - messages.length;
-      const rows = await this.#session.query(claim, [lane, account, at, left, until, process, ...flags]);
-      for (const row of rows) messages.push(this.#dueOf(row));
-      if (rows.length === 0) break;
-    }
-    return messages;
-  }
-
-  #dueOf(row: Row): DueMessage {
-    const addresses = textList(row, 'due_addresses');
-    const attempts: unknown = row['due_attempts'];
-    const entry = entryOf(row, rowList(row, 'recipients'));
-    return {
-      entry: { ...entry, expiresAt: this.#clock.wall(entry.expiresAt) },
-      size: integer(row, 'size'),
-      due: addresses.map((address, index) => ({
-        address,
-        attempts: Array.isArray(attempts) ? Number(attempts[index]) : 0,
-      })),
-    };
   }
 
   async giveTransports(query: Parameters<Spool['giveTransports']>[0]): Promise<number> {
@@ -269,4 +269,60 @@ export class PostgresClaims {
   async #inTurn(work: (send: Send) => void): Promise<void> {
     await this.#writer.write({ run: ({ others }) => void others.push(work) });
   }
+}
+
+/** The claims of one transaction. */
+class ClaimSteps {
+  readonly #send: Send;
+  readonly #query: ClaimQuery;
+  readonly #clock: DatabaseClock;
+  readonly #process: number;
+
+  /** @param parts.process the number of this process */
+  constructor(parts: {
+    readonly send: Send;
+    readonly query: ClaimQuery;
+    readonly clock: DatabaseClock;
+    readonly process: number;
+  }) {
+    this.#send = parts.send;
+    this.#query = parts.query;
+    this.#clock = parts.clock;
+    this.#process = parts.process;
+  }
+
+  async claim({ lane, account, limit, isDeferred }: Step): Promise<readonly DueMessage[]> {
+    if (limit <= 0) return [];
+    const { now, claimUntil, expiredOnly } = this.#query;
+    const [at, until] = [this.#clock.stored(now), this.#clock.stored(claimUntil)];
+    const flags = [isDeferred ? 1 : 0, expiredOnly ? 1 : 0];
+    const messages: DueMessage[] = [];
+    for (let round = 0; round < mostRounds && messages.length < limit; round += 1) {
+      const left = limit - messages.length;
+      const rows = await this.#send(claim, [lane, account, at, left, until, this.#process, ...flags]);
+      for (const row of rows) messages.push(this.#dueOf(row));
+      if (rows.length === 0) break;
+    }
+    return messages;
+  }
+
+  #dueOf(row: Row): DueMessage {
+    const addresses = textList(row, 'due_addresses');
+    const attempts: unknown = row['due_attempts'];
+    const entry = entryOf(row, rowList(row, 'recipients'));
+    return {
+      entry: { ...entry, expiresAt: this.#clock.wall(entry.expiresAt) },
+      size: integer(row, 'size'),
+      due: addresses.map((address, index) => ({
+        address,
+        attempts: Array.isArray(attempts) ? Number(attempts[index]) : 0,
+      })),
+    };
+  }
+}
+
+/** What a claim met, and what it may have claimed. */
+function brokenClaim(messages: readonly DueMessage[], cause: unknown): BrokenClaim {
+  const claimed = messages.map(({ entry, due }) => ({ id: entry.id, addresses: due.map(({ address }) => address) }));
+  return new BrokenClaim(claimed, cause);
 }

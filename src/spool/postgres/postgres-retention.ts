@@ -103,11 +103,11 @@ export class PostgresRetention {
   /** Removes some failed messages and keys that are too old. @returns whether there may be more */
   async prune(): Promise<boolean> {
     const now = this.#clock.now();
-    const before = this.#clock.stored(now) - failedRetentionMilliseconds;
-    const rows = await this.#session.query(aged, [before, removedAtOnce]);
+    const storedNow = this.#clock.removalTime();
+    const rows = await this.#session.query(aged, [storedNow - failedRetentionMilliseconds, removedAtOnce]);
     await this.#forget(rows.map((row) => text(row, 'message')));
     await pruneKeys(this.#session, now, removedAtOnce);
-    await pruneThreads(this.#session, this.#clock.stored(now));
+    await pruneThreads(this.#session, storedNow);
     return rows.length === removedAtOnce;
   }
 

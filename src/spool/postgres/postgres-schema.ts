@@ -285,6 +285,11 @@ export const postgresSpoolMigrations: Migrations = {
     CREATE TABLE mail_event_removals (partition TEXT COLLATE "C" PRIMARY KEY);
     `,
     eventPartitions,
+    `
+    -- How long, in milliseconds, a process's row may stay unchanged before the process is taken for dead. NULL, of an earlier
+    -- release: as long as whoever looks at it allows its own.
+    ALTER TABLE spool_processes ADD COLUMN patience_ms INTEGER;
+    `,
   ],
   postgresWhere: { 5: takesPartitions },
 };

@@ -4,6 +4,7 @@ import { openPostgres } from '../../base/database/postgres-database.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import type { EventFeed } from '../../events/event-feed.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
+import { BrokenClaim } from '../broken-claim.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import type { UsedKey } from '../idempotency-keys.ts';
 import { boundedAccepted } from '../journal/bounded-rows.ts';
@@ -150,9 +151,11 @@ export class PostgresSpool implements Spool {
     const written = this.#parts.writer.write({
       reads: outcomes.map(({ queueId }) => queueId).filter(isId),
       isPatient: true,
+      outcomes,
       run: (group) => {
-        for (const outcome of outcomes) group.events.push(packEvent(outcome));
-        group.messages.record(outcomes, now);
+        const unwritten = outcomes.filter((outcome) => !this.#parts.writer.isKept(outcome));
+        for (const outcome of unwritten) group.events.push(packEvent(outcome));
+        group.messages.record(unwritten, now);
       },
     });
     await this.#asked(written);
@@ -305,7 +308,8 @@ export class PostgresSpool implements Spool {
     try {
       return await asked;
     } catch (thrown) {
-      if (thrown instanceof Unavailable) this.#parts.tender.failed(thrown);
+      const cause = thrown instanceof BrokenClaim ? thrown.cause : thrown;
+      if (cause instanceof Unavailable) this.#parts.tender.failed(cause);
       throw thrown;
     }
   }

@@ -1,6 +1,7 @@
 // The processes that work on one spool, each with a row that it keeps alive. What a process has claimed comes back to the
 // others some seconds after it has ended without a word. A process is judged by whether its row changes while it is looked
-// at, and by no clock of another host.
+// at, and by no clock of another host. It says itself how long its row may stay unchanged, since it changes it as often as
+// that asks for: gateways whose settings differ do not take each other for dead.
 
 import { hostname } from 'node:os';
 import type { Row } from '../../base/database/database.ts';
@@ -16,17 +17,21 @@ export interface BatchKey {
   readonly batch: number;
 }
 
-const enter = 'INSERT INTO spool_processes (name, beats, batch) VALUES ($1, 0, 0) RETURNING id';
+const enter =
+  'INSERT INTO spool_processes (name, beats, batch, patience_ms) VALUES ($1, 0, 0, $2::integer) RETURNING id';
 const beat = 'UPDATE spool_processes SET beats = beats + 1 WHERE id = $1::bigint RETURNING id';
 // Fails (division by zero) where the row is gone or the number was used, so that nothing of the transaction is kept.
 const fence = `WITH mine AS (UPDATE spool_processes SET batch = $2::bigint WHERE id = $1::bigint AND batch < $2::bigint RETURNING 1)
   SELECT 1 / count(*) AS writes FROM mine`;
+// Fails where the row is gone, and keeps it until the transaction ends: who removes it gives back what was claimed before.
+const presence = `SELECT 1 / count(*) AS present FROM
+  (SELECT 1 FROM spool_processes WHERE id = $1::bigint FOR KEY SHARE) AS mine`;
 // Numbers of transactions are even. The odd one behind a number says that it was not kept, so that whoever asks once more,
 // because the answer was lost, hears the same.
 const outdo = `UPDATE spool_processes SET batch = $2::bigint + 1
   WHERE id = $1::bigint AND (batch < $2::bigint OR batch = $2::bigint + 1) RETURNING 1 AS undone`;
 const leave = 'DELETE FROM spool_processes WHERE id = $1::bigint';
-const others = 'SELECT id, beats FROM spool_processes';
+const others = 'SELECT id, beats, patience_ms FROM spool_processes';
 const remove = 'DELETE FROM spool_processes WHERE id = $1::bigint AND beats = $2::bigint RETURNING id';
 /** The statement that gives back recipients. @param whose the condition that picks them */
 export const releaseWhere = (whose: string): string =>
@@ -41,20 +46,30 @@ const divisionByZero = '22012';
 
 /** How often the rows are looked at, as a part of the time after which a process is taken for dead. */
 const looksPerPatience = 6;
+/** How much of that time may pass from one look to the next, if what was seen before is to count. */
+const mostUnseen = 0.5;
+
+/** What is known of another process. */
+interface Seen {
+  /** Its beats when they were last looked at, and since when they have not grown, by our own clock. */
+  readonly beats: number;
+  readonly since: number;
+  /** How long they may stay so, in milliseconds. */
+  readonly patienceMs: number;
+}
 
 /** The row of this process, and what it knows of the others. */
 export class ProcessRegister {
   readonly #session: PostgresSession;
   readonly #monotonic: () => number;
   readonly #patienceMs: number;
-  /** Each process's beats, and since when they have not grown, by our own clock. */
-  #seen = new Map<number, { readonly beats: number; readonly since: number }>();
+  #seen: ReadonlyMap<number, Seen> = new Map();
   #lookedAt = Number.NEGATIVE_INFINITY;
   #entered: Promise<number> | undefined;
   #id: number | undefined;
   #batch = 0;
 
-  /** @param patienceMs how long a row may stay unchanged before its process is taken for dead */
+  /** @param patienceMs how long the row of this process may stay unchanged before others take it for dead */
   constructor(session: PostgresSession, options: { readonly monotonic: () => number; readonly patienceMs: number }) {
     this.#session = session;
     this.#monotonic = options.monotonic;
@@ -73,7 +88,7 @@ export class ProcessRegister {
   }
 
   async #enter(): Promise<number> {
-    const [row] = await this.#session.query(enter, [`${hostname()} ${process.pid}`]);
+    const [row] = await this.#session.query(enter, [`${hostname()} ${process.pid}`, this.#patienceMs]);
     this.#batch = 0;
     this.#id = integer(row ?? {}, 'id');
     return this.#id;
@@ -89,6 +104,11 @@ export class ProcessRegister {
   /** Sends the first statement of a transaction that writes: it fails where `wasKept` has already said that it was not kept. */
   sendFence(send: Send, { id, batch }: BatchKey): void {
     void send(fence, [id, batch]);
+  }
+
+  /** Sends the last statement of a transaction that claims: it fails where others have taken this process for dead. */
+  sendPresence(send: Send, id: number): void {
+    void send(presence, [id]);
   }
 
   /** Whether a transaction failed because others took this process for dead. */
@@ -125,28 +145,35 @@ export class ProcessRegister {
    */
   async tend(): Promise<boolean> {
     const now = this.#monotonic();
-    const interval = this.#patienceMs / looksPerPatience;
-    if (now - this.#lookedAt < interval) return false;
+    // As often as the least patient of them asks for: between two looks the server may have been away for all.
+    let least = this.#patienceMs;
+    for (const { patienceMs } of this.#seen.values()) least = Math.min(least, patienceMs);
+    if (now - this.#lookedAt < least / looksPerPatience) return false;
     if (this.#id !== undefined) await this.#session.query(beat, [this.#id]);
-    // After a time without a look nobody can be judged: the server may have been away for all.
-    if (now - this.#lookedAt > 3 * interval) this.#seen = new Map();
+    const sinceLook = now - this.#lookedAt;
     this.#lookedAt = now;
-    const dead = this.#look(await this.#session.query(others), now);
+    const dead = this.#look(await this.#session.query(others), { now, sinceLook });
     for (const { id, beats } of dead) await this.#session.query(remove, [id, beats]);
     if (dead.length > 0) await this.releaseDead();
     return dead.length > 0;
   }
 
-  #look(rows: readonly Row[], now: number): readonly { readonly id: number; readonly beats: number }[] {
-    const seen = new Map<number, { readonly beats: number; readonly since: number }>();
+  #look(
+    rows: readonly Row[],
+    { now, sinceLook }: { readonly now: number; readonly sinceLook: number },
+  ): readonly { readonly id: number; readonly beats: number }[] {
+    const seen = new Map<number, Seen>();
     for (const row of rows) {
       const [id, beats] = [integer(row, 'id'), integer(row, 'beats')];
       const known = this.#seen.get(id);
-      seen.set(id, known?.beats === beats ? known : { beats, since: now });
+      const patienceMs = row['patience_ms'] === null ? this.#patienceMs : integer(row, 'patience_ms');
+      // After a time without a look nobody can be judged.
+      const isJudged = known?.beats === beats && sinceLook <= patienceMs * mostUnseen;
+      seen.set(id, isJudged ? known : { beats, since: now, patienceMs });
     }
     this.#seen = seen;
-    return [...seen].flatMap(([id, { beats, since }]) =>
-      id !== this.#id && now - since >= this.#patienceMs ? [{ id, beats }] : [],
+    return [...seen].flatMap(([id, { beats, since, patienceMs }]) =>
+      id !== this.#id && now - since >= patienceMs ? [{ id, beats }] : [],
     );
   }
 

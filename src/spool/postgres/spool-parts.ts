@@ -3,6 +3,7 @@
 import { type Clock, systemClock } from '../../base/clock.ts';
 import type { Changes, Row } from '../../base/database/database.ts';
 import { type Logger, silentLog } from '../../base/log.ts';
+import type { ServerUrl } from '../../base/postgres/server-hosts.ts';
 import { EventFeed } from '../../events/event-feed.ts';
 import { defaultEventLimits, type EventLimits } from '../../events/event-store.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
@@ -31,8 +32,8 @@ const defaultPatienceMs = 30_000;
 
 /** Where the spool is stored, and its settings. */
 export interface PostgresSpoolOptions {
-  /** `postgres://...` */
-  readonly url: string;
+  /** `postgres://...`; a function is asked for the password of each connection. */
+  readonly url: ServerUrl;
   /** Tells of what other processes write; absent: they are asked for regularly. */
   readonly changes?: Changes;
   readonly clock?: Clock;

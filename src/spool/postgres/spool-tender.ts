@@ -4,8 +4,15 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Row } from '../../base/database/database.ts';
 import { errorCode, errorMessage, Unavailable } from '../../base/errors.ts';
+import { StoreFault } from '../../base/fault/store-fault.ts';
 import type { Logger } from '../../base/log.ts';
-import { askServer, risksOf, whyUnusable } from '../../base/postgres/server-settings.ts';
+import {
+  askServer,
+  risksOf,
+  takesNoChanges,
+  unusableServer,
+  whyUnusable,
+} from '../../base/postgres/server-settings.ts';
 import { readTallies } from './account-changes.ts';
 import type { EventRemoval } from './events/event-removal.ts';
 import { takeTurn } from './events/written-events.ts';
@@ -62,7 +69,9 @@ export interface TendedParts {
 /** Does it until it is stopped. */
 export class SpoolTender {
   readonly #parts: TendedParts;
-  #fault: Unavailable | undefined;
+  readonly #fault = new StoreFault();
+  /** All connections are younger than the fault. */
+  #isRenewed = false;
   #timer: NodeJS.Timeout | undefined;
   #round: Promise<void> | undefined;
   #isStopped = false;
@@ -79,7 +88,7 @@ export class SpoolTender {
 
   /** Why the spool takes no mail; undefined while it does. */
   get fault(): Unavailable | undefined {
-    return this.#fault;
+    return this.#fault.current;
   }
 
   /** Does it once, and then every second. @throws what the first time meets */
@@ -102,8 +111,13 @@ export class SpoolTender {
 
   /** Something has failed because the server is away: no mail is taken until it has answered again. */
   failed(error: Unavailable): void {
-    if (!this.#fault && !this.#isStopped) this.#parts.log.error({ reason: error.message }, 'the spool takes no mail');
-    this.#fault = error;
+    if (!this.#fault.current && !this.#isStopped)
+      this.#parts.log.error({ reason: error.message }, 'the spool takes no mail');
+    this.#fault.failed(error);
+    if (this.#isRenewed || errorCode(error.cause) !== takesNoChanges) return;
+    // New connections are refused, and those of before may still write: mail would be taken by some of them, now and then.
+    this.#isRenewed = true;
+    this.#parts.session.renew();
   }
 
   /** Removes what is too old or too many, some of it. */
@@ -153,11 +167,12 @@ export class SpoolTender {
 
   async #tend(): Promise<void> {
     const { register, log, quotas, retention, holds, writer } = this.#parts;
+    const found = this.#fault.beginLook();
     try {
       await this.#look();
       await writer.settleDoubt();
       if (await register.tend()) log.warn('messages in the hands of a process that has ended are due again');
-      await this.#recover();
+      await this.#recover(found);
       await holds.settle();
       await this.#tendPartitions();
       await this.#watchOldest();
@@ -172,13 +187,19 @@ export class SpoolTender {
     }
   }
 
-  /** Takes mail again where what a message needs can be written. */
-  async #recover(): Promise<void> {
-    if (!this.#fault) return;
+  /**
+   * Takes mail again where a new connection is let in and what a message needs can be written. A server that is about to stop, or
+   * has too many connections, lets nobody in and serves those who are.
+   * @param found of the look that this is the end of
+   */
+  async #recover(found: () => boolean): Promise<void> {
+    if (!this.#fault.current) return;
     try {
+      await this.#parts.session.tryConnecting();
       await this.#tryWriting();
+      if (!found()) return;
       this.#parts.log.info('the spool takes mail again');
-      this.#fault = undefined;
+      this.#isRenewed = false;
     } catch (thrown) {
       if (!(thrown instanceof Unavailable)) throw thrown;
       this.failed(thrown);
@@ -216,5 +237,7 @@ export class SpoolTender {
 }
 
 function unusable(text: string): Unavailable {
-  return new Unavailable(text, { reason: 'store', retryAfterSeconds });
+  const error = new Unavailable(text, { reason: 'store', retryAfterSeconds });
+  error.cause = unusableServer(text);
+  return error;
 }

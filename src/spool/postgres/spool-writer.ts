@@ -43,6 +43,8 @@ export interface PostgresWrite<Result> {
   readonly octets?: number;
   /** Nobody waits for the result. */
   readonly isPatient?: boolean;
+  /** What it writes down and is handed in again where it fails: `isKept` tells whether it was kept all the same. */
+  readonly outcomes?: readonly object[];
   readonly run: (group: WriteGroup) => Result;
 }
 
@@ -72,7 +74,9 @@ interface Disowned {
 }
 
 /** A transaction in doubt. */
-type InQuestion = BatchKey & Disowned;
+interface InQuestion extends BatchKey, Disowned {
+  readonly outcomes: readonly object[];
+}
 
 /** What a group has learnt beside its results. */
 type Learnt = (tallies: readonly AccountTally[]) => void;
@@ -93,6 +97,8 @@ export class SpoolWriter {
   #doubt: InQuestion | undefined;
   /** The same once it turned out to be kept, until that is put right. */
   #disowned: InQuestion | undefined;
+  /** Outcomes that were kept although whoever recorded them heard otherwise. */
+  readonly #kept = new WeakSet();
   readonly #queue = new GroupQueue<Waiting>((group) => this.#write(group));
 
   constructor(parts: {
@@ -149,6 +155,11 @@ export class SpoolWriter {
     });
   }
 
+  /** Whether an outcome (the object) was kept by an operation that failed. To be asked in `run`: then no transaction is in doubt. */
+  isKept(outcome: object): boolean {
+    return this.#kept.has(outcome);
+  }
+
   /** Finds out what became of a transaction that is in doubt, if there is one. @throws Unavailable while the server is away */
   async settleDoubt(): Promise<void> {
     // Whatever is written next begins with that.
@@ -196,7 +207,9 @@ export class SpoolWriter {
         return await this.#commit(group);
       }
       if (!(thrown instanceof InDoubt)) throw thrown;
-      await this.#endDoubt({ id, batch, ...(sent?.disowned ?? { unwanted: [], wanted: [] }) }, thrown);
+      const { unwanted, wanted } = sent?.disowned ?? { unwanted: [], wanted: [] };
+      const outcomes = group.flatMap(({ outcomes: handedIn = [] }) => handedIn);
+      await this.#endDoubt({ id, batch, unwanted, wanted, outcomes }, thrown);
     }
     return sent?.results ?? [];
   }
@@ -260,7 +273,10 @@ export class SpoolWriter {
   /** Finds out what became of a transaction whose callers wait no longer, and puts right what they heard. @throws Unavailable */
   async #endOldDoubt(): Promise<void> {
     const doubt = this.#doubt;
-    if (doubt && (await this.#judge(doubt))) this.#disown(doubt);
+    if (doubt && (await this.#judge(doubt))) {
+      for (const outcome of doubt.outcomes) this.#kept.add(outcome);
+      this.#disown(doubt);
+    }
     if (!this.#disowned) return;
     const { id, unwanted, wanted } = this.#disowned;
     let removed = 0;

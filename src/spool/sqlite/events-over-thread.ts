@@ -5,7 +5,7 @@ import { boundedRefused } from '../journal/bounded-rows.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
 import type { PackedJournal } from '../journal/pack-journal.ts';
 import type { WrittenJournal } from '../journal/sqlite-journal.ts';
-import { packEvent, unpackEvent } from '../packed-event.ts';
+import { packEvent, unpackEvents } from '../packed-event.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import type { SpoolThread } from './sqlite-thread.ts';
 
@@ -33,13 +33,14 @@ export function eventsOver(
   return {
     read: async (query) => {
       const { events, ...page } = await thread.ask({ kind: 'events', ...query });
-      return { ...page, events: events.map(unpackEvent) };
+      return { ...page, events: unpackEvents(events) };
     },
     search: async (query) => {
       const { events, ...page } = await thread.ask({ kind: 'searchEvents', query });
-      return { ...page, events: events.map(unpackEvent) };
+      return { ...page, events: unpackEvents(events) };
     },
     newest: () => thread.ask({ kind: 'newestEvent' }),
+    news: (after) => thread.ask({ kind: 'eventNews', after }),
     refused: async (refusals) => {
       const why = fault();
       if (why) throw new Error(why.text);

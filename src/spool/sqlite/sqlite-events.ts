@@ -3,9 +3,15 @@
 
 import type { Migrations } from '../../base/database/database.ts';
 import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../base/database/sqlite-file.ts';
-import type { EventLimits, EventQuery, EventSearch } from '../../events/event-store.ts';
+import {
+  type EventLimits,
+  type EventNews,
+  type EventQuery,
+  type EventSearch,
+  newsAtMost,
+} from '../../events/event-store.ts';
 import { type EventKind, type EventShare, eventKinds } from '../../events/mail-event.ts';
-import { type PackedEvent, type PackedPage, shareNumbers, shares } from '../packed-event.ts';
+import { type PackedEvent, type PackedPage, shareNumbers, shares, toldOf } from '../packed-event.ts';
 import { type EventRow, examinedAtOnce, joinParts, mostAtOnce, type PagePart, readPart } from '../search/event-page.ts';
 import { EventSearcher, searchTables } from '../search/event-search.ts';
 import { keyNumber, keyNumbersOf } from '../search/searched-event.ts';
@@ -60,6 +66,7 @@ export class SqliteEvents {
   readonly #add: StatementSync;
   readonly #count: StatementSync;
   readonly #newest: StatementSync;
+  readonly #news: StatementSync;
   readonly #behind: StatementSync;
   readonly #first: StatementSync;
   readonly #ofKinds: StatementSync;
@@ -87,6 +94,7 @@ export class SqliteEvents {
     this.#count = database.prepare(`INSERT INTO mail_event_counts VALUES (?1, ?2, ?3)
       ON CONFLICT (account, share) DO UPDATE SET events = events + ?3 RETURNING events`);
     this.#newest = database.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'");
+    this.#news = database.prepare('SELECT DISTINCT account, kind FROM mail_events WHERE id > ? AND id <= ?');
     this.#behind = database.prepare('SELECT id, kind, event FROM mail_events WHERE id > ? AND id <= ? ORDER BY id');
     this.#first = database.prepare('SELECT id FROM mail_events WHERE id > ? ORDER BY id LIMIT 1');
     this.#ofKinds = database.prepare(`SELECT id, kind, event FROM mail_events
@@ -140,6 +148,14 @@ export class SqliteEvents {
 
   newest(): number {
     return Number(this.#newest.get()?.['seq'] ?? 0);
+  }
+
+  /** Tells which accounts have events behind a cursor. */
+  news(after: number): EventNews {
+    const newest = this.newest();
+    if (newest <= after) return { newest, told: [] };
+    if (newest - after > newsAtMost) return { newest, told: undefined };
+    return { newest, told: toldOf(this.#news.all(after, newest)) };
   }
 
   /** Finds events. Those newer than the newest one at the start of the search are left to the next page. */

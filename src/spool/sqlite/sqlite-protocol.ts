@@ -3,7 +3,7 @@
 
 import type { ClockReading } from '../../base/clock.ts';
 import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
-import type { EventLimits, EventQuery, EventSearch } from '../../events/event-store.ts';
+import type { EventLimits, EventNews, EventQuery, EventSearch } from '../../events/event-store.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import type { Hold, HoldRule } from '../hold.ts';
 import type { AccountKey, UsedKey } from '../idempotency-keys.ts';
@@ -125,6 +125,7 @@ export type ReadOperation =
   | ({ readonly kind: 'events' } & EventQuery)
   | { readonly kind: 'searchEvents'; readonly query: EventSearch }
   | { readonly kind: 'newestEvent' }
+  | { readonly kind: 'eventNews'; readonly after: number }
   | ({ readonly kind: 'usedKey'; readonly now: number } & AccountKey);
 
 /** The operation of a kind. */
@@ -170,6 +171,7 @@ export interface OperationResults {
   readonly events: PackedPage;
   readonly searchEvents: PackedPage;
   readonly newestEvent: number;
+  readonly eventNews: EventNews;
 }
 
 /** Why an operation failed. */

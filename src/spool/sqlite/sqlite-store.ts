@@ -302,6 +302,9 @@ export class SqliteStore {
       case 'newestEvent':
         result = this.#events.newest();
         break;
+      case 'eventNews':
+        result = this.#events.news(operation.after);
+        break;
       case 'usedKey':
         result = this.#keys.find(operation, operation.now);
         break;

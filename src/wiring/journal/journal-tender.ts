@@ -1,9 +1,8 @@
 // Does behind the journal's rows what is to be done, and tells the gauge of its content how much there is.
 
-import type { Clock } from '../../base/clock.ts';
+import { BelievedTime, type Clock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
-import { BelievedTime } from '../../journal/believed-time.ts';
 import type { Journal } from '../../journal/journal.ts';
 import type { ContentGauge } from '../../spool/journal/content-gauge.ts';
 

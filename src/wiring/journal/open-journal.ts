@@ -43,7 +43,10 @@ export async function openJournal(
   const removed: Record<Removed, number> = { aged: 0, refusals: 0, content: 0 };
   const onRemoved = (kind: Removed, count: number): void => void (removed[kind] += count);
   const isFile = 'file' in database;
-  const opened = isFile ? await openDatabase(database.file) : await openPostgres({ url: database.url, connections: 2 });
+  // What is written here follows from the rows: an index that a power failure undoes is filled again.
+  const opened = isFile
+    ? await openDatabase(database.file, { isDurable: false })
+    : await openPostgres({ url: () => database.url, connections: 2 });
   const journal = (isFile ? openSqliteJournal : openPostgresJournal)(opened, limits, onRemoved);
   const tender = new JournalTender(journal, { ...parts, times: askingTimes[isFile ? 'sqlite' : 'postgres'] });
   return {

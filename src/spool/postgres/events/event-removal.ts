@@ -65,7 +65,7 @@ export class EventRemoval {
       const values = [mail, refusals, text(row, 'account'), integer(row, 'share')];
       while (slices < mostSlices && (await this.#remove(surplusIds, values)) === removedAtOnce) slices += 1;
     }
-    const now = this.#clock.stored(this.#clock.now());
+    const now = this.#clock.removalTime();
     // A clock that was set back is looked at anew.
     if (now >= this.#rest.since && now < this.#rest.until) return;
     const limit = now - ageMilliseconds;

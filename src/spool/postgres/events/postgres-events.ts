@@ -2,8 +2,8 @@
 
 import type { Row } from '../../../base/database/database.ts';
 import { searchedKeys } from '../../../events/event-keys.ts';
-import type { EventQuery, EventSearch } from '../../../events/event-store.ts';
-import { type PackedPage, shareNumbers, shares } from '../../packed-event.ts';
+import { type EventNews, type EventQuery, type EventSearch, newsAtMost } from '../../../events/event-store.ts';
+import { type PackedPage, shareNumbers, shares, toldOf } from '../../packed-event.ts';
 import { joinParts, mostAtOnce, type PageOrder, type PagePart, PartReader } from '../../search/event-page.ts';
 import { isSearched, keyNumber, lateMs, searchBounds } from '../../search/searched-event.ts';
 import { integer } from '../../stored-rows.ts';
@@ -16,6 +16,7 @@ import { firstEventFrom } from './event-times.ts';
 /** Rows that are read at a time for a part of a page. */
 const readAtOnce = 250;
 const newest = 'SELECT last_event FROM spool_state';
+const news = 'SELECT DISTINCT account, kind FROM mail_events WHERE id BETWEEN $1::bigint AND $2::bigint';
 const columns = 'e.id, e.at, e.account, e.kind, e.queue_id, e.event';
 
 /** An index that a part of a page is read from. */
@@ -71,6 +72,14 @@ export class PostgresEvents {
   async newest(): Promise<number> {
     const [row] = await this.#session.query(newest);
     return integer(row ?? {}, 'last_event');
+  }
+
+  /** Tells which accounts have events behind a cursor. */
+  async news(after: number): Promise<EventNews> {
+    const last = await this.newest();
+    if (last <= after) return { newest: last, told: [] };
+    if (last - after > newsAtMost) return { newest: last, told: undefined };
+    return { newest: last, told: toldOf(await this.#session.query(news, [after + 1, last], { isPlannedAnew: true })) };
   }
 
   async read({ after, limit, kinds, account, message }: EventQuery): Promise<PackedPage> {

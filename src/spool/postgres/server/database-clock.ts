@@ -2,7 +2,7 @@
 // is wall time less what the wall clock of this host is ahead of the server's. So hosts whose clocks differ, or are set, wait
 // equally long and see each other's claims alike.
 
-import { type Clock, type ClockReading, clockStep, readClock } from '../../../base/clock.ts';
+import { BelievedTime, type Clock, type ClockReading, clockStep, readClock } from '../../../base/clock.ts';
 
 /** Smaller differences between two hosts come from the way and from drift; they move no time. */
 const leastDifferenceMs = 1000;
@@ -12,6 +12,8 @@ export class DatabaseClock {
   readonly #clock: Clock;
   #offset = 0;
   #seen: ClockReading;
+  /** From the first comparison on. */
+  #believed: BelievedTime | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -34,8 +36,25 @@ export class DatabaseClock {
   compare(serverTime: number): void {
     this.observe();
     const difference = Math.round(this.#clock.now() - serverTime);
-    if (Math.abs(difference - this.#offset) < leastDifferenceMs) return;
-    this.#offset = Math.abs(difference) < leastDifferenceMs ? 0 : difference;
+    if (Math.abs(difference - this.#offset) >= leastDifferenceMs)
+      this.#offset = Math.abs(difference) < leastDifferenceMs ? 0 : difference;
+    this.#believed ??= new BelievedTime({
+      now: () => this.#storedNow(),
+      monotonic: () => this.#clock.monotonic(),
+    });
+  }
+
+  /**
+   * The stored time by which what is old is removed: neither a server's clock that is ahead of this host's, nor one that was set
+   * ahead within the last day, makes anything old.
+   */
+  removalTime(): number {
+    return Math.min(this.#believed?.now() ?? this.#storedNow(), this.#clock.now());
+  }
+
+  #storedNow(): number {
+    this.observe();
+    return this.stored(this.#clock.now());
   }
 
   /** Turns a wall time into the time to store. */

@@ -1,11 +1,14 @@
 // Statements and transactions of the spool in PostgreSQL. The statements of a transaction are sent without waiting for the
 // answers to those before, so that a group of messages costs one journey to the server and back.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import type { Row } from '../../../base/database/database.ts';
 import { storeError } from '../../../base/database/postgres-errors.ts';
-import { openPool, storableText } from '../../../base/database/postgres-pool.ts';
+import { lookAtServer, openPool, storableText } from '../../../base/database/postgres-pool.ts';
+import { Unavailable } from '../../../base/errors.ts';
 import { ServerConnections } from '../../../base/postgres/server-connections.ts';
+import type { ServerUrl } from '../../../base/postgres/server-hosts.ts';
 
 /** A value of a statement; a list is an array of PostgreSQL. */
 export type PgValue = null | number | bigint | string | Buffer | readonly (null | number | bigint | string)[];
@@ -25,6 +28,13 @@ export type Send = (sql: string, values?: readonly PgValue[], settings?: Stateme
 /** The connection was lost before the answer to COMMIT came: the transaction may be kept, or not. */
 export class InDoubt extends Error {
   override readonly name = 'InDoubt';
+}
+
+/** Says of a transaction in doubt that the server went away. */
+export function lostConnection(cause: InDoubt): Unavailable {
+  const lost = new Unavailable('The connection to the database was lost', { reason: 'store', retryAfterSeconds: 2 });
+  lost.cause = cause;
+  return lost;
 }
 
 /** How a transaction of `transactionOf` is run. */
@@ -67,19 +77,18 @@ function queryOf(sql: string, values: readonly PgValue[], { isPlannedAnew }: Sta
 /** The connections of one spool. */
 export class PostgresSession {
   readonly #opened = new ServerConnections();
-  readonly #pool: pg.Pool;
-  readonly #url: string;
+  #pool: pg.Pool;
+  readonly #connections: number;
+  /** Pools of before, until their connections are closed. */
+  readonly #leaving = new Set<Promise<void>>();
+  readonly #url: ServerUrl;
   #isClosed = false;
 
   /** @param connections how many may be open at once */
-  constructor(url: string, connections: number) {
+  constructor(url: ServerUrl, connections: number) {
     this.#url = url;
-    this.#pool = openPool({ url, connections, pipeline: true, begin: planByIndexes, opened: this.#opened });
-  }
-
-  /** The database's URL. */
-  get url(): string {
-    return this.#url;
+    this.#connections = connections;
+    this.#pool = this.#openPool();
   }
 
   /** Runs one statement by itself. @throws Unavailable while the server is away; Error for a fault of the statement */
@@ -113,6 +122,27 @@ export class PostgresSession {
     }
   }
 
+  /**
+   * Uses new connections from now on; those of before are closed once what they do has ended. What somebody has set for new
+   * connections does not hold for them.
+   */
+  renew(): void {
+    if (this.#isClosed) return;
+    const leaving = endOnceIdle(this.#pool).finally(() => this.#leaving.delete(leaving));
+    this.#leaving.add(leaving);
+    this.#pool = this.#openPool();
+  }
+
+  /** Looks whether connections can be opened, or those that are open are enough. @throws Unavailable where they cannot be used */
+  async tryConnecting(): Promise<void> {
+    this.#checkOpen();
+    try {
+      await lookAtServer(this.#pool, { url: this.#url, opened: this.#opened });
+    } catch (thrown) {
+      throw storeError(thrown);
+    }
+  }
+
   /** What waits for the server was given up (`abandon`). */
   get isAbandoned(): boolean {
     return this.#opened.isCut;
@@ -127,7 +157,12 @@ export class PostgresSession {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    await this.#pool.end();
+    await Promise.all([this.#pool.end(), ...this.#leaving]);
+  }
+
+  #openPool(): pg.Pool {
+    const settings = { connections: this.#connections, pipeline: true, begin: planByIndexes };
+    return openPool({ url: this.#url, ...settings, opened: this.#opened });
   }
 
   async #connect(): Promise<pg.PoolClient> {
@@ -141,6 +176,12 @@ export class PostgresSession {
   #checkOpen(): void {
     if (this.#isClosed) throw Object.assign(new Error('The spool is closed'), { code: '00000' });
   }
+}
+
+/** Closes a pool of which nobody asks anything more. One that is closed forgets those who wait for a connection. */
+async function endOnceIdle(pool: pg.Pool): Promise<void> {
+  while (pool.waitingCount > 0) await sleep(100);
+  await pool.end();
 }
 
 /** One transaction on one connection. */
