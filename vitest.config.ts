@@ -13,10 +13,13 @@ process.env['NODE_COMPILE_CACHE'] ??= join(tmpdir(), `postern-test-code-${proces
 
 export default defineConfig({
   test: {
-    // The gateways of all tests keep their mail in PostgreSQL; what is about files of SQLite fails then.
-    ...(process.env['POSTERN_TEST_DATABASE'] === 'postgres' ? { globalSetup: ['test/support/postgres-setup.ts'] } : {}),
-    // One more than the smallest machine has cores, since tests spend much of their time on waiting for processes and sockets.
-    maxWorkers: 3,
+    globalSetup: [
+      'test/support/test-keys.ts',
+      // The gateways of all tests keep their mail in PostgreSQL; what is about files of SQLite fails then.
+      ...(process.env['POSTERN_TEST_DATABASE'] === 'postgres' ? ['test/support/postgres-setup.ts'] : []),
+    ],
+    // Twice what the smallest machine has cores, since tests spend much of their time on waiting for processes and sockets.
+    maxWorkers: 4,
     projects: [
       {
         test: {

@@ -49,6 +49,8 @@ export interface Gateway {
   reload(why: string): Promise<ReloadOutcome>;
   /** The numbers of this process. */
   metrics(): Promise<MetricValues>;
+  /** Whether it serves and takes mail: this process alone. */
+  isReady(): boolean;
   /** The next hops of mail as they are served now. */
   destinations(): readonly DestinationView[];
   /**
@@ -159,6 +161,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
   });
   running.proxy = proxy;
   const isServing = (): boolean => readiness.isReady && !running.isDraining;
+  const isReady = (): boolean => isServing() && !mail.fault();
   const hub = { journal: mail.journal, events: mail.spool.events };
   const streams = new LiveStreams({ ...hub, places: group?.places }, isServing);
   const isServed = (): boolean => live.current.config.console.enabled;
@@ -179,7 +182,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
     docsBaseUrl: () => addresses.docsBaseUrl(),
     loadState: () => readiness.loadState?.() ?? { loadedAt: startedAt },
   };
-  const httpParts = { ...shared, mail, webhooks, streams, pages, sources, isServing };
+  const httpParts = { ...shared, mail, webhooks, streams, pages, sources, isServing, isReady };
   const http = createHttpApp(httpAppParts({ ...httpParts, settings: live.current, edge: firstEdge, proxy }));
   running.http = http;
   return { ...shared, addresses, edge, mail, webhooks, proxy, httpParts, http };
@@ -254,6 +257,7 @@ async function openParts(parts: Opening, running: Running): Promise<Gateway> {
       return live.current.config;
     },
     reload: (why) => reloader.reload(why),
+    isReady: made.httpParts.isReady,
     destinations: () => mail.delivery.destinations(),
     metrics: () => metrics.values(),
     async stop() {

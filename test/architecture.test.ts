@@ -15,7 +15,8 @@ const client = resolve(import.meta.dirname, '../packages/binding/src');
 const mayImport: Record<string, readonly string[]> = {
   base: [],
   'base/postgres': ['base'],
-  'base/database': ['base', 'base/postgres'],
+  'base/fault': ['base'],
+  'base/database': ['base', 'base/fault', 'base/postgres'],
   'base/net': ['base'],
   'base/dns': ['base'],
   'mail/header': ['base/*'],
@@ -69,7 +70,7 @@ const mayImport: Record<string, readonly string[]> = {
   ],
   figures: ['events', 'base/*'],
   backup: ['spool/*', 'base/*'],
-  move: ['spool/*', 'base/*'],
+  move: ['journal', 'spool/*', 'base/*'],
   inspect: ['spool/sqlite/file', 'base/*'],
   'deliver/smtp': ['mail/*', 'base/*'],
   'deliver/hop': ['mail/*', 'base/*'],

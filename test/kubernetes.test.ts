@@ -127,7 +127,7 @@ test('a gateway with this configuration answers the probes, and finds its keys w
   const { database: _, drainSeconds: _drain, ...rest } = parse(yaml) as Record<string, unknown>;
   const config = { ...rest, development: { account: 'main', credential: 'default' } };
   const ports = { POSTERN_SMTP_PORT: '0', POSTERN_SMTPS_PORT: '0', POSTERN_HTTP_PORT: '0' };
-  const postern = await startPostern({ config, env: { ...ports, POSTERN_RELAY_PASSWORD: 'x' } });
+  const postern = await startPostern({ config, makesKeys: true, env: { ...ports, POSTERN_RELAY_PASSWORD: 'x' } });
   onTestFinished(() => postern.cleanUp());
   const http = postern.ports['http'] ?? 0;
   for (const name of ['startupProbe', 'livenessProbe', 'readinessProbe'] as const) {

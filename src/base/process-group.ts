@@ -78,8 +78,11 @@ export interface ProcessGroup {
   readonly count: number;
   /** The socket of the process that has the spool; absent where each process opens the spool itself. */
   readonly spoolSocket: string | undefined;
-  /** Whether every process takes connections. */
-  areAllServing(): boolean;
+  /**
+   * Asks every process whether it takes connections and mail, this one among them: what one of them knew before this was called
+   * is in the answer. A process that gives no answer in time is not ready.
+   */
+  areAllReady(): Promise<boolean>;
   connections(door: CountedDoor): SharedConnections;
   readonly minutes: SharedMinutes;
   readonly places: SharedPlaces;

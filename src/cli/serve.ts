@@ -152,7 +152,7 @@ async function prepare(config: Config, io: CommandIo, { log, database }: { log: 
 /** Opens the server: a gateway in this process, or several processes. */
 async function openServer(config: Config, io: CommandIo, { openedLog, place, signalled }: Opening) {
   const { log } = openedLog;
-  const database = await openDatabaseOf(config, { patienceMs: servingPatienceMs, onLost: endProcess });
+  const database = await openDatabaseOf(config, { patienceMs: servingPatienceMs, onLost: endProcess, log });
   let isInUse = false;
   try {
     const { keys, parts } = await prepare(config, io, { log, database });

@@ -92,6 +92,11 @@ const noLimits: ConnectionLimits = { connections: Infinity, connectionsPerAddres
 /** The handlers of each kind of listener. */
 type Answering = Readonly<Record<'http' | 'https' | 'admin', ListenerHandlers>>;
 
+/** Stands where Fastify would ask for a compiler before one is set. */
+function neverAsked(): never {
+  throw new Error('Every route is made after the compilers of its schemas were set');
+}
+
 /** Makes the routes of the API, and what stands before them. */
 async function createAnswering(parts: HttpAppParts, onAuthFailure: () => void): Promise<Answering> {
   let toFastify: Answerer | undefined;
@@ -107,6 +112,8 @@ async function createAnswering(parts: HttpAppParts, onAuthFailure: () => void): 
     trustProxy: parts.trustedProxies && parts.trustedProxies.length > 0 ? [...parts.trustedProxies] : false,
     return503OnClosing: false,
     routerOptions: { maxParamLength: 500 },
+    // Fastify loads a hundred modules for its own compilers, though those set below are used.
+    schemaController: { compilersFactory: { buildValidator: neverAsked, buildSerializer: neverAsked } },
     frameworkErrors: (_error, request, reply) => {
       const message = 'The path has a percent-encoding that is none';
       if (request.raw.url?.startsWith('/client/v4/') === true) {
@@ -119,6 +126,8 @@ async function createAnswering(parts: HttpAppParts, onAuthFailure: () => void): 
       } else answerPlainly(reply.raw, 400, message);
     },
   }).withTypeProvider<SchemaTypes>();
+  app.setValidatorCompiler(schemaCompiler);
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   app.decorate('answers', parts.answers);
   app.decorateRequest('submitter', undefined);
   app.decorateRequest('mayGoOn', undefined);
@@ -126,8 +135,6 @@ async function createAnswering(parts: HttpAppParts, onAuthFailure: () => void): 
   app.decorateRequest('bodyHold', undefined);
   app.decorateRequest('bodyOctets', 0);
   app.decorateRequest('bodyDigest', undefined);
-  app.setValidatorCompiler(schemaCompiler);
-  app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   const routes: DocumentedRoute[] = [];
   const { guessing = createGuessing(), bodies = createBodyBudget(defaultBodyLimit()) } = parts;
   const documents = createDocuments(routes, parts.answers);

@@ -30,8 +30,8 @@ function plain(reply: FastifyReply, status: number, text: string): FastifyReply 
 /** What these routes are made from. */
 export interface PlainParts {
   readonly log: Logger;
-  /** True once every listener is up and until draining begins. */
-  readonly ready: () => boolean;
+  /** True once every listener is up and until draining begins, while mail is taken. */
+  readonly ready: () => Promise<boolean>;
   /** The Prometheus text and its content type. */
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string } | undefined>;
   /** What a reader of /metrics has to show; absent: anybody may read it. */
@@ -58,7 +58,7 @@ export function plainRoutes(app: V4App, parts: PlainParts, { methods, documents,
   app.addHook('onRoute', ({ url, method }) => methods.add(url, [method].flat()));
   app.get('/livez', async (_request, reply) => plain(reply, 200, 'live'));
   app.get('/readyz', async (_request, reply) =>
-    parts.ready() ? plain(reply, 200, 'ready') : plain(reply, 503, 'not ready'),
+    (await parts.ready()) ? plain(reply, 200, 'ready') : plain(reply, 503, 'not ready'),
   );
   app.get('/metrics', async (request, reply) => {
     const refused =

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Listening } from '../wiring/addresses.ts';
 import type { ReloadOutcome } from '../wiring/reload.ts';
 import type { FromProcess, Inquiries, StartOrder, ToProcess } from './messages.ts';
+import { isStopped } from './stopped.ts';
 
 /** How a process ended. */
 export interface ProcessEnd {
@@ -12,6 +13,16 @@ export interface ProcessEnd {
   readonly signal: string | null;
   /** Why it could not start, where it said so. */
   readonly failed?: { readonly exitCode: number; readonly reason: string };
+}
+
+/** How a process that is stuck is found. */
+export interface StuckWatch {
+  /** How often it is asked whether it is alive, in milliseconds. */
+  readonly everyMs: number;
+  /** How often in a row it may give no answer. */
+  readonly most: number;
+  /** How often in a row it may be found stopped meanwhile: nothing that it does ends that. */
+  readonly mostStopped: number;
 }
 
 /** What a process answers to a reload, first or last. */
@@ -79,18 +90,18 @@ export class Child {
 
   /**
    * Watches the process until it ends.
-   * @param everyMs how often it is asked whether it is alive
-   * @param most how often in a row it may give no answer
-   * @returns whether it is stuck; false where it has ended
+   * @returns for how long it has been silent, in milliseconds, once it is stuck; undefined where it has ended
    */
-  async isStuck(everyMs: number, most: number): Promise<boolean> {
-    for (let missed = 0; missed < most && !this.hasEnded; ) {
+  async untilStuck({ everyMs, most, mostStopped }: StuckWatch): Promise<number | undefined> {
+    let [missed, stopped] = [0, 0];
+    while (missed < most && stopped < mostStopped && !this.hasEnded) {
       const askedAt = performance.now();
       missed = (await this.inquire('alive', everyMs)) === true ? 0 : missed + 1;
+      stopped = missed > 0 && isStopped(this.pid) ? stopped + 1 : 0;
       const restMs = askedAt + everyMs - performance.now();
       if (restMs > 0) await this.#rest(restMs);
     }
-    return !this.hasEnded;
+    return this.hasEnded ? undefined : missed * everyMs;
   }
 
   /**

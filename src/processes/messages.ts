@@ -43,6 +43,8 @@ export type LimitQuestion = keyof LimitQuestions;
 /** What a process asks the supervisor, each with its answer. */
 export interface Questions extends LimitQuestions {
   readonly metrics: { readonly asked: MetricValues; readonly answer: string };
+  /** Whether every process takes connections and mail. */
+  readonly ready: { readonly asked: null; readonly answer: boolean };
 }
 
 /** What the supervisor asks a process, each with its answer. */
@@ -51,6 +53,8 @@ export interface Inquiries {
   readonly alive: true;
   readonly values: MetricValues;
   readonly destinations: readonly DestinationView[];
+  /** Whether it takes connections and mail. */
+  readonly ready: boolean;
 }
 
 /** From the supervisor to a process. */
@@ -58,8 +62,6 @@ export type ToProcess =
   | ({ readonly kind: 'start' } & StartOrder)
   | { readonly kind: 'answer'; readonly id: number; readonly answer: unknown }
   | { readonly kind: 'inquire'; readonly id: number; readonly about: keyof Inquiries }
-  /** Whether every process takes connections. */
-  | { readonly kind: 'serving'; readonly all: boolean }
   /** This process does from now on what exactly one does. */
   | { readonly kind: 'duty' }
   | { readonly kind: 'failure'; readonly address: string }

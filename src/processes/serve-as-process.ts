@@ -88,7 +88,7 @@ async function open(
   });
   const ownOf = (given: Config): Config => withPorts(shareOfConfig(given, order.count), order.ports);
   const config = ownOf(loadConfig(placeOf(order.text)));
-  const database = await openDatabaseOf(config, { patienceMs, onLost: endProcess });
+  const database = await openDatabaseOf(config, { patienceMs, onLost: endProcess, log: openedLog.log });
   let { text } = order;
   const gateway = await openGateway({
     config,
@@ -113,6 +113,7 @@ async function open(
     inquiries: {
       values: () => gateway.metrics(),
       destinations: async () => gateway.destinations(),
+      ready: async () => gateway.isReady(),
     },
   });
   return gateway;

@@ -9,6 +9,7 @@ import type { Config } from '../config.ts';
 import type { FromSpoolProcess, ToSpoolProcess } from '../spool/sqlite/remote/spool-process.ts';
 import { spoolDataOf } from '../wiring/open-spool.ts';
 import { RestartDelay } from './restart-delay.ts';
+import { defaultMostStopped, isStopped, lookEveryMs } from './stopped.ts';
 
 /** The longest path of a Unix socket, in octets (unix(7)). */
 const longestPath = 107;
@@ -33,6 +34,19 @@ function startProcess(): ChildProcess {
   return fork(file, [], { serialization: 'advanced' });
 }
 
+/** Kills a process that is stopped while all others wait for it. */
+function watchStopped(child: ChildProcess, log: Logger, everyMs: number): void {
+  let stopped = 0;
+  const { pid } = child;
+  const looking = setInterval(() => {
+    stopped = pid !== undefined && isStopped(pid) ? stopped + 1 : 0;
+    if (stopped < defaultMostStopped) return;
+    log.error({ pid, silentMs: stopped * everyMs }, 'the process of the spool is stopped: it is killed');
+    child.kill('SIGKILL');
+  }, everyMs).unref();
+  child.once('exit', () => clearInterval(looking));
+}
+
 /** Waits until a process says that the spool is open. @throws Error with the reason where it cannot be opened */
 function untilOpen(child: ChildProcess): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -49,10 +63,16 @@ function untilOpen(child: ChildProcess): Promise<void> {
 /**
  * Makes the keeper. It starts its process at once, and again whenever it ends by itself; the processes that used the spool end
  * with it and are started again, too.
- * @param endMs how long the process may take to end, in milliseconds; then it is killed, which loses nothing of what is on disk
+ * @param times.endMs how long the process may take to end, in milliseconds; then it is killed, which loses nothing of what is on disk
+ * @param times.everyMs how often it is looked whether the process is stopped, in milliseconds; found so three times in a row it is
+ *   killed
  * @throws ConfigurationError where the data folder has too long a name
  */
-export function keepSpool(config: Config, log: Logger, endMs = defaultEndMs): SpoolKeeper {
+export function keepSpool(
+  config: Config,
+  log: Logger,
+  { endMs = defaultEndMs, everyMs = lookEveryMs }: { readonly endMs?: number; readonly everyMs?: number } = {},
+): SpoolKeeper {
   const socket = join(config.dataDir, 'spool.sock');
   if (Buffer.byteLength(socket) > longestPath) {
     throw new ConfigurationError(`${config.dataDir}: is too long a name for a data folder of several processes`);
@@ -66,6 +86,7 @@ export function keepSpool(config: Config, log: Logger, endMs = defaultEndMs): Sp
 
   function start(): void {
     child = startProcess();
+    watchStopped(child, log, everyMs);
     since = performance.now();
     const { pid } = child;
     rmSync(socket, { force: true });

@@ -3,6 +3,7 @@
 import { ConfigurationError } from '../base/errors.ts';
 import type { CountedDoor, MetricValues, ProcessGroup, SharedConnections } from '../base/process-group.ts';
 import type { ReloadOutcome } from '../wiring/reload.ts';
+import { AskedReadiness } from './asked-readiness.ts';
 import { AskedWindows } from './asked-windows.ts';
 import type { FromProcess, Inquiries, Questions, StartOrder, ToProcess } from './messages.ts';
 
@@ -36,9 +37,9 @@ export class SupervisorLink implements ProcessGroup {
   /** Resolves when the supervisor is gone. */
   readonly isGone: Promise<void>;
   readonly #channel: Channel;
+  readonly #readiness = new AskedReadiness(() => this.#ask('ready', null));
   readonly #asked = new Map<number, Asked>();
   #asks = 0;
-  #areAllServing = false;
   #isOnDuty = false;
   readonly #duties: (() => void)[] = [];
   #heard: (address: string) => void = () => undefined;
@@ -75,8 +76,8 @@ export class SupervisorLink implements ProcessGroup {
     this.#orders = orders;
   }
 
-  areAllServing(): boolean {
-    return this.#areAllServing;
+  areAllReady(): Promise<boolean> {
+    return this.#readiness.ask();
   }
 
   connections(door: CountedDoor): SharedConnections {
@@ -159,9 +160,6 @@ export class SupervisorLink implements ProcessGroup {
         return;
       case 'inquire':
         void this.#tellOf(message);
-        return;
-      case 'serving':
-        this.#areAllServing = message.all;
         return;
       case 'duty':
         this.#isOnDuty = true;

@@ -6,11 +6,12 @@ import type { Logger } from '../base/log.ts';
 import type { MetricValues } from '../base/process-group.ts';
 import type { DestinationView } from '../deliver/transport.ts';
 import type { Listening } from '../wiring/addresses.ts';
-import { Child, type ProcessEnd, type Vote } from './child.ts';
+import { Child, type ProcessEnd, type StuckWatch, type Vote } from './child.ts';
 import { mergeDestinations } from './merge-destinations.ts';
 import type { FromProcess, Questions, StartOrder } from './messages.ts';
 import { RestartDelay } from './restart-delay.ts';
 import { SharedLimits } from './shared-limits.ts';
+import { defaultMostStopped, lookEveryMs } from './stopped.ts';
 import { MetricsSum } from './sum-metrics.ts';
 import { supervisorMetrics } from './supervisor-metrics.ts';
 
@@ -26,12 +27,14 @@ export interface SupervisorParts {
   readonly drainMs: () => number;
   /** How long a process has to answer a reload, in milliseconds; 30 s if absent. */
   readonly voteMs?: number;
-  /** How a process that is stuck is found; if absent, one that has given no answer for 30 s. */
-  readonly watch?: { readonly everyMs: number; readonly most: number };
+  /** How a process that is stuck is found; if absent, one that has given no answer for 30 s, or was stopped 7.5 s ago. */
+  readonly watch?: StuckWatch;
 }
 
 /** How long a process has for its numbers, in milliseconds; one that is busy for longer is told of by its last reading. */
 const readingMs = 2000;
+/** How long a process has to say whether it is ready, in milliseconds. One that is busy for longer is not. */
+const readyMs = 1500;
 /** How long a process has to get ready for a configuration, or to take it, in milliseconds. */
 const defaultVoteMs = 30_000;
 /** Beyond its time to drain, in milliseconds; then a process is killed. */
@@ -40,7 +43,7 @@ const graceMs = 5000;
  * How often a process is asked whether it is alive, in milliseconds, and how often in a row it may give no answer; then it is
  * killed. The number of questions counts, not the time alone: after a pause of the whole machine all have the time to answer.
  */
-const defaultWatch = { everyMs: 5000, most: 6 } as const;
+const defaultWatch: StuckWatch = { everyMs: lookEveryMs, most: 12, mostStopped: defaultMostStopped };
 
 /** The processes of one server. */
 export class Supervisor {
@@ -147,7 +150,6 @@ export class Supervisor {
   async stop(): Promise<void> {
     this.#isStopping = true;
     for (const timer of this.#timers) clearTimeout(timer);
-    this.#tellServing();
     await Promise.all([...this.#children.values()].map((child) => this.#end(child)));
   }
 
@@ -179,14 +181,11 @@ export class Supervisor {
 
   /** Kills a process that gives no answers: its connections hang, and it may hold what the others wait for. */
   async #watch(child: Child): Promise<void> {
-    const { everyMs, most } = this.#parts.watch ?? defaultWatch;
     await Promise.race([child.heard, child.ended]);
-    if (!(await child.isStuck(everyMs, most))) return;
+    const silentMs = await child.untilStuck(this.#parts.watch ?? defaultWatch);
+    if (silentMs === undefined) return;
     const { number, pid } = child;
-    this.#parts.log.error(
-      { process: number, pid, silentMs: everyMs * most },
-      'a process gives no answer: it is killed',
-    );
+    this.#parts.log.error({ process: number, pid, silentMs }, 'a process gives no answer: it is killed');
     child.kill('SIGKILL');
   }
 
@@ -199,7 +198,6 @@ export class Supervisor {
     }
     this.#parts.log.info({ process: number, pid }, 'a process takes connections');
     this.#appoint();
-    this.#tellServing();
   }
 
   #ended(child: Child, end: ProcessEnd): void {
@@ -208,7 +206,6 @@ export class Supervisor {
     this.#children.delete(number);
     this.#limits.gone(child);
     this.#metrics.gone(number);
-    this.#tellServing();
     if (this.#onDuty === child) this.#onDuty = undefined;
     this.#appoint();
     if (this.#isStopping || !this.#hasStarted) return;
@@ -242,10 +239,12 @@ export class Supervisor {
     this.#onDuty?.tell({ kind: 'duty' });
   }
 
-  #tellServing(): void {
+  /** Whether every process takes connections and mail. */
+  async #areAllReady(): Promise<boolean> {
     const serving = [...this.#children.values()].filter(({ servingSince }) => servingSince !== undefined);
-    const all = !this.#isStopping && serving.length === this.#parts.count;
-    for (const child of this.#children.values()) child.tell({ kind: 'serving', all });
+    if (this.#isStopping || serving.length < this.#parts.count) return false;
+    const answers = await Promise.all(serving.map((child) => child.inquire('ready', readyMs)));
+    return answers.every((isReady) => isReady === true);
   }
 
   #hear(child: Child, message: FromProcess): void {
@@ -278,6 +277,7 @@ export class Supervisor {
   }
 
   async #answer(child: Child, about: keyof Questions, given: unknown): Promise<unknown> {
+    if (about === 'ready') return await this.#areAllReady();
     if (about !== 'metrics') return this.#limits.answer(child, about, given);
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a process of this very program asks
     return await this.#readMetrics(child, given as MetricValues);

@@ -65,6 +65,8 @@ export interface HttpParts {
   readonly sources: ConsoleSources;
   /** Whether the gateway has started and has not begun to stop. */
   readonly isServing: () => boolean;
+  /** Whether it serves and takes mail. */
+  readonly isReady: () => boolean;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -110,8 +112,22 @@ function recordOf(key: SigningKey): readonly [string, string] {
 
 /** Makes the parts that answer over HTTP under some settings, at the start and at each reload. */
 export function httpAppParts(parts: HttpParts): HttpAppParts {
-  const { accounts, tokens, bodies, guessing, metrics, mail, webhooks, edge, proxy, isServing, group, clock, log } =
-    parts;
+  const {
+    accounts,
+    tokens,
+    bodies,
+    guessing,
+    metrics,
+    mail,
+    webhooks,
+    edge,
+    proxy,
+    isServing,
+    isReady,
+    group,
+    clock,
+    log,
+  } = parts;
   const { config, keys } = parts.settings;
   const { enabled: isOn } = config.journal;
   const accountOfZone = new Map(config.zones.map(({ id, account }) => [id, account]));
@@ -123,7 +139,7 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
     guessing,
     clock,
     log,
-    ready: () => isServing() && !mail.spool.unavailable && (group?.areAllServing() ?? true),
+    ready: async () => isReady() && (await (group?.areAllReady() ?? true)),
     takesRequests: isServing,
     metrics: () => metrics.render(),
     trustedProxies: config.edge.trustedProxies,

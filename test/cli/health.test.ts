@@ -4,9 +4,9 @@ import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { freePort } from '../support/free-port.ts';
 import { startPostern } from '../support/postern-process.ts';
 import { runCli } from '../support/run-cli.ts';
-import { freePort } from '../support/running-program.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
 const timeout = 60_000;

@@ -6,6 +6,7 @@ import { smarthostHops } from '../../src/deliver/smarthost.ts';
 import { SmtpConnection } from '../../src/deliver/smtp/smtp-client.ts';
 import { defaultTimeouts } from '../../src/deliver/smtp/smtp-timeouts.ts';
 import { FaultSink } from '../support/fault-sink.ts';
+import { freePort } from '../support/free-port.ts';
 import { manualClock } from '../support/manual-clock.ts';
 
 let closers: (() => unknown)[] = [];
@@ -19,14 +20,6 @@ async function startSink(options = {}): Promise<FaultSink> {
   const sink = await FaultSink.start(options);
   closers.push(() => sink.close());
   return sink;
-}
-
-/** A server that refuses connections: one that was there a moment ago. */
-async function closedPort(): Promise<number> {
-  const sink = await FaultSink.start();
-  const { port } = sink;
-  await sink.close();
-  return port;
 }
 
 const server = (port: number, priority = 0): Smarthost => ({
@@ -87,7 +80,7 @@ test.each([
   ['greets with 554', '554 no'],
   ['speaks no SMTP', 'SSH-2.0-OpenSSH'],
 ])('one that %s gives way, and is asked again when its time is over', async (_, greeting) => {
-  const port = greeting === undefined ? await closedPort() : (await startSink({ greeting })).port;
+  const port = greeting === undefined ? await freePort() : (await startSink({ greeting })).port;
   const second = await startSink();
   const { reached, clock } = route([server(port, 1), server(second.port, 2)]);
   expect(await reached()).toBe(second.port);
@@ -101,7 +94,7 @@ test.each([
 });
 
 test('where none works the words of the best are told, and one is tried at a time', async () => {
-  const [one, two] = [await closedPort(), await closedPort()];
+  const [one, two] = [await freePort(), await freePort()];
   const { reached, clock } = route([server(one, 1), server(two, 2)]);
   expect(await reached()).toMatch(new RegExp(`^451 127\\.0\\.0\\.1:${one}: Cannot connect`));
   const back = await startSink({ port: two });
@@ -111,7 +104,7 @@ test('where none works the words of the best are told, and one is tried at a tim
 
 test('a connection to a stand-in is not used for ever', async () => {
   const second = await startSink();
-  const { connect } = route([server(await closedPort(), 1), server(second.port, 2)]);
+  const { connect } = route([server(await freePort(), 1), server(second.port, 2)]);
   const connection = await connect();
   if (typeof connection === 'string') throw new Error(connection);
   expect(connection.lastsUntil).toBeLessThan(performance.now() + 60_001);

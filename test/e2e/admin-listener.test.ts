@@ -34,6 +34,7 @@ async function start(http: object, env: NodeJS.ProcessEnv = {}): Promise<Postern
   const none = { tls: 'none', credential: 'dev/default', allowFrom: ['127.0.0.1'] };
   const dkim = [{ selector: 's1', algorithm: 'ed25519' }];
   const postern = await startPostern({
+    makesKeys: true,
     config: {
       development: { account: 'dev', credential: 'default' },
       drainSeconds: 4,

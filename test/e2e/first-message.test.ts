@@ -14,7 +14,7 @@ afterEach(async () => {
 });
 
 async function start(options: Parameters<typeof startPostern>[0] = {}): Promise<PosternProcess> {
-  const postern = await startPostern(options);
+  const postern = await startPostern({ makesKeys: true, ...options });
   running.push(postern);
   return postern;
 }

@@ -41,7 +41,7 @@ const config = {
 
 let postern: PosternProcess;
 beforeAll(async () => {
-  postern = await startPostern({ config });
+  postern = await startPostern({ config, makesKeys: true });
 }, 60_000);
 afterAll(() => postern?.cleanUp());
 

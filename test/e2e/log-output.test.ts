@@ -6,9 +6,10 @@ import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
+import { freePort } from '../support/free-port.ts';
 import { projectRoot } from '../support/postern-process.ts';
 import { connectSmtp } from '../support/raw-smtp-client.ts';
-import { freePort, takesConnections } from '../support/running-program.ts';
+import { takesConnections } from '../support/running-program.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
 interface Served {

@@ -2,8 +2,8 @@
 
 import { afterEach, expect, test } from 'vitest';
 import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
+import { freePort } from '../support/free-port.ts';
 import { type PosternProcess, startPostern } from '../support/postern-process.ts';
-import { freePort } from '../support/postfix.ts';
 import { RawClient } from '../support/smtp-peers.ts';
 
 let postern: PosternProcess | undefined;

@@ -118,6 +118,17 @@ test('two processes answer as one: ports, mail, edge, readiness and the sum of t
   expect(new Set(accepted.map(({ process }) => process))).toEqual(new Set([1, 2]));
 });
 
+test('a server is not ready while one of its processes gives no answer', async () => {
+  const stopped = servingPids(one).get(2) ?? 0;
+  process.kill(stopped, 'SIGSTOP');
+  try {
+    expect(await readyStatus(one)).toBe(503);
+  } finally {
+    process.kill(stopped, 'SIGCONT');
+  }
+  expect(await readyStatus(one)).toBe(200);
+});
+
 test('limits hold over all processes: connections of an address, messages a minute', async () => {
   const limited = one.ports['limited'] ?? 0;
   const replies = await Promise.all(

@@ -3,6 +3,7 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { deviceConfiguration } from '../support/device-config.ts';
 import { FaultSink } from '../support/fault-sink.ts';
+import { freePort } from '../support/free-port.ts';
 import { type PosternProcess, startPostern } from '../support/postern-process.ts';
 import { connectSmtp } from '../support/raw-smtp-client.ts';
 import { runCli } from '../support/run-cli.ts';
@@ -28,9 +29,7 @@ async function send({ ports }: PosternProcess, recipient: string): Promise<void>
 test('a next hop that is down, a hold and its release show beside the running server', async () => {
   const sink = await FaultSink.start();
   closers.push(() => sink.close());
-  const nobody = await FaultSink.start();
-  const closedPort = nobody.port;
-  await nobody.close();
+  const closedPort = await freePort();
   const route = { type: 'smarthost', tls: 'none' };
   const postern = await startPostern({
     config: deviceConfiguration({

@@ -5,9 +5,9 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
 import { FaultSink } from '../support/fault-sink.ts';
+import { freePort } from '../support/free-port.ts';
 import { holdLock } from '../support/lock-holder.ts';
 import { type Reloadable, type ReloadedConfig, sha256Of, startReloadable, testToken } from '../support/reloadable.ts';
-import { freePort } from '../support/running-program.ts';
 import { plainResponse, RawClient } from '../support/smtp-peers.ts';
 import { isOnPostgres } from '../support/store.ts';
 
@@ -103,10 +103,12 @@ test('limits change for sessions that are open', async () => {
 });
 
 test('a route changes under load: no message is lost, none is sent twice', async () => {
-  const before = await FaultSink.start({ slowMilliseconds: 300 });
+  // The first next hop would take a quarter of a minute for what it is given before the change, so that some of it is left.
+  const before = await FaultSink.start({ slowMilliseconds: 500 });
   const after = await FaultSink.start();
   const routeTo = (sink: FaultSink) => (config: ReloadedConfig) => {
-    config.routes = [{ name: 'relay', type: 'smarthost', url: `smtp://127.0.0.1:${sink.port}`, tls: 'none' }];
+    const url = `smtp://127.0.0.1:${sink.port}`;
+    config.routes = [{ name: 'relay', type: 'smarthost', url, tls: 'none', connections: 4 }];
   };
   const one = await start(routeTo(before));
   const client = await login(one);
@@ -300,7 +302,8 @@ test('a file that is being written, or is empty, is never taken', async () => {
 
 test('a reload during the drain is refused, and the end comes with 0', async () => {
   const one = await start((config) => {
-    config['drainSeconds'] = 3;
+    // The command takes seconds to start where the machine is busy; the drain ends when the message is taken.
+    config['drainSeconds'] = 60;
   });
   const client = await login(one);
   await client.ask('MAIL FROM:<a@example.com>');

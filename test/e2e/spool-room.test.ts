@@ -4,9 +4,9 @@ import { copyFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
+import { freePort } from '../support/free-port.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
 import { connectSmtp, type RawReply } from '../support/raw-smtp-client.ts';
-import { freePort } from '../support/running-program.ts';
 import { isOnPostgres } from '../support/store.ts';
 
 let postern: PosternProcess | undefined;

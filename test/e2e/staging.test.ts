@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
 import { dkimRecords, verifySignatures } from '../support/dkim-verifier.ts';
 import { FaultSink } from '../support/fault-sink.ts';
+import { freePort } from '../support/free-port.ts';
 import { type Reloadable, type ReloadedConfig, startReloadable, testToken } from '../support/reloadable.ts';
 import { runCli } from '../support/run-cli.ts';
-import { freePort } from '../support/running-program.ts';
 import { plainResponse, RawClient } from '../support/smtp-peers.ts';
 import { soonTakenOver } from '../support/store.ts';
 

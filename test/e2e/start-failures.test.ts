@@ -12,7 +12,7 @@ import { projectRoot } from '../support/postern-process.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
 /** Longer than any failed start may take; a process that is still there then is killed, and its exit code is null. */
-const patienceMs = 15_000;
+const patienceMs = 25_000;
 
 interface Place {
   readonly folder: string;

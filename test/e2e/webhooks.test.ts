@@ -84,6 +84,7 @@ test('no event is lost by kill -9, and no more come twice than were under way', 
       if (id !== undefined) sent.push(id);
     });
     await expect.poll(() => endpoint.requests.length, waiting).toBeGreaterThan(before + 20);
+    await expect.poll(() => sent.length, waiting).toBeGreaterThan(10 * (round + 1));
     await postern.end('SIGKILL');
     await Promise.all(sending);
   }

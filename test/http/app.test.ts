@@ -255,7 +255,7 @@ test('a route without a scope does not start', async () => {
 
 test('readyz follows readiness, livez does not, metrics are served as given', async () => {
   let ready = false;
-  const { base } = await startHttpApp([], { ready: () => ready });
+  const { base } = await startHttpApp([], { ready: () => Promise.resolve(ready) });
   expect((await ask(`${base}/readyz`)).status).toBe(503);
   expect((await ask(`${base}/livez`)).status).toBe(200);
   ready = true;

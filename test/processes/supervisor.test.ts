@@ -46,7 +46,7 @@ function times(message: string): number {
 }
 
 test('a process that gives no answer is killed and started again; one that answers late once is not', async () => {
-  await start({ watch: { everyMs: 100, most: 20 } });
+  await start({ watch: { everyMs: 100, most: 20, mostStopped: 20 } });
   const [stuck, slow] = [pidOf(1), pidOf(2)];
   process.kill(slow, 'SIGSTOP');
   await new Promise((wait) => setTimeout(wait, 500));
@@ -57,6 +57,15 @@ test('a process that gives no answer is killed and started again; one that answe
   expect(times('a process gives no answer: it is killed')).toBe(1);
   expect(pidOf(2)).toBe(slow);
   expect(pidOf(1)).not.toBe(stuck);
+});
+
+test('a process that is stopped is killed long before one that is only silent', async () => {
+  await start({ watch: { everyMs: 100, most: 600, mostStopped: 3 } });
+  const [stopped, other] = [pidOf(1), pidOf(2)];
+  process.kill(stopped, 'SIGSTOP');
+  await vi.waitFor(() => expect(times('a process takes connections')).toBe(3), 15_000);
+  expect(pidOf(1)).not.toBe(stopped);
+  expect(pidOf(2)).toBe(other);
 });
 
 test('a process that is silent at a reload is started anew, and the next reload is taken by all', async () => {
@@ -106,10 +115,16 @@ test('a process of the spool that is stuck is killed at the end, and one that di
     ...loadConfig({ env: {}, cwd: dataDir, text: JSON.stringify(deviceConfiguration({ routes: [captureRoute] })) }),
     dataDir,
   };
-  const keeper = keepSpool(config, log, 500);
+  const keeper = keepSpool(config, log, { endMs: 500, everyMs: 500 });
   await keeper.opened();
   keeper.kill();
   await vi.waitFor(() => expect(times('the process of the spool has ended: it is started again')).toBe(1), 10_000);
+  await vi.waitFor(() => expect(childrenOf(process.pid)).toHaveLength(1), 10_000);
+  await keeper.opened();
+  const [before = 0] = childrenOf(process.pid);
+  process.kill(before, 'SIGSTOP');
+  await vi.waitFor(() => expect(isRunning(before)).toBe(false), 10_000);
+  expect(times('the process of the spool is stopped: it is killed')).toBe(1);
   await vi.waitFor(() => expect(childrenOf(process.pid)).toHaveLength(1), 10_000);
   await keeper.opened();
   const [pid = 0] = childrenOf(process.pid);

@@ -6,11 +6,12 @@ import { once } from 'node:events';
 import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
 import { applicationWrite, type WriteOptions, zones } from './applications.ts';
+import { testPatienceMs } from './database-patience.ts';
 
 const [, , file, name] = process.argv;
 if (!file || !name) throw new Error('Usage: application-process.ts FILE NAME');
 
-const database = await openDatabase(file);
+const database = await openDatabase(file, { patienceMs: testPatienceMs });
 const store = await openApplicationStore(database);
 process.stdout.write('ready\n');
 await once(process.stdin, 'data');

@@ -343,7 +343,7 @@ export async function openDoors(): Promise<Doors> {
     accounts,
     clock: systemClock,
     log: silentLog,
-    ready: () => true,
+    ready: () => Promise.resolve(true),
     metrics: async () => ({ contentType: 'text/plain', text: '' }),
     plugins: [rest],
   });

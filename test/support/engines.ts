@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Database } from '../../src/base/database/database.ts';
 import { type OpenDatabaseOptions, openDatabase } from '../../src/base/database/sqlite-database.ts';
+import { testPatienceMs } from './database-patience.ts';
 
 /** An engine under a contract. */
 export interface Engine {
@@ -18,7 +19,7 @@ export interface Engine {
 
 /** Opens a database that is closed when the test ends. */
 export async function openTestDatabase(file: string, options: OpenDatabaseOptions = {}): Promise<Database> {
-  const database = await openDatabase(file, options);
+  const database = await openDatabase(file, { patienceMs: testPatienceMs, ...options });
   onTestFinished(() => database.close());
   return database;
 }

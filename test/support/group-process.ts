@@ -20,7 +20,7 @@ process.on('message', (order: ToProcess) => {
       }
       return { ok: true, changed: [text] };
     },
-    inquiries: { values: async () => [], destinations: async () => [] },
+    inquiries: { values: async () => [], destinations: async () => [], ready: async () => true },
   });
   link.tell({ kind: 'serving', listening: [] });
   void link.drained.then(() => process.exit(0));

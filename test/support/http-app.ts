@@ -83,7 +83,7 @@ export async function startHttpApp(
     accounts: createAccounts({ accounts: httpAccounts, tokens, globalKeys, clock: systemClock }),
     clock: systemClock,
     log: silentLog,
-    ready: () => true,
+    ready: () => Promise.resolve(true),
     metrics: async () => ({ contentType: 'text/plain; version=0.0.4', text: 'up 1\n' }),
     plugins,
     ...more,

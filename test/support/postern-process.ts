@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 import { databaseOfFolder } from './postgres-setup.ts';
+import { copyTestKeys } from './test-keys.ts';
 
 export const projectRoot = resolve(import.meta.dirname, '../..');
 
@@ -42,6 +43,8 @@ export interface PosternOptions {
   readonly folder?: string;
   /** A command that runs the rest of its arguments in its own place, such as setpriv. */
   readonly under?: readonly string[];
+  /** Whether its first start makes every key itself; if absent, it finds those of the shipped configuration. */
+  readonly makesKeys?: boolean;
   /** How long its start may take; 30 if absent. */
   readonly startSeconds?: number;
 }
@@ -52,6 +55,7 @@ export async function startPostern(options: PosternOptions = {}): Promise<Poster
   const dataDir = join(folder, 'data');
   const certsDir = join(folder, 'certs');
   const configFile = join(folder, 'postern.yaml');
+  if (options.folder === undefined && !options.makesKeys) copyTestKeys(certsDir);
   if (options.config) writeFileSync(configFile, JSON.stringify(options.config));
   const database = await databaseOfFolder(folder);
   const env: NodeJS.ProcessEnv = {

@@ -2,8 +2,8 @@
 
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { freePort } from './free-port.ts';
 
 /** What a Postfix is started with. */
 export interface PostfixOptions {
@@ -23,18 +23,6 @@ export interface Postfix {
   mailLog(): string;
   /** Stops it and removes its folder. */
   stop(): void;
-}
-
-/** A port of loopback that was free a moment ago. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0));
-    });
-  });
 }
 
 const services = `pickup unix n - n 60 1 pickup

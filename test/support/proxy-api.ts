@@ -19,6 +19,7 @@ import type { ProxySettings } from '../../src/proxy/application/zone.ts';
 import { openProxy, type Proxy, type ProxyParts, proxyAccounts } from '../../src/proxy/proxy.ts';
 import { openApplicationStore } from '../../src/proxy/store/sqlite-application-store.ts';
 import type { ApplicationStore } from '../../src/proxy/store/store.ts';
+import { testPatienceMs } from './database-patience.ts';
 import { ask, type HttpAnswer, startHttpApp } from './http-app.ts';
 import { projectRoot } from './postern-process.ts';
 
@@ -133,7 +134,7 @@ function ownSettings(): ProxySettings {
 
 /** Starts it; it ends with the test. */
 export async function startProxyApi(options: ProxyApiOptions = {}): Promise<ProxyApi> {
-  const database = options.database ?? (await openDatabase(':memory:'));
+  const database = options.database ?? (await openDatabase(':memory:', { patienceMs: testPatienceMs }));
   const clock = options.clock ?? systemClock;
   const settings = { ...ownSettings(), ...options.settings };
   const proxy = await openProxy({

@@ -1,10 +1,9 @@
 // Programs that run beside a test: servers that are started, killed, and started again.
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 
@@ -29,24 +28,6 @@ export function startProgram(command: string, args: readonly string[]): RunningP
   };
   onTestFinished(() => end('SIGKILL'));
   return { end, output: () => output };
-}
-
-/** A port of 127.0.0.1 that nothing has, by TCP or UDP. */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const server = createServer().listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const { port } = server.address() as AddressInfo;
-    const socket = createSocket('udp4');
-    const isFree = await new Promise<boolean>((resolve) => {
-      socket.once('error', () => resolve(false));
-      socket.bind(port, '127.0.0.1', () => resolve(true));
-    });
-    if (isFree) socket.close();
-    server.close();
-    await once(server, 'close');
-    if (isFree) return port;
-  }
 }
 
 /** Waits until something takes connections at a port of 127.0.0.1; the test's own time limit ends it. */

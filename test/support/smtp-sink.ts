@@ -4,7 +4,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { freePort } from './postfix.ts';
+import { freePort } from './free-port.ts';
 
 /** A running smtp-sink. */
 export interface SmtpSink {

@@ -9,7 +9,7 @@ let postern: PosternProcess;
 
 beforeAll(async () => {
   requirePrograms('swaks', 'curl');
-  postern = await startPostern({ env: { POSTERN_TOKEN: undefined } });
+  postern = await startPostern({ makesKeys: true, env: { POSTERN_TOKEN: undefined } });
 });
 afterAll(() => postern?.cleanUp());
 

@@ -6,8 +6,9 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { type BounceGateway, startBounceGateway } from '../support/bounce-gateway.ts';
+import { freePort } from '../support/free-port.ts';
 import { projectRoot } from '../support/postern-process.ts';
-import { freePort, startPostfix } from '../support/postfix.ts';
+import { startPostfix } from '../support/postfix.ts';
 import { startRefusingHop } from '../support/refusing-hop.ts';
 
 const closers: (() => void | Promise<unknown>)[] = [];

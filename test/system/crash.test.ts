@@ -16,10 +16,10 @@ const sessions = 8;
 
 /** Where the gateway keeps its mail, and how often it is killed there. */
 const stores = [
-  { store: 'SQLite', rounds: Number(rounds ?? 25), settings: async () => ({}) },
+  { store: 'SQLite', rounds: Number(rounds ?? 15), settings: async () => ({}) },
   {
     store: 'PostgreSQL',
-    rounds: Number(rounds ?? 8),
+    rounds: Number(rounds ?? 6),
     async settings() {
       const server = await startPostgres();
       onTestFinished(() => server.remove());

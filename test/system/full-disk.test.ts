@@ -5,10 +5,10 @@ import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { deviceConfiguration } from '../support/device-config.ts';
+import { freePort } from '../support/free-port.ts';
 import { type PosternProcess, startPostern } from '../support/postern-process.ts';
 import { connectSmtp, type RawSmtpClient } from '../support/raw-smtp-client.ts';
 import { runCli } from '../support/run-cli.ts';
-import { freePort } from '../support/running-program.ts';
 import { scratchFolder } from '../support/scratch.ts';
 
 const megabyte = 1_048_576;

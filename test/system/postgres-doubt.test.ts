@@ -2,13 +2,18 @@
 // sender is told in the end is what is done.
 
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
 import { Unavailable } from '../../src/base/errors.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { createDelivery } from '../../src/deliver/delivery.ts';
+import type { SmarthostRoute } from '../../src/deliver/settings.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
+import { FaultSink } from '../support/fault-sink.ts';
 import { ask } from '../support/gateway-load.ts';
 import { logLines } from '../support/log-lines.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
-import { type PostgresCuts, startPostgresCuts } from '../support/postgres-cuts.ts';
+import { type Moment, type PostgresCuts, startPostgresCuts } from '../support/postgres-cuts.ts';
 import { attemptOf, spoolEntry } from '../support/spool-entry.ts';
 import { requirePrograms } from './programs.ts';
 
@@ -20,7 +25,13 @@ beforeAll(async () => {
 afterAll(() => server?.remove());
 
 const hour = 3_600_000;
+const retry = { firstDelaySeconds: 60, factor: 2, maxDelaySeconds: 3600, jitter: 0.2, expireAfterSeconds: 86_400 };
 const patience = { timeout: 20_000 };
+
+function relayTo(port: number): SmarthostRoute {
+  const smarthost = { type: 'smarthost', host: '127.0.0.1', port, tls: 'none', tlsVerify: false } as const;
+  return { name: 'sink', ...smarthost, connections: 2, platformSignature: true };
+}
 
 interface Doubtful {
   readonly spool: PostgresSpool;
@@ -47,7 +58,7 @@ const recipients = 'SELECT message, state, claimed_by FROM spool_recipients';
 const kinds = "SELECT event::json ->> 'kind' AS kind FROM mail_events ORDER BY id";
 
 /** Adds a message and has the connection cut at a moment. @returns the answer, still under way */
-async function addAndCut({ spool, proxy }: Doubtful, one: SpoolEntry, moment: 'answer to COMMIT' | 'question') {
+async function addAndCut({ spool, proxy }: Doubtful, one: SpoolEntry, moment: Moment) {
   const cut = proxy.cutAt(moment);
   const answer = spool.add(one, Date.now() + hour);
   answer.catch(() => undefined);
@@ -125,12 +136,17 @@ test('with an Idempotency-Key it stays and leaves at once: handed in again it is
   expect((await doubtful.spool.claimDue(query)).map(({ entry: { id } }) => id)).toEqual([one.id]);
 });
 
-test('an outcome whose commit was not heard of is written again and counts once', patience, async () => {
+test.each([
+  ['delivered', 1],
+  ['deferred', 0],
+  ['failed', 2],
+] as const)('that one is %s is written once, although its commit was not heard of', patience, async (kind, state) => {
   const doubtful = await start(300);
   const one = entry({ recipients: ['a@example.org', 'b@example.org'] });
   await doubtful.spool.add(one, Date.now() + hour);
-  const reply = { code: 250, text: 'ok' };
-  const outcome = attemptOf(one, { kind: 'delivered', reply, host: 'sink' }, { recipient: 'a@example.org' });
+  const reply = { code: kind === 'delivered' ? 250 : 450, text: 'so' };
+  const more = { recipient: 'a@example.org', nextAttemptAt: Date.now() + hour };
+  const outcome = attemptOf(one, { kind, reply, host: 'sink' }, more);
   const cut = doubtful.proxy.cutAt('answer to COMMIT');
   const recorded = doubtful.spool.record([outcome]);
   recorded.catch(() => undefined);
@@ -140,7 +156,48 @@ test('an outcome whose commit was not heard of is written again and counts once'
   await expect.poll(() => doubtful.spool.unavailable).toBeUndefined();
   await doubtful.spool.record([outcome]);
   expect(await doubtful.rows('SELECT state, attempts FROM spool_recipients ORDER BY position')).toEqual([
-    { state: 1, attempts: 1 },
+    { state, attempts: 1 },
     { state: 0, attempts: 0 },
   ]);
+  expect((await doubtful.rows(kinds)).map((row) => row['kind'])).toEqual(['accepted', kind]);
+});
+
+test.each(['answer to a claim', 'commit of a claim'] as const)(
+  'what was claimed when the connection broke at the %s is delivered once, as soon as the server answers',
+  patience,
+  async (moment) => {
+    const doubtful = await start(300);
+    const sink = await FaultSink.start();
+    onTestFinished(() => sink.close());
+    const delivery = createDelivery({
+      spool: doubtful.spool,
+      settings: { hostname: 'gateway.test', routes: [relayTo(sink.port)], retry },
+      clock: systemClock,
+      log: silentLog,
+    });
+    onTestFinished(() => delivery.drain(0));
+    const one = entry({ recipients: ['a@example.org', 'b@example.org'] });
+    await doubtful.spool.add(one, Date.now() + hour);
+    await doubtful.spool.release(one.id, one.recipients);
+    const cut = doubtful.proxy.cutAt(moment);
+    await delivery.start({ takesOver: false });
+    await cut;
+    setTimeout(() => doubtful.proxy.open(), 500);
+    await expect.poll(() => doubtful.rows(recipients), { timeout: 15_000 }).toEqual([]);
+    expect(sink.messages).toHaveLength(1);
+  },
+);
+
+test('one whom the others took for dead claims under a new number', patience, async () => {
+  const doubtful = await start(300);
+  const { spool } = doubtful;
+  const one = entry();
+  await spool.add(one, Date.now() + hour);
+  await spool.release(one.id, one.recipients);
+  await doubtful.rows('DELETE FROM spool_processes');
+  const query = { now: Date.now() + 1000, limit: 5, claimUntil: Date.now() + hour };
+  expect(await spool.claimDue(query)).toHaveLength(1);
+  expect(await doubtful.rows('SELECT claimed_by FROM spool_recipients')).toEqual(
+    await doubtful.rows('SELECT id AS claimed_by FROM spool_processes'),
+  );
 });

@@ -18,6 +18,16 @@ beforeAll(async () => {
 });
 afterAll(() => server?.remove());
 
+/** Does something while the server is stopped. Whatever comes of it, the server runs again afterwards, for the next test. */
+async function whileStopped(mode: 'fast' | 'immediate', work: () => Promise<void>): Promise<void> {
+  await server.stop(mode);
+  try {
+    await work();
+  } finally {
+    await server.start();
+  }
+}
+
 async function startSink(): Promise<FaultSink> {
   const sink = await FaultSink.start();
   onTestFinished(() => sink.close());
@@ -84,12 +94,12 @@ test('a restart of the server under load is answered 451 and 503, and loses noth
   for (const mode of ['fast', 'immediate'] as const) {
     const [before, refused] = [heard(250), heard(451)];
     await postern.until(() => heard(250) > before + 25);
-    await server.stop(mode);
-    await postern.until(() => heard(451) > refused);
-    expect(await ready()).toBe(503);
-    const answer = await sendByRest(postern, 'never@one.test');
-    expect([answer.status, answer.headers.get('retry-after') !== null]).toEqual([503, true]);
-    await server.start();
+    await whileStopped(mode, async () => {
+      await postern.until(() => heard(451) > refused);
+      expect(await ready()).toBe(503);
+      const answer = await sendByRest(postern, 'never@one.test');
+      expect([answer.status, answer.headers.get('retry-after') !== null]).toEqual([503, true]);
+    });
     const between = heard(250);
     await postern.until(() => heard(250) > between + 20);
     expect(await ready()).toBe(200);

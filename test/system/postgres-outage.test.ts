@@ -111,6 +111,52 @@ test('new connections on which mail would be confirmed too early, or not written
   }
 });
 
+test('where new connections may only read, no mail is taken on those of before, until a new one may write', async () => {
+  const url = await server.createDatabase();
+  const client = await connect(url);
+  const [{ name } = { name: '' }] = (await client.query<{ name: string }>('SELECT current_database() AS name')).rows;
+  const spool = await open(url);
+  const addMany = (): Promise<unknown[]> => Promise.all(Array.from({ length: 20 }, () => add(spool)));
+  // Several connections are open, as under load.
+  await Promise.all([...Array.from({ length: 5 }, () => spool.counts()), addMany()]);
+  await client.query(`ALTER DATABASE ${name} SET default_transaction_read_only = on`);
+  // One of them breaks, and the one in its place may not write.
+  await client.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY backend_start DESC LIMIT 1`);
+  const ask = (): Promise<unknown> =>
+    Promise.all(Array.from({ length: 6 }, () => spool.counts())).catch(() => undefined);
+  await expect
+    .poll(() => ask().then(() => spool.unavailable?.message), waiting)
+    .toContain('default_transaction_read_only');
+  expect(await faults(spool, 60)).toEqual(new Set(['store']));
+  expect(await add(spool)).toMatchObject({ name: 'Unavailable' });
+  await client.query(`ALTER DATABASE ${name} RESET default_transaction_read_only`);
+  await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
+  expect((await addMany()).filter((fault) => fault !== undefined)).toEqual([]);
+  expect(await faults(spool, 30)).toEqual(new Set([undefined]));
+});
+
+test('connections that are broken off again and again, also as they are opened, end nothing', async () => {
+  const url = await server.createDatabase();
+  const client = await connect(url);
+  const spools = [await open(url), await open(url)];
+  const breakOff = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()`;
+  const until = performance.now() + 3000;
+  // What is thrown where nobody catches it fails the run.
+  const asking = spools.flatMap((spool) =>
+    Array.from({ length: 6 }, async () => {
+      while (performance.now() < until) await spool.counts().catch(() => undefined);
+    }),
+  );
+  while (performance.now() < until) await client.query(breakOff);
+  await Promise.all(asking);
+  for (const spool of spools) {
+    await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
+    expect(await add(spool)).toBeUndefined();
+  }
+});
+
 test('an add is confirmed though its connection breaks after the commit, before its answer', async () => {
   const url = await server.createSchema();
   const proxy = await PostgresProxy.start(server.folder);

@@ -235,6 +235,26 @@ test('a clock that jumps a year ahead and back refuses no mail and takes nothing
   expect(await spool.events.newest()).toBe(8);
 });
 
+test("a server's clock that is set a year ahead makes no event old, and a gateway that starts then takes its own", async () => {
+  const url = await server.createSchema();
+  let ahead = 0;
+  const serverTime = (): number => Date.now() + ahead;
+  const eventLimits = { ...defaultEventLimits, ageMilliseconds: 30 * dayMs };
+  const spool = await open(url, { serverTime, eventLimits });
+  const client = await beside(url);
+  await fillOld(client, 12_000);
+  await client.query(`UPDATE mail_events SET at = ${Date.now()} - 12000 + id`);
+  ahead = 365 * dayMs;
+  // Both look for what is old a second later, and each then.
+  await open(url, { serverTime, eventLimits });
+  await new Promise((wait) => setTimeout(wait, 2500));
+  await spool.recover();
+  await spool.add(entry(), Date.now() + 60_000);
+  expect((await client.query('SELECT count(*)::integer AS events FROM mail_events')).rows).toEqual([
+    { events: 12_001 },
+  ]);
+});
+
 /** The migrations as they were before partitions. */
 function before({ owner, steps, postgres = [] }: Migrations, version: number): Migrations {
   return { owner, steps, postgres: postgres.slice(0, version) };

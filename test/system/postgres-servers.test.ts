@@ -1,7 +1,7 @@
 // Which server of PostgreSQL is spoken to, and on what conditions: several servers of which one takes changes, TLS, passwords.
 
 import { once } from 'node:events';
-import { chmodSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -88,6 +88,46 @@ test("TLS is verified against an authority of one's own, by name, and a wrong pa
   await database.close();
 });
 
+test('a password and an authority that change are used by the next connections, and no file is missed for good', async () => {
+  const file = join(server.folder, 'rotated-ca.pem');
+  let password = 'right-password';
+  copyFileSync(authority, file);
+  // The authority alone is verified: the certificate has no name of this host.
+  const query = `uselibpqcompat=true&sslmode=verify-ca&sslrootcert=${encodeURIComponent(file)}`;
+  const url = (): string => `postgres://postern:${password}@127.0.0.1:${port}/postgres?${query}`;
+  const spool = await PostgresSpool.open({ url });
+  onTestFinished(() => spool.close());
+  const admin = new pg.Client(server.url('postgres'));
+  await admin.connect();
+  onTestFinished(() => admin.end());
+  const breakOff = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'postern'";
+  const add = async (): Promise<void> => {
+    const now = Date.now();
+    await spool.add(spoolEntry({ id: uuidv7(now), acceptedAt: now, expiresAt: now + 3_600_000 }), now + 60_000);
+  };
+  await add();
+  await admin.query("ALTER ROLE postern PASSWORD 'another-password'");
+  await admin.query(breakOff);
+  await expect.poll(() => spool.unavailable?.message, waiting).toContain('password authentication failed');
+  password = 'another-password';
+  await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
+  await add();
+  // Somebody writes the file of the authority anew, and it is gone for a while, in which many wait for a connection.
+  rmSync(file);
+  const asked = Promise.allSettled(Array.from({ length: 500 }, () => spool.counts()));
+  await admin.query(breakOff);
+  await asked;
+  const { key, cert } = await testCertificate(['db.test']);
+  writeFileSync(join(server.folder, 'data/server.key'), key);
+  writeFileSync(join(server.folder, 'data/server.crt'), cert);
+  await admin.query('SELECT pg_reload_conf()');
+  await admin.query(breakOff);
+  await expect.poll(() => spool.unavailable?.message, waiting).toMatch(/no such file/);
+  writeFileSync(file, cert);
+  await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
+  await add();
+});
+
 test('of several servers the one that takes changes is used, also after a failover', { timeout: 60_000 }, async () => {
   const first = await startPostgres();
   const second = await first.addStandby();
@@ -116,6 +156,15 @@ test('of several servers the one that takes changes is used, also after a failov
   await second.stop('immediate');
   await expect(add()).rejects.toThrow(Unavailable);
   await expect.poll(() => spool.unavailable?.message, waiting).toContain('is a standby');
+  await second.start();
+  await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
+  await add();
+  // Or it comes back as a server that is no standby, and may only be read.
+  await first.stop('fast');
+  await first.start();
+  await first.configure({ default_transaction_read_only: 'on' });
+  await second.stop('immediate');
+  await expect.poll(() => spool.unavailable?.message, waiting).toContain('default_transaction_read_only is on');
   await second.start();
   await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
   await add();

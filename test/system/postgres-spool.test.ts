@@ -163,10 +163,18 @@ describe('what a server may meet', () => {
       load.isOver = true;
       await Promise.all(adding);
     }
-    const { rows } = await (await beside()).query<{ id: string }>('SELECT id FROM spool_messages');
+    const client = await beside();
+    const { rows } = await client.query<{ id: string }>('SELECT id FROM spool_messages');
     const kept = new Set(rows.map(({ id }) => id));
     expect([...results].filter(([id, isAccepted]) => isAccepted !== kept.has(id))).toEqual([]);
-    expect((await spool.events.read({ after: 0, limit: 1000 })).events.length).toBe(Math.min(1000, kept.size));
+    const events = await client.query<{ id: string; kinds: string }>(
+      "SELECT queue_id AS id, string_agg(kind, ' ' ORDER BY id) AS kinds FROM mail_events GROUP BY queue_id",
+    );
+    const told = new Map(events.rows.map(({ id, kinds }) => [id, kinds]));
+    expect([...kept].filter((id) => told.get(id) !== 'accepted')).toEqual([]);
+    // A start that took longer than a sender waits: what was kept meanwhile was removed, and both is told.
+    const others = [...told].filter(([id]) => !kept.has(id));
+    expect(others.filter(([, kinds]) => kinds !== 'accepted dropped')).toEqual([]);
   });
 
   test('connections that are ended in the middle of anything leave each add answered as it was kept, and nothing claimed', {
@@ -238,6 +246,55 @@ describe('what a server may meet', () => {
     await spool.add(entry(), Date.now() + 60_000);
     expect(await spool.counts()).toEqual({ queued: 2, failed: 0 });
     expect((await client.query('SELECT * FROM spool_processes')).rowCount).toBe(1);
+  });
+
+  /** Processes of a test's own, by a clock of its own. */
+  const registers = async () => {
+    await open();
+    const client = await beside();
+    await client.query('DELETE FROM spool_processes');
+    const session = new PostgresSession(url, 2);
+    onTestFinished(() => session.close());
+    const time = { now: 0 };
+    const entered = async (patienceMs: number) => {
+      const register = new ProcessRegister(session, { monotonic: () => time.now, patienceMs });
+      return { register, id: await register.id() };
+    };
+    const ids = async () => {
+      const { rows } = await client.query<{ id: string }>('SELECT id FROM spool_processes ORDER BY id');
+      return rows.map(({ id }) => Number(id));
+    };
+    return { client, time, entered, ids };
+  };
+
+  test('a process is taken for dead after the time that it gives itself, whatever others give themselves', async () => {
+    const { client, time, entered, ids } = await registers();
+    const [patient, hasty, silent] = [await entered(600_000), await entered(6000), await entered(6000)];
+    for (; time.now < 90_000; time.now += 1000) for (const { register } of [patient, hasty]) await register.tend();
+    expect(await ids()).toEqual([patient.id, hasty.id]);
+    // Of an earlier release: it does not say how long.
+    const old = "INSERT INTO spool_processes (name, beats, batch) VALUES ('old', 0, 0)";
+    await client.query(old);
+    for (const until = time.now + 8000; time.now < until; time.now += 1000) await hasty.register.tend();
+    expect(await ids()).toEqual([patient.id, hasty.id]);
+    expect(silent.id).toBeGreaterThan(hasty.id);
+  });
+
+  test('nobody is taken for dead who was silent while the server was away, however rarely others beat', async () => {
+    const { time, entered, ids } = await registers();
+    const [patient, hasty, silent] = [await entered(60_000), await entered(6000), await entered(6000)];
+    const tend = async (ms: number, ...whose: readonly (typeof patient)[]) => {
+      for (const until = time.now + ms; time.now < until; time.now += 1000)
+        for (const { register } of whose) await register.tend();
+    };
+    // The server goes away once the patient one has looked.
+    await tend(1000, hasty, silent, patient);
+    time.now += 20_000;
+    await tend(3000, patient, hasty, silent);
+    expect(await ids()).toEqual([patient.id, hasty.id, silent.id]);
+    // The patient one alone sees that the last has ended, and as soon as that one has asked for.
+    await tend(10_000, patient);
+    expect(await ids()).toEqual([patient.id]);
   });
 
   test('while others hold a lock on a table mail is put off, and taken again afterwards', {

@@ -1,5 +1,5 @@
-// Two gateways on one PostgreSQL: what is changed at one counts at the other within a second (D94), proxy applications and custom
-// errors; also where the database tells nobody of changes, and the gateways find them by looking.
+// Two gateways on one PostgreSQL: what is changed at one counts at the other within a second (D94): tokens, suppressions, holds,
+// proxy applications and custom errors; also where the database tells nobody of changes, and the gateways find them by looking.
 
 import { request } from 'node:http';
 import { connect } from 'node:net';
@@ -19,10 +19,10 @@ import {
 } from '../support/proxy-gateway.ts';
 import { echoServer, readToEnd, testOffset } from '../support/proxy-plane.ts';
 import { spoolEntry } from '../support/spool-entry.ts';
+import { expectWithinASecond } from '../support/times-of-changes.ts';
 import { requirePrograms } from './programs.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
-/** D94 gives it a second; the rest is a busy machine's. */
 const soon = { timeout: 5000, interval: 20 };
 
 let server: PostgresServer;
@@ -33,8 +33,11 @@ beforeAll(async () => {
 afterAll(() => server?.remove());
 
 /** Starts two gateways on the same applications: the second adds 1,000 more to each port, so that both run on one machine. */
-async function startTwo(served: readonly (readonly string[])[] = []): Promise<readonly [ProxyGateway, ProxyGateway]> {
-  const url = await server.createSchema();
+async function startTwo(
+  served: readonly (readonly string[])[] = [],
+  given?: string,
+): Promise<readonly [ProxyGateway, ProxyGateway]> {
+  const url = given ?? (await server.createSchema());
   const start = async (index: number, pool?: string): Promise<ProxyGateway> => {
     const portOffset = testOffset + index * 1000;
     const ipv4Pool = pool ?? `127.${100 + Math.floor(Math.random() * 150)}.${1 + Math.floor(Math.random() * 250)}`;
@@ -50,7 +53,9 @@ async function startTwo(served: readonly (readonly string[])[] = []): Promise<re
             id: 'a1'.repeat(16),
             plan: 'enterprise',
             sendingDomains: [{ name: 'example.com' }],
-            credentials: [{ name: 'default', scopes: ['email:send', 'proxy:read', 'proxy:edit', 'edge:edit'] }],
+            credentials: [
+              { name: 'default', scopes: ['email:send', 'proxy:read', 'proxy:edit', 'edge:edit', 'admin'] },
+            ],
           },
         ],
         zones: [
@@ -63,19 +68,15 @@ async function startTwo(served: readonly (readonly string[])[] = []): Promise<re
     return gateway;
   };
   const first = await start(0);
-  const second = await start(1, first.pool);
-  urls.set(first, url);
-  return [first, second];
+  return [first, await start(1, first.pool)];
 }
-const urls = new WeakMap<ProxyGateway, string>();
 
-/** Has the database tell nobody of changes any more, and breaks the connections by which the gateways listen. */
-async function silence(gateway: ProxyGateway): Promise<void> {
-  const url = urls.get(gateway) ?? '';
-  for (const table of ['proxy_revision', 'edge_custom_errors'])
-    await ask(url, `DROP TRIGGER postern_changed ON ${table}`);
-  const listening = "datname = current_database() AND query LIKE 'LISTEN%' AND pid <> pg_backend_pid()";
-  await ask(url, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${listening}`);
+/** The URL of a schema in which NOTIFY tells nobody anything. */
+async function silentSchema(): Promise<string> {
+  const url = await server.createSchema();
+  await ask(url, 'CREATE FUNCTION pg_notify(text, text) RETURNS void LANGUAGE sql AS $$ SELECT $$');
+  // A schema before pg_catalog has its functions found first.
+  return url.replace(/$/, ',pg_catalog');
 }
 
 /** What a port says when it is spoken to, or the code of the error. */
@@ -102,14 +103,32 @@ function edgeError(gateway: ProxyGateway): Promise<string> {
   });
 }
 
-async function change(gateway: ProxyGateway, method: string, path: string, body?: string): Promise<void> {
-  const at = `http://127.0.0.1:${gateway.postern.ports['http']}/client/v4/zones/${'1'.repeat(32)}/${path}`;
-  const headers = {
-    authorization: `Bearer ${testToken}`,
-    ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-  };
-  const answer = await fetch(at, { method, headers, ...(body === undefined ? {} : { body }) });
-  expect([answer.status, await answer.text()]).toEqual([200, expect.any(String)]);
+/** Calls the API below `/client/v4` of a gateway. @returns its status, and its result where it has one */
+async function call(
+  gateway: ProxyGateway,
+  [method, path, body]: readonly [method: string, path: string, body?: object],
+  token = testToken,
+): Promise<{ readonly status: number; readonly result: Readonly<Record<string, unknown>> }> {
+  const answer = await fetch(`http://127.0.0.1:${gateway.postern.ports['http']}/client/v4/${path}`, {
+    method,
+    headers: { authorization: `Bearer ${token}`, ...(body ? { 'content-type': 'application/json' } : {}) },
+    ...(body ? { body: JSON.stringify(body) } : {}),
+  });
+  const { result } = JSON.parse(await answer.text()) as { readonly result: Readonly<Record<string, unknown>> | null };
+  return { status: answer.status, result: result ?? {} };
+}
+
+/** The same, of a call that must be answered 200. */
+async function change(...given: Parameters<typeof call>): Promise<Readonly<Record<string, unknown>>> {
+  const { status, result } = await call(...given);
+  expect(status).toBe(200);
+  return result;
+}
+
+/** Hands a message to a gateway. @returns the answer's status */
+async function send(gateway: ProxyGateway, to: string, token?: string): Promise<number> {
+  const mail = { from: 'a@example.com', to, subject: 'A change', text: 'Hello.' };
+  return (await call(gateway, ['POST', 'accounts/dev/email/sending/send', mail], token)).status;
 }
 
 test('what a gateway that is stuck has locked is free again before the others give up', async () => {
@@ -135,34 +154,113 @@ test('what a gateway that is stuck has locked is free again before the others gi
   await stuck.close();
 });
 
+const zone = `zones/${'1'.repeat(32)}`;
+const account = 'accounts/dev';
+
+async function tokensCount(one: ProxyGateway, other: ProxyGateway): Promise<void> {
+  let made: Readonly<Record<string, unknown>> = {};
+  const answer = () => send(other, 'tokens@example.org', String(made['token']));
+  await expectWithinASecond('tokens', [
+    {
+      make: async () => (made = await change(one, ['POST', `${account}/tokens`, { credential: 'default' }])),
+      counts: async () => (await answer()) === 200,
+    },
+    {
+      make: () => change(one, ['DELETE', `${account}/tokens/${String(made['id'])}`]),
+      counts: async () => (await answer()) === 401,
+    },
+  ]);
+}
+
+async function suppressionsCount(one: ProxyGateway, other: ProxyGateway): Promise<void> {
+  const list = `${account}/email/sending/suppressions`;
+  let id = '';
+  await expectWithinASecond('suppressions', [
+    {
+      make: async () => (id = String((await change(one, ['POST', list, { address: 'never@example.org' }]))['id'])),
+      counts: async () => (await send(other, 'never@example.org')) === 400,
+    },
+    {
+      make: () => change(one, ['DELETE', `${list}/${id}`]),
+      counts: async () => (await send(other, 'never@example.org')) === 200,
+    },
+  ]);
+}
+
+/** Holds are made and lifted as the commands do it, by a process beside both gateways. */
+async function holdsCount(other: ProxyGateway, url: string): Promise<void> {
+  const spool = await PostgresSpool.open({ url });
+  onTestFinished(() => spool.close());
+  const rule = { kind: 'account', value: 'dev', at: Date.now(), by: 'a test', why: '' } as const;
+  let serial = 0;
+  /** Whether a message that is handed over now is kept waiting. */
+  const isKept = async (): Promise<boolean> => {
+    const to = `held-${(serial += 1)}@example.org`;
+    expect(await send(other, to)).toBe(200);
+    for (;;) {
+      const [row] = await ask(url, `SELECT claimed_by FROM spool_recipients WHERE address = '${to}'`);
+      if (!row) return false;
+      if (row['claimed_by'] === null) return true;
+    }
+  };
+  await expectWithinASecond('holds', [
+    { make: () => spool.addHold(rule), counts: isKept },
+    { make: () => spool.liftHold(rule), counts: async () => (await spool.counts()).queued === 0 },
+  ]);
+}
+
+async function applicationsCount(one: ProxyGateway, other: ProxyGateway): Promise<void> {
+  const [origin, next] = [await echoServer('one '), await echoServer('two ')];
+  let edge = { id: '', address: '', port: 0 };
+  const there = () => hears(edge.address, edge.port + 1000);
+  await expectWithinASecond('proxy applications', [
+    {
+      make: async () => (edge = await one.create(tcpApplication('shared', 22, origin.port))),
+      counts: async () => (await there()) === 'one x',
+    },
+    {
+      make: () => one.call('PATCH', `/${edge.id}`, { origin_direct: [`tcp://127.0.0.1:${next.port}`] }),
+      counts: async () => (await there()) === 'two x',
+    },
+    {
+      // The other one changes it, too.
+      make: () => other.call('DELETE', `/${edge.id}`),
+      counts: async () => (await hears(edge.address, edge.port)) === 'ECONNREFUSED',
+    },
+  ]);
+  expect(await there()).toBe('ECONNREFUSED');
+}
+
+async function customErrorsCount(one: ProxyGateway, other: ProxyGateway): Promise<void> {
+  const rules = `${zone}/rulesets/phases/http_custom_errors/entrypoint`;
+  const rule = { expression: 'error_code in {522}', content: 'by a rule', content_type: 'text/plain' };
+  const html = '<html><body>A PAGE ::RAY_ID::</body></html>';
+  const shows = async (gateway: ProxyGateway, text: string) => (await edgeError(gateway)).includes(text);
+  await expectWithinASecond('custom errors', [
+    { make: () => change(one, ['PUT', rules, { rules: [rule] }]), counts: () => shows(other, 'by a rule') },
+    { make: () => change(other, ['DELETE', rules]), counts: () => shows(one, '"error_code":522') },
+    {
+      make: () => change(one, ['PUT', `${zone}/custom_pages/error_page`, { html }]),
+      counts: () => shows(other, 'A PAGE'),
+    },
+    {
+      make: () => change(other, ['DELETE', `${zone}/custom_pages/error_page`]),
+      counts: () => shows(one, '"error_code":522'),
+    },
+  ]);
+}
+
 test.each([
   ['where the database tells of it', false],
   ['where they have to look for it', true],
-])('an application and custom errors of one gateway count at the other, %s', async (_name, isSilent) => {
-  const [one, other] = await startTwo();
-  if (isSilent) await silence(one);
-  const [origin, next] = [await echoServer('one '), await echoServer('two ')];
-  const edge = await one.create(tcpApplication('shared', 22, origin.port));
-  const there = () => hears(edge.address, edge.port + 1000);
-  await expect.poll(there, soon).toBe('one x');
-  await one.call('PATCH', `/${edge.id}`, { origin_direct: [`tcp://127.0.0.1:${next.port}`] });
-  await expect.poll(there, soon).toBe('two x');
-  // The other one changes it, too.
-  await other.call('DELETE', `/${edge.id}`);
-  await expect.poll(() => hears(edge.address, edge.port), soon).toBe('ECONNREFUSED');
-  expect(await there()).toBe('ECONNREFUSED');
-
-  const rules = 'rulesets/phases/http_custom_errors/entrypoint';
-  const rule = { expression: 'error_code in {522}', content: 'by a rule', content_type: 'text/plain' };
-  await change(one, 'PUT', rules, JSON.stringify({ rules: [rule] }));
-  await expect.poll(() => edgeError(other), soon).toBe('by a rule');
-  await change(other, 'DELETE', rules);
-  await expect.poll(() => edgeError(one), soon).toContain('"error_code":522');
-  const html = '<html><body>A PAGE ::RAY_ID::</body></html>';
-  await change(one, 'PUT', 'custom_pages/error_page', JSON.stringify({ html }));
-  await expect.poll(() => edgeError(other), soon).toContain('A PAGE');
-  await change(other, 'DELETE', 'custom_pages/error_page');
-  await expect.poll(() => edgeError(one), soon).toContain('"error_code":522');
+])('what one gateway changes counts at the other within a second, %s', async (_name, isSilent) => {
+  const url = isSilent ? await silentSchema() : await server.createSchema();
+  const [one, other] = await startTwo([], url);
+  await tokensCount(one, other);
+  await suppressionsCount(one, other);
+  await holdsCount(other, url);
+  await applicationsCount(one, other);
+  await customErrorsCount(one, other);
 });
 
 test('an edge address that is pinned to a machine is served there alone, whoever is asked', async () => {

@@ -6,6 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { freePort } from '../support/free-port.ts';
 import {
   type EdgeOf,
   eventually,
@@ -16,7 +17,7 @@ import {
   tcpApplication,
 } from '../support/proxy-gateway.ts';
 import { echoServer, endOf, readOctets, readToEnd, tcpServer } from '../support/proxy-plane.ts';
-import { freePort, startPythonHttp } from '../support/running-program.ts';
+import { startPythonHttp } from '../support/running-program.ts';
 import { scratchFolder } from '../support/scratch.ts';
 import { requirePrograms, runProgram } from './programs.ts';
 

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type TestCertificate, testCertificate } from '../support/certificate.ts';
+import { freePort } from '../support/free-port.ts';
 import {
   type EdgeOf,
   eventually,
@@ -17,7 +18,7 @@ import {
   tcpApplication,
 } from '../support/proxy-gateway.ts';
 import { loopbackAddress, readOctets, readToEnd, tcpServer, testOffset } from '../support/proxy-plane.ts';
-import { freePort, startHaproxy, startProgram, startPythonHttp, takesConnections } from '../support/running-program.ts';
+import { startHaproxy, startProgram, startPythonHttp, takesConnections } from '../support/running-program.ts';
 import { scratchFolder } from '../support/scratch.ts';
 import { requirePrograms, runProgram } from './programs.ts';
 

@@ -1,14 +1,15 @@
 // Each way an origin can fail, produced for real on loopback, and the code it gets (D66).
 
 import { once } from 'node:events';
-import type { AddressInfo, LookupFunction } from 'node:net';
-import { connect, createServer } from 'node:net';
+import type { LookupFunction } from 'node:net';
+import { connect } from 'node:net';
 import type { TlsOptions } from 'node:tls';
 import { Worker } from 'node:worker_threads';
 import { generate } from 'selfsigned';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type TestCertificate, testCertificate } from '../../support/certificate.ts';
 import { always, faultOrigin, type OriginSide } from '../../support/fault-origin.ts';
+import { freePort } from '../../support/free-port.ts';
 import { logLines } from '../../support/log-lines.ts';
 import { manualClock } from '../../support/manual-clock.ts';
 import { type FrontOptions, marker, type OriginFront, originFront } from '../../support/origin-front.ts';
@@ -37,16 +38,6 @@ async function frontBefore(
   return frontOf({ origin: `http://127.0.0.1:${origin.port}`, ...options });
 }
 
-/** A port that nobody listens on. */
-async function closedPort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
 /** Listens in a thread that never accepts, and fills the queue of connections that wait to be accepted. */
 async function fullBacklog(): Promise<number> {
   const worker = new Worker(
@@ -72,7 +63,7 @@ async function fullBacklog(): Promise<number> {
 
 describe('no connection', () => {
   test('521: refused', async () => {
-    const front = await frontOf({ origin: `http://127.0.0.1:${await closedPort()}` });
+    const front = await frontOf({ origin: `http://127.0.0.1:${await freePort()}` });
     expect(await rawAsk(front.port, get)).toContain(marker(521));
     expect(front.failures).toEqual([521]);
   });
@@ -85,7 +76,7 @@ describe('no connection', () => {
             { address: '127.0.0.3', family: 4 },
           ])
         : callback(null, '127.0.0.2', 4);
-    const front = await frontOf({ origin: `http://origin.test:${await closedPort()}`, lookup });
+    const front = await frontOf({ origin: `http://origin.test:${await freePort()}`, lookup });
     expect(await rawAsk(front.port, get)).toContain(marker(521));
   });
 
@@ -116,7 +107,7 @@ describe('no connection', () => {
 
   test('is told to the log with its cause, without what the client sent', async () => {
     const { log, lines } = logLines();
-    const front = await frontOf({ origin: `http://127.0.0.1:${await closedPort()}`, log });
+    const front = await frontOf({ origin: `http://127.0.0.1:${await freePort()}`, log });
     await rawAsk(front.port, get.replace('GET /', 'GET /?secret').replace('\r\n', '\r\nAuthorization: secret\r\n'));
     expect(lines).toMatchObject([{ code: 521, cause: 'connect: ECONNREFUSED', begun: false, zone: 'example.com' }]);
     expect(JSON.stringify(lines)).not.toContain('secret');
@@ -253,7 +244,7 @@ describe('TLS', () => {
   });
 
   test('521 and 1016 come before TLS', async () => {
-    const refused = await frontOf({ origin: `https://127.0.0.1:${await closedPort()}` });
+    const refused = await frontOf({ origin: `https://127.0.0.1:${await freePort()}` });
     expect(await rawAsk(refused.port, get)).toContain(marker(521));
     const unknown = await frontOf({ origin: 'https://origin.invalid' });
     expect(await rawAsk(unknown.port, get)).toContain(marker(1016));
@@ -302,17 +293,17 @@ describe('no head', () => {
     const front = await frontBefore(
       async (side) => {
         await side.head();
-        await side.octets(6);
+        await side.octets(11);
         await side.send(ok);
       },
-      { responseTimeoutSeconds: 0.5 },
+      { responseTimeoutSeconds: 1 },
     );
     const client = await rawHttp(front.port);
-    client.send('POST / HTTP/1.1\r\nHost: example.com\r\nContent-Length: 6\r\nConnection: close\r\n\r\n');
-    for (const letter of 'slowly') {
+    client.send('POST / HTTP/1.1\r\nHost: example.com\r\nContent-Length: 11\r\nConnection: close\r\n\r\n');
+    for (const letter of 'very slowly') {
       client.send(letter);
-      // Longer than the timeout altogether, on purpose.
-      await new Promise((resolve) => setTimeout(resolve, 150));
+      // Longer than the timeout altogether, on purpose, in steps far shorter.
+      await new Promise((resolve) => setTimeout(resolve, 110));
     }
     expect((await client.closed()).text).toMatch(/\r\n\r\nok$/);
     expect(front.failures).toEqual([]);
@@ -605,13 +596,13 @@ describe('after the head', () => {
         await side.send(`HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n`);
         await side.send(body);
       },
-      { responseTimeoutSeconds: 0.3 },
+      { responseTimeoutSeconds: 0.6 },
     );
     const client = await rawHttp(front.port);
     client.send(get);
     await client.until('\r\n\r\n');
     client.socket.pause();
-    // Several times the timeout, on purpose: what is shown is that nothing happens meanwhile.
+    // Twice the timeout, on purpose: what is shown is that nothing happens meanwhile.
     await new Promise((resolve) => setTimeout(resolve, 1200));
     expect(front.proxy.open()).toBe(1);
     client.socket.resume();

@@ -200,7 +200,7 @@ describe('on bare sockets', () => {
         await side.head();
         await side.send(switched);
       },
-      { tunnelIdleSeconds: 0.3, responseTimeoutSeconds: 0.1 },
+      { tunnelIdleSeconds: 0.3 },
     );
     const client = await rawHttp(front.port);
     client.send(ask);
@@ -264,7 +264,8 @@ describe('without a 101', () => {
       [524, () => undefined],
     ];
     for (const [code, behave] of cases) {
-      const { front } = await pair(behave, { responseTimeoutSeconds: 0.4 });
+      // Short where it is waited for, and only there.
+      const { front } = await pair(behave, code === 524 ? { responseTimeoutSeconds: 0.4 } : {});
       expect(await rawAsk(front.port, ask)).toContain(marker(code));
       expect(front.failures).toEqual([code]);
       await expect.poll(() => front.proxy.open()).toBe(0);

@@ -7,7 +7,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from '../../support/postfix.ts';
+import { freePort } from '../../support/free-port.ts';
 import { type Refusals, startRefusingHop } from '../../support/refusing-hop.ts';
 
 /** What the next hop answers for a recipient, by the cause that its local part names. */

@@ -12,13 +12,14 @@ import { openApplicationStore } from '../../../src/proxy/store/sqlite-applicatio
 import type { ApplicationStore } from '../../../src/proxy/store/store.ts';
 import { applicationsContract } from '../../contract/applications.ts';
 import { applicationWrite, zones } from '../../support/applications.ts';
+import { testPatienceMs } from '../../support/database-patience.ts';
 import { scratchFolder } from '../../support/scratch.ts';
 
 const opened: Database[] = [];
 let folder = '';
 
 async function open(file: string): Promise<ApplicationStore> {
-  const database = await openDatabase(file);
+  const database = await openDatabase(file, { patienceMs: testPatienceMs });
   opened.push(database);
   return await openApplicationStore(database);
 }
