@@ -11,7 +11,7 @@ import type { Spool } from '../../src/spool/spool.ts';
 import { openSqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
 import { type ConsoleApp, startConsole } from '../support/console-app.ts';
 import { scratchFolder } from '../support/scratch.ts';
-import { spoolEntry } from '../support/spool-entry.ts';
+import { attemptOf, spoolEntry } from '../support/spool-entry.ts';
 
 const hop: DestinationView = {
   key: 'k',
@@ -275,4 +275,22 @@ test('reading what waits is shared, and takes a share of the time', async () => 
   now += 2;
   await lines();
   expect(reads).toBe(2);
+});
+
+test('a message tells how many of its recipients are in each state', async () => {
+  const { ask, spool } = await start();
+  const recipients = ['a@full.example', 'b@full.example', 'c@full.example', 'd@full.example'];
+  const entry = spoolEntry({ recipients, transports: recipients.map(() => 'direct#1/full.example') });
+  await spool.add(entry, 0);
+  const said = { reply: { code: 451, text: 'no' }, host: 'h' };
+  const later = { nextAttemptAt: Date.now() + 1e6 };
+  await spool.record([
+    attemptOf(entry, { kind: 'delivered', ...said }, { recipient: 'a@full.example' }),
+    attemptOf(entry, { kind: 'deferred', ...said }, { recipient: 'b@full.example', ...later }),
+    attemptOf(entry, { kind: 'failed', ...said }, { recipient: 'c@full.example' }),
+  ]);
+  const { json } = await ask('dev-reader', '/accounts/dev/email/sending/queue/messages');
+  expect(json.result).toMatchObject([
+    { state: 'deferred', recipient_count: 3, states: { queued: 1, deferred: 1, held: 0, failed: 1 } },
+  ]);
 });

@@ -27,6 +27,6 @@ test('the lines that cure one reason of a message cure all that settings can cur
   expect(rows.map(({ cure }) => cure?.yaml)).toEqual([yaml, yaml]);
   expect(cured.map(({ cure }) => cure.yaml)).toEqual([yaml, yaml, undefined]);
   expect(cured[0]?.cure.text).toMatch(
-    /at credential "cron"\. In place of that the program can be changed\. Correct it: /,
+    /at credential "cron", and run postern reload\. In place of that the program can be changed\. Correct it: /,
   );
 });

@@ -362,6 +362,20 @@ describe('a link that signs in once', () => {
     expect(logged).not.toContain(Cookie.slice(-43));
   });
 
+  test('lets in one of many who use it at once', async () => {
+    const app = await start({ settings: { linked } });
+    const link = await offer(app);
+    const visits = await Promise.all(
+      Array.from({ length: 6 }, () => ask(`${app.base}${link}`, { redirect: 'manual' })),
+    );
+    const found = visits.map((visit) => [visit.headers.get('location'), visit.headers.getSetCookie().length]);
+    expect(found.toSorted(([one], [two]) => String(one).localeCompare(String(two)))).toEqual([
+      ['/console', 1],
+      ...Array.from({ length: 5 }, () => ['/console?notice=link', 0]),
+    ]);
+    expect(await app.database.query('SELECT count(*) AS n FROM console_sessions')).toEqual([{ n: 1 }]);
+  });
+
   test('expires, and wrong ones count as wrong tokens do', async () => {
     const guessing = createGuessing();
     const app = await start({ settings: { linked }, guessing });

@@ -86,7 +86,8 @@ export async function accessFaults(page: Page, rules?: readonly string[]): Promi
     .map(({ id, impact, nodes }) => ({ rule: id, impact, nodes: nodes.slice(0, 3).map(({ html, failureSummary }) => html.slice(0, 160) + ' ' + failureSummary) })))`);
 }
 
-/** How far the page may be scrolled sideways, in CSS pixels: 0 where its layout holds. */
+/** How far the page, or a table in its frame, goes beyond its right edge, in CSS pixels: 0 where the layout holds. */
 export function sideways(page: Page): Promise<number> {
-  return page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
+  return page.evaluate(`Math.max(...[document.documentElement, ...document.querySelectorAll('.table-room')]
+    .map(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth))`);
 }

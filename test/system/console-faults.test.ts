@@ -19,6 +19,8 @@ let relay: Server;
 let origin: string;
 let direct: string;
 const sockets = new Set<Socket>();
+/** Connections to the gateway that carry a live stream. */
+const streams = new Set<Socket>();
 let isCut = false;
 
 beforeAll(async () => {
@@ -39,6 +41,9 @@ beforeAll(async () => {
       });
       socket.pipe(other);
     }
+    server.on('data', (chunk: Buffer) => {
+      if (chunk.includes('text/event-stream')) streams.add(server);
+    });
     if (isCut) client.destroy();
   });
   await new Promise<void>((done) => relay.listen(0, '127.0.0.1', done));
@@ -208,5 +213,30 @@ test('a live list that is cut off, or paused, comes back and has missed nothing'
     await page.getByRole('link', { name: 'And after' }).waitFor();
     const subjects = await page.locator('a.row-link').allTextContents();
     expect(subjects.slice(0, 4)).toEqual(['And after', 'While cut off', 'While paused', 'Before']);
+  });
+});
+
+test('a live list whose network goes away without a word notices, connects anew, and has missed nothing', async () => {
+  await withPage(async ({ page, open }) => {
+    await page.clock.install();
+    streams.clear();
+    let lists = 0;
+    page.on('requestfinished', (request) => {
+      if (request.url().includes('/email/sending/journal?')) lists += 1;
+    });
+    await open('/messages');
+    await page.locator('.live.on').waitFor();
+    // The list is read at first, and once more when the stream has opened: what comes after that only the stream tells.
+    await expect.poll(() => lists).toBe(2);
+    for (const stream of streams) stream.unpipe().pause();
+    expect(await send('While nobody heard')).toBe(200);
+    // The page's clock goes on by itself, too, for as long as the machine takes for all this.
+    await page.clock.runFor(20_000);
+    expect(await page.getByRole('link', { name: 'While nobody heard' }).count()).toBe(0);
+    await page.clock.runFor(21_000);
+    await page.getByRole('link', { name: 'While nobody heard' }).waitFor();
+    await page.locator('.live.on').waitFor();
+    expect(await send('Heard again')).toBe(200);
+    await page.getByRole('link', { name: 'Heard again' }).waitFor();
   });
 });

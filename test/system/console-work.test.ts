@@ -255,6 +255,9 @@ test('what waits is held, released, tried and dropped by its buttons, in the que
     await page.getByText('No message was dropped: it has gone').waitFor();
     // A whole destination at once.
     await page.getByRole('link', { name: 'Queue' }).click();
+    // How many wait is counted every two seconds, and the page looks every five.
+    const destination = page.getByRole('table', { name: 'Destinations' }).getByRole('row', { name: 'Route down' });
+    await expect.poll(() => destination.getByRole('cell').nth(2).textContent(), { timeout: 15_000 }).toBe('1');
     await page.getByRole('button', { name: 'Hold all: Route down' }).click();
     await page.getByRole('button', { name: 'Hold 1 recipient' }).click();
     await row('b@down.example').getByText('Held', { exact: true }).waitFor();

@@ -320,7 +320,10 @@ test('no page has a serious fault of access, scrolls sideways, or fails, on a de
         await calm(page);
         expect([path, await page.locator('.problem').allTextContents()]).toEqual([path, []]);
         expect([path, await accessFaults(page)]).toEqual([path, []]);
-        expect([path, await sideways(page)]).toEqual([path, 0]);
+        for (const width of [1600, desktop.width, 1100, 900, 769]) {
+          await page.setViewportSize({ ...desktop, width });
+          expect([path, width, await sideways(page)]).toEqual([path, width, 0]);
+        }
         await page.emulateMedia({ colorScheme: 'dark' });
         await page.setViewportSize(phone);
         expect([path, await sideways(page)]).toEqual([path, 0]);
@@ -401,4 +404,39 @@ test('a session that may only look is offered nothing to change', async () => {
     },
     { token: result.token },
   );
+});
+
+test('back leads to the place in a list, and to the rows that were loaded', async () => {
+  const body = { from: 'shop@example.com', to: 'you@example.net', text: 'x' };
+  const many = Array.from({ length: 110 }, (_, at) => sendByRest(origin, { ...body, subject: `Number ${at} of many` }));
+  expect(new Set(await Promise.all(many))).toEqual(new Set([200]));
+  await withPage(async ({ page, open }) => {
+    await open('/messages?q=many');
+    const rows = page.locator('a.row-link');
+    await rows.first().waitFor();
+    // The list loads on where its end comes into sight.
+    await expect
+      .poll(async () => {
+        await page.evaluate('scrollTo(0, document.body.scrollHeight)');
+        return await rows.count();
+      })
+      .toBe(110);
+    const link = rows.nth(90);
+    const subject = (await link.textContent()) ?? '';
+    await link.scrollIntoViewIfNeeded();
+    const y: number = await page.evaluate('scrollY');
+    expect(y).toBeGreaterThan(1000);
+    await link.click();
+    await page.locator('h1', { hasText: subject }).waitFor();
+    expect(await page.evaluate('scrollY')).toBe(0);
+    await page.goBack();
+    await expect.poll(() => page.evaluate('scrollY')).toBe(y);
+    expect(await rows.count()).toBe(110);
+    expect(await rows.nth(90).textContent()).toBe(subject);
+    // By a link the page begins at its beginning.
+    await page.goForward();
+    await page.getByRole('link', { name: 'Messages', exact: true }).first().click();
+    await page.locator('h1', { hasText: 'Messages' }).waitFor();
+    await expect.poll(() => page.evaluate('scrollY')).toBe(0);
+  });
 });

@@ -19,7 +19,7 @@ export function cureJson(cure: Cure, name: string, present: Credential | undefin
   if (cure.kind === 'program') return { kind: 'program', text: cure.text };
   const yaml = yamlLines(credentialLines(cure.settings, present)).join('\n');
   const place = name === '' ? 'the credential' : `credential "${name}"`;
-  const text = `Put these lines into the configuration, at ${place}.`;
+  const text = `Put these lines into the configuration, at ${place}, and run postern reload.`;
   const instead = cure.instead === undefined ? '' : ` In place of that the program can be changed. ${cure.instead}`;
   return { kind: 'config', text: `${text}${instead}`, yaml };
 }

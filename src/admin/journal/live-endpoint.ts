@@ -2,6 +2,7 @@
 
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { holdsScope } from '../../accounts/account.ts';
 import type { SharedPlaces } from '../../base/process-group.ts';
 import { Refusal } from '../../http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
@@ -9,9 +10,8 @@ import { accountPath } from '../schemas.ts';
 import { journalOff } from './journal-off.ts';
 import { type HubParts, LiveHub, type LiveRow } from './live-hub.ts';
 import { rowJson } from './row-json.ts';
+import { StreamPlaces } from './stream-places.ts';
 
-/** Streams of all, and of one account (`*`: those of all accounts), that are open at once. */
-const mostStreams = { all: 200, ofAccount: 20 } as const;
 /** Octets that wait for a client that does not read; then its stream ends, and the client comes again where it was. */
 const mostWaiting = 262_144;
 /**
@@ -125,26 +125,20 @@ class LiveStream {
   }
 }
 
-function tooMany(): Refusal {
-  return new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message: 'Too many live streams are open' }], 10);
+function isOperator({ submitter }: FastifyRequest): boolean {
+  return submitter !== undefined && holdsScope(submitter.credential, 'admin');
 }
 
-/** Takes a place for a stream over all processes. @returns what gives it back @throws Refusal where there is none */
-async function takeStream(places: SharedPlaces, name: string): Promise<() => void> {
-  const ofAccount = { key: `stream ${name}`, most: mostStreams.ofAccount };
-  // Without its supervisor this process is ending, and counts alone.
-  const full = await places.take([ofAccount, { key: 'stream', most: mostStreams.all }]).catch(() => undefined);
-  if (full !== undefined) throw tooMany();
-  return () => places.giveBack([ofAccount.key, 'stream']);
+function tooMany(): Refusal {
+  return new Refusal([{ token: 'E_RATE_LIMIT_EXCEEDED', message: 'Too many live streams are open' }], 10);
 }
 
 /** The streams that are open, of all endpoints that a process has had since its start: a reload makes other endpoints. */
 export class LiveStreams {
   readonly #hub: LiveHub;
-  /** Counts the streams over all processes; absent: there is one. */
-  readonly #places: SharedPlaces | undefined;
+  readonly #places: StreamPlaces;
   readonly #isServing: () => boolean;
-  readonly #open = new Map<LiveStream, string>();
+  readonly #open = new Set<LiveStream>();
   #ticking: NodeJS.Timeout | undefined;
   #ticks = 0;
 
@@ -154,7 +148,7 @@ export class LiveStreams {
     isServing: () => boolean,
   ) {
     this.#hub = new LiveHub(parts);
-    this.#places = places;
+    this.#places = new StreamPlaces(places);
     this.#isServing = isServing;
   }
 
@@ -163,9 +157,9 @@ export class LiveStreams {
     this.#ticks += 1;
     const isDue = this.#ticks % heartbeatTicks === 0;
     const isJudged = this.#ticks % judgedTicks === 0;
-    for (const stream of [...this.#open.keys()]) {
+    for (const stream of [...this.#open]) {
       if (!this.#isServing()) stream.end();
-      else if (isDue) stream.write(': alive\n\n');
+      else if (isDue) stream.write('event: alive\ndata: {}\n\n');
       if (isJudged) void stream.judge();
     }
   }
@@ -177,12 +171,11 @@ export class LiveStreams {
     this.#ticking = undefined;
   }
 
-  /** Opens a stream. @throws Refusal where there are too many */
+  /** Opens a stream. @param account whose rows are told of; undefined: all @throws Refusal where there are too many */
   async open(request: FastifyRequest, reply: FastifyReply, account: string | undefined): Promise<void> {
-    const name = account ?? '*';
-    const own = [...this.#open.values()].filter((one) => one === name).length;
-    if (this.#open.size >= mostStreams.all || own >= mostStreams.ofAccount) throw tooMany();
-    const leave = this.#places ? await takeStream(this.#places, name) : () => undefined;
+    // The operator's places are the operator's own, also for looking at one account.
+    const leave = await this.#places.take(isOperator(request) ? undefined : account);
+    if (!leave) throw tooMany();
     const { raw } = reply;
     const { socket } = request.raw;
     // Whoever has gone meanwhile closes nothing any more.
@@ -200,7 +193,7 @@ export class LiveStreams {
     };
     const stream = new LiveStream(raw, { mayGoOn: request.mayGoOn ?? (() => Promise.resolve(true)), onEnd: close });
     const end = (): void => stream.end();
-    this.#open.set(stream, name);
+    this.#open.add(stream);
     const unwatch = this.#hub.watch({ account, tell: stream.tell });
     this.#ticking ??= setInterval(() => this.#tick(), tickMs);
     const lifetime = setTimeout(end, lifetimeMs);
@@ -239,7 +232,7 @@ export function liveEndpoints(streams: LiveStreams, isOn: boolean): V4Plugin {
   const schema = {
     summary: 'Tell of each row of the journal as it comes or changes, as server-sent events',
     description:
-      'Each event `row` has a row as data; its id resumes the stream by `Last-Event-ID`. An event `reset` says that too much was missed: read the list anew. A stream ends after 15 minutes.',
+      'Each event `row` has a row as data; its id resumes the stream by `Last-Event-ID`. An event `alive` comes every 15 seconds: where it stays away, the connection is gone. An event `reset` says that too much was missed: read the list anew. A stream ends after 15 minutes.',
     tags: ['Journal'],
     answerType: 'text/event-stream',
   };

@@ -138,6 +138,7 @@ export function resendEndpoint(parts: ResendParts): V4Plugin {
       async (request, reply) => {
         const { account, credential } = submitterOf(request);
         const entry = await entryNamed(parts, request.params.id, account.name);
+        if (entry.isDamaged === true) throw refusal('What the database has of it is damaged');
         const message = messageOf(await parts.journal.content(entry.seq), entry);
         const recipients = await recipientsOf(parts, entry);
         if (recipients.length === 0) throw refusal('It had no recipient');

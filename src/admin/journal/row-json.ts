@@ -5,7 +5,7 @@ import { bareId } from '../events/message-id.ts';
 import { isoTime } from '../schemas.ts';
 
 /** Shows a row. */
-export function rowJson({ id, at, account, outcome, facts }: JournalItem) {
+export function rowJson({ id, at, account, outcome, facts, isDamaged = false }: JournalItem) {
   return {
     id,
     at: isoTime(at),
@@ -23,6 +23,7 @@ export function rowJson({ id, at, account, outcome, facts }: JournalItem) {
     size: facts.size ?? null,
     codes: facts.codes ?? [],
     fields: facts.fields ?? [],
+    damaged: isDamaged,
     message_id: facts.messageId === undefined ? null : bareId(facts.messageId),
   };
 }

@@ -41,6 +41,7 @@ export const journalRow = Type.Object(
     codes: Type.Array(Type.String(), { description: 'Of the reasons, each once' }),
     fields: Type.Array(Type.String(), { description: 'Headers that the reasons name' }),
     message_id: textOrNull,
+    damaged: Type.Boolean({ description: 'What the database has of it cannot be read: facts are missing' }),
   },
   { title: 'JournalRow' },
 );

@@ -91,6 +91,13 @@ function shownRecipient(recipient: SpooledRecipient, who: Actor) {
   };
 }
 
+/** How many of a message's recipients are in each state. */
+function countStates(recipients: readonly SpooledRecipient[]) {
+  const counts = { queued: 0, deferred: 0, held: 0, failed: 0 };
+  for (const recipient of recipients) counts[waitingState(recipient) ?? 'queued'] += 1;
+  return counts;
+}
+
 function shownMessage({ item, recipients }: Selected, parts: QueueEndpointsParts, who: Actor) {
   const { entry, size } = item;
   const [first] = recipients;
@@ -105,6 +112,7 @@ function shownMessage({ item, recipients }: Selected, parts: QueueEndpointsParts
     route: parts.routeOf(entry.account, recipient),
     ...state,
     recipient_count: recipients.length,
+    states: countStates(recipients),
     recipients: recipients.slice(0, shownRecipients).map((each) => shownRecipient(each, who)),
     accepted_at: isoTime(entry.acceptedAt),
     expires_at: isoTime(entry.expiresAt),

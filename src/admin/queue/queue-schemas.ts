@@ -52,6 +52,10 @@ export const message = Type.Object(
     route: Type.String(),
     ...waiting,
     recipient_count: Type.Integer({ description: 'Recipients that are selected' }),
+    states: Type.Object(
+      { queued: Type.Integer(), deferred: Type.Integer(), held: Type.Integer(), failed: Type.Integer() },
+      { description: 'How many of them are in each state' },
+    ),
     recipients: Type.Array(Type.Object({ address: Type.String(), ...waiting })),
     accepted_at: time,
     expires_at: time,

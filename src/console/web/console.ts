@@ -66,14 +66,35 @@ function PageRoom(): JSX.Element {
   return h(loaded.Page, { key, parameters: found.parameters });
 }
 
+/**
+ * Scrolls to where a page was when it was left, as soon as it is long enough, unless the reader scrolls first.
+ * @returns what gives it up
+ */
+function scrollBack(y: number): () => void {
+  const given = new AbortController();
+  const giveUp = (): void => given.abort();
+  for (const kind of ['wheel', 'touchstart', 'keydown', 'pointerdown'] as const)
+    addEventListener(kind, giveUp, { passive: true, signal: given.signal });
+  const until = performance.now() + 3000;
+  const look = (): void => {
+    if (given.signal.aborted) return;
+    scrollTo(0, y);
+    if (Math.abs(scrollY - y) > 1 && performance.now() < until) requestAnimationFrame(look);
+    else giveUp();
+  };
+  look();
+  return giveUp;
+}
+
 /** After a change of the page: scrolls to its beginning and moves the focus there, as a browser does. */
 function useFreshPage(): void {
-  const { path } = place.value;
+  const { path, entry, scrolled } = place.value;
   const before = useRef(path);
+  useEffect(() => (scrolled === undefined ? undefined : scrollBack(scrolled)), [entry]);
   useEffect(() => {
     if (before.current === path) return;
     before.current = path;
-    scrollTo(0, 0);
+    if (scrolled === undefined) scrollTo(0, 0);
     // The page draws its title as soon as its module is there.
     const from = document.activeElement;
     const look = (left: number): void => {

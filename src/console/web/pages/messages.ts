@@ -17,11 +17,13 @@ import { writeCounted } from '../text/amounts.ts';
 import { readFilters, spans } from '../text/filters.ts';
 import { journalFilters, journalQuery } from '../text/journal-query.ts';
 import { fitsFilters } from '../text/row-filter.ts';
+import { isNewer, withRow } from '../text/row-order.ts';
 
 const path = '/email/sending/journal';
 const pageSize = 50;
 
-function people({ sender, recipients, recipient_count: count }: JournalRow): JSX.Element {
+function people({ sender, recipients, recipient_count: count, damaged }: JournalRow): JSX.Element {
+  if (damaged === true) return h('span', { class: 'sub' }, 'what was kept of it cannot be read');
   const others = count - 1;
   return h(
     'span',
@@ -45,7 +47,7 @@ const columns: readonly Column<JournalRow>[] = [
         { key: 'subject', class: 'row-link one-line', href: linkTo('/messages/:id', { id: row.id }) },
         row.subject
           ? h(Foreign, { text: row.subject, most: 140, brief: true })
-          : h('span', { class: 'soft' }, 'No subject kept'),
+          : h('span', { class: 'soft' }, row.damaged === true ? 'Damaged in the database' : 'No subject kept'),
       ),
       h('span', { key: 'people' }, people(row)),
     ],
@@ -116,12 +118,6 @@ const liveWords: Readonly<Record<LiveState, string>> = {
   lost: 'Not live at the moment; it is tried again',
 };
 
-/** Puts a row at the top of a list, or in the place of the same message. */
-function withRow(rows: readonly JournalRow[], row: JournalRow): readonly JournalRow[] {
-  const known = rows.findIndex(({ id }) => id === row.id);
-  return known === -1 ? [row, ...rows] : rows.with(known, row);
-}
-
 interface NothingProps {
   readonly isFiltered: boolean;
   readonly notes: readonly string[];
@@ -165,11 +161,11 @@ export function MessagesPage(): JSX.Element {
         pages.change((rows) => rows.filter(({ id }) => id !== row.id));
         return;
       }
-      if (pages.rows.some(({ id }) => id === row.id)) pages.change((rows) => withRow(rows, row));
-      else if (scrollY > 200) setWaiting((rows) => withRow(rows, row).slice(0, mostFresh));
+      if (!isNewer(pages.rows, row)) pages.change((rows) => withRow(rows, row, pages.hasMore));
+      else if (scrollY > 200) setWaiting((rows) => withRow(rows, row, false).slice(0, mostFresh));
       else {
         fresh.current.add(row.id);
-        pages.change((rows) => withRow(rows, row).slice(0, 3000));
+        pages.change((rows) => withRow(rows, row, false).slice(0, 3000));
       }
     },
     pages.refresh,
@@ -194,7 +190,7 @@ export function MessagesPage(): JSX.Element {
         h('span', { class: 'dot', 'aria-hidden': 'true' }),
         filters.until === undefined ? liveWords[state] : 'Looking at the past',
       ),
-      filters.until === undefined
+      filters.until === undefined && pages.notes.length === 0
         ? h(
             Button,
             { icon: isPaused ? 'play' : 'pause', pressed: isPaused, onPress: () => setPaused(!isPaused) },

@@ -64,7 +64,7 @@ function optionsFor(room: HTMLElement, { title, lines, write }: PlotProps): uPlo
     gap: 4,
   };
   return {
-    ...{ width: room.clientWidth, height: room.clientHeight, padding: [8, 8, 0, 0] },
+    ...{ width: room.clientWidth, height: room.clientHeight, padding: [8, 14, 0, 0] },
     title: '',
     legend: { show: false },
     cursor: { points: { size: 5 }, drag: { x: false, y: false } },

@@ -29,8 +29,9 @@ const keptAttributes = new Set(
   ),
 );
 
-/** The most elements of a preview. */
+/** The most elements of a preview, and how deep they lie: a browser takes seconds to lay out many that lie hundreds deep. */
 const mostElements = 20_000;
+const mostLevels = 60;
 
 /** Declarations that are left out: what could load something, and what could lie over the rest of the text. */
 const unwanted = /url\s*\(|image|@|expression|\\|position|z-index/i;
@@ -67,8 +68,19 @@ function pictureText(picture: Element): string {
   return alt === '' ? '[picture]' : `[picture: ${alt}]`;
 }
 
+/** Where a copy goes: below a level its content stands beside it. */
+interface Place {
+  readonly target: Node;
+  readonly level: number;
+}
+
 /** Copies nodes by the allowlist; texts are texts. */
-function copyInto(target: Node, nodes: Iterable<Node>, counter: { left: number }, document: Document): void {
+function copyInto(
+  { target, level }: Place,
+  nodes: Iterable<Node>,
+  counter: { left: number },
+  document: Document,
+): void {
   for (const node of nodes) {
     if (counter.left <= 0) return;
     if (node.nodeType === Node.TEXT_NODE) {
@@ -94,8 +106,13 @@ function copyInto(target: Node, nodes: Iterable<Node>, counter: { left: number }
       if (href !== null) copy.title = `Would lead to ${href.slice(0, 300)}`;
       if (href !== null) copy.style.textDecoration = 'underline';
       target.appendChild(copy);
-      copyInto(copy, node.childNodes, counter, document);
-    } else if (!dropped.has(name)) copyInto(target, node.childNodes, counter, document);
+      copyInto(
+        level < mostLevels ? { target: copy, level: level + 1 } : { target, level },
+        node.childNodes,
+        counter,
+        document,
+      );
+    } else if (!dropped.has(name)) copyInto({ target, level }, node.childNodes, counter, document);
   }
 }
 
@@ -105,7 +122,7 @@ function fill(frame: HTMLIFrameElement, html: string): void {
   document.body.replaceChildren();
   document.body.style.cssText =
     'margin:16px;background:#fff;color:#1b2127;font:15px/1.5 system-ui,sans-serif;overflow-wrap:anywhere;color-scheme:light';
-  copyInto(document.body, [parse(html).body], { left: mostElements }, document);
+  copyInto({ target: document.body, level: 0 }, [parse(html).body], { left: mostElements }, document);
 }
 
 /** The frame. */

@@ -7,6 +7,12 @@ import type { JournalRow } from './shapes.ts';
 /** How the stream is doing. */
 export type LiveState = 'off' | 'connecting' | 'on' | 'lost';
 
+/**
+ * How long a stream may say nothing before it counts as gone, in milliseconds: it says every 15 s that it is alive, and a network
+ * that goes away ends no connection.
+ */
+const silenceMs = 40_000;
+
 /** The most rows that wait while the reader looks at older ones; beyond it they are counted alone. */
 export const mostFresh = 200;
 
@@ -43,24 +49,38 @@ export function useLive(path: string | undefined, onRow: (row: JournalRow) => vo
     setState('connecting');
     let source: EventSource;
     let again: ReturnType<typeof setTimeout> | undefined;
+    let silence: ReturnType<typeof setTimeout> | undefined;
+    const hear = (): void => {
+      clearTimeout(silence);
+      silence = setTimeout(() => {
+        setState('lost');
+        source.close();
+        open();
+      }, silenceMs);
+    };
     const take = (event: MessageEvent<string>): void => {
+      hear();
       const row = readRow(event.data);
       if (row) latest.current(row);
     };
     const open = (): void => {
       source = new EventSource(path);
+      hear();
       source.addEventListener('open', () => {
         setState('on');
+        hear();
         // The browser resumes behind the last row that it was told of, and there may have been none.
         gap.current();
       });
       source.addEventListener('row', take);
+      source.addEventListener('alive', hear);
       source.addEventListener('reset', () => gap.current());
       source.addEventListener('error', () => {
         setState('lost');
         // The browser tries again by itself, unless the answer was a refusal: too many streams are open, or the session has
         // ended, which the look at the list shows.
         if (source.readyState !== EventSource.CLOSED) return;
+        clearTimeout(silence);
         again = setTimeout(open, 10_000);
         gap.current();
       });
@@ -68,6 +88,7 @@ export function useLive(path: string | undefined, onRow: (row: JournalRow) => vo
     open();
     return () => {
       clearTimeout(again);
+      clearTimeout(silence);
       source.close();
     };
   }, [path, isOut]);

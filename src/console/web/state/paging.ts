@@ -3,6 +3,7 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { ask, isSignedOut, Problem } from './api.ts';
 import { asProblem } from './loading.ts';
+import { place } from './place.ts';
 
 /** The most rows that one list holds. Who wants to go on is led to a list that begins where this one ends. */
 export const mostRows = 2000;
@@ -40,6 +41,44 @@ interface State<Row> {
   readonly isLoading: boolean;
 }
 
+/** Lists that were left, by the entry of the history and their endpoint: who comes back finds the list as long as it was. */
+const left = new Map<string, State<Named>>();
+const mostLeft = 10;
+
+function keyOf(entry: string, path: string): string {
+  return `${entry} ${path.split('?', 1)[0] ?? ''}`;
+}
+
+/** The list that the reader comes back to; undefined: none was there, or the reader comes by a link. */
+function comeBackTo<Row extends Named>(path: string | undefined): State<Row> | undefined {
+  const { entry, scrolled } = place.peek();
+  const kept = path === undefined || scrolled === undefined ? undefined : left.get(keyOf(entry, path));
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the rows of one endpoint are alike
+  return kept && ({ ...kept, path, problem: undefined, isLoading: false } as State<Row>);
+}
+
+/** Keeps a list when it is left. */
+function useKept(path: string | undefined, state: State<Named>): void {
+  const latest = useRef(state);
+  latest.current = state;
+  useEffect(() => {
+    const { entry } = place.peek();
+    return () => {
+      const { current } = latest;
+      if (path !== undefined && current.path === path && current.rows.length > 0) leave(keyOf(entry, path), current);
+    };
+  }, [path]);
+}
+
+function leave(key: string, state: State<Named>): void {
+  left.delete(key);
+  left.set(key, state);
+  for (const oldest of left.keys()) {
+    if (left.size <= mostLeft) break;
+    left.delete(oldest);
+  }
+}
+
 const nothing = { rows: [], next: undefined, notes: [], problem: undefined } as const;
 
 function withCursor(path: string, cursor: string | undefined): string {
@@ -57,13 +96,25 @@ function withHead<Row extends Named>(rows: readonly Row[], head: readonly Row[])
   return last === -1 ? undefined : [...head, ...rows.slice(last + 1)];
 }
 
+/** Puts a page behind a list, but for rows that the list has already. */
+function withTail<Row extends Named>(rows: readonly Row[], tail: readonly Row[]): readonly Row[] {
+  const ids = new Set(rows.map(({ id }) => id));
+  return [...rows, ...tail.filter(({ id }) => !ids.has(id))];
+}
+
 /**
  * Loads a list.
  * @param path of its endpoint with its query, without a cursor; undefined: nothing yet
  * @param turn another one loads the list anew
  */
 export function usePages<Row extends Named>(path: string | undefined, turn = 0): Pages<Row> {
-  const [state, setState] = useState<State<Row>>({ ...nothing, path, isLoading: path !== undefined });
+  const isBack = useRef(false);
+  const [state, setState] = useState<State<Row>>(() => {
+    const kept = comeBackTo<Row>(path);
+    isBack.current = kept !== undefined;
+    return kept ?? { ...nothing, path, isLoading: path !== undefined };
+  });
+  useKept(path, state);
   const underWay = useRef<AbortController | undefined>(undefined);
 
   const load = useCallback(
@@ -82,7 +133,7 @@ export function usePages<Row extends Named>(path: string | undefined, turn = 0):
           ({ result, next, notes }) =>
             (before: State<Row>): State<Row> => ({
               ...{ path, next, notes, problem: undefined, isLoading: false },
-              rows: cursor === undefined ? result : [...before.rows, ...result],
+              rows: cursor === undefined ? result : withTail(before.rows, result),
             }),
           (error: unknown) =>
             // What wants another session is loaded again once somebody has signed in.
@@ -102,6 +153,11 @@ export function usePages<Row extends Named>(path: string | undefined, turn = 0):
   const isOut = isSignedOut.value;
   useEffect(() => {
     if (isOut) return undefined;
+    if (isBack.current) {
+      isBack.current = false;
+      look().catch(reportError);
+      return undefined;
+    }
     load(undefined);
     return () => underWay.current?.abort();
   }, [load, turn, isOut]);

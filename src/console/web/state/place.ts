@@ -9,6 +9,10 @@ import { basePath, type RouteParameters, writePath } from '../text/route-path.ts
 export interface Place {
   readonly path: string;
   readonly search: string;
+  /** Stands for this entry of the browser's history: back and forward lead to it again. */
+  readonly entry: string;
+  /** How far down the page was when the reader left it, in CSS pixels; undefined: it is not come back to. */
+  readonly scrolled?: number | undefined;
 }
 
 /** What a page is drawn with. */
@@ -17,9 +21,36 @@ export interface PageProps {
   readonly parameters: RouteParameters;
 }
 
-function current(): Place {
-  return { path: location.pathname, search: location.search };
+/** How far down each page of the history was; of the latest ones. */
+const scrolled = new Map<string, number>();
+const mostScrolled = 100;
+
+/** The name of the entry of the history that is shown; one that has none yet is given one. */
+function nameEntry(): string {
+  const state: unknown = history.state;
+  if (typeof state === 'string') return state;
+  const name = crypto.getRandomValues(new Uint32Array(2)).join('-');
+  history.replaceState(name, '');
+  return name;
 }
+
+function current(): Place {
+  return { path: location.pathname, search: location.search, entry: nameEntry() };
+}
+
+/** Notes how far down the page is that the reader leaves. */
+function noteScrolled(): void {
+  const { entry } = place.value;
+  scrolled.delete(entry);
+  scrolled.set(entry, lastScrollY);
+  for (const oldest of scrolled.keys()) {
+    if (scrolled.size <= mostScrolled) break;
+    scrolled.delete(oldest);
+  }
+}
+
+/** By the last scroll event. When the browser tells of another entry of its history, it may have scrolled already. */
+let lastScrollY = 0;
 
 /** Where the reader is now. Whoever reads it while drawing is drawn again when it changes. */
 export const place = signal<Place>(current());
@@ -47,8 +78,10 @@ export function linkTo(
 export function goTo(url: string, how: 'push' | 'replace' = 'push'): void {
   const target = new URL(url, location.href);
   if (target.href === location.href) return;
-  if (how === 'push') history.pushState(null, '', target);
-  else history.replaceState(null, '', target);
+  if (how === 'push') {
+    noteScrolled();
+    history.pushState(null, '', target);
+  } else history.replaceState(history.state, '', target);
   place.value = current();
 }
 
@@ -75,7 +108,14 @@ function followShortLink(): void {
 /** Follows links of the console and the buttons of the browser, from now on. */
 export function followPlace(): void {
   followShortLink();
-  addEventListener('popstate', () => (place.value = current()));
+  // The page scrolls by itself, once the list that it shows is as long as it was.
+  history.scrollRestoration = 'manual';
+  addEventListener('scroll', () => (lastScrollY = scrollY), { passive: true });
+  addEventListener('popstate', () => {
+    noteScrolled();
+    const shown = current();
+    place.value = { ...shown, scrolled: scrolled.get(shown.entry) };
+  });
   document.addEventListener('click', (event) => {
     const link = event.target instanceof Element ? event.target.closest('a') : null;
     if (!link || !isPlainClick(event) || link.target !== '' || link.hasAttribute('download')) return;

@@ -22,6 +22,8 @@ export interface JournalRow {
   readonly codes: readonly string[];
   readonly fields: readonly string[];
   readonly message_id?: string | null;
+  /** What the database has of it cannot be read. */
+  readonly damaged?: boolean;
 }
 
 /** What became of one header field, and what would cure it. */
@@ -200,6 +202,8 @@ export interface QueuedMessage {
   readonly destination: string;
   readonly route: string;
   readonly state: string;
+  /** How many of the recipients are in each state. */
+  readonly states?: Readonly<Record<string, number>>;
   readonly attempts: number;
   readonly accepted_at: string;
   readonly next_at: string | null;

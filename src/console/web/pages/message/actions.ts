@@ -21,8 +21,8 @@ function actionsFor({ state, hold }: QueuedMessage): readonly Action[] {
 }
 
 /** Why a message cannot be sent again; undefined where it can. */
-function whyNotAgain({ content, content_note: note }: JournalEntry): string | undefined {
-  if (content === 'full') return undefined;
+function whyNotAgain({ content, content_note: note, damaged }: JournalEntry): string | undefined {
+  if (content === 'full' && damaged !== true) return undefined;
   const why = note ?? 'the journal keeps no whole messages (journal.content)';
   return `It cannot be sent again from here, because ${why}.`;
 }

@@ -130,7 +130,8 @@ export function MessagePage({ parameters }: PageProps): JSX.Element {
   }
   if (!entry)
     return h('div', null, h(PageHead, { title: 'Message', back }), h(Progress, { what: 'Loading the message' }));
-  const subject = entry.subject ? h(Foreign, { text: entry.subject, most: 160 }) : 'Message without a kept subject';
+  const unnamed = entry.damaged === true ? 'Message with a damaged entry' : 'Message without a kept subject';
+  const subject = entry.subject ? h(Foreign, { text: entry.subject, most: 160 }) : unnamed;
   return h(
     'div',
     null,

@@ -9,6 +9,7 @@ import { Foreign } from '../../parts/text.ts';
 import { useAnswer } from '../../state/loading.ts';
 import type { JournalEntry, Preview, PreviewPart } from '../../state/shapes.ts';
 import { writeOctets } from '../../text/amounts.ts';
+import { isTooDeep } from '../../text/html-depth.ts';
 
 type Attachment = NonNullable<PreviewPart['attachments']>[number];
 
@@ -42,20 +43,32 @@ function Switch<Key extends string>(props: {
   );
 }
 
+/** What is shown where HTML or text has nothing to show. */
+function Nothing({ what, other }: { readonly what: string; readonly other: string | undefined }): JSX.Element {
+  return h(
+    Empty,
+    { title: what, icon: 'messages' },
+    other === undefined ? 'Its parts are in its source: “As it came and left”.' : `Look at its ${other} instead.`,
+  );
+}
+
 function Part({ part, form }: { readonly part: PreviewPart; readonly form: 'html' | 'text' }): JSX.Element {
   if (form === 'html') {
-    return part.html
-      ? h(
-          'div',
-          null,
-          h(PreviewFrame, { html: part.html }),
-          h('p', { class: 'hint' }, 'Pictures, links and everything that would load or run are taken out.'),
-        )
-      : h(Empty, { title: 'It has no HTML', icon: 'messages' }, 'Look at its text instead.');
+    if (!part.html) return h(Nothing, { what: 'It has no HTML', other: part.text ? 'text' : undefined });
+    if (isTooDeep(part.html)) {
+      const what = 'Its HTML is nested so deep that a browser would take long to show it';
+      return h(Nothing, { what, other: part.text ? 'text' : undefined });
+    }
+    return h(
+      'div',
+      null,
+      h(PreviewFrame, { html: part.html }),
+      h('p', { class: 'hint' }, 'Pictures, links and everything that would load or run are taken out.'),
+    );
   }
   return part.text
     ? h('pre', { class: 'box', tabIndex: 0 }, h(Foreign, { text: part.text, lines: true, most: 8000 }))
-    : h(Empty, { title: 'It has no text', icon: 'messages' }, 'Look at its HTML instead.');
+    : h(Nothing, { what: 'It has no text', other: part.html ? 'HTML' : undefined });
 }
 
 /** The tab. */
@@ -111,7 +124,7 @@ export function PreviewPanel({ path }: { readonly entry: JournalEntry; readonly 
         : null,
     ),
     h(Part, { part, form: shownForm }),
-    part.truncated === true ? h('p', { class: 'note' }, 'It is long: only its beginning is shown.') : null,
+    part.truncated === true ? h('p', { class: 'hint' }, 'It is long: only its beginning is shown.') : null,
     attachments.length === 0
       ? null
       : h(

@@ -47,8 +47,21 @@ function Attempts({ attempts, last_reply: last }: QueuedMessage): JSX.Element {
   return h('span', { class: 'soft', title: meaning }, 'not reached');
 }
 
+/** The state of the recipients; where they have several, how many have each. */
+function States({ state, states = {} }: QueuedMessage): JSX.Element {
+  const found = Object.entries(states).filter(([, count]) => count > 0);
+  if (found.length < 2) return h(State, { state });
+  return h(
+    'span',
+    { class: 'states' },
+    found.map(([name, count]) =>
+      h('span', { key: name }, h(State, { state: name }), h('span', { class: 'soft' }, writeCount(count))),
+    ),
+  );
+}
+
 const columns: readonly Column<QueuedMessage>[] = [
-  { key: 'state', title: 'State', kind: 'tight', cell: ({ state }) => h(State, { state }) },
+  { key: 'state', title: 'State', kind: 'tight', cell: States },
   {
     key: 'recipient',
     title: 'Recipient',
