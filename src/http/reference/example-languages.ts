@@ -39,12 +39,18 @@ function indent(code: string, by: string): string {
 /** A name of a member that needs no quotes (ECMAScript, IdentifierName within ASCII). */
 const plainName = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
+/** Writes the name of a member of an object; brackets keep `__proto__` a member, which JavaScript would take as the prototype. */
+function scriptName(name: string): string {
+  if (name === '__proto__') return `['__proto__']`;
+  return plainName.test(name) ? name : quotedText(name);
+}
+
 function scriptLiteral(value: unknown): string {
   if (typeof value === 'string') return quotedText(value);
   if (Array.isArray(value)) return `[${value.map(scriptLiteral).join(', ')}]`;
   if (!isRecord(value)) return JSON.stringify(value);
   const lines = Object.entries(value).map(([name, part]) => {
-    return `  ${plainName.test(name) ? name : quotedText(name)}: ${indent(scriptLiteral(part), '  ')},\n`;
+    return `  ${scriptName(name)}: ${indent(scriptLiteral(part), '  ')},\n`;
   });
   return lines.length === 0 ? '{}' : `{\n${lines.join('')}}`;
 }
@@ -56,9 +62,7 @@ function inTemplate(value: string): string {
 
 /** A JavaScript module for Node.js that uses `fetch` alone. */
 export function scriptExample({ method, target, headers, body }: RequestExample): string {
-  const sent = Object.entries(headers).map(
-    ([name, value]) => `    ${plainName.test(name) ? name : quotedText(name)}: ${quotedText(value)},\n`,
-  );
+  const sent = Object.entries(headers).map(([name, value]) => `    ${scriptName(name)}: ${quotedText(value)},\n`);
   return `const response = await fetch(\`\${process.env.POSTERN_URL}${inTemplate(target)}\`, {
   method: ${quotedText(method)},
   headers: {
