@@ -335,6 +335,14 @@ test('one file imports smtp-server, and in its room no other names an underscore
   expect(reaching.map((file) => relative(root, file))).toEqual([adapter]);
 });
 
+test('properties have the seed of the run: one file of the tests imports fast-check', () => {
+  const tests = join(root, '../test');
+  const importers = sourceFiles(tests).filter((file) =>
+    /(?:\bfrom|\bimport)\s*\(?\s*'fast-check'/.test(readFileSync(file, 'utf8')),
+  );
+  expect(importers.map((file) => relative(tests, file))).toEqual(['support/properties.ts']);
+});
+
 // A statement on the thread of all sessions makes every one of them wait for a lock, or for the disk.
 test('SQLite is spoken to by the threads that own a file alone; everybody else asks a Database', () => {
   const speaks = /DatabaseSync|StatementSync|node:sqlite|database\/sqlite-file\.ts/;

@@ -1,11 +1,11 @@
 // Plays every test/dialogues/*.smtp against a real door on loopback, whether its stores answer at once or late, and holds that any split of the client's octets
 // gives the same transcript.
 
-import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Submission } from '../src/submit.ts';
 import { choicesFor, type DialogueFile, readDialogues } from './support/dialogue-file.ts';
 import { answeringLate } from './support/late-answers.ts';
+import fc from './support/properties.ts';
 import { type DoorChoices, RawClient, startDoor } from './support/smtp-peers.ts';
 
 const dialogues = readDialogues();

@@ -1,11 +1,11 @@
 // D1: the same custom headers get the same codes in the same order through every door, and where they are accepted, the
 // same octets leave. Header sets are generated; every door is the real one, over a socket where it has one.
 
-import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { findHeader } from '../src/policy/header-catalogue.ts';
 import { type Door, type Doors, type DoorVerdict, openDoors } from './support/doors.ts';
 import { type HeaderSet, headerSet, isTakenOutOverSmtp, oneOfEach } from './support/header-sets.ts';
+import fc from './support/properties.ts';
 
 const runs = 2100;
 

@@ -1,6 +1,5 @@
 // The room in memory for messages under way: its bound, the shares in it, and that everything comes back.
 
-import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
   type BodyHold,
@@ -9,6 +8,7 @@ import {
   createBodyBudget,
   defaultBodyLimit,
 } from '../../src/base/body-budget.ts';
+import fc from '../support/properties.ts';
 
 const mebibyte = 1_048_576;
 const limit = 300 * mebibyte;

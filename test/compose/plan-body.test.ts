@@ -1,9 +1,9 @@
-import * as fc from 'fast-check';
 import { simpleParser } from 'mailparser';
 import { describe, expect, test } from 'vitest';
 import type { BodyPlan } from '../../src/compose/body-plan.ts';
 import { planBody } from '../../src/compose/plan-body.ts';
 import { type Circumstances, composeRaw, octetsOf, submissionOf } from '../support/checked.ts';
+import fc from '../support/properties.ts';
 
 async function plan(raw: string | Buffer, circumstances: Circumstances = {}): Promise<BodyPlan> {
   const planned = await planBody(submissionOf(raw, circumstances));

@@ -1,10 +1,10 @@
 // The contract of every store of proxy applications (D87, D91): one suite, run on each.
 
-import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { PortRange, StoredApplication } from '../../src/proxy/application/application.ts';
 import type { ApplicationStore, StoreConflict, Written } from '../../src/proxy/store/store.ts';
 import { applicationWrite, someTime, type WriteOptions, zones } from '../support/applications.ts';
+import fc from '../support/properties.ts';
 
 /** How the suite gets at a store. */
 export interface ApplicationsUnderTest {

@@ -1,12 +1,12 @@
 // The contract of every spool (D90, D91): one suite, run on each store.
 
-import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/base/clock.ts';
 import type { OutcomeEvent } from '../../src/events/mail-event.ts';
 import { failedRetentionMilliseconds, leaseMilliseconds } from '../../src/spool/lease.ts';
 import type { DueMessage, Outcome, Spool, SpoolEntry } from '../../src/spool/spool.ts';
 import { countStates, tallyOf, totalOf } from '../../src/spool/tally.ts';
+import fc from '../support/properties.ts';
 import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';
 
 /** How the suite gets at a store. */

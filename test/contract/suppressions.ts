@@ -1,6 +1,5 @@
 // The contract of the suppression list (D51, D94): one suite, run on every engine.
 
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Database } from '../../src/base/database/database.ts';
 import {
@@ -9,6 +8,7 @@ import {
   type SuppressionStore,
 } from '../../src/feedback/suppression-store.ts';
 import type { Engine } from '../support/engines.ts';
+import fc from '../support/properties.ts';
 import { manualClock } from '../support/smtp-peers.ts';
 
 const dev = 'a1'.repeat(16);

@@ -2,7 +2,6 @@
 
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../src/base/log.ts';
 import type { ErrorRequest } from '../../src/edge/errors/edge-error.ts';
@@ -15,6 +14,7 @@ import { exampleZone, get, type RawAnswer, type Reached, readAnswer, speak, star
 import { always, faultOrigin } from '../support/fault-origin.ts';
 import { logLines } from '../support/log-lines.ts';
 import { clockOf } from '../support/manual-clock.ts';
+import fc from '../support/properties.ts';
 
 const things: V4Plugin = (app) => {
   app.get('/accounts/:account_id/things', { config: { scope: 'email:send' } }, async (request, reply) =>

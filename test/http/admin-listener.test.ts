@@ -2,13 +2,13 @@
 // each of them.
 
 import { connect } from 'node:net';
-import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { HttpAppParts } from '../../src/http/app.ts';
 import { succeed } from '../../src/http/envelope.ts';
 import { routeRequest } from '../../src/http/route.ts';
 import type { V4Plugin } from '../../src/http/v4-app.ts';
 import { get, type RawAnswer, speak, speakTls, startEdge } from '../support/edge-app.ts';
+import fc from '../support/properties.ts';
 import { rawHttp } from '../support/raw-http.ts';
 
 const things: V4Plugin = (app) => {

@@ -1,7 +1,6 @@
 // What the API says of itself: the reference at /docs, the page at `/`, the OpenAPI document. In a browser: test/system.
 
 import { createHash } from 'node:crypto';
-import fc from 'fast-check';
 import { Type } from 'typebox';
 import { describe, expect, test } from 'vitest';
 import { succeed } from '../../src/http/envelope.ts';
@@ -9,6 +8,7 @@ import { fixedDocument, isHeldBy } from '../../src/http/page/fixed-document.ts';
 import { renderReference } from '../../src/http/reference/reference-page.ts';
 import type { V4Plugin } from '../../src/http/v4-app.ts';
 import { ask, startHttpApp } from '../support/http-app.ts';
+import fc from '../support/properties.ts';
 
 const things: V4Plugin = (app) => {
   app.put(

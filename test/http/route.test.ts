@@ -1,8 +1,8 @@
 // Whose a request is: the routing table of D67 and D68, Host and target in every spelling.
 
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type HostTable, readAuthority, routeRequest } from '../../src/http/route.ts';
+import fc from '../support/properties.ts';
 
 const hosts: HostTable = {
   isZone: (host) => host === 'example.com' || host === 'www.example.com',

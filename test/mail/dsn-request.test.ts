@@ -1,6 +1,5 @@
 // The parameters of RFC 3461 and RFC 6533: what is read, and that whatever is read can do no harm in a report or a command.
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
   asciiOrcpt,
@@ -11,6 +10,7 @@ import {
   readOrcpt,
   readRet,
 } from '../../src/mail/dsn-request.ts';
+import fc from '../support/properties.ts';
 
 test('RET and NOTIFY are words in any case', () => {
   expect(['full', 'HDRS', 'BODY', '', 'FULL '].map(readRet)).toEqual(['FULL', 'HDRS', undefined, undefined, undefined]);

@@ -1,7 +1,7 @@
 import { createSecretKey } from 'node:crypto';
-import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { makeTokens, readBounceLocalPart, readToken } from '../../src/mail/return-token.ts';
+import fc from '../support/properties.ts';
 
 const key = createSecretKey(Buffer.alloc(32, 1));
 const other = createSecretKey(Buffer.alloc(32, 2));

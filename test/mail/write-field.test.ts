@@ -1,10 +1,10 @@
-import * as fc from 'fast-check';
 import { simpleParser } from 'mailparser';
 import { expect, test } from 'vitest';
 import { encodedWords } from '../../src/mail/header/encoded-word.ts';
 import { foldField } from '../../src/mail/header/fold.ts';
 import { decodeWords, unfold } from '../../src/mail/header/header-text.ts';
 import { writeField } from '../../src/mail/write-field.ts';
+import fc from '../support/properties.ts';
 
 const lines = (field: string): string[] => field.replace(/\r\n$/, '').split('\r\n');
 const longest = (field: string): number => Math.max(...lines(field).map((line) => Buffer.byteLength(line)));

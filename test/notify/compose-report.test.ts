@@ -1,7 +1,6 @@
 // Reports of hostile mail: what a next hop or a sender writes can begin no field, part or line of its own, and a report has a
 // bound. Every report goes through the real pipeline.
 
-import fc from 'fast-check';
 import { simpleParser } from 'mailparser';
 import { beforeAll, expect, test } from 'vitest';
 import { composeReport, type Original } from '../../src/notify/compose-report.ts';
@@ -11,6 +10,7 @@ import { build } from '../../src/submit.ts';
 import { platform } from '../support/checked.ts';
 import { makeKey } from '../support/dkim.ts';
 import { devAccount } from '../support/policy-fixtures.ts';
+import fc from '../support/properties.ts';
 import { someTime } from '../support/spool-entry.ts';
 
 const id = '019b76da-a800-7a71-a675-d0f787795d28';

@@ -1,6 +1,5 @@
 // Observing in place of refusing (D4c): which reasons go with a header, what is left of a message, and until when.
 
-import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { laterPeriod, observePeriod } from '../../src/accounts/observe-period.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
@@ -12,6 +11,7 @@ import { build } from '../../src/submit.ts';
 import { goldenParts, makeGoldenKeys, withoutSignatureValues } from '../support/golden-gateway.ts';
 import { clockOf } from '../support/manual-clock.ts';
 import { codes, context, restSubmission, type SubmissionOptions, smtpSubmission } from '../support/policy-fixtures.ts';
+import fc from '../support/properties.ts';
 
 const hostname = 'mx.platform.example';
 const period = observePeriod('2027-01-31');

@@ -1,12 +1,12 @@
 // D1 as a property: the same custom headers get the same codes in the same order by SMTP and by REST; and `explain` never
 // differs from `check`.
 
-import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { check } from '../../src/policy/check.ts';
 import { explain } from '../../src/policy/explain.ts';
 import { type HeaderRow, headerCatalogue } from '../../src/policy/header-catalogue.ts';
 import { codes, context, restSubmission, smtpHeadersUtf8 } from '../support/policy-fixtures.ts';
+import fc from '../support/properties.ts';
 
 const rows: readonly HeaderRow[] = Object.values(headerCatalogue);
 

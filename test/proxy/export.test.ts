@@ -1,12 +1,12 @@
 // The exports to other proxies: what each format says of each feature, what it cannot say, and that no value is a directive.
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import type { ForwardingPlan } from '../../src/proxy/application/application.ts';
 import { exportPlans } from '../../src/proxy/export/export-plans.ts';
 import { type ExportFormat, type ExportSettings, exportFormats } from '../../src/proxy/export/exported.ts';
 import { everyFeature, exportPlan, exportSettings } from '../support/export-plans.ts';
+import fc from '../support/properties.ts';
 
 const id = (number: number): string => number.toString(16).padStart(32, '0');
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { relaxedBodyHash } from '../../src/sign/body-hash.ts';
+import fc from '../support/properties.ts';
 
 /** RFC 6376 §3.4.4 to the letter, slowly. */
 function reference(body: string): string {

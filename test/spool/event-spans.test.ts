@@ -1,8 +1,8 @@
 // The ranges of ids that a page looks through, in both orders.
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { spansOf } from '../../src/spool/postgres/events/event-spans.ts';
+import fc from '../support/properties.ts';
 
 test('a range is gone through without a gap and without an overlap, whatever partitions there are', () => {
   const id = fc.integer({ min: 1, max: 60 });

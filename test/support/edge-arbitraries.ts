@@ -1,8 +1,8 @@
 // Occurrences whose every part from outside may be hostile, for property tests.
 
-import fc from 'fast-check';
 import { allEdgeErrors } from '../../src/edge/errors/catalogue.ts';
 import type { EdgeOccurrence } from '../../src/edge/errors/edge-error.ts';
+import fc from './properties.ts';
 
 /** What other readers take for more than text: markup, YAML of another type, line breaks, controls, invisible characters. */
 export const hostileTexts: readonly string[] = [

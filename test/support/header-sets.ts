@@ -1,8 +1,8 @@
 // Sets of custom headers as a client may give them, for properties over every door: names of every class and casing,
 // values with every kind of fault, limits at their edges, repetition, and enough that pass.
 
-import * as fc from 'fast-check';
 import { findHeader, type HeaderRow, headerCatalogue } from '../../src/policy/header-catalogue.ts';
+import fc from './properties.ts';
 
 /** One header as it is given; only JSON can carry a value that is no string. */
 export interface GivenHeader {

@@ -1,11 +1,11 @@
 // From fields as an attacker writes them, and what leaves of each: for the tests that ask other readers whom they see.
 
 import { createSecretKey, generateKeyPairSync } from 'node:crypto';
-import * as fc from 'fast-check';
 import { asciiDomain } from '../../src/mail/address/domain.ts';
 import { type BuildParts, build } from '../../src/submit.ts';
 import { clockOf } from './manual-clock.ts';
 import { context, smtpSubmission } from './policy-fixtures.ts';
+import fc from './properties.ts';
 
 /** The address that no reader may ever see as the sender. */
 const foreign = 'ceo@bank.test';

@@ -3,9 +3,9 @@
 
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import * as fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
 import { type AcceptedFrom, comparable, hostileFrom, sendFrom } from '../support/hostile-from.ts';
+import fc from '../support/properties.ts';
 import { requirePrograms } from './programs.ts';
 
 const fields = 3000;

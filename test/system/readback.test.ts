@@ -4,11 +4,11 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import * as fc from 'fast-check';
 import { type AddressObject, type ParsedMail, simpleParser } from 'mailparser';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createEmailBinding, type EmailAttachment, type EmailBinding } from '../../packages/binding/src/index.ts';
 import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import fc from '../support/properties.ts';
 import { requirePrograms } from './programs.ts';
 
 interface Mailbox {

@@ -1,6 +1,6 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { diffLines, linesOf } from '../../../src/console/web/text/line-diff.ts';
+import fc from '../../support/properties.ts';
 
 const short = (left: string, right: string): string =>
   diffLines(left.split(''), right.split(''))

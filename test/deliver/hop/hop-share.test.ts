@@ -1,8 +1,8 @@
 // The shares of several processes in the limits of one next hop never add up to more than the limits.
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { shareOf } from '../../../src/deliver/hop/hop-share.ts';
+import fc from '../../support/properties.ts';
 
 test('the only process has everything, and gives half to a second one as its connections close', () => {
   expect(shareOf({ name: 'a', granted: 0, open: 0, most: 10 }, new Map())).toEqual({ granted: 10, fair: 10 });

@@ -1,9 +1,9 @@
 // Dots doubled on the way out are single again at the next hop, wherever the octets are cut.
 
-import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { stuffedContent } from '../../../src/deliver/smtp/dot-stuffing.ts';
 import { unstuffed } from '../../support/fault-sink.ts';
+import fc from '../../support/properties.ts';
 
 const line = fc.constantFrom('', '.', '..', '.\r\n.', 'a', '.a', 'a.', 'text of a line', '. ', '.\t');
 

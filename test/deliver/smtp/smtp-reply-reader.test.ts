@@ -1,10 +1,10 @@
 // Replies are read the same however their octets are cut, and what is no reply is told from one.
 
-import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { capabilitiesOf } from '../../../src/deliver/smtp/smtp-capabilities.ts';
 import { ReplyReader } from '../../../src/deliver/smtp/smtp-reply-reader.ts';
 import type { SmtpReply } from '../../../src/mail/smtp-reply.ts';
+import fc from '../../support/properties.ts';
 
 function read(chunks: readonly (string | Buffer)[]): {
   readonly replies: SmtpReply[];

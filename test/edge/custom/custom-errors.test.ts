@@ -2,7 +2,6 @@
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Database } from '../../../src/base/database/database.ts';
 import { ConfigurationError } from '../../../src/base/errors.ts';
@@ -16,6 +15,7 @@ import type { CustomErrorRule, CustomErrorSettings, EdgeAccountSlice, EdgeZone }
 import { openTestDatabase } from '../../support/engines.ts';
 import { errorRequest, occurrenceOf, sampleErrors } from '../../support/error-occurrence.ts';
 import { logLines } from '../../support/log-lines.ts';
+import fc from '../../support/properties.ts';
 import { scratchFolder } from '../../support/scratch.ts';
 import { manualClock } from '../../support/smtp-peers.ts';
 

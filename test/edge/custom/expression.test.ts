@@ -3,13 +3,13 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type ErrorCondition, parseExpression } from '../../../src/edge/custom/expression.ts';
 import type { Syntax } from '../../../src/edge/custom/expression-fields.ts';
 import { readSyntax } from '../../../src/edge/custom/expression-syntax.ts';
 import type { EdgeCode } from '../../../src/edge/errors/edge-code.ts';
 import type { EdgeCategory } from '../../../src/edge/errors/edge-error.ts';
+import fc from '../../support/properties.ts';
 
 interface Asked {
   readonly code?: EdgeCode;

@@ -1,8 +1,8 @@
 // Linear search for a text in another.
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { textFinder } from '../../../src/edge/custom/find-text.ts';
+import fc from '../../support/properties.ts';
 
 test('finds what includes finds', () => {
   const letters = (maxLength: number) => fc.string({ unit: fc.constantFrom('a', 'b', '\u{1f600}'), maxLength });

@@ -3,10 +3,10 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { EdgeFormat } from '../../../src/edge/errors/edge-error.ts';
 import { negotiate } from '../../../src/edge/errors/negotiate.ts';
+import fc from '../../support/properties.ts';
 
 describe('the specification’s table', () => {
   test.each<[string | undefined, EdgeFormat]>([

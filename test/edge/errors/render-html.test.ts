@@ -1,7 +1,6 @@
 // The HTML page: what it shows, and that nothing from outside becomes markup. The page in a browser: test/system.
 
 import { createHash } from 'node:crypto';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { allEdgeErrors } from '../../../src/edge/errors/catalogue.ts';
 import type { EdgeOccurrence } from '../../../src/edge/errors/edge-error.ts';
@@ -9,6 +8,7 @@ import { errorPageSecurityPolicy, renderHtml } from '../../../src/edge/errors/re
 import { escapeForeignText, escapeHtml } from '../../../src/http/page/html-page.ts';
 import { hostileOccurrence } from '../../support/edge-arbitraries.ts';
 import { edgeOccurrence } from '../../support/edge-occurrence.ts';
+import fc from '../../support/properties.ts';
 
 const tag = /<[^<>]*>/g;
 const named: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" };

@@ -1,12 +1,12 @@
 // The JSON body: the members of RFC 9457 and the extension members, exactly and in their order.
 
-import fc from 'fast-check';
 import { Compile } from 'typebox/schema';
 import { describe, expect, test } from 'vitest';
 import { allEdgeErrors } from '../../../src/edge/errors/catalogue.ts';
 import { renderJson } from '../../../src/edge/errors/render-json.ts';
 import { hostileOccurrence } from '../../support/edge-arbitraries.ts';
 import { edgeOccurrence } from '../../support/edge-occurrence.ts';
+import fc from '../../support/properties.ts';
 
 const text = { type: 'string', minLength: 1 };
 const properties = {

@@ -1,6 +1,5 @@
 // The Markdown body: front matter that every YAML reader takes for the values of the JSON body, and prose.
 
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { allEdgeErrors } from '../../../src/edge/errors/catalogue.ts';
@@ -10,6 +9,7 @@ import { renderMarkdown } from '../../../src/edge/errors/render-markdown.ts';
 import { yamlString } from '../../../src/edge/errors/yaml-scalar.ts';
 import { hostileOccurrence, hostileTexts } from '../../support/edge-arbitraries.ts';
 import { edgeOccurrence } from '../../support/edge-occurrence.ts';
+import fc from '../../support/properties.ts';
 
 const versions = ['1.1', '1.2'] as const;
 const notInFrontMatter = ['type', 'title', 'instance', 'footer', 'detail', 'what_you_should_do'];

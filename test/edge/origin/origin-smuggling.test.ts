@@ -1,10 +1,10 @@
 // Request smuggling (RFC 9112 §11.2): whatever the framing of a request says, the origin reads no more requests than we
 // answered, and none that we did not route.
 
-import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { always, type FaultOrigin, faultOrigin } from '../../support/fault-origin.ts';
 import { type OriginFront, originFront } from '../../support/origin-front.ts';
+import fc from '../../support/properties.ts';
 import { rawAsk, rawHttp } from '../../support/raw-http.ts';
 
 let origin: FaultOrigin;

@@ -1,9 +1,9 @@
 // The parser of replies: whatever the pieces that a reply comes in, it says the same (RFC 9112 §6, §7).
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ReplyHead } from '../../../src/edge/origin/reply-head.ts';
 import { ReplyParser } from '../../../src/edge/origin/reply-parser.ts';
+import fc from '../../support/properties.ts';
 
 interface Transcript {
   readonly heads: readonly string[];

@@ -1,9 +1,9 @@
 // Who the client is, and sets of addresses.
 
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { addressTest } from '../../../src/base/net/address-test.ts';
 import { clientOf, type FieldLines } from '../../../src/edge/zone/client-address.ts';
+import fc from '../../support/properties.ts';
 
 describe('a set of networks', () => {
   const isIn = addressTest(['192.0.2.0/24', '198.51.100.7', '2001:db8::/32', '::ffff:203.0.113.0/120', '10.1.2.3/31']);

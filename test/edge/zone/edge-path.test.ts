@@ -1,8 +1,8 @@
 // Paths of a zone that are the edge's own, in every spelling that an origin might read as /cdn-cgi/.
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { readEdgePath } from '../../../src/edge/zone/edge-path.ts';
+import fc from '../../support/properties.ts';
 
 test.each([
   ['/cdn-cgi/error/522', { kind: 'error', code: 522 }],

@@ -2,10 +2,10 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { readReport } from '../../../src/feedback/report/read-report.ts';
 import { readStrictReport } from '../../../src/feedback/report/strict-report.ts';
+import fc from '../../support/properties.ts';
 
 const folder = join(import.meta.dirname, '../reports');
 const reals = readdirSync(folder, { withFileTypes: true })

@@ -1,6 +1,5 @@
 // The reader of JSON against JSON.parse, and what it keeps that JSON.parse loses.
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
   anyIndex,
@@ -10,6 +9,7 @@ import {
   MAX_JSON_VALUES,
   readJson,
 } from '../../../src/http/json/json-reader.ts';
+import fc from '../../support/properties.ts';
 
 function read(text: string, options: JsonOptions = {}): Promise<JsonResult> {
   return readJson(Buffer.from(text), options);

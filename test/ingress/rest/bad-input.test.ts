@@ -1,7 +1,7 @@
 // Input of the worst kind: each a clear 4xx with its place, never a 500, nothing queued.
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import fc from '../../support/properties.ts';
 import { goodMessage, type RestGateway, startRest } from '../../support/rest-gateway.ts';
 
 const good = goodMessage;

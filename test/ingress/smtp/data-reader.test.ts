@@ -1,6 +1,6 @@
-import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { DataReader } from '../../../src/ingress/smtp/data-reader.ts';
+import fc from '../../support/properties.ts';
 
 const roomy = { messageBytes: 1_000_000, headerBytes: 1_000_000 };
 

@@ -1,6 +1,6 @@
-import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { readProxyHeader } from '../../../src/ingress/smtp/proxy-protocol.ts';
+import fc from '../../support/properties.ts';
 import { proxyV2 } from '../../support/proxy-header.ts';
 
 function v1(line: string): ReturnType<typeof readProxyHeader> {

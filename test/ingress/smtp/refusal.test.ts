@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { printableAscii } from '../../../src/ingress/smtp/printable-ascii.ts';
 import { refusalReply } from '../../../src/ingress/smtp/refusal.ts';
 import { formatReply, replies } from '../../../src/ingress/smtp/replies.ts';
 import type { Violation } from '../../../src/submit.ts';
+import fc from '../../support/properties.ts';
 
 function written(violations: readonly Violation[]): string {
   return formatReply(refusalReply(violations));

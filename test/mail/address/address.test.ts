@@ -1,6 +1,6 @@
-import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type Group, type Mailbox, parseAddressList } from '../../../src/mail/address/address.ts';
+import fc from '../../support/properties.ts';
 
 function brief(address: Mailbox | Group): string {
   if (address.kind === 'group') return `${address.displayName}:[${address.members.map(brief).join('; ')}]`;

@@ -1,8 +1,8 @@
 // All spellings of a mailbox come to one (D51).
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { comparableMailbox, readComparable } from '../../../src/mail/address/comparable-mailbox.ts';
+import fc from '../../support/properties.ts';
 
 test.each([
   ['a@example.net', 'a@example.net'],

@@ -1,6 +1,5 @@
 // What leaves of an address list is read as what was given, by our own reader and by another; what is no list loses nothing.
 
-import * as fc from 'fast-check';
 import addressparser from 'nodemailer/lib/addressparser';
 import { expect, test } from 'vitest';
 import { type Mailbox, parseAddressList } from '../../../src/mail/address/address.ts';
@@ -8,6 +7,7 @@ import { asciiDomain } from '../../../src/mail/address/domain.ts';
 import { encodeAddresses } from '../../../src/mail/address/encode-addresses.ts';
 import { decodeWords, unfold } from '../../../src/mail/header/header-text.ts';
 import { writeField } from '../../../src/mail/write-field.ts';
+import fc from '../../support/properties.ts';
 
 const written = (text: string): string => decodeWords(encodeAddresses(text, { used: 4 }));
 const inAscii = (text: string): string => encodeAddresses(text, { used: 4, asciiOnly: true });

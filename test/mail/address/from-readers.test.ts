@@ -1,11 +1,11 @@
 // Whoever reads a message that left sees the mailbox that was judged as its sender, and no other (D4b, D50). Python and
 // Ruby are asked in test/system/from-readers.test.ts.
 
-import * as fc from 'fast-check';
 import { simpleParser } from 'mailparser';
 import addressparser from 'nodemailer/lib/addressparser';
 import { expect, test } from 'vitest';
 import { comparable, fromLine, hostileFrom, sendFrom } from '../../support/hostile-from.ts';
+import fc from '../../support/properties.ts';
 
 async function seen(head: Buffer): Promise<readonly (readonly string[])[]> {
   const { from } = await simpleParser(head);

@@ -1,7 +1,7 @@
-import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { HeaderField } from '../../../src/mail/header/header-field.ts';
 import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES, readMessage } from '../../../src/mail/header/header-reader.ts';
+import fc from '../../support/properties.ts';
 
 function read(text: string) {
   const { fields, body, tooLarge } = readMessage(Buffer.from(text, 'latin1'));

@@ -1,8 +1,8 @@
-import * as fc from 'fast-check';
 import iconv from 'iconv-lite';
 import { expect, test } from 'vitest';
 import { charsetDecoder, decodeRaw } from '../../../src/mail/header/charset.ts';
 import { decodeWords, trimBlanks, unfold } from '../../../src/mail/header/header-text.ts';
+import fc from '../../support/properties.ts';
 
 test.each([
   ['a\r\n b', 'a b'],

@@ -1,6 +1,5 @@
 // Ends of quoted-strings and comments, where they are closed and where not.
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
   closingEnd,
@@ -9,6 +8,7 @@ import {
   skipComments,
   withoutQuotedPairs,
 } from '../../../src/mail/header/quoted-text.ts';
+import fc from '../../support/properties.ts';
 
 test.each([
   ['"a" b', 3],

@@ -1,10 +1,10 @@
 // Octets of a header field read as text (D13): what 8-bit octets inside an encoded-word mean.
 
-import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decodeRaw } from '../../../src/mail/header/charset.ts';
 import { decodeWords, unfold } from '../../../src/mail/header/header-text.ts';
 import { readRawText } from '../../../src/mail/header/raw-text.ts';
+import fc from '../../support/properties.ts';
 
 const options = { legacyCharset: 'windows-1252', folded: true, structured: false };
 

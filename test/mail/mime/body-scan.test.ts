@@ -1,7 +1,7 @@
-import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type BodyFacts, createBodyScan, scanBody, sliceSize } from '../../../src/mail/mime/body-scan.ts';
 import { endWithCrlf, repairLineEndings } from '../../../src/mail/mime/line-endings.ts';
+import fc from '../../support/properties.ts';
 
 /** The slow obvious reference. */
 function reference(body: Buffer): BodyFacts {

@@ -1,4 +1,3 @@
-import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { fieldsOf } from '../../../src/mail/mime/mime-header.ts';
 import {
@@ -9,6 +8,7 @@ import {
   type TopLevel,
   walkSteps,
 } from '../../../src/mail/mime/mime-walk.ts';
+import fc from '../../support/properties.ts';
 
 const crlf = (text: string): Buffer => Buffer.from(text.replace(/\r?\n/g, '\r\n'));
 

@@ -1,4 +1,3 @@
-import * as fc from 'fast-check';
 import { simpleParser } from 'mailparser';
 import { expect, test } from 'vitest';
 import {
@@ -7,6 +6,7 @@ import {
   encodeSmaller,
   rewrapBase64,
 } from '../../../src/mail/mime/transfer-encoding.ts';
+import fc from '../../support/properties.ts';
 
 const octets = fc
   .array(

@@ -1,10 +1,10 @@
 // What requests at once can race for is decided by the store, and told as a rule (D87); and no body, however odd, is
 // answered 500 or leaves a listener or a row behind.
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ApplicationFields } from '../../../src/proxy/application/application.ts';
 import type { HttpAnswer } from '../../support/http-app.ts';
+import fc from '../../support/properties.ts';
 import { type ProxyApi, sshApplication, startProxyApi, zoneIds } from '../../support/proxy-api.ts';
 
 /** How often each status and code came. */

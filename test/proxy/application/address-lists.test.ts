@@ -1,10 +1,10 @@
 // Block and allow lists: boundaries of networks, both families, and another implementation to compare with.
 
 import { BlockList } from 'node:net';
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { addressTest } from '../../../src/base/net/address-test.ts';
 import { createAddressLists } from '../../../src/proxy/application/address-lists.ts';
+import fc from '../../support/properties.ts';
 
 test('a network holds its first and its last address, and neither neighbour', () => {
   const isIn = addressTest(['192.0.2.64/26', '2001:db8:0:8000::/49', '203.0.113.9']);

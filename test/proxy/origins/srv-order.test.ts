@@ -1,9 +1,9 @@
 // The order of SRV records: RFC 2782, with random numbers that are given.
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ServiceRecord } from '../../../src/proxy/origins/resolver.ts';
 import { orderServices } from '../../../src/proxy/origins/srv-order.ts';
+import fc from '../../support/properties.ts';
 
 const service = (priority: number, weight: number, target: string): ServiceRecord => ({
   priority,

@@ -1,8 +1,8 @@
 // Whatever order plans come in, and however close together: what listens in the end is what the last ones say.
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ForwardingPlan } from '../../../src/proxy/application/application.ts';
+import fc from '../../support/properties.ts';
 import {
   dial,
   directTo,

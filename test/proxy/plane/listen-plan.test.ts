@@ -1,11 +1,11 @@
 // Which sockets plans ask for, and how what is missing is told.
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ForwardingPlan } from '../../../src/proxy/application/application.ts';
 import { writePorts, writeSockets } from '../../../src/proxy/application/written-ports.ts';
 import { bindFailure, explainFailures } from '../../../src/proxy/plane/bind-failures.ts';
 import { createListenPlanner, type ListenBounds } from '../../../src/proxy/plane/listen-plan.ts';
+import fc from '../../support/properties.ts';
 import { planOf } from '../../support/proxy-plane.ts';
 
 const bounds: ListenBounds = {

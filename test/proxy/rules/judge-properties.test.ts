@@ -1,10 +1,10 @@
 // What holds for every body: no throw, no 500; judging what was accepted again changes nothing.
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { judgeConfigured } from '../../../src/proxy/rules/judge-write.ts';
 import { ruleRows } from '../../../src/proxy/rules/rules.ts';
 import { accountOf, factsWith, judgeCase, sourcesOver, zoneNamed, zones } from '../../support/judge-fixtures.ts';
+import fc from '../../support/properties.ts';
 
 const port = fc.oneof(fc.constantFrom(0, 1, 22, 1900, 6000, 65_535, 65_536), fc.integer({ min: 1, max: 65_535 }));
 const ports = fc.oneof(

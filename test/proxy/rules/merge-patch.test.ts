@@ -1,9 +1,9 @@
 // RFC 7396 against its own appendix, as far as members of members go, and null as absence.
 
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { UnknownRecord } from '../../../src/base/is-record.ts';
 import { member, mergePatch } from '../../../src/proxy/rules/merge-patch.ts';
+import fc from '../../support/properties.ts';
 
 // RFC 7396 Appendix A, the rows whose target and patch are objects; as deep as an application is.
 test.each([

@@ -1,7 +1,6 @@
 // Boundaries of the texts in an application: protocols, ports, origins, addresses, domain names.
 
 import { isIP } from 'node:net';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { parseDomainName } from '../../../src/proxy/application/domain-name.ts';
 import { canonicalAddress, isInNetworks } from '../../../src/proxy/application/ip-address.ts';
@@ -16,6 +15,7 @@ import {
 } from '../../../src/proxy/application/port-ranges.ts';
 import { parseProtocol } from '../../../src/proxy/application/protocol.ts';
 import { got, joinReasons, quote } from '../../../src/proxy/application/quote.ts';
+import fc from '../../support/properties.ts';
 
 const range = fc.tuple(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 0, max: 40 })).map(([first, more]) => ({
   first,

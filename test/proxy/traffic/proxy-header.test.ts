@@ -1,7 +1,6 @@
 // The headers that tell an origin the client's address: golden octets, and a strict reader of the test's own.
 
 import { isIPv4, isIPv6 } from 'node:net';
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
   type ProxiedConnection,
@@ -9,6 +8,7 @@ import {
   proxyHeaderV2,
   simpleHeader,
 } from '../../../src/proxy/traffic/proxy-header.ts';
+import fc from '../../support/properties.ts';
 import { readSimpleHeader } from '../../support/simple-header.ts';
 
 const v4: ProxiedConnection = {
