@@ -16,7 +16,6 @@ import type { Keys } from '../bootstrap.ts';
 import { openShares } from '../deliver/hop/leased-shares.ts';
 import { openStsStore } from '../deliver/mx/sts-store.ts';
 import { transportOf } from '../deliver/router.ts';
-import { logEvent } from '../events/log-event.ts';
 import { openSuppressionStore, type SuppressionStore } from '../feedback/suppression-store.ts';
 import type { GaugeSource, MetricFamily, Metrics } from '../http/metrics.ts';
 import { createOutcomeWatch, type OutcomeWatch } from '../ingress/rest/outcome-watch.ts';
@@ -27,7 +26,7 @@ import type { Notifier } from '../notify/notifier.ts';
 import { ContentGauge } from '../spool/journal/content-gauge.ts';
 import type { Spool } from '../spool/spool.ts';
 import { spoolMetrics } from '../spool/spool-metrics.ts';
-import { type BuildParts, createSubmit, restAnswers, type Submit, type Violation } from '../submit.ts';
+import { type BuildParts, createSubmit, type Submit, type Violation } from '../submit.ts';
 import type { TlsReporter } from '../tls-report/reporter.ts';
 import { openBounces } from './bounces.ts';
 import { buildParts } from './build-parts.ts';
@@ -35,7 +34,9 @@ import { type Live, madeOf } from './in-force.ts';
 import { entryLinkFor, keptContent } from './journal/kept-content.ts';
 import { openJournal } from './journal/open-journal.ts';
 import { createLiveDelivery, type LiveDelivery } from './live-delivery.ts';
+import { destinationFamilies, mailGauges } from './metrics/mail-metrics.ts';
 import { openQueueLog } from './metrics/queue-log.ts';
+import { tellEvents } from './metrics/tell-events.ts';
 import { openSpool } from './open-spool.ts';
 import { createReporting, createTlsReporting, openTlsResults } from './reporting.ts';
 import type { Running } from './running.ts';
@@ -107,56 +108,6 @@ function endProcess(error: Error): void {
   });
 }
 
-function isToken(code: string): code is keyof typeof restAnswers {
-  return Object.hasOwn(restAnswers, code);
-}
-
-/** Makes the listener for mail events, which serves the log, the metrics, and requests that wait for an outcome. */
-function tellEvents(
-  { events }: Spool,
-  { log, metrics, outcomes }: Pick<MailParts, 'log' | 'metrics'> & Pick<Mail, 'outcomes'>,
-): void {
-  events.listen((event) => {
-    logEvent(log, event);
-    switch (event.kind) {
-      case 'accepted':
-        metrics.accepted({ recipients: event.recipientCount, bytes: event.sizeAsSent });
-        return;
-      case 'refused': {
-        const [first] = event.violations;
-        if (first && event.stage === 'message' && isToken(first.code)) metrics.refused(first.code);
-        return;
-      }
-      case 'delivered':
-      case 'deferred':
-      case 'failed':
-        metrics.outcome({
-          ...{ kind: event.kind, route: event.route },
-          // The wall clock may have been set since.
-          ...(event.kind === 'delivered' ? { seconds: Math.max(0, event.at - event.acceptedAt) / 1000 } : {}),
-        });
-        outcomes.tell(event.sessionId, event.recipient, event.kind);
-        return;
-      // Followers alone are told of the first two.
-      case 'requeued':
-      case 'dropped':
-      case 'webhook_disabled':
-        return;
-      case 'bounced':
-        metrics.bounced(event.bounceClass);
-        return;
-      case 'complained':
-        metrics.complained();
-        return;
-      case 'suppressed':
-        metrics.suppressed(event.source);
-        return;
-      default:
-        event satisfies never;
-    }
-  });
-}
-
 /** The violation for an account's limit that is reached (D42a); undefined where none is. */
 function rateViolation(account: Account, verdict: LimitVerdict): Violation | undefined {
   if (verdict.allowed) return undefined;
@@ -204,63 +155,6 @@ export function certificateOf({ tls }: Keys, host: string): { readonly cert: str
   const found = tls.get(host);
   if (!found) throw new ConfigurationError(`No certificate for ${host}`);
   return { cert: found.certificate, key: found.privateKey };
-}
-
-function mailGauges({ delivery, door }: Pick<Mail, 'delivery' | 'door'>): readonly GaugeSource[] {
-  return [
-    {
-      name: 'postern_delivery_in_hand',
-      help: 'Messages in hand, each once for every route that it goes by',
-      read: () => delivery.metrics().inHand,
-    },
-    {
-      name: 'postern_delivery_connections',
-      help: 'Connections to next hops open now',
-      read: () => delivery.metrics().connections,
-    },
-    {
-      name: 'postern_delivery_left_to_spool',
-      help: 'Accepted messages since the start that wait in the spool because their route had its share in hand',
-      read: () => delivery.metrics().leftToSpool,
-    },
-    { name: 'postern_smtp_connections', help: 'SMTP connections open now', read: () => door.counts().connections },
-    {
-      kind: 'counter',
-      name: 'postern_smtp_auth_failures_total',
-      help: 'Failed AUTH commands',
-      read: () => door.counts().authFailures,
-    },
-  ];
-}
-
-/** The next hops of each route by how they are served; a single one is told by `postern queue destinations` alone. */
-function destinationFamilies(
-  delivery: Pick<Mail['delivery'], 'destinations'>,
-  troubles: ReadonlyMap<string, number>,
-): readonly MetricFamily[] {
-  return [
-    {
-      kind: 'gauge',
-      over: 'max',
-      name: 'postern_delivery_destinations',
-      help: 'Next hops that are known, by route and by how they are served',
-      label: ['route', 'state'],
-      read: () => {
-        const byState = Map.groupBy(
-          delivery.destinations(),
-          ({ route, trouble }) => `${trouble ?? 'served'}\n${route}`,
-        );
-        return [...byState].map(([key, { length }]) => [key.split('\n').toReversed(), length]);
-      },
-    },
-    {
-      kind: 'counter',
-      name: 'postern_delivery_troubles_total',
-      help: 'How often a next hop was given less: it was down, asked for less, or deferred everything',
-      label: ['route', 'trouble'],
-      read: () => [...troubles].map(([key, count]) => [key.split('\n').toReversed(), count]),
-    },
-  ];
 }
 
 /**
@@ -378,7 +272,7 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     gauges: [
       ...ofSpool.gauges,
       ...tended.gauges,
-      ...mailGauges({ delivery, door }),
+      ...mailGauges(delivery, door),
       ...reporting.gauges,
       ...tlsReporting.gauges,
     ],

@@ -1,0 +1,70 @@
+// What /metrics tells of delivery and of the SMTP door.
+
+import type { Delivery } from '../../deliver/delivery.ts';
+import type { GaugeSource, MetricFamily } from '../../http/metrics.ts';
+import type { SmtpDoor } from '../../ingress/smtp/smtp-door.ts';
+
+/** Makes the gauges of what is in hand, of connections to next hops, and of SMTP sessions. */
+export function mailGauges(
+  delivery: Pick<Delivery, 'metrics'>,
+  door: Pick<SmtpDoor, 'counts'>,
+): readonly GaugeSource[] {
+  return [
+    {
+      name: 'postern_delivery_in_hand',
+      help: 'Messages in hand, each once for every route that it goes by',
+      read: () => delivery.metrics().inHand,
+    },
+    {
+      name: 'postern_delivery_connections',
+      help: 'Connections to next hops open now',
+      read: () => delivery.metrics().connections,
+    },
+    {
+      name: 'postern_delivery_left_to_spool',
+      help: 'Accepted messages since the start that wait in the spool because their route had its share in hand',
+      read: () => delivery.metrics().leftToSpool,
+    },
+    { name: 'postern_smtp_connections', help: 'SMTP connections open now', read: () => door.counts().connections },
+    {
+      kind: 'counter',
+      name: 'postern_smtp_auth_failures_total',
+      help: 'Failed AUTH commands',
+      read: () => door.counts().authFailures,
+    },
+  ];
+}
+
+/**
+ * Makes the metrics of next hops: those of each route by how they are served, and how often one was given less. A single next hop is
+ * told by `postern queue destinations` alone.
+ * @param troubles how often, by kind and route with a line feed between them
+ */
+export function destinationFamilies(
+  delivery: Pick<Delivery, 'destinations'>,
+  troubles: ReadonlyMap<string, number>,
+): readonly MetricFamily[] {
+  return [
+    {
+      kind: 'gauge',
+      over: 'max',
+      name: 'postern_delivery_destinations',
+      help: 'Next hops that are known, by route and by how they are served',
+      label: ['route', 'state'],
+      read: () => {
+        const byState = Map.groupBy(
+          delivery.destinations(),
+          ({ route, trouble }) => `${trouble ?? 'served'}\n${route}`,
+        );
+        return [...byState].map(([key, { length }]) => [key.split('\n').toReversed(), length]);
+      },
+    },
+    {
+      kind: 'counter',
+      name: 'postern_delivery_troubles_total',
+      help: 'How often a next hop was given less: it was down, asked for less, or deferred everything',
+      label: ['route', 'trouble'],
+      read: () => [...troubles].map(([key, count]) => [key.split('\n').toReversed(), count]),
+    },
+  ];
+}
