@@ -433,6 +433,10 @@ test('back leads to the place in a list, and to the rows that were loaded', asyn
     await expect.poll(() => page.evaluate('scrollY')).toBe(y);
     expect(await rows.count()).toBe(110);
     expect(await rows.nth(90).textContent()).toBe(subject);
+    // A page that is loaded anew loads its rows up to where it was.
+    await page.reload();
+    await expect.poll(() => page.evaluate('scrollY')).toBe(y);
+    expect(await rows.nth(90).textContent()).toBe(subject);
     // By a link the page begins at its beginning.
     await page.goForward();
     await page.getByRole('link', { name: 'Messages', exact: true }).first().click();

@@ -34,6 +34,28 @@ function nameEntry(): string {
   return name;
 }
 
+/** Where the storage of the tab says how far down the page was that the reader left by loading it anew or going elsewhere. */
+const leftKey = 'postern-left';
+
+/** Notes for this tab how far down the page is, as an entry of the history and CSS pixels. */
+function noteLeft(): void {
+  try {
+    sessionStorage.setItem(leftKey, `${place.value.entry} ${Math.round(scrollY)}`);
+  } catch {
+    // A browser that keeps nothing for this site shows the page from its beginning.
+  }
+}
+
+/** How far down the entry was when the reader left the console for it to be loaded anew; undefined: it was not. */
+function leftAt(entry: string): number | undefined {
+  try {
+    const [noted, y] = sessionStorage.getItem(leftKey)?.split(' ') ?? [];
+    return noted === entry ? Number(y) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 function current(): Place {
   return { path: location.pathname, search: location.search, entry: nameEntry() };
 }
@@ -52,8 +74,14 @@ function noteScrolled(): void {
 /** By the last scroll event. When the browser tells of another entry of its history, it may have scrolled already. */
 let lastScrollY = 0;
 
+/** Where the reader begins: where this entry of the history was left, if it was. */
+function first(): Place {
+  const shown = current();
+  return { ...shown, scrolled: leftAt(shown.entry) };
+}
+
 /** Where the reader is now. Whoever reads it while drawing is drawn again when it changes. */
-export const place = signal<Place>(current());
+export const place = signal<Place>(first());
 
 /** Parameters of the query that go along to every page: whose mail is looked at. */
 const lasting = ['account'] as const;
@@ -111,6 +139,7 @@ export function followPlace(): void {
   // The page scrolls by itself, once the list that it shows is as long as it was.
   history.scrollRestoration = 'manual';
   addEventListener('scroll', () => (lastScrollY = scrollY), { passive: true });
+  addEventListener('pagehide', noteLeft);
   addEventListener('popstate', () => {
     noteScrolled();
     const shown = current();
