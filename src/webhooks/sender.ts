@@ -76,6 +76,11 @@ export class WebhookSender {
     return this.#turns.counts;
   }
 
+  /** How many webhooks are remembered as failing; those that were removed are not among them. */
+  get failing(): number {
+    return this.#turns.failing;
+  }
+
   /** Begins to send. */
   async start(): Promise<void> {
     this.#unlisten.push(this.#parts.events.listen((event) => this.#onEvent(event)));
@@ -189,12 +194,12 @@ export class WebhookSender {
   #seeAll(active: readonly ActiveWebhook[], lookedAt: number): void {
     const { accountName, fileSecrets } = this.#parts;
     const ids = new Set(active.map(({ id }) => id));
-    for (const [id] of [...this.#known]) if (!ids.has(id)) this.#known.forget(id);
+    for (const [id] of [...this.#known]) if (!ids.has(id)) this.#forget(id);
     for (const { id, account, source, kinds, replay, failures, isElsewhere, isLeft } of active) {
       const name = accountName(account);
       // A webhook whose secrets the file here does not have is left to a process that has them.
       if (name === undefined || (source === 'file' && !fileSecrets(id)?.length)) {
-        this.#known.forget(id);
+        this.#forget(id);
         continue;
       }
       const isSlow = failures >= failuresToSlow;
@@ -215,17 +220,25 @@ export class WebhookSender {
     }
   }
 
+  /** Knows a webhook no more, since it is gone or another process sends for it. */
+  #forget(id: string): void {
+    this.#known.forget(id);
+    this.#turns.forget(id);
+  }
+
   /** Gives a webhook its turn. @returns whether it wants another at once, and whether its endpoint fails */
   async #run(id: string): Promise<{ readonly again: boolean; readonly isFailing: boolean }> {
     const known = this.#known.get(id);
     if (!known || this.#isEnding) return { again: false, isFailing: false };
+    // One that is forgotten during its turn counts as one that works, so that nothing of it is left.
+    const isFailing = (): boolean => this.#known.get(id)?.isSlow === true;
     try {
       const again = await this.#round(id, known);
-      return { again, isFailing: known.isSlow };
+      return { again, isFailing: isFailing() };
     } catch (error) {
       if (!this.#isEnding) this.#tellPutOff(id, known, error);
       known.nextAt = this.#parts.clock.monotonic() + putOffMs;
-      return { again: false, isFailing: known.isSlow };
+      return { again: false, isFailing: isFailing() };
     }
   }
 
@@ -297,7 +310,7 @@ export class WebhookSender {
       !hasMore;
     if (!isSame && !(await leases.commit(id, progress, clock.now()))) {
       // Another process sends, or the webhook is gone: what this one sent may be sent again.
-      this.#known.forget(id);
+      this.#forget(id);
       return false;
     }
     for (const record of progress.log) {
@@ -340,7 +353,7 @@ export class WebhookSender {
       },
     ]);
     await leases.disable(id, why);
-    this.#known.forget(id);
+    this.#forget(id);
   }
 
   #tell(known: KnownWebhook, { webhook }: Leased, record: RoundResult['progress']['log'][number]): void {

@@ -20,6 +20,7 @@ export class WebhookTurns {
   readonly #waiting: Readonly<Record<Share, Set<string>>> = { working: new Set(), failing: new Set() };
   /** Those that have their turn, with whether they were asked for again meanwhile. */
   readonly #running = new Map<string, { readonly share: Share; isAsked: boolean }>();
+  /** Those whose last turn told that they fail. Whoever takes a webhook away has it forgotten here, so that they do not pile up. */
   readonly #failing = new Set<string>();
   readonly #count: Record<Share, number> = { working: 0, failing: 0 };
   #isEnded = false;
@@ -33,6 +34,16 @@ export class WebhookTurns {
   /** How many have their turn, and how many wait for it. */
   get counts(): { readonly running: number; readonly waiting: number } {
     return { running: this.#running.size, waiting: this.#waiting.working.size + this.#waiting.failing.size };
+  }
+
+  /** How many webhooks are remembered as failing. */
+  get failing(): number {
+    return this.#failing.size;
+  }
+
+  /** Forgets that a webhook fails, since it is gone. One that has its turn now is forgotten where the turn tells that it works. */
+  forget(id: string): void {
+    this.#failing.delete(id);
   }
 
   /** Asks for a turn. One that has its turn now gets another behind it; one that waits already waits once. */

@@ -490,6 +490,22 @@ describe('many at once', () => {
     await expect.poll(ids, waiting).toBe(100);
   });
 
+  test('a webhook that failed and was removed or disabled leaves nothing behind', async () => {
+    const { spool, sender, hook, store } = await setUp();
+    const endpoint = await startHookEndpoint(() => (_request, response) => void response.writeHead(500).end());
+    const hooks = [await hook(endpoint.url), await hook(endpoint.url), await hook(endpoint.url)];
+    const [removed, disabled] = hooks;
+    await accept(spool, 20);
+    const one = await sender();
+    await expect.poll(() => one.failing, waiting).toBe(3);
+    await settled(one);
+    await store.remove(dev, removed?.id ?? '');
+    await store.change(dev, disabled?.id ?? '', { isEnabled: false });
+    await one.refresh();
+    await settled(one);
+    expect(one.failing).toBe(1);
+  });
+
   test('ending lets requests under way finish, and what was not sent goes out after the next start', async () => {
     const { spool, sender, hook } = await setUp();
     let isHeld = true;
