@@ -6,7 +6,8 @@ import type { MonotonicClock } from '../clock.ts';
 import { errorMessage } from '../errors.ts';
 import { FairPlaces } from '../fair-places.ts';
 import { askServer, type DnsServerAddress, type DnsType } from './dns-exchange.ts';
-import { type DnsRecordOf, isHostName, longestChain, normalName, readAnswer } from './dns-records.ts';
+import { type DnsRecordOf, isHostName, longestChain, normalName, octetsOf, readAnswer } from './dns-records.ts';
+import { KeptFindings } from './kept-findings.ts';
 
 /** What a look-up came to. */
 export type DnsFinding<T extends DnsType> =
@@ -46,8 +47,6 @@ export interface DnsLookupParts {
   readonly tryMs?: number;
 }
 
-/** Answers of each type in memory. */
-const mostKept = 10_000;
 /** Questions under way at the same time; each has a socket of its own. */
 const mostAtOnce = 100;
 /** Servers that are asked. */
@@ -68,22 +67,14 @@ function serverOf(text: string): DnsServerAddress {
   return { address: bracketed ?? plain ?? text, port: Number(port) };
 }
 
-interface Kept<T extends DnsType> {
-  readonly finding: Promise<DnsFinding<T>>;
-  /** Milliseconds of the monotonic clock; endless while it is under way. */
-  until: number;
-  /** How often in a row it could not be found out. */
-  failures: number;
-}
-
 /** What is known of the records of one type, by name; and who waits to ask, by asker and name. */
 interface Table<T extends DnsType> {
-  readonly kept: Map<string, Kept<T>>;
+  readonly kept: KeptFindings<DnsFinding<T>>;
   readonly waiting: Map<string, Promise<DnsFinding<T>>>;
 }
 
 function newTable<T extends DnsType>(): Table<T> {
-  return { kept: new Map(), waiting: new Map() };
+  return { kept: new KeptFindings(), waiting: new Map() };
 }
 
 /** Makes a look-up. */
@@ -151,11 +142,9 @@ class CachedLookup implements DnsLookup {
     const failures = table.kept.get(asked)?.failures ?? 0;
     const asking = this.#follow(asked, type).finally(leave);
     const kept = { finding: asking.then(({ finding }) => finding), until: Number.POSITIVE_INFINITY, failures };
-    table.kept.delete(asked);
-    table.kept.set(asked, kept);
-    const [oldest] = table.kept.size > mostKept ? table.kept.keys() : [];
-    if (oldest !== undefined) table.kept.delete(oldest);
+    table.kept.begin(asked, kept);
     const { finding, seconds } = await asking;
+    table.kept.end(asked, kept, finding.kind === 'found' ? octetsOf(finding.records) : 0);
     const hasFailed = finding.kind === 'failed';
     // A name that can never be found out is asked for less and less often (RFC 2308 §7: not longer than five minutes).
     const wait = hasFailed ? Math.min(keptSeconds.failure * 2 ** failures, keptSeconds.failures) : seconds;

@@ -58,7 +58,9 @@ function mxOf(answer: Answer): MxRecord | undefined {
 function txtOf(answer: Answer): string | undefined {
   if (answer.type !== 'TXT') return undefined;
   const strings = Array.isArray(answer.data) ? answer.data : [answer.data];
+  // Cut before it is decoded: a piece of a text keeps the whole text in memory. A character takes at most four octets.
   return Buffer.concat(strings.map((one) => Buffer.from(one)))
+    .subarray(0, 4 * mostText)
     .toString('utf8')
     .slice(0, mostText);
 }
@@ -76,6 +78,14 @@ const readers: { readonly [T in DnsType]: (answer: Answer) => DnsRecordOf[T] | u
   },
   TXT: txtOf,
 };
+
+/** How many octets of memory records take, about: a text may have two of them for each character. */
+export function octetsOf(records: readonly DnsRecordOf[DnsType][]): number {
+  return records.reduce<number>((sum, record) => {
+    if (typeof record === 'string') return sum + 2 * record.length;
+    return sum + ('exchange' in record ? 2 * record.exchange.length : record.data.length);
+  }, 0);
+}
 
 function preferenceOf(record: DnsRecordOf[DnsType]): number {
   return typeof record === 'object' && 'preference' in record ? record.preference : 0;

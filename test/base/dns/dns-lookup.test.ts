@@ -252,4 +252,20 @@ describe('what is kept', () => {
     await lookup.find('n0.test', 'A');
     expect(server.asked.length).toBe(before + 1);
   });
+  test('names with large records stay as long as they have room together', async () => {
+    const large = Array.from({ length: 40 }, (_, index) => `${index} `.padEnd(1024, 'x'));
+    const names = Object.fromEntries(Array.from({ length: 200 }, (_, index) => [`n${index}.test`, { txt: large }]));
+    const { lookup, server } = await lookupOf({ ...names, 'small.test': { txt: ['small'] } });
+    // Of 80 KiB each a hundred have room in 8 MiB.
+    for (const name of ['small.test', ...Object.keys(names)]) await lookup.find(name, 'TXT');
+    const isAsked = async (name: string): Promise<boolean> => {
+      const before = server.asked.length;
+      expect(await lookup.find(name, 'TXT')).toMatchObject({ kind: 'found' });
+      return server.asked.length > before;
+    };
+    expect(await isAsked('n199.test')).toBe(false);
+    expect(await isAsked('n110.test')).toBe(false);
+    expect(await isAsked('n90.test')).toBe(true);
+    expect(await isAsked('small.test')).toBe(true);
+  });
 });
