@@ -1,5 +1,6 @@
 // Reads SMTP replies from the octets of a connection (RFC 5321 §4.2, RFC 2034, RFC 3463).
 
+import { ownText } from '../../base/net/own-text.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 
 /** A next hop that sends a longer line does not speak SMTP. RFC 5321 §4.5.3.1.5 allows 512. */
@@ -23,9 +24,12 @@ function codeOf(line: string): number {
 /** Control characters in a next hop's text could change the terminal that shows the queue or the log. */
 const controls = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
 
-/** The text of a reply as it is kept: line ends stay, other control characters do not. */
+/**
+ * The text of a reply as it is kept: line ends stay, other control characters do not. Next hops in trouble are remembered with
+ * their last words, which must not keep all that was read with them.
+ */
 function wordsOf(lines: readonly string[]): string {
-  return decoded(lines.join('\n')).replace(controls, '?').slice(0, maxTextLength);
+  return ownText(decoded(lines.join('\n')).replace(controls, '?').slice(0, maxTextLength));
 }
 
 /** Decodes text beyond ASCII as UTF-8 where it is valid (RFC 6531 §3.7.4.2). */

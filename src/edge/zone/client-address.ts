@@ -2,6 +2,7 @@
 
 import { isIP, isIPv4 } from 'node:net';
 import type { AddressTest } from '../../base/net/address-test.ts';
+import { ownText } from '../../base/net/own-text.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
 import { readAuthority } from '../../http/route.ts';
 
@@ -46,8 +47,10 @@ function readEntry(entry: string): string | undefined {
   const withPort = /^([0-9.]{7,15}):[0-9]{1,5}$/.exec(text)?.[1];
   const address = bracketed ?? (withPort !== undefined && isIPv4(withPort) ? withPort : text);
   if (isIP(address) === 0 || address.includes('%')) return undefined;
-  // The spelling that the system uses for a peer, since limits count a client by its spelling.
-  return normalAddress(address);
+  // The spelling that the system uses for a peer, since limits count a client by its spelling. They remember it for a while, and
+  // it must not keep the whole field.
+  const normal = normalAddress(address);
+  return normal === undefined ? undefined : ownText(normal);
 }
 
 /**

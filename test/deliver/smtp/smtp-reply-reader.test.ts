@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { capabilitiesOf } from '../../../src/deliver/smtp/smtp-capabilities.ts';
 import { ReplyReader } from '../../../src/deliver/smtp/smtp-reply-reader.ts';
 import type { SmtpReply } from '../../../src/mail/smtp-reply.ts';
+import { heapOctetsOfEach } from '../../support/heap-octets.ts';
 import fc from '../../support/properties.ts';
 
 function read(chunks: readonly (string | Buffer)[]): {
@@ -114,4 +115,25 @@ test('reads what is offered', () => {
   expect(capabilitiesOf({ code: 250, text: 'PIPELINING' }).pipelining).toBe(false);
   expect(capabilitiesOf({ code: 250, text: 'mx\nSIZE' }).maxSize).toBeUndefined();
   expect(capabilitiesOf({ code: 250, text: 'mx\nSIZE 0' }).maxSize).toBeUndefined();
+});
+
+describe('what is kept of a reply does not keep the rest of what was read', () => {
+  /** Octets of the heap for each text of a reply, of many that are kept. */
+  const octetsOfText = (octets: (index: number) => string): number =>
+    heapOctetsOfEach(500, (index) => {
+      const reader = new ReplyReader();
+      reader.push(Buffer.from(octets(index)));
+      return reader.next()?.text;
+    });
+
+  test('the other lines of a long reply', () => {
+    const line = (index: number): string => `421-${index} `.padEnd(4000, 'x');
+    const reply = (index: number): string => `${Array<string>(15).fill(line(index)).join('\r\n')}\r\n421 end\r\n`;
+    expect(octetsOfText(reply)).toBeLessThan(4000);
+  });
+
+  test('what stands behind a short one', () => {
+    const behind = '250-'.padEnd(60_000, 'x');
+    expect(octetsOfText((index) => `421 4.3.2 come again later, number ${index}\r\n${behind}`)).toBeLessThan(4000);
+  });
 });

@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'vitest';
 import { addressTest } from '../../../src/base/net/address-test.ts';
 import { clientOf, type FieldLines } from '../../../src/edge/zone/client-address.ts';
+import { heapOctetsOfEach } from '../../support/heap-octets.ts';
 import fc from '../../support/properties.ts';
 
 describe('a set of networks', () => {
@@ -138,4 +139,13 @@ describe('what a trusted proxy says of how the client came', () => {
   ])('%s', (_, peer, fields, [proto, host]) => {
     expect(said(peer, fields)).toEqual([proto, host]);
   });
+});
+
+test('an address does not keep the field that it stood in', () => {
+  const octets = heapOctetsOfEach(500, (index) => {
+    const field = Buffer.from(`${'x'.repeat(30_000)}, 203.0.113.${100 + (index % 100)}`).toString('latin1');
+    return clientOf('127.0.0.1', (name) => (name === 'x-forwarded-for' ? [field] : []), addressTest(['127.0.0.1']))
+      .address;
+  });
+  expect(octets).toBeLessThan(4000);
 });
