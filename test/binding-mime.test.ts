@@ -88,6 +88,14 @@ test('what a finished message has no room for goes along for the server to name,
   expect(await bodyOf(odd)).toEqual({ ...expected, subject: 'Another', cc: ['c@example.net'] });
 });
 
+test('a member of the request beside the one that becomes it goes along as well, so that the server refuses the two', async () => {
+  const odd = { ...mime, recipients: ['c@example.net'], mime_message: 'x', ['__proto__']: 'y' };
+  expect((await requestOf(odd))?.body.toString()).toBe(
+    `{"from":"me@example.com","recipients":["you@example.net"],"mime_message":${JSON.stringify(raw)},` +
+      '"recipients":["c@example.net"],"mime_message":"x","__proto__":"y"}',
+  );
+});
+
 test.each([
   ['octets that are no UTF-8', new Uint8Array([0x46, 0xe9, 0x0d, 0x0a]), /UTF-8.*quoted-printable or base64/],
   ['a Blob', new Blob([raw]), /string, a Uint8Array or an ArrayBuffer/],

@@ -61,17 +61,21 @@ function addressOf(value: unknown): unknown {
 const own: ReadonlySet<string> = new Set(['from', 'to', 'raw']);
 
 /**
- * Writes the request body. Members that a finished message does not have are sent too, so that the server names them. Members
- * that are undefined or null are left out.
+ * Writes the request body. Members that a finished message does not have are sent too, so that the server names them; it refuses
+ * one that comes twice, such as `recipients` beside `to`. Members that are undefined or null are left out.
  * @throws EmailError when `raw` is neither a string nor UTF-8
  */
 export function writeMimeMessage(message: MimeMessage): string {
   const { from, to, raw } = message;
-  const others = Object.entries(message).filter(([name, value]) => !own.has(name) && value !== null);
-  return JSON.stringify({
-    from: addressOf(from),
-    recipients: to === undefined ? undefined : [to].flat().map(addressOf),
-    mime_message: textOf(raw),
-    ...Object.fromEntries(others),
+  const members: readonly (readonly [name: string, value: unknown])[] = [
+    ['from', addressOf(from)],
+    ['recipients', to === undefined ? undefined : [to].flat().map(addressOf)],
+    ['mime_message', textOf(raw)],
+    ...Object.entries(message).filter(([name, value]) => !own.has(name) && value !== null),
+  ];
+  const written = members.flatMap(([name, value]) => {
+    const json = JSON.stringify(value);
+    return json === undefined ? [] : [`${JSON.stringify(name)}:${json}`];
   });
+  return `{${written.join(',')}}`;
 }
