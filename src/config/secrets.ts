@@ -10,11 +10,19 @@ import type { Config, ConfiguredToken, EdgeAccount, SecretSource } from './setti
 /** The environment as everything here takes it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
+/**
+ * The value of a variable that the configuration names, without surrounding white space; empty where it is unset. Only a variable
+ * of the environment's own counts: every object, `process.env` among them, inherits members such as `constructor`.
+ */
+export function variableOf(name: string, env: Environment): string {
+  return (Object.hasOwn(env, name) ? env[name] : undefined)?.trim() ?? '';
+}
+
 type Found = { readonly value: string } | { readonly problem: string; readonly cause?: unknown };
 
 function find(source: SecretSource, env: Environment): Found {
   if (source.kind === 'variable') {
-    const value = env[source.name]?.trim();
+    const value = variableOf(source.name, env);
     return value ? { value } : { problem: `the environment variable ${source.name} is not set` };
   }
   try {

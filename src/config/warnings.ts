@@ -13,7 +13,7 @@ import type { RecipientPattern } from '../deliver/staging/recipient-rules.ts';
 import type { SmtpListener, SmtpSettings } from '../ingress/smtp/settings.ts';
 import { splitMailbox } from '../mail/address/domain.ts';
 import { formatHostPort, parseListen } from './addresses.ts';
-import { type Environment, globalKeyOf } from './secrets.ts';
+import { type Environment, globalKeyOf, variableOf } from './secrets.ts';
 import type { Config, HttpSettings } from './settings.ts';
 
 const shortestToken = 16;
@@ -148,7 +148,7 @@ function shortTokens({ tokens, http: { metricsToken } }: Warned, env: Environmen
   const sources = [...tokens, ...(metricsToken ? [metricsToken] : [])].map(({ source }) => source);
   const variables = sources.flatMap((source) => (source.kind === 'variable' ? [source.name] : []));
   return [...new Set(['POSTERN_TOKEN', ...variables])].flatMap((name) => {
-    const { length } = env[name]?.trim() ?? '';
+    const { length } = variableOf(name, env);
     if (length === 0 || length >= shortestToken) return [];
     return [`${name} has ${length} character${length === 1 ? '' : 's'}: one that short can be guessed`];
   });

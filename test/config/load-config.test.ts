@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import { hashToken } from '../../src/accounts/tokens.ts';
 import { ConfigurationError } from '../../src/base/errors.ts';
-import { type Config, configuredTokens, loadConfig, missingSecrets } from '../../src/config.ts';
+import { type Config, configuredGlobalKeys, configuredTokens, loadConfig, missingSecrets } from '../../src/config.ts';
 import { databaseFileOf } from '../support/database-file.ts';
 import { loadYaml, scratchFolder } from '../support/scratch.ts';
 
@@ -361,6 +361,26 @@ accounts:
       `accounts[0].credentials[1]: "${join(cwd, 'token.txt')}" is empty`,
     ]);
   });
+
+  test.each(['__proto__', 'constructor', 'toString', '__defineGetter__'])(
+    'a variable called %s is not set, although every object inherits one',
+    (name) => {
+      const text = yaml
+        .replace('PASSWORD_A', name)
+        .replace('TOKEN_ONE', name)
+        .replace('dev\n', `dev\n    email: a@b.test\n    globalKeyEnv: ${name}\n`);
+      for (const env of [{}, process.env]) {
+        const config = loadYaml(text, env);
+        expect(() => passwordOf(config, 0)).toThrow(
+          new ConfigurationError(`routes[0].auth: the environment variable ${name} is not set`),
+        );
+        expect(missingSecrets(config, env)).toContain(
+          `accounts[0].credentials[0]: the environment variable ${name} is not set`,
+        );
+        expect(configuredGlobalKeys(config, env)).toEqual([]);
+      }
+    },
+  );
 
   test('tokens of the configuration are kept as hashes', () => {
     const cwd = scratchFolder();

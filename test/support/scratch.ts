@@ -14,7 +14,11 @@ export function scratchFolder(): string {
 }
 
 /** Writes a configuration into a folder of the test's own and loads it there. */
-export function loadYaml(yaml: string, env: Readonly<Record<string, string>> = {}, cwd = scratchFolder()): Config {
+export function loadYaml(
+  yaml: string,
+  env: Readonly<Record<string, string | undefined>> = {},
+  cwd = scratchFolder(),
+): Config {
   writeFileSync(join(cwd, 'postern.yaml'), yaml);
   return loadConfig({ file: 'postern.yaml', env, cwd });
 }
