@@ -2,7 +2,7 @@
 
 import { allEdgeErrors } from '../../src/edge/errors/catalogue.ts';
 import type { EdgeOccurrence } from '../../src/edge/errors/edge-error.ts';
-import fc from './properties.ts';
+import fc, { anyCharacter } from './properties.ts';
 
 /** What other readers take for more than text: markup, YAML of another type, line breaks, controls, invisible characters. */
 export const hostileTexts: readonly string[] = [
@@ -80,7 +80,7 @@ export const hostileTexts: readonly string[] = [
 
 const hostileText = fc.oneof(
   fc.constantFrom(...hostileTexts),
-  fc.string({ unit: 'binary', maxLength: 300 }),
+  fc.string({ unit: anyCharacter, maxLength: 300 }),
   fc.string({ unit: 'binary-ascii', maxLength: 40 }),
   fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit)), maxLength: 40 }),
   fc.array(fc.constantFrom(...hostileTexts), { maxLength: 4 }).map((parts) => parts.join('')),

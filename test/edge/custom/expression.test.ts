@@ -9,7 +9,7 @@ import type { Syntax } from '../../../src/edge/custom/expression-fields.ts';
 import { readSyntax } from '../../../src/edge/custom/expression-syntax.ts';
 import type { EdgeCode } from '../../../src/edge/errors/edge-code.ts';
 import type { EdgeCategory } from '../../../src/edge/errors/edge-error.ts';
-import fc from '../../support/properties.ts';
+import fc, { anyCharacter } from '../../support/properties.ts';
 
 interface Asked {
   readonly code?: EdgeCode;
@@ -381,7 +381,7 @@ describe('properties', () => {
     const texts = fc.oneof(
       fc.array(parts, { maxLength: 30 }).map((all) => all.join(' ')),
       fc.array(parts, { maxLength: 30 }).map((all) => all.join('')),
-      fc.string({ unit: 'binary' }),
+      fc.string({ unit: anyCharacter }),
     );
     fc.assert(
       fc.property(texts, conditions, (text, asked) => {
