@@ -61,8 +61,15 @@ test('a next hop that is down, a hold and its release show beside the running se
   );
 
   await queue('hold', '--destination', 'up.test', '--why', 'a test');
-  // The server notices within a second.
-  await new Promise((resolve) => setTimeout(resolve, 1500));
+  // Each time before the server looks for mail that another process made due, it reads the holds. The second time that it finds
+  // such mail, it has looked anew since the hold was made.
+  const attempts = (): number => sink.commands.filter((line) => line.includes('defer-rcpt@probe.test')).length;
+  await send(postern, 'defer-rcpt@probe.test');
+  for (const attempt of [1, 2]) {
+    await postern.until(() => attempts() === attempt);
+    await queue('retry', '--domain', 'probe.test');
+  }
+  await postern.until(() => attempts() === 3);
   await send(postern, 'c@up.test');
   await send(postern, 'd@other.test');
   await postern.until(() => sink.messages.length === 2);
