@@ -248,7 +248,7 @@ test('a request of send and a report of our own are never observed, whatever the
   expect(codes(check({ ...rested, via: { ...via, kind: 'raw' } }, observing))).toEqual([]);
 });
 
-test('10,000 offending headers are judged as often as ten', () => {
+test('10,000 offending headers are judged as often as ten', { timeout: 60_000 }, () => {
   const rounds = (count: number, line: (index: number) => readonly [string, string]): number => {
     let calls = 0;
     const fields = many(count, String).map((_, index) => {

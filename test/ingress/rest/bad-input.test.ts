@@ -321,7 +321,7 @@ test('a broken spool is a 500 that tells nothing', async () => {
   ]);
 });
 
-test('whatever JSON comes, the answer is 200, 400 or 403, and only 200 queues', async () => {
+test('whatever JSON comes, the answer is 200, 400 or 403, and only 200 queues', { timeout: 60_000 }, async () => {
   const rest = await startRest();
   const leaf = fc.oneof(
     fc.string({ unit: anyCharacter }),

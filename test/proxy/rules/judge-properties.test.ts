@@ -204,7 +204,9 @@ test('a drill never fails otherwise than it says', async () => {
   );
 });
 
-test('what is accepted is accepted again as it is answered, and an empty patch changes nothing', async () => {
+test('what is accepted is accepted again as it is answered, and an empty patch changes nothing', {
+  timeout: 60_000,
+}, async () => {
   const id = '1'.repeat(32);
   const zone = zoneNamed('example.com');
   await fc.assert(
@@ -230,7 +232,9 @@ test('what is accepted is accepted again as it is answered, and an empty patch c
   );
 });
 
-test('of nearly valid bodies enough are accepted for the properties to mean something', async () => {
+test('of nearly valid bodies enough are accepted for the properties to mean something', {
+  timeout: 60_000,
+}, async () => {
   const store = await factsWith();
   const sample = fc.sample(nearlyValid, { numRuns: 3000, seed: 7 });
   const verdicts = await Promise.all(sample.map((body) => judgeCase({ body }, store)));
