@@ -12,11 +12,11 @@ import { isOnPostgres } from '../support/store.ts';
 let postern: PosternProcess | undefined;
 afterEach(() => postern?.cleanUp());
 
-async function start(spool: object, route: object = captureRoute): Promise<PosternProcess> {
+async function start(spool: object, route: object = captureRoute, folder?: string): Promise<PosternProcess> {
   const config = deviceConfiguration({ routes: [route], spool }) as { accounts: { credentials: object[] }[] };
   const credential = { name: 'devices', tokenEnv: 'POSTERN_TOKEN', scopes: ['email:send'] };
   config.accounts[0]?.credentials.splice(0, 1, credential);
-  postern = await startPostern({ config });
+  postern = await startPostern({ config, ...(folder === undefined ? {} : { folder }) });
   return postern;
 }
 
@@ -99,5 +99,27 @@ test.skipIf(isOnPostgres)(
     renameSync(aside, file);
     await untilReady(running, 200);
     expect((await send(running)).code).toBe(250);
+  },
+);
+
+// A process that is killed leaves the log behind for the next one to read; where its path has gone, nobody can.
+test.skipIf(isOnPostgres)(
+  'a write-ahead log that was removed puts mail off, and what was accepted into it survives a kill',
+  async () => {
+    const route = { name: 'dead', type: 'smarthost', url: `smtp://127.0.0.1:${await freePort()}`, tls: 'none' };
+    const running = await start({ minFreeBytes: 0 }, route);
+    expect((await send(running)).code).toBe(250);
+    rmSync(join(running.dataDir, 'postern.db-wal'));
+    expect((await send(running)).code).toBe(451);
+    await untilReady(running, 503);
+    const line = await running.until(() => running.log().find(({ msg }) => msg === 'the spool takes no mail'));
+    expect(line['reason']).toMatch(/postern\.db-wal" of the database was removed or replaced .* restart Postern$/);
+
+    await running.end('SIGKILL');
+    const next = await start({ minFreeBytes: 0 }, route, running.folder);
+    await untilReady(next, 200);
+    // The second was answered 451, and may have been kept all the same.
+    expect(await (await get(next, '/metrics')).text()).toMatch(/^postern_spool_queued [12]$/m);
+    expect((await send(next)).code).toBe(250);
   },
 );

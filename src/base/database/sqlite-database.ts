@@ -41,6 +41,8 @@ type Asked = DistributiveOmit<DatabaseRequest, 'id'>;
 interface Pending {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
+  /** What was asked; absent where it was only opened. */
+  readonly asked?: Asked;
 }
 
 /** A SQLite file with a thread of its own. Several processes may have the same file open (D94). */
@@ -62,6 +64,8 @@ class SqliteDatabase implements Database {
   /** How many transactions are under way, from their first request to their end. */
   #underWay = 0;
   #outbox: DatabaseRequest[] = [];
+  /** The last question that failed because the file cannot be read. */
+  #unread: Asked | undefined;
   #lastId = 0;
   #broken: Error | undefined;
   #isOpen = false;
@@ -74,7 +78,7 @@ class SqliteDatabase implements Database {
   constructor(file: string, options: OpenDatabaseOptions) {
     const { onLost, isDurable = true, patienceMs = 5000, transactionMs = 10_000, log } = options;
     this.#onLost = onLost;
-    this.#watch = new FaultWatch({ look: () => this.#tryChanging(), log });
+    this.#watch = new FaultWatch({ look: () => this.#look(), log });
     this.opened = new Promise((resolve, reject) => {
       this.#settleOpened = { resolve: () => resolve(), reject };
     });
@@ -162,6 +166,16 @@ class SqliteDatabase implements Database {
     await exited;
   }
 
+  /** Looks whether the database can be used. @throws what keeps it from being used */
+  async #look(): Promise<void> {
+    await this.#tryChanging();
+    // A file may be damaged in one place alone: what could not be read there is asked again.
+    const unread = this.#unread;
+    if (!unread) return;
+    await this.#ask(unread);
+    if (this.#unread === unread) this.#unread = undefined;
+  }
+
   /** Begins a change, and undoes it. @throws what keeps changes from beginning */
   async #tryChanging(): Promise<void> {
     const undone = new Error('It was only tried');
@@ -197,7 +211,7 @@ class SqliteDatabase implements Database {
     const id = this.#lastId;
     if (this.#outbox.length === 0) setImmediate(() => this.#send());
     this.#outbox.push({ ...asked, id });
-    return new Promise((resolve, reject) => this.#pending.set(id, { resolve, reject }));
+    return new Promise((resolve, reject) => this.#pending.set(id, { resolve, reject, asked }));
   }
 
   #send(): void {
@@ -228,7 +242,9 @@ class SqliteDatabase implements Database {
     if ('value' in reply) pending?.resolve(reply.value);
     else {
       const error = storeError(reply.failure);
-      if (reply.failure.stopsChanges && error instanceof Unavailable) this.#watch.failed(error);
+      const { stopsChanges, isUnreadable } = reply.failure;
+      if (isUnreadable) this.#unread = pending?.asked;
+      if ((stopsChanges || isUnreadable) && error instanceof Unavailable) this.#watch.failed(error);
       (pending?.reject ?? this.#transactions.get(reply.id))?.(error);
     }
   }

@@ -15,6 +15,10 @@ const storeCodes: ReadonlySet<number> = new Set([
 ]);
 const busy = 5;
 const full = 13;
+/** Result codes that say that the file is damaged. */
+const damageCodes: ReadonlySet<number> = new Set([11, 26]);
+/** Result codes of a question that say that the file cannot be read: it is damaged, or the disk fails. */
+const unreadableCodes: ReadonlySet<number> = new Set([10, ...damageCodes, 14]);
 
 /** The primary result code of an error of SQLite's; undefined for other errors. */
 export function sqliteCode(thrown: unknown): number | undefined {
@@ -44,6 +48,20 @@ export interface DatabaseFailure {
   readonly unavailable?: 'room' | 'store';
   /** No change can begin, whatever it would write: another program holds the lock, or the file cannot be written. */
   readonly stopsChanges?: true;
+  /** A question failed because the file cannot be read: it is damaged, or the disk fails. */
+  readonly isUnreadable?: true;
+}
+
+/** The message of what SQLite threw; where the file is damaged, with what to do. */
+export function sqliteMessage(thrown: unknown): string {
+  const message = errorMessage(thrown);
+  if (!damageCodes.has(sqliteCode(thrown) ?? 0)) return message;
+  return `${message}: stop Postern, look at the database with "postern db check", and restore a backup if it is damaged`;
+}
+
+/** Whether a question failed because the file cannot be read, whatever was asked. */
+export function isUnreadable(thrown: unknown): boolean {
+  return unreadableCodes.has(sqliteCode(thrown) ?? 0);
 }
 
 /** Makes a failure of what SQLite threw. */
@@ -51,7 +69,7 @@ export function failureOf(thrown: unknown): DatabaseFailure {
   const code = errorCode(thrown);
   const unavailable = whyUnwritable(sqliteCode(thrown));
   return {
-    message: errorMessage(thrown),
+    message: sqliteMessage(thrown),
     ...(code === undefined ? {} : { code }),
     ...(unavailable ? { unavailable } : {}),
   };

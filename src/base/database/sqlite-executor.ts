@@ -11,8 +11,9 @@ import type {
   Wanted,
 } from './database-protocol.ts';
 import { openReading, SqliteConnection } from './sqlite-connection.ts';
-import { type DatabaseFailure, failureOf, isBusy } from './sqlite-errors.ts';
+import { type DatabaseFailure, failureOf, isBusy, isUnreadable } from './sqlite-errors.ts';
 import { migrateSqlite, openSqliteFile } from './sqlite-file.ts';
+import { SqliteFiles } from './sqlite-files.ts';
 
 /** How long a read waits where another program locks out readers, too, as it does for a moment during recovery. */
 const readPatienceMs = 1000;
@@ -42,6 +43,8 @@ export class SqliteExecutor {
   readonly #writing: SqliteConnection;
   /** The connection for reads. For a database in memory, which no second connection can open, it is the writing one. */
   readonly #reading: SqliteConnection;
+  /** Absent for a database in memory. */
+  readonly #files: SqliteFiles | undefined;
   readonly #times: DatabaseTimes;
   readonly #post: (replies: readonly DatabaseReply[]) => void;
   /** Changes and transactions that wait, in the order in which they came, which is also the order of `until`. */
@@ -66,6 +69,7 @@ export class SqliteExecutor {
     database.exec('PRAGMA busy_timeout = 0');
     this.#writing = new SqliteConnection(database);
     this.#reading = file === ':memory:' ? this.#writing : new SqliteConnection(openReading(file, readPatienceMs));
+    this.#files = file === ':memory:' ? undefined : new SqliteFiles(file);
     this.#times = times;
     this.#post = post;
   }
@@ -91,7 +95,7 @@ export class SqliteExecutor {
     switch (request.kind) {
       case 'read':
         if (this.#open && this.#reading === this.#writing) this.#held.push(request);
-        else this.#answerBy(request.id, () => this.#reading.run(request, 'rows'));
+        else this.#answerQuestion(request);
         return;
       case 'inside':
         this.#inside(request);
@@ -119,7 +123,8 @@ export class SqliteExecutor {
       return;
     }
     if (keep && !this.#database.isTransaction) this.#fail(id, undone);
-    else this.#answerBy(id, () => keep && this.#database.exec('COMMIT'));
+    else if (keep) this.#answerCommit(id);
+    else this.#reply({ id, value: undefined });
     this.#close();
   }
 
@@ -160,6 +165,11 @@ export class SqliteExecutor {
   }
 
   #tryBegin(): Begun {
+    const misplaced = this.#misplaced();
+    if (misplaced) {
+      this.#fail(this.#next(), misplaced);
+      return 'failed';
+    }
     try {
       this.#database.exec('BEGIN IMMEDIATE');
       return 'begun';
@@ -203,11 +213,13 @@ export class SqliteExecutor {
     if (begun !== 'begun') return begun;
     this.#next();
     const began = performance.now();
-    this.#answerBy(id, () => {
+    try {
       for (const statement of statements) this.#writing.run(statement, 'changes');
-      this.#database.exec('COMMIT');
-      return performance.now() - began;
-    });
+      const failure = this.#commit();
+      this.#reply(failure ? { id, failure } : { id, value: performance.now() - began });
+    } catch (thrown) {
+      this.#fail(id, failureOf(thrown));
+    }
     // Where one of them failed, nothing is kept; SQLite itself may have rolled back already.
     if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
     return begun;
@@ -241,11 +253,30 @@ export class SqliteExecutor {
     }
   }
 
-  /** Commits. @returns why nothing was kept; undefined where everything is on disk */
+  #answerQuestion(request: Of<'read'>): void {
+    try {
+      this.#reply({ id: request.id, value: this.#reading.run(request, 'rows') });
+    } catch (thrown) {
+      this.#fail(request.id, { ...failureOf(thrown), ...(isUnreadable(thrown) ? { isUnreadable: true } : {}) });
+    }
+  }
+
+  #answerCommit(id: number): void {
+    const failure = this.#commit();
+    this.#reply(failure ? { id, failure } : { id, value: undefined });
+  }
+
+  /** Why a change would be lost with this process: a file of the database is no longer the one that is open. */
+  #misplaced(): DatabaseFailure | undefined {
+    const misplaced = this.#files?.misplaced();
+    return misplaced && { message: misplaced.text, unavailable: 'store', stopsChanges: true };
+  }
+
+  /** Commits. @returns why nothing was kept for good; undefined where everything is on disk */
   #commit(): DatabaseFailure | undefined {
     try {
       this.#database.exec('COMMIT');
-      return undefined;
+      return this.#misplaced();
     } catch (thrown) {
       if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
       return failureOf(thrown);

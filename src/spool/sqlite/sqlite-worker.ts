@@ -5,9 +5,8 @@ import { dirname } from 'node:path';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import type { ClockReading } from '../../base/clock.ts';
 import { giveBackSomePages } from '../../base/database/free-pages.ts';
-import { sqliteCode, whyUnwritable } from '../../base/database/sqlite-errors.ts';
+import { sqliteCode, sqliteMessage, whyUnwritable } from '../../base/database/sqlite-errors.ts';
 import { type DatabaseSync, openSqliteFile } from '../../base/database/sqlite-file.ts';
-import { errorMessage } from '../../base/errors.ts';
 import { unlistJournal } from '../journal/listed-journal.ts';
 import { defaultQueuedBytes, type SpoolLimits } from '../spool-limits.ts';
 import { type SpoolFault, SpoolFiles } from './file/sqlite-health.ts';
@@ -53,7 +52,6 @@ function completeLimits(limits: SpoolLimits, folder: string): SpoolLimits {
 /** Runs the thread: batches of writes, questions, and periodic checks in between. */
 class SpoolServer {
   readonly #port: MessagePort;
-  readonly #file: string;
   readonly #database: DatabaseSync;
   readonly #lock: SpoolLock;
   readonly #store: SqliteStore;
@@ -68,7 +66,6 @@ class SpoolServer {
 
   constructor(port: MessagePort, { file, lockFile, bodies, limits, ...settings }: SpoolWorkerData) {
     this.#port = port;
-    this.#file = file;
     this.#database = openSqliteFile(file);
     this.#database.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
     this.#lock = new SpoolLock(lockFile);
@@ -117,15 +114,15 @@ class SpoolServer {
       setTimeout(() => this.#write(writes, now, until), lockPauseMs);
       return;
     }
-    const isInPlace = this.#files.isInPlace();
-    const fault = isInPlace ? failureOf(result) : replaced(this.#file);
+    const misplaced = this.#misplaced();
+    const fault = misplaced ?? failureOf(result);
     this.#unlookedBytes += writes.reduce((sum, operation) => sum + (operation.kind === 'add' ? operation.size : 0), 0);
     if (fault || this.#lastWrite || this.#unlookedBytes >= lookEveryBytes) {
       this.#lastWrite = fault;
       this.#look();
     }
     // What is committed to a file without a path is lost with this process: no caller may be told that it is safe.
-    this.#post({ kind: 'written', result: isInPlace ? result : refused(result, replaced(this.#file)) });
+    this.#post({ kind: 'written', result: misplaced ? refused(result, misplaced) : result });
   }
 
   /** Reports free room and faults where they have changed. */
@@ -133,12 +130,29 @@ class SpoolServer {
     this.#unlookedBytes = 0;
     const { freeBytes, fault: noRoom } = this.#files.room();
     // Only after a failed write is writing tried: a probe costs a sync.
-    if (this.#lastWrite && this.#files.isInPlace()) this.#lastWrite = faultOf(() => this.#store.probe(Date.now()));
-    const fault = this.#files.isInPlace() ? (noRoom ?? this.#lastWrite) : replaced(this.#file);
+    const misplaced = this.#misplaced();
+    if (this.#lastWrite && !misplaced) this.#lastWrite = faultOf(() => this.#store.probe(Date.now()));
+    const fault = misplaced ?? noRoom ?? this.#lastWrite;
     const text = `${fault?.text ?? ''} ${freeBytes}`;
     if (text === this.#told) return;
     this.#told = text;
     this.#post({ kind: 'health', freeBytes, ...(fault ? { fault } : {}) });
+  }
+
+  /** Why what is committed would be lost with this process: a file of the database is no longer the one that is open. */
+  #misplaced(): SpoolFault | undefined {
+    const misplaced = this.#files.misplaced();
+    if (!misplaced) return undefined;
+    if (misplaced.ending === '-wal') this.#saveLog();
+    return { reason: 'store', text: misplaced.text };
+  }
+
+  /**
+   * Writes the write-ahead log back to the database. Where its path has gone, this process alone still reads it, and what it
+   * has accepted would be lost with it.
+   */
+  #saveLog(): void {
+    this.#whereWritable(() => this.#database.exec('PRAGMA wal_checkpoint(FULL)'));
   }
 
   /** Gives free pages back to the file system, some at a time, while nothing else is written. */
@@ -168,10 +182,6 @@ class SpoolServer {
   }
 }
 
-function replaced(file: string): SpoolFault {
-  return { reason: 'store', text: `The database "${file}" was removed or replaced while it was open` };
-}
-
 /** Says why no operation of a batch could be written; undefined where one was, or each failed for a reason of its own. */
 function failureOf({ outcomes }: WriteResult): SpoolFault | undefined {
   let fault: SpoolFault | undefined;
@@ -190,7 +200,7 @@ function faultOf(work: () => void): SpoolFault | undefined {
     return undefined;
   } catch (thrown) {
     const reason = whyUnwritable(sqliteCode(thrown)) ?? 'store';
-    return { reason, text: `The database cannot be written: ${errorMessage(thrown)}` };
+    return { reason, text: `The database cannot be written: ${sqliteMessage(thrown)}` };
   }
 }
 

@@ -2,8 +2,9 @@
 // programs, a full disk, transactions that do not end, the end of the thread.
 
 import { once } from 'node:events';
-import { statSync } from 'node:fs';
+import { openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { openDatabase } from '../../../src/base/database/sqlite-database.ts';
@@ -55,6 +56,59 @@ test('a lock of another process holds changes up for the patience, and neither q
   await holder.release();
   expect(await waiting).toBe(1);
   expect(await database.query(count)).toEqual([{ count: 2 }]);
+});
+
+test.each(['', '-wal', '-shm'])(
+  'no change is answered that is lost with this process: postern.db%s',
+  async (ending) => {
+    const file = join(scratchFolder(), 'postern.db');
+    const database = await openTestDatabase(file);
+    await database.migrate(tables);
+    await database.run(add, [1]);
+    expect(await database.query(count)).toEqual([{ count: 1 }]);
+    renameSync(`${file}${ending}`, `${file}.aside`);
+    const removed = { reason: 'store', message: expect.stringContaining(`postern.db${ending}" `) };
+    await expect(database.run(add, [2])).rejects.toMatchObject(removed);
+    await expect(database.transaction((one) => one.run(add, [3]))).rejects.toMatchObject(removed);
+    await expect(database.atOnce([{ sql: add, params: [4] }])).rejects.toMatchObject(removed);
+    expect(database.unavailable).toBeInstanceOf(Unavailable);
+    expect(await database.query(count)).toEqual([{ count: 1 }]);
+
+    renameSync(`${file}.aside`, `${file}${ending}`);
+    await expect.poll(() => database.unavailable, { timeout: 10_000 }).toBeUndefined();
+    expect(await database.run(add, [5])).toBe(1);
+
+    // It goes while a transaction is open: what is committed then is not answered as kept.
+    const committed = database.transaction(async (one) => {
+      await one.run(add, [6]);
+      rmSync(`${file}${ending}`);
+    });
+    await expect(committed).rejects.toMatchObject(removed);
+  },
+);
+
+test('a file that is damaged in one place makes the database unavailable until what is there can be read', async () => {
+  const file = join(scratchFolder(), 'postern.db');
+  const database = await openTestDatabase(file);
+  await database.migrate({ owner: 'test', steps: ['CREATE TABLE numbers (n INTEGER)', 'CREATE TABLE texts (t TEXT)'] });
+  await database.run('INSERT INTO texts VALUES ($1)', ['x'.repeat(100_000)]);
+  new DatabaseSync(file).exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  const whole = readFileSync(file);
+  // It stays open: closing it would release the locks of this process.
+  const descriptor = openSync(file, 'r+');
+  const texts = 'SELECT t FROM texts';
+  writeSync(descriptor, Buffer.alloc(whole.length - 40_960, 1), 0, null, 40_960);
+  const damaged = { reason: 'store', message: expect.stringMatching(/malformed: stop Postern, .*postern db check/) };
+  await expect(database.query(texts)).rejects.toMatchObject(damaged);
+  expect(database.unavailable).toMatchObject(damaged);
+  // Another table can be changed meanwhile, which does not end it.
+  expect(await database.run(add, [1])).toBe(1);
+  await new Promise((wait) => setTimeout(wait, 600));
+  expect(database.unavailable).toMatchObject(damaged);
+
+  writeSync(descriptor, whole, 0, null, 0);
+  await expect.poll(() => database.unavailable, { timeout: 10_000 }).toBeUndefined();
+  expect(await database.query(texts)).toEqual([{ t: 'x'.repeat(100_000) }]);
 });
 
 test('while another process holds the lock the database is unavailable to whoever was refused, and no longer', async () => {

@@ -1,7 +1,8 @@
-// Checks whether the spool can take mail: its file is still the one that was opened, its file systems have room, and the
+// Checks whether the spool can take mail: its files are still those that were opened, its file systems have room, and the
 // last write succeeded. The spool's thread checks this once a second and after every commit.
 
-import { type BigIntStats, statfsSync, statSync } from 'node:fs';
+import { statfsSync } from 'node:fs';
+import { type Misplaced, SqliteFiles } from '../../../base/database/sqlite-files.ts';
 import { errorCode, errorMessage } from '../../../base/errors.ts';
 import { defaultMinFreeBytes } from '../../spool-limits.ts';
 
@@ -21,29 +22,20 @@ export interface HealthParts {
   readonly minFreeBytes: number | undefined;
 }
 
-function identity({ dev, ino }: BigIntStats): string {
-  return `${dev}:${ino}`;
-}
-
 /** Checks the files of a spool whose database is open. */
 export class SpoolFiles {
   readonly #parts: HealthParts;
-  readonly #opened: string;
+  readonly #database: SqliteFiles;
 
   /** @throws the system's error where the database cannot be looked at */
   constructor(parts: HealthParts) {
     this.#parts = parts;
-    this.#opened = identity(statSync(parts.file, { bigint: true }));
+    this.#database = new SqliteFiles(parts.file);
   }
 
-  /** Tells whether the path still leads to the open file: writes to a file without a path would be lost. */
-  isInPlace(): boolean {
-    try {
-      return identity(statSync(this.#parts.file, { bigint: true })) === this.#opened;
-    } catch {
-      // The path is gone or unreadable; either way nobody finds the file again.
-      return false;
-    }
+  /** Finds a file of the database whose path no longer leads to what is open: what is written to it would be lost. */
+  misplaced(): Misplaced | undefined {
+    return this.#database.misplaced();
   }
 
   /** The free room on the file system with the least of it, and the fault if that is too little. */
