@@ -68,10 +68,14 @@ function isSecure({ protocol, headers, host }: FastifyRequest, publicUrl: string
   return publicUrl === `https://${host}`;
 }
 
+/** The fields by which browsers tell that they only look ahead: of today, of older ones and of Safari. */
+const lookingAhead = ['sec-purpose', 'purpose', 'x-purpose', 'x-moz'] as const;
+
 /** Whether a browser only looks ahead, or loads a part of a page. A link must not be used up by that. */
 function isNoVisit({ headers }: FastifyRequest): boolean {
-  const { 'sec-purpose': purpose, 'sec-fetch-dest': wanted } = headers;
-  return (purpose !== undefined && purpose.includes('prefetch')) || (wanted !== undefined && wanted !== 'document');
+  const { 'sec-fetch-dest': wanted } = headers;
+  const looksAhead = lookingAhead.some((name) => /prefetch|prerender|preview/i.test(String(headers[name] ?? '')));
+  return looksAhead || (wanted !== undefined && wanted !== 'document');
 }
 
 /** Tells the log and the metrics of a wrong login. The path has no code of a link in it. */

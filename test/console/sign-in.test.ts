@@ -338,7 +338,15 @@ describe('a link that signs in once', () => {
     const code = link.slice(-43);
     const head = await ask(`${app.base}${link}`, { method: 'HEAD' });
     expect([head.status, head.headers.getSetCookie()]).toEqual([200, []]);
-    for (const headers of [{ 'Sec-Purpose': 'prefetch' }, { 'Sec-Fetch-Dest': 'image' }]) {
+    const noVisits: readonly Record<string, string>[] = [
+      { 'Sec-Purpose': 'prefetch' },
+      { 'Sec-Purpose': 'prefetch;prerender' },
+      { Purpose: 'prefetch' },
+      { 'X-Purpose': 'preview' },
+      { 'X-Moz': 'prefetch' },
+      { 'Sec-Fetch-Dest': 'image' },
+    ];
+    for (const headers of noVisits) {
       expect((await ask(`${app.base}${link}`, { headers })).status).toBe(403);
     }
     const hostile = { 'X-Forwarded-Host': 'evil.example', 'Sec-Fetch-Dest': 'document', 'Sec-Fetch-Site': 'none' };
