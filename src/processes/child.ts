@@ -39,15 +39,14 @@ export class Child {
   version: number;
   readonly pid: number;
   readonly ended: Promise<ProcessEnd>;
-  /** Resolves when it hears what it is told; never where it ends before. */
-  readonly heard: Promise<void>;
   /** Resolves when it takes connections; never where it ends before. */
   readonly serving: Promise<readonly Listening[]>;
   readonly #worker: Worker;
   readonly #inquiries = new Map<number, (answer: unknown) => void>();
   #inquired = 0;
   #isDraining = false;
-  #hears: () => void = () => undefined;
+  /** It has said that it hears what it is told. */
+  #hears = false;
   #failed: ProcessEnd['failed'];
   readonly #end = new AbortController();
   #serves: (listening: readonly Listening[]) => void = () => undefined;
@@ -62,7 +61,6 @@ export class Child {
     this.number = order.number;
     this.version = order.version;
     this.pid = worker.process.pid ?? 0;
-    this.heard = new Promise((resolve) => (this.#hears = resolve));
     this.serving = new Promise((resolve) => (this.#serves = resolve));
     this.ended = new Promise((resolve) => {
       const end = (code: number | null, signal: string | null): void => {
@@ -89,7 +87,21 @@ export class Child {
   }
 
   /**
-   * Watches the process until it ends.
+   * Watches the process while it starts and hears nothing yet: it may be slow then, but must not be stopped.
+   * @returns for how long it was found stopped, in milliseconds, where it is; undefined where it hears or has ended
+   */
+  async untilHeard({ everyMs, mostStopped }: StuckWatch): Promise<number | undefined> {
+    let stopped = 0;
+    while (!this.#hears && !this.hasEnded) {
+      if (stopped >= mostStopped) return stopped * everyMs;
+      await this.#rest(everyMs);
+      stopped = isStopped(this.pid) ? stopped + 1 : 0;
+    }
+    return undefined;
+  }
+
+  /**
+   * Watches the process from when it hears until it ends.
    * @returns for how long it has been silent, in milliseconds, once it is stuck; undefined where it has ended
    */
   async untilStuck({ everyMs, most, mostStopped }: StuckWatch): Promise<number | undefined> {
@@ -113,7 +125,7 @@ export class Child {
   }
 
   #greet(order: StartOrder): void {
-    this.#hears();
+    this.#hears = true;
     this.tell({ kind: 'start', ...order });
     if (this.#isDraining) this.tell({ kind: 'drain' });
   }

@@ -181,8 +181,8 @@ export class Supervisor {
 
   /** Kills a process that gives no answers: its connections hang, and it may hold what the others wait for. */
   async #watch(child: Child): Promise<void> {
-    await Promise.race([child.heard, child.ended]);
-    const silentMs = await child.untilStuck(this.#parts.watch ?? defaultWatch);
+    const watch = this.#parts.watch ?? defaultWatch;
+    const silentMs = (await child.untilHeard(watch)) ?? (await child.untilStuck(watch));
     if (silentMs === undefined) return;
     const { number, pid } = child;
     this.#parts.log.error({ process: number, pid, silentMs }, 'a process gives no answer: it is killed');

@@ -68,6 +68,20 @@ test('a process that is stopped is killed long before one that is only silent', 
   expect(pidOf(2)).toBe(other);
 });
 
+test('a process that is stopped before it says anything is killed and started again', async () => {
+  await start({ watch: { everyMs: 100, most: 600, mostStopped: 3 } });
+  const [first, other] = [pidOf(1), pidOf(2)];
+  let stopped = 0;
+  cluster.once('fork', ({ process: { pid = 0 } }) => {
+    stopped = pid;
+    process.kill(pid, 'SIGSTOP');
+  });
+  process.kill(first, 'SIGKILL');
+  await vi.waitFor(() => expect(times('a process takes connections')).toBe(3), 15_000);
+  expect(lines.find(({ msg }) => msg === 'a process gives no answer: it is killed')).toMatchObject({ pid: stopped });
+  expect(pidOf(2)).toBe(other);
+});
+
 test('a process that is silent at a reload is started anew, and the next reload is taken by all', async () => {
   const one = await start({ voteMs: 1000 });
   const [silent, other] = [pidOf(1), pidOf(2)];
