@@ -19,12 +19,20 @@ const full = 13;
 const damageCodes: ReadonlySet<number> = new Set([11, 26]);
 /** Result codes of a question that say that the file cannot be read: it is damaged, or the disk fails. */
 const unreadableCodes: ReadonlySet<number> = new Set([10, ...damageCodes, 14]);
+/** SQLITE_CORRUPT_VTAB, an extended code: what a virtual table such as the index of a search keeps is wrong, and nothing else. */
+const wrongIndex = 267;
+
+/** The result code of an error of SQLite's with its extension; undefined for other errors. */
+function extendedCode(thrown: unknown): number | undefined {
+  if (errorCode(thrown) !== 'ERR_SQLITE_ERROR' || !(thrown instanceof Error) || !('errcode' in thrown))
+    return undefined;
+  return typeof thrown.errcode === 'number' ? thrown.errcode : undefined;
+}
 
 /** The primary result code of an error of SQLite's; undefined for other errors. */
 export function sqliteCode(thrown: unknown): number | undefined {
-  if (errorCode(thrown) !== 'ERR_SQLITE_ERROR' || !(thrown instanceof Error) || !('errcode' in thrown))
-    return undefined;
-  return typeof thrown.errcode === 'number' ? thrown.errcode & 0xff : undefined;
+  const code = extendedCode(thrown);
+  return code === undefined ? undefined : code & 0xff;
 }
 
 /** Whether another connection held the lock for as long as the busy timeout lasts. */
@@ -61,7 +69,7 @@ export function sqliteMessage(thrown: unknown): string {
 
 /** Whether a question failed because the file cannot be read, whatever was asked. */
 export function isUnreadable(thrown: unknown): boolean {
-  return unreadableCodes.has(sqliteCode(thrown) ?? 0);
+  return unreadableCodes.has(sqliteCode(thrown) ?? 0) && extendedCode(thrown) !== wrongIndex;
 }
 
 /** Makes a failure of what SQLite threw. */
@@ -86,6 +94,5 @@ const constraints: Readonly<Record<number, ConstraintKind>> = {
 
 /** Which constraint stopped a statement; undefined where it failed for something else. */
 export function constraintOf(thrown: unknown): ConstraintKind | undefined {
-  if (sqliteCode(thrown) === undefined || !(thrown instanceof Error) || !('errcode' in thrown)) return undefined;
-  return constraints[Number(thrown.errcode)];
+  return constraints[extendedCode(thrown) ?? 0];
 }

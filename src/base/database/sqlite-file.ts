@@ -7,6 +7,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { errorCode } from '../errors.ts';
 import type { Migrations } from './database.ts';
 import { refuseMoved } from './moved-mark.ts';
+import { sqliteMessage } from './sqlite-errors.ts';
 
 export type { DatabaseSync, StatementSync } from 'node:sqlite';
 
@@ -45,9 +46,7 @@ export function openSqliteFile(file: string): DatabaseSync {
     return database;
   } catch (cause) {
     database?.close();
-    throw new Error(`Cannot open database "${file}": ${cause instanceof Error ? cause.message : String(cause)}`, {
-      cause,
-    });
+    throw new Error(`Cannot open database "${file}": ${sqliteMessage(cause)}`, { cause });
   }
 }
 

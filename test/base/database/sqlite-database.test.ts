@@ -111,6 +111,17 @@ test('a file that is damaged in one place makes the database unavailable until w
   expect(await database.query(texts)).toEqual([{ t: 'x'.repeat(100_000) }]);
 });
 
+test('a wrong index of a search fails the search, and stops nothing else', async () => {
+  const file = join(scratchFolder(), 'postern.db');
+  const database = await openTestDatabase(file);
+  await database.migrate({ owner: 'test', steps: ['CREATE VIRTUAL TABLE words USING fts5(word)'] });
+  await database.run('INSERT INTO words VALUES ($1)', ['hello']);
+  const other = new DatabaseSync(file, { defensive: false });
+  other.exec('DELETE FROM words_content');
+  await expect(database.query("SELECT word FROM words WHERE words MATCH 'hello'")).rejects.toThrow(Unavailable);
+  expect(database.unavailable).toBeUndefined();
+});
+
 test('while another process holds the lock the database is unavailable to whoever was refused, and no longer', async () => {
   const file = join(scratchFolder(), 'postern.db');
   const database = await openTestDatabase(file, { patienceMs: 300 });
