@@ -1,7 +1,7 @@
 // Keeps large bodies as files beside the database (D94): a file is durable before the row that names it is committed, and
 // is deleted after the row is deleted. The file's name is the message's id.
 
-import { mkdir, open, readFile, unlink } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readFile, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { syncFolder } from '../base/database/sync-folder.ts';
 import { errorCode, errorMessage, Unavailable } from '../base/errors.ts';
@@ -28,8 +28,7 @@ export class BodyFiles {
       this.#made = undefined;
       throw thrown;
     }
-    const path = this.#path(id);
-    const handle = await open(path, 'wx', 0o600);
+    const handle = await this.#open(this.#path(id));
     try {
       await handle.writeFile(body);
       await handle.sync();
@@ -61,6 +60,21 @@ export class BodyFiles {
     }
   }
 
+  /** Opens a new file; where somebody has removed the folder meanwhile, it is made again, but never what it lies in. */
+  async #open(path: string): Promise<FileHandle> {
+    try {
+      return await open(path, 'wx', 0o600);
+    } catch (thrown) {
+      if (errorCode(thrown) !== 'ENOENT') throw thrown;
+    }
+    // Of several who find it gone, one makes it.
+    await mkdir(this.folder, { mode: 0o700 }).catch((thrown: unknown) => {
+      if (errorCode(thrown) !== 'EEXIST') throw thrown;
+    });
+    await syncFolder(dirname(this.folder));
+    return await open(path, 'wx', 0o600);
+  }
+
   async #make(): Promise<void> {
     await mkdir(this.folder, { recursive: true, mode: 0o700 });
     await syncFolder(dirname(this.folder));
@@ -73,11 +87,14 @@ export class BodyFiles {
   }
 }
 
+/** System errors that say that nothing can be written to the folder now, whatever it is: the disk, its rights, its place. */
+const unwritable: ReadonlySet<string> = new Set(['EROFS', 'EIO', 'EACCES', 'EPERM', 'ENOENT', 'ENOTDIR']);
+
 /** Maps the error of a body that could not be written: Unavailable where the disk is full or cannot be written. */
 export function bodyError(thrown: unknown, retryAfterSeconds: number): unknown {
   const code = errorCode(thrown) ?? '';
   const isFull = code === 'ENOSPC' || code === 'EDQUOT';
-  if (!isFull && code !== 'EROFS' && code !== 'EIO') return thrown;
+  if (!isFull && !unwritable.has(code)) return thrown;
   const details = { reason: isFull ? 'room' : 'store', retryAfterSeconds } as const;
   return new Unavailable(`A body cannot be written: ${errorMessage(thrown)}`, details);
 }

@@ -1,6 +1,6 @@
 // The spool takes no mail: no room, an account over its share, a database that is gone. The doors put mail off, /readyz says so.
 
-import { copyFileSync, renameSync, rmSync } from 'node:fs';
+import { copyFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
@@ -21,14 +21,14 @@ async function start(spool: object, route: object = captureRoute, folder?: strin
 }
 
 /** The reply to DATA, or to the message where DATA was taken. */
-async function send({ ports }: PosternProcess): Promise<RawReply> {
+async function send({ ports }: PosternProcess, text = 'Hello.'): Promise<RawReply> {
   const client = await connectSmtp(ports['devices'] ?? 0);
   await client.reply();
   await client.command('EHLO test.example');
   await client.command('MAIL FROM:<a@example.com>');
   await client.command('RCPT TO:<b@example.net>');
   let reply = await client.command('DATA');
-  if (reply.code === 354) reply = await client.command('From: a@example.com\r\nSubject: room\r\n\r\nHello.\r\n.');
+  if (reply.code === 354) reply = await client.command(`From: a@example.com\r\nSubject: room\r\n\r\n${text}\r\n.`);
   client.close();
   return reply;
 }
@@ -121,5 +121,25 @@ test.skipIf(isOnPostgres)(
     // The second was answered 451, and may have been kept all the same.
     expect(await (await get(next, '/metrics')).text()).toMatch(/^postern_spool_queued [12]$/m);
     expect((await send(next)).code).toBe(250);
+  },
+);
+
+test.skipIf(isOnPostgres)(
+  'a folder of bodies that was removed is made again for the next large message, one that cannot be made puts it off',
+  async () => {
+    const route = { name: 'dead', type: 'smarthost', url: `smtp://127.0.0.1:${await freePort()}`, tls: 'none' };
+    const running = await start({ minFreeBytes: 0 }, route);
+    const large = `${'x'.repeat(78)}\r\n`.repeat(5000);
+    const bodies = join(running.dataDir, 'bodies');
+    expect((await send(running, large)).code).toBe(250);
+    expect(readdirSync(bodies)).toHaveLength(1);
+    rmSync(bodies, { recursive: true });
+    expect((await send(running, large)).code).toBe(250);
+    expect(readdirSync(bodies)).toHaveLength(1);
+
+    rmSync(bodies, { recursive: true });
+    writeFileSync(bodies, 'no folder');
+    expect(await send(running, large)).toMatchObject({ code: 451, lines: [expect.stringContaining('cannot be kept')] });
+    expect((await send(running)).code).toBe(250);
   },
 );

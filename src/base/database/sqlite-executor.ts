@@ -2,6 +2,7 @@
 // transactions run one after another, and wait for locks of other programs without blocking the thread.
 
 import type { DatabaseSync } from 'node:sqlite';
+import { SqliteFiles } from '../fault/sqlite-files.ts';
 import type {
   DatabaseReply,
   DatabaseRequest,
@@ -13,7 +14,6 @@ import type {
 import { openReading, SqliteConnection } from './sqlite-connection.ts';
 import { type DatabaseFailure, failureOf, isBusy, isUnreadable } from './sqlite-errors.ts';
 import { migrateSqlite, openSqliteFile } from './sqlite-file.ts';
-import { SqliteFiles } from './sqlite-files.ts';
 
 /** How long a read waits where another program locks out readers, too, as it does for a moment during recovery. */
 const readPatienceMs = 1000;

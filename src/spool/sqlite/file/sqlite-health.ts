@@ -2,8 +2,8 @@
 // last write succeeded. The spool's thread checks this once a second and after every commit.
 
 import { statfsSync } from 'node:fs';
-import { type Misplaced, SqliteFiles } from '../../../base/database/sqlite-files.ts';
 import { errorCode, errorMessage } from '../../../base/errors.ts';
+import { type Misplaced, SqliteFiles } from '../../../base/fault/sqlite-files.ts';
 import { defaultMinFreeBytes } from '../../spool-limits.ts';
 
 /** Why the spool takes no mail. */
