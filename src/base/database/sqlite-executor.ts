@@ -19,6 +19,12 @@ import { migrateSqlite, openSqliteFile } from './sqlite-file.ts';
 const readPatienceMs = 1000;
 /** Milliseconds between two tries for a lock that another program holds. SQLite's own wait would block reads, too. */
 const lockPauseMs = 2;
+/**
+ * For how many milliseconds changes follow one another at once, and for how many nothing is changed then: questions are answered, and
+ * another process, which tries for the lock every `lockPauseMs`, finds it free. Between two changes that follow at once it hardly would.
+ */
+const turnMs = 50;
+const restMs = 2 * lockPauseMs;
 /** Milliseconds between two checks whether a request has waited too long behind a transaction of our own. */
 const queuePauseMs = 50;
 /** How many changes share one transaction, and so one sync, at most. */
@@ -54,6 +60,10 @@ export class SqliteExecutor {
   #replies: DatabaseReply[] = [];
   #open: { readonly id: number; readonly limit: NodeJS.Timeout } | undefined;
   #again: NodeJS.Timeout | undefined;
+  /** Since when changes follow one another, on the monotonic clock; undefined: none has begun that others wait behind. */
+  #turnBegan: number | undefined;
+  /** Until when nothing is changed, on the monotonic clock. */
+  #restsUntil = 0;
 
   /** @throws Error where the file cannot be opened */
   constructor(
@@ -139,7 +149,7 @@ export class SqliteExecutor {
   #pump(): void {
     clearTimeout(this.#again);
     let isLocked = false;
-    while (!this.#open && !isLocked) {
+    while (!this.#open && !isLocked && this.#hasTurn()) {
       const [head] = this.#queue;
       if (!head) break;
       if (head.kind === 'migrate') isLocked = this.#migrate(head) === 'locked';
@@ -149,14 +159,27 @@ export class SqliteExecutor {
     }
     const now = performance.now();
     while (this.#queue[0] && this.#queue[0].until <= now) this.#fail(this.#next(), isLocked ? locked : crowded);
+    if (this.#queue.length === 0 || isLocked) this.#turnBegan = undefined;
     if (this.#queue.length === 0) return;
+    const rest = this.#restsUntil - now;
     this.#again = setTimeout(
       () => {
         this.#pump();
         this.#flush();
       },
-      isLocked ? lockPauseMs : queuePauseMs,
+      isLocked ? lockPauseMs : rest > 0 ? rest : queuePauseMs,
     );
+  }
+
+  /** Whether a change may begin now. Once changes have followed one another for long enough, the rest begins here. */
+  #hasTurn(): boolean {
+    const now = performance.now();
+    if (now < this.#restsUntil) return false;
+    this.#turnBegan ??= now;
+    if (now - this.#turnBegan < turnMs) return true;
+    this.#turnBegan = undefined;
+    this.#restsUntil = now + restMs;
+    return false;
   }
 
   /** Removes the first request of the queue. @returns its id */
