@@ -33,7 +33,8 @@ export async function openConsolePage(
   const { token = testToken, ...rest } = options;
   const context = await browser.newContext({ permissions: ['clipboard-read', 'clipboard-write'], ...rest });
   const page = await context.newPage();
-  page.setDefaultTimeout(15_000);
+  // Several browsers at once on a busy machine take long; only a failure waits so long.
+  page.setDefaultTimeout(45_000);
   const requests: string[] = [];
   const complaints: string[] = [];
   context.on('request', (request) => requests.push(request.url()));
@@ -56,7 +57,15 @@ export async function openConsolePage(
     ...{ page, context, requests, complaints },
     async open(path) {
       await page.goto(`${origin}/console${path}`, { waitUntil: 'load' });
-      await page.locator('main h1').waitFor();
+      await page
+        .locator('main h1')
+        .waitFor()
+        .catch(async (cause: unknown) => {
+          const shown = await page.locator('body').textContent();
+          throw new Error(`${path} has no heading. It shows: ${shown}; complaints: ${complaints.join('; ')}`, {
+            cause,
+          });
+        });
     },
     close: () => context.close(),
   };
