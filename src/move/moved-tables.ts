@@ -127,6 +127,8 @@ export const leftTables: Readonly<Record<string, string>> = {
   journal_refusals: 'PostgreSQL counts by an index',
   journal_state: 'how far the index of SQLite is filled',
   journal_words: 'the index of SQLite; PostgreSQL searches columns of the rows',
+  mail_event_index: 'the index of SQLite; PostgreSQL has its own',
+  mail_event_state: 'how far the index of SQLite is filled',
   hop_holders: 'processes that deliver, of which none does meanwhile',
   hop_shares: 'what these processes were granted',
   migrations: 'the target has its own',

@@ -8,6 +8,7 @@ import { type MovedMark, movedMark, removeMovedMark, writeMovedMark } from '../b
 import { isBusy } from '../base/database/sqlite-errors.ts';
 import { migrateSqlite } from '../base/database/sqlite-file.ts';
 import { errorMessage } from '../base/errors.ts';
+import { fileEvents } from '../spool/sqlite/event-follower.ts';
 import { SpoolLock } from '../spool/sqlite/file/sqlite-lock.ts';
 
 /** How long to wait for the end of another command that has the file open, in milliseconds. */
@@ -57,9 +58,10 @@ export class SourceFile {
     return movedMark(this.#database);
   }
 
-  /** Brings the tables up to date. @throws Error where they are newer than this program */
+  /** Brings the tables up to date, with what is made behind the commits. @throws Error where they are newer than this program */
   migrate(migrations: readonly Migrations[]): void {
     for (const one of migrations) migrateSqlite(this.#database, one);
+    fileEvents(this.#database);
   }
 
   /** Marks the file; on disk when it returns. */

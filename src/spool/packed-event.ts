@@ -12,9 +12,12 @@ export interface PackedEvent {
   readonly kind: EventKind;
   /** The id of its message in the spool; null where it has none. */
   readonly message: string | null;
-  /** What it is found by besides (`eventKeys`). */
-  readonly keys: readonly string[];
   readonly json: string;
+}
+
+/** An event with what it is found by besides (`eventKeys`), where that is written in the same commit. */
+export interface KeyedEvent extends PackedEvent {
+  readonly keys: readonly string[];
 }
 
 /** A page of events that were found, each as JSON. */
@@ -28,7 +31,12 @@ export interface PackedPage {
 export function packEvent(event: EventFacts): PackedEvent {
   const message = 'queueId' in event ? event.queueId : null;
   const { at, account, kind } = event;
-  return { at, account, kind, message, keys: eventKeys(event), json: JSON.stringify(event) };
+  return { at, account, kind, message, json: JSON.stringify(event) };
+}
+
+/** Packs an event with its keys. */
+export function packKeyed(event: EventFacts): KeyedEvent {
+  return { ...packEvent(event), keys: eventKeys(event) };
 }
 
 /** Reads an event from JSON. @returns undefined where it is damaged, such as on a disk that has lost some of it */

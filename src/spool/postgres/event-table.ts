@@ -5,7 +5,7 @@ import type { EventTable } from '../../events/event-feed.ts';
 import type { EventFacts } from '../../events/mail-event.ts';
 import { boundedRefused } from '../journal/bounded-rows.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
-import { packEvent, unpackEvents } from '../packed-event.ts';
+import { packKeyed, unpackEvents } from '../packed-event.ts';
 import type { PostgresEvents } from './events/postgres-events.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import type { SpoolWriter } from './spool-writer.ts';
@@ -23,7 +23,7 @@ export function eventTable(parts: {
   const write = async (facts: readonly EventFacts[]): Promise<void> => {
     await writer.write({
       run: ({ events: kept }) => {
-        for (const event of facts) kept.push(packEvent(event));
+        for (const event of facts) kept.push(packKeyed(event));
       },
     });
   };
@@ -45,7 +45,7 @@ export function eventTable(parts: {
       const rows = refusals.flatMap((refusal) => boundedRefused(refusal, parts.contentGauge) ?? []);
       await writer.write({
         run: ({ events: kept, journal }) => {
-          for (const { event } of refusals) kept.push(packEvent(event));
+          for (const { event } of refusals) kept.push(packKeyed(event));
           for (const packed of rows) journal.push({ packed, sentHead: undefined, sentBody: undefined });
         },
       });

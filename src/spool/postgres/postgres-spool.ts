@@ -9,7 +9,7 @@ import type { Hold, HoldRule } from '../hold.ts';
 import type { UsedKey } from '../idempotency-keys.ts';
 import { boundedAccepted } from '../journal/bounded-rows.ts';
 import { journalMigrations } from '../journal/journal-tables.ts';
-import { packEvent } from '../packed-event.ts';
+import { packKeyed } from '../packed-event.ts';
 import type { DueReport, ReportKey } from '../reports/report.ts';
 import type {
   ClaimQuery,
@@ -90,7 +90,7 @@ export class PostgresSpool implements Spool {
         sentHead: packed.keepsSentHead ? kept.head : undefined,
         sentBody: packed.keepsSentBody ? kept.body : undefined,
       };
-      await this.#asked(this.#parts.writer.add({ entry: kept, claimUntil }, packEvent(event), journal));
+      await this.#asked(this.#parts.writer.add({ entry: kept, claimUntil }, packKeyed(event), journal));
     } catch (thrown) {
       throw storedAlready(thrown, entry);
     } finally {
@@ -154,7 +154,7 @@ export class PostgresSpool implements Spool {
       outcomes,
       run: (group) => {
         const unwritten = outcomes.filter((outcome) => !this.#parts.writer.isKept(outcome));
-        for (const outcome of unwritten) group.events.push(packEvent(outcome));
+        for (const outcome of unwritten) group.events.push(packKeyed(outcome));
         group.messages.record(unwritten, now);
       },
     });
@@ -215,7 +215,7 @@ export class PostgresSpool implements Spool {
         others.push((send) => void send(tellDue));
         return known.flatMap((pick) => {
           const made = messages.retry(pick, times);
-          if (made?.event) events.push(packEvent(made.event));
+          if (made?.event) events.push(packKeyed(made.event));
           return made ?? [];
         });
       },
@@ -233,7 +233,7 @@ export class PostgresSpool implements Spool {
       readsEntries: true,
       run: ({ messages, events }) => {
         const event = messages.drop(id, this.#parts.clock.now());
-        if (event) events.push(packEvent(event));
+        if (event) events.push(packKeyed(event));
         return event !== undefined;
       },
     });

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Unavailable } from '../../base/errors.ts';
 import { type PostgresJournalRow, sendJournal } from '../journal/postgres-journal.ts';
-import { type PackedEvent, packEvent } from '../packed-event.ts';
+import { type KeyedEvent, packKeyed } from '../packed-event.ts';
 import type { AccountTally } from '../tally.ts';
 import { AccountChanges } from './account-changes.ts';
 import { type AddedMessage, sendAdded, sizeOf } from './added-messages.ts';
@@ -27,7 +27,7 @@ const releaseMessages = releaseWhere('message = ANY ($1::uuid[]) AND state = 0 A
 /** What the operations of a group are handed: they say what is to be written, and nothing is until all have. */
 export interface WriteGroup {
   readonly added: AddedMessage[];
-  readonly events: PackedEvent[];
+  readonly events: KeyedEvent[];
   readonly journal: PostgresJournalRow[];
   readonly messages: MessageChanges;
   /** Further statements, sent behind those for messages. */
@@ -144,7 +144,7 @@ export class SpoolWriter {
   }
 
   /** Adds a message with its event. */
-  async add(message: AddedMessage, event: PackedEvent, journal?: PostgresJournalRow): Promise<void> {
+  async add(message: AddedMessage, event: KeyedEvent, journal?: PostgresJournalRow): Promise<void> {
     await this.write({
       octets: sizeOf(message.entry),
       run: (group) => {
@@ -290,7 +290,7 @@ export class SpoolWriter {
           void send(tellDue);
         });
         const dropped = unwanted.flatMap((message) => messages.drop(message, this.#clock.now()) ?? []);
-        for (const event of dropped) events.push(packEvent(event));
+        for (const event of dropped) events.push(packKeyed(event));
         removed = dropped.length;
       },
     };

@@ -1,11 +1,13 @@
-// Searches the events of a SQLite database. Each page reads a bounded part of one index; what the other conditions leave out
-// is skipped row by row, so that a page may have few events or none while more follow.
+// Searches the events of a SQLite database. Each page reads a bounded part of one index, and of the events behind it that are not
+// filed yet; what the other conditions leave out is skipped row by row, so that a page may have few events or none while more follow.
 
 import type { DatabaseSync, StatementSync } from '../../base/database/sqlite-file.ts';
 import { searchedKeys } from '../../events/event-keys.ts';
 import type { EventSearch } from '../../events/event-store.ts';
+import type { EventKind } from '../../events/mail-event.ts';
 import type { PackedPage } from '../packed-event.ts';
-import { joinParts, type PagePart, readPart } from './event-page.ts';
+import { keysOfKinds, messageKey } from './event-index.ts';
+import { type EventRow, joinParts, type PageOrder, type PagePart, readPart } from './event-page.ts';
 import { isSearched, keyNumber, lateMs, searchBounds } from './searched-event.ts';
 
 /** The tables of the search. A key is told by its hash, so that a row is two numbers; who searches compares the event itself. */
@@ -18,30 +20,64 @@ export const searchTables = `
   CREATE INDEX mail_events_by_kind ON mail_events (account, kind);
 `;
 
-/** The part of an index that holds everything that is searched for. */
-interface Source {
-  readonly sql: string;
-  readonly values: readonly (string | bigint)[];
-}
+/**
+ * The index of accounts, kinds and messages, filled behind the commits as the keys are (event-follower.ts). indexed: up to which
+ * event both are; built: up to which event of an earlier release, whose indexes were SQLite's own.
+ */
+export const indexTables = `
+  DROP INDEX mail_events_by_account;
+  DROP INDEX mail_events_by_message;
+  DROP INDEX mail_events_by_kind;
+  CREATE TABLE mail_event_index (
+    key INTEGER NOT NULL,
+    event INTEGER NOT NULL,
+    PRIMARY KEY (key, event)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE mail_event_state (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    indexed INTEGER NOT NULL,
+    built INTEGER NOT NULL
+  ) STRICT;
+  INSERT INTO mail_event_state SELECT 1, coalesce(max(id), 0), 0 FROM mail_events;
+`;
 
 const columns = 'e.id, e.at, e.account, e.kind, e.queue_id, e.event';
 
-function sourcesOf(query: EventSearch): readonly Source[] {
-  const { account, message, kinds } = query;
+/** The rows of a key: the table that it is in, and the key. */
+interface Source {
+  readonly table: 'mail_event_index' | 'mail_event_keys';
+  readonly key: bigint;
+}
+
+/** Between which ids events are looked for, which come first, and which of them fit. */
+interface Look {
+  readonly low: number;
+  readonly high: number;
+  readonly order: PageOrder;
+  readonly limit: number;
+  readonly fits: (row: EventRow) => boolean;
+}
+
+function indexed(key: bigint): Source {
+  return { table: 'mail_event_index', key };
+}
+
+/** The events that belong to one message, or to an account, of some kinds or of all. */
+export interface Filed {
+  readonly account?: string | undefined;
+  readonly message?: string | undefined;
+  readonly kinds?: readonly EventKind[] | undefined;
+}
+
+function sourcesOf({ account = '', message, kinds }: Filed): readonly Source[] {
+  if (message !== undefined) return [indexed(messageKey(message))];
+  return keysOfKinds(account, kinds).map(indexed);
+}
+
+function searchedSources(query: EventSearch): readonly Source[] {
   const [key] = searchedKeys(query);
-  if (message !== undefined) {
-    return [{ sql: `SELECT ${columns} FROM mail_events e WHERE e.queue_id = ?3`, values: [message] }];
-  }
-  if (key !== undefined) {
-    const sql = `SELECT ${columns} FROM mail_event_keys k JOIN mail_events e ON e.id = k.event WHERE k.key = ?3`;
-    return [{ sql, values: [keyNumber(account, key)] }];
-  }
-  if (kinds !== undefined) {
-    const sql = `SELECT ${columns} FROM mail_events e INDEXED BY mail_events_by_kind WHERE e.account = ?3 AND e.kind = ?4`;
-    return [...new Set(kinds)].map((kind) => ({ sql, values: [account, kind] }));
-  }
-  const sql = `SELECT ${columns} FROM mail_events e INDEXED BY mail_events_by_account WHERE e.account = ?3 AND e.share`;
-  return ['0', '1'].map((share) => ({ sql: `${sql} = ${share}`, values: [account] }));
+  if (query.message !== undefined || key === undefined) return sourcesOf(query);
+  return [{ table: 'mail_event_keys', key: keyNumber(query.account, key) }];
 }
 
 /** Searches the events of one database. */
@@ -49,11 +85,13 @@ export class EventSearcher {
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
   readonly #from: StatementSync;
+  readonly #indexed: StatementSync;
 
   /** @param database its tables are up to date */
   constructor(database: DatabaseSync) {
     this.#database = database;
     this.#from = database.prepare('SELECT id, at FROM mail_events WHERE id >= ? ORDER BY id LIMIT 1');
+    this.#indexed = database.prepare('SELECT indexed FROM mail_event_state');
   }
 
   /**
@@ -69,24 +107,42 @@ export class EventSearcher {
       newest,
     });
     if (low > high) return { events: [], next: cursor ?? end, hasMore: false };
-    const parts = sourcesOf(query).map((source) => this.#look(source, query, { low, high, limit }));
-    const { events, next } = joinParts(parts, { order, most: limit, end: order === 'oldest' ? high : low });
+    const fits = (row: EventRow): boolean => isSearched(row, query);
+    const { events, next } = this.#page(searchedSources(query), { low, high, order, limit, fits });
     return { events, next, hasMore: order === 'oldest' ? next < high : next > low };
   }
 
-  #look(
-    { sql, values }: Source,
-    query: EventSearch,
-    bounds: { readonly low: number; readonly high: number; readonly limit: number },
-  ): PagePart {
-    const isOldest = query.order === 'oldest';
-    const id = sql.includes('mail_event_keys') ? 'k.event' : 'e.id';
-    const statement = this.#prepared(`${sql} AND ${id} BETWEEN ?1 AND ?2 ORDER BY ${id} ${isOldest ? 'ASC' : 'DESC'}`);
-    return readPart(statement.iterate(bounds.low, bounds.high, ...values), {
-      most: bounds.limit,
-      fits: (row) => isSearched(row, query),
-      end: isOldest ? bounds.high : bounds.low,
+  /** Reads a page of the events of a message or an account, the oldest first. */
+  read(filed: Filed, bounds: Omit<Look, 'order' | 'fits'>): ReturnType<typeof joinParts> {
+    const { account, message, kinds } = filed;
+    const wanted = kinds && new Set<unknown>(kinds);
+    const fits = (row: EventRow): boolean =>
+      (!wanted || wanted.has(row['kind'])) &&
+      (message === undefined || row['queue_id'] === message) &&
+      (account === undefined || row['account'] === account);
+    return this.#page(sourcesOf(filed), { ...bounds, order: 'oldest', fits });
+  }
+
+  /** Reads what the sources have, and the events that are not filed yet. */
+  #page(sources: readonly Source[], look: Look): ReturnType<typeof joinParts> {
+    const { low, high, order, limit } = look;
+    const filed = Number(this.#indexed.get()?.['indexed'] ?? 0);
+    const end = order === 'oldest' ? high : low;
+    const parts = sources.map(({ table, key }) => {
+      const from = `${table} k JOIN mail_events e ON e.id = k.event WHERE k.key = ?3 AND k.event`;
+      return this.#part(from, { ...look, high: Math.min(high, filed), end }, [key]);
     });
+    parts.push(this.#part('mail_events e WHERE e.id', { ...look, low: Math.max(low, filed + 1), end }, []));
+    return joinParts(parts, { order, most: limit, end });
+  }
+
+  #part(from: string, look: Look & { readonly end: number }, values: readonly bigint[]): PagePart {
+    const { low, high, order, limit, fits, end } = look;
+    if (low > high) return { events: [], until: end };
+    const id = from.endsWith('k.event') ? 'k.event' : 'e.id';
+    const direction = order === 'oldest' ? 'ASC' : 'DESC';
+    const statement = this.#prepared(`SELECT ${columns} FROM ${from} BETWEEN ?1 AND ?2 ORDER BY ${id} ${direction}`);
+    return readPart(statement.iterate(low, high, ...values), { most: limit, fits, end });
   }
 
   /** The id of the first event from a time on, by halving: times are in the order of the ids but for `lateMs`. */

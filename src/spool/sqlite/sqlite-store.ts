@@ -13,6 +13,7 @@ import { SqliteReports } from '../reports/sqlite-reports.ts';
 import { type SpoolLimits, unlimited } from '../spool-limits.ts';
 import { totalOf } from '../tally.ts';
 import { SqliteThreads } from '../threads/sqlite-threads.ts';
+import { EventFollower, followedAtOnce } from './event-follower.ts';
 import type { SpoolLock } from './file/sqlite-lock.ts';
 import { Attempts } from './sqlite-attempts.ts';
 import { RecipientClaims } from './sqlite-claims.ts';
@@ -47,6 +48,8 @@ export class SqliteStore {
   #now: ClockReading | undefined;
   /** When `#now` was set, by this thread's own clock. */
   #toldAt = 0;
+  /** Events that were written since they were last filed, about. */
+  #unfiled = 0;
   readonly #database: DatabaseSync;
   readonly #lock: SpoolLock;
   readonly #bodies: string;
@@ -57,6 +60,7 @@ export class SqliteStore {
   readonly #holds: StoredHolds;
   readonly #keys: SqliteKeys;
   readonly #events: SqliteEvents;
+  readonly #follower: EventFollower;
   readonly #journal: SqliteJournal;
   readonly #hasJournal: boolean;
   readonly #messages: StoredMessages;
@@ -88,7 +92,8 @@ export class SqliteStore {
     migrateSqlite(this.#database, spoolMigrations);
     this.#statements = prepareStatements(this.#database);
     this.#keys = new SqliteKeys(this.#database);
-    this.#events = new SqliteEvents(this.#database, options.eventLimits ?? defaultEventLimits);
+    this.#events = new SqliteEvents(this.#database);
+    this.#follower = new EventFollower(this.#database, options.eventLimits ?? defaultEventLimits);
     this.#journal = new SqliteJournal(this.#database);
     this.#hasJournal = options.hasJournal ?? true;
     this.#clock = new SpoolClock(this.#database);
@@ -166,7 +171,6 @@ export class SqliteStore {
       this.#clock.hold();
       const outcomes = operations.map((operation) => this.#outcome(operation));
       this.#retention.removeSurplus();
-      this.#events.finish(this.#clock.stored(this.#now?.wall ?? Number.NEGATIVE_INFINITY));
       this.#ledger.write();
       this.#lines.write();
       this.#database.exec('COMMIT');
@@ -175,23 +179,27 @@ export class SqliteStore {
       // SQLite has already rolled back by itself after a full disk or an I/O error.
       if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
       this.#ledger.undo();
-      this.#events.undo();
       throw thrown;
     }
   }
 
   /**
-   * Removes some of the events that are too many or too old, if there are any. Does nothing before the first write, which
-   * brings the time. @throws what SQLite throws
+   * Does a slice of what is made behind the commits: events are filed, and those that are too many or too old removed. Does nothing
+   * before the first write, which brings the time.
+   * @returns whether there may be more to do
+   * @throws what SQLite throws
    */
-  pruneEvents(): void {
-    if (!this.#now) return;
-    const passed = performance.now() - this.#toldAt;
-    const now = { wall: this.#now.wall + passed, monotonic: this.#now.monotonic + passed };
+  follow(): boolean {
+    if (!this.#now) return false;
     this.#clock.hold();
-    if (!this.#events.hasSurplus(this.#clock.stored(now.wall))) return;
-    [this.#now, this.#toldAt] = [now, performance.now()];
-    this.#transaction([]);
+    const isMore = this.#follower.follow(this.#clock.stored(this.#now.wall + performance.now() - this.#toldAt));
+    this.#unfiled = isMore ? Math.max(0, this.#unfiled - followedAtOnce) : 0;
+    return isMore;
+  }
+
+  /** Whether a whole slice of events waits to be filed. */
+  get isBehind(): boolean {
+    return this.#unfiled >= followedAtOnce;
   }
 
   /** Writes a value, to find out whether the database can be written. @throws what SQLite throws */
@@ -338,6 +346,7 @@ export class SqliteStore {
   #addEvents(events: readonly PackedEvent[]): void {
     for (const event of events) {
       this.#events.add(event, this.#clock.stored(event.at));
+      this.#unfiled += 1;
       if (this.#hasJournal) this.#journal.note(event);
     }
   }

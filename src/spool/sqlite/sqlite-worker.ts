@@ -40,7 +40,7 @@ const lookEveryMs = 1000;
 /** Octets of mail after which free room is checked besides: a fast disk takes gigabytes in a second. */
 const lookEveryBytes = 1_048_576;
 
-/** How long nothing must have been written before free pages are given back, in milliseconds. */
+/** How long nothing must have been written before events are filed and free pages given back, in milliseconds. */
 const idleMs = 100;
 
 /** Fills in limits that the configuration leaves open, from the size of this machine's file system. */
@@ -58,6 +58,7 @@ class SpoolServer {
   readonly #files: SpoolFiles;
   #looking: NodeJS.Timeout | undefined;
   #givingBack: NodeJS.Timeout | undefined;
+  #following: NodeJS.Timeout | undefined;
   #lastWrite: SpoolFault | undefined;
   #lastWriteAt = Number.NEGATIVE_INFINITY;
   /** The health that was reported last. */
@@ -81,7 +82,7 @@ class SpoolServer {
   serve(): void {
     this.#looking = setInterval(() => {
       this.#look();
-      if (this.#lock.isHeld) this.#whereWritable(() => this.#store.pruneEvents());
+      if (this.#lock.isHeld) this.#follow();
       if (!this.#givingBack) this.#giveBack();
     }, lookEveryMs);
     this.#port.on('message', (message: WriteBatch | ReadBatch | 'close') => {
@@ -123,6 +124,25 @@ class SpoolServer {
     }
     // What is committed to a file without a path is lost with this process: no caller may be told that it is safe.
     this.#post({ kind: 'written', result: misplaced ? refused(result, misplaced) : result });
+    // The callers have their answers; what they do next comes while this is done.
+    if (this.#store.isBehind) this.#follow();
+    else this.#following ??= setTimeout(() => this.#followIdle(), idleMs);
+  }
+
+  /** Files what was written, some at a time, while nothing else is written. */
+  #followIdle(): void {
+    this.#following = undefined;
+    const isMore = performance.now() - this.#lastWriteAt < idleMs || this.#follow();
+    if (isMore) this.#following = setTimeout(() => this.#followIdle(), idleMs / 2);
+  }
+
+  /** Does a slice of what is made behind the commits. @returns whether there may be more */
+  #follow(): boolean {
+    let isMore = false;
+    this.#whereWritable(() => {
+      isMore = this.#store.follow();
+    });
+    return isMore;
   }
 
   /** Reports free room and faults where they have changed. */
@@ -176,6 +196,7 @@ class SpoolServer {
   #close(): void {
     clearInterval(this.#looking);
     clearTimeout(this.#givingBack);
+    clearTimeout(this.#following);
     this.#database.close();
     this.#lock.close();
     this.#port.close();

@@ -3,7 +3,7 @@
 
 import { tellOthers } from '../../../base/database/postgres-changes.ts';
 import { eventKinds } from '../../../events/mail-event.ts';
-import { type PackedEvent, shareNumbers } from '../../packed-event.ts';
+import { type KeyedEvent, shareNumbers } from '../../packed-event.ts';
 import { keyNumber } from '../../search/searched-event.ts';
 import type { DatabaseClock } from '../server/database-clock.ts';
 import type { Send } from '../server/postgres-session.ts';
@@ -33,7 +33,7 @@ export const countEvents = `INSERT INTO mail_event_counts AS kept (account, shar
   ON CONFLICT (account, share) DO UPDATE SET events = kept.events + excluded.events`;
 
 /** Sends the statements that write events, in their order; `takeTurn` with their number must have been sent before. */
-export function sendEvents(send: Send, events: readonly PackedEvent[], clock: DatabaseClock): void {
+export function sendEvents(send: Send, events: readonly KeyedEvent[], clock: DatabaseClock): void {
   if (events.length === 0) return;
   const shares = events.map(({ kind }) => shareNumbers[eventKinds[kind].share]);
   void send(addEvents, [
