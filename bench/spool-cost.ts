@@ -27,7 +27,7 @@ const { values } = parseArgs({
 const messages = Number(values.messages);
 const group = Number(values.group);
 /** B-trees that are filled behind the commit, by what readers need. */
-const behind = /keys|words|state|figures|followed|docsize|idx|content|config/;
+const behind = /event_keys|event_index|event_counts|event_state|words|journal_state|figures/;
 
 function message(number: number): SpoolEntry {
   const now = Date.now();

@@ -4,9 +4,9 @@ import { expect, test } from 'vitest';
 import { contentEndpoints } from '../../src/admin/journal/content-endpoints.ts';
 import { resendEndpoint } from '../../src/admin/journal/resend-endpoint.ts';
 import type { JournalEntry } from '../../src/journal/journal.ts';
-import { MemorySpool } from '../../src/spool/memory-spool.ts';
 import type { Submission } from '../../src/submit.ts';
 import { startConsole } from '../support/console-app.ts';
+import { MemorySpool } from '../support/memory-spool/memory-spool.ts';
 
 function entry(credential: string, dialogue: string): JournalEntry {
   const facts = { credential, via: 'smtp', sender: 'a@dev.example', recipients: ['b@next.test'], count: 1 };

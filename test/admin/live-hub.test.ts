@@ -4,7 +4,7 @@ import { expect, test, vi } from 'vitest';
 import { LiveHub, type LiveRow } from '../../src/admin/journal/live-hub.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { JournalItem } from '../../src/journal/journal.ts';
-import { MemorySpool } from '../../src/spool/memory-spool.ts';
+import { MemorySpool } from '../support/memory-spool/memory-spool.ts';
 
 test('rows are told of in order, once the journal can be read again, and nothing ends the process', async () => {
   const spool = new MemorySpool(systemClock);

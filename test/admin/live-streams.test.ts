@@ -8,8 +8,8 @@ import { StreamPlaces } from '../../src/admin/journal/stream-places.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { JournalItem } from '../../src/journal/journal.ts';
 import { SharedCounts } from '../../src/processes/shared-counts.ts';
-import { MemorySpool } from '../../src/spool/memory-spool.ts';
 import { startConsole } from '../support/console-app.ts';
+import { MemorySpool } from '../support/memory-spool/memory-spool.ts';
 
 async function takeAll(places: StreamPlaces, account: string | undefined): Promise<number> {
   let taken = 0;

@@ -11,11 +11,11 @@ import type { Route, SmarthostRoute } from '../../src/deliver/settings.ts';
 import { logEvent } from '../../src/events/log-event.ts';
 import type { OutcomeEvent } from '../../src/events/mail-event.ts';
 import { leaseMilliseconds } from '../../src/spool/lease.ts';
-import { MemorySpool } from '../../src/spool/memory-spool.ts';
 import type { Spool, SpoolEntry } from '../../src/spool/spool.ts';
 import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
 import { FaultSink, type FaultSinkOptions } from '../support/fault-sink.ts';
 import { logLines } from '../support/log-lines.ts';
+import { MemorySpool } from '../support/memory-spool/memory-spool.ts';
 import { someTime, spoolEntry } from '../support/spool-entry.ts';
 
 const retry = { firstDelaySeconds: 60, factor: 2, maxDelaySeconds: 14_400, jitter: 0.2, expireAfterSeconds: 432_000 };

@@ -12,8 +12,8 @@ import { openDatabase } from '../../src/base/database/sqlite-database.ts';
 import type { BouncedEvent, ComplainedEvent } from '../../src/events/mail-event.ts';
 import { suppressByEvents } from '../../src/feedback/suppress-by-events.ts';
 import { openSuppressionStore, type SuppressionStore } from '../../src/feedback/suppression-store.ts';
-import { MemorySpool } from '../../src/spool/memory-spool.ts';
 import { logLines } from '../support/log-lines.ts';
+import { MemorySpool } from '../support/memory-spool/memory-spool.ts';
 import { devAccount } from '../support/policy-fixtures.ts';
 import { attemptOf, spoolEntry } from '../support/spool-entry.ts';
 

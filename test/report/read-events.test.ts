@@ -1,8 +1,8 @@
 // Stored events as findings: what was let pass while the policy is observed is told as what it would be refused for (D4c).
 
 import { expect, test } from 'vitest';
-import { MemoryEvents } from '../../src/events/memory-events.ts';
 import { findingsOfEvents } from '../../src/report/read-events.ts';
+import { MemoryEvents } from '../support/memory-spool/memory-events.ts';
 
 const accepted = {
   kind: 'accepted',

@@ -1,11 +1,11 @@
 // The spool in memory under the contract.
 
-import { MemorySpool } from '../../src/spool/memory-spool.ts';
 import { eventsContract } from '../contract/events.ts';
 import { reportsContract } from '../contract/reports.ts';
 import { spoolContract } from '../contract/spool.ts';
 import { threadsContract } from '../contract/threads.ts';
 import { turnsContract } from '../contract/turns.ts';
+import { MemorySpool } from '../support/memory-spool/memory-spool.ts';
 
 spoolContract('memory spool', {
   open: async (clock) => new MemorySpool(clock),

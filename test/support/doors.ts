@@ -26,11 +26,11 @@ import { createHttpApp } from '../../src/http/app.ts';
 import { createOutcomeWatch } from '../../src/ingress/rest/outcome-watch.ts';
 import { restDoor } from '../../src/ingress/rest/rest-door.ts';
 import { createSmtpDoor } from '../../src/ingress/smtp/smtp-door.ts';
-import { MemorySpool } from '../../src/spool/memory-spool.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
 import { build, createSubmit, examine, restAnswers } from '../../src/submit.ts';
 import { buildParts } from '../../src/wiring/build-parts.ts';
 import { type HeaderSet, isTakenOutOverSmtp } from './header-sets.ts';
+import { MemorySpool } from './memory-spool/memory-spool.ts';
 import { RawClient } from './smtp-peers.ts';
 
 /** One reason, as far as the door tells it. */

@@ -1,7 +1,7 @@
 // The reports that are to be made, in memory: they behave like those in the database, but end with the process.
 
-import type { DsnRequest, ReportWish } from '../../mail/dsn-request.ts';
-import type { SmtpReply } from '../../mail/smtp-reply.ts';
+import type { DsnRequest, ReportWish } from '../../../src/mail/dsn-request.ts';
+import type { SmtpReply } from '../../../src/mail/smtp-reply.ts';
 import {
   type DueReport,
   headToKeep,
@@ -14,7 +14,7 @@ import {
   reportedRecipients,
   unlimitedReports,
   wantedReports,
-} from './report.ts';
+} from '../../../src/spool/reports/report.ts';
 
 /** A message of which outcomes are noted. */
 interface NotedMail extends Omit<DueReport, 'key' | 'queueId' | 'ret' | 'envid' | 'recipients' | 'more'> {

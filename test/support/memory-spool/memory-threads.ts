@@ -1,6 +1,6 @@
 // Which Message-ID stands for the client's own, in memory.
 
-import { keptClientId, threadMilliseconds, threadsOfAccount } from './replaced-ids.ts';
+import { keptClientId, threadMilliseconds, threadsOfAccount } from '../../../src/spool/threads/replaced-ids.ts';
 
 interface Kept {
   readonly messageId: string;

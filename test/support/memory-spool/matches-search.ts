@@ -1,6 +1,6 @@
 // What a search of the queue looks at, for stores that have no query language.
 
-import type { SpoolEntry } from './spool.ts';
+import type { SpoolEntry } from '../../../src/spool/spool.ts';
 
 /** Whether a text is part of a message's ids, sender or recipients; letter case is not compared. */
 export function matchesSearch(entry: SpoolEntry, search: string): boolean {

@@ -1,8 +1,8 @@
 // Whose turn it is in the spool in memory, and the holds by which mail waits.
 
-import { type HoldRule, Holds, mostHolds, stemOfTransport } from './hold.ts';
+import { type HoldRule, Holds, mostHolds, stemOfTransport } from '../../../src/spool/hold.ts';
+import type { ClaimTurn, Spool, WaitingLine } from '../../../src/spool/spool.ts';
 import { type Held, holdOf, isDue } from './memory-messages.ts';
-import type { ClaimTurn, Spool, WaitingLine } from './spool.ts';
 
 /** The turns and holds of a spool in memory. */
 export class MemoryLines {

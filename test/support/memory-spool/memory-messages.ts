@@ -1,9 +1,9 @@
 // Messages and recipients as the spool in memory keeps them.
 
-import type { OutcomeEvent } from '../events/mail-event.ts';
-import type { Hold, Holds } from './hold.ts';
-import type { QueueItem, RetryCount, SpoolEntry, SpooledRecipient } from './spool.ts';
-import { countStates, type Tally, tallyOf } from './tally.ts';
+import type { OutcomeEvent } from '../../../src/events/mail-event.ts';
+import type { Hold, Holds } from '../../../src/spool/hold.ts';
+import type { QueueItem, RetryCount, SpoolEntry, SpooledRecipient } from '../../../src/spool/spool.ts';
+import { countStates, type Tally, tallyOf } from '../../../src/spool/tally.ts';
 
 /** A recipient as it is kept. */
 export interface HeldRecipient extends SpooledRecipient {

@@ -1,8 +1,8 @@
 // Claims on messages of the spool in memory.
 
-import { type Holds } from './hold.ts';
+import { type Holds } from '../../../src/spool/hold.ts';
+import type { ClaimQuery, DueMessage } from '../../../src/spool/spool.ts';
 import { earliestOf, type Held, type HeldRecipient, holdOf, isDue, kept } from './memory-messages.ts';
-import type { ClaimQuery, DueMessage } from './spool.ts';
 
 function wasTried({ recipients }: Held): boolean {
   return recipients.some(({ attempts }) => attempts > 0);

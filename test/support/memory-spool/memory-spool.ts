@@ -1,31 +1,14 @@
 // The spool in memory, for tests and trials: it behaves like the durable stores, but ends with the process.
 
-import { type Clock, type ClockReading, clockStep, readClock, systemClock } from '../base/clock.ts';
-import { silentLog } from '../base/log.ts';
-import { EventFeed } from '../events/event-feed.ts';
-import type { EventLimits } from '../events/event-store.ts';
-import type { OutcomeEvent } from '../events/mail-event.ts';
-import { MemoryEvents } from '../events/memory-events.ts';
-import type { Hold, HoldRule } from './hold.ts';
-import { idempotencyMilliseconds, type UsedKey } from './idempotency-keys.ts';
-import { failedRetentionMilliseconds } from './lease.ts';
-import { claimed } from './memory-claims.ts';
-import { MemoryLines } from './memory-lines.ts';
-import {
-  type Held,
-  type HeldRecipient,
-  isDue,
-  isQueued,
-  itemOf,
-  movedBy,
-  recorded,
-  requeued,
-  retryCount,
-  tallyOfHeld,
-} from './memory-messages.ts';
-import { MemoryReports } from './reports/memory-reports.ts';
-import type { DueReport, ReportKey, ReportLimits } from './reports/report.ts';
-import { matchesSearch } from './search.ts';
+import { type Clock, type ClockReading, clockStep, readClock, systemClock } from '../../../src/base/clock.ts';
+import { silentLog } from '../../../src/base/log.ts';
+import { EventFeed } from '../../../src/events/event-feed.ts';
+import type { EventLimits } from '../../../src/events/event-store.ts';
+import type { OutcomeEvent } from '../../../src/events/mail-event.ts';
+import type { Hold, HoldRule } from '../../../src/spool/hold.ts';
+import { idempotencyMilliseconds, type UsedKey } from '../../../src/spool/idempotency-keys.ts';
+import { failedRetentionMilliseconds } from '../../../src/spool/lease.ts';
+import type { DueReport, ReportKey, ReportLimits } from '../../../src/spool/reports/report.ts';
 import {
   type ClaimQuery,
   type ClaimTurn,
@@ -39,10 +22,27 @@ import {
   type Spool,
   type SpoolEntry,
   type WaitingLine,
-} from './spool.ts';
-import { acceptedEvent, droppedEvent, requeuedEvent } from './spool-events.ts';
-import { type AccountTally, totalOf } from './tally.ts';
-import { MemoryThreads } from './threads/memory-threads.ts';
+} from '../../../src/spool/spool.ts';
+import { acceptedEvent, droppedEvent, requeuedEvent } from '../../../src/spool/spool-events.ts';
+import { type AccountTally, totalOf } from '../../../src/spool/tally.ts';
+import { matchesSearch } from './matches-search.ts';
+import { claimed } from './memory-claims.ts';
+import { MemoryEvents } from './memory-events.ts';
+import { MemoryLines } from './memory-lines.ts';
+import {
+  type Held,
+  type HeldRecipient,
+  isDue,
+  isQueued,
+  itemOf,
+  movedBy,
+  recorded,
+  requeued,
+  retryCount,
+  tallyOfHeld,
+} from './memory-messages.ts';
+import { MemoryReports } from './memory-reports.ts';
+import { MemoryThreads } from './memory-threads.ts';
 
 /** A spool that keeps everything in memory. @public for tests of what stands on a spool. */
 export class MemorySpool implements Spool {
