@@ -31,6 +31,8 @@ export interface PosternUnderTest {
 
 /** What a measurement may set. */
 export interface UnderTestOptions {
+  /** The checkout whose `src` runs; absent: this one. */
+  readonly root?: string;
   /** Where the smarthost listens; absent: what is sent stays in the capture folder. */
   readonly sinkPort?: number;
   readonly platformSignature: boolean;
@@ -60,7 +62,7 @@ export interface UnderTestOptions {
   readonly prepare?: (dataFolder: string) => Promise<void>;
 }
 
-function configuration({ sinkPort, platformSignature, routes, ...more }: UnderTestOptions): string {
+function configuration({ sinkPort, platformSignature, routes, root: _root, ...more }: UnderTestOptions): string {
   const url = `smtp://127.0.0.1:${sinkPort ?? 0}`;
   const route =
     sinkPort === undefined
@@ -91,17 +93,21 @@ export async function startPostern(options: UnderTestOptions): Promise<PosternUn
   }
   const output = openSync(logFile, 'w');
   const probe = options.probe ? ['--expose-gc', '--import', join(import.meta.dirname, 'loop-probe.ts')] : [];
-  const child: ChildProcess = spawn(process.execPath, [...probe, join(projectRoot, 'src/main.ts'), 'serve'], {
-    env: {
-      ...process.env,
-      POSTERN_CONFIG: configFile,
-      POSTERN_DATA_DIR: join(folder, 'data'),
-      POSTERN_CERTS_DIR: join(folder, 'certs'),
-      POSTERN_TOKEN: benchToken,
-      POSTERN_HTTPS_PORT: '', // none: its usual port may be taken
+  const child: ChildProcess = spawn(
+    process.execPath,
+    [...probe, join(options.root ?? projectRoot, 'src/main.ts'), 'serve'],
+    {
+      env: {
+        ...process.env,
+        POSTERN_CONFIG: configFile,
+        POSTERN_DATA_DIR: join(folder, 'data'),
+        POSTERN_CERTS_DIR: join(folder, 'certs'),
+        POSTERN_TOKEN: benchToken,
+        POSTERN_HTTPS_PORT: '', // none: its usual port may be taken
+      },
+      stdio: ['ignore', output, output, ...(options.probe ? (['ipc'] as const) : [])],
     },
-    stdio: ['ignore', output, output, ...(options.probe ? (['ipc'] as const) : [])],
-  });
+  );
   const exited = new Promise<void>((done) => child.once('exit', () => done()));
   const deadline = Date.now() + 60_000;
   for (;;) {

@@ -1,13 +1,11 @@
 // npm run bench: messages a second accepted and relayed, from Postfix's smtp-source through Postern to its smtp-sink
 // (Debian package postfix). `--help` tells the options. Prints one JSON line a run, then a table of medians.
 
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { Client } from 'pg';
-import { startPostern } from './postern-under-test.ts';
-import { cpuSeconds, median, peakMebibytes } from './process-usage.ts';
-import { sinkPort, startSink, untilReceived } from './smtp-sink.ts';
+import { type Load, measurePostern, type Run } from './measure.ts';
+import { median } from './process-usage.ts';
 
 const usage = `Usage: npm run bench -- [options]
   --messages N      messages a run (default 10000)
@@ -21,96 +19,6 @@ const usage = `Usage: npm run bench -- [options]
   --beside NAME=CMD another system under the same load: a shell command run with N, SIZE and SESS set that prints a
                     JSON line with drained_msgs_s, cpu_us_msg and peak_rss_mib; may be given several times
   --out FILE        append every run's JSON line to FILE too`;
-
-/** One run's figures. */
-interface Run {
-  readonly system: string;
-  readonly sessions: number;
-  readonly messagesPerSecond: number;
-  readonly acceptedPerSecond: number;
-  readonly cpuMicrosecondsPerMessage: number;
-  readonly peakMebibytes: number;
-}
-
-interface Load {
-  readonly messages: number;
-  readonly size: number;
-  readonly sessions: number;
-}
-
-function runSource(port: number, load: Load): Promise<void> {
-  const { messages, size, sessions } = load;
-  const args = [
-    '-s',
-    `${sessions}`,
-    '-m',
-    `${messages}`,
-    '-l',
-    `${size}`,
-    '-d',
-    '-f',
-    'bench@example.com',
-    '-t',
-    'rcpt@example.net',
-  ];
-  const source = spawn('smtp-source', [...args, `127.0.0.1:${port}`], { stdio: ['ignore', 'inherit', 'inherit'] });
-  return new Promise((resolve, reject) => {
-    source.once('error', reject);
-    source.once('exit', (code) => (code === 0 ? resolve() : reject(new Error(`smtp-source ended with ${code}`))));
-  });
-}
-
-/** Removes what a database of PostgreSQL has. */
-async function empty(url: string): Promise<void> {
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  await client.query('DROP SCHEMA public CASCADE; CREATE SCHEMA public');
-  await client.end();
-}
-
-interface Shape {
-  readonly signatures: number;
-  readonly processes: number;
-  /** `off`, or `journal.content`. */
-  readonly journal: string;
-  /** A database of PostgreSQL; absent: SQLite. */
-  readonly database: string | undefined;
-}
-
-function nameOf({ signatures, processes, journal, database }: Shape): string {
-  const store = database === undefined ? '' : ', PostgreSQL';
-  return `postern${store}, ${processes} process${processes === 1 ? '' : 'es'}, ${signatures} signature${signatures === 1 ? '' : 's'}, journal ${journal}`;
-}
-
-async function measurePostern(load: Load, shape: Shape): Promise<Run> {
-  const { signatures, processes, journal, database: url } = shape;
-  if (url !== undefined) await empty(url);
-  const database = url === undefined ? {} : { database: { url } };
-  const sink = startSink();
-  const postern = await startPostern({
-    ...{ sinkPort, platformSignature: signatures === 2, processes, ...database },
-    journal: journal === 'off' ? { enabled: false } : { content: journal },
-  });
-  try {
-    const cpuBefore = cpuSeconds(postern.pid);
-    const start = performance.now();
-    await runSource(postern.port, load);
-    const acceptedSeconds = (performance.now() - start) / 1000;
-    await untilReceived(sink, load.messages);
-    const seconds = (performance.now() - start) / 1000;
-    return {
-      system: nameOf(shape),
-      sessions: load.sessions,
-      messagesPerSecond: load.messages / seconds,
-      acceptedPerSecond: load.messages / acceptedSeconds,
-      cpuMicrosecondsPerMessage: ((cpuSeconds(postern.pid) - cpuBefore) / load.messages) * 1e6,
-      peakMebibytes: peakMebibytes(postern.pid),
-    };
-  } finally {
-    await postern.stop();
-    sink.stop();
-  }
-}
 
 function measureBeside(beside: { readonly name: string; readonly command: string }, load: Load): Run {
   const env = { ...process.env, N: `${load.messages}`, SIZE: `${load.size}`, SESS: `${load.sessions}`, REUSE: '1' };

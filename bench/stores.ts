@@ -13,7 +13,7 @@ const usage = `Usage: node bench/stores.ts [options]
   --rounds N        rounds (default 4; with a system beside, about a minute each)
   --messages N      messages a run (default 6000)
   --sessions N      sessions of the generator (default 50)
-  --processes LIST  numbers of processes (default 1,2)
+  --processes LIST  numbers of processes with PostgreSQL (default 1,2); SQLite serves one
   --beside NAME=CMD another system, as run.ts takes it
   --out FILE        append every run's JSON line to FILE too
   --seconds N       no further round begins after so long (default 400)`;
@@ -61,7 +61,7 @@ try {
   for (let round = 0; round < Number(values.rounds); round += 1) {
     if ((performance.now() - began) / 1000 > Number(values.seconds)) break;
     // What stands beside runs once in a round, with the first of ours.
-    runs.push(...runOnce(['--processes', values.processes, ...beside]));
+    runs.push(...runOnce(['--processes', '1', ...beside]));
     runs.push(...runOnce(['--processes', values.processes, '--database', database]));
   }
 } finally {
