@@ -62,6 +62,7 @@ const crossChecks: readonly {
 }[] = [
   { reads: ['development', 'accounts'], check: mailChecks.developmentFaults },
   { reads: ['database'], check: mailChecks.databaseFaults },
+  { reads: ['database', 'processes'], check: mailChecks.processesFaults },
   { reads: ['platform'], check: mailChecks.platformFaults },
   { reads: ['smtp', 'accounts'], check: mailChecks.smtpFaults },
   { reads: ['routes', 'accounts'], check: mailChecks.routesFaults },
@@ -151,6 +152,11 @@ function deepFreeze<T>(value: T): T {
   return value;
 }
 
+/** How many processes `auto` is: one for each core, or the one that SQLite serves (D91a). */
+function processesOf(database: Config['database']): number {
+  return 'file' in database ? 1 : Math.min(availableParallelism(), mostProcesses);
+}
+
 function build(
   { contents, relay }: Overridden,
   place: { readonly file: string; readonly cwd: string; readonly env: Environment; readonly nowMs: number },
@@ -175,7 +181,7 @@ function build(
     database,
     log: { level: contents.log.level ?? 'info' },
     drainSeconds: contents.drainSeconds,
-    processes: contents.processes === 'auto' ? Math.min(availableParallelism(), mostProcesses) : contents.processes,
+    processes: contents.processes === 'auto' ? processesOf(database) : contents.processes,
     ...(development ? { development } : {}),
     platform,
     limits: contents.limits,

@@ -53,7 +53,6 @@ const mayImport: Record<string, readonly string[]> = {
     'mail/*',
     'base/*',
   ],
-  'spool/sqlite/remote': ['spool/sqlite', 'spool/sqlite/file', 'spool/journal', 'spool', 'base/*'],
   'spool/postgres/server': ['base/*'],
   'spool/postgres/events': ['spool/postgres/server', 'spool/search', 'spool/journal', 'spool', 'events', 'base/*'],
   'spool/postgres': [

@@ -76,8 +76,6 @@ export interface ProcessGroup {
   readonly number: number;
   /** Processes that are to run. */
   readonly count: number;
-  /** The socket of the process that has the spool; absent where each process opens the spool itself. */
-  readonly spoolSocket: string | undefined;
   /**
    * Asks every process whether it takes connections and mail, this one among them: what one of them knew before this was called
    * is in the answer. A process that gives no answer in time is not ready.

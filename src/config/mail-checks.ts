@@ -341,6 +341,15 @@ export function deliveryFaults({ delivery }: CompleteContents): ConfigFault[] {
   return [{ path, text: `got ${maxDelaySeconds}, want at least firstDelaySeconds (${firstDelaySeconds})` }];
 }
 
+/** Checks that several processes have a database that serves several (D91a). */
+export function processesFaults({ database, processes }: CompleteContents): ConfigFault[] {
+  if (typeof processes !== 'number' || processes === 1 || !database.url.startsWith('sqlite:')) return [];
+  const text =
+    `got ${processes}, but SQLite serves one process; want 1, or a PostgreSQL that they share (database.url: ` +
+    'postgres://USER@HOST/NAME), where "postern migrate" takes what is kept';
+  return [{ path: ['processes'], text }];
+}
+
 /** Checks that the database is SQLite's or PostgreSQL's, and that the keys fit. A URL may hold a password and is not shown. */
 export function databaseFaults({ database }: CompleteContents): ConfigFault[] {
   const path = ['database', 'url'];

@@ -18,8 +18,6 @@ export interface StartOrder {
   /** The file that the command line names. */
   readonly file?: string;
   readonly ports: ChosenPorts;
-  /** The socket of the process that has the spool; absent where each process opens the spool itself. */
-  readonly spoolSocket?: string;
 }
 
 /** What a process asks about limits that hold for all processes, each with its answer. */

@@ -8,7 +8,6 @@ import { loadSettings } from '../wiring/load-settings.ts';
 import { createReloader } from '../wiring/reload.ts';
 import { choosePorts } from './fixed-ports.ts';
 import type { Server } from './server.ts';
-import { keepSpool } from './spool-keeper.ts';
 import { Supervisor } from './supervisor.ts';
 
 /** What the server is opened with. */
@@ -28,35 +27,28 @@ export interface OpenParts {
 export async function openProcesses({ config, place, log, signalled }: OpenParts): Promise<Server> {
   let inForce = config;
   const ports = await choosePorts(config);
-  const keeper = 'file' in config.database ? keepSpool(config, log) : undefined;
   const supervisor = new Supervisor({
     count: config.processes,
     order: {
       text: readConfigText(place),
       ports,
       ...(place.file === undefined ? {} : { file: place.file }),
-      ...(keeper ? { spoolSocket: keeper.socket } : {}),
     },
-    beforeStart: () => keeper?.opened(),
     log,
     drainMs: () => inForce.drainSeconds * 1000,
   });
-  const stop = async (): Promise<void> => {
-    await supervisor.stop();
-    await keeper?.stop();
-  };
   const starting = supervisor.start();
   let early: readonly Listening[] | undefined;
   try {
     early = await Promise.race([starting, signalled.then(() => undefined)]);
   } catch (error) {
-    await stop();
+    await supervisor.stop();
     throw error;
   }
   if (!early) {
     const failed = starting.catch(() => undefined);
-    // Whatever the start waits for, such as a spool that does not open, ends now.
-    await stop();
+    // Whatever the start waits for ends now.
+    await supervisor.stop();
     await failed;
   }
   let text = '';
@@ -85,11 +77,8 @@ export async function openProcesses({ config, place, log, signalled }: OpenParts
     destinations: () => supervisor.destinations(),
     async stop() {
       await reloader.stop();
-      await stop();
+      await supervisor.stop();
     },
-    kill() {
-      supervisor.kill();
-      keeper?.kill();
-    },
+    kill: () => supervisor.kill(),
   };
 }

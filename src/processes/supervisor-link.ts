@@ -28,7 +28,6 @@ interface Asked {
 export class SupervisorLink implements ProcessGroup {
   readonly number: number;
   readonly count: number;
-  readonly spoolSocket: string | undefined;
   readonly minutes: ProcessGroup['minutes'];
   readonly places: ProcessGroup['places'];
   readonly windows: ProcessGroup['windows'];
@@ -54,7 +53,6 @@ export class SupervisorLink implements ProcessGroup {
     this.#channel = channel;
     this.number = order.number;
     this.count = order.count;
-    this.spoolSocket = order.spoolSocket;
     this.drained = new Promise((resolve) => (this.#drain = resolve));
     this.isGone = new Promise((resolve) => (this.#tellGone = resolve));
     this.minutes = {

@@ -20,8 +20,6 @@ export interface SupervisorParts {
   readonly count: number;
   /** What every process is started with. */
   readonly order: Omit<StartOrder, 'number' | 'count' | 'version'>;
-  /** Waits for what a process needs at its start. @throws Error where it does not come */
-  readonly beforeStart: () => Promise<void> | undefined;
   readonly log: Logger;
   /** How long a process may take to drain, in milliseconds; asked when it is to. */
   readonly drainMs: () => number;
@@ -87,7 +85,6 @@ export class Supervisor {
   }
 
   async #firstStart(number: number): Promise<readonly Listening[]> {
-    await this.#parts.beforeStart();
     if (this.#isStopping) throw new Error('The server is stopping');
     const child = this.#fork(number);
     const first = await Promise.race([child.serving, child.ended]);
@@ -216,17 +213,12 @@ export class Supervisor {
     this.#parts.log.error(facts, 'a process has ended: it is started again');
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
-      void this.#again(number);
+      this.#again(number);
     }, againInMs);
     this.#timers.add(timer);
   }
 
-  async #again(number: number): Promise<void> {
-    try {
-      await this.#parts.beforeStart();
-    } catch {
-      // What it needs is started again, too; the process tells that it cannot start.
-    }
+  #again(number: number): void {
     if (this.#isStopping) return;
     this.#restarts += 1;
     this.#fork(number);

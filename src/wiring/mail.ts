@@ -180,7 +180,6 @@ export async function openMail(parts: MailParts, running: Running): Promise<Mail
     onLost: endProcess,
     onRemoved: ({ messages }) => (removedFailures += messages),
     onCommitted: metrics.committed,
-    socket: group?.spoolSocket,
   });
   running.stores.push(() => spool.close());
   // Both, so that what senders hear and /readyz agree: where the one is well again before the other, mail waits for the other.

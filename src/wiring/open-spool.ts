@@ -8,9 +8,7 @@ import type { EventLimits } from '../events/event-store.ts';
 import type { ContentGauge } from '../spool/journal/content-gauge.ts';
 import { PostgresSpool } from '../spool/postgres/postgres-spool.ts';
 import type { Spool } from '../spool/spool.ts';
-import { RemoteWorker } from '../spool/sqlite/remote/remote-worker.ts';
-import type { SpoolWorkerData } from '../spool/sqlite/sqlite-protocol.ts';
-import { openSqliteSpool, type SqliteSpoolOptions, spoolThreadData } from '../spool/sqlite/sqlite-spool.ts';
+import { openSqliteSpool } from '../spool/sqlite/sqlite-spool.ts';
 
 /**
  * An event is kept until a message accepted with it has expired and `keepDays` have passed since, so that a message's first
@@ -37,8 +35,6 @@ export interface SpoolHooks {
   readonly onCommitted?: (operations: number) => void;
   /** Knows how much content the journal keeps; absent: it may be any amount. */
   readonly contentGauge?: ContentGauge;
-  /** The socket of the process that has the spool in SQLite; absent: this process opens it by itself. */
-  readonly socket?: string | undefined;
 }
 
 /** A spool, and the free octets of the file system that it writes to; NaN where they are not known. */
@@ -50,28 +46,12 @@ function settingsOf(config: Config) {
   return { limits, reportLimits, eventLimits: eventLimits(config), hasJournal: journal.enabled };
 }
 
-/** What the spool of a configuration in SQLite is made with. @throws Error where it is in PostgreSQL */
-function sqliteOptions(config: Config): SqliteSpoolOptions {
-  const { database, dataDir } = config;
-  if (!('file' in database)) throw new Error('The spool is not in SQLite');
-  const bodiesFolder = join(dataDir, 'bodies');
-  return { file: database.file, bodiesFolder, ...settingsOf(config) };
-}
-
-/** What the process of a spool that several processes share starts its thread with. @throws Error where it is in PostgreSQL */
-export function spoolDataOf(config: Config): SpoolWorkerData {
-  return spoolThreadData(sqliteOptions(config));
-}
-
 /** Opens the spool; the queue commands open it beside a running server (D94). @throws Error where it cannot be opened */
 export function openSpool(config: Config, hooks: SpoolHooks = {}): Promise<OpenedSpool> {
-  const { database } = config;
-  const { socket } = hooks;
-  if ('file' in database) {
-    const port = socket === undefined ? undefined : new RemoteWorker(socket);
-    return openSqliteSpool({ ...sqliteOptions(config), ...hooks, port });
-  }
+  const { database, dataDir } = config;
   const kept = { ...settingsOf(config), ...hooks };
+  if ('file' in database)
+    return openSqliteSpool({ file: database.file, bodiesFolder: join(dataDir, 'bodies'), ...kept });
   const { takeOverSeconds } = database;
   return PostgresSpool.open({ url: () => database.url, patienceMs: takeOverSeconds * 1000, ...kept });
 }

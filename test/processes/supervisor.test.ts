@@ -2,16 +2,10 @@
 // does not start.
 
 import cluster from 'node:cluster';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
-import { loadConfig } from '../../src/config.ts';
-import { keepSpool } from '../../src/processes/spool-keeper.ts';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Supervisor } from '../../src/processes/supervisor.ts';
-import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
 import { logLines } from '../support/log-lines.ts';
-import { childrenOf, isRunning } from '../support/server-processes.ts';
 
 const { log, lines } = logLines();
 const exec = join(import.meta.dirname, '../support/group-process.ts');
@@ -29,7 +23,7 @@ afterEach(async () => {
 
 async function start(parts: Partial<ConstructorParameters<typeof Supervisor>[0]> = {}): Promise<Supervisor> {
   const order = { text: 'first', ports: {} };
-  supervisor = new Supervisor({ count: 2, order, beforeStart: () => undefined, log, drainMs: () => 1000, ...parts });
+  supervisor = new Supervisor({ count: 2, order, log, drainMs: () => 1000, ...parts });
   await supervisor.start();
   return supervisor;
 }
@@ -120,30 +114,4 @@ test('where the system starts no process, the start fails with the reason; later
   await vi.waitFor(() => expect(times('a process has ended: it is started again')).toBe(2), 10_000);
   cluster.setupPrimary({ cwd: '/' });
   await vi.waitFor(() => expect(times('a process takes connections')).toBe(3), 10_000);
-});
-
-test('a process of the spool that is stuck is killed at the end, and one that dies is started again', async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'postern-keeper-'));
-  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
-  const config = {
-    ...loadConfig({ env: {}, cwd: dataDir, text: JSON.stringify(deviceConfiguration({ routes: [captureRoute] })) }),
-    dataDir,
-  };
-  const keeper = keepSpool(config, log, { endMs: 500, everyMs: 500 });
-  await keeper.opened();
-  keeper.kill();
-  await vi.waitFor(() => expect(times('the process of the spool has ended: it is started again')).toBe(1), 10_000);
-  await vi.waitFor(() => expect(childrenOf(process.pid)).toHaveLength(1), 10_000);
-  await keeper.opened();
-  const [before = 0] = childrenOf(process.pid);
-  process.kill(before, 'SIGSTOP');
-  await vi.waitFor(() => expect(isRunning(before)).toBe(false), 10_000);
-  expect(times('the process of the spool is stopped: it is killed')).toBe(1);
-  await vi.waitFor(() => expect(childrenOf(process.pid)).toHaveLength(1), 10_000);
-  await keeper.opened();
-  const [pid = 0] = childrenOf(process.pid);
-  process.kill(pid, 'SIGSTOP');
-  await keeper.stop();
-  expect(isRunning(pid)).toBe(false);
-  expect(times('the process of the spool did not end in time: it is killed')).toBe(1);
 });

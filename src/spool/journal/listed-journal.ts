@@ -29,11 +29,6 @@ export function listJournal({ row, receivedHead, receivedBody, ...packed }: Pack
   return [row.facts, row.more, row.waiting, ...octets, isSameBody, keepsSentHead, keepsSentBody];
 }
 
-/** The octets of the message that came and are kept: those of its head, and of its body; -1: not kept. */
-export function receivedLengths([, , , head, body]: ListedJournal): readonly [number, number] {
-  return [head, body];
-}
-
 /**
  * Makes the row of a list, as it is written.
  * @param event the acceptance

@@ -68,7 +68,6 @@ export class RecipientClaims {
     now,
     limit,
     claimUntil,
-    holder = 0,
     transport = '',
     account,
     expiredOnly,
@@ -82,7 +81,7 @@ export class RecipientClaims {
       if (this.#isParked(line)) continue;
       const seqs = this.#pick(line.id, { at, limit: limit - messages.length, expiredOnly: expiredOnly === true });
       for (const seq of seqs) {
-        const claimed = this.#claim(seq, line.id, { at, until: this.#clock.stored(claimUntil), holder });
+        const claimed = this.#claim(seq, line.id, { at, until: this.#clock.stored(claimUntil) });
         if (claimed) messages.push(claimed);
       }
       this.#lines.endTurn(line.id, at);
@@ -127,12 +126,6 @@ export class RecipientClaims {
       }
     }
     return { strays, looked };
-  }
-
-  /** Gives back what a process that is gone had claimed. */
-  releaseHolder({ holder, now }: OperationOf<'releaseHolder'>): void {
-    const { changes } = this.#statements.releaseHolder.run(holder);
-    if (changes > 0) this.#lines.wakeAll(this.#clock.stored(now));
   }
 
   release({ id, recipients }: OperationOf<'release'>): void {
@@ -183,11 +176,7 @@ export class RecipientClaims {
   }
 
   /** Claims a message's due recipients of a line, except those that a hold sets aside. */
-  #claim(
-    seq: number,
-    line: number,
-    { at, until, holder }: { at: number; until: number; holder: number },
-  ): DueMessage | undefined {
+  #claim(seq: number, line: number, { at, until }: { at: number; until: number }): DueMessage | undefined {
     const row = this.#statements.entryBySeq.get(seq);
     if (!row) return undefined;
     const holds = this.#holds.current;
@@ -198,7 +187,7 @@ export class RecipientClaims {
       const position = integer(recipient, 'position');
       if (hold) this.#holds.setAside(seq, position, hold.id);
       else {
-        this.#statements.claim.run(until, holder, seq, position);
+        this.#statements.claim.run(until, seq, position);
         due.push(recipient);
       }
     }

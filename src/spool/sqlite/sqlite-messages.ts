@@ -53,7 +53,7 @@ export class StoredMessages {
   }
 
   /** Adds a message and its recipients. */
-  add({ entry, claimUntil, holder = 0, size, head, body }: OperationOf<'add'>): void {
+  add({ entry, claimUntil, size, head, body }: OperationOf<'add'>): void {
     const { lastInsertRowid } = this.#statements.addMessage.run(
       entry.id,
       entry.account,
@@ -87,7 +87,7 @@ export class StoredMessages {
       const asked = entry.dsn?.recipients?.get(address);
       this.#statements.addRecipient.run(
         ...[lastInsertRowid, position, address, nextAttemptAt, claimedUntil, line],
-        ...[asked?.notify ?? null, asked?.orcpt ?? null, wantedReports(entry, address), holder],
+        ...[asked?.notify ?? null, asked?.orcpt ?? null, wantedReports(entry, address)],
       );
     }
     this.#ledger.change(

@@ -63,8 +63,6 @@ export type WriteOperation =
       readonly entry: EntryMeta;
       readonly event: PackedEvent;
       readonly claimUntil: number;
-      /** Who claims it, where several processes share one thread; absent: 0. */
-      readonly holder?: number;
       readonly size: number;
       readonly head: Uint8Array;
       /** `undefined`: the body is in a file. */
@@ -80,9 +78,7 @@ export type WriteOperation =
     }
   /** Writes other events that report no change of the spool. */
   | { readonly kind: 'writeEvents'; readonly events: readonly PackedEvent[] }
-  | ({ readonly kind: 'claimDue'; readonly holder?: number } & ClaimQuery)
-  /** Gives back everything that a process has claimed, which is gone. */
-  | { readonly kind: 'releaseHolder'; readonly holder: number; readonly now: number }
+  | ({ readonly kind: 'claimDue' } & ClaimQuery)
   | ({ readonly kind: 'turns' } & Parameters<Spool['turns']>[0])
   | { readonly kind: 'postpone'; readonly turns: readonly (ClaimTurn & { readonly until: number })[] }
   | {
@@ -144,7 +140,6 @@ export interface OperationResults {
   readonly refusals: null;
   readonly writeEvents: null;
   readonly claimDue: readonly DueMessage[];
-  readonly releaseHolder: null;
   readonly turns: readonly ClaimTurn[];
   readonly postpone: null;
   readonly giveTransports: null;
@@ -200,7 +195,6 @@ export interface PackedAdd {
   readonly entry: EntryMeta;
   readonly event: PackedEvent;
   readonly claimUntil: number;
-  readonly holder?: number;
   readonly headLength: number;
   /** BODY_IN_FILE when the body is in a file. */
   readonly bodyLength: number;

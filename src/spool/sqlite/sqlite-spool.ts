@@ -35,7 +35,7 @@ import { type AccountTally, totalOf } from '../tally.ts';
 import { eventsOver } from './events-over-thread.ts';
 import type { SpoolFault } from './file/sqlite-health.ts';
 import { BODY_IN_FILE, type SpoolWorkerData } from './sqlite-protocol.ts';
-import { retryAfterSeconds, type SpoolPort, SpoolThread } from './sqlite-thread.ts';
+import { retryAfterSeconds, SpoolThread, startSpoolThread } from './sqlite-thread.ts';
 
 /** Where the spool is stored, and its settings. */
 export interface SqliteSpoolOptions {
@@ -62,12 +62,10 @@ export interface SqliteSpoolOptions {
   readonly onRemoved?: (removed: RemovedFailures) => void;
   /** Called with how many operations shared a commit. */
   readonly onCommitted?: (operations: number) => void;
-  /** The thread of another process that has the spool; absent: this process opens the file by a thread of its own. */
-  readonly port?: SpoolPort | undefined;
 }
 
 /** What the spool's thread starts with. */
-export function spoolThreadData(options: SqliteSpoolOptions): SpoolWorkerData {
+function spoolThreadData(options: SqliteSpoolOptions): SpoolWorkerData {
   const { file, bodiesFolder, limits, eventLimits, reportLimits, hasJournal } = options;
   return {
     file,
@@ -107,14 +105,14 @@ export class SqliteSpool implements Spool {
   }
 
   private constructor(options: SqliteSpoolOptions) {
-    const { clock, log, onLost, onRemoved, onCommitted, port, contentGauge } = options;
+    const { clock, log, onLost, onRemoved, onCommitted, contentGauge } = options;
     const data = spoolThreadData(options);
     this.#clock = clock ?? systemClock;
     this.#log = log ?? silentLog;
     this.#onRemoved = onRemoved;
     this.#contentGauge = contentGauge;
     this.#bodies = new BodyFiles(data.bodies);
-    this.#thread = new SpoolThread(port ?? data, {
+    this.#thread = new SpoolThread(startSpoolThread(data), {
       clock: this.#clock,
       listener: {
         onWritten: ({ outcomes, orphanedBodies, removed }) => {

@@ -13,8 +13,8 @@ export function prepareStatements(database: DatabaseSync) {
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     addRecipient:
       database.prepare(`INSERT INTO spool_recipients (message, position, address, state, attempts, next_attempt_at, claimed_until, line,
-        notify, orcpt, reports, claimed_by)
-      VALUES (?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?)`),
+        notify, orcpt, reports)
+      VALUES (?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?)`),
     states: database.prepare(`SELECT m.seq, m.account, m.size, m.body_in_file, m.accepted_at, m.reports AS begun,
         r.position, r.address, r.state, r.reports, r.line, r.next_attempt_at, r.claimed_until
       FROM spool_messages m JOIN spool_recipients r ON r.message = m.seq WHERE m.id = ?`),
@@ -30,9 +30,7 @@ export function prepareStatements(database: DatabaseSync) {
     // `+line` makes SQLite read only the message's own rows: the index on the line would lead through the whole of it.
     dueOf: database.prepare(`SELECT position, address, attempts FROM spool_recipients
       WHERE message = ? AND state = 0 AND +line = ? AND max(next_attempt_at, claimed_until) <= ? ORDER BY position`),
-    claim: database.prepare(
-      'UPDATE spool_recipients SET claimed_until = ?, claimed_by = ? WHERE message = ? AND position = ?',
-    ),
+    claim: database.prepare('UPDATE spool_recipients SET claimed_until = ? WHERE message = ? AND position = ?'),
     expiry: database.prepare('SELECT expires_at FROM spool_messages WHERE seq = ?'),
     dueInLine: database.prepare(`SELECT r.message, r.position, r.address, m.id, m.account
       FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message
@@ -61,9 +59,6 @@ export function prepareStatements(database: DatabaseSync) {
     holdId: database.prepare('SELECT id FROM spool_holds WHERE kind = ? AND value = ?'),
     release: database.prepare(`UPDATE spool_recipients SET claimed_until = 0
       WHERE message = ? AND position = ? AND state = 0`),
-    releaseHolder: database.prepare(
-      'UPDATE spool_recipients SET claimed_until = 0 WHERE state = 0 AND claimed_until > 0 AND claimed_by = ?',
-    ),
     releaseAll: database.prepare('UPDATE spool_recipients SET claimed_until = 0 WHERE state = 0 AND claimed_until > 0'),
     // `retry` leaves a claim alone: its holder may be speaking to the next hop right now.
     makeOneDue: database.prepare(

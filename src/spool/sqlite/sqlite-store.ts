@@ -253,9 +253,6 @@ export class SqliteStore {
       case 'giveTransports':
         this.#claims.giveTransports(operation);
         break;
-      case 'releaseHolder':
-        this.#claims.releaseHolder(operation);
-        break;
       case 'release':
         this.#claims.release(operation);
         break;

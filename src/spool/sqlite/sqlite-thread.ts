@@ -58,22 +58,12 @@ export interface ThreadListener {
   readonly onLost: (error: Error) => void;
 }
 
-/** The thread, or another process's thread over a socket. */
-export interface SpoolPort {
-  postMessage(message: WriteBatch | ReadBatch | 'close', transfer: readonly ArrayBuffer[]): void;
-  on(event: 'message', listener: (message: WorkerMessage) => void): void;
-  on(event: 'error', listener: (error: Error) => void): void;
-  on(event: 'exit', listener: () => void): void;
-}
+/** Where operations are sent, and answers come from: the thread. */
+export type SpoolPort = Pick<Worker, 'postMessage' | 'on'>;
 
-/** Starts the thread of this process. */
-function startThread(data: SpoolWorkerData): SpoolPort {
-  const worker = new Worker(new URL('./sqlite-worker.ts', import.meta.url), { workerData: data });
-  return {
-    postMessage: (message, transfer) => worker.postMessage(message, [...transfer]),
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each event of a worker has the listener of its name
-    on: (event: string, listener: unknown) => void worker.on(event, listener as () => void),
-  };
+/** Starts the thread. */
+export function startSpoolThread(data: SpoolWorkerData): SpoolPort {
+  return new Worker(new URL('./sqlite-worker.ts', import.meta.url), { workerData: data });
 }
 
 /** The spool's thread, with the operations that it has not answered yet. */
@@ -99,14 +89,11 @@ export class SpoolThread {
   #opened: (() => void) | undefined;
   #openFailed: ((error: Error) => void) | undefined;
 
-  /** Starts the thread, or uses one that is there; `opened` resolves when it is ready. */
-  constructor(
-    data: SpoolWorkerData | SpoolPort,
-    { clock, listener }: { readonly clock: Clock; readonly listener: ThreadListener },
-  ) {
+  /** Takes a thread that has just been started; `opened` resolves when it is ready. */
+  constructor(port: SpoolPort, { clock, listener }: { readonly clock: Clock; readonly listener: ThreadListener }) {
     this.#clock = clock;
     this.#listener = listener;
-    this.#worker = 'postMessage' in data ? data : startThread(data);
+    this.#worker = port;
     this.#worker.on('message', (message: WorkerMessage) => this.#receive(message));
     this.#worker.on('error', (error) =>
       this.#break(new Error(`The spool's thread failed: ${errorMessage(error)}`, { cause: error })),
@@ -139,23 +126,6 @@ export class SpoolThread {
     await this.#enqueue(operation, octets);
   }
 
-  /** Writes for another process. Never rejects. */
-  writeOutcome(operation: Waiting['operation'], octets?: AddOctets): Promise<OperationOutcome> {
-    return this.#settled((settle) => this.#push({ operation, octets, settle }));
-  }
-
-  /** Answers another process. Never rejects. */
-  readOutcome(operation: ReadOperation): Promise<OperationOutcome> {
-    return this.#settled((settle) => this.#question({ operation, settle }));
-  }
-
-  #settled(begin: (settle: Settle) => void): Promise<OperationOutcome> {
-    return new Promise((settle) => {
-      if (this.#ended) settle({ error: { message: this.#ended.message } });
-      else begin(settle);
-    });
-  }
-
   /** Changes the store. @throws as `add` does */
   async run<Operation extends Exclude<WriteOperation, { kind: 'add' }>>(
     operation: Operation,
@@ -181,7 +151,7 @@ export class SpoolThread {
   async close(): Promise<void> {
     if (this.#ended) return;
     this.#closing = true;
-    const exited = new Promise<void>((resolve) => this.#worker.on('exit', resolve));
+    const exited = new Promise<void>((resolve) => this.#worker.on('exit', () => resolve()));
     this.#worker.postMessage('close', []);
     await exited;
   }

@@ -248,9 +248,9 @@ function unpack({ operations, octets }: WriteBatch): WriteOperation[] {
     if (operation.kind !== 'packed') return operation;
     const head = take(operation.headLength);
     const body = operation.bodyLength === BODY_IN_FILE ? undefined : take(operation.bodyLength);
-    const { entry, event, claimUntil, holder = 0, size, journal } = operation;
+    const { entry, event, claimUntil, size, journal } = operation;
     const written = journal && unlistJournal(journal, event, { head, body, take });
-    return { kind: 'add', entry, event, claimUntil, holder, size, head, body, journal: written };
+    return { kind: 'add', entry, event, claimUntil, size, head, body, journal: written };
   });
 }
 

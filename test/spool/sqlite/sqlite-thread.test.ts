@@ -2,30 +2,29 @@
 
 import { expect, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
+import type { ReadBatch, WorkerMessage, WriteBatch } from '../../../src/spool/sqlite/sqlite-protocol.ts';
 import { type SpoolPort, SpoolThread } from '../../../src/spool/sqlite/sqlite-thread.ts';
 
-type Sent = Parameters<SpoolPort['postMessage']>[0];
-type Heard = Parameters<Extract<Parameters<SpoolPort['on']>, ['message', unknown]>[1]>[0];
-
 test('outcomes that wait while refusals are written are sent once these are written', async () => {
-  const sent: Sent[] = [];
-  let answer: ((message: Heard) => void) | undefined;
+  const sent: (WriteBatch | ReadBatch | 'close')[] = [];
+  let answer: ((message: WorkerMessage) => void) | undefined;
   const port = {
-    postMessage: (message: Sent) => void sent.push(message),
+    postMessage: (message: (typeof sent)[number]) => void sent.push(message),
     on: (event: string, listener: never) => {
       if (event === 'message') answer = listener;
     },
-  } as SpoolPort;
+  } as unknown as SpoolPort;
   const listener = { onWritten: () => undefined, onHealth: () => undefined, onLost: () => undefined };
   const thread = new SpoolThread(port, { clock: systemClock, listener });
   const kinds = (): readonly (readonly string[])[] =>
     sent.map((batch) => (batch === 'close' ? ['close'] : batch.operations.map(({ kind }) => kind)));
 
-  void thread.writeOutcome({ kind: 'record' } as never);
-  void thread.writeOutcome({ kind: 'refusals' } as never);
+  void thread.run({ kind: 'record' } as never);
+  void thread.run({ kind: 'refusals' } as never);
   expect(kinds()).toEqual([['refusals']]);
   // Longer than an outcome waits for a message to be sent with.
   await new Promise((resolve) => setTimeout(resolve, 300));
-  answer?.({ kind: 'written', result: { outcomes: [{ value: undefined }] } } as Heard);
+  const result = { outcomes: [{ value: null }], orphanedBodies: [], removed: [], isBusy: false };
+  answer?.({ kind: 'written', result });
   await expect.poll(kinds).toEqual([['refusals'], ['record']]);
 });

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
-import { type PosternProcess, startPostern, testToken } from '../support/postern-process.ts';
+import { captureRoute, deviceConfiguration } from '../../support/device-config.ts';
+import { type PosternProcess, startPostern, testToken } from '../../support/postern-process.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 

@@ -7,13 +7,20 @@ import { request } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
-import { captureRoute, deviceConfiguration } from '../support/device-config.ts';
-import { FaultSink } from '../support/fault-sink.ts';
-import { type PosternProcess, projectRoot, startPostern, testToken } from '../support/postern-process.ts';
-import { childrenOf, isRunning, readNumbers, readyStatus, sendOne, servingPids } from '../support/server-processes.ts';
-import { RawClient } from '../support/smtp-peers.ts';
-import { isOnPostgres, soonTakenOver } from '../support/store.ts';
-import { runProgram } from '../system/programs.ts';
+import { captureRoute, deviceConfiguration } from '../../support/device-config.ts';
+import { FaultSink } from '../../support/fault-sink.ts';
+import { type PosternProcess, projectRoot, startPostern, testToken } from '../../support/postern-process.ts';
+import {
+  childrenOf,
+  isRunning,
+  readNumbers,
+  readyStatus,
+  sendOne,
+  servingPids,
+} from '../../support/server-processes.ts';
+import { RawClient } from '../../support/smtp-peers.ts';
+import { soonTakenOver } from '../../support/store.ts';
+import { runProgram } from '../programs.ts';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
@@ -198,21 +205,9 @@ test('a killed process is started again, and what it had in hand is delivered by
   expect(after.get('postern_process_restarts_total')).toBe(1);
 });
 
-// In PostgreSQL no process has the spool: each has its own connections.
-test.skipIf(isOnPostgres)('the others end with the process of the spool, and all are started again', async () => {
-  const before = [...servingPids(one).values()];
-  const [spool] = childrenOf(one.pid).filter((pid) => !before.includes(pid));
-  kill(spool);
-  await one.until(() => {
-    const now = [...servingPids(one).values()];
-    return now.length === 2 && now.every((pid) => !before.includes(pid));
-  }, 90);
-  expect(await sendOne(port)).toMatch(/^250 /);
-});
-
-test('without their supervisor the processes drain and end, and the process of the spool after them', async () => {
+test('without their supervisor the processes drain and end', async () => {
   const children = childrenOf(one.pid);
-  expect(children).toHaveLength(isOnPostgres ? 2 : 3);
+  expect(children).toHaveLength(2);
   await one.end('SIGKILL');
   await one.until(() => !children.some(isRunning));
 });
