@@ -1,24 +1,21 @@
-// The connections to one next hop: each gets the next task as soon as it can take one. While a next hop is down it is not
-// tried for each message: for a while all messages are deferred with its last reply.
+// The connections to one next hop: each gets the next task as soon as it can take one. While a next hop is down, all messages
+// are deferred with its last reply. What waits here waits for what comes by itself (a connection ends), or for the alarm.
 
 import type { MonotonicClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
-import type { SmtpReply } from '../mail/smtp-reply.ts';
 import { AccountTurns } from './hop/account-turns.ts';
+import { Alarm } from './hop/alarm.ts';
 import type { ConnectionBudget, ConnectionHolder, HopRoom } from './hop/connection-budget.ts';
 import { HopAllowance } from './hop/hop-allowance.ts';
-import type { HopHealth, HopLimits } from './hop/hop-health.ts';
+import type { HopEvent, HopLimits } from './hop/hop-health.ts';
 import type { HopShares } from './hop/hop-share.ts';
-import { isTooMany } from './hop/throttling.ts';
+import { isThrottling, isTooMany } from './hop/throttling.ts';
 import { outgoingMail, splitTask, type Task } from './job.ts';
 import type { NextHop } from './next-hop.ts';
-import { SmtpConnection, type TransactionEnd } from './smtp/smtp-client.ts';
+import { type HopRefusal, SmtpConnection, type TransactionEnd } from './smtp/smtp-client.ts';
 import type { TaskQueue } from './task-queue.ts';
-import type { TransportEvents } from './transport.ts';
-
-/** A next hop counts as down after this many connections in a row that ended before they served a message. */
-const barrenConnections = 3;
+import type { HopWait, TransportEvents } from './transport.ts';
 
 /** A next hop with fewer connections keeps none for others. */
 const fewConnections = 4;
@@ -51,38 +48,36 @@ export class HopPool implements ConnectionHolder {
   hop: NextHop;
   readonly queue: TaskQueue;
   readonly #parts: HopPoolParts;
-  readonly #events: TransportEvents;
-  readonly #log: Logger;
   /** What the next hop is given. */
-  readonly health: HopHealth;
-  readonly #allowance: HopAllowance;
+  readonly allowance: HopAllowance;
   readonly #turns: AccountTurns;
+  readonly #alarm: Alarm;
   /** The open connections, and how many messages each was given. */
   readonly #connections = new Map<SmtpConnection, { readonly place: HopRoom; given: number }>();
   readonly #idle = new Set<SmtpConnection>();
+  /** Connections that get no more messages and have not closed yet. */
+  readonly #leaving = new Set<SmtpConnection>();
   readonly #opener = new AbortController();
   /** The recipient domain of the task that came last; a connection is opened for it. */
   #domain = '';
   #opening = 0;
   #active = 0;
-  #barren = 0;
-  #alarm: NodeJS.Timeout | undefined;
+  /** There was no room for a connection of its own among those to all next hops. */
+  #isRefusedRoom = false;
   #stopped = false;
 
   constructor(parts: HopPoolParts) {
     this.hop = parts.hop;
     this.queue = parts.queue;
     this.#parts = parts;
-    this.#events = parts.events;
-    this.#log = parts.log;
-    this.#allowance = new HopAllowance(parts, {
+    this.allowance = new HopAllowance(parts, {
       hop: `${parts.route.name} ${parts.hop.key}`,
       open: () => this.#connections.size + this.#opening,
       isUnused: () => this.isUnused,
       changed: () => this.wake(),
     });
-    this.health = this.#allowance.health;
     this.#turns = new AccountTurns(parts.clock);
+    this.#alarm = new Alarm(parts.clock, () => this.#pump());
     this.queue.onReady = () => this.#pump();
   }
 
@@ -98,29 +93,29 @@ export class HopPool implements ConnectionHolder {
 
   /** Nothing waits and no connection is open. */
   get isUnused(): boolean {
-    return this.queue.length === 0 && this.#connections.size === 0 && this.#opening === 0;
+    return this.queue.length === 0 && !this.#isReached;
   }
 
   /** The next hop has other limits from now on. */
   limit(limits: HopLimits): void {
-    this.#allowance.limit(limits);
+    this.#tell({ kind: 'limited', limits });
   }
 
   /** @param domain the recipients' domain, as the connection for the task wants it */
   push(task: Task, domain: string): void {
     this.#domain = domain;
     this.queue.push(task);
-    this.#allowance.share.want();
+    this.allowance.share.want();
     this.#pump();
   }
 
   /** Begins nothing more; attempts under way go on to their end. */
   stop(): void {
     this.#stopped = true;
-    clearTimeout(this.#alarm);
+    this.#alarm.stop();
     this.#opener.abort();
     this.#parts.budget.forget(this);
-    this.#allowance.share.end();
+    this.allowance.share.end();
     this.queue.stop();
     for (const connection of this.#connections.keys()) connection.quit();
   }
@@ -132,14 +127,29 @@ export class HopPool implements ConnectionHolder {
     for (const connection of this.#connections.keys()) connection.destroy(reply);
   }
 
-  /** Other processes have all that the next hop may be given. */
-  get isElsewhere(): boolean {
-    return this.#allowance.share.isNone;
-  }
-
   /** No connection is open, and it is too early to try again. */
   get isDown(): boolean {
-    return this.#connections.size === 0 && this.#opening === 0 && this.health.isFailing && this.health.opensIn > 0;
+    return this.allowance.isDown && !this.#isReached && this.startsIn > 0;
+  }
+
+  /** Milliseconds until the next hop's answers let a message begin. */
+  get startsIn(): number {
+    return this.#isReached ? this.allowance.pausedFor : this.allowance.opensIn;
+  }
+
+  /** A connection is open or being opened. */
+  get #isReached(): boolean {
+    return this.#connections.size + this.#opening > 0;
+  }
+
+  /** Why mail waits although the next hop is in no trouble; undefined where it does not, or for a turn alone. */
+  get waits(): HopWait | undefined {
+    if (this.queue.length === 0) return undefined;
+    if (this.queue.isHeld) return 'unrecorded';
+    if (this.queue.ready === 0) return this.#active === 0 ? 'memory' : undefined;
+    if (this.allowance.beginsIn > 0) return 'pace';
+    if (this.allowance.share.connections === 0) return 'share';
+    return this.#isRefusedRoom ? 'room' : undefined;
   }
 
   closeIdle(): boolean {
@@ -147,7 +157,7 @@ export class HopPool implements ConnectionHolder {
     if (!connection) return false;
     this.#idle.delete(connection);
     if (this.#idle.size > 0) this.#parts.budget.isIdle(this);
-    connection.quit();
+    this.#leave(connection);
     return true;
   }
 
@@ -155,28 +165,41 @@ export class HopPool implements ConnectionHolder {
     setImmediate(() => this.#pump());
   }
 
+  hasRoom(): void {
+    setImmediate(() => {
+      this.#isRefusedRoom = false;
+      this.#pump();
+      if (!this.#isRefusedRoom) this.#parts.budget.passOn();
+    });
+  }
+
   #pump(): void {
     if (this.#stopped) return;
     // Those that have a share of it take the mail.
-    if (this.#allowance.share.isNone) this.queue.giveBackWhere(() => true);
+    if (this.allowance.share.isNone) this.queue.giveBackWhere(() => true);
     if (this.isDown) {
-      for (const task of this.queue.takeAll()) this.#unreached(task);
+      const { lastWords, opensIn: retryInMs } = this.allowance;
+      const reply = lastWords ?? { code: 451, enhanced: '4.4.1', text: 'The next hop is down' };
+      const down = { reply, host: this.hop.label, retryInMs };
+      for (const task of this.queue.takeAll()) this.#parts.events.unreached(task, down);
       return;
     }
+    if (this.allowance.beginsIn === 0) this.#begin();
     if (this.queue.ready === 0) return;
-    const { waitMs } = this.#allowance;
-    if (waitMs > 0) {
-      this.#wakeIn(waitMs);
-      return;
-    }
+    this.#alarm.ringIn(this.allowance.beginsIn);
+    this.#alarm.ringIn(this.allowance.opensIn);
+  }
+
+  #begin(): void {
+    this.#isRefusedRoom = false;
     // A copy, because a connection that gets nothing is put back.
     for (const connection of [...this.#idle]) {
       if (this.queue.ready === 0) return;
-      this.#idle.delete(connection);
       this.#feed(connection);
     }
     while (this.#opening < this.queue.ready && this.#mayOpen()) {
       const place = this.#parts.budget.tryTake(this, this.queue.accounts());
+      this.#isRefusedRoom = !place;
       if (!place) return;
       void this.#open(place);
     }
@@ -185,85 +208,77 @@ export class HopPool implements ConnectionHolder {
   #mayOpen(): boolean {
     // The connection that is kept for others is opened when one of them comes.
     const isKept = this.#isKeeping && !this.queue.hasFor((account) => !this.#turns.isActive(account));
-    const most = this.health.connections - (isKept ? 1 : 0);
-    return this.#connections.size + this.#opening < most && this.health.opensIn === 0;
+    return this.allowance.mayOpen(this.#connections.size, this.#opening, isKept ? 1 : 0);
   }
 
   /** One connection of several is kept for accounts with nothing under way, where accounts share the next hop. */
   get #isKeeping(): boolean {
-    return this.health.connections >= fewConnections && this.#turns.isShared;
+    return this.allowance.connections >= fewConnections && this.#turns.isShared;
   }
 
   /** Takes the next task for a connection; for the last one only of accounts with nothing under way. */
   #pull(): Task | undefined {
     const othersBusy = this.#connections.size - this.#idle.size - 1;
-    const isLast = this.#isKeeping && othersBusy >= this.health.connections - 1;
+    const isLast = this.#isKeeping && othersBusy >= this.allowance.connections - 1;
     return this.queue.pull(isLast ? (account) => !this.#turns.isActive(account) : undefined);
   }
 
-  /** Begins again after a while; of several times the first counts. */
-  #wakeIn(ms: number): void {
-    this.#alarm ??= setTimeout(() => {
-      this.#alarm = undefined;
-      this.#pump();
-    }, Math.ceil(ms)).unref();
-  }
-
   #feed(connection: SmtpConnection): void {
+    this.#idle.delete(connection);
     while (connection.isVacant && !this.#stopped) {
       const open = this.#connections.get(connection);
       if (!open || open.given >= this.#mostGiven(open.place)) {
-        connection.quit();
+        this.#leave(connection);
         return;
       }
-      const waitMs = this.queue.ready > 0 ? this.#allowance.waitMs : this.health.pausedFor;
+      const waitMs = this.queue.ready > 0 ? this.allowance.beginsIn : this.allowance.pausedFor;
       const task = waitMs > 0 ? undefined : this.#pull();
       if (!task) {
-        if (waitMs > 0) this.#wakeIn(waitMs);
-        if (connection.isIdle || waitMs > 0) this.#rest(connection);
+        this.#alarm.ringIn(waitMs);
+        if (!connection.isIdle && waitMs === 0) return;
+        this.#idle.add(connection);
+        this.#parts.budget.isIdle(this);
         return;
       }
-      this.#allowance.begin();
+      this.allowance.begin();
       this.#active += 1;
       this.#turns.begin(task.job.entry.account);
       open.given += 1;
       // The task was begun behind another: if the next hop closes after that one, it does not count against this task.
       const deadConnections = connection.isIdle ? task.deadConnections + 1 : task.deadConnections;
-      connection.begin(outgoingMail(task, this.#parts.route), (end) => {
-        if (this.health.isFailing && connection.served > 0) this.#isUp();
-        this.#ended({ ...task, deadConnections }, end, connection);
-      });
+      connection.begin(outgoingMail(task, this.#parts.route), (end) =>
+        this.#ended({ ...task, deadConnections }, end, connection),
+      );
     }
+  }
+
+  #leave(connection: SmtpConnection): void {
+    this.#leaving.add(connection);
+    connection.quit();
   }
 
   /** How many messages a connection may have been given before it is closed instead of getting another. */
   #mostGiven(place: HopRoom): number {
-    const isSurplus = this.#connections.size > this.health.connections;
-    if (isSurplus) return 1;
+    const staying = this.#connections.size - this.#leaving.size;
+    if (staying > this.allowance.connections) return 1;
     // Others wait for room: a next hop with several connections gives one away, and one with a single one after its turn.
-    if (place.isWanted) return this.#connections.size > 1 ? 1 : messagesOfTurn;
-    return this.health.limits.messagesPerConnection;
+    if (place.isWanted && this.#leaving.size === 0) return staying > 1 ? 1 : messagesOfTurn;
+    return this.allowance.limits.messagesPerConnection;
   }
 
-  /** The connection has nothing to do until the next task is ready. */
-  #rest(connection: SmtpConnection): void {
-    this.#idle.add(connection);
-    this.#parts.budget.isIdle(this);
-  }
-
-  /** The next hop serves again, so the other connections may be opened. */
-  #isUp(): void {
-    this.health.served();
-    this.#barren = 0;
-    setImmediate(() => this.#pump());
-  }
-
-  #ended(task: Task, end: TransactionEnd, { peer, session: { tls } }: SmtpConnection): void {
+  #ended(task: Task, end: TransactionEnd, connection: SmtpConnection): void {
+    const {
+      peer,
+      served,
+      closedBy,
+      session: { tls },
+    } = connection;
     this.#active -= 1;
     this.#turns.end(task.job.entry.account);
-    if (!end.untouched) this.#judge(end);
+    const open = this.#connections.size - (closedBy ? 1 : 0);
+    if (!end.untouched) this.#tell({ kind: 'ended', results: end.results, served, open, opening: this.#opening });
     if (end.untouched && this.#stopped) {
-      this.#events.giveBack(task);
+      this.#parts.events.giveBack(task);
       return;
     }
     if (end.untouched && task.deadConnections <= deadConnectionsAllowed) {
@@ -271,35 +286,25 @@ export class HopPool implements ConnectionHolder {
       return;
     }
     const host = `${this.#parts.route.name} (${peer})`;
-    const isProgress = end.results.some((result) => result.kind === 'delivered');
-    if (!isProgress || this.#stopped || !end.results.some(isTooMany)) {
-      this.#events.finish(task, end.results, host, tls);
-      return;
+    const { done, results, rest } = splitTask(task, end.results, this.#stopped ? () => false : isTooMany);
+    if (rest) {
+      task.job.openTasks += 1;
+      this.queue.push(rest);
     }
-    const isAgain = end.results.map(isTooMany);
-    const { done, rest } = splitTask(task, isAgain);
-    task.job.openTasks += 1;
-    this.queue.push(rest);
-    const results = end.results.filter((_, index) => !isAgain[index]);
-    this.#events.finish(done, results, host, tls);
+    this.#parts.events.finish(done, results, host, tls);
   }
 
-  /** Looks whether the next hop asks for less. */
-  #judge({ results }: TransactionEnd): void {
-    const trouble = this.health.ended(results);
-    if (!trouble) return;
-    const { route } = this.#parts;
-    this.#events.troubled(route.name, trouble);
-    const { connections, pausedFor, lastWords } = this.health;
-    this.#log.warn(
-      { route: route.name, host: this.hop.label, reply: lastWords?.text, trouble, connections, delayMs: pausedFor },
-      'next hop is given less',
-    );
-  }
-
-  #unreached(task: Task): void {
-    const reply = this.health.lastWords ?? { code: 451, enhanced: '4.4.1', text: 'The next hop is down' };
-    this.#events.unreached(task, { reply, host: this.hop.label, retryInMs: this.health.opensIn });
+  /** Takes what happened at the next hop, and what follows from it. */
+  #tell(event: HopEvent): void {
+    const change = this.allowance.tell(event);
+    if (change === 'more') this.wake();
+    const { trouble, connections, opensIn, lastWords } = this.allowance;
+    if (change !== 'less' || !trouble || this.#stopped) return;
+    const { route, events, log } = this.#parts;
+    events.troubled(route.name, trouble);
+    const facts = { route: route.name, host: this.hop.label, reply: lastWords?.text, delayMs: Math.ceil(opensIn) };
+    if (trouble === 'down') log.warn(facts, 'next hop is down');
+    else log.warn({ ...facts, trouble, connections }, 'next hop is given less');
   }
 
   async #open(place: HopRoom): Promise<void> {
@@ -307,14 +312,14 @@ export class HopPool implements ConnectionHolder {
     const result = await this.#connect();
     this.#opening -= 1;
     if (!(result instanceof SmtpConnection)) {
-      if (!this.#stopped) this.#backOff(result);
+      const others = { open: this.#connections.size, opening: this.#opening };
+      this.#tell({ kind: 'refused', reply: result.refused, asksForLess: result.said.some(isThrottling), ...others });
       place.release();
     } else if (this.#stopped) {
-      result.onClosed = () => place.release();
+      place.release();
       result.quit();
     } else {
-      // A next hop that accepts connections and drops them is still down.
-      this.health.opened(this.#barren > 0);
+      this.#tell({ kind: 'opened' });
       this.#connections.set(result, { place, given: 0 });
       result.onVacant = () => this.#feed(result);
       result.onClosed = () => this.#closed(result);
@@ -323,12 +328,12 @@ export class HopPool implements ConnectionHolder {
     this.#pump();
   }
 
-  async #connect(): Promise<SmtpConnection | SmtpReply> {
+  async #connect(): Promise<SmtpConnection | HopRefusal> {
     try {
       return await this.hop.connect({ domain: this.#domain, signal: this.#opener.signal });
     } catch (thrown) {
-      this.#log.error({ route: this.#parts.route.name, err: thrown }, 'Cannot connect');
-      return { code: 451, enhanced: '4.3.0', text: errorMessage(thrown) };
+      this.#parts.log.error({ route: this.#parts.route.name, err: thrown }, 'Cannot connect');
+      return { refused: { code: 451, enhanced: '4.3.0', text: errorMessage(thrown) }, said: [] };
     }
   }
 
@@ -336,17 +341,10 @@ export class HopPool implements ConnectionHolder {
     this.#connections.get(connection)?.place.release();
     this.#connections.delete(connection);
     this.#idle.delete(connection);
-    this.#barren = connection.served === 0 && connection.closedBy ? this.#barren + 1 : 0;
-    if (this.#barren >= barrenConnections && !this.#stopped && connection.closedBy) this.#backOff(connection.closedBy);
+    this.#leaving.delete(connection);
+    const { served, closedBy: by } = connection;
+    this.#tell({ kind: 'closed', served, by, open: this.#connections.size, opening: this.#opening });
     // Deferred until the current code has finished: a connection may close while it is being fed.
-    setImmediate(() => this.#pump());
-  }
-
-  #backOff(reply: SmtpReply): void {
-    const delayMs = this.health.refused(reply);
-    if (delayMs === 0) return;
-    const { route } = this.#parts;
-    this.#events.troubled(route.name, 'down');
-    this.#log.warn({ route: route.name, host: this.hop.label, reply: reply.text, delayMs }, 'next hop is down');
+    this.wake();
   }
 }

@@ -4,7 +4,7 @@ import type { ClockReading } from '../base/clock.ts';
 import type { DsnRequest } from '../mail/dsn-request.ts';
 import type { DueMessage, SpoolEntry } from '../spool/spool.ts';
 import type { ContentBudget } from './content-budget.ts';
-import type { OutgoingMail } from './smtp/smtp-client.ts';
+import type { OutgoingMail, RecipientResult } from './smtp/smtp-client.ts';
 import type { TransportShare } from './transport-share.ts';
 
 /** A message without its octets. */
@@ -131,11 +131,21 @@ export function outgoingMail({ job, recipients }: Task, route: { readonly platfo
   };
 }
 
-/** Parts a task: `rest` has the recipients for whom `isAgain` is true, and begins anew; `done` has the others. */
-export function splitTask(task: Task, isAgain: readonly boolean[]): { readonly done: Task; readonly rest: Task } {
+/**
+ * Parts a task of which some was delivered: `rest` has the recipients whose result is such that they go again, and begins anew;
+ * `done` and `results` have the others. Without such a recipient, or where nothing was delivered, there is no rest.
+ */
+export function splitTask(
+  task: Task,
+  results: readonly RecipientResult[],
+  isAgain: (result: RecipientResult) => boolean,
+): { readonly done: Task; readonly results: readonly RecipientResult[]; readonly rest?: Task } {
   const { job, recipients } = task;
+  if (!results.some(isAgain) || !results.some(({ kind }) => kind === 'delivered')) return { done: task, results };
+  const goes = results.map(isAgain);
   return {
-    done: { ...task, recipients: recipients.filter((_, index) => !isAgain[index]) },
-    rest: { job, recipients: recipients.filter((_, index) => isAgain[index]), deadConnections: 0 },
+    done: { ...task, recipients: recipients.filter((_, index) => !goes[index]) },
+    results: results.filter((_, index) => !goes[index]),
+    rest: { job, recipients: recipients.filter((_, index) => goes[index]), deadConnections: 0 },
   };
 }

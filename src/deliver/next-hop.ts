@@ -1,8 +1,7 @@
 // Where mail goes next: a next hop is one server, or a set of servers that stand in for one another.
 
-import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { MessageTls } from './mx/tls-demand.ts';
-import type { RecipientResult, SmtpConnection } from './smtp/smtp-client.ts';
+import type { HopRefusal, RecipientResult, SmtpConnection } from './smtp/smtp-client.ts';
 
 /** One next hop: a smarthost route has one, a route by MX has one for each set of MX hosts. */
 export interface NextHop {
@@ -11,7 +10,7 @@ export interface NextHop {
   /** For people: what the queue commands and metrics show, such as `default (mail.example:587)` or `mx (mx1.example, mx2.example)`. */
   readonly label: string;
   /** Opens a connection to the best host that takes one; resolves to the refusal if none does. Never rejects for a fault of the other side. */
-  connect(request: { readonly domain: string; readonly signal: AbortSignal }): Promise<SmtpConnection | SmtpReply>;
+  connect(request: { readonly domain: string; readonly signal: AbortSignal }): Promise<SmtpConnection | HopRefusal>;
 }
 
 /** Finds next hops; each route at work has one. */

@@ -6,7 +6,7 @@ import type { MonotonicClock } from '../base/clock.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { NextHop, NextHops } from './next-hop.ts';
 import type { Smarthost, SmarthostRoute } from './settings.ts';
-import { connectSmtp, type SmtpConnection } from './smtp/smtp-client.ts';
+import { connectSmtp, type HopRefusal, type SmtpConnection } from './smtp/smtp-client.ts';
 import type { SmtpTimeouts } from './smtp/smtp-timeouts.ts';
 
 /** How long a server that failed is passed over, in milliseconds: doubled with each failure in a row. */
@@ -67,18 +67,20 @@ class SmarthostHop implements NextHop {
     this.label = `${route.name} (${smarthosts.map(placeOf).join(', ')})`;
   }
 
-  async connect({ signal }: { readonly signal: AbortSignal }): Promise<SmtpConnection | SmtpReply> {
+  async connect({ signal }: { readonly signal: AbortSignal }): Promise<SmtpConnection | HopRefusal> {
     let refusal = noAnswer;
+    const said: SmtpReply[] = [];
     let tried = 0;
     for (const server of this.#inOrder()) {
       if (signal.aborted) break;
       const result = await this.#connectTo(server, signal);
       if ('connection' in result) return result.connection;
       tried += 1;
+      said.push(...result.said);
       // The words of the best server are told, since it is the one to be mended.
       if (tried === 1) refusal = this.#servers.length > 1 ? named(server.smarthost, result.refused) : result.refused;
     }
-    return refusal;
+    return { refused: refusal, said };
   }
 
   /** Who is tried, in which order: those that are not passed over; where there is none, the one whose time ends first. */
@@ -99,7 +101,7 @@ class SmarthostHop implements NextHop {
     const options = { ...server.smarthost, hostname, timeouts, ...(isFirst ? {} : { lastsMs: standInLasts }) };
     let result = await connectSmtp({ ...options, ...this.#from(server, 0) }, signal);
     // A name may have addresses of the other family alone.
-    if ('refused' in result && this.#from(server, 1)) {
+    if ('refused' in result && result.said.length === 0 && this.#from(server, 1)) {
       result = await connectSmtp({ ...options, ...this.#from(server, 1) }, signal);
     }
     if ('connection' in result) server.failures = 0;

@@ -99,10 +99,10 @@ export class SmtpTransport implements Transport {
     const pool = domain === undefined ? this.#onlyPool() : this.#poolOfDomain(domain);
     const sought = this.#sought.get(domain ?? '') ?? 0;
     if (!pool) return domain === undefined ? unlimited : this.#admitsFirst(sought);
-    if (pool.isElsewhere) return { messages: 0, isElsewhere: true };
-    if (pool.isDown) return { messages: 0, waitMs: pool.health.opensIn, isDown: true };
-    if (pool.health.pausedFor > 0) return { messages: 0, waitMs: pool.health.pausedFor, isDown: false };
-    if (pool.health.isFailing) return this.#mayProbe(pool) ? { messages: 1 } : crowded;
+    if (pool.allowance.share.isNone) return { messages: 0, isElsewhere: true };
+    const { isDown, startsIn: waitMs } = pool;
+    if (waitMs > 0) return { messages: 0, waitMs, isDown };
+    if (pool.allowance.isDown) return this.#mayProbe(pool) ? { messages: 1 } : crowded;
     if (domain === undefined) return unlimited;
     const messages = this.#parts.room() - pool.queue.length - pool.active - sought;
     return messages > 0 ? { messages } : crowded;
@@ -281,7 +281,7 @@ export class SmtpTransport implements Transport {
   #prune(): void {
     if (this.#pools.size < this.#pruneAt) return;
     for (const [key, pool] of this.#pools) {
-      if (pool.isUnused && (!pool.health.isTroubled || this.#pools.size > mostKnown)) {
+      if (pool.isUnused && (!pool.allowance.trouble || this.#pools.size > mostKnown)) {
         pool.stop();
         this.#pools.delete(key);
       }
@@ -307,12 +307,14 @@ export class SmtpTransport implements Transport {
 }
 
 /** A next hop as the queue commands show it. */
-function viewOf({ hop, health, queue, connections, active }: HopPool): Omit<DestinationView, 'route' | 'domains'> {
-  const { trouble, lastWords, limits, connections: allowed, opensIn: waitMs } = health;
+function viewOf(pool: HopPool): Omit<DestinationView, 'route' | 'domains'> {
+  const { hop, queue, connections, active, waits, startsIn: waitMs } = pool;
+  const { trouble, lastWords, limits, connections: allowed } = pool.allowance;
   return {
     ...{ key: hop.key, label: hop.label, allowed, waitMs, most: limits.connections, connections },
     ...{ waiting: queue.length, active },
     ...(trouble ? { trouble } : {}),
+    ...(waits ? { waits } : {}),
     ...(lastWords ? { lastWords } : {}),
   };
 }

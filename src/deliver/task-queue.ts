@@ -51,6 +51,11 @@ export class TaskQueue {
     return this.#isHeld || this.#isStopped ? 0 : this.#fresh.length + this.#loaded.length;
   }
 
+  /** Nothing is given out for now. */
+  get isHeld(): boolean {
+    return this.#isHeld;
+  }
+
   push(task: Task): void {
     if (task.job.content) this.#fresh.push(task.job.entry.account, task);
     else this.#unloaded.push(task.job.entry.account, task);

@@ -44,6 +44,21 @@ export type HopAdmission =
   /** `isDown`: what has expired may still be handed over, to be given up. */
   | { readonly messages: 0; readonly waitMs: number; readonly isDown: boolean };
 
+/**
+ * Why mail waits for a next hop that is in no trouble: for its pace (`messagesPerSecond`), for room among the connections to all
+ * next hops (`delivery.connections`), for a share of its connections, which other processes have, for its octets to be in
+ * memory, or until the spool records outcomes again.
+ */
+export type HopWait = 'pace' | 'room' | 'share' | 'memory' | 'unrecorded';
+
+/** How a next hop is served, in one word. */
+export function serviceOf({
+  trouble,
+  waits,
+}: Pick<DestinationView, 'trouble' | 'waits'>): HopTrouble | HopWait | 'served' {
+  return trouble ?? waits ?? 'served';
+}
+
 /** A next hop as the queue commands show it. */
 export interface DestinationView {
   readonly key: string;
@@ -61,6 +76,8 @@ export interface DestinationView {
   readonly active: number;
   /** Why it gets less than the configuration allows. */
   readonly trouble?: HopTrouble;
+  /** What its mail waits for beside that; absent where a connection takes it as soon as it is its turn. */
+  readonly waits?: HopWait;
   /** Milliseconds until it is tried again; 0 where it may be at once. */
   readonly waitMs: number;
   /** The last reply that made a difference. */

@@ -5,7 +5,7 @@ import type { DestinationView } from '../deliver/transport.ts';
 function merged(one: DestinationView, other: DestinationView): DestinationView {
   // The trouble of whoever waits longest, and what was said to it.
   const [worse, better] = (other.trouble && !one.trouble) || other.waitMs > one.waitMs ? [other, one] : [one, other];
-  const { trouble, lastWords = better.lastWords } = worse;
+  const { trouble, waits = better.waits, lastWords = better.lastWords } = worse;
   return {
     key: one.key,
     label: one.label,
@@ -17,6 +17,7 @@ function merged(one: DestinationView, other: DestinationView): DestinationView {
     waiting: one.waiting + other.waiting,
     active: one.active + other.active,
     ...(trouble ? { trouble } : {}),
+    ...(waits ? { waits } : {}),
     waitMs: worse.waitMs,
     ...(lastWords ? { lastWords } : {}),
   };

@@ -48,7 +48,7 @@ function route(servers: readonly Smarthost[], localAddress: readonly { address: 
     const hop = await hops.find('x.test', undefined, 'dev');
     if ('kind' in hop) throw new Error(hop.reply.text);
     const result = await hop.connect({ domain: 'x.test', signal: new AbortController().signal });
-    if (!(result instanceof SmtpConnection)) return `${result.code} ${result.text}`;
+    if (!(result instanceof SmtpConnection)) return `${result.refused.code} ${result.refused.text}`;
     closers.push(() => result.destroy({ code: 451, text: 'the test is over' }));
     return result;
   };

@@ -206,3 +206,36 @@ test('what looks for its next hop is given back where it falls under a hold', as
   await expect.poll(() => told.length, waiting).toBe(2);
   expect(told[1]).toMatch(/^x@b\.test delivered/);
 });
+
+test('room for a connection that is not needed any more goes to the next hop behind it', async () => {
+  const sink = await startSink();
+  const hops = new Map([
+    ['a.test', await hopTo('first', sink.port)],
+    ['b.test', await hopTo('second', sink.port)],
+  ]);
+  const none: RecipientResult = { kind: 'failed', reply: { code: 556, text: 'none' } };
+  const { transport, told } = transportOver({ find: async (domain) => hops.get(domain) ?? none }, 1);
+  // The first one has the only connection and waits for another, the second one waits behind it.
+  for (const address of ['slow@a.test', 'x@a.test']) transport.push(taskTo(address));
+  await expect.poll(() => transport.active, waiting).toBe(1);
+  transport.push(taskTo('x@b.test'));
+  await expect.poll(() => transport.destinations()[1]?.waits, waiting).toBe('room');
+  transport.giveBackWhere((task) => task.recipients[0]?.address === 'x@a.test');
+  await expect.poll(() => told.length, waiting).toBe(2);
+  expect(told.at(-1)).toMatch(/^x@b\.test delivered/);
+});
+
+test('of more connections than a next hop may have from now on, only the surplus is closed', async () => {
+  const sink = await startSink();
+  const hop = await hopTo('shared', sink.port);
+  const limits = { connections: 4, messagesPerConnection: 100, backoffSeconds: 60 };
+  const { transport, told } = transportOver({ find: async () => hop }, 100, {
+    ...{ route: byMx, limits },
+    limitsOf: (domain) => (domain === 'few.test' ? { ...limits, connections: 3 } : undefined),
+  });
+  for (let count = 0; count < 4; count += 1) transport.push(taskTo('slow@any.test'));
+  await expect.poll(() => transport.active, waiting).toBe(4);
+  for (let count = 0; count < 8; count += 1) transport.push(taskTo('slow@few.test'));
+  await expect.poll(() => told.length, waiting).toBe(12);
+  expect([sink.connections, transport.connections]).toEqual([4, 3]);
+});

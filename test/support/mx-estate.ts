@@ -200,8 +200,10 @@ export async function reach(hops: MxHops, domain: string, tls?: 'required' | 'no
   const hop = await hops.find(domain, tls);
   if ('kind' in hop) return `${hop.kind} ${hop.reply.code} ${hop.reply.enhanced} ${hop.reply.text}`;
   const connection = await hop.connect({ domain, signal: new AbortController().signal });
-  if (!(connection instanceof SmtpConnection))
-    return `refused ${connection.code} ${connection.enhanced} ${connection.text}`;
+  if (!(connection instanceof SmtpConnection)) {
+    const { code, enhanced, text } = connection.refused;
+    return `refused ${code} ${enhanced} ${text}`;
+  }
   const { policy, version = 'clear', verified = false } = connection.session.tls;
   const name = connection.peer.split('[')[0];
   connection.destroy({ code: 451, text: 'the test is over' });

@@ -2,7 +2,7 @@
 // next hops are served is what this process sees.
 
 import { Type } from 'typebox';
-import type { DestinationView } from '../../deliver/transport.ts';
+import { type DestinationView, serviceOf } from '../../deliver/transport.ts';
 import { momentPrefix, percentile, waitingNames } from '../../figures/figure-names.ts';
 import type { Figure } from '../../figures/figure-store.ts';
 import { allAccounts } from '../../figures/sample-queue.ts';
@@ -57,7 +57,8 @@ const overview = Type.Object(
         name: Type.String(),
         ...{ delivered: count, deferred: count, failed: count, connections: count },
         state: Type.String({
-          description: '`idle`, `served`, or the worst trouble of its next hops, as this process sees them',
+          description:
+            '`idle`, `served`, the first trouble of its next hops, or what mail waits for, as this process sees them',
         }),
       }),
     ),
@@ -123,10 +124,10 @@ function reasonsOf(figures: readonly Named[]) {
     });
 }
 
-/** How the next hops of a route are served: `idle` where none is known, `served`, or the first trouble. */
+/** How the next hops of a route are served: `idle` where none is known, `served`, or the first trouble, or what mail waits for. */
 function stateOf(hops: readonly DestinationView[]): string {
   if (hops.length === 0) return 'idle';
-  return hops.find(({ trouble }) => trouble)?.trouble ?? 'served';
+  return serviceOf(hops.find(({ trouble }) => trouble) ?? hops.find(({ waits }) => waits) ?? {});
 }
 
 function routesOf(figures: readonly Named[], parts: OverviewParts, account: string | undefined) {

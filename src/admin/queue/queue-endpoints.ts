@@ -4,7 +4,7 @@
 import { Type } from 'typebox';
 import { holdsScope, type Submitter } from '../../accounts/account.ts';
 import type { Logger } from '../../base/log.ts';
-import type { DestinationView } from '../../deliver/transport.ts';
+import { type DestinationView, serviceOf } from '../../deliver/transport.ts';
 import { Refusal, succeed } from '../../http/envelope.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
@@ -61,7 +61,7 @@ function shownGroup(group: QueueGroup, { isOperator }: Actor, now: number) {
     depth,
     held,
     oldest_at: isoTime(oldestAt),
-    state: hop ? (hop.trouble ?? 'served') : null,
+    state: hop ? serviceOf(hop) : null,
     next_at: hop?.trouble ? isoTime(now + hop.waitMs) : null,
     last_reply: isOperator ? lastReply(hop?.lastWords) : null,
   };

@@ -15,7 +15,11 @@ export const group = Type.Object(
     depth: Type.Integer({ description: 'Recipients that wait, those held among them' }),
     held: Type.Integer(),
     oldest_at: time,
-    state: { ...words, description: '`served`, or why the next hop gets less; null where this process has not met it' },
+    state: {
+      ...words,
+      description:
+        '`served`, why the next hop gets less, or what mail waits for; null where this process has not met it',
+    },
     next_at: { ...timeOrNull, description: 'When the next hop is tried again' },
     last_reply: { ...words, description: 'What the next hop said last; for the scope admin alone' },
   },

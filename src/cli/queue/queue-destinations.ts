@@ -1,7 +1,7 @@
 // postern queue destinations: what waits by destination, from the database, and how each next hop is served, from the running
 // server.
 
-import type { DestinationView } from '../../deliver/transport.ts';
+import type { DestinationView, HopWait } from '../../deliver/transport.ts';
 import { domainOfTransport, type Hold, Holds, routeOfTransport } from '../../spool/hold.ts';
 import type { WaitingLine } from '../../spool/spool.ts';
 import { askForDestinations } from '../../wiring/server-socket.ts';
@@ -71,8 +71,17 @@ function ageText(acceptedAt: number | undefined): string {
   return `${Math.round(seconds / 3600)} h`;
 }
 
-function serviceText({ trouble, waitMs, lastWords }: DestinationView): string {
-  if (!trouble) return '';
+/** What mail waits for where the next hop is in no trouble. */
+const waitWords: Readonly<Record<HopWait, string>> = {
+  pace: 'pace: it gets as many messages a second as messagesPerSecond allows',
+  room: 'room: the connections to all next hops (delivery.connections) are used up',
+  share: 'share: other processes have its connections',
+  memory: 'memory: the messages are read from the spool, as far as there is memory for them',
+  unrecorded: 'unrecorded: the spool cannot record what becomes of messages',
+};
+
+function serviceText({ trouble, waits, waitMs, lastWords }: DestinationView): string {
+  if (!trouble) return waits ? waitWords[waits] : '';
   const wait = waitMs > 0 ? `, tried again in ${Math.ceil(waitMs / 1000)} s` : '';
   const said = lastWords ? `: ${lastWords.code} ${printable(lastWords.text.replaceAll('\n', ' / '))}` : '';
   return `${trouble}${wait}${said}`;

@@ -6,8 +6,8 @@
 export interface ConnectionHolder {
   /** Closes a connection that has no work. @returns false where there is none */
   closeIdle(): boolean;
-  /** There may be room for a connection. */
-  wake(): void;
+  /** There may be room for a connection; a holder that does not take it calls `passOn`. */
+  hasRoom(): void;
 }
 
 /** Room for one connection. */
@@ -54,8 +54,9 @@ export class ConnectionBudget {
     this.#accountsOf.set(holder, accounts);
     for (const one of accounts) this.#waiting.set(one, (this.#waiting.get(one) ?? new Set()).add(holder));
     for (const other of this.#idle) {
+      if (other === holder) continue;
       this.#idle.delete(other);
-      if (other !== holder && other.closeIdle()) break;
+      if (other.closeIdle()) break;
     }
     return undefined;
   }
@@ -70,6 +71,11 @@ export class ConnectionBudget {
   forget(holder: ConnectionHolder): void {
     this.#stopWaiting(holder);
     this.#idle.delete(holder);
+  }
+
+  /** A holder that was told of room does not take it, so that the next one is told. */
+  passOn(): void {
+    this.#wakeNext();
   }
 
   /** Whether an account may have one more of those that are free. */
@@ -121,7 +127,7 @@ export class ConnectionBudget {
       this.#stopWaiting(next);
       // The account's next holder waits behind those of all others.
       if (this.#waiting.delete(account) && holders.size > 0) this.#waiting.set(account, holders);
-      next.wake();
+      next.hasRoom();
       return;
     }
   }

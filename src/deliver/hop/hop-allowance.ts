@@ -2,15 +2,25 @@
 // this process has of the limits that hold for all processes together.
 
 import type { MonotonicClock } from '../../base/clock.ts';
-import { HopHealth, type HopLimits } from './hop-health.ts';
+import type { SmtpReply } from '../../mail/smtp-reply.ts';
+import {
+  type HopEvent,
+  type HopHealth,
+  type HopLimits,
+  type HopTrouble,
+  healthAfter,
+  isTroubled,
+  newHealth,
+} from './hop-health.ts';
 import type { HopShare, HopShares, ShareUser } from './hop-share.ts';
 import { MessagePace } from './message-pace.ts';
 
 /** What one next hop may be given. */
 export class HopAllowance {
-  readonly health: HopHealth;
   readonly share: HopShare;
+  readonly #clock: MonotonicClock;
   readonly #pace: MessagePace;
+  #health: HopHealth;
 
   /** @param options.hop names the next hop, and is the same in every process */
   constructor(
@@ -21,28 +31,66 @@ export class HopAllowance {
     }: { readonly limits: HopLimits; readonly clock: MonotonicClock; readonly shares: HopShares },
     { hop, changed, ...user }: Omit<ShareUser, 'most'> & { readonly hop: string },
   ) {
-    const most = (): number => this.health.limits.connections;
+    this.#clock = clock;
+    this.#health = newHealth(limits);
     this.share = shares.share(hop, {
-      ...{ ...user, most },
+      ...user,
+      most: () => this.limits.connections,
       changed: () => {
         this.#follow();
         changed();
       },
     });
-    this.health = new HopHealth(limits, clock, this.share);
     this.#pace = new MessagePace(limits.messagesPerSecond, clock);
     this.#follow();
   }
 
-  /** The next hop has other limits from now on. */
-  limit(limits: HopLimits): void {
-    this.health.limit(limits);
-    this.#follow();
+  get limits(): HopLimits {
+    return this.#health.limits;
+  }
+
+  /** Why it gets less than its limits allow; undefined where it does not. */
+  get trouble(): HopTrouble | undefined {
+    return isTroubled(this.#health) ? this.#health.trouble : undefined;
+  }
+
+  /** The last reply that made a difference. */
+  get lastWords(): SmtpReply | undefined {
+    return this.#health.lastWords;
+  }
+
+  /** It could not be reached at the last try: it gets one connection, until that one has served a message. */
+  get isDown(): boolean {
+    return this.#health.isDown;
+  }
+
+  /** Connections that may be open now. */
+  get connections(): number {
+    return Math.min(this.share.connections, this.#health.isDown ? 1 : this.#health.allowed);
+  }
+
+  /** Milliseconds until a connection may be opened. */
+  get opensIn(): number {
+    return Math.max(this.pausedFor, this.#until(this.#health.opensAt));
+  }
+
+  /** Milliseconds until its answers allow a message to be begun on a connection that is open. */
+  get pausedFor(): number {
+    return this.#until(this.#health.beginsAt);
   }
 
   /** Milliseconds until a message may be begun on a connection that is open. */
-  get waitMs(): number {
-    return Math.max(this.health.pausedFor, this.#pace.waitMs);
+  get beginsIn(): number {
+    return Math.max(this.pausedFor, this.#pace.waitMs);
+  }
+
+  /**
+   * Whether a connection may be opened beside those that are open or being opened. Where the last was refused, one at a time.
+   * @param kept connections that are not to be opened now
+   */
+  mayOpen(open: number, opening: number, kept = 0): boolean {
+    if (this.opensIn > 0 || (this.#health.refusals > 0 && opening > 0)) return false;
+    return open + opening < this.connections - kept;
   }
 
   /** A message begins. */
@@ -50,10 +98,35 @@ export class HopAllowance {
     this.#pace.begin();
   }
 
+  /** Takes what happened. @returns whether the next hop is given less from now on, or more */
+  tell(event: HopEvent): 'less' | 'more' | 'same' {
+    const before = this.#health;
+    const after = healthAfter(before, event, this.#clock.monotonic());
+    this.#health = after;
+    if (event.kind === 'limited') this.#follow();
+    if (isLess(after, before)) return event.kind === 'limited' ? 'same' : 'less';
+    return isLess(before, after) ? 'more' : 'same';
+  }
+
+  #until(at: number): number {
+    return Math.max(0, at - this.#clock.monotonic());
+  }
+
   #follow(): void {
-    const { messagesPerSecond: rate } = this.health.limits;
+    const { messagesPerSecond: rate } = this.limits;
     // Without a connection nothing is begun, whatever the pace.
     if (rate !== undefined && this.share.part > 0) this.#pace.limit(rate * this.share.part);
     else if (rate === undefined) this.#pace.limit(undefined);
   }
+}
+
+/** Whether one allows less than the other in any respect. */
+function isLess(one: HopHealth, other: HopHealth): boolean {
+  return (
+    one.allowed < other.allowed ||
+    one.opensAt > other.opensAt ||
+    one.beginsAt > other.beginsAt ||
+    (one.isDown && !other.isDown) ||
+    (one.refusals > 0 && other.refusals === 0)
+  );
 }

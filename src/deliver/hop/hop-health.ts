@@ -1,19 +1,22 @@
-// How much a next hop is given: all that its limits allow while it serves, half after each reply that asks for less, nothing
-// for a while when it cannot be reached or defers everything. What it gets back comes slowly, so that it is not overrun again.
+// How much a next hop is given, as a value that follows from its answers: all that its limits allow while it serves, half after
+// an answer that asks for less, nothing for a while when it cannot be reached or defers everything. What it gets back comes
+// slowly, and each time that this was too much the next try comes later. It holds no connection, no clock and no timer.
 
-import type { MonotonicClock } from '../../base/clock.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
-import type { HopShare } from './hop-share.ts';
 import { isThrottling } from './throttling.ts';
 
 /** The first back-off, in milliseconds; each further one is twice as long, up to the longest. */
 const firstBackoff = 1000;
-/** Replies within this time, in milliseconds, count as one: they answer what was sent before the first of them was read. */
+/** Answers within this time, in milliseconds, count as one: they answer what was sent before the first of them was read. */
 const oneCutMs = 1000;
-/** How long, in milliseconds, messages must have been delivered until one more connection is allowed. */
-const recoveryMs = 10_000;
+/** A next hop that served within this time, in milliseconds, and asks for less is not down. */
+const servedMs = 60_000;
+/** How long messages must have been delivered until one more connection is allowed, in milliseconds; doubled up to the longest. */
+const recovery = { first: 10_000, longest: 300_000 } as const;
 /** So many messages in a row that were deferred for all their recipients make a back-off. */
 const mostDeferrals = 20;
+/** A next hop counts as refusing after this many connections in a row that ended before they served a message. */
+const barrenConnections = 3;
 
 /** The limits of one next hop, as the configuration gives them. */
 export interface HopLimits {
@@ -42,153 +45,186 @@ export function strictest(one: HopLimits, other: HopLimits): HopLimits {
 /** Why a next hop gets less than its limits allow. */
 export type HopTrouble = 'down' | 'throttling' | 'deferring';
 
-/** What a next hop is given, from its answers. It holds no connection; times are of the monotonic clock. */
-export class HopHealth {
-  readonly #clock: MonotonicClock;
-  readonly #share: Pick<HopShare, 'connections'> | undefined;
-  #limits: HopLimits;
-  #allowed: number;
-  #failures = 0;
-  #pauses = 0;
-  #deferrals = 0;
-  #downUntil = Number.NEGATIVE_INFINITY;
-  #pausedUntil = Number.NEGATIVE_INFINITY;
-  #changedAt = Number.NEGATIVE_INFINITY;
-  #trouble: HopTrouble | undefined;
-  #lastWords: SmtpReply | undefined;
-
-  /** @param share says how many connections this process may have open at all; absent: as many as the limits allow */
-  constructor(limits: HopLimits, clock: MonotonicClock, share?: Pick<HopShare, 'connections'>) {
-    this.#limits = limits;
-    this.#share = share;
-    this.#clock = clock;
-    this.#allowed = limits.connections;
-  }
-
-  get limits(): HopLimits {
-    return this.#limits;
-  }
-
-  /** It has other limits from now on. */
-  limit(limits: HopLimits): void {
-    // What it was given less stays so; what it was not, it has by the new limits.
-    this.#allowed =
-      this.#allowed < this.#limits.connections ? Math.min(this.#allowed, limits.connections) : limits.connections;
-    this.#limits = limits;
-  }
-
-  /** Connections that may be open now. A next hop that was down gets one, until that one has served a message. */
-  get connections(): number {
-    const own = this.#share?.connections ?? this.#allowed;
-    return Math.min(own, this.#failures > 0 ? 1 : this.#allowed);
-  }
-
-  /** It could not be reached at the last try. */
-  get isFailing(): boolean {
-    return this.#failures > 0;
-  }
-
-  /** It has been given less than its limits allow, and nothing has shown yet that it may have more. */
-  get isTroubled(): boolean {
-    return this.#failures > 0 || this.#pauses > 0 || this.#allowed < this.limits.connections;
-  }
-
-  /** Milliseconds until a connection may be opened. */
-  get opensIn(): number {
-    return Math.max(0, this.#downUntil - this.#clock.monotonic(), this.pausedFor);
-  }
-
-  /** Milliseconds until a message may be begun on a connection that is open. */
-  get pausedFor(): number {
-    return Math.max(0, this.#pausedUntil - this.#clock.monotonic());
-  }
-
-  /** Why it gets less than its limits allow; undefined where it does not. */
-  get trouble(): HopTrouble | undefined {
-    return this.isTroubled ? this.#trouble : undefined;
-  }
-
+/** What a next hop is given. Times are milliseconds of the monotonic clock. */
+export interface HopHealth {
+  readonly limits: HopLimits;
+  /** Connections that its answers allow. */
+  readonly allowed: number;
+  /** It could not be reached at the last try: it gets one connection, until that one has served a message. */
+  readonly isDown: boolean;
+  /** Connections refused in a row; those refused at about the same time count as one. */
+  readonly refusals: number;
+  /** Connections in a row that ended before they served a message. */
+  readonly barren: number;
+  /** Messages in a row that were deferred for all their recipients. */
+  readonly deferrals: number;
+  /** Back-offs in a row in which it got no message. */
+  readonly pauses: number;
+  /** Answers in a row that asked for less, and the number of connections that was too many for the last of them. */
+  readonly cuts: number;
+  readonly tooMany: number;
+  /** No connection is opened before. */
+  readonly opensAt: number;
+  /** No message is begun before. */
+  readonly beginsAt: number;
+  /** When it asked for less, when `allowed` changed, and when it last served a message. */
+  readonly cutAt: number;
+  readonly changedAt: number;
+  readonly servedAt: number;
+  readonly trouble: HopTrouble | undefined;
   /** The last reply that made a difference. */
-  get lastWords(): SmtpReply | undefined {
-    return this.#lastWords;
-  }
+  readonly lastWords: SmtpReply | undefined;
+}
 
-  /**
-   * It refused a connection, or closed several in a row that had served nothing. Failures during a back-off count as one.
-   * @returns the length of the back-off, in milliseconds; 0 where one was under way
-   */
-  refused(reply: SmtpReply): number {
-    this.#lastWords = reply;
-    if (this.#clock.monotonic() < this.#downUntil) return 0;
-    this.#trouble = 'down';
-    this.#failures += 1;
-    const delay = this.#backoff(this.#failures);
-    this.#downUntil = this.#clock.monotonic() + delay;
-    return delay;
-  }
+/** The other connections to the next hop at the moment of an event. */
+interface Others {
+  readonly open: number;
+  readonly opening: number;
+}
 
-  /** A connection is ready. @param isBarren those before it were closed before they had served anything */
-  opened(isBarren: boolean): void {
-    if (!isBarren) this.#failures = 0;
-    this.#downUntil = Number.NEGATIVE_INFINITY;
-  }
+/** What happened at a next hop. */
+export type HopEvent =
+  | { readonly kind: 'limited'; readonly limits: HopLimits }
+  /** A connection is ready. */
+  | { readonly kind: 'opened' }
+  /** A connection could not be made. `asksForLess`: the next hop itself said so. */
+  | ({ readonly kind: 'refused'; readonly reply: SmtpReply; readonly asksForLess: boolean } & Others)
+  /** A connection has ended. `by`: why the next hop, or the network, ended it. */
+  | ({ readonly kind: 'closed'; readonly served: number; readonly by: SmtpReply | undefined } & Others)
+  /** A message has ended with these results for its recipients. `served`: messages that its connection has served by now. */
+  | ({
+      readonly kind: 'ended';
+      readonly results: readonly { readonly kind: string; readonly reply: SmtpReply }[];
+      readonly served: number;
+    } & Others);
 
-  /** A connection has served a message. @returns whether that makes a difference: more connections may be opened now */
-  served(): boolean {
-    const wasFailing = this.#failures > 0;
-    this.#failures = 0;
-    return wasFailing;
-  }
+const never = Number.NEGATIVE_INFINITY;
 
-  /**
-   * A message has ended with these results for its recipients.
-   * @returns what came of it, where the next hop is given less from now on; undefined otherwise
-   */
-  ended(results: readonly { readonly kind: string; readonly reply: SmtpReply }[]): HopTrouble | undefined {
-    const throttled = results.find(({ kind, reply }) => kind === 'deferred' && isThrottling(reply));
-    if (throttled) return this.#cut(throttled.reply);
-    if (results.some(({ kind }) => kind !== 'deferred')) {
-      this.#deferrals = 0;
-      if (results.some(({ kind }) => kind === 'delivered')) this.#recover();
-      return undefined;
-    }
-    const [first] = results;
-    this.#deferrals += 1;
-    if (!first || this.#deferrals < mostDeferrals) return undefined;
-    this.#deferrals = mostDeferrals / 2;
-    return this.#pause('deferring', first.reply);
-  }
+/** A next hop of which nothing is known yet. */
+export function newHealth(limits: HopLimits): HopHealth {
+  return {
+    ...{ limits, allowed: limits.connections, isDown: false, refusals: 0, barren: 0, deferrals: 0, pauses: 0, cuts: 0 },
+    ...{ tooMany: 0, opensAt: never, beginsAt: never, cutAt: never, changedAt: never, servedAt: never },
+    ...{ trouble: undefined, lastWords: undefined },
+  };
+}
 
-  #cut(reply: SmtpReply): HopTrouble | undefined {
-    this.#lastWords = reply;
-    const now = this.#clock.monotonic();
-    if (now - this.#changedAt < oneCutMs && this.#trouble === 'throttling') return undefined;
-    if (this.#allowed === 1) return this.#pause('throttling', reply);
-    this.#changedAt = now;
-    this.#trouble = 'throttling';
-    this.#allowed = Math.max(1, Math.floor(this.#allowed / 2));
-    return 'throttling';
-  }
+/** It has been given less than its limits allow, and nothing has shown yet that it may have more. */
+export function isTroubled({ isDown, refusals, pauses, allowed, limits }: HopHealth): boolean {
+  return isDown || refusals > 0 || pauses > 0 || allowed < limits.connections;
+}
 
-  #pause(trouble: HopTrouble, reply: SmtpReply): HopTrouble {
-    this.#lastWords = reply;
-    this.#trouble = trouble;
-    this.#pauses += 1;
-    const now = this.#clock.monotonic();
-    this.#changedAt = now;
-    this.#pausedUntil = now + this.#backoff(this.#pauses);
-    return trouble;
+/** What follows from an event. @param at when it happened */
+export function healthAfter(health: HopHealth, event: HopEvent, at: number): HopHealth {
+  switch (event.kind) {
+    case 'limited':
+      return limited(health, event.limits);
+    case 'opened':
+      return opened(health);
+    case 'refused':
+      return refused(health, event, at);
+    case 'closed':
+      return closed(health, event, at);
+    case 'ended':
+      return ended(health, event, at);
   }
+  return health;
+}
 
-  #recover(): void {
-    const now = this.#clock.monotonic();
-    this.#pauses = 0;
-    if (this.#allowed >= this.limits.connections || now - this.#changedAt < recoveryMs) return;
-    this.#allowed += 1;
-    this.#changedAt = now;
-  }
+function limited(health: HopHealth, limits: HopLimits): HopHealth {
+  const { allowed, limits: before } = health;
+  // What it was given less stays so; what it was not, it has by the new limits.
+  const isLess = allowed < before.connections;
+  return { ...health, limits, allowed: isLess ? Math.min(allowed, limits.connections) : limits.connections };
+}
 
-  #backoff(count: number): number {
-    return Math.min(firstBackoff * 2 ** (count - 1), this.limits.backoffSeconds * 1000);
-  }
+function opened(health: HopHealth): HopHealth {
+  // One that takes connections and drops them is still down: it shows by a message.
+  return health.isDown ? { ...health, opensAt: never } : { ...health, refusals: 0 };
+}
+
+function refused(
+  health: HopHealth,
+  { reply, asksForLess, open, opening }: { readonly reply: SmtpReply; readonly asksForLess: boolean } & Others,
+  at: number,
+): HopHealth {
+  const isServing = open > 0 || (asksForLess && (opening > 0 || at - health.servedAt < servedMs));
+  const isOneOfSeveral = at < health.opensAt;
+  if (isOneOfSeveral && (isServing || health.isDown)) return { ...health, lastWords: reply };
+  const refusals = isOneOfSeveral ? health.refusals : health.refusals + 1;
+  const after = { ...health, lastWords: reply, refusals, opensAt: at + backoff(health, refusals) };
+  if (!isServing) return { ...after, isDown: true, trouble: 'down' };
+  // Those that are open it has allowed itself.
+  return asksForLess ? cut(after, { least: open, tooMany: open + 1 }, at) : { ...after, trouble: 'throttling' };
+}
+
+function closed(
+  health: HopHealth,
+  { served, by, ...others }: { readonly served: number; readonly by: SmtpReply | undefined } & Others,
+  at: number,
+): HopHealth {
+  const barren = served === 0 && by ? health.barren + 1 : 0;
+  const after = { ...health, barren };
+  if (!by || barren < (health.isDown ? 1 : barrenConnections)) return after;
+  return refused(after, { ...others, reply: by, asksForLess: isThrottling(by) }, at);
+}
+
+function ended(
+  before: HopHealth,
+  { results, served, ...others }: Omit<Extract<HopEvent, { readonly kind: 'ended' }>, 'kind'>,
+  at: number,
+): HopHealth {
+  const health = served > 0 ? recovered(before) : before;
+  const throttled = results.find(({ kind, reply }) => kind === 'deferred' && isThrottling(reply));
+  if (throttled) return throttledBy(health, { ...others, reply: throttled.reply }, at);
+  const after = served > 0 ? { ...health, servedAt: at } : health;
+  if (results.some(({ kind }) => kind === 'delivered')) return grown({ ...after, deferrals: 0, pauses: 0 }, at);
+  if (results.some(({ kind }) => kind !== 'deferred')) return { ...after, deferrals: 0 };
+  const [first] = results;
+  const deferrals = health.deferrals + 1;
+  if (!first || deferrals < mostDeferrals) return { ...after, deferrals };
+  return paused({ ...after, deferrals: mostDeferrals / 2 }, 'deferring', first.reply, at);
+}
+
+/** It serves messages: it is not down, and connections may be opened. */
+function recovered(health: HopHealth): HopHealth {
+  return health.isDown ? { ...health, isDown: false, barren: 0, refusals: 0, opensAt: never } : health;
+}
+
+/** It answered a message so that it asks for less. */
+function throttledBy(health: HopHealth, { reply, open, opening }: { readonly reply: SmtpReply } & Others, at: number) {
+  if (open + opening === 0 && at - health.servedAt >= servedMs)
+    return refused(health, { reply, asksForLess: true, open, opening }, at);
+  const after = { ...health, lastWords: reply };
+  if (health.allowed > 1) return cut(after, { least: 1, tooMany: open + 1 }, at);
+  return at - health.cutAt < oneCutMs ? after : paused({ ...after, cutAt: at }, 'throttling', reply, at);
+}
+
+/** Halves what it is given. @param bounds.least it gets so many all the same */
+function cut(health: HopHealth, bounds: { readonly least: number; readonly tooMany: number }, at: number): HopHealth {
+  if (at - health.cutAt < oneCutMs) return health;
+  const { allowed, cuts } = health;
+  return {
+    ...health,
+    allowed: Math.min(allowed, Math.max(1, bounds.least, Math.floor(allowed / 2))),
+    ...{ cuts: cuts + 1, tooMany: Math.min(allowed, bounds.tooMany), cutAt: at, changedAt: at, trouble: 'throttling' },
+  };
+}
+
+function paused(health: HopHealth, trouble: HopTrouble, reply: SmtpReply, at: number): HopHealth {
+  const pauses = health.pauses + 1;
+  return { ...health, trouble, lastWords: reply, pauses, changedAt: at, beginsAt: at + backoff(health, pauses) };
+}
+
+/** One connection more, where messages have been delivered for long enough. */
+function grown(health: HopHealth, at: number): HopHealth {
+  const { allowed, limits, cuts, tooMany, changedAt } = health;
+  const wait = Math.min(recovery.first * 2 ** Math.max(0, cuts - 1), recovery.longest);
+  if (allowed >= limits.connections || at - changedAt < wait) return health;
+  // It has served for so long what was too many once.
+  return { ...health, allowed: allowed + 1, changedAt: at, cuts: allowed >= tooMany ? 0 : cuts };
+}
+
+function backoff({ limits }: HopHealth, count: number): number {
+  return Math.min(firstBackoff * 2 ** (count - 1), limits.backoffSeconds * 1000);
 }

@@ -4,7 +4,13 @@ import { isIPv4 } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../base/log.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
-import { connectSmtp, type SmtpClientOptions, type SmtpConnection, type TlsFault } from '../smtp/smtp-client.ts';
+import {
+  connectSmtp,
+  type HopRefusal,
+  type SmtpClientOptions,
+  type SmtpConnection,
+  type TlsFault,
+} from '../smtp/smtp-client.ts';
 import type { SmtpTimeouts } from '../smtp/smtp-timeouts.ts';
 import { daneJudge } from './dane.ts';
 import type { ExchangerHealth } from './exchanger-health.ts';
@@ -43,7 +49,7 @@ interface Candidate {
   readonly address: string;
 }
 
-type Attempt = { readonly connection: SmtpConnection } | { readonly refused: SmtpReply; readonly tlsFault?: TlsFault };
+type Attempt = { readonly connection: SmtpConnection } | HopRefusal;
 
 /** By preference, at random among equals (RFC 5321 §5.1); addresses that have just failed come last. */
 function inOrder({ exchangers }: MxPlan, { random, health }: ConnectParts): readonly Candidate[] {
@@ -75,7 +81,7 @@ async function attempt(candidate: Candidate, { domain, signal }: MxWay, parts: C
   const { demand, name } = candidate.exchanger;
   if (demand.forbidden !== undefined) {
     const refused = { code: 451, enhanced: '4.7.5', text: `${name}: ${demand.forbidden}` };
-    return { result: { refused } satisfies Attempt, fault: undefined };
+    return { result: { refused, said: [] } satisfies Attempt, fault: undefined };
   }
   const options = clientOptions(candidate, domain, parts);
   const first: Attempt = await connectSmtp(options, signal);
@@ -151,7 +157,7 @@ function report(
  * @returns the refusal of the first that was tried where none takes a connection. For a message with REQUIRETLS a server that
  *   offers it is looked for; where none does, a connection without it is given, and the message is refused on it
  */
-export async function connectToExchangers(way: MxWay, parts: ConnectParts): Promise<SmtpConnection | SmtpReply> {
+export async function connectToExchangers(way: MxWay, parts: ConnectParts): Promise<SmtpConnection | HopRefusal> {
   const ending = new AbortController();
   const end = (): void => ending.abort();
   const timer = setTimeout(end, allWithin);
@@ -165,8 +171,9 @@ export async function connectToExchangers(way: MxWay, parts: ConnectParts): Prom
   }
 }
 
-async function connectWithin(way: MxWay, parts: ConnectParts): Promise<SmtpConnection | SmtpReply> {
-  let refusal: SmtpReply | undefined;
+async function connectWithin(way: MxWay, parts: ConnectParts): Promise<SmtpConnection | HopRefusal> {
+  let refused: SmtpReply | undefined;
+  const said: SmtpReply[] = [];
   let spare: SmtpConnection | undefined;
   for (const candidate of inOrder(way.plan, parts)) {
     if (way.signal.aborted) break;
@@ -178,7 +185,8 @@ async function connectWithin(way: MxWay, parts: ConnectParts): Promise<SmtpConne
       if (outcome.fault === undefined && candidate.exchanger.demand.forbidden === undefined)
         parts.health.tell(candidate.address, false);
       const { name } = candidate.exchanger;
-      refusal ??= { ...result.refused, text: `${name}[${candidate.address}]: ${result.refused.text}` };
+      refused ??= { ...result.refused, text: `${name}[${candidate.address}]: ${result.refused.text}` };
+      said.push(...result.said);
       continue;
     }
     parts.health.tell(candidate.address, true);
@@ -189,5 +197,6 @@ async function connectWithin(way: MxWay, parts: ConnectParts): Promise<SmtpConne
     if (spare) result.connection.quit();
     else spare = result.connection;
   }
-  return spare ?? refusal ?? { code: 451, enhanced: '4.4.1', text: 'No mail exchanger could be tried in time' };
+  refused ??= { code: 451, enhanced: '4.4.1', text: 'No mail exchanger could be tried in time' };
+  return spare ?? { refused, said };
 }

@@ -7,8 +7,7 @@ import { createDnsLookup } from '../../base/dns/dns-lookup.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { OwnDoor } from '../../base/net/own-doors.ts';
-import type { SmtpReply } from '../../mail/smtp-reply.ts';
-import type { RecipientResult, SmtpConnection } from '../smtp/smtp-client.ts';
+import type { HopRefusal, RecipientResult, SmtpConnection } from '../smtp/smtp-client.ts';
 import type { SmtpTimeouts } from '../smtp/smtp-timeouts.ts';
 import { createAddressJudge } from './address-judge.ts';
 import { connectToExchangers } from './connect-to-exchangers.ts';
@@ -69,7 +68,7 @@ function familiesOf({ localAddress = [], allowPrivate }: MxSettings): readonly (
 export interface MxHop {
   readonly key: string;
   readonly label: string;
-  connect(request: { readonly domain: string; readonly signal: AbortSignal }): Promise<SmtpConnection | SmtpReply>;
+  connect(request: { readonly domain: string; readonly signal: AbortSignal }): Promise<SmtpConnection | HopRefusal>;
 }
 
 type Planned = MxPlan | RecipientResult;
@@ -132,7 +131,7 @@ export class MxHops {
     found: MxPlan,
     { tls, account }: Wish,
     { domain, signal }: { readonly domain: string; readonly signal: AbortSignal },
-  ): Promise<SmtpConnection | SmtpReply> {
+  ): Promise<SmtpConnection | HopRefusal> {
     // A hop may be older than what DNS says now; where the exchangers are still the same, their addresses are looked up anew.
     const now = await this.#plan({ domain: domain.toLowerCase(), tls, account });
     const plan = 'key' in now && now.key === found.key ? now : found;

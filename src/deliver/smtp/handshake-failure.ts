@@ -17,11 +17,17 @@ export class HandshakeFailure extends Error {
   readonly reply: SmtpReply;
   /** TLS is to blame, so that a connection without it might do. */
   readonly tlsFault: TlsFault | undefined;
+  /** The next hop's own reply, where it refused. */
+  readonly said: SmtpReply | undefined;
 
-  constructor(reply: SmtpReply, options: ErrorOptions & { readonly tlsFault?: TlsFault | undefined } = {}) {
+  constructor(
+    reply: SmtpReply,
+    options: ErrorOptions & { readonly tlsFault?: TlsFault | undefined; readonly said?: SmtpReply } = {},
+  ) {
     super(reply.text, options);
     this.reply = reply;
     this.tlsFault = options.tlsFault;
+    this.said = options.said;
   }
 }
 
@@ -33,5 +39,6 @@ export function failure(enhanced: string, text: string, cause?: unknown): Handsh
 /** Makes the failure of a command that the next hop refused. @param what which, for people */
 export function refused(what: string, reply: SmtpReply): HandshakeFailure {
   const words = `${what}: ${reply.code} ${reply.enhanced ? `${reply.enhanced} ` : ''}${reply.text}`;
-  return failure(reply.enhanced ? `4${reply.enhanced.slice(1)}` : '4.3.0', words);
+  const enhanced = reply.enhanced ? `4${reply.enhanced.slice(1)}` : '4.3.0';
+  return new HandshakeFailure({ code: 451, enhanced, text: words }, { said: reply });
 }

@@ -26,6 +26,14 @@ const quitGrace = 2000;
 
 type EndListener = (end: TransactionEnd) => void;
 
+/** Why there is no connection, in the form of a reply. */
+export interface HopRefusal {
+  readonly refused: SmtpReply;
+  /** What the hosts that were tried said themselves, each that answered. */
+  readonly said: readonly SmtpReply[];
+  readonly tlsFault?: TlsFault;
+}
+
 interface Live {
   readonly transaction: SmtpTransaction;
   readonly onEnd: EndListener;
@@ -307,7 +315,7 @@ export class SmtpConnection {
 export async function connectSmtp(
   options: SmtpClientOptions,
   signal?: AbortSignal,
-): Promise<{ readonly connection: SmtpConnection } | { readonly refused: SmtpReply; readonly tlsFault?: TlsFault }> {
+): Promise<{ readonly connection: SmtpConnection } | HopRefusal> {
   const { port, address: host = options.host, localAddress } = options;
   const from = localAddress === undefined ? {} : { localAddress, family: isIP(localAddress) };
   const socket = connectTcp({ host, port, noDelay: true, ...from });
@@ -322,7 +330,8 @@ export async function connectSmtp(
     socket.destroy();
     if (thrown instanceof HandshakeFailure) {
       const { reply: refused, tlsFault } = thrown;
-      return tlsFault === undefined ? { refused } : { refused, tlsFault };
+      const said = thrown.said ? [thrown.said] : [];
+      return tlsFault === undefined ? { refused, said } : { refused, said, tlsFault };
     }
     throw new Error(`Cannot speak to ${options.host}:${options.port}: ${errorMessage(thrown)}`, { cause: thrown });
   } finally {

@@ -1,6 +1,7 @@
 // What /metrics tells of delivery and of the SMTP door.
 
 import type { Delivery } from '../../deliver/delivery.ts';
+import { serviceOf } from '../../deliver/transport.ts';
 import type { GaugeSource, MetricFamily } from '../../http/metrics.ts';
 import type { SmtpDoor } from '../../ingress/smtp/smtp-door.ts';
 
@@ -52,10 +53,7 @@ export function destinationFamilies(
       help: 'Next hops that are known, by route and by how they are served',
       label: ['route', 'state'],
       read: () => {
-        const byState = Map.groupBy(
-          delivery.destinations(),
-          ({ route, trouble }) => `${trouble ?? 'served'}\n${route}`,
-        );
+        const byState = Map.groupBy(delivery.destinations(), (hop) => `${serviceOf(hop)}\n${hop.route}`);
         return [...byState].map(([key, { length }]) => [key.split('\n').toReversed(), length]);
       },
     },

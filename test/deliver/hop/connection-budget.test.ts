@@ -21,7 +21,7 @@ function holder(budget: ConnectionBudget, name: string, told: string[], account 
       made.end();
       return true;
     },
-    wake: (): void => void told.push(`${name} woken`),
+    hasRoom: (): void => void told.push(`${name} woken`),
   };
   return made;
 }

@@ -1,7 +1,9 @@
 // How much a next hop is given, from its answers.
 
 import { beforeEach, describe, expect, test } from 'vitest';
-import { HopHealth, type HopLimits } from '../../../src/deliver/hop/hop-health.ts';
+import { HopAllowance } from '../../../src/deliver/hop/hop-allowance.ts';
+import type { HopLimits } from '../../../src/deliver/hop/hop-health.ts';
+import { wholeShares } from '../../../src/deliver/hop/hop-share.ts';
 import { MessagePace } from '../../../src/deliver/hop/message-pace.ts';
 import { isThrottling } from '../../../src/deliver/hop/throttling.ts';
 import type { SmtpReply } from '../../../src/mail/smtp-reply.ts';
@@ -17,20 +19,35 @@ beforeEach(() => {
   now = 1_000_000;
 });
 
-function deferred(reply: SmtpReply) {
-  return [{ kind: 'deferred', reply }];
-}
+const gone: SmtpReply = { code: 451, enhanced: '4.4.1', text: 'ECONNREFUSED' };
 
-const delivered = [{ kind: 'delivered', reply: ok }];
+/** What a next hop is given, and what may happen to it; `open` are the connections beside the one that it happens to. */
+function hop(changes: Partial<HopLimits> = {}) {
+  const parts = { limits: { ...limits, ...changes }, clock, shares: wholeShares };
+  const user = { hop: 'x', open: () => 0, isUnused: () => false, changed: () => undefined };
+  const allowance = new HopAllowance(parts, user);
+  const ended = (kind: string, reply: SmtpReply, open = 1) =>
+    allowance.tell({ kind: 'ended', results: [{ kind, reply }], served: 1, open, opening: 0 });
+  return {
+    allowance,
+    deferred: (reply: SmtpReply, open?: number) => ended('deferred', reply, open),
+    delivered: () => ended('delivered', ok),
+    failed: () => ended('failed', { code: 550, text: 'no such user' }),
+    refused: (reply: SmtpReply, open = 0, opening = 0) =>
+      allowance.tell({ kind: 'refused', reply, asksForLess: reply === tooMany, open, opening }),
+    opened: () => allowance.tell({ kind: 'opened' }),
+    closed: (by: SmtpReply, served = 0) => allowance.tell({ kind: 'closed', by, served, open: 0, opening: 0 }),
+  };
+}
 
 describe('throttling', () => {
   test('halves the connections once for all that were on the way, down to one, and then pauses', () => {
-    const health = new HopHealth(limits, clock);
+    const { allowance, deferred } = hop();
     const after: (readonly [number, number])[] = [];
     for (let count = 0; count < 5; count += 1) {
-      health.ended(deferred(tooMany));
-      health.ended(deferred(tooMany));
-      after.push([health.connections, health.pausedFor]);
+      deferred(tooMany);
+      deferred(tooMany);
+      after.push([allowance.connections, allowance.pausedFor]);
       now += 2000;
     }
     expect(after).toEqual([
@@ -40,27 +57,103 @@ describe('throttling', () => {
       [1, 1000],
       [1, 2000],
     ]);
-    expect(health.trouble).toBe('throttling');
-    expect(health.lastWords).toEqual(tooMany);
+    expect(allowance.trouble).toBe('throttling');
+    expect(allowance.lastWords).toEqual(tooMany);
   });
 
   test('is forgiven slowly: one connection in ten seconds in which messages were delivered', () => {
-    const health = new HopHealth(limits, clock);
-    health.ended(deferred(tooMany));
+    const { allowance, deferred, delivered } = hop();
+    deferred(tooMany);
     for (let second = 0; second < 9; second += 1) {
       now += 1000;
-      health.ended(delivered);
+      delivered();
     }
-    expect(health.connections).toBe(4);
+    expect(allowance.connections).toBe(4);
     now += 1000;
-    health.ended(delivered);
-    expect(health.connections).toBe(5);
+    expect(delivered()).toBe('more');
+    expect(allowance.connections).toBe(5);
     for (let second = 0; second < 100; second += 1) {
       now += 1000;
-      health.ended(delivered);
+      delivered();
     }
-    expect(health.connections).toBe(8);
-    expect(health.trouble).toBeUndefined();
+    expect(allowance.connections).toBe(8);
+    expect(allowance.trouble).toBeUndefined();
+  });
+
+  test('a connection refused beside others that are open asks for less, and leaves those that are open', () => {
+    const { allowance, refused, opened } = hop();
+    // Eight are tried at once: five are refused before the first of the others is ready.
+    expect([7, 6, 5, 4, 3].map((opening) => refused(tooMany, 0, opening))).toEqual(['less', ...Array(4).fill('same')]);
+    for (let open = 0; open < 3; open += 1) opened();
+    expect([allowance.trouble, allowance.isDown, allowance.connections]).toEqual(['throttling', false, 4]);
+    expect([allowance.mayOpen(3, 0), allowance.opensIn]).toEqual([false, 1000]);
+    now += 1000;
+    expect(allowance.mayOpen(3, 0)).toBe(true);
+    expect(refused(tooMany, 3)).toBe('less');
+    expect([allowance.connections, allowance.pausedFor]).toEqual([3, 0]);
+    now += 60_000;
+    expect(allowance.mayOpen(3, 0)).toBe(false);
+  });
+
+  test('each time that one more was too many, the next try comes later, up to five minutes', () => {
+    const { allowance, refused, delivered } = hop();
+    refused(tooMany, 3);
+    now += 1000;
+    refused(tooMany, 3);
+    const tries: number[] = [];
+    for (let since = now; tries.length < 8; ) {
+      now += 1000;
+      delivered();
+      if (!allowance.mayOpen(3, 0)) continue;
+      tries.push((now - since) / 1000);
+      refused(tooMany, 3);
+      since = now;
+    }
+    expect(tries).toEqual([20, 40, 80, 160, 300, 300, 300, 300]);
+    // Once it takes one more for as long, the next comes as soon as at first.
+    for (let second = 0; second < 600; second += 1) {
+      now += 1000;
+      delivered();
+    }
+    expect(allowance.connections).toBe(5);
+    for (let second = 0; second < 10; second += 1) {
+      now += 1000;
+      delivered();
+    }
+    expect(allowance.connections).toBe(6);
+  });
+
+  test('without a connection, one that asks for less and served within a minute is throttled, later it is down', () => {
+    const { allowance, refused, delivered, deferred } = hop();
+    expect([refused(tooMany), allowance.trouble]).toEqual(['less', 'down']);
+    now += 1000;
+    delivered();
+    now += 59_999;
+    expect([refused(tooMany), allowance.trouble, allowance.isDown]).toEqual(['less', 'throttling', false]);
+    now += 1000;
+    expect([refused(tooMany), allowance.trouble, allowance.opensIn]).toEqual(['less', 'down', 2000]);
+    now += 2000;
+    delivered();
+    // 421 in place of an answer to MAIL, on its only connection.
+    deferred(tooMany, 0);
+    expect([allowance.trouble, allowance.isDown]).toEqual(['throttling', false]);
+    now += 60_000;
+    deferred(tooMany, 0);
+    expect([allowance.trouble, allowance.isDown]).toEqual(['down', true]);
+  });
+
+  test('what cannot be reached beside open connections is tried with one connection at a time, ever later', () => {
+    const { allowance, refused, delivered } = hop();
+    const waits: number[] = [];
+    for (let count = 0; count < 8; count += 1) {
+      expect(allowance.mayOpen(3, 1)).toBe(count === 0);
+      refused(gone, 3);
+      delivered();
+      expect([allowance.isDown, allowance.connections]).toEqual([false, 8]);
+      waits.push(allowance.opensIn / 1000);
+      now += allowance.opensIn;
+    }
+    expect(waits).toEqual([1, 2, 4, 8, 16, 32, 60, 60]);
   });
 
   test.each<[SmtpReply, boolean]>([
@@ -82,43 +175,57 @@ describe('throttling', () => {
 });
 
 test('a next hop that defers everything is left alone for longer and longer, until it takes a message', () => {
-  const health = new HopHealth(limits, clock);
+  const { allowance, deferred, delivered } = hop();
   const pauses: number[] = [];
   for (let count = 0; count < 60; count += 1) {
-    if (health.ended(deferred(later))) pauses.push(health.pausedFor);
-    now += health.pausedFor;
+    if (deferred(later) === 'less') pauses.push(allowance.pausedFor);
+    now += allowance.pausedFor;
   }
   expect(pauses).toEqual([1000, 2000, 4000, 8000, 16_000]);
-  expect(health.trouble).toBe('deferring');
-  expect(health.connections).toBe(8);
-  health.ended(delivered);
-  expect(health.trouble).toBeUndefined();
+  expect(allowance.trouble).toBe('deferring');
+  expect(allowance.connections).toBe(8);
+  delivered();
+  expect(allowance.trouble).toBeUndefined();
 });
 
 test('one that refuses a recipient for good works', () => {
-  const health = new HopHealth(limits, clock);
+  const { allowance, deferred, failed } = hop();
   for (let count = 0; count < 100; count += 1) {
-    for (let other = 0; other < 15; other += 1) health.ended(deferred(later));
-    health.ended([{ kind: 'failed', reply: { code: 550, text: 'no such user' } }]);
+    for (let other = 0; other < 15; other += 1) deferred(later);
+    failed();
   }
-  expect(health.pausedFor).toBe(0);
+  expect(allowance.pausedFor).toBe(0);
 });
 
 test('a back-off grows to its bound, counts once, and ends with the first message', () => {
-  const health = new HopHealth({ ...limits, backoffSeconds: 5 }, clock);
-  const refused: SmtpReply = { code: 451, enhanced: '4.4.1', text: 'ECONNREFUSED' };
+  const { allowance, refused, opened, closed, delivered } = hop({ backoffSeconds: 5 });
   const delays: number[] = [];
   for (let count = 0; count < 5; count += 1) {
-    delays.push(health.refused(refused));
-    expect(health.refused(refused)).toBe(0);
-    expect(health.connections).toBe(1);
-    now += health.opensIn;
+    expect([refused(gone), refused(gone)]).toEqual(['less', 'same']);
+    delays.push(allowance.opensIn);
+    expect(allowance.connections).toBe(1);
+    now += allowance.opensIn;
   }
   expect(delays).toEqual([1000, 2000, 4000, 5000, 5000]);
-  health.opened(true);
-  expect(health.isFailing).toBe(true);
-  expect(health.served()).toBe(true);
-  expect(health.connections).toBe(8);
+  // It takes a connection and drops it.
+  opened();
+  expect(allowance.opensIn).toBe(0);
+  closed(gone);
+  expect([allowance.isDown, allowance.opensIn]).toEqual([true, 5000]);
+  now += 5000;
+  opened();
+  expect([allowance.isDown, allowance.connections]).toEqual([true, 1]);
+  expect(delivered()).toBe('more');
+  expect([allowance.isDown, allowance.connections, allowance.opensIn]).toEqual([false, 8, 0]);
+});
+
+test('three connections in a row that end before they served a message make a back-off', () => {
+  const { allowance, opened, closed } = hop();
+  for (const expected of [false, false, true]) {
+    opened();
+    closed(gone);
+    expect(allowance.isDown).toBe(expected);
+  }
 });
 
 test('a rate spreads messages, and lets those of one second begin at once after a pause', () => {

@@ -85,7 +85,7 @@ describe('order', () => {
     const result = hop.connect({ domain: 'z.test', signal: ending.signal });
     await expect.poll(() => sockets.size).toBe(1);
     ending.abort();
-    expect(await result).toMatchObject({ code: 451 });
+    expect(await result).toMatchObject({ refused: { code: 451 } });
   });
 });
 
@@ -180,7 +180,7 @@ describe('REQUIRETLS (RFC 8689)', () => {
     const hop = await estate.hops().find('x.test', 'required');
     if ('kind' in hop) return hop.reply.text;
     const connection = await hop.connect({ domain: 'x.test', signal: new AbortController().signal });
-    if (!(connection instanceof SmtpConnection)) return connection.text;
+    if (!(connection instanceof SmtpConnection)) return connection.refused.text;
     const { verifiedTls, capabilities } = connection.session;
     connection.destroy({ code: 451, text: 'the test is over' });
     return verifiedTls && capabilities.requireTls;
@@ -221,7 +221,7 @@ describe('our own side', () => {
     const hop = await hops.find('z.test');
     if ('kind' in hop) throw new Error('no hop');
     const connection = await hop.connect({ domain: 'z.test', signal: new AbortController().signal });
-    if (!(connection instanceof SmtpConnection)) throw new Error(connection.text);
+    if (!(connection instanceof SmtpConnection)) throw new Error(connection.refused.text);
     expect(connection.localAddress).toBe('127.0.0.77');
     expect(sink.commands).toEqual(['EHLO out.gateway.test']);
     connection.destroy({ code: 451, text: 'the test is over' });
