@@ -12,8 +12,10 @@ export interface Classified {
 /** Characters of the words that are looked at. */
 const mostCharacters = 1000;
 
-/** Codes that say no more than success, later or never (RFC 3463 §3.1). */
-const saysNothing = /^[245]\.(?:0\.0|5\.0|3\.0|1\.0|2\.0|4\.0)$/;
+/** Addresses, and the server that a relay quotes: a name such as spam@example.com says nothing of the failure. */
+const names = /[^\s<>()[\]"',;:=]{1,64}@[^\s<>()[\]"',;:]{1,255}|\bhost \S{1,300} said:/g;
+/** Codes that say no more than later or never (RFC 3463 §3.1). */
+const saysNothing = /^[45]\.(?:0\.0|5\.0|3\.0|1\.0|2\.0|4\.0)$/;
 const inWords = /(?<![\d.])([45]\.\d{1,2}\.\d{1,3})(?![\d.]*\d)/;
 
 function* rows(): Generator<readonly [BounceRuleName, BounceRule]> {
@@ -32,7 +34,7 @@ function statusOf(status: string | undefined, words: string): string | undefined
 
 /** Classifies a failure. Where no rule fits it is soft: what is not understood suppresses nobody. */
 export function classify({ status, words }: DeliveryFailure): Classified {
-  const text = words.slice(0, mostCharacters);
+  const text = words.slice(0, mostCharacters).replaceAll(names, '@');
   const code = statusOf(status, text);
   for (const [rule, row] of rows()) {
     if (row.status && (code === undefined || !row.status.test(code))) continue;
