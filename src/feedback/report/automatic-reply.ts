@@ -23,15 +23,13 @@ const ofAnswers = [
   'x-vacation',
 ];
 
-/** Local parts that servers report from. */
-const reporters =
-  /^(?:mailer[-_.]?daemon|mail[-_.]?daemon|postmaster|mailerdaemon|mdaemon|mail[-_ ]?delivery|mailsystem|mailadmin|mailerror|bounces?|no-?reply)(?:[+-].*)?@?/i;
+/** Names of a mailer itself; what systems that answer mail call themselves (noreply, bounces) is none. */
+const mailer = /^"?(?:mailer-daemon|postmaster)"?(?:@|\s*\(|\s*$)/i;
 
-/** Whether the From of a message is one that servers report from, such as MAILER-DAEMON. */
-export function isFromReporter(headers: Headers): boolean {
-  const from = headers.get('from') ?? '';
-  const mailbox = /<([^<>]*)>/.exec(from)?.[1] ?? from.trim();
-  return reporters.test(mailbox) || /mail (?:delivery|administrator)|mailer-daemon|system administrator/i.test(from);
+/** Whether a mailer itself is the From of a message: MAILER-DAEMON or postmaster, with or without a domain. */
+export function isFromMailer(headers: Headers): boolean {
+  const from = (headers.get('from') ?? '').replace(/<\s*>/, '');
+  return mailer.test((/<([^<>]*)>/.exec(from)?.[1] ?? from).trim());
 }
 
 /**
@@ -47,6 +45,6 @@ export function automaticReply(headers: Headers): ReplyReport | undefined {
   if (precedence === 'auto_reply' || precedence === 'auto-reply') return { kind: 'reply', why: 'automatic' };
   const automatic = (headers.get('auto-submitted') ?? 'no').trim().toLowerCase();
   // RFC 3834 §5; servers write it into their reports as well.
-  if (!automatic.startsWith('no') && !isFromReporter(headers)) return { kind: 'reply', why: 'automatic' };
+  if (!automatic.startsWith('no') && !isFromMailer(headers)) return { kind: 'reply', why: 'automatic' };
   return undefined;
 }

@@ -3,7 +3,11 @@
 import { type FieldGroup, readFieldGroups } from './fields.ts';
 import { type DeliveryReport, type NamedRecipient, oneLine, type ReportedAction, reportBounds } from './report.ts';
 
-const actions: readonly ReportedAction[] = ['failed', 'delayed', 'delivered', 'relayed', 'expanded'];
+/** RFC 3464 §2.3.3; `deliverable` stands in reports about addresses that were tried without a message. */
+const actions: ReadonlyMap<string, ReportedAction> = new Map([
+  ...(['failed', 'delayed', 'delivered', 'relayed', 'expanded'] as const).map((action) => [action, action] as const),
+  ['deliverable', 'delivered'],
+]);
 
 /** What stands behind the type of a field such as `rfc822; a@example.net`; some servers leave the type out. */
 function behindType(value: string | undefined): string | undefined {
@@ -30,11 +34,12 @@ function statusOf(value: string | undefined): string | undefined {
 }
 
 function actionOf(value: string | undefined, status: string | undefined): ReportedAction | undefined {
-  const word = /^[a-z]+/.exec((value ?? '').trim().toLowerCase())?.[0];
-  const known = actions.find((action) => action === word);
-  if (known) return known;
-  // Some servers leave Action out: the status tells as much.
-  if (word !== undefined || status === undefined) return undefined;
+  const known = actions.get(/^[a-z]+/.exec((value ?? '').trim().toLowerCase())?.[0] ?? '');
+  const isFailure = known === 'failed' || known === 'delayed';
+  // RFC 3463 §3.1: a status of class 2 is a success, whatever the word beside it.
+  if (known && !(isFailure && status?.startsWith('2') === true)) return known;
+  // Some servers leave Action out or have words of their own: the status tells as much.
+  if (status === undefined) return undefined;
   return status.startsWith('5') ? 'failed' : status.startsWith('4') ? 'delayed' : 'delivered';
 }
 

@@ -2,7 +2,7 @@
 // takes the MIME structure apart, within its own bounds on parts and header fields.
 
 import { type Attachment, type ParsedMail, simpleParser } from 'mailparser';
-import { automaticReply, type Headers, isFromReporter } from './automatic-reply.ts';
+import { automaticReply, type Headers, isFromMailer } from './automatic-reply.ts';
 import { readDeliveryStatus } from './delivery-status.ts';
 import { readFieldGroups } from './fields.ts';
 import { type ComplaintReport, type DeliveryReport, oneLine, type Report, reportBounds } from './report.ts';
@@ -123,13 +123,11 @@ export async function readReport(octets: Buffer, isFromNobody: boolean): Promise
   if (report) return withWords(report, textOf(mail));
   const named = failedRecipients(headers);
   const text = textOf(mail);
-  if (named.length > 0) return readTextReport(text, named);
+  // Only mailers tell of failures in words: what a person or a ticket system writes about them is an answer like any other (D51).
+  const isMailer = isFromMailer(headers);
+  if (named.length > 0 && (isMailer || isFromNobody)) return readTextReport(text, named);
   const reply = automaticReply(headers);
   if (reply) return reply;
-  // Only servers tell of failures in words: what a person writes about them is an answer like any other.
-  return isFromReporter(headers) ||
-    (isFromNobody && status !== undefined) ||
-    (isFromNobody && /^Hi\. This is the/m.test(text))
-    ? readTextReport(text)
-    : { kind: 'reply', why: 'other' };
+  const hasMark = status !== undefined || /^Hi\. This is the/m.test(text);
+  return isMailer || (isFromNobody && hasMark) ? readTextReport(text) : { kind: 'reply', why: 'other' };
 }

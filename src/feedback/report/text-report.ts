@@ -43,9 +43,15 @@ function wordsBehind(lines: readonly string[], at: number, from: number): string
   return words.join(' ');
 }
 
-/** The enhanced status code in the words of a server: `550 5.1.1 ...`, `#5.1.1`, `(5.1.1)`. */
+/** The enhanced status code in the words of a server: `550 5.1.1 ...`, `#5.1.1`, `(5.1.1)`; a failure before a success. */
 function statusIn(text: string): string | undefined {
-  return /(?<![\d.])([245]\.\d{1,2}\.\d{1,3})(?![\d.]*\d)/.exec(text)?.[1];
+  const codes = text.matchAll(/(?<![\d.])([245]\.\d{1,2}\.\d{1,3})(?![\d.]*\d)/g).map(([, code]) => code ?? '');
+  let first: string | undefined;
+  for (const code of codes) {
+    if (!code.startsWith('2')) return code;
+    first ??= code;
+  }
+  return first;
 }
 
 /** Words that say that a message is only late. */
@@ -72,7 +78,7 @@ export function readTextReport(text: string, named: readonly string[] = []): Del
       const status = statusIn(words ?? '') ?? statusIn(line.slice(0, match.index));
       found.set(final, {
         final,
-        action,
+        action: status?.startsWith('2') === true ? 'delivered' : action,
         ...(status === undefined ? {} : { status }),
         ...(words === undefined ? {} : { diagnostic: words }),
       });

@@ -62,6 +62,27 @@ Status: 5.2.2
   });
 });
 
+test.each([
+  ['Action: deliverable\nStatus: 2.1.5', 'delivered'],
+  ['Action: deliverable', 'delivered'],
+  ['Action: failed\nStatus: 2.6.0', 'delivered'],
+  ['Action: delayed\nStatus: 2.0.0', 'delivered'],
+  ['Action: relayed\nStatus: 2.0.0', 'relayed'],
+  ['Action: expanded\nStatus: 2.0.0', 'expanded'],
+  ['Action: retried\nStatus: 4.4.1', 'delayed'],
+  ['Action: constructor\nStatus: 5.1.1', 'failed'],
+  ['Action: something-new\nStatus: 5.1.1', 'failed'],
+])('%j is %s', async (fields, action) => {
+  // The words for people name an address as failed; the fields decide.
+  const report = await read(
+    withStatus(`Reporting-MTA: dns; mx\n\nFinal-Recipient: rfc822; a@example.org\n${fields}\n`).replace(
+      '--b\n',
+      '--b\n\n<a@example.org>: user unknown\n--b\n',
+    ),
+  );
+  expect(report).toMatchObject({ form: 'fields', recipients: [{ final: 'a@example.org', action }] });
+});
+
 test('message/global-delivery-status in base64, with an address beyond ASCII', async () => {
   const fields =
     'Reporting-MTA: dns; mx\r\n\r\nFinal-Recipient: utf-8; bücher@example.org\r\nAction: failed\r\nStatus: 5.1.1\r\n';
@@ -219,6 +240,22 @@ const replies: Readonly<Record<string, { readonly text: string; readonly why: st
     text: 'From: bob@example.org\nSubject: Re: Hello\n\nUser unknown: bob@example.org',
     why: 'other',
   },
+  'what a ticket system answers': {
+    text: 'From: Support <noreply@example.org>\nSubject: Ticket 1\n\nbob@example.org: user unknown',
+    why: 'other',
+  },
+  'what another name of a system answers': {
+    text: 'From: "Mail Delivery System" <bounces@example.org>\nSubject: Ticket 1\n\nbob@example.org: user unknown',
+    why: 'other',
+  },
+  'a name like that of a mailer': {
+    text: 'From: postmaster-team@example.org\nSubject: Ticket 1\n\nbob@example.org: user unknown',
+    why: 'other',
+  },
+  "a mailer's name beside another address": {
+    text: 'From: MAILER-DAEMON <noreply@example.org>\nSubject: Ticket 1\n\nbob@example.org: user unknown',
+    why: 'other',
+  },
   'nothing at all': { text: '\n', why: 'other' },
   'a confirmation of reading': {
     text: 'From: bob@example.org\nContent-Type: multipart/report; report-type=disposition-notification; boundary=b\n\n--b\n\nread\n--b\nContent-Type: message/disposition-notification\n\nFinal-Recipient: rfc822; bob@example.org\nDisposition: manual-action/MDN-sent-manually; displayed\n--b--\n',
@@ -228,6 +265,48 @@ const replies: Readonly<Record<string, { readonly text: string; readonly why: st
 
 test.each(Object.entries(replies))('no report: %s', async (_, { text, why }) => {
   expect(await read(text)).toEqual({ kind: 'reply', why });
+});
+
+test.each([
+  'MAILER-DAEMON@mx.example.net',
+  'Mail <Mailer-Daemon@mx.example.net>',
+  'MAILER-DAEMON (Mail Delivery System)',
+  'MAILER-DAEMON <>',
+  'postmaster@example.net',
+  '"Post" <postmaster@[192.0.2.1]>',
+])('words for people from %s are a report, whatever sender they come with', async (from) => {
+  const text = `From: ${from}\nSubject: failed\n\nbob@example.org: 550 user unknown`;
+  for (const isFromNobody of [true, false])
+    expect(await read(text, isFromNobody)).toMatchObject({
+      form: 'text',
+      recipients: [{ final: 'bob@example.org' }, {}],
+    });
+});
+
+test('a field that names failed recipients counts from the null sender, or a mailer', async () => {
+  const text = 'From: noreply@example.org\nX-Failed-Recipients: bob@example.org\n\nbob@example.org: user unknown';
+  expect(await read(text, false)).toEqual({ kind: 'reply', why: 'other' });
+  expect(await read(text, true)).toMatchObject({ form: 'text' });
+  expect(await read(text.replace('noreply', 'postmaster'), false)).toMatchObject({ form: 'text' });
+});
+
+test('the mark of qmail counts from the null sender alone', async () => {
+  const text = 'From: bob@example.org\n\nHi. This is the qmail-send program at x.\n\n<bob@example.org>:\nno such user';
+  expect(await read(text, true)).toMatchObject({ form: 'text' });
+  expect(await read(text, false)).toEqual({ kind: 'reply', why: 'other' });
+});
+
+test('words for people that tell of a success are no failure', async () => {
+  const report = await read(
+    'From: MAILER-DAEMON\n\n<bob@example.org>: 250 2.1.5 relayed\n\n<eve@example.org>: 250 2.1.0 sender ok; 550 5.1.1 unknown\n',
+  );
+  expect(report).toMatchObject({
+    recipients: [
+      { final: 'bob@example.org', action: 'delivered' },
+      { final: 'eve@example.org', action: 'failed', status: '5.1.1' },
+      {},
+    ],
+  });
 });
 
 test('a complaint, with its tokens in all places where one may stand', async () => {
