@@ -8,7 +8,8 @@ import { errorMessage } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { EventStore } from '../events/event-store.ts';
 import type { BouncedEvent, ComplainedEvent, FailedEvent, MailEvent, SuppressedEvent } from '../events/mail-event.ts';
-import { classify } from './classify/classify.ts';
+import { classify, needsSecond } from './classify/classify.ts';
+import { isSecondAnswer } from './second-answer.ts';
 import type { SuppressionStore } from './suppression-store.ts';
 
 /** The table that keeps how far the events have been followed. */
@@ -25,7 +26,7 @@ export const feedbackMigrations: Migrations = {
 /** What the follower needs. */
 export interface SuppressParts {
   readonly database: Database;
-  readonly events: Pick<EventStore, 'read' | 'newest' | 'write'>;
+  readonly events: Pick<EventStore, 'read' | 'newest' | 'write' | 'search'>;
   readonly suppressions: Pick<SuppressionStore, 'addNew'>;
   /** The account of a name, as it is now. */
   readonly account: (name: string) => Account | undefined;
@@ -124,18 +125,23 @@ async function follow(parts: SuppressParts, signal: AbortSignal): Promise<void> 
   }
 }
 
+/** Whether a cause suppresses by itself, or is the second of its kind. */
+async function isConfirmed({ event, rule }: Cause, { events }: SuppressParts): Promise<boolean> {
+  if (rule === undefined || event.kind === 'complained' || !needsSecond(rule)) return true;
+  return await isSecondAnswer(event, events, (before) => needsSecond(causeOf(before)?.rule ?? ''));
+}
+
 /** Deals with some events. Doing so twice changes nothing. @returns whether an address was put on a list */
-async function suppress(
-  { suppressions, events, account, clock }: SuppressParts,
-  happened: readonly MailEvent[],
-): Promise<boolean> {
-  const wanted = happened.flatMap((event) => {
+async function suppress(parts: SuppressParts, happened: readonly MailEvent[]): Promise<boolean> {
+  const { suppressions, events, account, clock } = parts;
+  const wanted = [];
+  for (const event of happened) {
     const cause = causeOf(event);
     const owner = cause && account(event.account);
-    if (!owner || owner.suppress?.[cause.setting] === false) return [];
+    if (!owner || owner.suppress?.[cause.setting] === false || !(await isConfirmed(cause, parts))) continue;
     const note = `${cause.words.slice(0, noteCharacters)} (message ${cause.event.queueId})`.toWellFormed();
-    return [{ cause, entry: { account: owner.id, address: cause.recipient, reason: cause.reason, note } }];
-  });
+    wanted.push({ cause, entry: { account: owner.id, address: cause.recipient, reason: cause.reason, note } });
+  }
   if (wanted.length === 0) return false;
   // An entry that is there already, made by a person perhaps, keeps its reason and its note.
   const added = await suppressions.addNew(wanted.map(({ entry }) => entry));

@@ -15,6 +15,7 @@ import type { SpoolEntry } from '../../src/spool/spool.ts';
 import { eventsContract } from '../contract/events.ts';
 import { journalContract } from '../contract/journal.ts';
 import { reportsContract } from '../contract/reports.ts';
+import { secondAnswersContract } from '../contract/second-answers.ts';
 import { spoolContract } from '../contract/spool.ts';
 import { threadsContract } from '../contract/threads.ts';
 import { turnsContract } from '../contract/turns.ts';
@@ -52,6 +53,11 @@ const store = {
 
 spoolContract('PostgreSQL spool', { ...store, open: (clock) => store.open(clock), another: (clock) => opened(clock) });
 eventsContract('PostgreSQL spool', { ...store, another: (clock) => opened(clock) });
+secondAnswersContract('PostgreSQL', {
+  ...store,
+  open: (clock) => store.open(clock),
+  another: (clock) => opened(clock),
+});
 threadsContract('PostgreSQL spool', { ...store, open: (clock) => store.open(clock) });
 journalContract('PostgreSQL spool', {
   open: async (clock, limits, options) => {

@@ -20,6 +20,8 @@ export interface BounceRule {
   readonly status?: RegExp;
   /** The words that it fits. Where both stand, both must fit. */
   readonly words?: RegExp;
+  /** It suppresses only when it is said again a day later: where a zone is out of order, all its domains are not there. */
+  readonly needsSecond?: true;
 }
 
 const nobody =
@@ -78,7 +80,7 @@ export const bounceRules = {
   'no-such-user': { class: 'hard', status: /^5\.1\.(?:1|3|6)$/ },
   'mailbox-disabled': { class: 'hard', status: /^5\.2\.1$/ },
   'no-mail-there': { class: 'hard', status: /^5\.1\.10$/ },
-  'no-such-domain': { class: 'hard', status: /^5\.1\.2$/ },
+  'no-such-domain': { class: 'hard', status: /^5\.1\.2$/, needsSecond: true },
   'sender-refused': { class: 'policy', status: /^5\.1\.(?:7|8)$/ },
   'too-large': { class: 'policy', status: /^5\.(?:2\.3|3\.4)$/ },
   content: { class: 'policy', status: /^5\.6\.\d+$/ },
@@ -86,7 +88,7 @@ export const bounceRules = {
   'words-no-mail-there': { class: 'hard', words: noMailThere },
   'words-no-such-user': { class: 'hard', words: nobody },
   'security-or-policy': { class: 'policy', status: /^5\.7\.\d+$/ },
-  'words-no-such-domain': { class: 'hard', words: noDomain },
+  'words-no-such-domain': { class: 'hard', words: noDomain, needsSecond: true },
   'words-policy': { class: 'policy', words: unwanted },
   'words-not-now': { class: 'soft', words: notNow },
 } as const satisfies Record<string, BounceRule>;
