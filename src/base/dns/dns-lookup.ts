@@ -173,9 +173,11 @@ class CachedLookup implements DnsLookup {
       if (read.records.length > 0) {
         return { finding: { kind: 'found', records: read.records, name: read.name, isSecure }, seconds };
       }
+      // That is a fault of the zone, and not the absence of a record: what is meant for the host is not sent elsewhere.
+      if (read.isSpoilt) return failed('its records name no host');
       if (((answer.flags ?? 0) & 15) === nameError) return { finding: { kind: 'missing', isSecure }, seconds };
       if (read.name === name) return { finding: { kind: 'none', isSecure }, seconds };
-      if (!isHostName(read.name)) return { finding: { kind: 'missing', isSecure }, seconds };
+      if (!isHostName(read.name)) return failed('it is an alias of a name that no host has');
       name = read.name;
     }
     return failed(`more than ${longestChain} aliases in a row`);

@@ -35,7 +35,6 @@ const mostRecords = 50;
 /** Characters of a TXT record, and octets of a TLSA record, that are kept. */
 const mostText = 1024;
 const mostTlsa = 8192;
-/** A record without a name that mail could go to, or with octets that are none, is as if it were not there. */
 const hostName = /^(?=.{1,253}$)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/;
 
 /** A name in lower case without a dot at the end; `.` for the root. */
@@ -102,6 +101,8 @@ export interface ReadAnswer<T extends DnsType> {
   /** The name at the end of the aliases. */
   readonly name: string;
   readonly records: readonly DnsRecordOf[T][];
+  /** There are records, and none of them can be used: an MX whose name is no host name. */
+  readonly isSpoilt: boolean;
   /** Seconds for which this may be kept; undefined where the answer does not say. */
   readonly ttl: number | undefined;
 }
@@ -129,16 +130,22 @@ export function readAnswer<T extends DnsType>(
     name = normalName(alias.data);
   }
   const records: DnsRecordOf[T][] = [];
+  let isSpoilt = false;
   for (const answer of answers) {
     if (answer.type !== type || normalName(answer.name) !== name) continue;
     const record = readers[type](answer);
-    if (record === undefined) continue;
-    records.push(record);
+    if (record === undefined) isSpoilt = true;
+    else records.push(record);
     ttls.push('ttl' in answer ? (answer.ttl ?? 0) : 0);
   }
   // RFC 2308 §5: how long nothing may be kept, the SOA in the authority section says.
   if (records.length === 0) {
     for (const soa of authorities) if (soa.type === 'SOA') ttls.push(Math.min(soa.ttl ?? 0, soa.data.minimum ?? 0));
   }
-  return { name, records: firstOf(records), ttl: ttls.length === 0 ? undefined : Math.min(...ttls) };
+  return {
+    name,
+    records: firstOf(records),
+    isSpoilt: isSpoilt && records.length === 0,
+    ttl: ttls.length === 0 ? undefined : Math.min(...ttls),
+  };
 }

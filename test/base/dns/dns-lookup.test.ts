@@ -104,6 +104,15 @@ describe('a hostile or broken server', () => {
     expect(await lookup.find('x.test', 'MX')).toMatchObject({ records: [{ preference: 3, exchange: 'good.test' }] });
   });
 
+  test('where nothing else is left, that is a failure and no absence', async () => {
+    const { lookup } = await lookupOf({ 'x.test': { mx: ['1 bad!name.test'] }, 'y.test': { cname: 'bad!name.test' } });
+    expect(await lookup.find('x.test', 'MX')).toEqual({
+      kind: 'failed',
+      why: 'MX of x.test: its records name no host',
+    });
+    expect(await lookup.find('y.test', 'A')).toMatchObject({ kind: 'failed', why: expect.stringContaining('alias') });
+  });
+
   test.each([
     ['SERVFAIL', 'the name server answered SERVFAIL'],
     ['REFUSED', 'the name server refused the query'],

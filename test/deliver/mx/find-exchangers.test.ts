@@ -81,6 +81,11 @@ describe('a domain has', () => {
     expect(await summary('x.test', names)).toBe('two.test=192.0.2.2');
   });
 
+  test('those of its MX records that name a host', async () => {
+    const names = { 'x.test': { mx: ['5 mail!server.test', '10 one.test'] }, 'one.test': one };
+    expect(await summary('x.test', names)).toBe('one.test=192.0.2.1');
+  });
+
   test('names that are vouched for only where the MX records are', async () => {
     const signed = { 'x.test': { mx: ['10 one.test'], secure: true }, 'one.test': one };
     expect((await find('x.test', signed)).found).toMatchObject({ isSecure: true });
@@ -121,6 +126,8 @@ describe('mail waits', () => {
     ['SERVFAIL for every host', { 'x.test': { mx: ['10 one.test'] }, 'one.test': { fails: 'SERVFAIL' } }],
     ['hosts without an address', { 'x.test': { mx: ['10 one.test'] }, 'one.test': { txt: ['nothing'] } }],
     ['hosts that do not exist', { 'x.test': { mx: ['10 gone.test'] } }],
+    ['MX records that name no host', { 'x.test': { mx: ['10 mail!server.test', '20 -x.test'], a: ['192.0.2.1'] } }],
+    ['an alias of a name that no host has', { 'x.test': { cname: 'bad!name.test' } }],
     ['aliases that go round', { 'x.test': { cname: 'y.test' }, 'y.test': { cname: 'x.test' } }],
   ])('%s', async (_, names) => {
     expect(await summary('x.test', names)).toBe('deferred 451 4.4.3');
