@@ -116,7 +116,8 @@ This is a report of a mail server in several parts (RFC 3464).\r
       reversePath: '',
       recipients: [report.senderPath],
       smtputf8: !isAscii(report.senderPath),
-      requireTls: false,
+      // RFC 8689 §5
+      requireTls: report.requireTls,
     },
     fields,
     body: { kind: 'mime', bytes: body },

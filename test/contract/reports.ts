@@ -62,7 +62,7 @@ export function reportsContract(name: string, store: ReportsUnderTest): void {
         {
           key: { seq: 1, version: 1 },
           ...{ queueId, account, sessionId, messageId, clientMessageId, senderPath, expiresAt, acceptedAt },
-          ...{ ret: 'FULL', envid: 'a+2Bb', smtputf8: false, more: 0, head: entry.head },
+          ...{ ret: 'FULL', envid: 'a+2Bb', smtputf8: false, requireTls: false, more: 0, head: entry.head },
           recipients: [
             {
               address: 'bob@example.org',
@@ -74,6 +74,19 @@ export function reportsContract(name: string, store: ReportsUnderTest): void {
             },
           ],
         },
+      ]);
+    });
+
+    test('knows that the message came with REQUIRETLS, and returns such a one never whole', async () => {
+      await open();
+      for (const dsn of [{ ret: 'FULL' as const }, undefined]) {
+        const entry = await added({ requireTls: true, ...(dsn ? { dsn } : {}) });
+        await spool?.record([attempt(entry, no)]);
+      }
+      const reports = await due();
+      expect(reports.map(({ requireTls, ret }) => [requireTls, ret])).toEqual([
+        [true, undefined],
+        [true, undefined],
       ]);
     });
 

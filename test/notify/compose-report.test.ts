@@ -35,6 +35,7 @@ function report(changes: Partial<DueReport> = {}): DueReport {
     messageId: `<${id}@platform.example>`,
     senderPath: 'alice@example.com',
     smtputf8: false,
+    requireTls: false,
     acceptedAt: someTime,
     expiresAt: someTime + 432_000_000,
     head: Buffer.from('From: alice@example.com\r\nSubject: x\r\n\r\n'),

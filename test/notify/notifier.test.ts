@@ -7,6 +7,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Account } from '../../src/accounts/account.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { createNotifier, type NotifierParts } from '../../src/notify/notifier.ts';
+import type { SpoolEntry } from '../../src/spool/spool.ts';
 import { type SpoolLimits, unlimited } from '../../src/spool/spool-limits.ts';
 import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
 import { createSubmit, type Submission } from '../../src/submit.ts';
@@ -64,7 +65,7 @@ async function notifier(changes: Partial<NotifierParts> = {}, limits: Partial<Sp
 
 const reply = { code: 550, enhanced: '5.1.1', text: 'no such user' };
 
-async function fail(count: number, changes: { readonly account?: string; readonly senderPath?: string } = {}) {
+async function fail(count: number, changes: Partial<SpoolEntry> = {}) {
   for (let at = 0; at < count; at += 1) {
     const entry = spoolEntry({ reports: { failure: true, delay: false, success: false }, ...changes });
     await spool.add(entry, now);
@@ -111,6 +112,13 @@ test('an account that is gone, a sender that is no longer its own, and a suppres
     { reversePath: '', recipients: ['alice@example.com'], smtputf8: false, requireTls: false },
   ]);
   expect(await spool.reportsDue({ now, limit: 10 })).toEqual([]);
+});
+
+test('the report about a message with REQUIRETLS asks for it too (RFC 8689 §5)', async () => {
+  const made = await notifier();
+  await fail(1, { requireTls: true });
+  await made.sendDue();
+  expect(submitted.map(({ envelope }) => envelope.requireTls)).toEqual([true]);
 });
 
 test('what stops begins no report any more', async () => {

@@ -14,6 +14,7 @@ import {
   reportAction,
   reportBits,
   reportedRecipients,
+  retOfRequiredTls,
 } from '../reports/report.ts';
 import { integer, octets, text } from '../stored-rows.ts';
 import { takeTurn } from './events/written-events.ts';
@@ -59,11 +60,10 @@ const addCounts = `INSERT INTO spool_report_counts AS kept (day, account, addres
   VALUES ($1::bigint, $2::text, $3::text, 1), ($1::bigint, $2::text, '', 1)
   ON CONFLICT (day, account, address) DO UPDATE SET reports = kept.reports + 1`;
 const countBegun = 'UPDATE spool_messages SET reports = reports + 1 WHERE id = $1::uuid';
-// RFC 8689 §5: a message with REQUIRETLS is never returned whole.
 const begin = `INSERT INTO spool_reports (queue_id, version, due_at, more, account, session_id, message_id, client_message_id,
     sender_path, ret, envid, smtputf8, accepted_at, expires_at, head)
   SELECT id, 0, $2::bigint, 0, account, session_id, message_id, client_message_id, sender_path,
-    CASE WHEN require_tls = 1 THEN NULL ELSE ret END, envid, smtputf8, accepted_at, expires_at, $3::bytea
+    CASE WHEN require_tls = 1 THEN '${retOfRequiredTls}' ELSE ret END, envid, smtputf8, accepted_at, expires_at, $3::bytea
   FROM spool_messages WHERE id = $1::uuid RETURNING seq`;
 const touch = `UPDATE spool_reports SET version = version + 1, due_at = least(due_at, $2::bigint), more = more + $3::integer
   WHERE queue_id = $1::uuid`;
@@ -210,6 +210,7 @@ export class PostgresReports {
       ...(ret === 'FULL' || ret === 'HDRS' ? { ret } : {}),
       ...(envid === undefined ? {} : { envid }),
       smtputf8: integer(row, 'smtputf8') === 1,
+      requireTls: ret === retOfRequiredTls,
       acceptedAt: integer(row, 'accepted_at'),
       expiresAt: this.#clock.wall(integer(row, 'expires_at')),
       head: Buffer.from(octets(row, 'head')),

@@ -49,6 +49,8 @@ export interface DueReport {
   /** As given. */
   readonly envid?: string;
   readonly smtputf8: boolean;
+  /** The message came with REQUIRETLS, so the report asks for it too (RFC 8689 §5). */
+  readonly requireTls: boolean;
   /** Milliseconds since 1970. */
   readonly acceptedAt: number;
   /** Until when delivery is tried, milliseconds since 1970. */
@@ -60,6 +62,12 @@ export interface DueReport {
   /** How many further recipients there are that it does not list. */
   readonly more: number;
 }
+
+/**
+ * What stands in place of RET in the row of a report about a message with REQUIRETLS: RFC 8689 §5, such a message is never
+ * returned whole, and its report asks for REQUIRETLS too.
+ */
+export const retOfRequiredTls = 'REQUIRETLS';
 
 /** Recipients that one report lists. */
 export const reportedRecipients = 1000;

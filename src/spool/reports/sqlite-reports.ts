@@ -15,6 +15,7 @@ import {
   reportAction,
   reportBits,
   reportedRecipients,
+  retOfRequiredTls,
 } from './report.ts';
 
 /** The tables, a step of the spool's migrations. Times but accepted_at and at are times as the spool stores them. */
@@ -221,8 +222,7 @@ export class SqliteReports {
       text(row, 'message_id'),
       optional(row, 'client_message_id') ?? null,
       address,
-      // RFC 8689 §5: a message with REQUIRETLS is never returned whole.
-      integer(row, 'require_tls') === 1 ? null : (optional(row, 'ret') ?? null),
+      integer(row, 'require_tls') === 1 ? retOfRequiredTls : (optional(row, 'ret') ?? null),
       optional(row, 'envid') ?? null,
       integer(row, 'smtputf8'),
       integer(row, 'accepted_at'),
@@ -263,6 +263,7 @@ export class SqliteReports {
       ...(ret === 'FULL' || ret === 'HDRS' ? { ret } : {}),
       ...(envid === undefined ? {} : { envid }),
       smtputf8: integer(row, 'smtputf8') === 1,
+      requireTls: ret === retOfRequiredTls,
       acceptedAt: integer(row, 'accepted_at'),
       expiresAt: this.#times.wall(integer(row, 'expires_at')),
       head: Buffer.from(head.buffer, head.byteOffset, head.length),

@@ -21,7 +21,6 @@ interface NotedMail extends Omit<DueReport, 'key' | 'queueId' | 'ret' | 'envid' 
   readonly id: string;
   readonly dsn?: DsnRequest;
   readonly reports?: ReportWish;
-  readonly requireTls: boolean;
 }
 
 interface NotedOutcome extends ReportableOutcome {
@@ -127,15 +126,26 @@ export class MemoryReports {
     ];
     if (bounds.some(([name, most]) => (this.#counts.get(name) ?? 0) >= most)) return undefined;
     for (const [name] of bounds) this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
-    const { id, account, sessionId, messageId, clientMessageId, senderPath, smtputf8, acceptedAt, expiresAt } = mail;
+    const {
+      id,
+      account,
+      sessionId,
+      messageId,
+      clientMessageId,
+      senderPath,
+      smtputf8,
+      requireTls,
+      acceptedAt,
+      expiresAt,
+    } = mail;
     const { ret, envid } = mail.dsn ?? {};
     this.#seq += 1;
     const report: Open = {
       ...{ seq: this.#seq, version: 0, more: 0, recipients: new Map(), queueId: id },
-      ...{ account, sessionId, messageId, senderPath, smtputf8, acceptedAt, expiresAt },
+      ...{ account, sessionId, messageId, senderPath, smtputf8, requireTls, acceptedAt, expiresAt },
       ...(clientMessageId === undefined ? {} : { clientMessageId }),
       // RFC 8689 §5: a message with REQUIRETLS is never returned whole.
-      ...(ret === undefined || mail.requireTls ? {} : { ret }),
+      ...(ret === undefined || requireTls ? {} : { ret }),
       ...(envid === undefined ? {} : { envid }),
       dueAt: now + this.#limits.gatherSeconds * 1000,
       head: Buffer.from(headToKeep(mail.head)),
