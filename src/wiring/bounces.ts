@@ -1,12 +1,17 @@
 // Connects what comes back: the bounce listeners' desk, the reader of reports, the events, and the suppression lists (D40a,
 // D51).
 
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Accounts } from '../accounts/accounts.ts';
 import { createBodyBudget, defaultBodyLimit } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
+import { errorCode } from '../base/errors.ts';
+import { uuidv7 } from '../base/ids.ts';
 import type { Logger } from '../base/log.ts';
 import type { ProcessGroup } from '../base/process-group.ts';
+import { Maildir } from '../deliver/capture.ts';
 import type { EventStore } from '../events/event-store.ts';
 import { createKnownMessages } from '../feedback/known-messages.ts';
 import { createReportReader } from '../feedback/report/report-reader.ts';
@@ -35,6 +40,31 @@ export interface BounceParts {
 
 /** The part of the room for messages under way that reports have beside it. */
 const shareOfBodies = 8;
+
+/** Unread messages that are kept; whoever reads them moves or removes them, as mail programs do. */
+const mostUnread = 500;
+
+/**
+ * Makes the function that keeps mail to postmaster of the bounce domain in a Maildir (RFC 5321 §4.5.1). Such mail comes from
+ * those who run other servers, for those who run this one, and nothing of it is sent on.
+ * @param folder absolute path of the Maildir
+ */
+function createPostmasterMail(
+  folder: string,
+  clock: Pick<Clock, 'now'>,
+): (reversePath: string, message: Buffer) => Promise<string | undefined> {
+  const maildir = new Maildir(folder);
+  return async (reversePath, message) => {
+    const unread = await readdir(join(folder, 'new')).catch((error: unknown) => {
+      if (errorCode(error) === 'ENOENT') return [];
+      throw error;
+    });
+    if (unread.length >= mostUnread) return undefined;
+    const name = uuidv7(clock.now());
+    await maildir.write(name, [Buffer.from(`Return-Path: <${reversePath}>\r\n`), message]);
+    return `${name}.eml`;
+  };
+}
 
 function familiesOf({ taken, refused }: CountingDesk): readonly MetricFamily[] {
   return [
@@ -94,6 +124,7 @@ export function openBounces(
     })),
     bodies: createBodyBudget(Math.floor(defaultBodyLimit() / shareOfBodies / (group?.count ?? 1))),
     reader,
+    keepForPostmaster: createPostmasterMail(join(live.current.config.dataDir, 'postmaster'), clock),
     takeReport: createTakeReport({ messages, events }),
     windows: group?.windows,
     clock,

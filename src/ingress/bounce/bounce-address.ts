@@ -1,4 +1,4 @@
-// Reads the addresses that the bounce listeners take: b+TOKEN and fbl, of the bounce domain (D26, D29, D40a).
+// Reads the addresses that the bounce listeners take: b+TOKEN, fbl and postmaster, of the bounce domain (D26, D29, D40a).
 
 import type { KeyObject } from 'node:crypto';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
@@ -21,6 +21,8 @@ export type BounceTarget =
   | { readonly kind: 'bounce'; readonly queueId: string }
   /** Complaints; the report says about which message. */
   | { readonly kind: 'feedback' }
+  /** Mail for the people who run this server (RFC 5321 §4.5.1). */
+  | { readonly kind: 'postmaster' }
   | { readonly kind: 'unknown' }
   | { readonly kind: 'expired' };
 
@@ -34,12 +36,15 @@ function isExpired(id: string, { tokenDays }: BounceAddresses, nowMs: number): b
 
 /** Reads the recipient of a report. @param nowMs milliseconds since 1970 */
 export function readBounceAddress(mailbox: string, addresses: BounceAddresses, nowMs: number): BounceTarget {
+  // RFC 5321 §4.5.1: postmaster is taken without a domain, too.
+  if (mailbox.toLowerCase() === 'postmaster') return { kind: 'postmaster' };
   const { localPart, domain = '' } = splitMailbox(mailbox);
   const host = asciiDomain(domain);
   if (host === undefined) return { kind: 'unknown' };
   const isOwn = host === addresses.bounceDomain;
   if (isOwn && localPart.toLowerCase() === 'fbl') return { kind: 'feedback' };
   if (!isOwn && !addresses.returnPathDomains.has(host)) return { kind: 'unknown' };
+  if (localPart.toLowerCase() === 'postmaster') return { kind: 'postmaster' };
   const queueId = readBounceLocalPart(localPart, addresses.hmacKey);
   if (queueId === undefined) return { kind: 'unknown' };
   return isExpired(queueId, addresses, nowMs) ? { kind: 'expired' } : { kind: 'bounce', queueId };

@@ -26,6 +26,8 @@ export interface BounceDeskParts {
   readonly reader: Pick<ReportReader, 'read'>;
   /** Compares a report with its message and writes what it says. */
   readonly takeReport: (arrived: ArrivedReport) => Promise<ReportResult>;
+  /** Keeps mail to postmaster for people to read. @returns the name of the file; undefined where there is no room for more */
+  readonly keepForPostmaster: (reversePath: string, message: Buffer) => Promise<string | undefined>;
   /** Counts over all processes what an address does in a minute; absent: there is one. */
   readonly windows?: SharedWindows | undefined;
   readonly clock: Clock;
@@ -33,7 +35,15 @@ export interface BounceDeskParts {
 }
 
 /** What became of a message to a bounce listener, beside what becomes of reports. */
-type DeskResult = ReportResult | 'unreadable' | 'unauthenticated' | 'too_large' | 'no_room' | 'put_off' | 'fault';
+type DeskResult =
+  | ReportResult
+  | 'postmaster'
+  | 'unreadable'
+  | 'unauthenticated'
+  | 'too_large'
+  | 'no_room'
+  | 'put_off'
+  | 'fault';
 
 /** The desk, and what it counts. */
 export interface CountingDesk extends BounceDesk {
@@ -47,6 +57,7 @@ export interface CountingDesk extends BounceDesk {
 const wrongPerMinute = 300;
 
 const deskReplies = {
+  postmasterFull: { code: 452, enhanced: '4.2.2', text: 'The mailbox of the postmaster is full' },
   unreadable: { code: 554, enhanced: '5.6.0', text: 'This report cannot be read' },
   unauthenticated: { code: 554, enhanced: '5.7.1', text: 'No complaint with a CFBL-Feedback-ID of ours (RFC 9477)' },
 } as const satisfies Record<string, Answer>;
@@ -75,8 +86,13 @@ export function createBounceDesk(parts: BounceDeskParts): CountingDesk {
     take: async (message) => {
       const { result, queueId, why, answer } = await judge(parts, message);
       taken.set(result, (taken.get(result) ?? 0) + 1);
-      if (result !== 'counted' && result !== 'fault') {
-        const { client, data } = message;
+      const { client, data } = message;
+      if (result === 'postmaster') {
+        log.warn(
+          { session: client.sessionId, client: client.address, file: why, size: data.size },
+          'mail for the postmaster',
+        );
+      } else if (result !== 'counted' && result !== 'fault') {
         const facts = { session: client.sessionId, client: client.address, id: queueId, size: data.size, result, why };
         log.info(facts, 'report without effect');
       }
@@ -117,6 +133,12 @@ async function read(parts: BounceDeskParts, { client, dialogue, data }: Received
   const now = clock.now();
   const addresses = parts.addresses();
   const target = readBounceAddress(recipients[0] ?? '', addresses, now);
+  if (target.kind === 'postmaster') {
+    const file = await parts.keepForPostmaster(reversePath, data.message());
+    return file === undefined
+      ? { result: 'no_room', why: 'too much unread mail for the postmaster', answer: deskReplies.postmasterFull }
+      : { result: 'postmaster', why: file, answer: replies.ok };
+  }
   const report = await reader.read(data.message(), {
     isFromNobody: reversePath === '',
     from: countedAddress(client.address),

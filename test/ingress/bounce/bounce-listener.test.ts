@@ -1,5 +1,7 @@
 // The bounce listener of a running gateway: what it takes, what it refuses, and what reports do (D26, D29, D40a, D51).
 
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   type BounceGateway,
@@ -97,7 +99,7 @@ test('only recipients whose token is ours are taken', async () => {
   await client.command('MAIL FROM:<anybody@elsewhere.example>');
   for (const wrong of [
     ...[`${forged}@${domain}`, `${local}@example.com`, `${local}x@${domain}`, `b+@${domain}`, `someone@${domain}`],
-    ...[`b+${sent.feedbackId}@${domain}`, `postmaster@${domain}`, `fbl@example.com`, `alice@example.com`],
+    ...[`b+${sent.feedbackId}@${domain}`, `postmaster@example.com`, `fbl@example.com`, `alice@example.com`],
   ]) {
     expect(await client.command(`RCPT TO:<${wrong}>`), wrong).toMatchObject({ code: 550 });
   }
@@ -112,6 +114,29 @@ test('only recipients whose token is ours are taken', async () => {
   client.close();
   const metrics = await gateway.metrics();
   expect(metrics.get('postern_bounce_recipients_refused_total{reason="unknown"}')).toBe(9);
+});
+
+test('mail to postmaster of the bounce domain is kept for people to read, and is no report (RFC 5321 §4.5.1)', async () => {
+  const sent = await gateway.send(['about@example.net']);
+  const domain = sent.reversePath.split('@')[1] ?? '';
+  const report = deliveryReport(['about@example.net'], failed);
+  for (const recipient of [`postmaster@${domain}`, `PostMaster@${domain}`, 'postmaster@b.own.example', 'Postmaster']) {
+    expect(await gateway.report(recipient, report, 'them@elsewhere.example'), recipient).toMatchObject({ code: 250 });
+  }
+  const folder = join(gateway.postern.dataDir, 'postmaster', 'new');
+  const kept = readdirSync(folder).map((file) => readFileSync(join(folder, file), 'latin1'));
+  expect(kept).toHaveLength(4);
+  expect(kept[0]).toMatch(/^Return-Path: <them@elsewhere\.example>\r\n/);
+  expect(kept[0]).toContain('Final-Recipient: rfc822; about@example.net');
+  await expect.poll(() => gateway.logged('mail for the postmaster')).toHaveLength(4);
+  expect(await gateway.suppressed()).not.toContain('about@example.net hard_bounce');
+  const metrics = await gateway.metrics();
+  expect(metrics.get('postern_reports_total{result="postmaster"}')).toBe(4);
+  // Where nobody reads, more is put off.
+  for (let file = 4; file < 500; file += 1) writeFileSync(join(folder, `${file}.eml`), '');
+  expect(await gateway.report(`postmaster@${domain}`, report)).toMatchObject({ code: 452 });
+  expect(readdirSync(folder)).toHaveLength(500);
+  expect(await gateway.report(sent.reversePath, report)).toMatchObject({ code: 250 });
 });
 
 test('it offers STARTTLS and no AUTH, and its own size', async () => {
