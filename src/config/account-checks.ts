@@ -21,7 +21,7 @@ import type { AccountEntry, CredentialEntry, ZoneEntry } from './schema.ts';
 
 function credentialFaults(credential: CredentialEntry, path: ConfigPath, nowMs: number): ConfigFault[] {
   const sources = (['tokenEnv', 'tokenFile', 'tokenSha256'] as const).filter((key) => credential[key] !== undefined);
-  const strip = (['strip', 'keepFirst'] as const).flatMap((key) =>
+  const strip = (['strip', 'stripInvalid', 'keepFirst'] as const).flatMap((key) =>
     (credential[key] ?? []).flatMap((name, index) =>
       mayStrip(name)
         ? []

@@ -36,6 +36,7 @@ const credential = value.object(
     tokenSha256: Optional(value.sha256Hex),
     strip: Optional(value.list(value.fieldPattern)),
     stripSets: Optional(value.list(value.choice(...stripSetNames))),
+    stripInvalid: Optional(value.list(value.fieldPattern)),
     stripEmpty: Optional(value.boolean),
     keepFirst: Optional(value.list(value.fieldName)),
     trustedHop: Optional(value.boolean),

@@ -50,6 +50,7 @@ const stripped: Readonly<Record<StripReason, string>> = {
   named: 'Removed: the operator named it for this credential.',
   empty: 'Removed: it has no value, and the operator has such fields removed for this credential.',
   repeated: 'Removed: one of its name came before it, and the operator keeps only the first for this credential.',
+  invalid: 'Removed: its value would be refused, and the operator has it removed then for this credential.',
 };
 
 /** The rule behind a verdict in the catalogue's words. @param row undefined where the catalogue does not know the name */

@@ -20,6 +20,7 @@ const letters = {
   named: 'n',
   empty: 'e',
   repeated: 'p',
+  invalid: 'i',
   observed: 'o',
   bounce: 'b',
 } as const;
@@ -58,6 +59,7 @@ const stripReasons: ReadonlyMap<string, StripReason> = new Map([
   [letters.named, 'named'],
   [letters.empty, 'empty'],
   [letters.repeated, 'repeated'],
+  [letters.invalid, 'invalid'],
 ]);
 
 const verdicts: ReadonlyMap<string, HeaderExplanation['verdict']> = new Map([

@@ -182,16 +182,24 @@ function isBrokenLine({ fault }: HeaderField): boolean {
   return fault !== undefined && lineFaults[fault] !== undefined;
 }
 
+/** The verdict on a field that is removed for the credential: its value counts for nothing. */
+export function strippedField(
+  { field, key, row }: Pick<JudgedField, 'field' | 'key' | 'row'>,
+  stripReason: StripReason,
+): JudgedField {
+  return { field, key, row, handling: 'stripped', stripReason };
+}
+
 /**
  * Judges one field by itself; whether its name repeats is judged beside the others.
  * @param submission its door, credential and charset matter here
- * @param strip decides what the operator has removed from this message (D4a); absent: nothing is removed
+ * @param strip decides what the operator has removed from this message (D4a, D4e); absent: nothing is removed
  */
 export function judgeField(submission: Submission, field: HeaderField, strip?: Stripper): JudgedField {
   const { key, row, fault } = identify(field);
   // Decided before the name is judged, so that a name that breaks D10, such as MSIP_Labels, can be removed too.
-  const stripReason = strip && !isBrokenLine(field) ? strip(key, field) : undefined;
-  if (stripReason) return { field, key, row, handling: 'stripped', stripReason };
+  const stripReason = strip && !isBrokenLine(field) ? strip.unseen(key, field) : undefined;
+  if (stripReason) return strippedField({ field, key, row }, stripReason);
   if (fault !== undefined) {
     const violation = { rank: ruleRank.name, code: 'E_HEADER_NAME_INVALID', message: fault } as const;
     return { field, key, row, handling: 'refused', violation };
@@ -206,5 +214,8 @@ export function judgeField(submission: Submission, field: HeaderField, strip?: S
       violation: typeof handling === 'string' ? notAllowed(field.name, row) : handling,
     };
   }
-  return { ...judgeFieldValue(submission, field, row), key, row };
+  const judged = judgeFieldValue(submission, field, row);
+  return judged.violation && strip?.invalid(key)
+    ? strippedField({ field, key, row }, 'invalid')
+    : { ...judged, key, row };
 }

@@ -4,7 +4,14 @@
 import type { HeaderField } from '../mail/header/header-field.ts';
 import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../mail/header/header-reader.ts';
 import type { HeaderUsage } from './checked.ts';
-import { type FieldViolation, isApiHeader, type JudgedField, judgeField, ruleRank } from './judge-field.ts';
+import {
+  type FieldViolation,
+  isApiHeader,
+  type JudgedField,
+  judgeField,
+  ruleRank,
+  strippedField,
+} from './judge-field.ts';
 import {
   type FindSendingDomain,
   type FromState,
@@ -12,7 +19,7 @@ import {
   type Sender,
   type SenderVerdict,
 } from './judge-sender.ts';
-import { createStripper } from './strip.ts';
+import { createStripper, type Stripper } from './strip.ts';
 import type { Submission } from './submission.ts';
 import { loopReason } from './trace.ts';
 import { headerLimits, parseUnsubscribe, shown } from './value-rules.ts';
@@ -98,15 +105,24 @@ function judgeRepetition(groups: Groups): void {
   }
 }
 
-/** Judges headers that need another one beside them: List-Unsubscribe-Post (D9). */
-function judgeNeeds(groups: Groups, fields: readonly JudgedField[]): void {
-  for (const group of groups.values()) {
-    const { row, field, handling } = group.first;
+/** Judges headers that need another one beside them: List-Unsubscribe-Post (D9). In `fields` it notes which go for that (D4e). */
+function judgeNeeds(groups: Groups, fields: JudgedField[], strip: Stripper | undefined): void {
+  for (const [name, group] of groups) {
+    const { row, key, field, handling } = group.first;
     const needs = row?.needs;
     if (!needs || handling !== 'custom') continue;
     const wanted = needs.name.toLowerCase();
-    const met = fields.some(({ key, value }) => key === wanted && value && parseUnsubscribe(value.decoded).https);
+    const met = fields.some(
+      ({ key: other, value }) => other === wanted && value && parseUnsubscribe(value.decoded).https,
+    );
     if (met) continue;
+    if (strip?.invalid(key)) {
+      groups.delete(name);
+      for (const [at, judged] of fields.entries()) {
+        if (judged.key === key && judged.handling === handling) fields[at] = strippedField(judged, 'invalid');
+      }
+      continue;
+    }
     const message = `${row.name} needs ${needs.name} with ${needs.with} beside it`;
     breakRule(group, { rank: ruleRank.value, code: 'E_HEADER_VALUE_INVALID', message }, field);
   }
@@ -205,7 +221,7 @@ export function judge(submission: Submission, context: CheckContext): Judgement 
   const strip = createStripper(submission.submitter.credential.strip);
   const fields = submission.fields.map((field) => judgeField(submission, field, strip));
   for (const judged of fields) addToGroup(groups, judged);
-  judgeNeeds(groups, fields);
+  judgeNeeds(groups, fields, strip);
   judgeRepetition(groups);
   const usage = countUsage(fields);
   const loop = judgeLoop(groups, fields, context.hostname);

@@ -1,17 +1,22 @@
-// Decides which fields of a message are removed because the operator said so for the credential (D4a).
+// Decides which fields of a message are removed because the operator said so for the credential (D4a, D4e).
 
-import type { StripRules } from '../accounts/strip-rules.ts';
+import { hasName, type StripRules } from '../accounts/strip-rules.ts';
 import type { HeaderField } from '../mail/header/header-field.ts';
 import { decodeWords, trimBlanks } from '../mail/header/header-text.ts';
 import { readRawText } from '../mail/header/raw-text.ts';
 import { findHeader } from './header-catalogue.ts';
 import { asciiLower } from './value-rules.ts';
 
-/** Why a field is removed: the rules name it, it has no value, or another field of its name came before it. */
-export type StripReason = 'named' | 'empty' | 'repeated';
+/** Why a field is removed: the rules name it, it has no value, another of its name came before it, its value is refused. */
+export type StripReason = 'named' | 'empty' | 'repeated' | 'invalid';
 
-/** Tells for each field of one message, called in order, whether it is removed and why; undefined if it stays. */
-export type Stripper = (key: string, field: HeaderField) => StripReason | undefined;
+/** Decides about the fields of one message. */
+export interface Stripper {
+  /** Called for each field in order: whether it is removed before it is judged, and why; undefined if it stays. */
+  readonly unseen: (key: string, field: HeaderField) => StripReason | undefined;
+  /** Called for a field that stayed and whose value is refused: whether it is removed for that. */
+  readonly invalid: (key: string) => boolean;
+}
 
 /**
  * Tells whether rules may remove a header at all: any but the lifted and the MIME fields (D4a).
@@ -38,19 +43,28 @@ function isEmpty(key: string, { rawBytes, fault }: HeaderField): boolean {
 
 /** Prepares the rules for one message; its fields are handed in from top to bottom. */
 export function createStripper(rules: StripRules): Stripper | undefined {
-  const { names, prefixes, empty, keepFirst } = rules;
-  if (names.size === 0 && prefixes.length === 0 && !empty && keepFirst.size === 0) return undefined;
+  const { names, prefixes, invalid, empty, keepFirst } = rules;
+  const lists = [names, prefixes, invalid.names, invalid.prefixes, keepFirst];
+  if (!empty && lists.every((list) => ('size' in list ? list.size : list.length) === 0)) return undefined;
   const seen = new Set<string>();
   const reasonOf = (key: string, field: HeaderField): StripReason | undefined => {
-    if (names.has(key) || prefixes.some((prefix) => key.startsWith(prefix))) return 'named';
+    if (hasName(rules, key)) return 'named';
     if (empty && isEmpty(key, field)) return 'empty';
     if (!keepFirst.has(key)) return undefined;
     if (seen.has(key)) return 'repeated';
     seen.add(key);
     return undefined;
   };
-  return (key, field) => {
-    const reason = reasonOf(key, field);
-    return reason !== undefined && mayStrip(key) ? reason : undefined;
+  return {
+    unseen: (key, field) => {
+      const reason = reasonOf(key, field);
+      return reason !== undefined && mayStrip(key) ? reason : undefined;
+    },
+    invalid: (key) => {
+      if (!hasName(invalid, key) || !mayStrip(key)) return false;
+      // What goes is not the first of its name: the next one may be.
+      seen.delete(key);
+      return true;
+    },
   };
 }

@@ -33,7 +33,7 @@ export type Cure =
   /** A change in the program, or in something else that is no setting of the credential: a whole sentence. */
   | { readonly kind: 'program'; readonly text: string };
 
-/** Fields that only advise the reader. Where such a field has an invalid value, it can be removed. */
+/** Fields that only advise the reader. Where such a field has an invalid value, it can be removed; its good values stay (D4e). */
 const hintFields: ReadonlySet<string> = new Set(['precedence', 'importance', 'priority', 'sensitivity']);
 
 /** The names that `strip` may name in the file. */
@@ -78,12 +78,17 @@ function cureEmpty(name: string): Cure {
   return config(isSystemsOwn(name) ? { kind: 'strip', name } : { kind: 'stripEmpty' });
 }
 
+/** Takes bad values out. The good ones of the name stay, unless they too are only the bookkeeping of a known system. */
+function cureBadValue(name: string, instead?: string): Cure {
+  return config({ kind: isSystemsOwn(name) ? 'strip' : 'stripInvalid', name }, instead);
+}
+
 function cureValue({ message, field: name = '' }: EventViolation): Cure {
   const row = findHeader(name.toLowerCase());
   if (/ appears \d+ times/.test(message)) return cureRepetition(name, row);
   if (message.endsWith(' is empty') && canStrip(name)) return cureEmpty(name);
-  const isHint = hintFields.has(name.toLowerCase());
-  if (isExpendable(name, row) || isHint) return config({ kind: 'strip', name }, `Correct it: ${message}.`);
+  if (isExpendable(name, row) || hintFields.has(name.toLowerCase()))
+    return cureBadValue(name, `Correct it: ${message}.`);
   return program(`Correct the value: ${message}.`);
 }
 
@@ -124,7 +129,7 @@ type FindCure = (reason: EventViolation, facts: MessageFacts) => Cure;
 
 function cureLength({ message, field = '' }: EventViolation): Cure {
   const isExtra = isExpendable(field, findHeader(field.toLowerCase()));
-  return isExtra ? config({ kind: 'strip', name: field }) : program(`Shorten the value: ${message}.`);
+  return isExtra ? cureBadValue(field) : program(`Shorten the value: ${message}.`);
 }
 
 /** What cures a code; one without a row has the remedy that docs/errors.md tells. */

@@ -32,6 +32,7 @@ export function withLines(credential: Credential, lines: CredentialLines): Crede
     ...credential,
     strip: stripRules({
       strip: [...(lines.strip ?? []), ...patternsOfSets(lines.stripSets ?? [])],
+      stripInvalid: lines.stripInvalid ?? [],
       stripEmpty: lines.stripEmpty ?? false,
       keepFirst: lines.keepFirst ?? [],
     }),

@@ -23,7 +23,7 @@ test('the lines that cure one reason of a message cure all that settings can cur
     credential: undefined,
     sendingDomains: [],
   });
-  const yaml = 'strip: [Precedence, User-Agent]';
+  const yaml = 'strip: [User-Agent]\nstripInvalid: [Precedence]';
   expect(rows.map(({ cure }) => cure?.yaml)).toEqual([yaml, yaml]);
   expect(cured.map(({ cure }) => cure.yaml)).toEqual([yaml, yaml, undefined]);
   expect(cured[0]?.cure.text).toMatch(

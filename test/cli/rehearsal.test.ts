@@ -73,7 +73,7 @@ test('what stood behind another fault is cured as well', async () => {
   const { exitCode, stdout } = await check(['--apply', archive({ cron, long })]);
   expect(exitCode).toBe(0);
   expect(stdout).toContain(
-    '\n      strip: [X-Cron-Env, X-Old]\n      stripEmpty: true\n      keepFirst: [X-Loop]\n      trustedHop: true\n      defaultDomain: example.com\n',
+    '\n      strip: [X-Cron-Env]\n      stripInvalid: [X-Old]\n      stripEmpty: true\n      keepFirst: [X-Loop]\n      trustedHop: true\n      defaultDomain: example.com\n',
   );
 });
 

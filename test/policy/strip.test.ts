@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { type StripSettings, stripRules } from '../../src/accounts/strip-rules.ts';
 import { check, mayStrip } from '../../src/policy/check.ts';
 import { explain } from '../../src/policy/explain.ts';
+import { readVerdict } from '../../src/policy/field-verdicts.ts';
 import { stripSets } from '../../src/policy/strip-sets.ts';
 import type { Submission } from '../../src/policy/submission.ts';
 import { context, smtpSubmission } from '../support/policy-fixtures.ts';
@@ -110,9 +111,50 @@ describe('keepFirst', () => {
   });
 });
 
+describe('stripInvalid', () => {
+  test.each([
+    ['a word that is not allowed', 'Precedence: urgent'],
+    ['a value that is too long', `Precedence: ${'a '.repeat(1100)}b`],
+    ['a forbidden character', 'precedence: bu\u0007lk'],
+    ['no value', 'Precedence:'],
+  ])('takes out %s, and nothing without it', (_, header) => {
+    expect(verdict(header, {})).toEqual([expect.stringMatching(/^VALUE_\S+ precedence$/i)]);
+    expect(verdict(header, { stripInvalid: ['PRECEDENCE'] })).toEqual([header.slice(0, 10)]);
+  });
+
+  test('leaves good values, other names and other reasons alone', () => {
+    const headers = 'Precedence: bulk\r\nImportance: huge\r\nUser-Agent: x\r\nPriority_: x';
+    const stripInvalid = ['Precedence', 'User-Agent', 'Priority*'];
+    expect(verdict(headers, { stripInvalid })).toEqual(verdict(headers, {}));
+    expect(verdict('X-A: 1\r\nX-A: 2', { stripInvalid: ['X-A'] })).toEqual(['VALUE_INVALID X-A']);
+  });
+
+  test('one trailing * takes every name that begins so; none takes lifted and MIME fields', () => {
+    const headers = 'X-A: a\u0007b\r\nX-B: a\r\nSubject: a\u0007b';
+    expect(verdict(headers, { stripInvalid: ['x-*'] })).toEqual(['VALUE_INVALID Subject']);
+    expect(verdict(headers, { stripInvalid: ['*'] })).toEqual(['VALUE_INVALID Subject']);
+    expect(verdict('X-A: a\u0007b\r\nX-B: a', { stripInvalid: ['x-*'] })).toEqual(['X-A']);
+  });
+
+  test('a field that goes for its value is not the first of its name', () => {
+    const headers = 'Precedence: urgent\r\nPrecedence: bulk\r\nPrecedence: list';
+    const settings = { stripInvalid: ['Precedence'], keepFirst: ['Precedence'] };
+    expect(verdict(headers, settings)).toEqual(['Precedence', 'Precedence']);
+    const result = check(withRules(headers, settings), context);
+    expect(result).toMatchObject({ ok: true, checked: { custom: [{ name: 'Precedence', text: 'bulk' }] } });
+  });
+
+  test('a field goes too whose companion is missing, be it for that', () => {
+    const headers = 'List-Unsubscribe: http://a.test\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click';
+    expect(verdict(headers, { stripInvalid: ['List-Unsubscribe'] })).toEqual(['VALUE_INVALID List-Unsubscribe-Post']);
+    expect(verdict(headers, { stripInvalid: ['List-*'] })).toEqual(['List-Unsubscribe', 'List-Unsubscribe-Post']);
+  });
+});
+
 test('the verdict says why a field was removed', () => {
-  const submission = withRules('X-A:\r\nX-B: 1\r\nX-B: 2\r\nX-C: 1', {
+  const submission = withRules('X-A:\r\nX-B: 1\r\nX-B: 2\r\nX-C: 1\r\nX-D: a\u0007b', {
     strip: ['X-C'],
+    stripInvalid: ['X-D'],
     stripEmpty: true,
     keepFirst: ['X-B'],
   });
@@ -120,6 +162,10 @@ test('the verdict says why a field was removed', () => {
   expect(rules[1]).toMatch(/X-A Removed: it has no value/);
   expect(rules[3]).toMatch(/X-B Removed: one of its name came before/);
   expect(rules[4]).toMatch(/X-C Removed: the operator named it/);
+  expect(rules[5]).toMatch(/X-D Removed: its value would be refused/);
+  let letters = '';
+  check(submission, { ...context, tellVerdicts: (given) => (letters = given()) });
+  expect(readVerdict(letters.at(-1) ?? '', 'X-D')).toMatchObject({ verdict: 'stripped', rule: rules[5]?.slice(4) });
 });
 
 test('docs/mailers.md shows every set, field by field', () => {

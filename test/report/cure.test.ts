@@ -7,7 +7,7 @@ import { check } from '../../src/policy/check.ts';
 import { rejections } from '../../src/policy/rejections.ts';
 import type { Submission } from '../../src/policy/submission.ts';
 import { type Cure, cureOf, type MessageFacts } from '../../src/report/cure.ts';
-import { credentialLines } from '../../src/report/settings.ts';
+import { credentialLines, hasSetting } from '../../src/report/settings.ts';
 import { smallestSets } from '../../src/report/smallest-sets.ts';
 import { withLines, yamlLines } from '../../src/report/yaml-lines.ts';
 import { context, devAccount, smtpSubmission } from '../support/policy-fixtures.ts';
@@ -80,9 +80,14 @@ const configCases: readonly (readonly [string, Case, readonly string[]])[] = [
     { headers: `${from}X-Cron-Env: <A=1>\nX-Cron-Env: <B=2>\nUser-Agent: x` },
     ['stripSets: [cron]'],
   ],
-  ['an outdated word', { headers: `${from}Precedence: first-class` }, ['strip: [Precedence]']],
-  ['a control character in an X- field', { headers: `${from}X-Foo: a\u0007b` }, ['strip: [X-Foo]']],
-  ['an X- value that is too long', { headers: `${from}X-Foo: ${'a '.repeat(1100)}b` }, ['strip: [X-Foo]']],
+  ['an outdated word', { headers: `${from}Precedence: first-class` }, ['stripInvalid: [Precedence]']],
+  ['a control character in an X- field', { headers: `${from}X-Foo: a\u0007b` }, ['stripInvalid: [X-Foo]']],
+  ['an X- value that is too long', { headers: `${from}X-Foo: ${'a '.repeat(1100)}b` }, ['stripInvalid: [X-Foo]']],
+  [
+    'a verdict of a filter that is too long',
+    { headers: `${from}X-Microsoft-Antispam: ${'a '.repeat(1100)}b` },
+    ['strip: [X-Microsoft-Antispam]'],
+  ],
   ['an underscore in a name', { headers: `${from}List_Id: x` }, ['strip: [List_Id]']],
   ['a reverse-path without a domain', { headers: from.trim(), reversePath: 'root' }, ['defaultDomain: example.com']],
   [
@@ -218,6 +223,32 @@ test.each([
 ])('a name such as %s is quoted for YAML', (name, line) => {
   expect(yamlLines({ strip: [name] })).toEqual([line]);
   expect([...configured([line]).strip.names]).toEqual([name.toLowerCase()]);
+});
+
+test('a field whose bad values go keeps its good ones, also beside another cure', () => {
+  const bad = submission({ headers: `${from}Precedence: urgent\nUser-Agent: x` });
+  const lines = credentialLines(settingsOf(curesOf(bad)));
+  expect(yamlLines(lines)).toEqual(['strip: [User-Agent]', 'stripInvalid: [Precedence]']);
+  const credential = configured(yamlLines(lines));
+  const good = submission({ headers: `${from}Precedence: bulk` });
+  const result = check({ ...good, submitter: { account: devAccount, credential } }, context);
+  expect(result).toMatchObject({ ok: true, checked: { stripped: [], custom: [{ name: 'Precedence', text: 'bulk' }] } });
+});
+
+test('what goes anyhow is not named again for its bad values', () => {
+  const wanted = [
+    { kind: 'strip', name: 'X-Foo' },
+    { kind: 'stripInvalid', name: 'x-foo' },
+    { kind: 'stripInvalid', name: 'X-Old-A' },
+    { kind: 'stripInvalid', name: 'Precedence' },
+    { kind: 'stripInvalid', name: 'Importance' },
+  ] as const;
+  const present = configured(['strip: [X-Old-*]', 'stripInvalid: [imp*]']);
+  expect(yamlLines(credentialLines(wanted, present))).toEqual([
+    'strip: [X-Foo, X-Old-*]',
+    'stripInvalid: [imp*, Precedence]',
+  ]);
+  expect(wanted.map((setting) => hasSetting(present, setting))).toEqual([false, false, true, false, true]);
 });
 
 test('lines to paste keep the names that the file has, as it spells them', () => {
