@@ -13,8 +13,10 @@ export const MAX_MAILERS = 2000;
 const maxCredentials = 2000;
 /** The name under which further mailers and credentials are told together. */
 export const otherMailers = '(others)';
+/** How many examples of a reason are kept. */
+const mostExamples = 3;
 
-/** One message that was judged, by the gateway or in a rehearsal. */
+/** One message that was judged, by the gateway or in a rehearsal, or one recipient that was refused. */
 export interface Finding {
   readonly account: string;
   readonly credential: string;
@@ -22,8 +24,10 @@ export interface Finding {
   readonly mailer: string;
   /** Milliseconds since 1970: of the event, or the message's Date. */
   readonly at?: number | undefined;
-  /** The id of its entry in the journal. */
+  /** Where it can be looked at: the id of its entry in the journal, or its file with its number there. */
   readonly id?: string | undefined;
+  /** Only a recipient was refused: no message is counted. */
+  readonly isRecipient?: boolean;
   /** Why it was refused, or, for an accepted message, what was removed because it would have been refused (D4c). */
   readonly reasons: readonly EventViolation[];
   readonly accepted: boolean;
@@ -43,8 +47,8 @@ export interface Problem {
   /** Milliseconds since 1970. */
   readonly firstSeen?: number;
   readonly lastSeen?: number;
-  /** The entry in the journal of the last message that has it. */
-  readonly example?: string;
+  /** Where the last messages that have it can be looked at, as `Finding.id` says: the newest last. */
+  readonly examples: readonly string[];
   readonly cure: Cure;
   /** Whether the credential's present configuration cures it already. */
   readonly isCured: boolean;
@@ -54,6 +58,8 @@ export interface Problem {
 export interface MailerReport {
   readonly mailer: string;
   readonly refused: number;
+  /** How many recipients were refused by themselves. */
+  readonly recipients: number;
   /** How many messages passed only because the policy is observed, and would be refused when it is enforced (D4c). */
   readonly observed: number;
   readonly lastSeen?: number;
@@ -79,15 +85,16 @@ export interface CredentialReport {
 /** Finds a credential of the present configuration. */
 export type FindCredential = (account: string, credential: string) => Credential | undefined;
 
-interface ProblemRow extends Omit<Problem, 'count' | 'firstSeen' | 'lastSeen' | 'example' | 'isCured'> {
+interface ProblemRow extends Omit<Problem, 'count' | 'firstSeen' | 'lastSeen' | 'examples' | 'isCured'> {
   count: number;
   readonly firstSeen: number | undefined;
-  example: string | undefined;
+  readonly examples: string[];
   lastSeen: number | undefined;
 }
 
 interface MailerRow {
   refused: number;
+  recipients: number;
   observed: number;
   lastSeen: number | undefined;
   readonly problems: Map<string, ProblemRow>;
@@ -105,6 +112,8 @@ interface CredentialRow {
 /** The rule that a reason is about: reasons that differ only in what they quote share one row. */
 function ruleOf({ code, message }: EventViolation): string {
   if (code === 'E_SENDER_NOT_VERIFIED') return message;
+  // Each such reason names the recipient.
+  if (code === 'E_RECIPIENT_SUPPRESSED') return '';
   return message
     .replace(/"[^"]*"/g, '""')
     .replace(/<[^>]*>/g, '<>')
@@ -136,12 +145,13 @@ export class Findings {
   add(finding: Finding): void {
     const row = this.#credential(finding);
     if (finding.accepted) row.accepted += 1;
-    else row.refused += 1;
+    else if (!finding.isRecipient) row.refused += 1;
     if (finding.accepted && finding.reasons.length > 0) row.observed += 1;
     const { reasons, hints = [] } = finding;
     if (finding.accepted && reasons.length + hints.length === 0) return;
     const mailer = this.#mailer(row, finding.mailer);
-    if (!finding.accepted) mailer.refused += 1;
+    if (finding.isRecipient) mailer.recipients += 1;
+    else if (!finding.accepted) mailer.refused += 1;
     else if (reasons.length > 0) mailer.observed += 1;
     mailer.lastSeen = later(mailer.lastSeen, finding.at);
     for (const reason of [...reasons, ...hints]) this.#addReason(mailer, reason, finding);
@@ -173,7 +183,7 @@ export class Findings {
     const key = mailers.has(name) || !isFull ? name : otherMailers;
     const found = mailers.get(key);
     if (found) return found;
-    const row: MailerRow = { refused: 0, observed: 0, lastSeen: undefined, problems: new Map() };
+    const row: MailerRow = { refused: 0, recipients: 0, observed: 0, lastSeen: undefined, problems: new Map() };
     mailers.set(key, row);
     this.#rows += 1;
     return row;
@@ -188,7 +198,7 @@ export class Findings {
     if (found) {
       found.count += 1;
       found.lastSeen = later(found.lastSeen, at);
-      found.example = id ?? found.example;
+      keepExample(found.examples, id);
       return;
     }
     if (this.#rows >= MAX_ROWS) {
@@ -198,9 +208,15 @@ export class Findings {
     this.#rows += 1;
     const { message } = reason;
     const cure = cureOf(reason, facts);
-    const seenAt = { count: 1, firstSeen: at, lastSeen: at, example: id };
+    const seenAt = { count: 1, firstSeen: at, lastSeen: at, examples: id === undefined ? [] : [id] };
     problems.set(key, { code, ...(field === undefined ? {} : { field }), message, cure, ...seenAt });
   }
+}
+
+function keepExample(examples: string[], id: string | undefined): void {
+  if (id === undefined || examples.at(-1) === id) return;
+  examples.push(id);
+  if (examples.length > mostExamples) examples.shift();
 }
 
 function isCured({ cure }: ProblemRow, present: Credential | undefined): boolean {
@@ -208,21 +224,15 @@ function isCured({ cure }: ProblemRow, present: Credential | undefined): boolean
 }
 
 function mailerReport(mailer: string, row: MailerRow, present: Credential | undefined): MailerReport {
-  const { refused, observed, lastSeen, problems } = row;
+  const { refused, recipients, observed, lastSeen, problems } = row;
   const told = [...problems.values()]
     .toSorted((one, two) => two.count - one.count)
     .map((problem): Problem => {
-      const { firstSeen, lastSeen: at, example, ...rest } = problem;
+      const { firstSeen, lastSeen: at, ...rest } = problem;
       const first = firstSeen === undefined ? {} : { firstSeen };
-      return {
-        ...rest,
-        ...first,
-        ...seen(at),
-        ...(example === undefined ? {} : { example }),
-        isCured: isCured(problem, present),
-      };
+      return { ...rest, ...first, ...seen(at), isCured: isCured(problem, present) };
     });
-  return { mailer, refused, observed, ...seen(lastSeen), problems: told };
+  return { mailer, refused, recipients, observed, ...seen(lastSeen), problems: told };
 }
 
 /** The settings that cure problems, each once, the most wanted first, without those that the credential has. */
@@ -240,11 +250,15 @@ function wantedSettings(mailers: readonly MailerReport[], present: Credential | 
   return [...counts.values()].toSorted((one, two) => two.count - one.count).map(({ setting }) => setting);
 }
 
+function weightOf({ refused, recipients, observed }: MailerReport): number {
+  return refused + recipients + observed;
+}
+
 function credentialReport(row: CredentialRow, present: Credential | undefined): CredentialReport {
   const { account, credential, accepted, refused, observed } = row;
   const mailers = [...row.mailers]
     .map(([mailer, one]) => mailerReport(mailer, one, present))
-    .toSorted((one, two) => two.refused + two.observed - (one.refused + one.observed));
+    .toSorted((one, two) => weightOf(two) - weightOf(one));
   const settings = wantedSettings(mailers, present);
   const proposal = settings.length === 0 ? {} : credentialLines(settings, present);
   return { account, credential, accepted, refused, observed, mailers, settings, proposal };

@@ -45,17 +45,20 @@ function cureText(cure: Cure): string {
   return cure.instead === undefined ? lines : `${lines}   or in the program: ${cure.instead}`;
 }
 
-function problemLines({ code, message, count, lastSeen, cure, isCured }: Problem): string[] {
+function problemLines({ code, message, count, lastSeen, examples, cure, isCured }: Problem): string[] {
   const cured = isCured ? ' (the configuration has it by now)' : '';
+  const shown = examples.length === 0 ? [] : [`            for example ${examples.map(escapedText).join(', ')}`];
   return [
     `    ${String(count).padStart(6)}  ${escapedText(code)}: ${escapedText(message)}${time(lastSeen)}`,
     `            ${escapedText(cureText(cure))}${cured}`,
+    ...shown,
   ];
 }
 
-function mailerLines({ mailer, refused, observed, lastSeen, problems }: MailerReport): string[] {
+function mailerLines({ mailer, refused, recipients, observed, lastSeen, problems }: MailerReport): string[] {
   const told = [
     ...(refused > 0 ? [`${counted(refused, 'message')} refused`] : []),
+    ...(recipients > 0 ? [`${counted(recipients, 'recipient')} refused`] : []),
     ...(observed > 0 ? [`${counted(observed, 'message')} let pass while observed`] : []),
   ];
   return [`  ${escapedText(mailer)}: ${told.join(', ')}${time(lastSeen)}`, ...problems.flatMap(problemLines), ''];
@@ -111,11 +114,10 @@ export function credentialJson(report: CredentialReport): object {
     mailers: mailers.map(({ lastSeen, problems, ...mailer }) => ({
       ...mailer,
       ...isoTime(lastSeen),
-      problems: problems.map(({ firstSeen, lastSeen: at, example, cure, ...problem }) => ({
+      problems: problems.map(({ firstSeen, lastSeen: at, cure, ...problem }) => ({
         ...problem,
         ...isoTime(at),
         ...(firstSeen === undefined ? {} : { firstSeen: new Date(firstSeen).toISOString() }),
-        ...(example === undefined ? {} : { example }),
         cure: cureJson(cure),
       })),
     })),

@@ -62,9 +62,8 @@ function reasonsOf(event: RefusedEvent | AcceptedEvent): readonly EventViolation
   return [{ code: String(reply?.code ?? ''), message: reason }];
 }
 
-/** Whether an event is about a message. A refused recipient is not, and no setting of a credential cures it. */
-function isOfMessage(event: MailEvent): event is (RefusedEvent | AcceptedEvent) & { readonly id: number } {
-  return event.kind === 'accepted' || (event.kind === 'refused' && event.stage !== 'recipient');
+function isVerdict(event: MailEvent): event is (RefusedEvent | AcceptedEvent) & { readonly id: number } {
+  return event.kind === 'accepted' || event.kind === 'refused';
 }
 
 /**
@@ -83,7 +82,7 @@ export async function findingsOfEvents(
     const page = await events.read({ after, limit: pageEvents, kinds: ['accepted', 'refused'], account });
     for (const event of page.events) {
       const credential = event.credential ?? '';
-      if (event.at < since || !isOfMessage(event)) continue;
+      if (event.at < since || !isVerdict(event)) continue;
       if (query.credential !== undefined && credential !== query.credential) continue;
       const mailer = mailerOfEvent(event);
       findings.add({
@@ -93,6 +92,7 @@ export async function findingsOfEvents(
         at: event.at,
         id: event.kind === 'accepted' ? event.queueId : event.journalId,
         accepted: event.kind === 'accepted',
+        isRecipient: event.kind === 'refused' && event.stage === 'recipient',
         reasons: reasonsOf(event),
         facts: { mailer, senderPath: event.senderPath, sendingDomains: sendingDomains(event.account, credential) },
       });

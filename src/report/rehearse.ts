@@ -93,6 +93,7 @@ export async function rehearse(message: ArchivedMessage, parts: RehearsalParts):
     credential: submitter.credential.name,
     mailer: mailer ?? unmarked,
     at: message.date,
+    id: message.name,
     reasons,
     accepted: reasons.length === 0,
     hints: charsetHints(message, submitter),

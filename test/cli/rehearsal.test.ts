@@ -48,6 +48,18 @@ test('an mbox: what would be refused, by mailer, and the lines that cure it', as
   expect(stdout).toContain('strip: [User-Agent]   or in the program: set stealthmua=noagent\n');
   expect(stdout).toContain('add elsewhere.test to sendingDomains');
   expect(stdout).not.toContain('With these lines');
+  // Each finding names messages that have it, by file and number.
+  expect(stdout).toContain(`\n            for example ${file}:2, ${file}:3\n`);
+  expect(stdout).toContain(`\n            for example ${file}:4\n`);
+});
+
+test('a finding names three messages at most, in JSON too', async () => {
+  const folder = archive({ 'a.eml': marked, 'sent.mbox': mbox(plain, marked, marked, marked, marked) });
+  const { mailers } = JSON.parse((await check(['--json', join(folder, 'a.eml'), join(folder, 'sent.mbox')])).stdout);
+  expect(mailers[0].problems[0]).toMatchObject({
+    count: 5,
+    examples: [3, 4, 5].map((number) => `${join(folder, 'sent.mbox')}:${number}`),
+  });
 });
 
 test('--apply judges again with what it proposes, and tells both shares', async () => {

@@ -36,7 +36,7 @@ async function ask(
 
 const journal = '/accounts/dev/email/sending/journal';
 
-function send(running: PosternProcess, raw: string): Promise<{ readonly response: string }> {
+function send(running: PosternProcess, raw: string, to = 'a@partner.test'): Promise<{ readonly response: string }> {
   const transport = createTransport({
     host: '127.0.0.1',
     port: running.ports['submission'] ?? 0,
@@ -45,7 +45,7 @@ function send(running: PosternProcess, raw: string): Promise<{ readonly response
     tls: { rejectUnauthorized: false },
     auth: { user: 'api_token', pass: testToken },
   });
-  return transport.sendMail({ envelope: { from: 'shop@example.com', to: ['a@partner.test'] }, raw });
+  return transport.sendMail({ envelope: { from: 'shop@example.com', to: [to] }, raw });
 }
 
 const good =
@@ -243,6 +243,34 @@ test('names the entry in the answer, shows its content, groups, sends again and 
   expect(verdicts.map(({ domain, result }: Json) => `${domain} ${result}`)).toEqual(
     expect.arrayContaining(['example.com pass', 'platform.example pass']),
   );
+});
+
+test('refusals: one cure for each credential, and suppressed recipients as the overview counts them', async () => {
+  const running = (postern = await startPostern());
+  for (const address of ['gone@partner.test', 'left@partner.test']) {
+    const body = JSON.stringify({ address });
+    expect((await ask(running, '/accounts/dev/email/sending/suppressions', { method: 'POST', body })).status).toBe(200);
+    await expect(send(running, good, address)).rejects.toThrow('is on the suppression list');
+  }
+  await expect(send(running, bad)).rejects.toThrow('User-Agent');
+  await expect(send(running, good.replace('Subject', 'Precedence: urgent\r\nSubject'))).rejects.toThrow('Precedence');
+
+  const groups = await vi.waitFor(async () => {
+    const { result } = (await ask(running, '/accounts/dev/email/sending/refusals')).body;
+    expect(result).toHaveLength(3);
+    return result;
+  });
+  expect(groups[0]).toMatchObject({ code: 'E_RECIPIENT_SUPPRESSED', field: null, count: 2, cure: { kind: 'program' } });
+  expect((await ask(running, `${journal}/${groups[0].example}`)).body.result.recipients).toEqual(['left@partner.test']);
+  // The lines of both groups are the same, so whoever puts in those of one has cured the other too.
+  const yaml = 'strip: [User-Agent]\nstripInvalid: [Precedence]';
+  expect(groups.slice(1).map(({ cure }: Json) => cure.yaml)).toEqual([yaml, yaml]);
+  const needs = groups.map(({ cure }: Json) => /this one needs (.*?\])\./.exec(cure.text)?.[1]).toSorted();
+  expect(needs).toEqual(['strip: [User-Agent]', 'stripInvalid: [Precedence]', undefined]);
+
+  const { reasons } = (await ask(running, '/accounts/dev/email/sending/overview')).body.result;
+  const told = ({ code, field, count }: Json) => `${code} ${field} ${count}`;
+  expect(groups.map(told).toSorted()).toEqual(reasons.map(told).toSorted());
 });
 
 test('keeps no row where the journal is off, says so, and still shows the rows of before', async () => {

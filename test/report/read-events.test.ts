@@ -1,6 +1,7 @@
 // Stored events as findings: what was let pass while the policy is observed is told as what it would be refused for (D4c).
 
 import { expect, test } from 'vitest';
+import { credentialText } from '../../src/report/print.ts';
 import { findingsOfEvents } from '../../src/report/read-events.ts';
 import { MemoryEvents } from '../support/memory-spool/memory-events.ts';
 
@@ -55,4 +56,29 @@ test('an observed message is told under its program, and its reasons have the cu
     ['E_HEADER_VALUE_INVALID', 'x-trace appears 2 times, at most once is allowed'],
     ['E_HEADERS_TOO_LARGE', limit],
   ]);
+});
+
+test('suppressed recipients are one row, however many they are, and no messages', async () => {
+  const events = new MemoryEvents();
+  for (const [index, recipient] of ['b@example.org', 'c@example.org', 'd@example.org'].entries()) {
+    const violations = [{ code: 'E_RECIPIENT_SUPPRESSED', message: `${recipient} is on the suppression list` }];
+    events.add({
+      ...{ ...accepted, kind: 'refused', stage: 'recipient', recipients: [recipient], violations, violationCount: 1 },
+      journalId: `j${index}`,
+    });
+  }
+  const findings = await findingsOfEvents(events, { since: 0, sendingDomains: () => ['example.com'] });
+  const [report] = findings.report(() => undefined);
+  expect(report).toMatchObject({
+    ...{ accepted: 0, refused: 0, proposal: {} },
+    mailers: [
+      {
+        ...{ mailer: 'HELO box.internal', refused: 0, recipients: 3 },
+        problems: [{ code: 'E_RECIPIENT_SUPPRESSED', count: 3, examples: ['j0', 'j1', 'j2'] }],
+      },
+    ],
+  });
+  expect(report && credentialText(report)).toContainEqual(
+    expect.stringMatching(/^ {2}HELO box\.internal: 3 recipients refused, last /),
+  );
 });

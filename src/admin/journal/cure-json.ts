@@ -2,7 +2,7 @@
 
 import type { Credential } from '../../accounts/account.ts';
 import type { Cure } from '../../report/cure.ts';
-import { credentialLines } from '../../report/settings.ts';
+import { credentialLines, type Setting, settingKey } from '../../report/settings.ts';
 import { yamlLines } from '../../report/yaml-lines.ts';
 
 /** A cure in answers. */
@@ -14,12 +14,28 @@ export interface CureJson {
   readonly yaml?: string;
 }
 
-/** Shows a cure. @param present the credential as it is configured now; absent: it is no longer there */
-export function cureJson(cure: Cure, name: string, present: Credential | undefined): CureJson {
+/**
+ * Shows a cure. The lines are those that bring in all of `together`: lines for each reason alone would repeat their keys when
+ * somebody puts in those of several.
+ * @param together the settings that cure this reason and the others that are shown beside it, of one credential
+ * @param present the credential as it is configured now; absent: it is no longer there
+ */
+export function cureJson(
+  cure: Cure,
+  {
+    name,
+    together,
+    present,
+  }: { readonly name: string; readonly together: readonly Setting[]; readonly present: Credential | undefined },
+): CureJson {
   if (cure.kind === 'program') return { kind: 'program', text: cure.text };
-  const yaml = yamlLines(credentialLines(cure.settings, present)).join('\n');
+  const own = yamlLines(credentialLines(cure.settings)).join('; ');
+  const settings = new Map([...together, ...cure.settings].map((setting) => [settingKey(setting), setting]));
+  const yaml = yamlLines(credentialLines([...settings.values()], present)).join('\n');
   const place = name === '' ? 'the credential' : `credential "${name}"`;
+  const others =
+    settings.size > cure.settings.length ? ` The lines also cure the other reasons; this one needs ${own}.` : '';
   const text = `Put these lines into the configuration, at ${place}, and run postern reload.`;
   const instead = cure.instead === undefined ? '' : ` In place of that the program can be changed. ${cure.instead}`;
-  return { kind: 'config', text: `${text}${instead}`, yaml };
+  return { kind: 'config', text: `${text}${instead}${others}`, yaml };
 }

@@ -65,16 +65,16 @@ function timeJson(at: number | undefined): string | null {
   return at === undefined ? null : isoTime(at);
 }
 
-function groupsOf({ account, credential, mailers }: CredentialReport, owner: Account | undefined) {
+function groupsOf({ account, credential, mailers, settings }: CredentialReport, owner: Account | undefined) {
   const present = owner?.credentials.get(credential);
   return mailers.flatMap(({ mailer, problems }) =>
-    problems.map(({ code, field, message, count, firstSeen, lastSeen, example, isCured, cure: found }) => ({
+    problems.map(({ code, field, message, count, firstSeen, lastSeen, examples, isCured, cure: found }) => ({
       ...{ account, credential, mailer, field: field ?? null, code, message, count },
       first_at: timeJson(firstSeen),
       last_at: timeJson(lastSeen),
-      example: example ?? null,
+      example: examples.at(-1) ?? null,
       cured: isCured,
-      cure: cureJson(found, credential, present),
+      cure: cureJson(found, { name: credential, together: isCured ? [] : settings, present }),
     })),
   );
 }
@@ -101,7 +101,9 @@ export function refusalEndpoints({ events, account, clock, isOn }: RefusalParts)
   };
   const schema = {
     summary: 'Tell what was refused, in groups by credential, program, header and code, with the cure of each',
-    description: `What \`postern report\` tells, of the last ${mostEvents} events at most.`,
+    description:
+      `What \`postern report\` tells, of the last ${mostEvents} events at most. A refused recipient counts by itself. The cures of ` +
+      'one credential have the same lines, which cure all its groups that settings can cure.',
     tags: ['Journal'],
     querystring: parameters,
     response: { 200: Type.Array(group) },

@@ -8,7 +8,6 @@ import { readMessage } from '../../mail/header/header-reader.ts';
 import { readRawText } from '../../mail/header/raw-text.ts';
 import { readVerdict } from '../../policy/field-verdicts.ts';
 import { cureOf } from '../../report/cure.ts';
-import { settingKey } from '../../report/settings.ts';
 import { type CureJson, cureJson } from './cure-json.ts';
 
 /** Characters of a value, and of a name, that are shown. */
@@ -80,24 +79,14 @@ function placeOf({ field, pointer }: JournalReason): string {
   return field ?? pointer ?? '';
 }
 
-/**
- * Finds the cure of each reason. The lines for the configuration are always those that cure all reasons of the message that
- * settings can cure: lines for each reason alone would repeat their keys when somebody puts in all of them.
- */
-function createCure({ entry, credential, sendingDomains }: VerdictParts, fieldNames: readonly string[]) {
-  const { mailer, sender } = entry.facts;
+/** Finds the cure of each reason, with the lines for all reasons of the message that settings can cure. */
+function createCure({ entry, credential: present, sendingDomains }: VerdictParts, fieldNames: readonly string[]) {
+  const { mailer, sender, credential: name = '' } = entry.facts;
   const facts = { mailer, senderPath: sender, sendingDomains, fieldNames };
   const cures = new Map((entry.more.reasons ?? []).map((reason) => [reason, cureOf(reason, facts)]));
-  const settings = new Map(
-    [...cures.values()]
-      .flatMap((cure) => (cure.kind === 'config' ? cure.settings : []))
-      .map((setting) => [settingKey(setting), setting]),
-  );
-  return (reason: JournalReason): CureJson => {
-    const cure = cures.get(reason) ?? cureOf(reason, facts);
-    const whole = cure.kind === 'config' ? { ...cure, settings: [...settings.values()] } : cure;
-    return cureJson(whole, entry.facts.credential ?? '', credential);
-  };
+  const together = [...cures.values()].flatMap((cure) => (cure.kind === 'config' ? cure.settings : []));
+  return (reason: JournalReason): CureJson =>
+    cureJson(cures.get(reason) ?? cureOf(reason, facts), { name, together, present });
 }
 
 /** Makes the table: the fields that came, reasons about no field of them, and the fields that were added. */

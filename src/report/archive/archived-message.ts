@@ -7,6 +7,8 @@ import type { ArchiveEntry } from './archive-files.ts';
 
 /** One message as it was sent, as far as the archive tells. */
 export interface ArchivedMessage {
+  /** The file, with the number of the message behind it where it is an mbox. */
+  readonly name: string;
   readonly fields: readonly HeaderField[];
   readonly tooLarge: boolean;
   readonly body: Buffer;
@@ -91,6 +93,7 @@ export function archivedMessage(entry: Extract<ArchiveEntry, { readonly kind: 'm
   const date = Date.parse(textOf(find(fields, 'date') ?? { name: '', rawBytes: Buffer.alloc(0) }));
   const charset = headerCharset(fields);
   return {
+    name: entry.name,
     fields,
     tooLarge,
     body: isWhole ? body : Buffer.alloc(0),
