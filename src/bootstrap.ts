@@ -20,7 +20,7 @@ import { type Config, type DevelopmentSettings, developmentToken, type Environme
 import { generateDkimKey } from './sign/dkim-key.ts';
 
 export { defaultTlsHost, type TlsPlace, tlsPlacesFor } from './bootstrap/key-paths.ts';
-export { type Keys, loadKeys, readTlsKeys, type TlsKeys } from './bootstrap/load-keys.ts';
+export { type Keys, loadKeys, readKeys, readTlsKeys, type TlsKeys, wholeKeys } from './bootstrap/load-keys.ts';
 
 /** The state of the development credential's token. */
 export type DevelopmentToken =

@@ -112,10 +112,14 @@ function withoutEmptySections(contents: unknown): unknown {
   return Object.fromEntries(entries.filter(([, value]) => value !== null));
 }
 
+/** The sections that have faults. */
+function faultySections(faults: readonly ConfigFault[]): ReadonlySet<string> {
+  return new Set(faults.map(({ path }) => String(path[0])));
+}
+
 /** The contents without the sections that have faults. */
-function soundSections(contents: unknown, faults: readonly ConfigFault[]): FileContents {
+function soundSections(contents: unknown, faulty: ReadonlySet<string>): FileContents {
   if (typeof contents !== 'object' || contents === null) return {};
-  const faulty = new Set(faults.map(({ path }) => path[0]));
   const sound = Object.fromEntries(Object.entries(contents).filter(([key]) => !faulty.has(key)));
   return isFileContents(sound) ? sound : {};
 }
@@ -140,10 +144,6 @@ function faultLines(
   return [...inFile.map(({ line, column, text }) => `${at.file}:${line}:${column}: ${text}`), ...inEnvironment];
 }
 
-function refuse(lines: readonly string[]): void {
-  if (lines.length > 0) throw new ConfigurationError(lines.join('\n'));
-}
-
 /** Freezes a value and everything in it, without calling its getters. */
 function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
@@ -157,10 +157,14 @@ function processesOf(database: Config['database']): number {
   return 'file' in database ? 1 : Math.min(availableParallelism(), mostProcesses);
 }
 
-function build(
-  { contents, relay }: Overridden,
-  place: { readonly file: string; readonly cwd: string; readonly env: Environment; readonly nowMs: number },
-): Config {
+interface BuildPlace {
+  readonly file: string;
+  readonly cwd: string;
+  readonly env: Environment;
+  readonly nowMs: number;
+}
+
+function build({ contents, relay }: Overridden, place: BuildPlace, faulty: ReadonlySet<string> = new Set()): Config {
   const { file, cwd, env, nowMs } = place;
   const folders = { cwd, dataDir: resolve(cwd, contents.dataDir), certsDir: resolve(cwd, contents.certsDir) };
   const development = accountParts.resolveDevelopment(contents);
@@ -218,9 +222,19 @@ function build(
         ...{ database, smtp, delivery, edgeAccounts, accounts, platform, http, tokens, console: pages },
         ...(development ? { development } : {}),
       },
-      { env, nowMs },
+      { env, nowMs, faulty },
     ),
   };
+}
+
+/** The warnings of the sections without faults, so that one error does not hide them. */
+function warningsBeside(contents: unknown, faulty: ReadonlySet<string>, at: BuildPlace): readonly string[] {
+  try {
+    return build(applyEnvironment(complete(soundSections(contents, faulty)), at.env), at, faulty).warnings;
+  } catch {
+    // What is left may refer to what was taken out. The faults are told in any case, and the rest once they are mended.
+    return [];
+  }
 }
 
 /**
@@ -234,17 +248,25 @@ export function loadConfig(place: ConfigPlace): Config {
   const named = nameOf(place);
   const file = resolve(cwd, named);
   const source = parseSource(place.text ?? readConfigText(place));
-  refuse(source.syntaxFaults.map(({ position, text }) => `${named}:${position.line}:${position.column}: ${text}`));
+  if (source.syntaxFaults.length > 0) {
+    const lines = source.syntaxFaults.map(
+      ({ position: { line, column }, text }) => `${named}:${line}:${column}: ${text}`,
+    );
+    throw new ConfigurationError(lines.join('\n'));
+  }
   const contents = withoutEmptySections(source.contents);
   const shapeFaults = schemaFaults(contents);
-  const overridden = applyEnvironment(complete(soundSections(contents, shapeFaults)), env);
-  const faulty = new Set(shapeFaults.map(({ path }) => path[0]));
+  const misshapen = faultySections(shapeFaults);
+  const overridden = applyEnvironment(complete(soundSections(contents, misshapen)), env);
   const crossFaults = crossChecks
-    .filter(({ reads }) => !reads.some((section) => faulty.has(section)))
+    .filter(({ reads }) => !reads.some((section) => misshapen.has(section)))
     .flatMap(({ check }) => check(overridden.contents, nowMs));
-  refuse([
-    ...faultLines([...shapeFaults, ...crossFaults], { file: named, source, origins: overridden.origins }),
-    ...overridden.faults,
-  ]);
-  return deepFreeze(build(overridden, { file, cwd, env, nowMs }));
+  const faults = [...shapeFaults, ...crossFaults];
+  const lines = [...faultLines(faults, { file: named, source, origins: overridden.origins }), ...overridden.faults];
+  const at = { file, cwd, env, nowMs };
+  if (lines.length > 0) {
+    const warnings = overridden.faults.length > 0 ? [] : warningsBeside(contents, faultySections(faults), at);
+    throw new ConfigurationError(lines.join('\n'), { warnings });
+  }
+  return deepFreeze(build(overridden, at));
 }

@@ -10,6 +10,16 @@ const EXIT_CONFIG = 78;
 export class ConfigurationError extends Error {
   override readonly name = 'ConfigurationError';
   readonly exitCode = EXIT_CONFIG;
+  /** What is allowed but hardly meant, beside what is wrong; one line each. */
+  readonly warnings: readonly string[];
+
+  constructor(
+    message: string,
+    { warnings = [], ...options }: ErrorOptions & { readonly warnings?: readonly string[] } = {},
+  ) {
+    super(message, options);
+    this.warnings = warnings;
+  }
 }
 
 /** A command was called wrongly; the process ends with 64. */

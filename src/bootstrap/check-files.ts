@@ -54,6 +54,14 @@ function expiringOf(certificates: readonly TlsKeys[], nowMs: number): string[] {
     });
 }
 
+function misnamedOf(certificates: readonly TlsKeys[]): string[] {
+  return certificates.flatMap(({ host, otherNames }) =>
+    otherNames === undefined
+      ? []
+      : [`the certificate of ${host} is not for that name but for ${otherNames}; clients that verify it refuse it`],
+  );
+}
+
 /** The warnings of a start about the files that it has read. @param nowMs milliseconds since 1970 */
 export function fileWarnings(config: Config, { tls }: Pick<KeysRead['keys'], 'tls'>, nowMs: number): string[] {
   const certificates = [...tls.values()];
@@ -61,6 +69,7 @@ export function fileWarnings(config: Config, { tls }: Pick<KeysRead['keys'], 'tl
   return [
     ...expiredOf(certificates, nowMs),
     ...expiringOf(certificates, nowMs),
+    ...misnamedOf(certificates),
     ...open.map((file) => `${file} can be read by every user of this machine; chmod 600 it`),
   ];
 }

@@ -24,6 +24,8 @@ export interface TlsKeys {
   readonly privateKey: string;
   /** When the certificate expires, milliseconds since 1970. */
   readonly notAfter: number;
+  /** The names that the certificate is for, where the host's is none of them: clients that verify it refuse it. */
+  readonly otherNames?: string;
 }
 
 /** The keys of a configuration, parsed. */
@@ -82,6 +84,12 @@ function loadDkimKey(place: DkimKeyPlace, problems: Problems): SigningKey[] {
   }
 }
 
+// RFC 9525 §2: the common name of the subject does not count.
+function otherNames(leaf: X509Certificate, host: string): Pick<TlsKeys, 'otherNames'> {
+  if (leaf.checkHost(host, { subject: 'never' }) !== undefined) return {};
+  return { otherNames: (leaf.subjectAltName ?? 'no name').slice(0, 300) };
+}
+
 function loadTls(place: TlsPlace, problems: Problems): TlsKeys[] {
   const { host, folder, certificateFile, privateKeyFile } = place;
   const remedy = `put the certificate chain and its key into ${folder}, or for a self-signed one: postern cert self-signed ${host}`;
@@ -93,7 +101,7 @@ function loadTls(place: TlsPlace, problems: Problems): TlsKeys[] {
     const leaf = new X509Certificate(certificate);
     // A TLS context accepts an EC key of another certificate without an error; only the handshake would fail.
     if (!leaf.checkPrivateKey(createPrivateKey(privateKey))) throw new Error('the key is of another certificate');
-    return [{ host, certificate, privateKey, notAfter: leaf.validToDate.getTime() }];
+    return [{ host, certificate, privateKey, notAfter: leaf.validToDate.getTime(), ...otherNames(leaf, host) }];
   } catch (error) {
     const text = `${certificateFile} and privkey.pem beside it are no certificate and its key: ${errorMessage(error)}`;
     problems.push({ text, isMissing: false });
@@ -139,12 +147,13 @@ export function readKeys(config: Config): KeysRead {
   return { keys: { signing, platform, tls }, ...(hmacKey ? { hmacKey } : {}), problems };
 }
 
-/**
- * Reads all keys that the configuration uses.
- * @throws ConfigurationError with a line for each file that is missing or wrong
- */
-export function loadKeys(config: Config): Keys {
-  const { keys, hmacKey, problems } = readKeys(config);
+/** The keys that were read, all of them. @throws ConfigurationError with a line for each file that is missing or wrong */
+export function wholeKeys({ keys, hmacKey, problems }: KeysRead): Keys {
   if (problems.length > 0 || !hmacKey) throw new ConfigurationError(problems.map(({ text }) => text).join('\n'));
   return { ...keys, hmacKey };
+}
+
+/** Reads all keys that the configuration uses. @throws as `wholeKeys` */
+export function loadKeys(config: Config): Keys {
+  return wholeKeys(readKeys(config));
 }

@@ -59,18 +59,28 @@ function summary(config: Config): string[] {
   ]);
 }
 
+async function applicationFaults(config: Config): Promise<readonly string[]> {
+  try {
+    await checkApplications(config, systemClock);
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error.message.split('\n');
+    throw error;
+  }
+}
+
 const check = defineCommand({
   name: 'check',
   summary: 'Check a configuration file together with the environment',
   synopsis: '[FILE]',
   arguments: { min: 0, max: 1 },
   details:
-    'Reads FILE (or what --config, POSTERN_CONFIG or config/postern.yaml name) and prints "ok" with a summary, or\n' +
-    'every fault on standard error. What "serve" would need is looked at, too: keys and certificates (there, readable,\n' +
-    'fitting one another, not expired), passwords and tokens in variables and files. In development what is missing is\n' +
-    'made at the start and no fault. Warnings name what is allowed but hardly meant, certificates that expire within 14\n' +
-    'days, and files of Error Pages that cannot be served. --no-files leaves keys, certificates and secrets out, for a\n' +
-    'check where they are not, such as CI.',
+    'Reads FILE (or what --config, POSTERN_CONFIG or config/postern.yaml name) and prints "ok" with a summary and the\n' +
+    'warnings, or every fault on standard error, with the warnings behind them. What "serve" would need is looked at, too:\n' +
+    'keys and certificates (there, readable, fitting one another, not expired), passwords and tokens in variables and\n' +
+    'files. In development what is missing is made at the start and no fault. Warnings name what is allowed but hardly\n' +
+    'meant, certificates that expire within 14 days or are not for the name of their host, and files of Error Pages that\n' +
+    'cannot be served. --no-files leaves keys, certificates and secrets out, for a check where they are not, such as CI.',
   options: { ...configOption, 'no-files': { summary: 'do not look at keys, certificates and secrets' } },
   examples: [
     'postern config check',
@@ -80,15 +90,16 @@ const check = defineCommand({
   exitCodes,
   async run({ options, args }, io) {
     const config = configFor(io, args[0] ?? options.config);
-    await checkApplications(config, systemClock);
+    const applications = await applicationFaults(config);
     const secrets = options['no-files'] ? [] : missingSecrets(config, io.env);
     const files = options['no-files'] ? { faults: [], warnings: [] } : checkFiles(config, systemClock.now());
-    const faults = [...files.faults, ...(config.development ? [] : secrets)];
-    if (faults.length > 0) throw new ConfigurationError(faults.join('\n'));
-    io.stdout.write(`ok ${config.file}\n${summary(config).join('\n')}\n`);
+    const faults = [...applications, ...files.faults, ...(config.development ? [] : secrets)];
     const pages = errorPageFaults({ zones: config.zones, accounts: config.edgeAccounts });
-    for (const warning of [...config.warnings, ...secrets, ...files.warnings, ...pages])
-      io.stdout.write(`warning: ${warning}\n`);
+    const lacking = config.development ? secrets : [];
+    const warnings = [...config.warnings, ...lacking, ...files.warnings, ...pages];
+    if (faults.length > 0) throw new ConfigurationError(faults.join('\n'), { warnings });
+    io.stdout.write(`ok ${config.file}\n${summary(config).join('\n')}\n`);
+    for (const warning of warnings) io.stdout.write(`warning: ${warning}\n`);
     return 0;
   },
 });

@@ -34,6 +34,10 @@ function errorText(error: unknown, env: CommandIo['env']): string {
   return lines;
 }
 
+function warningsOf(error: unknown): readonly string[] {
+  return error instanceof ConfigurationError ? error.warnings : [];
+}
+
 /**
  * Runs a command line.
  * @param args without the program's own name
@@ -48,7 +52,8 @@ export async function runCommandLine(args: readonly string[], io: CommandIo): Pr
     return await runTable(commands, text, { args: args.length === 0 ? ['serve'] : args, io, path: 'postern' });
   } catch (error) {
     // A message may quote the name of a file or the words of others: nothing in it may control the terminal.
-    io.stderr.write(`${escapeCharacters(errorText(error, io.env), /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu)}\n`);
+    const lines = [errorText(error, io.env), ...warningsOf(error).map((warning) => `warning: ${warning}`)];
+    io.stderr.write(`${escapeCharacters(lines.join('\n'), /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu)}\n`);
     return error instanceof ConfigurationError || error instanceof UsageError ? error.exitCode : 1;
   }
 }

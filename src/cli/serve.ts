@@ -9,7 +9,7 @@ import type { Database } from '../base/database/database.ts';
 import { UsageError } from '../base/errors.ts';
 import { type OpenLog, openLog } from '../base/log.ts';
 import { fileWarnings } from '../bootstrap/check-files.ts';
-import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, loadKeys } from '../bootstrap.ts';
+import { bootstrap, type DevelopmentToken, ensureDevelopmentToken, readKeys, wholeKeys } from '../bootstrap.ts';
 import { type Config, type ConfigPlace, configuredGlobalKeys, configuredTokens, loadConfig } from '../config.ts';
 import { offerSignIn, openSessionStore } from '../console/session-store.ts';
 import { openGateway } from '../gateway.ts';
@@ -141,10 +141,12 @@ type Opening = Serving & { readonly signalled: Promise<unknown> };
 /** What is made and checked once, before the gateway or the processes open. */
 async function prepare(config: Config, io: CommandIo, { log, database }: { log: OpenLog['log']; database: Database }) {
   const parts = { env: io.env, tokens: await openTokenStore(database), clock: systemClock };
+  // What is missing ends the start, but hides no warning.
+  for (const line of config.warnings) log.warn(line);
   const made = await bootstrap(config, parts);
-  const keys = loadKeys(config);
-  const warnings = [...config.warnings, ...made.missing, ...fileWarnings(config, keys, parts.clock.now())];
-  for (const line of warnings) log.warn(line);
+  const read = readKeys(config);
+  for (const line of [...made.missing, ...fileWarnings(config, read.keys, parts.clock.now())]) log.warn(line);
+  const keys = wholeKeys(read);
   for (const file of made.made) log.info({ file }, 'made for development');
   return { keys, parts };
 }

@@ -13,6 +13,7 @@ import type { RecipientPattern } from '../deliver/staging/recipient-rules.ts';
 import type { SmtpListener, SmtpSettings } from '../ingress/smtp/settings.ts';
 import { splitMailbox } from '../mail/address/domain.ts';
 import { formatHostPort, parseListen } from './addresses.ts';
+import type { Section } from './schema.ts';
 import { type Environment, globalKeyOf, variableOf } from './secrets.ts';
 import type { Config, HttpSettings } from './settings.ts';
 
@@ -188,36 +189,57 @@ function databaseWarnings({ database }: Pick<Warned, 'database'>): string[] {
   return [`mail goes to the database at ${server} in the clear; want ?sslmode=verify-full in database.url`];
 }
 
-/** All warnings, one line each. @param at the environment, and the time in milliseconds since 1970 */
+function listenerWarnings({ smtp }: Warned): string[] {
+  return smtp.listeners.flatMap(({ name, role, tls, allowInsecureAuth, credential }) => [
+    ...(role === 'submission' && tls === 'none' && !credential && !allowInsecureAuth
+      ? [`smtp listener "${name}" takes no mail: it has neither TLS for AUTH nor a credential of its own`]
+      : []),
+    ...(allowInsecureAuth && tls !== 'implicit'
+      ? [`smtp listener "${name}" takes tokens in the clear (allowInsecureAuth)`]
+      : []),
+  ]);
+}
+
+function globalKeyWarnings({ edgeAccounts }: Warned, { env }: WarnedAt): string[] {
+  return edgeAccounts.flatMap((account) => {
+    const { id, email, globalKey } = account;
+    if (globalKey?.kind !== 'variable') return [];
+    if (email === undefined) return [`account ${id} has a globalKeyEnv but no email to use it with`];
+    if (globalKeyOf(account, env) !== undefined) return [];
+    return [`the global key of ${email} opens nothing: the environment variable ${globalKey.name} is not set`];
+  });
+}
+
+/** The environment, and the time in milliseconds since 1970. */
+interface WarnedAt {
+  readonly env: Environment;
+  readonly nowMs: number;
+}
+
+/** The warnings, each with the sections of the file that it reads: beside faults, only those of sound sections are given. */
+const warners: readonly {
+  readonly reads: readonly Section[];
+  readonly warn: (config: Warned, at: WarnedAt) => readonly string[];
+}[] = [
+  { reads: ['development', 'accounts', 'platform', 'http', 'smtp', 'routes'], warn: productionWarnings },
+  { reads: ['http'], warn: ({ http }) => adminWarnings(http) },
+  { reads: ['console'], warn: consoleWarnings },
+  { reads: ['accounts', 'smtp'], warn: (config, { nowMs }) => observeWarnings(config, nowMs) },
+  { reads: ['development', 'accounts', 'routes'], warn: safetyWarnings },
+  { reads: ['database'], warn: databaseWarnings },
+  { reads: ['smtp'], warn: listenerWarnings },
+  { reads: ['routes'], warn: ({ delivery }) => delivery.routes.flatMap(routeWarnings) },
+  { reads: ['delivery'], warn: ({ delivery }) => resolverWarnings(delivery) },
+  { reads: ['accounts'], warn: globalKeyWarnings },
+  { reads: ['accounts', 'http'], warn: (config, { env }) => shortTokens(config, env) },
+];
+
+/** All warnings, one line each. @param faulty sections that have faults: what reads them is left out */
 export function warningsOf(
   config: Warned,
-  { env, nowMs }: { readonly env: Environment; readonly nowMs: number },
+  { faulty, ...at }: WarnedAt & { readonly faulty: ReadonlySet<string> },
 ): string[] {
-  const { smtp, delivery, edgeAccounts } = config;
-  const warnings = [
-    ...productionWarnings(config),
-    ...adminWarnings(config.http),
-    ...consoleWarnings(config),
-    ...observeWarnings(config, nowMs),
-    ...safetyWarnings(config),
-    ...databaseWarnings(config),
-  ];
-  for (const { name, role, tls, allowInsecureAuth, credential } of smtp.listeners) {
-    if (role === 'submission' && tls === 'none' && !credential && !allowInsecureAuth) {
-      warnings.push(`smtp listener "${name}" takes no mail: it has neither TLS for AUTH nor a credential of its own`);
-    }
-    if (allowInsecureAuth && tls !== 'implicit') {
-      warnings.push(`smtp listener "${name}" takes tokens in the clear (allowInsecureAuth)`);
-    }
-  }
-  warnings.push(...delivery.routes.flatMap(routeWarnings), ...resolverWarnings(delivery));
-  for (const account of edgeAccounts) {
-    const { email, globalKey } = account;
-    if (globalKey?.kind !== 'variable') continue;
-    if (email === undefined) warnings.push(`account ${account.id} has a globalKeyEnv but no email to use it with`);
-    else if (globalKeyOf(account, env) === undefined) {
-      warnings.push(`the global key of ${email} opens nothing: the environment variable ${globalKey.name} is not set`);
-    }
-  }
-  return [...warnings, ...shortTokens(config, env)];
+  return warners
+    .filter(({ reads }) => !reads.some((section) => faulty.has(section)))
+    .flatMap(({ warn }) => warn(config, at));
 }

@@ -6,7 +6,8 @@ import Fastify from 'fastify';
 import { createGuessing, type Guessing } from '../accounts/guessing.ts';
 import { type BodyBudget, createBodyBudget, defaultBodyLimit } from '../base/body-budget.ts';
 import type { Clock } from '../base/clock.ts';
-import { ConfigurationError, errorMessage } from '../base/errors.ts';
+import { ConfigurationError } from '../base/errors.ts';
+import { listenFault } from '../base/net/listen-fault.ts';
 import type { SharedConnections } from '../base/process-group.ts';
 import { AllowedMethods } from './allowed-methods.ts';
 import { createDocuments } from './documents.ts';
@@ -88,6 +89,13 @@ export interface HttpApp {
 }
 
 const noLimits: ConnectionLimits = { connections: Infinity, connectionsPerAddress: Infinity };
+
+/** The setting of each listener's address, with the variable that wins over it, for errors. */
+const listenSettings = {
+  http: 'http.listen, or POSTERN_HTTP_PORT',
+  https: 'http.tlsListen, or POSTERN_HTTPS_PORT',
+  admin: 'http.adminListen, or POSTERN_ADMIN_PORT',
+} as const satisfies Record<keyof Answering, string>;
 
 /** The handlers of each kind of listener. */
 type Answering = Readonly<Record<'http' | 'https' | 'admin', ListenerHandlers>>;
@@ -227,7 +235,7 @@ class App implements HttpApp {
       this.#listeners.push(listener);
       return bound;
     } catch (cause) {
-      const text = `Cannot listen on ${scheme} ${at.host}:${at.port}: ${errorMessage(cause)}`;
+      const text = `Cannot listen on ${scheme} ${at.host}:${at.port}: ${listenFault(cause, listenSettings[kind])}`;
       throw new ConfigurationError(text, { cause });
     }
   }

@@ -1,7 +1,8 @@
 // The command line as a person meets it: `node src/main.ts` run for real.
 
+import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { createAccounts } from '../../src/accounts/create-accounts.ts';
 import { openTokenStore } from '../../src/accounts/token-store.ts';
@@ -17,6 +18,7 @@ import { startDnsServer } from '../support/dns-server.ts';
 import { openTestDatabase } from '../support/engines.ts';
 import { type CliResult, runCli } from '../support/run-cli.ts';
 import { scratchFolder } from '../support/scratch.ts';
+import { runProgram } from '../system/programs.ts';
 
 const timeout = 60_000;
 
@@ -37,6 +39,11 @@ async function runHere(args: readonly string[], env: Readonly<Record<string, str
   return { exitCode: await runCommandLine(args, io), ...written };
 }
 
+/** The major version of a Node. */
+function versionOf(node: string): number {
+  return Number(/^v(\d+)/.exec(execFileSync(node, ['--version'], { encoding: 'utf8' }))?.[1]);
+}
+
 describe('help and usage', { timeout }, () => {
   test('help and a fault of usage by the program itself', async () => {
     const help = await runCli(['help', 'token', 'create']);
@@ -48,6 +55,20 @@ describe('help and usage', { timeout }, () => {
   test('--version is that of package.json', async () => {
     const [, version = ''] = /"version": "([^"]+)"/.exec(readFileSync('package.json', 'utf8')) ?? [];
     expect(await runCli(['--version'])).toEqual({ exitCode: 0, stdout: `postern ${version}\n`, stderr: '' });
+  });
+
+  test('a Node that is too old is told in one sentence, by what npm runs', async (context) => {
+    const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> };
+    expect(scripts['start']).toBe('exec node src/start.mjs serve');
+    expect(scripts['postern']).toBe('exec node src/start.mjs');
+    const own = await runProgram(process.execPath, ['src/start.mjs', '--version'], { cwd: process.cwd() });
+    expect(own).toEqual({ code: 0, output: expect.stringMatching(/^postern \S+\n$/) });
+    const nodes = (process.env['PATH'] ?? '').split(delimiter).map((folder) => join(folder, 'node'));
+    const old = nodes.filter(existsSync).find((node) => versionOf(node) < 24);
+    context.skip(old === undefined, 'this machine has no older Node');
+    const told = await runProgram(old ?? '', ['src/start.mjs', 'serve'], { cwd: process.cwd() });
+    const sentence = /^Postern needs Node 24 or newer, and \S+ is v\d+\.\d+\.\d+: .+\n$/;
+    expect(told).toEqual({ code: 1, output: expect.stringMatching(sentence) });
   });
 
   test.each([

@@ -1,6 +1,6 @@
 // `postern config check` looks at what a start would need: keys, certificates, secrets; and at what production hardly means.
 
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { makeCertificate } from '../../src/bootstrap/certificate.ts';
@@ -80,6 +80,63 @@ test('an expired certificate is a fault, one that expires within 14 days a warni
   const soon = await check(await production(corp, { expiresAtMs: Date.now() + 5.5 * dayMs }));
   expect(soon.exitCode).toBe(0);
   expect(soon.stdout).toMatch(/warning: the certificate of mail\.corp\.test expires on \S+, in 5 days\n/);
+});
+
+test('a certificate for other names than the host is a warning, here and at the start', { timeout }, async () => {
+  const folder = await production(corp, {});
+  const { certificate, privateKey } = await makeCertificate('*.other.test', Date.now());
+  writeFileSync(join(folder, 'certs/tls/mail.corp.test/fullchain.pem'), certificate);
+  writeFileSync(join(folder, 'certs/tls/mail.corp.test/privkey.pem'), privateKey);
+  const told = /the certificate of mail\.corp\.test is not for that name but for DNS:\*\.other\.test, DNS:localhost/;
+  const { exitCode, stdout } = await check(folder);
+  expect([exitCode, stdout]).toEqual([0, expect.stringMatching(told)]);
+  const postern = await startPostern({
+    config: corp,
+    env: { POSTERN_CERTS_DIR: join(folder, 'certs'), POSTERN_HTTPS_PORT: '' },
+  });
+  try {
+    expect(postern.log().map(({ msg }) => msg)).toContainEqual(expect.stringMatching(told));
+  } finally {
+    await postern.cleanUp();
+  }
+});
+
+test('one error does not hide the warnings: neither a key that is missing nor a fault of the file', {
+  timeout,
+}, async () => {
+  const bounces = /^warning: bounces to bounces\.platform\.corp\.test reach nobody/m;
+  const folder = await production(corp, {});
+  rmSync(join(folder, 'certs/hmac.key'));
+  const { exitCode, stdout, stderr } = await check(folder);
+  expect({ exitCode, stdout }).toEqual({ exitCode: 78, stdout: '' });
+  expect(stderr).toMatch(/hmac\.key is missing; [^]*^warning: /m);
+  expect(stderr).toMatch(bounces);
+
+  const console = { enabled: true, publicUrl: 'http://mail.corp.test' };
+  const misspelt = await check(await production({ ...corp, console, delivery: { retri: {} }, edge: { limit: 1 } }, {}));
+  expect(misspelt.exitCode).toBe(78);
+  expect(misspelt.stderr).toMatch(/delivery\.retri[^]*edge\.limit/);
+  expect(misspelt.stderr).toMatch(bounces);
+  expect(misspelt.stderr).toContain('warning: console.publicUrl is http://mail.corp.test: whoever signs in');
+
+  // What reads a section with a fault is not warned of: the defaults stand in its place.
+  const { routes: _, ...rest } = corp;
+  const unrouted = await check(
+    await production({ ...rest, console, routes: [{ name: 'out', type: 'smarthost' }] }, {}),
+  );
+  expect(unrouted.stderr).toContain('routes[0]');
+  expect(unrouted.stderr).toContain('warning: console.publicUrl');
+  expect(unrouted.stderr).not.toContain('no mail leaves');
+});
+
+test('a start that lacks a key has told its warnings before', { timeout }, async () => {
+  const folder = await production(corp, {});
+  rmSync(join(folder, 'certs/hmac.key'));
+  const { exitCode, stdout, stderr } = await runCli(['serve', '--config', join(folder, 'postern.yaml')], {
+    cwd: folder,
+  });
+  expect(exitCode).toBe(78);
+  expect(`${stdout}${stderr}`).toMatch(/bounces to bounces\.platform\.corp\.test reach nobody[^]*hmac\.key is missing/);
 });
 
 test('a key that belongs to another certificate is a fault', { timeout }, async () => {

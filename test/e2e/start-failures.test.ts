@@ -78,8 +78,26 @@ const cases: readonly {
   {
     part: 'an SMTP port that is taken',
     exitCode: 78,
-    says: /EADDRINUSE/,
-    config: ({ takenPort }) => ({ smtp: { listeners: [{ ...listener, listen: `127.0.0.1:${takenPort}` }] } }),
+    says: /EADDRINUSE.*Something listens there already: end it, or change listen of "devices" in smtp\.listeners\n/,
+    config: ({ takenPort }) => ({
+      smtp: {
+        listeners: [
+          { ...listener, name: 'off', enabled: false },
+          { ...listener, listen: `127.0.0.1:${takenPort}` },
+        ],
+      },
+    }),
+  },
+  {
+    part: 'the port of the first listener with STARTTLS',
+    exitCode: 78,
+    says: /change listen of "submission" in smtp\.listeners, or POSTERN_SMTP_PORT\n/,
+    config: ({ takenPort }) => ({
+      development: { account: 'dev', credential: 'devices' },
+      smtp: {
+        listeners: [listener, { name: 'submission', listen: `127.0.0.1:${takenPort}`, tls: 'starttls' }],
+      },
+    }),
   },
   {
     part: 'the second of two SMTP listeners',
@@ -92,7 +110,7 @@ const cases: readonly {
   {
     part: 'an HTTP port that is taken',
     exitCode: 78,
-    says: /Cannot listen on http/,
+    says: /Cannot listen on http .*change http\.listen, or POSTERN_HTTP_PORT\n/,
     config: ({ takenPort }) => ({ http: { listen: `127.0.0.1:${takenPort}` } }),
   },
   {

@@ -65,6 +65,15 @@ function placeOf({ name, host, port }: SmtpListener): string {
   return port === 0 ? `${host} ${port} ${name}` : `${host} ${port}`;
 }
 
+const portVariables = { starttls: 'POSTERN_SMTP_PORT', implicit: 'POSTERN_SMTPS_PORT' } as const;
+
+/** What says where a listener listens, in the file and in the environment (D96), for errors. @param all the listeners in the file's order */
+export function listenSetting({ name, tls }: SmtpListener, all: readonly SmtpListener[]): string {
+  const first = all.find((listener) => listener.role === 'submission' && listener.tls === tls);
+  const variable = tls !== 'none' && first?.name === name ? `, or ${portVariables[tls]}` : '';
+  return `listen of "${name}" in smtp.listeners${variable}`;
+}
+
 /**
  * Compares the current listeners with those of the next configuration.
  * @throws ConfigurationError where the TLS mode of one would change, because its socket would have to be bound anew

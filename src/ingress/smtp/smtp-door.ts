@@ -16,7 +16,7 @@ import { type ConnectionCounter, createConnectionCounter } from './connection-co
 import type { DoorAccounts } from './dialogue-context.ts';
 import type { MaybePromise } from './maybe-promise.ts';
 import { createMessageIntake } from './message-intake.ts';
-import { compareListeners, type SmtpListener, type SmtpSettings } from './settings.ts';
+import { compareListeners, listenSetting, type SmtpListener, type SmtpSettings } from './settings.ts';
 import type { TlsCredentials } from './smtp-library.ts';
 import { SmtpListenerServer } from './smtp-listener.ts';
 import type { BounceDesk, SessionContext, SmtpSession } from './smtp-session.ts';
@@ -218,7 +218,7 @@ class Door implements SmtpDoor {
         this.#seen.connectionsRefused += 1;
       },
     });
-    const { address, port } = await server.open();
+    const { address, port } = await server.open(listenSetting(listener, this.#settings.listeners));
     return { listener, server, bound: { name: listener.name, host: address, port }, sessions };
   }
 

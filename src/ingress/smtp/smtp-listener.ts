@@ -2,9 +2,10 @@
 
 import type { AddressInfo, Socket } from 'node:net';
 import type { Submitter } from '../../accounts/account.ts';
-import { ConfigurationError, errorMessage } from '../../base/errors.ts';
+import { ConfigurationError } from '../../base/errors.ts';
 import { randomHex } from '../../base/ids.ts';
 import { addressTest } from '../../base/net/address-test.ts';
+import { listenFault } from '../../base/net/listen-fault.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
 import type { ConnectionCounter, ConnectionPlace } from './connection-counter.ts';
 import { type MaybePromise, whenKnown } from './maybe-promise.ts';
@@ -64,15 +65,16 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
 
   /**
    * Binds the listening socket.
+   * @param setting what says where it listens, for the error
    * @throws ConfigurationError when it cannot be bound
    */
-  async open(): Promise<AddressInfo> {
+  async open(setting: string): Promise<AddressInfo> {
     const { listener } = this.#context;
     try {
       return await this.bind(listener);
     } catch (cause) {
       throw new ConfigurationError(
-        `Cannot listen on ${listener.host}:${listener.port} for SMTP listener "${listener.name}": ${errorMessage(cause)}`,
+        `Cannot listen on ${listener.host}:${listener.port} for SMTP listener "${listener.name}": ${listenFault(cause, setting)}`,
         { cause },
       );
     }
