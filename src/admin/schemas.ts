@@ -26,6 +26,33 @@ export function isOn(value: string | undefined): boolean {
   return value === '1' || value === 'true';
 }
 
+/** `per_page` of a list. @param most entries of a page @param usual where it is absent */
+export function perPage(most: 100 | 1000, usual: number) {
+  return Type.Optional(
+    Type.String({
+      pattern: most === 100 ? '^(?:[1-9][0-9]?|100)$' : '^(?:[1-9][0-9]{0,2}|1000)$',
+      want: `a whole number, 1 to ${most}`,
+      description: `Entries of a page at most, 1 to ${most}; ${usual} where absent`,
+    }),
+  );
+}
+
+/** What `cursor` says of every list. */
+export const cursorAbout = '`result_info.cursor` of the page before';
+
+/** The description of a parameter's older name, which is there for one version more. */
+export function olderName(name: string) {
+  return {
+    deprecated: true,
+    description: `The older name of \`${name}\`, which wins over it; the next version has it no more`,
+  };
+}
+
+/** `result_info` of a page. @param cursor of the next page; undefined: there is none */
+export function pageInfo(count: number, perPageAsked: number, cursor: number | string | undefined) {
+  return { count, per_page: perPageAsked, cursor: cursor === undefined ? null : String(cursor) };
+}
+
 /** Text for people, without control characters; lone surrogates have been refused with the body. */
 export const words = Type.String({
   pattern: '^[^\\p{Cc}]{0,500}$',

@@ -7,7 +7,20 @@ import { type Suppression, type SuppressionStore, suppressionReasons } from '../
 import { type Fault, Refusal, succeed } from '../http/envelope.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../http/v4-app.ts';
 import { readComparable } from '../mail/address/comparable-mailbox.ts';
-import { accountPath, entryPath, expiry, isoTime, readExpiry, removed, time, timeOrNull, words } from './schemas.ts';
+import {
+  accountPath,
+  cursorAbout,
+  entryPath,
+  expiry,
+  isoTime,
+  pageInfo,
+  perPage,
+  readExpiry,
+  removed,
+  time,
+  timeOrNull,
+  words,
+} from './schemas.ts';
 
 /** What the endpoints need. */
 export interface SuppressionEndpointsParts {
@@ -48,16 +61,10 @@ const page = Type.Object(
       Type.String({
         pattern: '^[0-9a-f]{32}$',
         want: 'the cursor of an earlier answer',
-        description: '`result_info.cursor` of the page before',
+        description: cursorAbout,
       }),
     ),
-    per_page: Type.Optional(
-      Type.String({
-        pattern: '^(?:[1-9][0-9]{0,2}|1000)$',
-        want: 'a whole number, 1 to 1000',
-        description: `Entries of a page, 1 to 1000; ${defaultPage} where absent`,
-      }),
-    ),
+    per_page: perPage(1000, defaultPage),
     search: Type.Optional(
       Type.String({
         maxLength: 254,
@@ -104,15 +111,14 @@ function listSuppressions(app: V4App, { suppressions }: SuppressionEndpointsPart
       },
     },
     async (request, reply) => {
-      const { cursor, per_page: perPage, search } = request.query;
-      const limit = Number(perPage ?? defaultPage);
+      const { cursor, per_page: asked = defaultPage, search } = request.query;
+      const limit = Number(asked);
       const { entries, next } = await suppressions.list(submitterOf(request).account.id, {
         limit,
         ...(cursor === undefined ? {} : { after: cursor }),
         ...(search === undefined ? {} : { search }),
       });
-      const info = { count: entries.length, per_page: limit, cursor: next ?? null };
-      return succeed(reply, entries.map(shown), { result_info: info });
+      return succeed(reply, entries.map(shown), { result_info: pageInfo(entries.length, limit, next) });
     },
   );
 }

@@ -65,12 +65,13 @@ function parametersOf(schema: unknown, place: 'path' | 'query' | 'header', compo
   if (!isRecord(schema) || !isRecord(schema['properties'])) return [];
   const required: readonly unknown[] = Array.isArray(schema['required']) ? schema['required'] : [];
   return Object.entries(schema['properties']).map(([name, property]) => {
-    const { description, ...rest } = isRecord(property) ? property : {};
+    const { description, deprecated, ...rest } = isRecord(property) ? property : {};
     return {
       name,
       in: place,
       required: required.includes(name),
       ...(description === undefined ? {} : { description }),
+      ...(deprecated === true ? { deprecated } : {}),
       schema: components.refer(rest),
     };
   });

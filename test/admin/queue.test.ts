@@ -103,19 +103,47 @@ describe('what waits', () => {
     const { ask, accept } = await start();
     const own = await accept('dev', ['a@full.example'], 3);
     await accept('other', ['a@full.example'], 3);
-    const first = await ask('dev-reader', `${dev}/messages?limit=2`);
-    const info = (JSON.parse(first.text) as { result_info: { cursors: { after: string } } }).result_info;
-    const second = await ask('dev-reader', `${dev}/messages?limit=2&cursor=${info.cursors.after}`);
+    const first = await ask('dev-reader', `${dev}/messages?per_page=2`);
+    const info = (JSON.parse(first.text) as { result_info: { cursor: string } }).result_info;
+    const second = await ask('dev-reader', `${dev}/messages?per_page=2&cursor=${info.cursor}`);
     expect([...rows(first), ...rows(second)].map(({ id }) => id)).toEqual(own);
     expect(rows(first)[0]).toMatchObject({ account: 'dev', recipient: 'a@full.example', state: 'queued', hold: null });
     expect(rows(await ask('dev-reader', `${dev}/messages?destination=elsewhere.example`))).toEqual([]);
     expect(
       rows(await ask('dev-reader', `${dev}/messages?destination=FULL.example&route=direct&state=queued`)),
     ).toHaveLength(3);
-    expect(rows(await ask('dev-reader', `${dev}/messages?q=${own[1]}`))).toHaveLength(1);
-    for (const query of ['destination=a%20b', 'limit=0', 'limit=101', 'cursor=x', 'state=gone', 'nonsense=1', 'q=']) {
+    expect(rows(await ask('dev-reader', `${dev}/messages?search=${own[1]}`))).toHaveLength(1);
+    for (const query of [
+      'destination=a%20b',
+      'per_page=0',
+      'per_page=101',
+      'limit=101',
+      'cursor=x',
+      'state=gone',
+      'search=',
+      'q=',
+    ]) {
       expect([query, (await ask('dev-reader', `${dev}/messages?${query}`)).status]).toEqual([query, 400]);
     }
+  });
+
+  test('takes the older names of parameters for one version more; the new ones win', async () => {
+    const { ask, accept } = await start();
+    const own = await accept('dev', ['a@full.example'], 3);
+    const older = await ask('dev-reader', `${dev}/messages?limit=2`);
+    expect(rows(older)).toHaveLength(2);
+    expect(JSON.parse(older.text)).toMatchObject({
+      result_info: { per_page: 2, cursor: own[1], cursors: { after: own[1] } },
+    });
+    expect(rows(await ask('dev-reader', `${dev}/messages?limit=2&per_page=1`))).toHaveLength(1);
+    expect(rows(await ask('dev-reader', `${dev}/messages?q=${own[1]}`))).toHaveLength(1);
+    expect(rows(await ask('dev-reader', `${dev}/messages?q=${own[1]}&search=nobody`))).toEqual([]);
+    const hold = async (filter: object): Promise<unknown> => {
+      const answer = await ask('dev-editor', `${dev}/actions`, { action: 'hold', filter });
+      return (JSON.parse(answer.text) as { result: { done: number } }).result.done;
+    };
+    expect(await hold({ search: own[0], q: 'nobody' })).toBe(1);
+    expect(await hold({ q: own[1] })).toBe(1);
   });
 
   test('is found by its id, while it waits and whose it is', async () => {

@@ -166,7 +166,7 @@ describe('an account sees and changes nothing of another', () => {
     const sending = '/client/v4/accounts/dev/email/sending';
     const [refused = '', accepted = ''] = theirs.id;
     const asked = [
-      `journal?q=${canary}`,
+      `journal?search=${canary}`,
       'journal?cursor=999999999999999',
       'journal?outcome=refused&field=Bcc',
       'journal?code=E_HEADER_NOT_ALLOWED',
@@ -175,7 +175,7 @@ describe('an account sees and changes nothing of another', () => {
       'overview',
       'queue',
       'queue/messages',
-      `queue/messages?q=${canary}`,
+      `queue/messages?search=${canary}`,
       `queue/messages?cursor=00000000-0000-0000-0000-000000000000`,
       `queue/messages?cursor=${accepted}`,
       `queue/messages?destination=next.test`,

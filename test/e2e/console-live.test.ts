@@ -104,7 +104,7 @@ test('a client that missed a lot is told to read the list anew, and gets what it
   for (let round = 0; round < 10; round += 1) await Promise.all(Array.from({ length: 15 }, send));
   await vi.waitFor(
     async () => {
-      const path = '/client/v4/accounts/dev/email/sending/journal?limit=100';
+      const path = '/client/v4/accounts/dev/email/sending/journal?per_page=100';
       const answer = await fetch(`${base}${path}&cursor=999999999`, { headers: asAdmin });
       const { result } = (await answer.json()) as { result: readonly { fields: readonly string[] }[] };
       expect(result).toHaveLength(100);

@@ -144,14 +144,18 @@ test('tells of accepted and refused messages what was said, decided and kept', a
     'delivered',
   ]);
   expect((await ask(running, `/accounts/payg/email/sending/journal/${accepted.id}`)).status).toBe(404);
-  const all = await ask(running, '/email/sending/journal?limit=1');
+  const all = await ask(running, '/email/sending/journal?per_page=1');
   expect(all.body.result).toMatchObject([{ id: byRest.id }]);
-  const next = await ask(running, `/email/sending/journal?limit=1&cursor=${all.body.result_info.cursors.after}`);
+  const older = (await ask(running, '/email/sending/journal?limit=1')).body;
+  expect(older.result_info).toEqual({ ...all.body.result_info, cursors: { after: all.body.result_info.cursor } });
+  expect((await ask(running, '/email/sending/journal?limit=1&per_page=2')).body.result).toHaveLength(2);
+  const next = await ask(running, `/email/sending/journal?per_page=1&cursor=${all.body.result_info.cursor}`);
   expect(next.body.result).toMatchObject([{ id: refused.id }]);
   for (const [query, ids] of [
-    ['q=gr%C3%BCsse', []],
+    ['search=gr%C3%BCsse', []],
     ['q=grusse', []],
-    ['q=gru%C3%9Fe', [accepted.id]],
+    ['search=gru%C3%9Fe', [accepted.id]],
+    ['search=gru%C3%9Fe&q=partner', [accepted.id]],
     ['q=partner+tes', [byRest.id, refused.id, accepted.id]],
     ['outcome=refused&code=E_HEADER_NOT_ALLOWED', [refused.id]],
     ['outcome=refused', [byRest.id, refused.id]],
@@ -236,7 +240,7 @@ test('names the entry in the answer, shows its content, groups, sends again and 
   });
 
   await send(running, good);
-  const [row] = (await ask(running, `${journal}?limit=1`)).body.result;
+  const [row] = (await ask(running, `${journal}?per_page=1`)).body.result;
   const again = await ask(running, `${journal}/${row.id}/resend`, { method: 'POST' });
   expect([again.status, again.body.result.id === row.id]).toEqual([200, false]);
   const verdicts = (await ask(running, `${journal}/${again.body.result.id}/dkim`)).body.result;

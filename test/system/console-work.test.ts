@@ -248,7 +248,7 @@ test('what waits is held, released, tried and dropped by its buttons, in the que
     // Somebody else was faster.
     const [waiting] = await call<readonly { readonly id: string }[]>(
       'GET',
-      'accounts/dev/email/sending/queue/messages?q=a@down',
+      'accounts/dev/email/sending/queue/messages?search=a@down',
     );
     await call('POST', 'accounts/dev/email/sending/queue/actions', { action: 'drop', ids: [waiting?.id] });
     await page.getByRole('button', { name: 'Drop 1 message' }).click();

@@ -55,7 +55,7 @@ beforeAll(async () => {
   writeFileSync(file, hostileMessage());
   await swaks(gateway.postern, ['--data', `@${file}`]);
   await swaks(gateway.postern, ['--header', 'Subject: Weekly report', '--body', 'All is well.']);
-  hostileId = await waitFor(async () => (await journal('q=taken'))[0]?.id);
+  hostileId = await waitFor(async () => (await journal('search=taken'))[0]?.id);
 });
 
 afterAll(async () => {
@@ -126,7 +126,7 @@ test('refusals are grouped by their cause with the cure, and lead to the message
 });
 
 test('a message tells its verdicts, both sides, its history and signatures, and is sent again', async () => {
-  const [sent] = await journal('q=weekly');
+  const [sent] = await journal('search=weekly');
   await withPage(async ({ page, open }) => {
     await open(`/messages/${sent?.id}`);
     await page.getByRole('row').filter({ hasText: 'X-Mailer' }).getByText('Kept').waitFor();
@@ -215,7 +215,7 @@ test('a message is tried while it is typed, and sent only on demand', async () =
     await page.getByRole('button', { name: 'Fill in an example' }).click();
     await page.getByText(/It would be refused: \d reasons?\./).waitFor();
     const field = page.getByLabel('Message', { exact: true });
-    const before = (await journal('limit=1'))[0]?.id;
+    const before = (await journal('per_page=1'))[0]?.id;
     const example = await field.inputValue();
     await field.fill(
       example
@@ -225,11 +225,11 @@ test('a message is tried while it is typed, and sent only on demand', async () =
     );
     await page.getByText('It would be accepted and signed.').waitFor();
     await page.getByText('DKIM-Signature: v=1').waitFor();
-    expect((await journal('limit=1'))[0]?.id).toBe(before);
+    expect((await journal('per_page=1'))[0]?.id).toBe(before);
     await page.getByRole('button', { name: 'Send it' }).click();
     await page.getByRole('button', { name: 'Send 1 message' }).click();
     await page.getByText('It is accepted as').waitFor();
-    await waitFor(async () => (await journal('q=tried'))[0]);
+    await waitFor(async () => (await journal('search=tried'))[0]);
   });
 });
 

@@ -149,9 +149,9 @@ async function get(running: PosternProcess, path: string): Promise<Json> {
 async function listed(running: PosternProcess, query: string): Promise<readonly Json[]> {
   const found: Json[] = [];
   for (let cursor: string | undefined = ''; cursor !== undefined; ) {
-    const page: Json = await get(running, `journal?limit=3${query}${cursor === '' ? '' : `&cursor=${cursor}`}`);
+    const page: Json = await get(running, `journal?per_page=3${query}${cursor === '' ? '' : `&cursor=${cursor}`}`);
     found.push(...page.result);
-    cursor = page.result_info.cursors.after ?? undefined;
+    cursor = page.result_info.cursor ?? undefined;
   }
   return found;
 }
@@ -159,10 +159,12 @@ async function listed(running: PosternProcess, query: string): Promise<readonly 
 const queries = [
   '',
   ...Object.keys(outcomeNumbers).map((outcome) => `&outcome=${outcome}`),
-  ...['gr%C3%BC%C3%9Fe', 'gr', '%E6%96%B0%E5%B9%B4', 'partner+tes', 'half', 'nul', '%C3%A9', 'e'].map((q) => `&q=${q}`),
+  ...['gr%C3%BC%C3%9Fe', 'gr', '%E6%96%B0%E5%B9%B4', 'partner+tes', 'half', 'nul', '%C3%A9', 'e'].map(
+    (q) => `&search=${q}`,
+  ),
   ...['user-agent', 'x-gr%C3%B6%C3%9Fe', 'BCC'].map((field) => `&field=${field}`),
   ...['&code=E_HEADER_NOT_ALLOWED', '&code=E_X%00', '&client=127.0.0.1', '&client=2001:db8::1', '&credential=default'],
-  ...['&credential=nobody', '&outcome=refused&q=old', '&outcome=delivered&credential=default&q=second'],
+  ...['&credential=nobody', '&outcome=refused&search=old', '&outcome=delivered&credential=default&search=second'],
   '&since=2020-01-01T00:00:00Z&until=2090-01-01T00:00:00Z',
 ];
 
@@ -197,7 +199,7 @@ test('what the API tells of the journal is the same from PostgreSQL as it was fr
   const before = await readAll(running);
   expect(before.get('&outcome=delivered').length).toBeGreaterThanOrEqual(6);
   expect(before.get('&field=user-agent')).toHaveLength(1);
-  expect(before.get('&q=%E6%96%B0%E5%B9%B4')).toHaveLength(1);
+  expect(before.get('&search=%E6%96%B0%E5%B9%B4')).toHaveLength(1);
   expect(before.get('refusals').length).toBeGreaterThan(1);
   expect(await running.end('SIGTERM')).toBe(0);
 

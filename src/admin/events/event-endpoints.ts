@@ -6,9 +6,9 @@ import type { EventStore } from '../../events/event-store.ts';
 import { eventKinds, isEventKind } from '../../events/mail-event.ts';
 import { Refusal, succeed } from '../../http/envelope.ts';
 import { submitterOf, type V4Plugin } from '../../http/v4-app.ts';
-import { accountPath, time } from '../schemas.ts';
+import { accountPath, pageInfo, time } from '../schemas.ts';
 import { addressParameter, messageParameter, queueIdOf } from './message-id.ts';
-import { pageInfo, pageParameters, readPage, readWords } from './paging.ts';
+import { pageParameters, readPage, readWords } from './paging.ts';
 import { createSearchTurns } from './search-turns.ts';
 
 const kinds = Object.keys(eventKinds);

@@ -6,11 +6,11 @@ import type { EventStore } from '../../events/event-store.ts';
 import { countStates, type HistoryState, historyStates, type MessageHistory } from '../../events/message-history.ts';
 import { Refusal, succeed } from '../../http/envelope.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
-import { accountPath, isoTime, time, timeOrNull } from '../schemas.ts';
+import { accountPath, isoTime, pageInfo, time, timeOrNull } from '../schemas.ts';
 import { eventSchema } from './event-endpoints.ts';
 import { findMessages, readHistory } from './find-messages.ts';
 import { addressParameter, bareId, messageParameter, queueIdOf } from './message-id.ts';
-import { pageInfo, pageParameters, readPage } from './paging.ts';
+import { pageParameters, readPage } from './paging.ts';
 import { createSearchTurns, type SearchTurns } from './search-turns.ts';
 
 /** Recipients that a list shows of one message. */

@@ -2,7 +2,7 @@
 
 import { Type } from 'typebox';
 import type { Fault } from '../../http/envelope.ts';
-import { readTime } from '../schemas.ts';
+import { cursorAbout, perPage, readTime } from '../schemas.ts';
 
 const defaultPage = 100;
 
@@ -14,16 +14,10 @@ export const pageParameters = {
     Type.String({
       pattern: '^[0-9]{1,15}$',
       want: 'the cursor of an earlier answer',
-      description: '`result_info.cursor` of the page before',
+      description: cursorAbout,
     }),
   ),
-  per_page: Type.Optional(
-    Type.String({
-      pattern: '^(?:[1-9][0-9]{0,2}|1000)$',
-      want: 'a whole number, 1 to 1000',
-      description: `Entries of a page at most, 1 to 1000; ${defaultPage} where absent`,
-    }),
-  ),
+  per_page: perPage(1000, defaultPage),
   since: Type.Optional({ ...timeParameter, description: 'Only from this time on (RFC 3339)' }),
   until: Type.Optional({ ...timeParameter, description: 'Only before this time (RFC 3339)' }),
 };
@@ -54,11 +48,6 @@ export function readPage(query: {
     ...(typeof since === 'number' ? { since } : {}),
     ...(typeof until === 'number' ? { until } : {}),
   };
-}
-
-/** `result_info` of a page. @param cursor of the next page; undefined: there is none */
-export function pageInfo(count: number, limit: number, cursor: number | undefined) {
-  return { count, per_page: limit, cursor: cursor === undefined ? null : String(cursor) };
 }
 
 /** Splits `a,b` into words. @returns what is wrong with the first that is not among those known */

@@ -10,13 +10,11 @@ import type { Journal, JournalEntry, JournalQuery } from '../../journal/journal.
 import type { JournalOutcome } from '../../journal/journal-row.ts';
 import { readHistory } from '../events/find-messages.ts';
 import { createSearchTurns, type SearchTurns } from '../events/search-turns.ts';
-import { accountPath, readTime } from '../schemas.ts';
+import { accountPath, pageInfo, readTime } from '../schemas.ts';
 import { entryJson } from './entry-json.ts';
 import { journalNote, journalOff } from './journal-off.ts';
 import { rowJson } from './row-json.ts';
-import { entryOfAccount, entryOfAny, journalEntry, journalParameters, journalRow } from './schemas.ts';
-
-const defaultLimit = 50;
+import { entryOfAccount, entryOfAny, journalEntry, journalParameters, journalRow, usualRows } from './schemas.ts';
 
 /** What the endpoints are made from. */
 export interface JournalParts {
@@ -31,12 +29,14 @@ export interface JournalParts {
 /** The parameters of the list as they come. */
 interface Asked {
   readonly cursor?: string;
+  readonly per_page?: string;
   readonly limit?: string;
   readonly outcome?: string;
   readonly credential?: string;
   readonly client?: string;
   readonly code?: string;
   readonly field?: string;
+  readonly search?: string;
   readonly q?: string;
   readonly since?: string;
   readonly until?: string;
@@ -52,15 +52,15 @@ function timeOf(text: string | undefined, name: string): number | undefined {
 
 /** Reads the parameters of the list. @throws Refusal for a time that is none */
 function readQuery(asked: Asked, account: string | undefined): JournalQuery {
-  const { cursor, limit, outcome, credential, client, code, field, q } = asked;
+  const { cursor, outcome, credential, client, code, field } = asked;
   return {
-    ...{ account, credential, client, code, field, text: q },
+    ...{ account, credential, client, code, field, text: asked.search ?? asked.q },
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the schema has judged it
     outcome: outcome as JournalOutcome | undefined,
     since: timeOf(asked.since, 'since'),
     until: timeOf(asked.until, 'until'),
     ...(cursor === undefined ? {} : { cursor: Number(cursor) }),
-    limit: Number(limit ?? defaultLimit),
+    limit: Number(asked.per_page ?? asked.limit ?? usualRows),
   };
 }
 
@@ -100,16 +100,17 @@ async function showEntry(parts: JournalParts, request: FastifyRequest, entry: Jo
 }
 
 const description =
-  '`result_info.cursors.after` leads to the next page and is null on the last. A page may have few rows or none while the cursor leads on.';
+  '`result_info.cursor` leads to the next page and is null on the last. A page may have few rows or none while the cursor leads on.';
 
 /** Registers the list. @param scope whose account it is of; `admin`: of all */
 function listJournal(app: V4App, { journal, isOn, inTurn }: JournalParts & { readonly inTurn: SearchTurns }): void {
   const answer = async (asked: Asked, account: string | undefined) => {
     const query = readQuery(asked, account);
     const page = await inTurn(account ?? '*', () => journal.list(query));
-    const more = { count: page.items.length, per_page: query.limit };
-    const cursors = { after: page.next === undefined ? null : String(page.next) };
-    return { rows: page.items.map(rowJson), info: { result_info: { ...more, cursors }, ...journalNote(isOn) } };
+    const info = pageInfo(page.items.length, query.limit, page.next);
+    // `cursors` is the older name of `cursor`, for one version more.
+    const result_info = { ...info, cursors: { after: info.cursor } };
+    return { rows: page.items.map(rowJson), info: { result_info, ...journalNote(isOn) } };
   };
   const schema = {
     summary: 'List every message that was handed in, accepted or refused, newest first',

@@ -3,7 +3,7 @@
 import { Type } from 'typebox';
 import { journalOutcomes } from '../../journal/journal-row.ts';
 import { eventSchema } from '../events/event-endpoints.ts';
-import { accountPath, time } from '../schemas.ts';
+import { accountPath, cursorAbout, olderName, perPage, time } from '../schemas.ts';
 
 const textOrNull = Type.Union([Type.String(), Type.Null()]);
 const countOrNull = Type.Union([Type.Integer(), Type.Null()]);
@@ -122,6 +122,9 @@ const timeFilter = (description: string) =>
     Type.String({ want: 'a time such as 2026-11-21T12:00:00Z', example: '2026-11-21T12:00:00Z', description }),
   );
 
+/** Rows of a page where nobody asks for another number. */
+export const usualRows = 50;
+
 /** The parameters of the list. */
 export const journalParameters = Type.Object(
   {
@@ -129,22 +132,20 @@ export const journalParameters = Type.Object(
       Type.String({
         pattern: '^[0-9]{1,15}$',
         want: 'the cursor of an earlier answer',
-        description: '`result_info.cursors.after` of the page before',
+        description: cursorAbout,
       }),
     ),
-    limit: Type.Optional(
-      Type.String({
-        pattern: '^(?:[1-9][0-9]?|100)$',
-        want: 'a whole number, 1 to 100',
-        description: 'Rows of a page at most; 50 where absent',
-      }),
-    ),
+    per_page: perPage(100, usualRows),
+    limit: Type.Optional({ ...perPage(100, usualRows), ...olderName('per_page') }),
     outcome: Type.Optional(outcome),
     credential: filter('Name of a credential'),
     client: filter("The client's address"),
     code: filter('A code of a reason, such as E_HEADER_NOT_ALLOWED'),
     field: filter('A header that a reason names, in any case'),
-    q: filter('Words of subject, addresses or the program’s mark, in any case; the last may be the beginning of one'),
+    search: filter(
+      'Words of subject, addresses or the program’s mark, in any case; the last may be the beginning of one',
+    ),
+    q: Type.Optional({ ...filter(''), ...olderName('search') }),
     since: timeFilter('Only from this time on (RFC 3339)'),
     until: timeFilter('Only before this time (RFC 3339)'),
   },

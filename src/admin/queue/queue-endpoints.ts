@@ -12,7 +12,7 @@ import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import type { Hold } from '../../spool/hold.ts';
 import type { SpooledRecipient } from '../../spool/spool.ts';
 import { createSearchTurns } from '../events/search-turns.ts';
-import { accountPath, isoTime } from '../schemas.ts';
+import { accountPath, isoTime, pageInfo } from '../schemas.ts';
 import { type ActionParts, type Actor, actOnNamed, actOnSelection, actorOf, mayLift } from './queue-actions.ts';
 import { type QueueGroup, queueGroups } from './queue-groups.ts';
 import type { WaitingNow } from './queue-lines.ts';
@@ -121,13 +121,13 @@ function shownMessage({ item, recipients }: Selected, parts: QueueEndpointsParts
 }
 
 /** Reads what is selected. @throws Refusal for a destination that is no domain */
-function selectionOf({ destination, route, state, q }: schema.SelectionQuery): Selection {
+function selectionOf({ destination, route, state, q, search = q }: schema.SelectionQuery): Selection {
   const domain = destination === undefined ? undefined : asciiDomain(destination);
   if (destination !== undefined && domain === undefined) {
     const message = `destination must be a domain, got ${JSON.stringify(destination.slice(0, 60))}`;
     throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
   }
-  return { destination: domain, route, state, search: q };
+  return { destination: domain, route, state, search };
 }
 
 type Turns = ReturnType<typeof createSearchTurns>;
@@ -187,7 +187,7 @@ function listMessages(app: V4App, place: Place): void {
         operationId: `listQueuedMessages${suffix}`,
         summary: `List messages ${whose} that wait or have failed, the oldest first`,
         description:
-          '`result_info.cursors.after` leads to the next page. A page may have few messages or none while it leads on, since a request examines a bounded number of them.',
+          '`result_info.cursor` leads to the next page. A page may have few messages or none while it leads on, since a request examines a bounded number of them.',
         tags: ['Queue'],
         ...params,
         querystring: schema.messagesQuery,
@@ -196,15 +196,16 @@ function listMessages(app: V4App, place: Place): void {
     },
     async (request, reply) => {
       const who = actor(submitterOf(request), isForAll);
-      const { cursor, limit = '50', id } = request.query;
+      const { cursor, limit = schema.usualMessages, per_page: perPage = limit, id } = request.query;
       const selection = { ...selectionOf(request.query), account: who.account };
-      const page = { limit: Number(limit), after: cursor };
+      const page = { limit: Number(perPage), after: cursor };
       const { selected, next } = await inTurn(who.account ?? '', () =>
         id === undefined ? findSelected(parts, selection, page) : findNamed(parts, id, selection),
       );
       const shown = selected.map((each) => shownMessage(each, parts, who));
-      const info = { count: shown.length, per_page: page.limit, cursors: { after: next ?? null } };
-      return succeed(reply, shown, { result_info: info });
+      const info = pageInfo(shown.length, page.limit, next);
+      // `cursors` is the older name of `cursor`, for one version more.
+      return succeed(reply, shown, { result_info: { ...info, cursors: { after: info.cursor } } });
     },
   );
 }

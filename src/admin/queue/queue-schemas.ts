@@ -1,7 +1,7 @@
 // The schemas of the queue's endpoints.
 
 import { type Static, Type } from 'typebox';
-import { time, timeOrNull } from '../schemas.ts';
+import { cursorAbout, olderName, perPage, time, timeOrNull } from '../schemas.ts';
 import { queueActions } from './queue-actions.ts';
 
 const words = Type.Union([Type.String(), Type.Null()]);
@@ -70,21 +70,25 @@ export const message = Type.Object(
 
 const id = Type.String({ pattern: '^[0-9A-Fa-f-]{36}$', want: 'the id of a message' });
 
+const search = Type.String({
+  minLength: 1,
+  maxLength: 200,
+  want: '1 to 200 characters',
+  description: 'Part of an id, a sender or a recipient',
+});
+
 const selection = {
   destination: Type.Optional(Type.String({ description: 'Only recipients at exactly this domain' })),
   route: Type.Optional(
     Type.String({ description: 'Only recipients that take this route by the configuration as it is now' }),
   ),
   state: Type.Optional(state),
-  q: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 200,
-      want: '1 to 200 characters',
-      description: 'Part of an id, a sender or a recipient',
-    }),
-  ),
+  search: Type.Optional(search),
+  q: Type.Optional({ ...search, ...olderName('search') }),
 };
+
+/** Messages of a page where nobody asks for another number. */
+export const usualMessages = 50;
 
 /** What a selection is read from. */
 export type SelectionQuery = {
@@ -99,14 +103,9 @@ export const messagesQuery = Type.Object(
       ...id,
       description: 'Only the message with this id; the list is empty where it waits no more',
     }),
-    cursor: Type.Optional({ ...id, description: '`result_info.cursors.after` of the page before' }),
-    limit: Type.Optional(
-      Type.String({
-        pattern: '^(?:[1-9][0-9]?|100)$',
-        want: 'a whole number, 1 to 100',
-        description: '50 where absent',
-      }),
-    ),
+    cursor: Type.Optional({ ...id, description: cursorAbout }),
+    per_page: perPage(100, usualMessages),
+    limit: Type.Optional({ ...perPage(100, usualMessages), ...olderName('per_page') }),
   },
   { additionalProperties: false },
 );

@@ -7,7 +7,7 @@ import { submitterOf, type V4App } from '../../http/v4-app.ts';
 import { replayRange } from '../../webhooks/replay-range.ts';
 import type { DeliveryRecord } from '../../webhooks/webhook.ts';
 import type { WebhookStore } from '../../webhooks/webhook-store.ts';
-import { entryPath, isoTime, readTime, time } from '../schemas.ts';
+import { cursorAbout, entryPath, isoTime, pageInfo, perPage, readTime, time } from '../schemas.ts';
 import { noWebhook, webhookRoute } from './webhook-route.ts';
 
 const { path, reads, edits, tags } = webhookRoute;
@@ -34,10 +34,14 @@ const delivery = Type.Object(
   { title: 'WebhookDelivery' },
 );
 
+const usualDeliveries = 100;
+
 const page = Type.Object(
   {
-    cursor: Type.Optional(Type.String({ pattern: '^[0-9]{1,15}$', want: 'the cursor of an earlier answer' })),
-    per_page: Type.Optional(Type.String({ pattern: '^(?:[1-9][0-9]{0,2}|1000)$', want: 'a whole number, 1 to 1000' })),
+    cursor: Type.Optional(
+      Type.String({ pattern: '^[0-9]{1,15}$', want: 'the cursor of an earlier answer', description: cursorAbout }),
+    ),
+    per_page: perPage(1000, usualDeliveries),
   },
   { additionalProperties: false },
 );
@@ -76,11 +80,10 @@ function listDeliveries(app: V4App, { store }: DeliveryEndpointsParts): void {
     async (request, reply) => {
       const { id } = request.params;
       if (!(await store.find(submitterOf(request).account.id, id))) throw noWebhook();
-      const { cursor, per_page: perPage } = request.query;
-      const limit = Number(perPage ?? 100);
+      const { cursor, per_page: asked = usualDeliveries } = request.query;
+      const limit = Number(asked);
       const found = await store.deliveries(id, { limit, before: cursor === undefined ? undefined : Number(cursor) });
-      const next = found.next === undefined ? null : String(found.next);
-      const info = { count: found.deliveries.length, per_page: limit, cursor: next };
+      const info = pageInfo(found.deliveries.length, limit, found.next);
       return succeed(reply, found.deliveries.map(shown), { result_info: info });
     },
   );

@@ -9,10 +9,9 @@ export interface ApiError {
   readonly source?: { readonly pointer: string };
 }
 
-/** What a list tells beside its rows. Older endpoints name the cursor directly, newer ones under `cursors`. */
+/** What a list tells beside its rows. */
 interface ResultInfo {
   readonly cursor?: string | null;
-  readonly cursors?: { readonly after?: string | null };
   readonly [name: string]: unknown;
 }
 
@@ -159,7 +158,7 @@ export async function ask<Result>(path: string, asked: Asked = {}): Promise<Answ
     result_info: info,
     messages,
   } = await read(response, asked.method !== undefined && asked.method !== 'GET');
-  const next = info?.cursors?.after ?? info?.cursor ?? undefined;
+  const next = info?.cursor ?? undefined;
   // The shapes are those of docs/openapi.json, from which the types of `shapes.ts` were written.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
   return { result: result as Result, next, notes: messages.flatMap(({ message }) => message ?? []) };

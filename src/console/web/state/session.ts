@@ -41,7 +41,7 @@ export const isEveryAccount = computed(() => account.value === '*');
 
 /**
  * The path of an endpoint of the account that is looked at.
- * @param rest such as `/email/sending/journal?limit=50`; with all accounts, the same without an account
+ * @param rest such as `/email/sending/journal?per_page=50`; with all accounts, the same without an account
  */
 export function accountPath(rest: string): string {
   if (isEveryAccount.value) return `/client/v4${rest}`;

@@ -10,12 +10,13 @@ export const journalFilters = [
 /**
  * Writes the query.
  * @param now milliseconds since 1970, from which a span is counted
- * @param limit rows of a page
+ * @param perPage rows of a page
  */
-export function journalQuery(filters: Filters, now: number, limit: number): string {
+export function journalQuery(filters: Filters, now: number, perPage: number): string {
   const query = new URLSearchParams();
-  query.set('limit', String(limit));
-  for (const name of ['q', 'outcome', 'credential', 'client', 'code', 'field'] as const) {
+  query.set('per_page', String(perPage));
+  if (filters['q'] !== undefined) query.set('search', filters['q']);
+  for (const name of ['outcome', 'credential', 'client', 'code', 'field'] as const) {
     const value = filters[name];
     if (value !== undefined) query.set(name, value);
   }

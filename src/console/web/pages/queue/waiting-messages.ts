@@ -128,7 +128,9 @@ export function WaitingMessages({
   readonly turn: number;
 }): JSX.Element {
   const filters = readFilters(place.value.search, ['destination', 'route', 'state', 'q']);
-  const query = new URLSearchParams({ ...filters, limit: '100' }).toString();
+  const { q, ...selected } = filters;
+  const search = q === undefined ? {} : { search: q };
+  const query = new URLSearchParams({ ...selected, ...search, per_page: '100' }).toString();
   const pages = usePages<QueuedMessage>(accountPath(`${queuePath}/messages?${query}`), turn);
   const [ids, setIds] = useState<ReadonlySet<string>>(new Set());
   const chosen = pages.rows.filter(({ id }) => ids.has(id)).slice(0, mostChosen);
