@@ -55,9 +55,14 @@ class Components {
       if (name === 'want') continue;
       // JSON Schema 2020-12 has no `example`.
       if (name === 'example') members['examples'] = [member];
-      else members[name] = this.refer(member);
+      else members[name] = name === 'properties' && isRecord(member) ? this.#named(member) : this.refer(member);
     }
     return members;
+  }
+
+  /** Members of an answer or a body: they may have the names of annotations. */
+  #named(properties: Json): Json {
+    return Object.fromEntries(Object.entries(properties).map(([name, member]) => [name, this.refer(member)]));
   }
 }
 

@@ -1,4 +1,5 @@
-// The answers of the HTTP interface as far as the pages read them. docs/openapi.json describes them whole.
+// The answers of the HTTP interface as far as the pages read them. docs/openapi.json describes them whole, and a test holds these
+// against it.
 
 /** What became of a message, of all its recipients together. */
 export type Outcome = 'accepted' | 'delivered' | 'deferred' | 'failed' | 'dropped' | 'refused';
