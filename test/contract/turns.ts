@@ -156,6 +156,22 @@ export function turnsContract(name: string, store: SpoolUnderTest): void {
       expect(await claim(spool, { account: 'dev', limit: 100 })).toHaveLength(32);
     });
 
+    test('of messages that are claimed one by one, every fourth was deferred before', async () => {
+      const spool = await open();
+      const again = await add(spool, 8);
+      await claim(spool, { account: 'dev' });
+      await spool.record(again.map((entry) => attemptOf(entry, busy, { nextAttemptAt: someTime })));
+      await add(spool, 6);
+      const deferred = new Set(again.map(({ id }) => id));
+      const claimed: boolean[] = [];
+      for (let time = 0; time < 14; time += 1)
+        for (const id of ids(await claim(spool, { account: 'dev', limit: 1 }))) claimed.push(deferred.has(id));
+      // Six of eight were never tried, and two of them deferred; then these alone are left.
+      expect(claimed.slice(0, 8).filter((wasDeferred) => wasDeferred)).toHaveLength(2);
+      expect(claimed.slice(0, 4)).toContain(true);
+      expect(claimed.slice(8)).toEqual(Array.from({ length: 6 }, () => true));
+    });
+
     test('for a next hop that is down, only what has expired is handed out', async () => {
       const spool = await open();
       const [expired] = await add(spool, 1, { expiresAt: someTime + 10, acceptedAt: someTime - 1 });

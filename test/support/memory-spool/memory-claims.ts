@@ -8,10 +8,14 @@ function wasTried({ recipients }: Held): boolean {
   return recipients.some(({ attempts }) => attempts > 0);
 }
 
-/** The messages of a claim: a quarter were deferred before, where there are both. */
-function withShare(due: readonly Held[], limit: number): readonly Held[] {
+/** Of the messages of a claim, the share of those that were deferred before, where both wait: one in so many. */
+const deferredShare = 4;
+
+/** The messages of a claim. @param singles single claims so far: every fourth is for a deferred message */
+function withShare(due: readonly Held[], limit: number, singles: number): readonly Held[] {
   const [again, fresh] = [due.filter(wasTried), due.filter((held) => !wasTried(held))];
-  const room = Math.max(Math.floor(limit / 4), limit - fresh.length);
+  const share = limit === 1 && singles % deferredShare === 0 ? 1 : Math.floor(limit / deferredShare);
+  const room = Math.max(share, limit - fresh.length);
   const chosen = again.slice(0, room);
   return [...fresh.slice(0, limit - chosen.length), ...chosen];
 }
@@ -29,8 +33,12 @@ function claim(held: Held, claimUntil: number, isWanted: (recipient: HeldRecipie
   return { entry: { ...kept(entry), recipients }, size: head.length + body.length, due };
 }
 
-/** Claims due recipients, as `Spool.claimDue`. */
-export function claimed(messages: Iterable<Held>, query: ClaimQuery, holds: Holds): readonly DueMessage[] {
+/** Claims due recipients, as `Spool.claimDue`. @param singles claims of a single message so far, this one included */
+export function claimed(
+  messages: Iterable<Held>,
+  query: ClaimQuery,
+  { holds, singles }: { readonly holds: Holds; readonly singles: number },
+): readonly DueMessage[] {
   const { transport = '', account, now, limit, claimUntil, expiredOnly } = query;
   const isWanted = (held: Held) => (recipient: HeldRecipient) =>
     recipient.transport === transport &&
@@ -42,6 +50,6 @@ export function claimed(messages: Iterable<Held>, query: ClaimQuery, holds: Hold
     .filter((held) => held.recipients.some(isWanted(held)))
     .sort((left, right) => dueTime(left) - dueTime(right));
   const unexpired = expiredOnly ? due.findIndex(({ entry }) => entry.expiresAt > now) : -1;
-  const chosen = withShare(unexpired === -1 ? due : due.slice(0, unexpired), limit);
+  const chosen = withShare(unexpired === -1 ? due : due.slice(0, unexpired), limit, singles);
   return chosen.map((held) => claim(held, claimUntil, isWanted(held)));
 }

@@ -49,6 +49,7 @@ export class MemorySpool implements Spool {
   readonly #messages = new Map<string, Held>();
   /** The use of each key, and when it was used. */
   readonly #keys = new Map<string, UsedKey & { readonly createdAt: number }>();
+  #singles = 0; // claims of a single message
   readonly #clock: Clock;
   readonly #events: MemoryEvents;
   readonly #feed: EventFeed;
@@ -116,7 +117,8 @@ export class MemorySpool implements Spool {
     this.#prune(query.now);
     const { transport = '', account, now } = query;
     if (account !== undefined) this.#lines.endTurn({ transport, account }, now);
-    return claimed(this.#messages.values(), query, this.#lines.holds);
+    if (query.limit === 1) this.#singles += 1;
+    return claimed(this.#messages.values(), query, { holds: this.#lines.holds, singles: this.#singles });
   }
 
   async giveTransports(query: Parameters<Spool['giveTransports']>[0]): Promise<number> {
