@@ -28,7 +28,7 @@ accounts:
       - { name: default }
       - { name: cron, strip: [User-Agent] }
       - { name: office, defaultDomain: example.com, scopes: ["email:send", "email:suppressions", admin] }
-  - { name: payg, id: "${'c1'.repeat(16)}", sendingDomains: [{ name: payg.example }, { name: pay.example.com }, { name: till.example.com, subdomains: false }] }
+  - { name: payg, id: "${'c1'.repeat(16)}", sendingDomains: [{ name: payg.example }, { name: pay.example.com }, { name: till.example.com, subdomains: false }], credentials: [{ name: default }] }
 `;
 
 async function setUp(parts: Partial<AccountsParts> & { readonly now?: () => number } = {}) {
@@ -152,6 +152,30 @@ describe('tokens narrowed to some scopes', () => {
     expect((await accounts.authenticate(token))?.credential.scopes).toEqual(new Set(['email:send']));
     await database.run("UPDATE tokens SET scopes = 'admin everything'");
     expect((await accounts.authenticate(token))?.credential.scopes).toEqual(new Set());
+  });
+
+  test('are their own account’s and credential’s, though others are narrowed to the same scopes', async () => {
+    const { accounts, store } = await setUp();
+    const made = [
+      [dev, 'cron'],
+      ['c1'.repeat(16), 'default'],
+      [dev, 'default'],
+      [dev, 'office'],
+    ] as const;
+    const tokens = await Promise.all(
+      made.map(([account, credential]) =>
+        store.create({ account, credential, createdAt: 1, scopes: ['email:send'] as const }),
+      ),
+    );
+    // Twice, since what was narrowed once is remembered.
+    for (const _ of [1, 2]) {
+      const found = [];
+      for (const { token } of tokens) found.push(await accounts.authenticate(token));
+      expect(found.map((one) => [one?.account.id, one?.credential.name])).toEqual(made);
+      expect(found.map((one) => one?.credential.strip)).toEqual(
+        made.map(([account, credential]) => accounts.submitter(account, credential)?.credential.strip),
+      );
+    }
   });
 
   test('tokens of an older database may all that their credential may', async () => {

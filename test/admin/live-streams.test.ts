@@ -52,6 +52,57 @@ test.each([1, 2])(
   },
 );
 
+test('an account’s streams take none of the operator’s places, nor the operator’s those of an account', async () => {
+  const spool = new MemorySpool(systemClock);
+  const streams = new LiveStreams({ journal: { rows: async () => [] }, events: spool.events }, () => true);
+  const app = await startConsole({ plugins: [liveEndpoints(streams, true)] });
+  const leave = new AbortController();
+  onTestFinished(() => leave.abort());
+  const open = async (token: string): Promise<number> => {
+    const headers = { Authorization: `Bearer ${token}` };
+    const url = `${app.base}/client/v4/accounts/dev/email/sending/live`;
+    return (await fetch(url, { headers, signal: leave.signal })).status;
+  };
+  for (let count = 0; count < 20; count += 1) expect(await open('dev-boss')).toBe(200);
+  expect([await open('dev-boss'), await open('dev-reader')]).toEqual([429, 200]);
+});
+
+test('a stream ends where its token may watch no more, whatever session its request shows besides', {
+  timeout: 60_000,
+}, async () => {
+  const spool = new MemorySpool(systemClock);
+  const streams = new LiveStreams({ journal: { rows: async () => [] }, events: spool.events }, () => true);
+  const app = await startConsole({ plugins: [liveEndpoints(streams, true)] });
+  const Cookie = await app.signIn('dev-boss');
+  const make = async (): Promise<{ readonly id: string; readonly token: string }> => {
+    const scopes = ['console:edit'] as const;
+    const { record, token } = await app.tokens.create({
+      account: 'a1'.repeat(16),
+      credential: 'editor',
+      createdAt: 1,
+      scopes,
+    });
+    return { id: record.id, token };
+  };
+  const [revoked, narrowed, kept] = [await make(), await make(), await make()];
+  const ended: string[] = [];
+  const leave = new AbortController();
+  onTestFinished(() => leave.abort());
+  for (const { id, token } of [revoked, narrowed, kept]) {
+    const headers = { Authorization: `Bearer ${token}`, Cookie, 'X-Postern-Console': '1', Origin: app.base };
+    const path = '/client/v4/accounts/dev/email/sending/live';
+    const answer = await fetch(`${app.base}${path}`, { headers, signal: leave.signal });
+    expect(answer.status).toBe(200);
+    void answer.text().then(
+      () => ended.push(id),
+      () => undefined,
+    );
+  }
+  await app.tokens.revoke({ id: revoked.id, now: app.clock.now() });
+  await app.database.run("UPDATE tokens SET scopes = 'email:send' WHERE id = $1", [narrowed.id]);
+  await vi.waitFor(() => expect(ended.toSorted()).toEqual([revoked.id, narrowed.id].toSorted()), 20_000);
+});
+
 test('a client that stops reading is cut off, and the others are told of every row', { timeout: 30_000 }, async () => {
   const spool = new MemorySpool(systemClock);
   const subject = 'long '.repeat(4000);
