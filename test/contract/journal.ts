@@ -268,5 +268,33 @@ export function journalContract(name: string, store: JournalUnderTest): void {
       expect(await ids(journal)).toEqual([last.id]);
       expect(await ids(journal, { text: 'hi' })).toEqual([last.id]);
     });
+
+    test('of too many refusals the account’s own go, though another has older ones', async () => {
+      const { spool, journal } = await open({ refusals: 2 });
+      const idOf = (digits: string): string => `01990000-0000-7000-8000-0000000000${digits}`;
+      const left = async (account: string) => (await ids(journal, { account })).map((id) => id.slice(-2));
+      // A store may tend once a minute, and one account at a time.
+      const tend = async (): Promise<void> => {
+        for (let time = 0; time < 3; time += 1) {
+          now += 61_000;
+          while (await journal.tend(now));
+        }
+      };
+      for (const digits of ['a0', 'a1']) await refuse(spool, journal, idOf(digits), { account: 'other' });
+      for (const digits of ['b0', 'b1', 'b2', 'b3']) await refuse(spool, journal, idOf(digits));
+      await tend();
+      expect([await left('dev'), await left('other')]).toEqual([
+        ['b3', 'b2'],
+        ['a1', 'a0'],
+      ]);
+      // What went of one was not counted as the other's.
+      await refuse(spool, journal, idOf('a2'), { account: 'other' });
+      await refuse(spool, journal, idOf('b4'));
+      await tend();
+      expect([await left('dev'), await left('other')]).toEqual([
+        ['b4', 'b3'],
+        ['a2', 'a1'],
+      ]);
+    });
   });
 }

@@ -1,5 +1,6 @@
 // The spool in memory under the contract.
 
+import { accountsContract } from '../contract/accounts.ts';
 import { eventsContract } from '../contract/events.ts';
 import { reportsContract } from '../contract/reports.ts';
 import { spoolContract } from '../contract/spool.ts';
@@ -29,5 +30,10 @@ threadsContract('memory spool', {
 
 turnsContract('memory spool', {
   open: async (clock) => new MemorySpool(clock),
+  clean: async () => undefined,
+});
+
+accountsContract('memory spool', {
+  open: async (clock, eventLimits, reportLimits) => new MemorySpool(clock, eventLimits, reportLimits),
   clean: async () => undefined,
 });

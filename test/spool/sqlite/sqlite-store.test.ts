@@ -240,6 +240,14 @@ test('an account over its share of the queue is refused without undoing the batc
   expect('value' in (own.write([ofSize('dev', 60)]).outcomes[0] ?? {})).toBe(true);
 });
 
+test('an account’s share is its own, whatever another has queued before', () => {
+  const own = limited({ queuedMessages: 1 });
+  const taken = ['dev', 'other', 'dev', 'other'].map(
+    (account) => 'value' in (own.write([ofSize(account, 1)]).outcomes[0] ?? {}),
+  );
+  expect(taken).toEqual([true, true, false, false]);
+});
+
 test('of the messages kept as failed the oldest of the account go first, told by account, messages and octets', () => {
   const own = limited({ failedMessages: 3, failedBytes: 1000 });
   const batch = Array.from({ length: 5 }, () => ofSize('dev', 10));

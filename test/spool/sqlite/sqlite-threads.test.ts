@@ -23,9 +23,18 @@ test('an account that has its share loses its oldest id with each new one; anoth
   for (let at = 0; at < 250; at += 1) threads.add('dev', `<${at}@c.test>`, { messageId: `<m${at}@x>`, storedAt: at });
   expect(rows()).toEqual({ dev: 100, pay: 1 });
   expect(threads.find('dev', ['<149@c.test>', '<150@c.test>'], 250)).toEqual(new Map([['<150@c.test>', '<m150@x>']]));
+  // One that the other has is new to this one.
+  threads.add('pay', '<249@c.test>', { messageId: '<p@x>', storedAt: 250 });
+  expect(rows()).toEqual({ dev: 100, pay: 2 });
+  threads.add('pay', '<249@c.test>', { messageId: '<p@x>', storedAt: 250 });
+  threads.add('dev', '<first@c.test>', { messageId: '<m@x>', storedAt: 250 });
+  expect(rows()).toEqual({ dev: 100, pay: 2 });
+  // Each has as many as it may have.
+  for (let at = 0; at < 150; at += 1) threads.add('pay', `<${at}@p.test>`, { messageId: '<p@x>', storedAt: 260 + at });
+  expect(rows()).toEqual({ dev: 100, pay: 100 });
   // One that is used again is not counted twice.
   for (let at = 0; at < 10; at += 1) threads.add('dev', '<same@c.test>', { messageId: '<m@x>', storedAt: 300 });
-  expect(rows()).toEqual({ dev: 100, pay: 1 });
+  expect(rows()).toEqual({ dev: 100, pay: 100 });
 });
 
 test('old ids go in slices, and by the messages that come', () => {
