@@ -242,6 +242,8 @@ export function applicationsContract(name: string, under: ApplicationsUnderTest)
         const store = await under.open();
         const first = await create(store);
         const second = await create(store, { protocol: 'udp/53' });
+        await create(store, { zone: zones.two, hostname: 'ssh.two.example' });
+        expect(await store.ipv4Hostnames(zones.two)).toEqual(['ssh.two.example']);
         expect([first.addresses, second.addresses]).toEqual([['127.64.0.1'], ['127.64.0.1']]);
         expect(await store.ipv4Hostnames(zones.one)).toEqual(['ssh.one.example']);
         expect(await store.ipv4Hostnames(zones.one, first.id)).toEqual(['ssh.one.example']);

@@ -145,6 +145,18 @@ export function limitsContract(engine: Engine): void {
         expect((await limits.take(account, 1000)).allowed).toBe(true);
       });
 
+      test('one account does not use up another, nor gives back what another has set aside', async () => {
+        const { limits, database } = await setUp(engine);
+        const [one, two] = ['a1', 'b2'].map((digits) => accountWith({ recipientsPerDay: 1000 }, digits.repeat(16)));
+        if (!one || !two) throw new Error('no accounts');
+        expect((await limits.take(one, 995)).allowed).toBe(true);
+        expect([(await limits.ask(two, 1000)).allowed, (await limits.ask(one, 6)).allowed]).toEqual([true, false]);
+        expect((await limits.take(two, 1)).allowed).toBe(true);
+        // Ten were set aside for the other; what is left of them is given back at the end, to its own count.
+        await limits.close();
+        expect((await usedIn(database)).toSorted((left, right) => left - right)).toEqual([1, 995]);
+      });
+
       test('a message refused for the day does not count for the minute', async () => {
         const { limits } = await setUp(engine);
         const account = accountWith({ recipientsPerDay: 5, messagesPerMinute: 1 });
@@ -220,11 +232,13 @@ export function limitsContract(engine: Engine): void {
       test('days long gone are forgotten', async () => {
         const { limits, database, time } = await setUp(engine);
         const account = accountWith({ recipientsPerDay: 10 });
+        // An account that sends no more keeps the count of its last day.
+        await limits.take(accountWith({ recipientsPerDay: 10 }, 'b2'.repeat(16)), 1);
         for (let day = 0; day < 20; day += 1) {
           await limits.take(account, 1);
           time.ms += 86_400_000;
         }
-        expect(await rowsIn(database)).toHaveLength(8);
+        expect(await rowsIn(database)).toHaveLength(8 + 1);
       });
     });
 

@@ -15,6 +15,7 @@ export function sessionsContract(engine: Engine): void {
     test('a session is found by its secret until it expires or is ended', async () => {
       const store = await openSessionStore(await engine.make()());
       const secret = await store.open({ ...dev, ...at });
+      const beside = await store.open({ ...other, ...at });
       expect(secret).toMatch(/^[\w-]{43}$/);
       expect(await store.find(secret, 1999)).toEqual({ ...dev, expiresAt: 2000 });
       expect(await store.find(secret, 2000)).toBeUndefined();
@@ -22,6 +23,7 @@ export function sessionsContract(engine: Engine): void {
       await store.end(secret);
       await store.end(secret);
       expect(await store.find(secret, 1999)).toBeUndefined();
+      expect(await store.find(beside, 1999)).toEqual({ ...other, expiresAt: 2000 });
     });
 
     test('one without a token tells none', async () => {

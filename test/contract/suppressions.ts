@@ -191,6 +191,13 @@ export function suppressionsContract(engine: Engine): void {
         await store.add(entry('a@example.net'));
         expect(await store.isSuppressed(dev, 'a@example.net')).toBe(true);
       });
+
+      test('so do the many that it adds together', async () => {
+        const { store } = await setUp(engine);
+        expect(await store.isSuppressed(dev, 'a@example.net')).toBe(false);
+        await store.addNew([entry('a@example.net'), entry('b@example.net')]);
+        expect(await store.isSuppressed(dev, 'b@example.net')).toBe(true);
+      });
     });
 
     describe('pages', () => {

@@ -184,5 +184,119 @@ export function webhooksContract(engine: Engine): void {
       await store.configure([], 60);
       expect((await store.list(dev)).map((webhook) => webhook.id)).toEqual([id]);
     });
+
+    test('what is done for a webhook changes no other, of its account or of another', async () => {
+      const { one, two, id, clock, store } = await setUp(engine);
+      const other = 'c1'.repeat(16);
+      const beside = (await store.create({ ...wanted, url: 'https://beside.example/' }, 7))?.id ?? '';
+      const theirs = (await store.create({ ...wanted, account: other, url: 'https://theirs.example/' }, 7))?.id ?? '';
+      const now = clock.now();
+      // A message of one id waits in each, with its first event due and its next one behind it.
+      const delivery = { kind: 'accepted', attempt: 1, at: now, durationMs: 5, status: 500, error: undefined } as const;
+      for (const [at, each] of [id, beside, theirs].entries()) {
+        await one.lease(each, now);
+        const waiting = [pending(1, { readyAt: now + at }), pending(2), pending(3, { readyAt: now + 50_000 + at })];
+        const log = [{ ...delivery, event: 100 + at, result: 'failed' } as const];
+        expect(await one.commit(each, progress({ pending: waiting, log }), now)).toBe(true);
+      }
+      const state = async (each: string) => ({
+        log: (await store.deliveries(each, { limit: 10 })).deliveries.map(({ event }) => event),
+        due: (await one.due(each, now + 60_000, 10)).map(({ event, attempts, readyAt }) => [event, attempts, readyAt]),
+        next: await one.nextReady(each),
+        waiting: await one.waiting(each, 10),
+        blocked: [...(await one.blocked(each, ['m']))],
+        lease: (await one.held(each, now))?.webhook,
+      });
+      const [besideBefore, theirsBefore] = [await state(beside), await state(theirs)];
+      expect([besideBefore, theirsBefore]).toMatchObject([
+        { log: [101], next: now + 1, waiting: 3, blocked: ['m'] },
+        { log: [102], next: now + 2, waiting: 3, blocked: ['m'] },
+      ]);
+      expect(besideBefore.due).toEqual([
+        [1, 1, now + 1],
+        [3, 1, now + 50_001],
+      ]);
+      const unchanged = async (): Promise<void> =>
+        expect([await state(beside), await state(theirs)]).toEqual([besideBefore, theirsBefore]);
+      // Who names it by another account changes nothing.
+      expect([await store.find(dev, theirs), await store.change(dev, theirs, { note: 'x' })]).toEqual([
+        undefined,
+        undefined,
+      ]);
+      expect(await store.replay(dev, theirs, { after: 1, until: 2 })).toBeUndefined();
+      expect(await store.rotate(dev, theirs, 'whsec_x')).toBeUndefined();
+      expect(await store.remove(dev, theirs)).toBeUndefined();
+      await unchanged();
+      const idsOf = async (account: string) => (await store.list(account)).map((webhook) => webhook.id).sort();
+      expect([await idsOf(dev), await idsOf(other)]).toEqual([[id, beside].sort(), [theirs]]);
+      // Its own rounds.
+      await one.commit(id, progress({ again: [pending(1, { attempts: 2, readyAt: now + 9 })] }), now);
+      await unchanged();
+      await one.commit(id, progress({ done: [pending(1)] }), now);
+      await unchanged();
+      await one.commit(id, progress({ retryAll: true }), now);
+      expect((await one.due(id, now, 10)).map(({ event }) => event)).toEqual([2, 3]);
+      await unchanged();
+      // The next event of a message is the next one of the same webhook.
+      await one.commit(beside, progress({ done: [pending(1), pending(2), pending(3)] }), now);
+      const next = { message: 'n' };
+      const coming = [pending(7, { ...next, readyAt: now }), pending(8, next)];
+      await one.commit(beside, progress({ pending: coming }), now);
+      await one.commit(beside, progress({ done: [pending(7, next)] }), now);
+      expect((await one.due(beside, now, 10)).map(({ event }) => event)).toEqual([8]);
+      expect(await one.blocked(beside, ['m', 'n'])).toEqual(new Set(['n']));
+      expect(await one.blocked(id, ['n'])).toEqual(new Set());
+      // Another URL tries at once what waits for the webhook, and for no other.
+      await one.commit(id, progress({ pending: [pending(5, { readyAt: now + 70_000 })] }), now);
+      await store.change(dev, id, { url: 'https://moved.example/' });
+      expect(await one.nextReady(id)).toBe(now);
+      expect(await state(theirs)).toEqual(theirsBefore);
+      // A log that is old goes alone.
+      const late = now + 31 * 86_400_000;
+      await one.commit(id, progress({ log: [{ ...delivery, at: late, event: 200, result: 'failed' }] }), late);
+      expect((await store.deliveries(id, { limit: 10 })).deliveries.map(({ event }) => event)).toEqual([200]);
+      expect((await state(theirs)).log).toEqual([102]);
+      // What is silent is told of the webhook itself.
+      await one.commit(beside, progress({ done: [pending(8)] }), now);
+      const left = (await two.active(now + 2 * leaseMs + 3_600_000)).filter(({ isLeft }) => isLeft);
+      expect(left.map((webhook) => webhook.id).sort()).toEqual([id, theirs].sort());
+      // Who holds no lease disables nothing, and gives back none of another's.
+      expect(await two.disable(theirs, 'x')).toBe(false);
+      await two.release();
+      expect((await one.held(theirs, now))?.webhook.isEnabled).toBe(true);
+      // As many as one may have are no more than one may have.
+      while (await store.create(wanted, 7));
+      expect(await store.create({ ...wanted, account: other }, 7)).toBeDefined();
+      await store.remove(dev, id);
+      expect(await state(theirs)).toEqual(theirsBefore);
+      expect((await state(beside)).log).toEqual([101]);
+    });
+
+    test('of two webhooks of the file one is changed and removed without the other, and no secret of theirs is kept', async () => {
+      const { store } = await setUp(engine);
+      const made = ['f1', 'f2'].map((digits) => {
+        const url = `https://${digits}.example/`;
+        return {
+          id: digits.repeat(16),
+          account: dev,
+          url,
+          kinds: undefined,
+          note: digits,
+          secrets: () => ['whsec_file'],
+        };
+      });
+      await store.configure(made, 40);
+      const [first, second] = made.map((webhook) => webhook.id);
+      expect(await store.rotate(dev, first ?? '', 'whsec_x')).toBeUndefined();
+      const shown = async (webhook = '') => (await store.find(dev, webhook))?.url;
+      expect([await shown(first), await shown(second)]).toEqual(['https://f1.example/', 'https://f2.example/']);
+      await store.configure(
+        made.map((webhook, at) => (at === 0 ? { ...webhook, url: 'https://moved.example/' } : webhook)),
+        45,
+      );
+      expect([await shown(first), await shown(second)]).toEqual(['https://moved.example/', 'https://f2.example/']);
+      await store.configure(made.slice(1), 50);
+      expect([await shown(first), await shown(second)]).toEqual([undefined, 'https://f2.example/']);
+    });
   });
 }

@@ -34,6 +34,7 @@ function configOf(webhooks: readonly object[]) {
         credentials: [{ name: 'default', scopes }],
         webhooks,
       },
+      { name: 'other', id: 'b2'.repeat(16) },
     ],
   };
 }
@@ -146,6 +147,11 @@ test('a webhook of the file leaves with it at a reload; commands work beside the
   expect((await run('log', '--account', 'dev', id)).stdout).toMatch(
     /^(?:\S+ {2}event \d+ accepted, attempt 1: delivered, 200, \d+ ms\n){2}$/,
   );
+  // By another account there is no such webhook.
+  for (const command of [['log'], ['replay', '--event', String(request?.json.data.id)], ['remove']]) {
+    const { exitCode, stdout } = await run(...command, '--account', 'other', id);
+    expect([command, exitCode, stdout]).toEqual([command, 1, '']);
+  }
 
   await postern.end('SIGTERM');
   const again = await start(configOf([]), { env, folder: postern.folder });

@@ -159,6 +159,29 @@ test('only the kinds that it wants, of its own account, from the cursor on', asy
   await expect.poll(() => told(endpoint.requests), waiting).toEqual(['delivered bob@example.org', 'refused']);
 });
 
+test('of two accounts each endpoint is told of its own mail alone, of what is new and of what is told once more', async () => {
+  const { spool, store, sender, hook } = await setUp();
+  const [mine, theirs] = [await startHookEndpoint(), await startHookEndpoint()];
+  const hooks = [await hook(mine.url), await hook(theirs.url, { account: other })];
+  const running = await sender();
+  for (const account of ['other', 'dev', 'other']) {
+    const entry = spoolEntry({ account, recipients: [`${account}@example.org`] });
+    await spool.add(entry, 0);
+    await spool.record([attemptOf(entry, delivered)]);
+  }
+  const of = (account: string, times: number): readonly string[] =>
+    ['accepted', `delivered ${account}@example.org`].flatMap((each) => Array.from({ length: times }, () => each));
+  const sorted = ({ requests }: typeof mine): readonly string[] => told(requests).toSorted();
+  await expect.poll(() => sorted(theirs), waiting).toEqual(of('other', 2));
+  await expect.poll(() => sorted(mine), waiting).toEqual(of('dev', 1));
+  await settled(running);
+  for (const { account, id } of hooks)
+    await store.replay(account, id, { after: 0, until: await spool.events.newest() });
+  await running.refresh();
+  await expect.poll(() => sorted(theirs), waiting).toEqual(of('other', 4));
+  await expect.poll(() => sorted(mine), waiting).toEqual(of('dev', 2));
+});
+
 describe('an endpoint that fails', () => {
   test('gets the event again; events of its message wait, others do not', async () => {
     const { spool, sender, hook, clock, logOf } = await setUp();
