@@ -259,6 +259,31 @@ describe('holds', () => {
     expect(await spool.holds()).toEqual([]);
   });
 
+  test('of two accounts each has holds of its own, however many the other has and whatever it is called', async () => {
+    const { ask, accept, spool } = await start();
+    const others = await accept('other', ['a@full.example'], 60);
+    const [one = '', two = '', three = ''] = await accept('dev', ['a@full.example'], 3);
+    const other = dev.replace('dev', 'other');
+    const act = async (as: string, path: string, body: object) =>
+      result(await ask(as, `${path}/actions`, body))['done'];
+    expect(await act('other-editor', other, { action: 'hold', ids: others })).toBe(50);
+    const before = (await spool.holds()).length;
+    // An account whose name begins like this one's, and another one's.
+    const rule = { kind: 'message', at: 1, why: '' } as const;
+    await spool.addHold({ ...rule, value: two, by: 'console developer/editor' });
+    await spool.addHold({ ...rule, value: three, by: 'console other/editor' });
+    for (const action of ['hold', 'release'])
+      expect([action, await act('dev-editor', dev, { action, ids: [two, three] })]).toEqual([action, 0]);
+    expect(await act('dev-editor', dev, { action: 'hold', ids: [one] })).toBe(1);
+    expect(await spool.holds()).toHaveLength(before + 3);
+    // Holding all that it has is a rule of its own.
+    expect(await act('other-editor', other, { action: 'hold', filter: {} })).toBe(1);
+    expect(await act('dev-editor', dev, { action: 'hold', filter: {} })).toBe(1);
+    expect(await act('dev-editor', dev, { action: 'release', filter: {} })).toBe(1);
+    const rules = (await spool.holds()).filter(({ kind }) => kind === 'account');
+    expect(rules.map(({ value, by }) => [value, by])).toEqual([['other', 'console other/editor']]);
+  });
+
   test('an account may hold all that it has, and some messages; the operator’s rule stays', async () => {
     const { ask, accept, spool } = await start();
     await accept('dev', ['a@full.example'], 60);

@@ -228,6 +228,13 @@ describe('the development token', () => {
     expect((await start()).token?.kind).toBe('kept');
   });
 
+  test('is made though other credentials and other accounts have theirs', async () => {
+    const { tokens: store, start } = await setUp();
+    await store.create({ account: 'a1'.repeat(16), credential: 'other', createdAt: 1 });
+    await store.create({ account: 'b2'.repeat(16), credential: 'default', createdAt: 1 });
+    expect((await start()).token).toMatchObject({ kind: 'made', account: 'dev', credential: 'default' });
+  });
+
   test('POSTERN_TOKEN takes the place of the one made, not of those that a person made', async () => {
     const { config, tokens: store, start } = await setUp();
     const first = await start();

@@ -397,6 +397,31 @@ accounts:
     );
   });
 
+  const alike = `
+development: { account: dev, credential: one }
+accounts:
+  - { name: dev, id: "${'a1'.repeat(16)}", credentials: [{ name: one, tokenEnv: A }, { name: two, tokenEnv: B }] }
+  - { name: other, id: "${'b2'.repeat(16)}", credentials: [{ name: one, tokenEnv: C }] }
+`;
+  test('one token is of one credential of one account', () => {
+    const env = { A: 'token-of-one', B: 'token-of-two', C: 'token-of-other' };
+    expect(configuredTokens(loadYaml(alike), env)).toHaveLength(3);
+    for (const [variable, path] of [
+      ['B', 'accounts[0].credentials[1]'],
+      ['C', 'accounts[1].credentials[0]'],
+    ] as const)
+      expect(() => configuredTokens(loadYaml(alike), { ...env, [variable]: env.A })).toThrow(
+        `${path}: the same token stands for another credential`,
+      );
+  });
+
+  test('only the development credential’s token may be missing, not one of the same name elsewhere', () => {
+    expect(missingSecrets(loadYaml(alike), {})).toEqual([
+      'accounts[0].credentials[1]: the environment variable B is not set',
+      'accounts[1].credentials[0]: the environment variable C is not set',
+    ]);
+  });
+
   test("POSTERN_TOKEN is the development credential's token, and only in development", () => {
     const text = 'accounts: [{ name: dev, id: "a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1" }]\n';
     const token = { account: 'a1'.repeat(16), credential: 'default', sha256: hashToken('abc') };

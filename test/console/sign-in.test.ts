@@ -326,6 +326,21 @@ describe('cookies', () => {
   });
 });
 
+test('a session ends where its token may use the console no more', async () => {
+  const app = await start();
+  const { token } = await app.tokens.create({
+    account: 'a1'.repeat(16),
+    credential: 'editor',
+    createdAt: 1,
+    scopes: ['console:edit'],
+  });
+  const headers = { Cookie: await app.signIn(token) };
+  expect((await app.ask(thing, { headers })).status).toBe(200);
+  await app.database.run("UPDATE tokens SET scopes = 'email:send'");
+  expect((await app.ask(thing, { headers })).status).toBe(401);
+  expect((await app.ask('/console/session', { headers })).json.result).toBeNull();
+});
+
 describe('a link that signs in once', () => {
   const linked = { account: 'a1'.repeat(16), credential: 'boss' };
   const offer = async ({ store, clock }: ConsoleApp): Promise<string> =>
@@ -368,6 +383,21 @@ describe('a link that signs in once', () => {
     expect(logged).toContain('/console/sign-in/...');
     expect(logged).not.toContain(code);
     expect(logged).not.toContain(Cookie.slice(-43));
+  });
+
+  test('lets in nobody any more where links sign in another account, another credential or none', async () => {
+    const first = await start({ settings: { linked } });
+    const { database } = first;
+    const Cookie = cookieOf(await ask(`${first.base}${await offer(first)}`, { redirect: 'manual' }));
+    for (const [settings, status] of [
+      [{ linked }, 200],
+      [{ linked: { ...linked, account: 'b2'.repeat(16) } }, 401],
+      [{ linked: { ...linked, credential: 'editor' } }, 401],
+      [{}, 401],
+    ] as const) {
+      const app = await start({ settings, database });
+      expect([settings, (await app.ask(thing, { headers: { Cookie } })).status]).toEqual([settings, status]);
+    }
   });
 
   test('lets in one of many who use it at once', async () => {

@@ -183,6 +183,18 @@ test('a complaint counts by the CFBL-Feedback-ID of its message, wherever it sta
   }
 });
 
+test('of a message to several, a complaint that names none of them suppresses nobody', async () => {
+  const sent = await gateway.send(['one-of-two@example.net', 'two-of-two@example.net']);
+  const after = await gateway.send(['next-one@example.net']);
+  const fbl = `fbl@${sent.reversePath.split('@')[1]}`;
+  for (const { feedbackId } of [sent, after])
+    await gateway.report(fbl, complaint('Subject: redacted\n\n', [`CFBL-Feedback-ID: ${feedbackId}`]));
+  // They are dealt with in their order.
+  await expect.poll(() => gateway.suppressed()).toContain('next-one@example.net complaint');
+  expect(told('complained', sent, 'recipient')).toEqual([undefined]);
+  expect((await gateway.suppressed()).filter((entry) => entry.includes('of-two@'))).toEqual([]);
+});
+
 test('absence notices, challenges and what people write are taken and do nothing', async () => {
   const sent = await gateway.send(['away@example.net']);
   const text = 'User unknown: away@example.net\n';

@@ -62,6 +62,26 @@ test('a key is an account’s own', async () => {
   expect(await rest.queued()).toBe(2);
 });
 
+test('requests of two accounts with the same key do not wait for each other, nor get each other’s answer', async () => {
+  const rest = await startRest();
+  const other = { ...goodMessage, from: 'a@slow.example' };
+  const answers = await Promise.all([
+    rest.post('send', goodMessage, key),
+    rest.post('send', other, { ...key, account: 'slow' }),
+  ]);
+  expect(answers.map(({ status, headers }) => [status, headers.get('idempotent-replayed')])).toEqual([
+    [200, null],
+    [200, null],
+  ]);
+  const again = await Promise.all([
+    rest.post('send', goodMessage, key),
+    rest.post('send', other, { ...key, account: 'slow' }),
+  ]);
+  expect(again.map(({ status, text }) => [status, text])).toEqual(answers.map(({ text }) => [200, text]));
+  expect(answers[0]?.text).not.toBe(answers[1]?.text);
+  expect(await rest.queued()).toBe(2);
+});
+
 test('it holds for 24 hours', async () => {
   let now = Date.UTC(2026, 0, 1);
   const rest = await startRest({ clock: clockOf(() => now) });

@@ -49,6 +49,7 @@ async function start() {
     clock,
     lines,
     beside,
+    database: await openTestDatabase(file),
     make,
     elsewhere: await openSuppressionStore(await openTestDatabase(file), clock),
   };
@@ -97,6 +98,17 @@ test('so does one that expires', async () => {
   expect(await client.ask('MAIL FROM:<a@example.com>')).toMatch(/^250 /);
   await client.ask('RSET');
   clock.pass(0.001);
+  expect(await client.ask('MAIL FROM:<a@example.com>')).toBe(gone);
+});
+
+test('so does one that may send no more', async () => {
+  const { door, make, database } = await start();
+  const { token } = await make({ scopes: ['email:send'] });
+  const client = await hello(door.port('plain'));
+  expect(await client.ask(`AUTH PLAIN ${plainResponse('dev', token)}`)).toMatch(/^235 /);
+  expect(await client.ask('MAIL FROM:<a@example.com>')).toMatch(/^250 /);
+  await client.ask('RSET');
+  await database.run("UPDATE tokens SET scopes = 'email:suppressions'");
   expect(await client.ask('MAIL FROM:<a@example.com>')).toBe(gone);
 });
 

@@ -102,6 +102,15 @@ test('a virtual network gives the address to connect from, whatever the case of 
   expect('sourceAddress' in without).toBe(false);
 });
 
+test('of several virtual networks it is the one that is named', () => {
+  const [first] = account.virtualNetworks;
+  if (!first) throw new Error('no network');
+  const second = { ...first, id: '7d6f0c1e-0000-4000-8000-00000000a002', sourceAddress: '127.0.0.10' };
+  const from = { zone, account: { ...account, virtualNetworks: [first, second] } };
+  for (const { id, sourceAddress } of [second, first])
+    expect(planOf(stored({ ...base, virtual_network_id: id }), from)).toMatchObject({ sourceAddress });
+});
+
 test('a virtual network that left the configuration is an obstacle: nothing connects to its addresses directly', () => {
   const id = '7d6f0c1e-0000-4000-8000-00000000a001';
   const application = stored({ ...base, virtual_network_id: id });
