@@ -1,0 +1,26 @@
+// Bounds that no test held before.
+
+import { of } from '../guard.ts';
+
+const fold = ['test/mail/header/fold.test.ts'];
+
+/** Bounds that no test held before. */
+export const bounds = [
+  ...of('mail/header/fold.ts', fold, [
+    ['const preferredLineLength = 78', 'const preferredLineLength = 79'],
+    ['const preferredLineLength = 78', 'const preferredLineLength = 77'],
+    ['const encodedWordLineLength = 76', 'const encodedWordLineLength = 77'],
+    ['const encodedWordLineLength = 76', 'const encodedWordLineLength = 75'],
+    ['export const maximumLineLength = 998', 'export const maximumLineLength = 999'],
+    ['export const maximumLineLength = 998', 'export const maximumLineLength = 997'],
+    ['for (let index = start + limit; index > first', 'for (let index = start + limit + 1; index > first'],
+    ['if (whole.length - start <= limit) return whole.length', 'if (whole.length - start < limit) return whole.length'],
+    ['if (whole.length <= encodedWordLineLength && ', 'if (whole.length <= 79 && '],
+    ['for (let index = Math.max(start + limit, first) + 1;', 'for (let index = Math.max(start + limit, first) + 2;'],
+    ['const uriPieceLength = 900', 'const uriPieceLength = 901'],
+    ['!holdsEncodedWord(whole.slice(start, end))', 'holdsEncodedWord(whole.slice(start, end))'],
+    ['return wordEnd - runStart <= line.limit ? runStart : index', 'return runStart'],
+    ['return wordEnd - runStart <= line.limit ? runStart : index', 'return index'],
+    ['while (isBlank(whole, first)) first += 1', ''],
+  ]),
+];

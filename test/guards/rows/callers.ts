@@ -1,0 +1,154 @@
+// Who calls, and which account, scopes and zone a request is for.
+
+import { of } from '../guard.ts';
+
+const app = ['test/http/app.test.ts'];
+const accounts = ['test/accounts/create-accounts.test.ts', 'test/e2e/two-accounts.test.ts'];
+const consoleGuard = ['test/e2e/console-guard.test.ts'];
+const consoleApp = ['test/console/sign-in.test.ts'];
+const sessionStore = ['test/console/session-store.test.ts'];
+const limits = ['test/accounts/limits.test.ts'];
+const smtp = [
+  'test/ingress/smtp/live-state.test.ts',
+  'test/dialogues.test.ts',
+  'test/ingress/smtp/connections.test.ts',
+];
+const live = ['test/e2e/two-accounts.test.ts', 'test/admin/live-streams.test.ts'];
+const metrics = ['test/http/metrics-token.test.ts'];
+const secrets = ['test/config/load-config.test.ts', 'test/config/environment.test.ts', 'test/config/faults.test.ts'];
+const tokenStore = ['test/accounts/token-store.test.ts'];
+const endpoints = ['test/admin/endpoints.test.ts'];
+
+/** Who calls, and which account, scopes and zone a request is for. */
+export const callers = [
+  ...of('accounts/create-accounts.ts', accounts, [
+    ['submitters.set(`${account.id}/${credential.name}`', 'submitters.set(`${credential.name}`'],
+    ['const key = `${account.id}/${credential.name} ', 'const key = `${credential.name} '],
+    ['/${credential.name} ${own.join', '/${own.join'],
+    [
+      "const key = `${account.id}/${credential.name} ${own.join(' ')}`",
+      'const key = `${account.id}/${credential.name}`',
+    ],
+    ['found.scopes ? narrow(submitter, found.scopes) : submitter', 'submitter'],
+    ['return covering?.account === account.id ? covering.domain : undefined', 'return covering?.domain'],
+    ['(name === domain || found.domain.subdomains)', 'true'],
+    ['[`${email.toLowerCase()} ${sha256}`', '[`${sha256}`', ['test/http/app.test.ts', 'test/console/sign-in.test.ts']],
+    ["`${find(account)?.id ?? ''}/${credential}`", '`${credential}`'],
+  ]),
+  ...of('accounts/tokens.ts', accounts, [
+    ['scopes ? own.filter((scope) => scopes.includes(scope)) : own', 'own'],
+    ['scopes ? own.filter((scope) => scopes.includes(scope)) : own', '[...(scopes ?? own)]'],
+    ['record.revokedAt === undefined && ', '', [...tokenStore, ...endpoints]],
+  ]),
+  ...of('accounts/account.ts', app, [
+    ['return own.has(scope) ||', 'return true ||'],
+    ["'console:edit': ['admin']", "'console:edit': ['admin', 'console:read']", consoleGuard],
+    [
+      "'console:read': ['console:edit', 'admin']",
+      "'console:read': ['console:edit', 'admin', 'email:send']",
+      consoleApp,
+    ],
+  ]),
+  ...of(
+    'accounts/token-store.ts',
+    [...tokenStore, ...endpoints],
+    [
+      ["'SELECT * FROM tokens WHERE account = $1 ORDER", "'SELECT * FROM tokens WHERE $1 IS NOT NULL ORDER"],
+      ['WHERE id = $1 AND account = $3 RETURNING', 'WHERE id = $1 AND $3 IS NOT NULL RETURNING'],
+    ],
+  ),
+  ...of('accounts/limits.ts', limits, [
+    ['recipients - $3 WHERE account = $1 AND day = $2', 'recipients - $3 WHERE $1 IS NOT NULL AND day = $2'],
+    ['recipients_per_day WHERE account = $1 AND day < $2', 'recipients_per_day WHERE $1 IS NOT NULL AND day < $2'],
+    [
+      'SELECT recipients FROM recipients_per_day WHERE account = $1',
+      'SELECT recipients FROM recipients_per_day WHERE $1 IS NOT NULL',
+    ],
+  ]),
+  ...of('accounts/minute-window.ts', limits, [
+    [
+      'windows.get(account) ?? new MinuteWindow();\n    windows.set(account, window)',
+      "windows.get('') ?? new MinuteWindow();\n    windows.set('', window)",
+    ],
+  ]),
+  ...of('http/authorization.ts', app, [
+    ['if (!wanted.some((each) => holdsScope(credential, each)))', 'if (wanted.length === 0)'],
+    ['wanted.some((each) => holdsScope', 'wanted.every((each) => holdsScope', consoleGuard],
+    ['named === undefined || named === account.id ||', 'named !== null ||'],
+    ['if (other?.id === account.id) return submitter', 'if (other) return submitter'],
+    ['|| isGlobalKey || !credential', '|| !credential'],
+    [" || !credential.scopes.has('admin')", ''],
+    ['return { account: other, credential }', 'return submitter'],
+    ['if (account === undefined) throw new Refusal([unknownZone])', '', consoleGuard],
+    [
+      'const open = showsCredential(request) ? undefined : await parts.sessions?.find(request);\n  if',
+      'const open = await parts.sessions?.find(request);\n  if',
+      consoleApp,
+    ],
+    [
+      'return caller !== undefined && permitted(caller, request, { scope, parts }) !== undefined',
+      'return caller !== undefined',
+      live,
+    ],
+    [
+      'const open = showsCredential(request) ? undefined : await parts.sessions?.find(request);\n    const',
+      'const open = await parts.sessions?.find(request);\n    const',
+      live,
+    ],
+  ]),
+  ...of('http/v4-routes.ts', app, [['if (config?.scope === undefined) throw', 'if (config === null) throw']]),
+  ...of('http/metrics-token.ts', metrics, [
+    ['shown !== undefined && isToken(shown, token)', 'shown !== undefined'],
+    ['return sha256 !== undefined && ', 'return sha256 === undefined || '],
+    ['if (header === undefined) {', "if (header === '') {"],
+  ]),
+  ...of('wiring/http.ts', consoleGuard, [
+    ['accountOfZone: (zone) => accountOfZone.get(zone)', 'accountOfZone: () => [...accountOfZone.values()][0]'],
+  ]),
+  ...of('console/sessions.ts', consoleApp, [
+    ["return holdsScope(credential, 'console:read')", 'return credential.scopes.size > 0'],
+    ['if (mayUseConsole(submitter)) return', 'if (submitter) return'],
+    ['return submitter && mayUseConsole(submitter) ?', 'return submitter ?'],
+    ['linked?.account !== account || linked', 'linked === undefined || linked'],
+    [' || linked.credential !== credential', ''],
+    [
+      'if (token !== undefined) return await accounts.authenticateHash(token)',
+      'if (token !== undefined) return accounts.submitter(account, credential)',
+    ],
+    ['if (linked?.account !== account || linked.credential !== credential) return undefined', ''],
+  ]),
+  ...of('console/session-routes.ts', consoleApp, [
+    ["holdsScope(credential, 'admin') ? allAccounts() : [account]", 'allAccounts()'],
+    ['const waitSeconds = await rate.waitSeconds(account.id)', "const waitSeconds = await rate.waitSeconds('')"],
+  ]),
+  ...of('console/session-store.ts', sessionStore, [
+    ['WHERE account = $1 AND sha256 <> $2 ORDER', 'WHERE $1 IS NOT NULL AND sha256 <> $2 ORDER'],
+    ['console_sessions WHERE sha256 = $1 AND expires_at', 'console_sessions WHERE $1 IS NOT NULL AND expires_at'],
+    ["'DELETE FROM console_sessions WHERE sha256 = $1'", "'DELETE FROM console_sessions WHERE $1 IS NOT NULL'"],
+    ['FROM console_links WHERE sha256 = $1 RETURNING', 'FROM console_links WHERE $1 IS NOT NULL RETURNING'],
+  ]),
+  ...of('ingress/smtp/authentication.ts', smtp, [
+    ["if (found?.credential.scopes.has('email:send'))", 'if (found)'],
+    ["if (!found.credential.scopes.has('email:send'))", 'if (!found.credential.name)'],
+    [
+      "found && (userName === 'api_token' || userName === found.account.id || userName === found.account.name)",
+      'found',
+    ],
+  ]),
+  ...of('ingress/smtp/smtp-door.ts', smtp, [
+    ["if (!submitter.credential.scopes.has('email:send'))", 'if (!submitter.credential.name)'],
+    ['(credential === undefined) !== (listener.allowFrom.length === 0)', 'credential === null'],
+  ]),
+  ...of('ingress/smtp/mail-commands.ts', smtp, [
+    [
+      "if (mailbox === '' || accounts.sendingDomain(account, domain)) return undefined",
+      'if (account) return undefined',
+    ],
+  ]),
+  ...of('config/secrets.ts', secrets, [
+    ['owner.account !== token.account || ', ''],
+    [' || owner.credential !== token.credential', ''],
+    ['token.account === development?.account && ', 'development !== undefined && '],
+    [' && token.credential === development.credential', ''],
+  ]),
+];

@@ -1,0 +1,114 @@
+// What an account may send, and what the spool in memory and in SQLite keeps of it.
+
+import { of } from '../guard.ts';
+
+const memory = ['test/spool/memory-spool.test.ts'];
+const sqlite = ['test/spool/sqlite/sqlite-accounts.test.ts'];
+const sqliteShare = ['test/spool/sqlite/sqlite-spool.test.ts > turns of'];
+const idempotency = ['test/ingress/rest/idempotency.test.ts'];
+const restDoor = ['test/ingress/rest/send.test.ts', 'test/ingress/rest/idempotency.test.ts'];
+const sending = ['test/policy/sender.test.ts', 'test/policy/check.test.ts'];
+const router = ['test/deliver/router.test.ts'];
+const threads = ['test/submit/repair-thread.test.ts'];
+
+/** What an account may send, and what the spool in memory and in SQLite keeps of it. */
+export const mail = [
+  ...of('policy/judge-sender.ts', sending, [
+    ['return domain === fromDomain || find(account, domain) ?', 'return domain ?'],
+    [
+      'const sendingDomain = find(account, from.domain)',
+      'const sendingDomain = find(account, from.domain) ?? account.sendingDomains[0]',
+    ],
+  ]),
+  ...of('deliver/router.ts', router, [['if (match?.accounts && !match.accounts.includes(account)) return false', '']]),
+  ...of('ingress/rest/idempotency.ts', idempotency, [['const name = `${account} ${key}`', 'const name = key']]),
+  ...of('ingress/rest/rest-door.ts', restDoor, [
+    ['await parts.idempotent.begin(account, idempotency)', "await parts.idempotent.begin('', idempotency)"],
+    ['parts.keys.answered(account, idempotency.key', "parts.keys.answered('', idempotency.key"],
+  ]),
+  ...of('submit/repair-thread.ts', threads, [
+    ['find(submitter.account.name, ids)', "find('', ids)"],
+    [' || submitter.account.threadRepair !== true', ''],
+  ]),
+  ...of('spool/memory-spool.ts', memory, [['query.account === undefined || entry.account === query.account', 'true']]),
+  ...of('spool/memory-claims.ts', memory, [
+    ['(account === undefined || held.entry.account === account) &&', ''],
+    ['Math.max(share, limit - fresh.length)', 'Math.max(0, limit - fresh.length)'],
+    ['limit === 1 && singles % deferredShare === 0 ? 1 : ', ''],
+  ]),
+  ...of('spool/memory-lines.ts', memory, [['if (except.includes(account)) continue', '']]),
+  ...of('spool/threads/memory-threads.ts', memory, [
+    ['const ids = this.#accounts.get(account);', 'const [ids] = this.#accounts.values();'],
+  ]),
+  ...of('spool/hold.ts', memory, [
+    ['this.#byKey.get(`account ${account}`)', "this.all.find(({ kind }) => kind === 'account')"],
+    ['this.#byKey.get(`message ${id}`)', "this.all.find(({ kind }) => kind === 'message')"],
+  ]),
+  ...of('spool/sqlite/sqlite-keys.ts', sqlite, [
+    ['FROM idempotency_keys WHERE account = ? AND', 'FROM idempotency_keys WHERE ? IS NOT NULL AND'],
+    ['SET answer = ? WHERE account = ? AND', 'SET answer = ? WHERE ? IS NOT NULL AND'],
+    ['WHERE (account, key) IN\n      (SELECT account, key', 'WHERE key IN\n      (SELECT key'],
+  ]),
+  ...of('spool/sqlite/sqlite-statements.ts', sqlite, [
+    ['WHERE f.account = ? ORDER BY', 'WHERE ? IS NOT NULL ORDER BY', ['test/spool/sqlite/sqlite-store.test.ts']],
+    ["(?6 = '' OR account = ?6)", '?6 IS NOT NULL'],
+  ]),
+  ...of('spool/sqlite/sqlite-events.ts', sqlite, [
+    ['AND id <= ? AND account = ? AND share = ?', 'AND id <= ? AND ? IS NOT NULL AND share = ?'],
+    ['(?4 IS NULL OR account = ?4)', '(?4 IS NULL OR ?4 IS NOT NULL)'],
+    [
+      'mail_events WHERE account = ? AND share = ? ORDER BY id LIMIT ?',
+      'mail_events WHERE ? IS NOT NULL AND share = ? ORDER BY id LIMIT ?',
+    ],
+  ]),
+  ...of('spool/sqlite/sqlite-ledger.ts', sqlite, [
+    [
+      "'SELECT * FROM spool_counts WHERE account = ?'",
+      "'SELECT * FROM spool_counts WHERE ? IS NOT NULL'",
+      ['test/spool/sqlite/sqlite-store.test.ts'],
+    ],
+  ]),
+  ...of('spool/sqlite/sqlite-lines.ts', sqlite, [
+    ["WHERE lane = ? AND account = ?')", "WHERE lane = ? AND ? IS NOT NULL')"],
+    ['AND transport = ? AND account = ? AND', 'AND transport = ? AND ? IS NOT NULL AND'],
+    ['AND account = name AND ready_at', 'AND ready_at'],
+    ["integer(row, 'ready') === 1 && !except.has(name)", "integer(row, 'ready') === 1"],
+    [
+      'const found = this.#sql.find.get(transport, account);\n    return found ?',
+      'const found = this.#sql.ofTransport.get(transport);\n    return found ?',
+    ],
+  ]),
+  ...of('spool/sqlite/sqlite-claims.ts', sqlite, [
+    ['this.#lines.ofTransport({ transport, account })', 'this.#lines.ofTransport({ transport })'],
+    ['limit === 1 && this.#singles === 0 ? 1 : ', '', sqliteShare],
+    [': Math.floor(limit / deferredShare)', ': 0', sqliteShare],
+    ['this.#singles = (this.#singles + 1) % deferredShare', 'this.#singles = 0', sqliteShare],
+  ]),
+  ...of(
+    'spool/threads/sqlite-threads.ts',
+    ['test/spool/sqlite/sqlite-threads.test.ts', ...sqlite],
+    [
+      ["'SELECT 1 FROM spool_threads WHERE account = ? AND", "'SELECT 1 FROM spool_threads WHERE ? IS NOT NULL AND"],
+      [
+        "'SELECT message_id FROM spool_threads WHERE account = ? AND",
+        "'SELECT message_id FROM spool_threads WHERE ? IS NOT NULL AND",
+      ],
+      [
+        "'SELECT client_id FROM spool_threads WHERE account = ?1'",
+        "'SELECT client_id FROM spool_threads WHERE ?1 IS NOT NULL'",
+      ],
+      [
+        "'SELECT ids FROM spool_thread_counts WHERE account = ?'",
+        "'SELECT ids FROM spool_thread_counts WHERE ? IS NOT NULL'",
+      ],
+    ],
+  ),
+  ...of('spool/reports/sqlite-reports.ts', sqlite, [
+    ['WHERE day = ? AND account = ? AND address', 'WHERE day = ? AND ? IS NOT NULL AND address'],
+  ]),
+  ...of('spool/search/searched-event.ts', sqlite, [["if (row['account'] !== query.account) return false", '']]),
+  ...of('events/memory-events.ts', memory, [
+    ['(account === undefined || event.account === account) &&', ''],
+    ['event.account === account &&\n', ''],
+  ]),
+];

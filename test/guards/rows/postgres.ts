@@ -1,0 +1,60 @@
+// What PostgreSQL keeps of an account.
+
+import { of } from '../guard.ts';
+
+const postgres = ['test/system/postgres-accounts.test.ts'];
+const postgresShare = ['test/system/postgres-spool.test.ts > turns of'];
+
+/** What PostgreSQL keeps of an account. */
+export const postgresGuards = [
+  ...of('spool/postgres/postgres-claims.ts', postgres, [
+    ['name <> ALL ($4::text[]) AND (SELECT 1', '($4::text[]) IS NOT NULL AND (SELECT 1'],
+    ['line.account = name AND line.ready_at', 'line.ready_at'],
+    ['line.account = ready.name AND', ''],
+    ['($2::text IS NULL OR line.account = $2::text) AND', '($2::text IS NULL OR $2::text IS NOT NULL) AND'],
+    ['WHERE line.lane = new.lane AND line.account = new.account', 'WHERE line.lane = new.lane'],
+    [
+      'lane = $1::text AND account = $2::text AND ${triedBefore',
+      'lane = $1::text AND $2::text IS NOT NULL AND ${triedBefore',
+    ],
+    ['limit === 1 && this.#singles === 0 ? 1 : ', '', postgresShare],
+    ['this.#singles = (this.#singles + 1) % deferredShare', 'this.#singles = 0', postgresShare],
+    ['AND r.account = line.account\n', '\n'],
+  ]),
+  ...of('spool/postgres/postgres-holds.ts', postgres, [
+    ["h.kind = 'account' AND h.value = line.account", "h.kind = 'account'"],
+  ]),
+  ...of('spool/postgres/postgres-keys.ts', postgres, [
+    ['idempotency_keys\n  WHERE account = $1::text AND key', 'idempotency_keys\n  WHERE $1::text IS NOT NULL AND key'],
+    ['answer = $3::text WHERE account = $1::text', 'answer = $3::text WHERE $1::text IS NOT NULL'],
+    ['WHERE (account, key) IN\n  (SELECT account, key', 'WHERE key IN\n  (SELECT key'],
+  ]),
+  ...of('spool/postgres/postgres-queue.ts', postgres, [
+    ["($6::text = '' OR m.account = $6::text)", '$6::text IS NOT NULL'],
+  ]),
+  ...of('spool/postgres/postgres-reports.ts', postgres, [
+    ['AND account = $2::text AND address', 'AND $2::text IS NOT NULL AND address'],
+  ]),
+  ...of('spool/postgres/postgres-retention.ts', postgres, [
+    ['WHERE f.account = $1::text ORDER', 'WHERE $1::text IS NOT NULL ORDER'],
+  ]),
+  ...of('spool/postgres/postgres-threads.ts', postgres, [
+    ['WHERE account = $1::text AND client_id = ANY', 'WHERE $1::text IS NOT NULL AND client_id = ANY'],
+  ]),
+  ...of('spool/postgres/spool-lines.ts', postgres, [
+    ['r.lane = line.lane AND r.account = line.account', 'r.lane = line.lane'],
+  ]),
+  ...of('spool/postgres/events/postgres-events.ts', postgres, [
+    ["(account === undefined || row['account'] === account)", 'true'],
+  ]),
+  ...of('spool/postgres/events/event-removal.ts', postgres, [
+    [
+      'WHERE account = $3::text AND share = $4::smallint ORDER',
+      'WHERE $3::text IS NOT NULL AND share = $4::smallint ORDER',
+    ],
+    [
+      'WHERE account = $3::text AND share = $4::smallint AND',
+      'WHERE $3::text IS NOT NULL AND share = $4::smallint AND',
+    ],
+  ]),
+];

@@ -1,0 +1,172 @@
+// What comes back, and who is told.
+
+import { of } from '../guard.ts';
+
+const webhooks = ['test/admin/webhooks.test.ts'];
+const webhookStore = ['test/webhooks/webhook-store.test.ts'];
+const sender = ['test/webhooks/sender.test.ts'];
+const suppressions = ['test/feedback/suppression-store.test.ts'];
+const feedback = ['test/feedback/suppress-by-events.test.ts'];
+const bounces = ['test/ingress/bounce/bounce-address.test.ts', 'test/ingress/bounce/bounce-listener.test.ts'];
+const returnToken = ['test/mail/return-token.test.ts'];
+
+/** What comes back, and who is told. */
+export const returns = [
+  ...of('mail/return-token.ts', returnToken, [
+    ['if (!timingSafeEqual(octets, macOf(id, kind, hash(id, key)))) return undefined', ''],
+    ["kind === 'bounce' ? mac", 'kind !== undefined ? mac'],
+  ]),
+  ...of('ingress/bounce/bounce-address.ts', bounces, [
+    ['if (!isOwn && !addresses.returnPathDomains.has(host)) return', 'if (host === null) return'],
+    ['if (isOwn && localPart', 'if (localPart'],
+    ['if (queueId === undefined) return', 'if (queueId === null) return'],
+    ['return isExpired(queueId, addresses, nowMs) ?', 'return nowMs < 0 ?'],
+    [' && !isExpired(id, addresses, nowMs)', ''],
+    ["readToken(id, 'feedback', addresses", "readToken(id, 'bounce', addresses"],
+  ]),
+  ...of('ingress/bounce/bounce-commands.ts', bounces, [
+    ["target.kind === 'unknown' || target.kind === 'expired'", "target.kind === 'expired'"],
+  ]),
+  ...of('ingress/bounce/bounce-desk.ts', bounces, [
+    [
+      "if (queueId === undefined) return { result: 'unauthenticated'",
+      "if (queueId === null) return { result: 'unauthenticated'",
+    ],
+  ]),
+  ...of(
+    'feedback/take-report.ts',
+    ['test/ingress/bounce/bounce-listener.test.ts'],
+    [
+      ['message.recipients.get(comparableMailbox(address))', '[...message.recipients.values()][0]'],
+      ['return recipientCount === 1 ?', 'return recipientCount > 0 ?'],
+    ],
+  ),
+  ...of('feedback/suppress-by-events.ts', feedback, [
+    ['entry: { account: owner.id, address', "entry: { account: 'x', address"],
+    ['!owner || owner.suppress?.[cause.setting] === false', '!owner'],
+  ]),
+  ...of('feedback/suppression-store.ts', suppressions, [
+    [
+      "'SELECT * FROM suppressions WHERE account = $1 AND address",
+      "'SELECT * FROM suppressions WHERE $1 IS NOT NULL AND address",
+    ],
+    [
+      'remove: `DELETE FROM suppressions WHERE account = $1 AND',
+      'remove: `DELETE FROM suppressions WHERE $1 IS NOT NULL AND',
+    ],
+    [
+      'page: `SELECT * FROM suppressions WHERE account = $1 AND',
+      'page: `SELECT * FROM suppressions WHERE $1 IS NOT NULL AND',
+    ],
+    ['for (const { account } of entries) empty.forget(account)', ''],
+    ['const since = this.#since.get(account);', 'const [since] = this.#since.values();'],
+  ]),
+  ...of('webhooks/webhook-store.ts', webhookStore, [
+    ["FROM webhooks WHERE account = $1'", "FROM webhooks WHERE $1 IS NOT NULL'"],
+    ["list: 'SELECT * FROM webhooks WHERE account = $1", "list: 'SELECT * FROM webhooks WHERE $1 IS NOT NULL"],
+    ["find: 'SELECT * FROM webhooks WHERE account = $1", "find: 'SELECT * FROM webhooks WHERE $1 IS NOT NULL"],
+    ['secret = $3\n    WHERE account = $1 AND', 'secret = $3\n    WHERE $1 IS NOT NULL AND'],
+    ['"DELETE FROM webhooks WHERE account = $1 AND', '"DELETE FROM webhooks WHERE $1 IS NOT NULL AND'],
+    ['replay_until ELSE $4 END\n    WHERE account = $1 AND', 'replay_until ELSE $4 END\n    WHERE $1 IS NOT NULL AND'],
+    [
+      "$8 = 1 THEN NULL ELSE last_failure_at END\n    WHERE account = $1 AND id = $2 AND source = 'api'",
+      '$8 = 1 THEN NULL ELSE last_failure_at END\n    WHERE account = $1 AND id = $2',
+    ],
+    [
+      "secret = $3\n    WHERE account = $1 AND id = $2 AND source = 'api'",
+      'secret = $3\n    WHERE account = $1 AND id = $2',
+    ],
+    [
+      `"DELETE FROM webhooks WHERE account = $1 AND id = $2 AND source = 'api'`,
+      `"DELETE FROM webhooks WHERE account = $1 AND id = $2`,
+    ],
+    [
+      "forgetPending: 'DELETE FROM webhook_pending WHERE webhook = $1'",
+      "forgetPending: 'DELETE FROM webhook_pending WHERE $1 IS NOT NULL'",
+    ],
+    [
+      "forgetLog: 'DELETE FROM webhook_deliveries WHERE webhook = $1'",
+      "forgetLog: 'DELETE FROM webhook_deliveries WHERE $1 IS NOT NULL'",
+    ],
+    [
+      "'UPDATE webhook_pending SET ready_at = $2 WHERE webhook = $1 AND",
+      "'UPDATE webhook_pending SET ready_at = $2 WHERE $1 IS NOT NULL AND",
+    ],
+    [
+      'SELECT * FROM webhook_deliveries WHERE webhook = $1 AND',
+      'SELECT * FROM webhook_deliveries WHERE $1 IS NOT NULL AND',
+    ],
+    [
+      `"DELETE FROM webhooks WHERE id = $1 AND source = 'file'"`,
+      `"DELETE FROM webhooks WHERE $1 IS NOT NULL AND source = 'file'"`,
+    ],
+    ['last_failure_at = NULL WHERE id = $1 AND source', 'last_failure_at = NULL WHERE $1 IS NOT NULL AND source'],
+  ]),
+  ...of('webhooks/lease-store.ts', webhookStore, [
+    ['WHERE webhook = webhooks.id AND ready_at IS NOT NULL', 'WHERE ready_at IS NOT NULL'],
+    ['WHERE id = $1 AND enabled = 1 AND (lease_holder', 'WHERE $1 IS NOT NULL AND enabled = 1 AND (lease_holder'],
+    [
+      "'SELECT * FROM webhooks WHERE id = $1 AND lease_holder = $2 AND enabled = 1'",
+      "'SELECT * FROM webhooks WHERE id = $1 AND $2 IS NOT NULL AND enabled = 1'",
+    ],
+    ['lease_until = 0 WHERE lease_holder = $1', 'lease_until = 0 WHERE $1 IS NOT NULL'],
+    [
+      'WHERE webhook = $1 AND ready_at IS NOT NULL AND (ready_at <= $2',
+      'WHERE $1 IS NOT NULL AND ready_at IS NOT NULL AND (ready_at <= $2',
+    ],
+    [
+      "webhook_pending WHERE webhook = $1 AND ready_at IS NOT NULL'",
+      "webhook_pending WHERE $1 IS NOT NULL AND ready_at IS NOT NULL'",
+    ],
+    [
+      '(SELECT 1 FROM webhook_pending WHERE webhook = $1 LIMIT',
+      '(SELECT 1 FROM webhook_pending WHERE $1 IS NOT NULL LIMIT',
+    ],
+    [
+      "'DELETE FROM webhook_pending WHERE webhook = $1 AND event",
+      "'DELETE FROM webhook_pending WHERE $1 IS NOT NULL AND event",
+    ],
+    ['attempts = $3, ready_at = $4 WHERE webhook = $1 AND', 'attempts = $3, ready_at = $4 WHERE $1 IS NOT NULL AND'],
+    [
+      '`UPDATE webhook_pending SET ready_at = $3 WHERE webhook = $1 AND',
+      '`UPDATE webhook_pending SET ready_at = $3 WHERE $1 IS NOT NULL AND',
+    ],
+    [
+      'FROM webhook_pending WHERE webhook = $1 AND message = $2',
+      'FROM webhook_pending WHERE $1 IS NOT NULL AND message = $2',
+    ],
+    [
+      "retryAll: 'UPDATE webhook_pending SET ready_at = $2 WHERE webhook = $1",
+      "retryAll: 'UPDATE webhook_pending SET ready_at = $2 WHERE $1 IS NOT NULL",
+    ],
+    [
+      '`DELETE FROM webhook_deliveries WHERE webhook = $1 AND',
+      '`DELETE FROM webhook_deliveries WHERE $1 IS NOT NULL AND',
+    ],
+    [
+      "disabled_reason = $3 WHERE id = $1 AND lease_holder = $2'",
+      "disabled_reason = $3 WHERE id = $1 AND $2 IS NOT NULL'",
+    ],
+    [
+      'message FROM webhook_pending WHERE webhook = $1 AND message IN',
+      'message FROM webhook_pending WHERE $1 IS NOT NULL AND message IN',
+    ],
+  ]),
+  ...of('webhooks/known-webhooks.ts', sender, [['...(this.#byAccount.get(account) ?? [])', '...this.#known.keys()']]),
+  ...of(
+    'webhooks/round.ts',
+    ['test/webhooks/sender.test.ts > of two accounts'],
+    [
+      ['limit, kinds: webhook.kinds, account })', 'limit, kinds: webhook.kinds })'],
+      ['limit: replayedAtOnce, kinds, account })', 'limit: replayedAtOnce, kinds })'],
+    ],
+  ),
+  ...of('admin/webhooks/webhook-endpoints.ts', webhooks, [
+    ["if (found.source === 'api') return found", 'if (found) return found'],
+  ]),
+  ...of('admin/webhooks/delivery-endpoints.ts', webhooks, [
+    ['if (!(await store.find(submitterOf(request).account.id, id))) throw noWebhook()', ''],
+
+    ['await replayRange(events, account.name, {', "await replayRange(events, '', {"],
+  ]),
+];

@@ -1,0 +1,117 @@
+// What an account sees and does of its mail.
+
+import { of } from '../guard.ts';
+
+const endpoints = ['test/admin/endpoints.test.ts'];
+const twoAccounts = ['test/e2e/two-accounts.test.ts'];
+const consoleGuard = ['test/e2e/console-guard.test.ts > an account sees and changes nothing'];
+const queue = ['test/admin/queue.test.ts'];
+const journal = ['test/e2e/journal.test.ts'];
+const live = ['test/e2e/two-accounts.test.ts', 'test/admin/live-streams.test.ts'];
+const mailEvents = ['test/admin/mail-events.test.ts'];
+const report = ['test/report/read-events.test.ts', 'test/cli/report.test.ts'];
+
+/** What an account sees and does of its mail. */
+export const shown = [
+  ...of('admin/journal/live-hub.ts', live, [
+    ['if (account === undefined || account === row.item.account) tell(row)', 'tell(row)'],
+    ['limit: 1000, kinds, account })', 'limit: 1000, kinds })'],
+  ]),
+  ...of('admin/journal/live-endpoint.ts', live, [
+    ["return submitter !== undefined && holdsScope(submitter.credential, 'admin')", 'return submitter !== undefined'],
+    ['isOperator(request) ? undefined : account', 'undefined'],
+    ['this.#hub.watch({ account, tell', 'this.#hub.watch({ account: undefined, tell'],
+    ['this.#hub.missed(after, account)', 'this.#hub.missed(after, undefined)'],
+    ['if (!(await this.#mayGoOn())) this.end()', 'await this.#mayGoOn()'],
+    ['open(request, reply, submitterOf(request).account.name)', 'open(request, reply, undefined)'],
+  ]),
+  ...of('admin/journal/journal-endpoints.ts', consoleGuard, [
+    ['...{ account, credential, client', '...{ credential, client'],
+    ['await journal.find(id.toLowerCase(), account)', 'await journal.find(id.toLowerCase())'],
+    ['{ account: entry.account, message: entry.id }', "{ account: '', message: entry.id }", journal],
+    ['answer(request.query, submitterOf(request).account.name)', 'answer(request.query, undefined)'],
+    ['request.params.id, submitterOf(request).account.name)', 'request.params.id, undefined)'],
+  ]),
+  ...of('admin/journal/content-endpoints.ts', consoleGuard, [
+    [
+      'entryNamed(parts, request.params.id, submitterOf(request).account.name)',
+      'entryNamed(parts, request.params.id, undefined)',
+    ],
+  ]),
+  ...of('admin/journal/refusal-endpoints.ts', consoleGuard, [
+    ['...{ since, account: of, credential', '...{ since, account: undefined, credential'],
+  ]),
+  ...of('admin/journal/resend-endpoint.ts', twoAccounts, [
+    ['entryNamed(parts, request.params.id, account.name)', 'entryNamed(parts, request.params.id, undefined)'],
+    ["if (holdsScope(credential, 'email:send')) return credential", 'if (credential) return credential'],
+    ['if (!(await parts.suppressed(account, recipient))) continue', 'if (recipient) continue'],
+    ["account.credentials.get(facts.credential ?? '') ?? caller", 'caller'],
+  ]),
+  ...of('report/read-events.ts', report, [
+    ["kinds: ['accepted', 'refused'], account }", "kinds: ['accepted', 'refused'] }"],
+    ['if (query.credential !== undefined && credential !== query.credential) continue', ''],
+  ]),
+  ...of('admin/queue/queue-endpoints.ts', queue, [
+    ["const isOperator = holdsScope(credential, 'admin')", 'const isOperator = credential !== undefined'],
+    ['actorOf(isForAll ? undefined : account.name', 'actorOf(undefined'],
+    ['last_reply: isOperator ? lastReply(hop?.lastWords) : null', 'last_reply: lastReply(hop?.lastWords)'],
+    ['by: isShown ? hold.by : null', 'by: hold.by'],
+    ['why: isShown ? hold.why : null', 'why: hold.why'],
+    ["releasable: isShown && hold.kind === 'message'", "releasable: hold.kind === 'message'"],
+    ['account: who.account };', 'account: undefined };'],
+    ['parts.destinations(), who.account)', 'parts.destinations(), undefined)'],
+  ]),
+  ...of('admin/queue/queue-selection.ts', queue, [
+    ['!item || (selection.account !== undefined && item.entry.account !== selection.account)', '!item'],
+    ['...(account === undefined ? {} : { account }),', ''],
+  ]),
+  ...of('admin/queue/queue-actions.ts', queue, [
+    ['return isOperator || by.startsWith(`console ${account}/`)', 'return true'],
+    ['by.startsWith(`console ${account}/`)', "by.startsWith('console ')"],
+    ['by.startsWith(`console ${account}/`)', 'by.startsWith(`console ${account}`)'],
+    ['!item || (actor.account !== undefined && item.entry.account !== actor.account)', '!item'],
+    ['if (before && !mayLift(before, actor)) return false', ''],
+    ['if (before && !mayLift(before, actor)) return nothing', ''],
+    ['holds.filter((hold) => mayLift(hold, actor)).map(', 'holds.map('],
+    ['const wanted = { ...selection, account: actor.account ?? selection.account }', 'const wanted = selection'],
+    ["kind: 'account', value: account }", "kind: 'account', value: 'x' }"],
+    ['kind === rule.kind && value === rule.value', 'kind === rule.kind'],
+    [
+      'actor.isOperator\n    ? mostHolds - all.length\n    : heldPerAccount',
+      'all\n    ? mostHolds - all.length\n    : heldPerAccount',
+    ],
+    ['heldPerAccount - holds.filter((hold) => mayLift(hold, actor)).length', 'heldPerAccount - holds.length'],
+  ]),
+  ...of('admin/queue/queue-groups.ts', queue, [
+    ['if (account !== undefined && line.account !== account) continue', ''],
+  ]),
+  ...of('admin/events/find-messages.ts', mailEvents, [
+    ['limit: readAtOnce, account, message })', 'limit: readAtOnce, message })'],
+  ]),
+  ...of('admin/console/overview-endpoints.ts', consoleGuard, [
+    ['account === undefined || tally.account === account', 'true'],
+    ['account === undefined || line.account === account', 'true'],
+    ['readSteps(parts.figures, steps, { account })', 'readSteps(parts.figures, steps, { account: undefined })'],
+    ['overviewOf(parts, name, Number(minutes))', 'overviewOf(parts, undefined, Number(minutes))'],
+  ]),
+  ...of('wiring/console/console-endpoints.ts', twoAccounts, [
+    ['zonesOf: (account) => config.zones.filter((zone) => zone.account === account)', 'zonesOf: () => config.zones'],
+    ['account === undefined || (match?.accounts?.includes(account) ?? true)', 'true'],
+  ]),
+  ...of('wiring/console/figures.ts', twoAccounts, [
+    ['return last.names.get(zone)', 'return [...last.names.values()][0]'],
+  ]),
+  ...of('admin/token-endpoints.ts', endpoints, [
+    ['if (credential.scopes.has(one)) return []', 'if (credential) return []'],
+    ['await store.list(account.id)', 'await store.list()'],
+    ['store.revoke({ id, account: account.id, now', 'store.revoke({ id, now'],
+    [
+      "const config = { scope: 'admin' } as const",
+      "const config = { scope: ['admin', 'console:read'] } as const",
+      consoleGuard,
+    ],
+  ]),
+  ...of('admin/domain-endpoints.ts', consoleGuard, [
+    ['account.sendingDomains.find((domain) => domain.name === name.toLowerCase())', 'account.sendingDomains[0]'],
+  ]),
+];

@@ -1,0 +1,112 @@
+// Zones, custom errors, applications and virtual networks.
+
+import { of } from '../guard.ts';
+
+const consoleGuard = ['test/e2e/console-guard.test.ts > an account sees and changes nothing'];
+const customErrors = [
+  'test/edge/custom/custom-errors.test.ts',
+  'test/edge/custom/custom-error-endpoints.test.ts',
+  'test/edge/custom/custom-error-store.test.ts',
+];
+const applications = ['test/proxy/api/application-endpoints.test.ts'];
+const applicationStore = ['test/proxy/store/sqlite-application-store.test.ts'];
+const proxyRules = [
+  'test/proxy/rules/facts.test.ts',
+  'test/proxy/rules/judge-write.test.ts',
+  'test/proxy/rules/rules-golden.test.ts',
+];
+const plan = ['test/proxy/plane/plan.test.ts', 'test/proxy/plane/stored-plans.test.ts'];
+
+/** Zones, custom errors, applications and virtual networks. */
+export const zonesGuards = [
+  ...of('edge/custom/custom-errors.ts', customErrors, [
+    ["account !== undefined && plans.get(account) !== 'free'", 'account !== undefined'],
+    ['accountLayers.get(zone.account)', '[...accountLayers.values()].findLast((layer) => layer)'],
+    ['zoneLayers.get(zone.id)', '[...zoneLayers.values()].findLast((layer) => layer)'],
+    ['hasRules(zone.account) ? (answer', 'true ? (answer'],
+    ["if (!hasRules(account)) return { ...rest, source: 'none', value: [] }", ''],
+    ["owner.level === 'account' ? owner.id : accountOfZone.get(owner.id)", 'owner.id'],
+  ]),
+  ...of('edge/custom/custom-error-layers.ts', customErrors, [
+    ['this.#layers.get(`${level}/${owner}`)', '[...this.#layers.values()][0]'],
+    ['return this.#layers.get(keyOf(owner))', 'return [...this.#layers.values()][0]'],
+  ]),
+  ...of('edge/custom/custom-error-endpoints.ts', customErrors, [
+    ["if (submitterOf(request).account.plan !== 'free') return", 'if (request) return'],
+    ['id: submitterOf(request).account.id }', "id: String(member(request.params, 'account_id')) }"],
+  ]),
+  ...of('proxy/api/application-endpoints.ts', applications, [
+    ["if (account.plan !== 'free') return", 'if (account) return'],
+    ["readsPrefixes: submitterOf(request).credential.scopes.has('ip_prefixes:read')", 'readsPrefixes: true'],
+    ['store.get(zone.id, valid)', "store.get('', valid)"],
+  ]),
+  ...of('proxy/api/traffic-endpoint.ts', consoleGuard, [['zones.filter((each) => each.account === account)', 'zones']]),
+  ...of(
+    'proxy/api/network-endpoints.ts',
+    ['test/e2e/two-accounts.test.ts'],
+    [
+      [
+        '.get(submitterOf(request).account.id) ?? [])\n          .filter(({ name })',
+        ".get('') ?? [...networks.values()].flat())\n          .filter(({ name })",
+      ],
+      [
+        '.get(submitterOf(request).account.id) ?? [])\n          .filter((network)',
+        ".get('') ?? [...networks.values()].flat())\n          .filter((network)",
+      ],
+    ],
+  ),
+  ...of('proxy/rules/origin-rules.ts', proxyRules, [
+    [
+      'facts.ipam.virtualNetworks.find((known) => known.id.toLowerCase() === id.toLowerCase())',
+      'facts.ipam.virtualNetworks[0]',
+    ],
+  ]),
+  ...of('proxy/rules/facts.ts', proxyRules, [
+    ['if (found) return found.id === zone.id || permitted.has(found.name.toLowerCase())', 'if (found) return true'],
+    ['found.id === zone.id || permitted', 'permitted'],
+    ['const account = accounts.get(zone.account);', 'const [account] = accounts.values();'],
+    [
+      'virtualNetworks: account.virtualNetworks',
+      'virtualNetworks: parts.accounts.flatMap((one) => one.virtualNetworks)',
+    ],
+    ['prefixes: account.prefixes', 'prefixes: parts.accounts.flatMap((one) => one.prefixes)'],
+    ['store.edgeIpsOfOthers(edge.ips, zone.id)', "store.edgeIpsOfOthers(edge.ips, '')"],
+    [
+      "const ips = edge.kind === 'static' ? edge.ips.filter((ip) => !foreign.has(ip)) : []",
+      "const ips = edge.kind === 'static' ? edge.ips : []",
+    ],
+    ['store.hasProtocol(account.id, protocol', "store.hasProtocol('', protocol"],
+    ['store.ipv4Hostnames(zone.id, except)', "store.ipv4Hostnames('', except)"],
+  ]),
+  ...of('proxy/rules/edge-rules.ts', proxyRules, [
+    ['id !== undefined && id !== zone.id', 'id === null'],
+    ["if (account.plan !== 'payg') return []", 'if (account) return []'],
+    ["!isFtp || account.entitlements.includes('ftp')", '!isFtp || account'],
+    ["edge?.kind === 'static' && !account.entitlements.includes('edge_ips')", "edge?.kind === 'static' && !account"],
+    [
+      "fields.smart_routing === true && !account.entitlements.includes('smart_routing')",
+      'fields.smart_routing === true && !account',
+    ],
+  ]),
+  ...of('proxy/plane/plan.ts', plan, [
+    ['find(({ id }) => id.toLowerCase() === networkId)', 'find(() => networkId !== undefined)'],
+    ['const isLost = networkId !== undefined && !network', 'const isLost = false'],
+  ]),
+  ...of('proxy/store/sqlite-statements.ts', applicationStore, [
+    ['const filtered = `a.zone = $1 AND', 'const filtered = `$1 IS NOT NULL AND'],
+    ['WHERE a.id = $1 AND a.zone = $2`', 'WHERE a.id = $1 AND $2 IS NOT NULL`'],
+    ['WHERE account = $1 AND sole_protocol', 'WHERE $1 IS NOT NULL AND sole_protocol'],
+    ['a WHERE account = $1 AND transport', 'a WHERE $1 IS NOT NULL AND transport'],
+    ["FROM proxy_allocations WHERE zone = $1'", "FROM proxy_allocations WHERE $1 IS NOT NULL'"],
+    ['FROM proxy_allocations v WHERE v.zone = $1 AND', 'FROM proxy_allocations v WHERE $1 IS NOT NULL AND'],
+  ]),
+  ...of('proxy/store/application-writing.ts', applicationStore, [
+    ["if (held?.['zone'] !== zone) others.push(ip)", ''],
+    ['if (count >= quota) return', 'if (count < 0) return'],
+    ['const heldBy = address === wildcardIp ? null : zone', 'const heldBy = null'],
+  ]),
+  ...of('proxy/store/sqlite-application-store.ts', applicationStore, [
+    ['zones[index] !== undefined && zones[index] !== zone', 'zones[index] !== undefined'],
+    ['zones[index] !== undefined && zones[index] !== zone', 'false'],
+  ]),
+];
