@@ -139,6 +139,7 @@ async function makeParts(parts: Opening, running: Running, readiness: Readiness)
       metrics.edgeRequest(count);
       figures.edgeRequest(count);
     },
+    onCutOff: (zone) => metrics.rulesCutOff(zone),
     clock,
     log,
   });

@@ -3,7 +3,7 @@
 import { addressOctets } from '../base/net/address-octets.ts';
 import {
   contentFault,
-  expressionFault,
+  expressionFaults,
   maxRules,
   ruleContentTypes,
   spellingFaults,
@@ -57,15 +57,17 @@ function customErrorFaults(customErrors: CustomErrors, plan: string, path: Confi
   if (rules.length > maxRules) {
     faults.push({ path: [...path, 'rules'], text: `got ${rules.length} rules, want at most ${maxRules}` });
   }
+  const { each, all } = expressionFaults(rules.map(({ expression }) => expression));
+  if (all !== undefined) faults.push({ path: [...path, 'rules'], text: all });
   for (const [index, rule] of rules.entries()) {
-    const { expression, content } = rule;
+    const { content } = rule;
     const place = [...path, 'rules', index];
     for (const { member, kind, other } of spellingFaults((name) => Object.hasOwn(rule, name))) {
       const text =
         kind === 'missing' ? `missing, want one of ${ruleContentTypes.join(', ')}` : `stands beside ${other}`;
       faults.push({ path: [...place, member], text, atKey: kind === 'twice' });
     }
-    const unreadable = expressionFault(expression);
+    const unreadable = each[index];
     if (unreadable !== undefined) faults.push({ path: [...place, 'expression'], text: unreadable });
     const tooLarge = contentFault(content);
     if (tooLarge !== undefined) faults.push({ path: [...place, 'content'], text: tooLarge });

@@ -54,6 +54,22 @@ export function headerOf({ rawHeaders }: IncomingMessage): ErrorRequest['header'
   };
 }
 
+/** The same for who asks for many fields: rules may name hundreds, and a request have thousands of lines. */
+function indexedHeaderOf({ rawHeaders }: IncomingMessage): ErrorRequest['header'] {
+  let byName: Map<string, string[]> | undefined;
+  const read = (): Map<string, string[]> => {
+    const fields = new Map<string, string[]>();
+    for (let index = 0; index < rawHeaders.length; index += 2) {
+      const name = (rawHeaders[index] ?? '').toLowerCase();
+      const values = fields.get(name);
+      if (values) values.push(rawHeaders[index + 1] ?? '');
+      else fields.set(name, [rawHeaders[index + 1] ?? '']);
+    }
+    return fields;
+  };
+  return (name) => (byName ??= read()).get(name) ?? [];
+}
+
 /** Makes `Fail`, which answers by the edge's renderer and notes the code for log and count. */
 export function createFail(parts: ErrorAnswerParts): Fail {
   const answerTo = createErrorAnswers(parts);
@@ -69,7 +85,7 @@ export function createFail(parts: ErrorAnswerParts): Fail {
         method: request.method ?? 'GET',
         path: arrival.route.path,
         host: arrival.route.host,
-        header: headerOf(request),
+        header: indexedHeaderOf(request),
         clientAddress: client.address,
       },
     });

@@ -6,7 +6,7 @@ import type { Logger } from '../base/log.ts';
 import type { HttpFront } from '../http/front.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
 import { customErrorEndpoints } from './custom/custom-error-endpoints.ts';
-import { followCustomErrors, openCustomErrors } from './custom/custom-errors.ts';
+import { type CustomErrorsParts, followCustomErrors, openCustomErrors } from './custom/custom-errors.ts';
 import { createEdge, type EdgeParts } from './edge.ts';
 import { defaultAnswer } from './errors/default-answer.ts';
 import { errorReferenceIndex, errorReferencePage } from './errors/error-reference.ts';
@@ -16,7 +16,8 @@ import type { EdgeAccountSlice, EdgeSettings, EdgeZone } from './zone/zone.ts';
 
 /** What the edge is made from. */
 export interface OpenEdgeParts
-  extends Pick<EdgeParts, 'apiHosts' | 'docsBaseUrl' | 'onRequest' | 'requests' | 'rateLimitOf'> {
+  extends Pick<EdgeParts, 'apiHosts' | 'docsBaseUrl' | 'onRequest' | 'requests' | 'rateLimitOf'>,
+    Pick<CustomErrorsParts, 'onCutOff'> {
   readonly database: Database;
   readonly zones: readonly EdgeZone[];
   readonly accounts: readonly EdgeAccountSlice[];
@@ -55,8 +56,8 @@ export function edgeAccounts(
  * @throws ConfigurationError where the file of an Error Page cannot be used
  */
 export async function openEdge(parts: OpenEdgeParts): Promise<OpenEdge> {
-  const { database, zones, accounts, settings, clock, log } = parts;
-  const customErrors = await openCustomErrors({ database, zones, accounts, clock, log });
+  const { database, settings, clock, log } = parts;
+  const customErrors = await openCustomErrors(parts);
   const origins = createOriginProxy({ settings, log, clock });
   const front = createEdge({
     ...parts,

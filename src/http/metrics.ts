@@ -31,6 +31,8 @@ export interface Metrics {
     readonly status?: number | undefined;
     readonly code?: number | undefined;
   }) => void;
+  /** Counts an error that got the default answer because the rules of this zone ask too much of the request. */
+  readonly rulesCutOff: (zone: string) => void;
   /** Reads all numbers of this process. */
   readonly values: () => Promise<MetricValues>;
   /**
@@ -261,6 +263,12 @@ export function createMetrics(sources: MetricSources = {}, sum?: (own: MetricVal
     labelNames: ['source'],
     registers,
   });
+  const rulesCutOff = new Counter({
+    name: 'postern_edge_rules_cut_off_total',
+    help: 'Errors answered by the default because the Custom Error Rules of the zone ask too much of the request',
+    labelNames: ['zone'],
+    registers,
+  });
   const { latency, groups } = histograms(registers);
   const edge = countEdge(registers);
   const text = async (): Promise<string> =>
@@ -291,6 +299,7 @@ export function createMetrics(sources: MetricSources = {}, sum?: (own: MetricVal
     complained: () => complaints.inc(),
     suppressed: (source) => suppressions.inc({ source }),
     edgeRequest: edge,
+    rulesCutOff: (zone) => rulesCutOff.inc({ zone }),
     values: () => registry.getMetricsAsJSON(),
     render: read,
   };

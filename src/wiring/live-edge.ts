@@ -11,7 +11,7 @@ import { createOpenRequests, type OpenRequests } from '../edge/zone/open-request
 import { keepRateLimits, shareRateLimits } from '../edge/zone/rate-limit.ts';
 
 /** The parts that the edge is made from. */
-export interface LiveEdgeParts extends Pick<OpenEdgeParts, 'docsBaseUrl' | 'onRequest'> {
+export interface LiveEdgeParts extends Pick<OpenEdgeParts, 'docsBaseUrl' | 'onRequest' | 'onCutOff'> {
   readonly database: Database;
   /** Gives the limits in force; called whenever a limit is checked. */
   readonly limits: () => Config['edge']['limits'];

@@ -61,6 +61,15 @@ describe('limits', () => {
   });
 
   test.each([
+    [2000, []],
+    [2001, both('rules: have 2001 comparisons together, want at most 2000; a set behind in counts as one')],
+  ])('%i comparisons in all rules together', (count, wanted) => {
+    const expressionOf = (length: number): string => Array.from({ length }, () => 'status lt 1').join(' or ');
+    const expressions = [...Array.from({ length: 10 }, () => expressionOf(199)), expressionOf(count - 1990)];
+    expect(faultsOf({ rules: expressions.map((expression) => ({ ...rule, expression })) })).toEqual(wanted);
+  });
+
+  test.each([
     [4096, []],
     [
       4097,

@@ -165,19 +165,15 @@ describe('/cdn-cgi/error', () => {
     expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
   });
 
-  test('1015 has the limiter’s own value, here and for real, and lists and limits do not hold here', async () => {
+  test('1015 has the limiter’s own value, here and for real, and the rate limit holds here, lists do not', async () => {
     const { port } = await startEdge({ zones: [{ ...limited, block: [] }] });
     const answers = [
       await speak(port, get('example.com', '/cdn-cgi/error/1015', [json])),
-      await speak(port, get('example.com', '/cdn-cgi/error/1015', [json])),
       await speak(port, get('example.com', '/', [json])),
-      await speak(port, get('example.com', '/', [json])),
-      await speak(port, get('example.com', '/cdn-cgi/error/1015', [json])),
+      await speak(port, get('example.com', '/cdn-cgi/error/522', [json])),
     ];
     expect(answers.map(({ status, headers }) => [status, headers['retry-after']])).toEqual([
       [429, '17'],
-      [429, '17'],
-      [200, undefined],
       [429, '17'],
       [429, '17'],
     ]);
@@ -203,6 +199,9 @@ describe('/cdn-cgi/error', () => {
     expect(JSON.parse(over.body)).toMatchObject({ error_code: 1015, retry_after: 48 });
     now += 48_000;
     expect((await ask()).status).toBe(200);
+    const refused = await speak(port, get('example.com', '/cdn-cgi/error/522', [json]));
+    expect([refused.status, refused.headers['retry-after']]).toEqual([429, '60']);
+    now += 60_000;
     const shown = await speak(port, get('example.com', '/cdn-cgi/error/1015', [json]));
     expect(shown.headers['retry-after']).toBe('30');
   });

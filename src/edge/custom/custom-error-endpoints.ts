@@ -8,7 +8,7 @@ import { type Fault, Refusal, succeed } from '../../http/envelope.ts';
 import { documentFaults } from '../../http/request-body.ts';
 import { schemaFaults } from '../../http/schema-faults.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
-import { contentFault, expressionFault, maxRules, spellingFaults } from './custom-error-rules.ts';
+import { contentFault, expressionFaults, maxRules, spellingFaults } from './custom-error-rules.ts';
 import {
   newPage,
   newRules,
@@ -47,14 +47,19 @@ function textFault(value: unknown, pointer: string, judge: (text: string) => str
 function rulesFaults(body: unknown): Fault[] {
   const rules = member(body, 'rules');
   if (!Array.isArray(rules) || rules.length > maxRules) return [];
-  return rules.flatMap((rule: unknown, index) => [
-    ...textFault(member(rule, 'expression'), `/rules/${index}/expression`, (text) => {
-      const fault = expressionFault(text);
-      return fault && `cannot be read: ${fault}`;
-    }),
-    ...textFault(member(rule, 'content'), `/rules/${index}/content`, contentFault),
-    ...spellingFaultsOf(rule, `/rules/${index}`),
-  ]);
+  const expressions = rules.map((rule: unknown) => member(rule, 'expression'));
+  const faults = expressionFaults(expressions.map((text) => (typeof text === 'string' ? text : '')));
+  return [
+    ...textFault('', '/rules', () => faults.all),
+    ...rules.flatMap((rule: unknown, index) => [
+      ...textFault(expressions[index], `/rules/${index}/expression`, () => {
+        const fault = faults.each[index];
+        return fault && `cannot be read: ${fault}`;
+      }),
+      ...textFault(member(rule, 'content'), `/rules/${index}/content`, contentFault),
+      ...spellingFaultsOf(rule, `/rules/${index}`),
+    ]),
+  ];
 }
 
 /** D65: each member in one of its spellings. */

@@ -1,11 +1,18 @@
 // Custom Error Rules (D65): what is wrong with one, and which of a list answers an error.
 
-import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-error.ts';
+import type { EdgeOccurrence, ErrorAnswer } from '../errors/edge-error.ts';
 import type { CustomErrorRule } from '../zone/zone.ts';
-import { type ErrorCondition, parseExpression } from './expression.ts';
+import { type Evaluation, maxSteps } from './evaluation.ts';
+import { compileExpressions, parseExpression } from './expression.ts';
+import type { Syntax } from './expression-fields.ts';
 
 /** The most rules of one zone or account. */
 export const maxRules = 100;
+/**
+ * The most comparisons that the rules of one zone or account have together. Each is asked of every error that no rule answers, and
+ * a fiftieth of the steps of an evaluation leaves enough for values that are long or many, and for the other list of rules.
+ */
+const maxComparisons = maxSteps / 50;
 /** The most octets of a rule's content as UTF-8. */
 export const maxRuleContentBytes = 10_240;
 /** The media types that a rule's content may have. */
@@ -18,12 +25,33 @@ export const ruleContentTypes = [
 
 const longestShown = 60;
 
-/** What is wrong with an expression, with the place counted from 1; undefined where nothing is. */
-export function expressionFault(expression: string): string | undefined {
-  const parsed = parseExpression(expression);
-  if (parsed.ok) return undefined;
+function shownFault(
+  expression: string,
+  { offset, message }: { readonly offset: number; readonly message: string },
+): string {
   const cut = expression.length > longestShown ? `${expression.slice(0, longestShown)}...` : expression;
-  return `character ${parsed.offset + 1} of ${JSON.stringify(cut)}: ${parsed.message}`;
+  return `character ${offset + 1} of ${JSON.stringify(cut)}: ${message}`;
+}
+
+/** What is wrong with the expressions of a list of rules. */
+export interface ExpressionFaults {
+  /** With each of them, by its index, with the place counted from 1; undefined where nothing is. */
+  readonly each: readonly (string | undefined)[];
+  /** With all together; undefined where nothing is. */
+  readonly all: string | undefined;
+}
+
+/** Judges the expressions of a list of rules: whether each can be read, and whether they ask too much together (D65). */
+export function expressionFaults(expressions: readonly string[]): ExpressionFaults {
+  const parsed = expressions.map((text) => ({ text, read: parseExpression(text) }));
+  const comparisons = parsed.reduce((sum, { read }) => sum + (read.ok ? read.comparisons : 0), 0);
+  return {
+    each: parsed.map(({ text, read }) => (read.ok ? undefined : shownFault(text, read))),
+    all:
+      comparisons > maxComparisons
+        ? `have ${comparisons} comparisons together, want at most ${maxComparisons}; a set behind in counts as one`
+        : undefined,
+  };
 }
 
 /** What is wrong with a rule's content; undefined where nothing is. */
@@ -69,15 +97,8 @@ export function customHeaders(contentType: string, { retryAfterSeconds }: EdgeOc
 /** A list of rules that is ready for use. */
 export interface CompiledRules {
   readonly rules: readonly CustomErrorRule[];
-  /** The answer of the first rule that is enabled and matches (D65). */
-  readonly answer: (occurrence: EdgeOccurrence, request: ErrorRequest) => ErrorAnswer | undefined;
-}
-
-interface CompiledRule {
-  readonly matches: (condition: ErrorCondition) => boolean;
-  readonly contentType: string;
-  readonly body: Buffer;
-  readonly statusCode: number | undefined;
+  /** The answer of the first rule that is enabled and matches (D65); none where the evaluation is spent before. */
+  readonly answer: (occurrence: EdgeOccurrence, evaluation: Evaluation) => ErrorAnswer | undefined;
 }
 
 /**
@@ -86,20 +107,23 @@ interface CompiledRule {
  *   stored by another version of this program
  */
 export function compileRules(rules: readonly CustomErrorRule[], onFault: (text: string) => void): CompiledRules {
-  const compiled = rules.flatMap(({ expression, enabled, content, contentType, statusCode }): CompiledRule[] => {
+  const syntaxes: Syntax[] = [];
+  const answers = rules.flatMap(({ expression, enabled, content, contentType, statusCode }) => {
     if (enabled === false) return [];
     const parsed = parseExpression(expression);
     if (!parsed.ok) {
-      onFault(expressionFault(expression) ?? parsed.message);
+      onFault(shownFault(expression, parsed));
       return [];
     }
-    const type = `${contentType}; charset=utf-8`;
-    return [{ matches: parsed.matches, contentType: type, body: Buffer.from(content), statusCode }];
+    syntaxes.push(parsed.syntax);
+    return [{ contentType: `${contentType}; charset=utf-8`, body: Buffer.from(content), statusCode }];
   });
+  const matches = compileExpressions(syntaxes);
   return {
     rules,
-    answer(occurrence, request) {
-      const rule = compiled.find(({ matches }) => matches({ error: occurrence.error, request }));
+    answer(occurrence, evaluation) {
+      const index = matches.findIndex((test) => test(evaluation) || evaluation.isSpent);
+      const rule = evaluation.isSpent ? undefined : answers[index];
       if (!rule) return undefined;
       const status = rule.statusCode ?? occurrence.error.status;
       return { status, headers: customHeaders(rule.contentType, occurrence), body: rule.body };

@@ -8,6 +8,7 @@ import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/edge-e
 import type { CustomErrorRule, EdgeAccountSlice, EdgeZone } from '../zone/zone.ts';
 import { CustomErrorLayers, fileLayers, type Layer, type Layered } from './custom-error-layers.ts';
 import { type CustomErrorOwner, openCustomErrorStore } from './custom-error-store.ts';
+import { Evaluation } from './evaluation.ts';
 import { writeStoredRules } from './stored-rules.ts';
 
 /** What custom errors are made from. */
@@ -17,6 +18,8 @@ export interface CustomErrorsParts {
   readonly accounts: readonly EdgeAccountSlice[];
   readonly clock: Clock;
   readonly log: Logger;
+  /** Called with the zone's name where its rules and its account's would have asked too much of a request (D65). */
+  readonly onCutOff?: (zone: string) => void;
 }
 
 /** What is in effect for an owner now, and where it comes from. */
@@ -31,7 +34,10 @@ export interface InEffect<T> {
 
 /** Custom errors of all zones and accounts. */
 export interface CustomErrors {
-  /** The custom answer to an error, by what this process knows; undefined where the default applies. Never throws. */
+  /**
+   * The custom answer to an error, by what this process knows; undefined where the default applies, which is so too where the
+   * rules would take more steps than they may. Never throws.
+   */
   choose(zone: EdgeZone, occurrence: EdgeOccurrence, request: ErrorRequest): ErrorAnswer | undefined;
   /**
    * Learns what other processes have put (D94). Never throws: where the database fails it goes on with what it knows, and
@@ -59,6 +65,9 @@ function valueOf<T>({ file, stored }: Layered<T>): T | undefined {
   return stored?.value ?? file;
 }
 
+/** Milliseconds between two lines of the log that tell of the same zone's rules. */
+const cutOffLogMs = 60_000;
+
 /**
  * Opens the custom errors of a configuration and of the API.
  * @throws ConfigurationError where a page's file is missing, too large or no text: one line for each
@@ -74,15 +83,29 @@ export async function openCustomErrors(parts: CustomErrorsParts): Promise<Custom
   /** D65: plan `free` has no rules, whatever was put while the account had another plan. */
   const hasRules = (account: string | undefined): boolean => account !== undefined && plans.get(account) !== 'free';
 
+  const toldAt = new Map<string, number>();
+  const tellCutOff = ({ id, name }: EdgeZone, { rayId }: EdgeOccurrence): void => {
+    parts.onCutOff?.(name);
+    const now = clock.monotonic();
+    if (now - (toldAt.get(id) ?? Number.NEGATIVE_INFINITY) < cutOffLogMs) return;
+    toldAt.set(id, now);
+    log.warn({ ray: rayId, zone: name }, 'the rules of a zone ask too much of a request; it got the default answer');
+  };
+
   await layers.learn();
   return {
     choose(zone, occurrence, request) {
       const ofZone = zoneLayers.get(zone.id);
       const ofAccount = accountLayers.get(zone.account);
+      const evaluation = new Evaluation({ error: occurrence.error, request });
       const answer = (layer: Layer | undefined): ErrorAnswer | undefined =>
-        layer && valueOf(layer.rules)?.answer(occurrence, request);
+        layer && valueOf(layer.rules)?.answer(occurrence, evaluation);
       const byRule = hasRules(zone.account) ? (answer(ofZone) ?? answer(ofAccount)) : undefined;
       if (byRule) return byRule;
+      if (evaluation.isSpent) {
+        tellCutOff(zone, occurrence);
+        return undefined;
+      }
       const page = (ofZone && valueOf(ofZone.page)) ?? (ofAccount && valueOf(ofAccount.page));
       return page?.answer(occurrence, request);
     },

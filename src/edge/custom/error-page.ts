@@ -73,14 +73,17 @@ export function compilePage(html: string): CompiledPage {
   return {
     html: () => parts.map((part) => part.toString()).join(''),
     answer(occurrence, request) {
+      // Each value is made once, however often the page has it.
+      const values = new Map<Token, Buffer>();
+      const valueOf = (token: Token): Buffer => {
+        const value = values.get(token) ?? Buffer.from(tokenValues[token](occurrence, request));
+        values.set(token, value);
+        return value;
+      };
       const body =
         parts.length === 1 && Buffer.isBuffer(whole)
           ? whole
-          : Buffer.concat(
-              parts.map((part) =>
-                typeof part === 'string' ? Buffer.from(tokenValues[part](occurrence, request)) : part,
-              ),
-            );
+          : Buffer.concat(parts.map((part) => (typeof part === 'string' ? valueOf(part) : part)));
       const headers = customHeaders('text/html; charset=utf-8', occurrence);
       return { status: occurrence.error.status, headers, body };
     },

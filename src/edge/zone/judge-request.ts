@@ -69,8 +69,8 @@ function error(code: EdgeCode): Verdict & { readonly kind: 'error' } {
 }
 
 /**
- * Judges a request to a zone, and counts it where the zone has a rate limit. Lists and limits apply to every path but
- * /cdn-cgi/, which never reaches an origin (D60).
+ * Judges a request to a zone, and counts it where the zone has a rate limit. Lists and the other limits do not apply to
+ * /cdn-cgi/, which never reaches an origin; the rate limit does where an error is asked for, whose answer has its cost (D60).
  * @param hasError whether the catalogue has a code
  * @returns the verdict: at once, or, where other processes count with this one, once they have been asked
  */
@@ -86,12 +86,10 @@ export function judgeRequest(
     return { kind: 'not-allowed', allow: code !== undefined ? readingMethods : tunnelFreeMethods };
   if (code !== undefined) {
     if (method !== 'GET' && method !== 'HEAD') return { kind: 'not-allowed', allow: readingMethods };
-    return { kind: 'error', code, asked: true };
-  }
-  if (path.kind !== 'origin') return { kind: 'not-found' };
-  if (isBlocked(clientAddress)) return error(1006);
-  if (isAllowed && !isAllowed(clientAddress)) return error(1020);
-  const judged = { zone, request, room };
+  } else if (path.kind !== 'origin') return { kind: 'not-found' };
+  else if (isBlocked(clientAddress)) return error(1006);
+  else if (isAllowed && !isAllowed(clientAddress)) return error(1020);
+  const judged = { zone, request, room, asked: code };
   const waitSeconds = rateLimit?.take(clientAddress) ?? 0;
   return typeof waitSeconds === 'number'
     ? judgeCounted(judged, waitSeconds)
@@ -102,12 +100,15 @@ interface Counted {
   readonly zone: EdgeZone;
   readonly request: JudgedRequest;
   readonly room: Room;
+  /** The error that it asks for at /cdn-cgi/error. */
+  readonly asked: EdgeCode | undefined;
 }
 
 /** Judges a request once its rate is known. @param waitSeconds 0 where its client may make it */
-function judgeCounted({ zone, request, room }: Counted, waitSeconds: number): Verdict | Promise<Verdict> {
+function judgeCounted({ zone, request, room, asked }: Counted, waitSeconds: number): Verdict | Promise<Verdict> {
   const { rawHeaders, target } = request;
   if (waitSeconds > 0) return { ...error(1015), waitSeconds };
+  if (asked !== undefined) return { kind: 'error', code: asked, asked: true };
   if (Math.max(headerSectionOctets(rawHeaders), target.length) > room.maxHeaderBytes) return error(1038);
   const judge = (isFull: boolean): Verdict => {
     if (isFull) return error(1200);

@@ -313,6 +313,27 @@ describe('rules', () => {
     expect((await call('PUT', zonePath + rulesPath, { body: { rules } })).status).toBe(status);
   });
 
+  test.each([
+    [1999, 200],
+    [2000, 200],
+    [2001, 400],
+  ])('%i comparisons in all rules together: %i', async (count, status) => {
+    const { call } = await start();
+    const chain = (length: number): string => Array.from({ length }, () => 'not(path eq""and status lt 1)').join('or ');
+    const rules = [
+      ...Array.from({ length: 9 }, () => ({ ...put, expression: chain(100) })),
+      { ...put, expression: chain(99), enabled: false },
+      { ...put, expression: Array.from({ length: count - 1998 }, () => 'status lt 1').join(' or ') },
+    ];
+    const answer = await call('PUT', zonePath + rulesPath, { body: { rules } });
+    expect(answer.status).toBe(status);
+    if (status === 200) return;
+    const text =
+      'E_VALIDATION_ERROR: rules have 2001 comparisons together, want at most 2000; a set behind in counts as one';
+    expect(faults(answer)).toEqual([400, [10_001, '/rules', text]]);
+    expect(result(await call('GET', zonePath + rulesPath))).toMatchObject({ version: 0 });
+  });
+
   test('a hundred rules of the largest size, every octet escaped', async () => {
     const { call } = await start();
     const content = '\u0001'.repeat(10_240);

@@ -46,10 +46,13 @@ async function start({ zone, account, plan = 'enterprise', file = join(scratchFo
   const clock = manualClock();
   const { log, lines } = logLines();
   const edgeZone = zoneOf(zone);
+  const cutOff: string[] = [];
   const accounts: EdgeAccountSlice[] = [{ id: accountId, plan, ...(account ? { customErrors: account } : {}) }];
   const open = async (): Promise<{ readonly customErrors: CustomErrors; readonly database: Database }> => {
     const database = await openTestDatabase(file);
-    return { database, customErrors: await openCustomErrors({ database, zones: [edgeZone], accounts, clock, log }) };
+    const onCutOff = (name: string): void => void cutOff.push(name);
+    const parts = { database, zones: [edgeZone], accounts, clock, log, onCutOff };
+    return { database, customErrors: await openCustomErrors(parts) };
   };
   const { customErrors, database } = await open();
   const choose = (
@@ -57,7 +60,7 @@ async function start({ zone, account, plan = 'enterprise', file = join(scratchFo
     request: ErrorRequest = errorRequest(),
     from = customErrors,
   ): ErrorAnswer | undefined => from.choose(edgeZone, occurrence, request);
-  return { customErrors, database, choose, open, clock, lines, file };
+  return { customErrors, database, choose, open, clock, lines, file, cutOff };
 }
 
 const rule = (content: string, more: Partial<CustomErrorRule> = {}): CustomErrorRule => ({
@@ -454,6 +457,66 @@ describe('file and API', () => {
     expect(textOf(second.choose())).toBe('account page');
     expect(await second.customErrors.rules(ofZone)).toMatchObject({ source: 'none', value: [], version: 1 });
     expect(await second.customErrors.rules(ofAccount)).toMatchObject({ source: 'none', value: [], version: 0 });
+  });
+});
+
+describe('rules that ask too much of a request', () => {
+  const contains = (from: number, count: number): string =>
+    Array.from({ length: count }, (_, index) => `header["x"] contains "n${from + index}"`).join(' or ');
+  const searching = (rules: number): CustomErrorRule[] =>
+    Array.from({ length: rules }, (_, index) => rule('found', { expression: contains(index * 100, 100) }));
+  const asked = (...x: readonly string[]): ErrorRequest => errorRequest({ headers: { x } });
+  const hostile = Array.from({ length: 454 }, () => 'x');
+  /** A list with 220 comparisons, each of which is asked of each value. */
+  const comparing = (last: string): CustomErrorSettings => {
+    const expression = Array.from({ length: 220 }, () => 'header["x"]eq""').join('or ');
+    return { rules: [rule('never', { expression }), rule(last)] };
+  };
+
+  test('two thousand searches of one field are one pass over it', async () => {
+    const { choose, cutOff } = await start({ zone: { rules: [...searching(20), rule('last')] } });
+    const long = 'n'.repeat(90_000);
+    expect(textOf(choose(undefined, asked(long)))).toBe('last');
+    expect(textOf(choose(undefined, asked(`${long}n1999`)))).toBe('found');
+    expect(cutOff).toEqual([]);
+  });
+
+  test('are cut off: the answer is the default one, it is counted, and told once a minute', async () => {
+    const { choose, cutOff, clock, lines } = await start({ zone: { ...comparing('last'), ...page('page') } });
+    expect(textOf(choose(undefined, asked(...hostile.slice(1))))).toBe('last');
+    expect(choose(undefined, asked(...hostile))).toBeUndefined();
+    expect(choose(undefined, asked(...hostile))).toBeUndefined();
+    clock.pass(59.999);
+    expect(choose(undefined, asked(...hostile))).toBeUndefined();
+    expect(lines).toHaveLength(1);
+    clock.pass(0.001);
+    expect(choose(undefined, asked(...hostile))).toBeUndefined();
+    expect(cutOff).toEqual(Array.from({ length: 4 }, () => 'example.com'));
+    const told = { level: 'warn', zone: 'example.com', ray: '0123456789abcdef' };
+    expect(lines).toEqual([expect.objectContaining(told), expect.objectContaining(told)]);
+    expect(textOf(choose(undefined, asked()))).toBe('last');
+  });
+
+  test('the rules of zone and account are one question', async () => {
+    const half = asked(...hostile.slice(154));
+    const alone = await start({ account: comparing('account') });
+    expect(textOf(alone.choose(undefined, half))).toBe('account');
+    const both = await start({
+      zone: { rules: comparing('').rules?.slice(0, 1) ?? [] },
+      account: comparing('account'),
+    });
+    expect(both.choose(undefined, half)).toBeUndefined();
+    expect(both.cutOff).toEqual(['example.com']);
+  });
+
+  test.each([
+    ['a search that is too long', 'header["x"] contains "no"', ['x'.repeat(100_000)]],
+    ['a negation of it', 'not header["x"] contains "no"', ['x'.repeat(100_000)]],
+    ['beginnings that are long', `not header["x"] starts_with "${'a'.repeat(4000)}"`, Array(30).fill('a'.repeat(4000))],
+  ])('%s', async (_, expression, values) => {
+    const { choose, cutOff } = await start({ zone: { rules: [rule('never', { expression })] } });
+    expect(choose(undefined, asked(...values))).toBeUndefined();
+    expect(cutOff).toEqual(['example.com']);
   });
 });
 

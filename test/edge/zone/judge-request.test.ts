@@ -56,10 +56,10 @@ describe('/cdn-cgi/', () => {
     for (const method of ['GET', 'POST']) expect(judge(blocked, { method, path })).toEqual({ kind: 'not-found' });
   });
 
-  test('it is no request of the rate limit', () => {
-    const guarded = guardZone(zone, createRateLimit({ requests: 1, perSeconds: 60 }, clockAt()));
+  test('an error that is asked for is a request of the rate limit, what is not there is none', () => {
+    const guarded = guardZone(zone, createRateLimit({ requests: 2, perSeconds: 60 }, clockAt()));
     const room = { maxHeaderBytes: 1000, isFull: () => false };
-    const verdicts = ['/cdn-cgi/error/522', '/cdn-cgi/x', '/', '/', '/cdn-cgi/error/522'].map((path) =>
+    const verdicts = ['/cdn-cgi/x', '/cdn-cgi/error/522', '/', '/cdn-cgi/error/522', '/', '/cdn-cgi/x'].map((path) =>
       known(
         judgeRequest(
           guarded,
@@ -69,11 +69,12 @@ describe('/cdn-cgi/', () => {
       ),
     );
     expect(verdicts.map((verdict) => ('code' in verdict ? verdict.code : verdict.kind))).toEqual([
-      522,
       'not-found',
+      522,
       'forward',
       1015,
-      522,
+      1015,
+      'not-found',
     ]);
   });
 });
