@@ -32,15 +32,9 @@ type Warned = Pick<
 const placeholder = /(?:^|\.)example$/;
 
 /** Warnings of settings that are right for trying Postern out, but probably not intended in production. */
-function productionWarnings({ accounts, platform, http, smtp, delivery, development }: Warned): string[] {
+function productionWarnings({ accounts, platform, smtp, delivery, development }: Warned): string[] {
   if (development) return [];
   const warnings: string[] = [];
-  const anyAddress = ['0.0.0.0', '::'].includes(http.listen.host);
-  if (http.docsBaseUrl === undefined && anyAddress && !http.adminListen) {
-    warnings.push(
-      `http.docsBaseUrl is not set: links to error descriptions would begin with http://${formatHostPort(http.listen)}`,
-    );
-  }
   if (!accounts.some(({ sendingDomains }) => sendingDomains.length > 0)) return warnings;
   if (delivery.routes.every(({ type }) => type === 'capture'))
     warnings.push('no mail leaves: every route captures it in a folder; want one of type smarthost or mx');
@@ -60,20 +54,12 @@ function productionWarnings({ accounts, platform, http, smtp, delivery, developm
 const isPrivate = addressTest(privateNetworks);
 
 /** Warnings about the API's own listener. */
-function adminWarnings({ adminListen, listen, docsBaseUrl }: HttpSettings): string[] {
+function adminWarnings({ adminListen }: HttpSettings): string[] {
   if (!adminListen) return [];
-  const place = formatHostPort(adminListen);
-  const open = isPrivate(adminListen.host)
-    ? []
-    : [
-        `http.adminListen takes tokens in the clear on ${place}, a public address; want a private one, with something ` +
-          'before it that speaks TLS',
-      ];
-  if (docsBaseUrl !== undefined) return open;
-  const links = `http://${formatHostPort(listen)}/errors/`;
+  if (isPrivate(adminListen.host)) return [];
   return [
-    ...open,
-    `http.docsBaseUrl is not set: errors link to ${links}, which http.adminListen has moved to ${place}`,
+    `http.adminListen takes tokens in the clear on ${formatHostPort(adminListen)}, a public address; want a private one, with ` +
+      'something before it that speaks TLS',
   ];
 }
 

@@ -29,8 +29,8 @@ export interface EdgeParts extends Pick<ErrorAnswerParts, 'negotiate' | 'default
   readonly referencePage: (code: number) => ErrorAnswer | undefined;
   readonly referenceIndex: () => ErrorAnswer | undefined;
   readonly origins: OriginProxy;
-  /** Without a slash at the end. Called with each error, since the port may be known only once it is bound (D62). */
-  readonly docsBaseUrl: () => string;
+  /** As `EdgeOccurrence` has it. Called with each error, since the port may be known only once it is bound (D62). */
+  readonly docsBaseUrl: () => string | undefined;
   readonly clock: Clock;
   readonly log: Logger;
   readonly onRequest?: (count: EdgeCount) => void;

@@ -14,8 +14,8 @@ export interface ErrorAnswerParts {
   readonly defaultAnswer: (occurrence: EdgeOccurrence, format: EdgeFormat) => ErrorAnswer;
   /** Custom Error Rules and Error Pages (D65); undefined where none fits. */
   readonly customAnswer: (zone: EdgeZone, occurrence: EdgeOccurrence, request: ErrorRequest) => ErrorAnswer | undefined;
-  /** Without a slash at the end (D62). */
-  readonly docsBaseUrl: () => string;
+  /** Without a slash at the end; undefined where clients can be told no place (D62). */
+  readonly docsBaseUrl: () => string | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }

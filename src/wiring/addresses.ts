@@ -1,8 +1,11 @@
 // Where the gateway listens: the addresses that the configuration names and, once they are bound, the actual ones.
 
+import { addressTest } from '../base/net/address-test.ts';
 import type { OwnDoor } from '../base/net/own-doors.ts';
 import { formatHostPort } from '../config/addresses.ts';
 import type { Config } from '../config.ts';
+
+const isLoopback = addressTest(['127.0.0.0/8', '::1']);
 
 /** A bound address. */
 export interface Listening {
@@ -50,9 +53,15 @@ export class GatewayAddresses {
     return [...configuredDoors(this.#config()), ...this.listening];
   }
 
-  /** The start of the documentation's URLs (D62): the configured one, or else the address of plain HTTP. */
-  docsBaseUrl(): string {
-    const { docsBaseUrl, listen } = this.#config().http;
-    return docsBaseUrl ?? `http://${formatHostPort(this.#http.find(({ name }) => name === 'http') ?? listen)}`;
+  /**
+   * The start of the documentation's URLs (D62): the configured one. Without it only a development on loopback has one, the
+   * address of plain HTTP, which whoever meets an error there can reach; of any other address nobody knows who can.
+   */
+  docsBaseUrl(): string | undefined {
+    const { http, development } = this.#config();
+    if (http.docsBaseUrl !== undefined) return http.docsBaseUrl;
+    const bound = this.#http.find(({ name }) => name === 'http') ?? http.listen;
+    const isReached = development && !http.adminListen && isLoopback(bound.host);
+    return isReached ? `http://${formatHostPort(bound)}` : undefined;
   }
 }

@@ -67,13 +67,6 @@ describe('warnings', () => {
   ])('%s cannot', (address) => {
     expect(of(address)).toEqual([]);
   });
-
-  test('the pages that errors link to are not where the links lead without docsBaseUrl', () => {
-    const { warnings } = loadYaml('http: { adminListen: 127.0.0.1:9090 }');
-    expect(warnings).toContain(
-      'http.docsBaseUrl is not set: errors link to http://127.0.0.1:8080/errors/, which http.adminListen has moved to 127.0.0.1:9090',
-    );
-  });
 });
 
 describe('the token for /metrics', () => {

@@ -13,8 +13,8 @@ export interface FailureParts {
   readonly figures: FigureReader;
   /** The zones of an account, by its id. */
   readonly zonesOf: (account: string) => readonly { readonly id: string; readonly name: string }[];
-  /** The start of the URLs of pages about errors. */
-  readonly docsBaseUrl: () => string;
+  /** The start of the URLs of pages about errors; undefined: they are named by their path, which the API's own host has. */
+  readonly docsBaseUrl: () => string | undefined;
   readonly now: () => number;
 }
 
@@ -105,7 +105,7 @@ export function failureEndpoints(parts: FailureParts): V4Plugin {
         const wanted = { account: account.name, prefix: 'edge ' };
         const figures = await inTurn(account.name, () => readSteps(parts.figures, steps, wanted));
         const byZone = Map.groupBy(figures, ({ name }) => name.split(' ')[2] ?? '');
-        const at = { steps, docsBaseUrl: parts.docsBaseUrl() };
+        const at = { steps, docsBaseUrl: parts.docsBaseUrl() ?? '' };
         const zones = parts
           .zonesOf(account.id)
           .map((zone) => zoneFailures(zone, byZone.get(zone.name) ?? [], at))

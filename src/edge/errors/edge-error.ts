@@ -52,8 +52,8 @@ export interface EdgeOccurrence {
   readonly zone: string;
   /** Seconds; a rate limiter's own value in place of the catalogue's (D60). Absent where the error is not retryable. */
   readonly retryAfterSeconds?: number | undefined;
-  /** Without a slash at the end; `type` is made of it (D62). */
-  readonly docsBaseUrl: string;
+  /** Where the pages about errors are, without a slash at the end; absent where clients cannot be told a place (D62). */
+  readonly docsBaseUrl?: string | undefined;
 }
 
 /** What a default response may be written as: the two JSON types have the same body (D61, D62). */

@@ -10,9 +10,9 @@ export function titleOf(error: EdgeError): string {
   return `Error ${error.code}: ${error.shortName}`;
 }
 
-/** `type`, but for the documentation's base URL before it (D62). */
-export function referencePathOf(error: EdgeError): string {
-  return `/errors/${error.code}`;
+/** The URL of the page about an error (D62); undefined where no address is known by which clients reach it. */
+export function referenceUrlOf({ error, docsBaseUrl }: EdgeOccurrence): string | undefined {
+  return docsBaseUrl === undefined ? undefined : `${docsBaseUrl}/errors/${error.code}`;
 }
 
 /** Seconds to wait, for `retry_after` and Retry-After alike; undefined where the catalogue has none: not retryable. */

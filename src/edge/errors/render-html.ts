@@ -3,7 +3,7 @@
 import { closePage, escapeForeignText, escapeHtml, openPage, pageStyle, sheetCss } from '../../http/page/html-page.ts';
 import type { EdgeError, EdgeOccurrence } from './edge-error.ts';
 import { errorHeading } from './error-heading.ts';
-import { attribution, oncePerError, referencePathOf, retrySecondsOf, timestampOf, titleOf } from './occurrence.ts';
+import { attribution, oncePerError, referenceUrlOf, retrySecondsOf, timestampOf, titleOf } from './occurrence.ts';
 import { responsiblePartyOf, whoActs } from './responsibility.ts';
 
 const style = pageStyle(`${sheetCss}.lead{font-size:1.125rem}
@@ -30,10 +30,14 @@ ${errorHeading(error.code, error.shortName)}
 <dt>Responsible</dt><dd>${escapeHtml(responsiblePartyOf(error))}</dd>
 <dt>Who has to act</dt><dd>${escapeHtml(whoActs(error))}</dd>
 <dt>Site</dt><dd><bdi>`,
-  afterDocs: `${referencePathOf(error)}" rel="noreferrer">About error ${error.code}</a></p>
-</footer>
-${closePage}`,
 }));
+
+/** The link to the page about the error, where there is one to follow. */
+function referenceLink(occurrence: EdgeOccurrence): string {
+  const url = referenceUrlOf(occurrence);
+  const about = `About error ${occurrence.error.code}`;
+  return url === undefined ? '' : ` <a href="${escapeHtml(url)}" rel="noreferrer">${about}</a>`;
+}
 
 function inWords(seconds: number): string {
   if (seconds >= 60 && seconds % 60 === 0) return seconds === 60 ? '1 minute' : `${seconds / 60} minutes`;
@@ -54,7 +58,7 @@ function retryLine(occurrence: EdgeOccurrence): string {
 
 /** Renders the page; everything in it is escaped, whatever the Host was. */
 export function renderHtml(occurrence: EdgeOccurrence): string {
-  const { opening, facts, afterDocs } = fixedParts(occurrence.error);
+  const { opening, facts } = fixedParts(occurrence.error);
   const timestamp = timestampOf(occurrence);
   return `${opening}${retryLine(occurrence)}${facts}${escapeForeignText(occurrence.zone)}</bdi></dd>
 <dt>Ray ID</dt><dd><code>${escapeForeignText(occurrence.rayId)}</code></dd>
@@ -62,5 +66,7 @@ export function renderHtml(occurrence: EdgeOccurrence): string {
 </dl>
 </main>
 <footer>
-<p>${attribution} <a href="${escapeHtml(occurrence.docsBaseUrl)}${afterDocs}`;
+<p>${attribution}${referenceLink(occurrence)}</p>
+</footer>
+${closePage}`;
 }

@@ -2,7 +2,7 @@
 // application/json and application/problem+json.
 
 import type { EdgeError, EdgeOccurrence } from './edge-error.ts';
-import { attribution, oncePerError, referencePathOf, retrySecondsOf, timestampOf, titleOf } from './occurrence.ts';
+import { attribution, oncePerError, referenceUrlOf, retrySecondsOf, timestampOf, titleOf } from './occurrence.ts';
 
 /** Members as text, without the braces around them. */
 function membersText(members: Readonly<Record<string, string | number | boolean>>): string {
@@ -10,11 +10,7 @@ function membersText(members: Readonly<Record<string, string | number | boolean>
 }
 
 const fixedParts = oncePerError((error: EdgeError) => ({
-  afterType: `${JSON.stringify(referencePathOf(error)).slice(1)},${membersText({
-    title: titleOf(error),
-    status: error.status,
-    detail: error.detail,
-  })}`,
+  told: membersText({ title: titleOf(error), status: error.status, detail: error.detail }),
   classified: membersText({ error_code: error.code, error_name: error.name, error_category: error.category }),
   retryable: membersText({ platform_error: true, retryable: error.retryAfterSeconds !== undefined }),
   advice: membersText({
@@ -26,12 +22,13 @@ const fixedParts = oncePerError((error: EdgeError) => ({
 
 /** Renders the body: the members of RFC 9457 first, then the extension members; one line without an end. */
 export function renderJson(occurrence: EdgeOccurrence): string {
-  const { afterType, classified, retryable, advice } = fixedParts(occurrence.error);
+  const { told, classified, retryable, advice } = fixedParts(occurrence.error);
   // RFC 8259 §8.1, I-JSON: no lone surrogates.
-  const type = JSON.stringify(occurrence.docsBaseUrl.toWellFormed()).slice(0, -1);
+  // RFC 9457 §4.2.1: about:blank says that there is no page about the error; `error_code` tells which one it is all the same.
+  const type = JSON.stringify((referenceUrlOf(occurrence) ?? 'about:blank').toWellFormed());
   const rayId = JSON.stringify(occurrence.rayId.toWellFormed());
   const zone = JSON.stringify(occurrence.zone.toWellFormed());
   const seconds = retrySecondsOf(occurrence);
   const retryAfter = seconds === undefined ? '' : `,"retry_after":${seconds}`;
-  return `{"type":${type}${afterType},"instance":${rayId},${classified},"ray_id":${rayId},"timestamp":"${timestampOf(occurrence)}","zone":${zone},${retryable}${retryAfter},${advice}}`;
+  return `{"type":${type},${told},"instance":${rayId},${classified},"ray_id":${rayId},"timestamp":"${timestampOf(occurrence)}","zone":${zone},${retryable}${retryAfter},${advice}}`;
 }

@@ -89,13 +89,13 @@ export class Connections {
     });
   }
 
-  /** Notes a request. Gives false where the request must not be answered; its connection is then cut. */
-  asked(request: IncomingMessage, response: ServerResponse): boolean {
+  /** Notes a request, which `handle` answers; where it must not be answered, its connection is cut. */
+  asked(request: IncomingMessage, response: ServerResponse, handle: () => void): void {
     const { socket } = request;
     const speaking = this.#speaking.get(socket);
-    if (!speaking || !speaking.turns.begin(request, response)) {
+    if (!speaking || !speaking.turns.begin(request, response, handle)) {
       socket.destroy();
-      return false;
+      return;
     }
     speaking.answer = response;
     speaking.last = request;
@@ -104,7 +104,6 @@ export class Connections {
       speaking.answer = undefined;
       if (this.#closing) socket.destroySoon();
     });
-    return true;
   }
 
   /**
@@ -120,13 +119,16 @@ export class Connections {
 
   /**
    * Notes that octets of a connection are no HTTP; nothing more is read from it.
-   * @returns how far the answer under way is: `clean`: nothing of it is written; `whole`: all of it is; `between`: a part is
+   * @returns how far the answer under way is: `clean`: nothing of it is written; `whole`: all of it is; `between`: a part is;
+   *   `unframed`: nothing is, and what is wrong is the framing of the body behind a head that could be read
    */
-  broke(socket: Socket): 'clean' | 'whole' | 'between' {
+  broke(socket: Socket): 'clean' | 'whole' | 'between' | 'unframed' {
     const speaking = this.#speaking.get(socket);
     if (!speaking) return 'between';
     const { answer, turns } = speaking;
+    const isJudging = turns.isJudging();
     turns.stop();
+    if (isJudging) return 'unframed';
     if (!answer?.headersSent) return 'clean';
     return answer.writableEnded ? 'whole' : 'between';
   }

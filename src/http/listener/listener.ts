@@ -99,6 +99,9 @@ const clientErrors: Readonly<Record<string, readonly [number, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'Request Timeout'],
 };
 
+/** RFC 9112 §6.1: with a coding that is not known the end of the body cannot be found. */
+const unknownCoding = [501, 'Transfer-Encoding is not taken, but for chunked'] as const;
+
 /** Throws away an unwanted body for a while, so that the client can read why it is refused, and then cuts the connection. */
 function linger(request: IncomingMessage): void {
   if (request.complete) return;
@@ -125,10 +128,20 @@ function onClientError(
     socket.destroySoon();
     return;
   }
-  const [status, reason] = clientErrors[error.code ?? ''] ?? [400, 'Bad Request'];
+  const known = state === 'unframed' ? unknownCoding : clientErrors[error.code ?? ''];
+  const [status, text] = known ?? [400, 'Bad Request'];
+  refuseSocket(socket, { onRefused }, { status, text, cause: error.code });
+}
+
+/** Answers on the socket, ends the connection, and tells of it. */
+function refuseSocket(
+  socket: Socket,
+  { onRefused }: Pick<HttpListenerParts, 'onRefused'>,
+  { status, text, cause }: { readonly status: number; readonly text: string; readonly cause: string | undefined },
+): void {
   const rayId = randomHex(8);
-  writeWhole(socket, plainWhole(status, reason, { rayId }));
-  onRefused?.({ rayId, status, client: socket.remoteAddress, cause: error.code });
+  writeWhole(socket, plainWhole(status, text, { rayId }));
+  onRefused?.({ rayId, status, client: socket.remoteAddress, cause });
 }
 
 /** RFC 9110 §15.6.4: a connection above the limit gets a 503, or no answer if many are refused at once or TLS comes first. */
@@ -208,9 +221,18 @@ export function createListener(parts: HttpListenerParts): HttpListener {
     if (!tls) connections.speaks(socket);
   };
   const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
-    if (!connections.asked(request, response)) return;
-    response.on('finish', () => linger(request));
-    handlers.request(request, response);
+    connections.asked(request, response, () => {
+      if (refusesVersion(request)) return;
+      response.on('finish', () => linger(request));
+      handlers.request(request, response);
+    });
+  };
+  /** Refuses a request that is neither HTTP/1.0 nor HTTP/1.1, whose octets have another meaning than ours (RFC 9112 §2.3). */
+  const refusesVersion = ({ httpVersion, socket }: IncomingMessage): boolean => {
+    if (httpVersion === '1.1' || httpVersion === '1.0') return false;
+    connections.broke(socket);
+    refuseSocket(socket, parts, { status: 505, text: 'HTTP Version Not Supported', cause: `HTTP/${httpVersion}` });
+    return true;
   };
   /** Hands a connection to the server once it is known whether it may come in by the count over all processes. */
   const arrive = async (socket: Socket, ofProcess: ConnectionLimit, overAll: OverAll): Promise<void> => {
@@ -257,18 +279,18 @@ export function createListener(parts: HttpListenerParts): HttpListener {
   server.on('upgrade', (request, socket: Socket, head) => {
     const behind = connections.upgraded(socket);
     socket.on('error', () => socket.destroy());
+    if (refusesVersion(request)) return;
     // Node before 24.9 knows no shouldUpgradeCallback and brings every upgrade here, h2c too, which must reach no origin.
     if (handlers.takesUpgrade(request)) handlers.upgrade(request, socket, Buffer.concat([head, behind]));
     else {
-      const rayId = randomHex(8);
-      writeWhole(socket, plainWhole(501, 'This upgrade is not taken', { rayId }));
-      parts.onRefused?.({ rayId, status: 501, client: socket.remoteAddress, cause: 'an upgrade that is not taken' });
+      const cause = 'an upgrade that is not taken';
+      refuseSocket(socket, parts, { status: 501, text: 'This upgrade is not taken', cause });
     }
   });
   server.on('connect', (request, socket: Socket) => {
     connections.upgraded(socket);
     socket.on('error', () => socket.destroy());
-    handlers.connect(request, socket);
+    if (!refusesVersion(request)) handlers.connect(request, socket);
   });
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     onClientError(error, socket, { connections, onRefused: parts.onRefused });

@@ -12,12 +12,16 @@ export interface RequestTurns {
   /**
    * Gives a request that the parser has read the turn until `response` closes. Gives false where it is not its turn, which
    * happens only if the parser finds another end of a request than this file: the connection must then be cut.
+   * @param handle called once the parser has judged the whole head, unless it finds a fault: it tells of a request before it
+   *   looks at the framing of its body
    */
-  begin(request: IncomingMessage, response: ServerResponse): boolean;
+  begin(request: IncomingMessage, response: ServerResponse, handle: () => void): boolean;
   /** Stops reading, because the connection leaves HTTP. Gives the octets that came behind the request. */
   leave(): Buffer;
   /** Begins no further request: whatever still arrives is thrown away. */
   stop(): void;
+  /** Whether the parser has told of a request and not yet judged all of its head. */
+  isJudging(): boolean;
   /** Octets that have arrived and belong to no request that was begun. */
   waitingOctets(): number;
 }
@@ -58,6 +62,8 @@ class Turns implements RequestTurns {
   #phase: Phase = 'head';
   /** The response that has the turn; absent between two requests. */
   #response: ServerResponse | undefined;
+  /** Handles the request whose head the parser is judging. */
+  #handle: (() => void) | undefined;
   /** Octets that have arrived and are not parsed yet. */
   #waiting: Buffer = nothing;
   /** Whether the client has ended its side. */
@@ -72,9 +78,10 @@ class Turns implements RequestTurns {
     socket.on('end', this.#onEnd);
   }
 
-  begin(request: IncomingMessage, response: ServerResponse): boolean {
+  begin(request: IncomingMessage, response: ServerResponse, handle: () => void): boolean {
     if (this.#phase !== 'head' || this.#response) return false;
     this.#response = response;
+    this.#handle = handle;
     this.#body = bodyEndOf(request.headers);
     this.#phase = this.#body ? 'body' : 'answer';
     response.on('close', this.#onAnswered);
@@ -94,6 +101,10 @@ class Turns implements RequestTurns {
     this.#phase = 'over';
     this.#waiting = nothing;
     if (this.#socket.isPaused()) this.#socket.resume();
+  }
+
+  isJudging(): boolean {
+    return this.#handle !== undefined;
   }
 
   waitingOctets(): number {
@@ -146,6 +157,9 @@ class Turns implements RequestTurns {
       const isAll = end === piece.length;
       this.#waiting = isAll ? nothing : piece.subarray(end);
       this.#parse(isAll ? piece : piece.subarray(0, end));
+      const handle = this.#handle;
+      this.#handle = undefined;
+      if (this.#phaseNow() !== 'over') handle?.();
       phase = this.#phaseNow();
       if (phase === 'body' && this.#body?.done === true) phase = this.#endBody();
     }

@@ -27,7 +27,7 @@ export interface ConsoleSources {
   readonly lines: () => Promise<WaitingNow>;
   readonly destinations: () => readonly DestinationView[];
   readonly figures: Figures;
-  readonly docsBaseUrl: () => string;
+  readonly docsBaseUrl: () => string | undefined;
   readonly loadState: () => LoadState;
   readonly clock: Clock;
   readonly log: Logger;

@@ -151,6 +151,13 @@ test('nothing from outside changes the structure of the page', () => {
   );
 });
 
+test('without an address for its pages it has no link', () => {
+  expect(renderHtml(edgeOccurrence(522))).toContain('<a ');
+  const page = renderHtml(edgeOccurrence(522, { docsBaseUrl: undefined }));
+  expect(page).not.toMatch(/<a |undefined/);
+  expect(page).toMatch(/origin server\.<\/p>\n<\/footer>/);
+});
+
 test('escaping is undone by reading', () => {
   fc.assert(
     fc.property(fc.string({ unit: anyCharacter }), (text) => {

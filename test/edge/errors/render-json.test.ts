@@ -93,6 +93,11 @@ test('the schema finds a member too many, one too few, and retry_after at the wr
   expect(validate({ ...members, retry_after: null })).toBe(false);
 });
 
+test('without an address for its pages it says about:blank (RFC 9457 §4.2.1)', () => {
+  const members = JSON.parse(renderJson(edgeOccurrence(522, { docsBaseUrl: undefined }))) as Record<string, unknown>;
+  expect(members).toEqual({ ...(JSON.parse(renderJson(edgeOccurrence(522))) as object), type: 'about:blank' });
+});
+
 test("a rate limit's own time takes the place of the catalogue's", () => {
   expect(JSON.parse(renderJson(edgeOccurrence(1015, { retryAfterSeconds: 17 })))).toMatchObject({ retry_after: 17 });
 });
@@ -110,7 +115,7 @@ test('whatever comes from outside is read back as it was', () => {
       expect(members['zone']).toBe(occurrence.zone.toWellFormed());
       expect(members['ray_id']).toBe(occurrence.rayId.toWellFormed());
       expect(members['instance']).toBe(members['ray_id']);
-      expect(members['type']).toBe(`${occurrence.docsBaseUrl.toWellFormed()}/errors/${occurrence.error.code}`);
+      expect(members['type']).toBe(`${occurrence.docsBaseUrl?.toWellFormed()}/errors/${occurrence.error.code}`);
       expect(members['retry_after']).toBe(occurrence.retryAfterSeconds ?? occurrence.error.retryAfterSeconds);
       const names = occurrence.error.retryAfterSeconds === undefined ? always : Object.keys(properties);
       expect(Object.keys(members)).toEqual(names);
