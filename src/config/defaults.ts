@@ -87,6 +87,7 @@ export const edge = {
   maxHeaderBytes: 32_768,
   connectTimeoutSeconds: 15,
   responseTimeoutSeconds: 100,
+  afterCloseSeconds: 5,
   trustedProxies: [],
   limits: { requests: 8000, requestsPerZone: 2000, requestsPerAddress: 400 },
 } as const;

@@ -34,6 +34,7 @@ export const edge = value.object({
   maxHeaderBytes: Optional(value.integer(1024, 262_144, 'octets')),
   connectTimeoutSeconds: Optional(value.seconds),
   responseTimeoutSeconds: Optional(value.seconds),
+  afterCloseSeconds: Optional(value.seconds),
   trustedProxies: Optional(value.list(value.network)),
   limits: Optional(
     value.object({

@@ -1,6 +1,7 @@
 // Where an answer of the edge goes: a ServerResponse, or the bare socket of a request to upgrade.
 
 import type { ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { writeWhole } from '../http/listener/whole-response.ts';
 import type { FailureAnswer } from './error-answers.ts';
@@ -9,6 +10,10 @@ import type { FailureAnswer } from './error-answers.ts';
 export interface AnswerSink {
   /** Writes the answer, with Ray-ID and Content-Length. Where one has begun already, the connection is cut instead (D66). */
   send(answer: FailureAnswer): void;
+  /** Whether octets of an answer have been written. */
+  hasBegun(): boolean;
+  /** Ends the connection without an answer. */
+  cut(): void;
   /** Calls `listener` once the answer is written or the client has gone. The status is absent where nothing was written. */
   onEnd(listener: (end: { readonly status?: number | undefined; readonly whole: boolean }) => void): void;
 }
@@ -40,6 +45,8 @@ export function responseSink(response: ServerResponse, rayId: string): AnswerSin
       // RFC 9110 §9.3.2: the answer to HEAD has the same fields and no content.
       response.end(response.req.method === 'HEAD' ? undefined : body);
     },
+    hasBegun: () => response.headersSent,
+    cut: () => void response.destroy(),
     onEnd(listener) {
       // 'close' is emitted once anyway, and `once` would cost a second closure and a search for it.
       response.on('close', () => {
@@ -53,11 +60,15 @@ export function responseSink(response: ServerResponse, rayId: string): AnswerSin
 /** The socket of a request to upgrade. */
 export function socketSink(socket: Duplex, rayId: string): AnswerSink {
   let status: number | undefined;
+  const written = (): number => (socket instanceof Socket ? socket.bytesWritten : 0);
+  const before = written();
   return {
     send(answer) {
       status = answer.status;
       writeWhole(socket, { ...answer, rayId });
     },
+    hasBegun: () => written() > before,
+    cut: () => void socket.destroy(),
     onEnd(listener) {
       socket.once('close', () => listener({ status, whole: !socket.errored }));
     },

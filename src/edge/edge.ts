@@ -9,6 +9,7 @@ import { addressTest } from '../base/net/address-test.ts';
 import type { Arrival, HttpFront } from '../http/front.ts';
 import { admit } from './admission.ts';
 import { type AnswerSink, responseSink, socketSink } from './answer-sink.ts';
+import { watchClient } from './closed-client.ts';
 import type { ErrorAnswerParts } from './error-answers.ts';
 import type { ErrorAnswer, ErrorRequest } from './errors/edge-error.ts';
 import { createFail, type EdgeCount, type Exchange, headerOf, isOfApi, runGuarded, tellAtEnd } from './exchange.ts';
@@ -22,7 +23,7 @@ import type { EdgeSettings, EdgeZone } from './zone/zone.ts';
 /** What the edge is made from. */
 export interface EdgeParts extends Pick<ErrorAnswerParts, 'negotiate' | 'defaultAnswer' | 'customAnswer'> {
   readonly zones: readonly EdgeZone[];
-  readonly settings: Pick<EdgeSettings, 'maxHeaderBytes' | 'trustedProxies' | 'limits'>;
+  readonly settings: Pick<EdgeSettings, 'maxHeaderBytes' | 'afterCloseSeconds' | 'trustedProxies' | 'limits'>;
   /** Names and addresses of the API, lower case (D67). */
   readonly apiHosts: readonly string[];
   /** The page about a code; undefined where there is no such code. */
@@ -80,6 +81,7 @@ export function createEdge(parts: EdgeParts): Edge {
     const place = requests.begin(zone?.zone.id ?? '', client.address);
     const exchange: Exchange = { request, arrival, zone, client, sink, place };
     tellAtEnd(exchange, parts);
+    watchClient(exchange, settings.afterCloseSeconds);
     return exchange;
   };
   /** Forwards a request that goes to an origin. Any other request was answered by the edge. */

@@ -25,6 +25,8 @@ export interface Exchange {
   code?: EdgeCode;
   /** Whether the error was asked for at /cdn-cgi/error. */
   asked?: boolean;
+  /** Why it was given up though its client might still have read: its time was over, or others wanted the room. */
+  gone?: 'time' | 'room';
   /** Whether it is answered, or its client has gone. */
   hasEnded?: boolean;
 }
@@ -37,6 +39,8 @@ export interface EdgeCount {
   readonly status?: number | undefined;
   /** Code of the error that was answered; absent where it was asked for at /cdn-cgi/error. */
   readonly code?: EdgeCode | undefined;
+  /** Why it was given up after its client had ended its side; absent: it was not. */
+  readonly gone?: Exchange['gone'];
 }
 
 /** Answers a request with an error. @param waitSeconds what its Retry-After says; absent: no such field */
@@ -137,7 +141,7 @@ export function tellAtEnd(
   sink.onEnd(({ status, whole }) => {
     exchange.hasEnded = true;
     place.end();
-    const { code, asked } = exchange;
+    const { code, asked, gone } = exchange;
     const zone = exchange.zone?.zone.name;
     parts.log.info(
       {
@@ -149,6 +153,7 @@ export function tellAtEnd(
         status,
         code,
         asked,
+        gone,
         client: exchange.client.address,
         ms: Math.round(parts.clock.monotonic() - startedAt),
         unfinished: whole ? undefined : true,
@@ -156,6 +161,6 @@ export function tellAtEnd(
       'edge request',
     );
     if (isOfApi(arrival)) return;
-    parts.onRequest?.({ zone: zone ?? '', status, code: asked ? undefined : code });
+    parts.onRequest?.({ zone: zone ?? '', status, code: asked ? undefined : code, gone });
   });
 }

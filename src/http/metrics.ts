@@ -30,6 +30,7 @@ export interface Metrics {
     readonly zone: string;
     readonly status?: number | undefined;
     readonly code?: number | undefined;
+    readonly gone?: 'time' | 'room' | undefined;
   }) => void;
   /** Counts an error that got the default answer because the rules of this zone ask too much of the request. */
   readonly rulesCutOff: (zone: string) => void;
@@ -149,7 +150,14 @@ function countEdge(registers: Registry[]): Metrics['edgeRequest'] {
       for (const [code, count] of byCode) errors.inc({ code }, count);
     },
   });
-  return ({ zone, status, code }) => {
+  const gone = new Counter({
+    name: 'postern_edge_gone_requests_total',
+    help: 'Requests given up whose client had ended its side: their time was over, or others wanted the room',
+    labelNames: ['reason'],
+    registers,
+  });
+  return ({ zone, status, code, gone: reason }) => {
+    if (reason !== undefined) gone.inc({ reason });
     let counts = byZone.get(zone);
     if (!counts) {
       counts = Array<number>(statusClasses).fill(0);

@@ -94,6 +94,7 @@ const changes: Changes<Config> = {
     maxHeaderBytes: 'edge',
     connectTimeoutSeconds: 'edge',
     responseTimeoutSeconds: 'edge',
+    afterCloseSeconds: 'edge',
     trustedProxies: 'edge',
     limits: 'limits',
   },

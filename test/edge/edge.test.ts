@@ -620,6 +620,7 @@ test('an answer of the origin’s own passes with its fields as they came: order
     maxHeaderBytes: 32_768,
     connectTimeoutSeconds: 5,
     responseTimeoutSeconds: 5,
+    afterCloseSeconds: 5,
     trustedProxies: [],
     limits: { requests: 10, requestsPerZone: 10, requestsPerAddress: 10 },
   };

@@ -29,6 +29,7 @@ async function start() {
     maxHeaderBytes: 32_768,
     connectTimeoutSeconds: 5,
     responseTimeoutSeconds: 5,
+    afterCloseSeconds: 5,
     trustedProxies: [],
     limits: { requests: 100, requestsPerZone: 100, requestsPerAddress: 100 },
   };

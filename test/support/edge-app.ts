@@ -100,6 +100,7 @@ export async function startEdge(
   const { plugins = [], https = false, settings: givenSettings, app: appParts, ...parts } = given;
   const settings = {
     maxHeaderBytes: 32_768,
+    afterCloseSeconds: 60,
     trustedProxies: [],
     limits: { requests: 1000, requestsPerZone: 1000, requestsPerAddress: 1000 },
     ...givenSettings,

@@ -51,6 +51,7 @@ export async function originFront(options: FrontOptions): Promise<OriginFront> {
       maxHeaderBytes: 32_768,
       connectTimeoutSeconds: options.connectTimeoutSeconds ?? 10,
       responseTimeoutSeconds: options.responseTimeoutSeconds ?? 10,
+      afterCloseSeconds: 5,
       trustedProxies: [],
       limits: { requests: 1000, requestsPerZone: 1000, requestsPerAddress: 1000 },
     },

@@ -17,7 +17,12 @@ export interface RequestLimits {
 export interface OpenRequest {
   /** Whether more requests are open, this one included, than its zone, its client or the server may have. */
   isOver(): boolean | Promise<boolean>;
-  /** Must be called once, when the request has ended. */
+  /**
+   * Lets others have its room from now on: where it is wanted, this request ends first.
+   * @param giveUp ends the request, or gives false where it goes on
+   */
+  mayGiveWay(giveUp: () => boolean): void;
+  /** Must be called when the request has ended; further calls do nothing. */
   end(): void;
 }
 
@@ -74,6 +79,13 @@ export function createOpenRequests(limits: RequestLimits, shared?: SharedRequest
   /** What was taken from all. */
   const extra = new Counts();
   let open = 0;
+  /** By key, the requests that may give way, the longest waiting first. */
+  const yielding = new Map<string, Set<() => boolean>>();
+  /** Ends a request that counts towards a key and may give way; false where there is none. */
+  const makeRoom = (key: string): boolean => {
+    for (const giveWay of yielding.get(key) ?? []) if (giveWay()) return true;
+    return false;
+  };
   const begin = (zone: string, address: string): OpenRequest => {
     const ofAddress = `edge address ${countedAddress(address)}`;
     const ofZone = `edge zone ${zone}`;
@@ -95,23 +107,48 @@ export function createOpenRequests(limits: RequestLimits, shared?: SharedRequest
       if (full === undefined) taken = wanted;
       else for (const key of wanted) extra.remove(key);
       if (full === undefined && hasEnded) giveBack();
-      return full !== undefined;
+      const key = full === undefined ? undefined : wanted[full];
+      return key !== undefined && (makeRoom(key) ? isOver() : true);
+    };
+    let giveWay: (() => boolean) | undefined;
+    const forget = (): void => {
+      for (const key of keys) {
+        const all = yielding.get(key);
+        if (giveWay) all?.delete(giveWay);
+        if (all?.size === 0) yielding.delete(key);
+      }
+    };
+    const end = (): void => {
+      if (hasEnded) return;
+      hasEnded = true;
+      open -= 1;
+      for (const key of keys) counts.remove(key);
+      forget();
+      giveBack();
+    };
+    const isOver = (): boolean | Promise<boolean> => {
+      for (const key of keys) {
+        while (counts.of(key) > mostOf(key)) if (!makeRoom(key)) return true;
+      }
+      if (!shared) return false;
+      const wanted = keys.filter((key) => counts.of(key) - extra.of(key) > ownPart(mostOf(key), shared));
+      return wanted.length === 0 ? false : isOverAll(shared, wanted);
     };
     open += 1;
     for (const key of keys) counts.add(key);
     return {
-      isOver() {
-        if (keys.some((key) => counts.of(key) > mostOf(key))) return true;
-        if (!shared) return false;
-        const wanted = keys.filter((key) => counts.of(key) - extra.of(key) > ownPart(mostOf(key), shared));
-        return wanted.length === 0 ? false : isOverAll(shared, wanted);
+      isOver,
+      mayGiveWay(giveUp) {
+        if (hasEnded) return;
+        giveWay = () => {
+          forget();
+          if (!giveUp()) return false;
+          end();
+          return true;
+        };
+        for (const key of keys) yielding.set(key, (yielding.get(key) ?? new Set()).add(giveWay));
       },
-      end() {
-        hasEnded = true;
-        open -= 1;
-        for (const key of keys) counts.remove(key);
-        giveBack();
-      },
+      end,
     };
   };
   return { begin, open: () => open };

@@ -54,6 +54,8 @@ export interface EdgeSettings {
   readonly connectTimeoutSeconds: number;
   /** Seconds without a response head (524), or without an octet of a body. */
   readonly responseTimeoutSeconds: number;
+  /** Seconds that a request has for the head of its answer once its client has ended its side. */
+  readonly afterCloseSeconds: number;
   readonly trustedProxies: readonly string[];
   /** How many requests may be open at a time (1200). */
   readonly limits: RequestLimits;

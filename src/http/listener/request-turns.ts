@@ -1,7 +1,7 @@
 // Begins the requests of a connection one after another (D66, RFC 9112 §9.3.2). node:http begins every request of a piece at
 // once, however far the answers are, and its answer to an upgrade behind them is lost or written between theirs. So this file
 // feeds its parser: never further than to the end of one request, and the next octet only once the answer to that request has
-// ended. Octets behind the request wait, one piece at most, and the socket is not read meanwhile.
+// ended. Octets behind the request wait; from 16 KiB on the socket is not read meanwhile.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -40,6 +40,8 @@ type Phase =
 type Feed = (piece?: Buffer) => void;
 
 const nothing = Buffer.alloc(0);
+/** Octets that wait at which a connection is not read any more; the piece that reaches it is kept whole. */
+const mostWaitingOctets = 16_384;
 
 /** Removes the listener that node:http has just added to a socket, and gives it, so that this file calls it. */
 function takeListener(socket: Socket, event: 'data' | 'end'): Feed {
@@ -115,7 +117,7 @@ class Turns implements RequestTurns {
     if (this.#phase === 'over') return;
     const waits = this.#waiting.length > 0;
     this.#waiting = waits ? Buffer.concat([this.#waiting, piece]) : piece;
-    if (waits) this.#socket.pause();
+    if (waits) this.#pauseIfFull();
     else this.#read();
   };
 
@@ -144,6 +146,11 @@ class Turns implements RequestTurns {
     if (this.#ended && this.#phaseNow() === 'head') this.#parseEnd();
   };
 
+  /** Reads on where little waits: behind a few octets the end of the client's side would not be seen. */
+  #pauseIfFull(): void {
+    if (this.#waiting.length >= mostWaitingOctets) this.#socket.pause();
+  }
+
   /** Gives the phase after a call that may have changed it; the compiler would take it for unchanged. */
   #phaseNow(): Phase {
     return this.#phase;
@@ -164,7 +171,7 @@ class Turns implements RequestTurns {
       if (phase === 'body' && this.#body?.done === true) phase = this.#endBody();
     }
     if (this.#phase === 'over') return;
-    if (this.#waiting.length > 0) this.#socket.pause();
+    if (this.#waiting.length > 0) this.#pauseIfFull();
     else if (this.#phase !== 'body' && this.#socket.isPaused()) this.#socket.resume();
   }
 
