@@ -1,5 +1,5 @@
 // Limits the memory for messages under way, by SMTP and HTTP together, and each client's share of it. A body counts from its
-// first octet until it is on disk or refused. It counts for more than its octets, because the message is composed anew,
+// first octet, by HTTP from its announcement, until it is on disk or refused. It counts for more than its octets, because the message is composed anew,
 // signed, and passed to the spool's thread.
 
 import { totalmem } from 'node:os';
@@ -17,6 +17,8 @@ export interface BodyOwner {
   readonly door: keyof typeof bodyCosts;
   /** Id of the account. */
   readonly account: string;
+  /** Name of the account's credential that the request shows; absent where none is known or asked for. */
+  readonly credential?: string;
   readonly address: string;
 }
 
@@ -72,12 +74,16 @@ class Shares {
   }
 }
 
+function credentialOf({ account, credential = '' }: BodyOwner): string {
+  return `${account}/${credential}`;
+}
+
 function costOf({ door }: BodyOwner, octets: number): number {
   return Math.ceil(octets / stepOctets) * stepOctets * bodyCosts[door];
 }
 
 /**
- * Makes the budget. No client can use up all of it: an address (IPv6: a /64) may hold as much as then remains free, an
+ * Makes the budget. No client can use up all of it: an address (IPv6: a /64) or a credential may hold as much as then remains free, an
  * account twice as much. So one address alone gets half of the budget, two get a third each, and another client always
  * finds some. The only body under way always finds room, however large it is.
  * @param limit octets of memory
@@ -85,11 +91,14 @@ function costOf({ door }: BodyOwner, octets: number): number {
 export function createBodyBudget(limit: number): BodyBudget {
   const addresses = new Shares();
   const accounts = new Shares();
+  const credentials = new Shares();
   const refusals = { smtp: 0, http: 0 };
   let held = 0;
 
-  function hasRoom({ account, address }: BodyOwner, more: number): boolean {
+  function hasRoom(owner: BodyOwner, more: number): boolean {
+    const { account, address } = owner;
     const free = limit - held - more;
+    if (owner.credential !== undefined && credentials.of(credentialOf(owner)) + more > free) return false;
     return addresses.of(countedAddress(address)) + more <= free && accounts.of(account) + more <= 2 * free;
   }
 
@@ -101,6 +110,7 @@ export function createBodyBudget(limit: number): BodyBudget {
         held += more;
         addresses.add(countedAddress(owner.address), more);
         accounts.add(owner.account, more);
+        if (owner.credential !== undefined) credentials.add(credentialOf(owner), more);
       };
       return {
         grow(octets) {

@@ -25,15 +25,20 @@ function noRoom(): Refusal {
 }
 
 /**
- * Reserves room in memory for a request's body before an octet of it is read. The room is given back when the answer is made.
+ * Reserves room in memory for a request's body before an octet of it is read: a step of it at once, so that requests whose body
+ * does not come have no more than their share either. The room is given back when the answer is made.
  * @throws Refusal 503 where there is no room for a body of the announced length
  */
 export function holdBody(request: FastifyRequest, bodies: BodyBudget): void {
   const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
   if (coding === undefined && (length === undefined || length === '0')) return;
-  const owner = { door: 'http', account: request.submitter?.account.id ?? '', address: request.ip } as const;
+  const { account, credential } = request.submitter ?? {};
+  const token = credential && { credential: credential.name };
+  const owner = { door: 'http', account: account?.id ?? '', ...token, address: request.ip } as const;
   if (!bodies.admits(owner, Number(length ?? 0))) throw noRoom();
-  request.bodyHold = bodies.open(owner);
+  const hold = bodies.open(owner);
+  if (!hold.grow(1)) throw noRoom();
+  request.bodyHold = hold;
 }
 
 function unsupported(message: string): Refusal {
@@ -82,32 +87,44 @@ export function describedBadly(
   return undefined;
 }
 
-/** Collects a body of at most `limit` octets. A body of known length is written where it stays, without a copy. */
+/** The room that a body has at first, in octets. */
+const firstRoom = 65_536;
+
+/** Gives a body more room, a multiple of what has come: one that is announced and does not come takes none. */
+function enlarge(
+  octets: Buffer,
+  needed: number,
+  { limit, length }: { readonly limit: number; readonly length: number | undefined },
+) {
+  // Of a known length it ends without a rest, so it may grow faster: an eighth is copied, and an eighth held twice for a moment.
+  const next = Math.max(firstRoom, needed * (length === undefined ? 2 : 8));
+  const larger = Buffer.allocUnsafeSlow(Math.min(next, length ?? limit));
+  octets.copy(larger);
+  freeOctets(octets);
+  return larger;
+}
+
+/** Collects a body of at most `limit` octets. */
 async function collect(
   stream: Readable,
   at: { readonly limit: number; readonly length: number | undefined; readonly hold: BodyHold | undefined },
 ): Promise<Buffer> {
-  const { limit, length, hold } = at;
-  const whole = length === undefined ? undefined : Buffer.allocUnsafeSlow(length);
-  const chunks: Buffer[] = [];
+  const { limit, hold } = at;
+  let octets = Buffer.allocUnsafeSlow(0);
   let received = 0;
   // A body that is too large is not destroyed: nothing more would be read of it, and its client would never read the answer.
   const pieces: AsyncIterable<Buffer> = stream.iterator({ destroyOnReturn: false });
   for await (const chunk of pieces) {
-    if (received + chunk.length > limit) throw tooLarge(limit);
-    if (hold?.grow(received + chunk.length) === false) throw noRoom();
-    if (whole) chunk.copy(whole, received);
-    else chunks.push(chunk);
-    received += chunk.length;
+    const needed = received + chunk.length;
+    if (needed > limit) throw tooLarge(limit);
+    if (hold?.grow(needed) === false) throw noRoom();
+    if (needed > octets.length) octets = enlarge(octets, needed, at);
+    chunk.copy(octets, received);
+    received = needed;
     // Otherwise a large body would be in memory twice until the next garbage collection.
-    if (whole) freeOctets(chunk);
+    freeOctets(chunk);
   }
-  if (!whole) {
-    const octets = Buffer.concat(chunks, received);
-    for (const chunk of chunks) freeOctets(chunk);
-    return octets;
-  }
-  return received === whole.length ? whole : whole.subarray(0, received);
+  return received === octets.length ? octets : octets.subarray(0, received);
 }
 
 /** The SHA-256 of octets in hex, computed in slices. */

@@ -39,6 +39,15 @@ test('one address gets half, one account two thirds, and a newcomer always finds
   expect(budget.held).toBeLessThan(limit);
 });
 
+test('one credential gets half, however many addresses it comes from, and another of the account finds some', () => {
+  const budget = createBodyBudget(limit);
+  const of = (address: string, credential: string): BodyOwner => ({ ...owner(address), door: 'http', credential });
+  for (let last = 1; last < 50; last += 1) fill(budget, of(`192.0.2.${last}`, 'one'));
+  expect(budget.held).toBeLessThanOrEqual(limit / 2);
+  expect(budget.held).toBeGreaterThan(limit * 0.45);
+  expect(fill(budget, of('198.51.100.1', 'two'))).toBeGreaterThan(0);
+});
+
 test('addresses of one /64 are one client', () => {
   const budget = createBodyBudget(limit);
   fill(budget, owner('2001:db8::1'));
