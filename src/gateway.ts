@@ -81,6 +81,8 @@ export interface GatewayParts {
   readonly clock?: Clock;
   /** The processes that share the work, this one among them; absent: there is one. */
   readonly group?: ProcessGroup | undefined;
+  /** Called before a place of HTTP is bound: whoever listens there meanwhile leaves it. */
+  readonly aboutToListen?: () => Promise<void>;
 }
 
 type Opening = GatewayParts & { readonly clock: Clock };
@@ -239,6 +241,7 @@ async function openParts(parts: Opening, running: Running): Promise<Gateway> {
   metrics.add(observeMetrics(() => live.current.config));
   // Before anything listens, so that no mail is taken under a configuration whose applications break a rule.
   await proxy.seed();
+  await parts.aboutToListen?.();
   addresses.setHttp(await listenHttp(http, live));
   await mail.delivery.start();
   onDuty(() => mail.notifier.start());

@@ -19,8 +19,10 @@ import type { Server } from '../processes/server.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
 import { openDatabaseOf } from '../wiring/open-database.ts';
 import { openServerSocket } from '../wiring/server-socket.ts';
+import { tableMigrations } from '../wiring/table-versions.ts';
 import { renderBanner, renderSignIn, renderTokenNote } from './banner.ts';
 import { type CommandIo, configOption, defineCommand } from './command/command.ts';
+import { startWaiting } from './start-waiting.ts';
 
 /** How long the last lines of the log may take to be written before the process ends, in milliseconds. */
 const logPatienceMs = 1000;
@@ -136,10 +138,16 @@ interface Serving {
   readonly handHangups: ReturnType<typeof onHangup>;
 }
 
-type Opening = Serving & { readonly signalled: Promise<unknown> };
+interface Opening extends Serving {
+  readonly signalled: Promise<unknown>;
+  /** To be called before a place of HTTP is bound. */
+  readonly aboutToListen: () => Promise<void>;
+}
 
 /** What is made and checked once, before the gateway or the processes open. */
 async function prepare(config: Config, io: CommandIo, { log, database }: { log: OpenLog['log']; database: Database }) {
+  // Other gateways may keep a table locked for long: this is where the start waits for that.
+  if ('url' in config.database) for (const one of tableMigrations.postgres) await database.migrate(one);
   const parts = { env: io.env, tokens: await openTokenStore(database), clock: systemClock };
   // What is missing ends the start, but hides no warning.
   for (const line of config.warnings) log.warn(line);
@@ -152,13 +160,14 @@ async function prepare(config: Config, io: CommandIo, { log, database }: { log: 
 }
 
 /** Opens the server: a gateway in this process, or several processes. */
-async function openServer(config: Config, io: CommandIo, { openedLog, place, signalled }: Opening) {
+async function openServer(config: Config, io: CommandIo, { openedLog, place, signalled, aboutToListen }: Opening) {
   const { log } = openedLog;
   const database = await openDatabaseOf(config, { patienceMs: servingPatienceMs, onLost: endProcess, log });
   let isInUse = false;
   try {
     const { keys, parts } = await prepare(config, io, { log, database });
     isInUse = config.processes === 1;
+    if (!isInUse) await aboutToListen();
     const server: Server = isInUse
       ? await openGateway({
           config,
@@ -169,6 +178,7 @@ async function openServer(config: Config, io: CommandIo, { openedLog, place, sig
           log,
           droppedLogLines: openedLog.dropped,
           load: () => loadSettings(place, systemClock),
+          aboutToListen,
         })
       : await openProcesses({ config, place, log, signalled });
     const token = server.listening.length > 0 ? await ensureDevelopmentToken(config, parts) : undefined;
@@ -212,7 +222,12 @@ async function serve(config: Config, io: CommandIo, serving: Serving): Promise<v
   // Signals are handled from the first moment on: one that comes while everything is being opened ends the gateway as soon
   // as that is done. Without a handler, the first process of a container would not get the signal at all.
   const signals = untilSignal();
-  const { server, token, signIn } = await openServer(config, io, { ...serving, signalled: signals.first });
+  const signalled = signals.first;
+  const opened = await startWaiting({ config, log, signalled }, (aboutToListen) =>
+    openServer(config, io, { ...serving, signalled, aboutToListen }),
+  );
+  if (!opened) return;
+  const { server, token, signIn } = opened;
   signals.onSecond(() => server.kill?.());
   handHangups(server);
   const answers = { reload: () => server.reload('command'), destinations: () => server.destinations() };
@@ -262,7 +277,7 @@ under a supervisor that starts them again when they die; docs/operations.md tell
     'postern serve --processes auto',
   ],
   exitCodes: {
-    1: 'the database could not be opened, or something unexpected happened',
+    1: 'the database could not be opened (one in PostgreSQL that is away is waited for), or something unexpected happened',
     78: 'the configuration is wrong, or a listener cannot be bound',
   },
   run: async ({ options }, io) => {

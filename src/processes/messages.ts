@@ -6,6 +6,9 @@ import type { Listening } from '../wiring/addresses.ts';
 import type { ReloadOutcome } from '../wiring/reload.ts';
 import type { ChosenPorts } from './fixed-ports.ts';
 
+/** The exit code of a process whose start may pass later (sysexits.h, EX_TEMPFAIL): its database cannot be used now. */
+export const temporaryFailure = 75;
+
 /** What a process is started with. */
 export interface StartOrder {
   /** From 1; no two that run have the same. */

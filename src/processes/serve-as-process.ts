@@ -3,7 +3,7 @@
 
 import cluster from 'node:cluster';
 import { systemClock } from '../base/clock.ts';
-import { ConfigurationError, errorMessage } from '../base/errors.ts';
+import { ConfigurationError, errorMessage, Unavailable } from '../base/errors.ts';
 import { type OpenLog, openLog, silentLog } from '../base/log.ts';
 import { loadKeys } from '../bootstrap.ts';
 import {
@@ -18,7 +18,7 @@ import { type Gateway, openGateway } from '../gateway.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
 import { openDatabaseOf } from '../wiring/open-database.ts';
 import { withPorts } from './fixed-ports.ts';
-import type { StartOrder, ToProcess } from './messages.ts';
+import { type StartOrder, type ToProcess, temporaryFailure } from './messages.ts';
 import { shareOfConfig } from './share-config.ts';
 import { type Channel, SupervisorLink } from './supervisor-link.ts';
 
@@ -127,7 +127,8 @@ async function withoutSupervisor({ isGone }: SupervisorLink): Promise<never> {
 
 /** Tells the supervisor why this process cannot start. */
 function tellFailure(link: SupervisorLink, error: unknown): Promise<void> {
-  const exitCode = error instanceof ConfigurationError ? error.exitCode : 1;
+  const exitCode =
+    error instanceof ConfigurationError ? error.exitCode : error instanceof Unavailable ? temporaryFailure : 1;
   return new Promise((resolve) => link.tell({ kind: 'failed', exitCode, reason: errorMessage(error) }, resolve));
 }
 

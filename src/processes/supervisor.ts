@@ -1,14 +1,14 @@
 // Starts the processes of a server, keeps them running, and has them act as one: readiness, reloads, metrics, limits, the end.
 
 import cluster from 'node:cluster';
-import { ConfigurationError } from '../base/errors.ts';
+import { ConfigurationError, Unavailable } from '../base/errors.ts';
 import type { Logger } from '../base/log.ts';
 import type { MetricValues } from '../base/process-group.ts';
 import type { DestinationView } from '../deliver/transport.ts';
 import type { Listening } from '../wiring/addresses.ts';
 import { Child, type ProcessEnd, type StuckWatch, type Vote } from './child.ts';
 import { mergeDestinations } from './merge-destinations.ts';
-import type { FromProcess, Questions, StartOrder } from './messages.ts';
+import { type FromProcess, type Questions, type StartOrder, temporaryFailure } from './messages.ts';
 import { RestartDelay } from './restart-delay.ts';
 import { SharedLimits } from './shared-limits.ts';
 import { defaultMostStopped, lookEveryMs } from './stopped.ts';
@@ -93,6 +93,7 @@ export class Supervisor {
     if (this.#isStopping) throw new Error('The server is stopping');
     const how = signal === null ? `ended with ${code}` : `was ended by ${signal}`;
     const reason = failed?.reason ?? `process ${number} ${how} while it started`;
+    if (failed?.exitCode === temporaryFailure) throw new Unavailable(reason, { reason: 'store', retryAfterSeconds: 2 });
     throw failed?.exitCode === 78 ? new ConfigurationError(reason) : new Error(reason);
   }
 

@@ -47,6 +47,8 @@ export interface PosternOptions {
   readonly makesKeys?: boolean;
   /** How long its start may take; 30 if absent. */
   readonly startSeconds?: number;
+  /** Told of the process before it listens. */
+  readonly onSpawn?: (pid: number) => void;
 }
 
 /** Starts it and waits until it says it is listening. */
@@ -77,6 +79,7 @@ export async function startPostern(options: PosternOptions = {}): Promise<Poster
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+  options.onSpawn?.(child.pid ?? 0);
   let output = '';
   let exitCode: number | null | undefined;
   for (const stream of [child.stdout, child.stderr])

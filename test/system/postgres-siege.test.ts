@@ -86,7 +86,7 @@ class Siege {
   }
 
   async #start(): Promise<PosternProcess> {
-    // It may begin while the server is away, and then ends with an error, as it would under a supervisor that starts it again.
+    // It may begin while the server is away or a standby; the latter ends it, as it would under a supervisor that starts it again.
     const postern = await startPostern(relaySettings(this.#sink, this.#url)).catch(() => undefined);
     if (!postern) return await this.#start();
     onTestFinished(async () => {

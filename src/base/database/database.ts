@@ -110,8 +110,8 @@ export interface Database extends Queryable {
    */
   atOnce(changes: readonly Change[]): Promise<number>;
   /**
-   * Brings the tables of one owner up to date, in one transaction. Safe beside other processes.
-   * @throws Error where the tables are newer than this program
+   * Brings the tables of one owner up to date. Safe beside other processes, and beside gateways that work.
+   * @throws Error where the tables are newer than this program; Unavailable where others keep a table locked
    */
   migrate(migrations: Migrations): Promise<void>;
   /**

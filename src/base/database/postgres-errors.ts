@@ -10,6 +10,9 @@ const roomRetrySeconds = 30;
 /** The disk of the server is full. */
 const diskFull = '53100';
 
+/** Another holds a lock for longer than lock_timeout. */
+const lockNotAvailable = '55P03';
+
 /** Codes that say that the server cannot be used now, whatever was asked. A code of two characters is a whole class. */
 const awayCodes: ReadonlySet<string> = new Set([
   '08', // connection exceptions
@@ -23,7 +26,7 @@ const awayCodes: ReadonlySet<string> = new Set([
   '42P01', // a table is gone: somebody restores a backup, or moves it
   '42501', // insufficient_privilege: somebody has taken a right away
   '25P03', // idle_in_transaction_session_timeout: we were too slow ourselves
-  '55P03', // lock_not_available: another holds it for longer than lock_timeout
+  lockNotAvailable,
 ]);
 
 /** Codes among these that say that nobody is let in, whatever is asked. A code of two or three characters is a whole class. */
@@ -52,6 +55,11 @@ function sqlState(thrown: unknown): string | undefined {
 /** Others came between, so that the transaction was undone and may be tried again. */
 export function isRace(thrown: unknown): boolean {
   return raceCodes.has(sqlState(thrown) ?? '');
+}
+
+/** Others held what a statement wanted to lock, or waited for what it held: run again it may pass. */
+export function isLockConflict(thrown: unknown): boolean {
+  return isRace(thrown) || sqlState(thrown) === lockNotAvailable;
 }
 
 /** Which constraint stopped a statement; undefined where it failed for something else. */
@@ -95,13 +103,23 @@ export function isOutOfReach(thrown: unknown): thrown is Unavailable {
 
 /** Codes that mean at the start that the configuration names the wrong thing: waiting would not help. */
 const wrongCodes: ReadonlySet<string> = new Set(['28000', '28P01', '3D000', '25006']);
+/** The same of TLS, as Node names it: the server's certificate is not trusted, not valid, or another's. */
+const wrongTls = /^(?:CERT|DEPTH_ZERO|ERR_TLS|SELF_SIGNED|UNABLE_TO)_/;
+/** What the driver says, without a code, of a server that speaks no TLS where `sslmode` asks for it. */
+const speaksNoTls = 'does not support SSL';
+
+function isWrong(cause: unknown): boolean {
+  const code = errorCode(cause) ?? '';
+  // A file that `sslrootcert`, `sslcert` or `sslkey` names; the socket of a server that is away fails at `connect`.
+  const isFile = cause instanceof Error && 'syscall' in cause && cause.syscall === 'open';
+  return wrongCodes.has(code) || wrongTls.test(code) || isFile || errorMessage(cause).includes(speaksNoTls);
+}
 
 /**
- * Tells what the start failed by: a ConfigurationError where the server refuses user, password or database, or is a standby,
- * and else the error itself.
+ * Tells what the start failed by: a ConfigurationError where the server refuses user, password or database, is a standby, or TLS to
+ * it cannot work by these settings; and else the error itself.
  */
 export function startError(thrown: unknown): unknown {
   const cause = thrown instanceof Unavailable ? thrown.cause : thrown;
-  if (!wrongCodes.has(sqlState(cause) ?? '')) return thrown;
-  return new ConfigurationError(`database.url: ${errorMessage(cause)}`, { cause });
+  return isWrong(cause) ? new ConfigurationError(`database.url: ${errorMessage(cause)}`, { cause }) : thrown;
 }

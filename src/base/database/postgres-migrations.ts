@@ -1,27 +1,53 @@
-// Brings the tables of an owner up to date in PostgreSQL: forward only, in one transaction, one process at a time.
+// Brings the tables of an owner up to date in PostgreSQL: forward only, step by step, one process at a time, beside gateways that work.
 
+import { randomInt } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
+import { errorMessage, Unavailable } from '../errors.ts';
 import type { Migrations } from './database.ts';
 import { tellOfTables } from './postgres-changes.ts';
 import { inPostgres } from './postgres-dialect.ts';
+import { isLockConflict } from './postgres-errors.ts';
 
 /** The key of the advisory lock that migrations hold: the octets of `post`. */
 const migrationLock = 0x706f7374;
 
-/**
- * How long a step may take, in milliseconds, and so how long another process that starts waits for it: a large table may have to
- * be written anew. For anything else the limits are seconds.
- */
+/** How long a step may work, in milliseconds: a large table may have to be written anew. For anything else the limits are seconds. */
 const stepMs = 3_600_000;
+/**
+ * How long a step waits for each lock, in milliseconds. Everybody who wants the same table waits behind it, so it is less than what
+ * a gateway waits for its locks (5 s), and between two tries they come through.
+ */
+const lockMs = 2000;
+/** How often a step that finds its tables locked is tried in a row, and how long it rests in between, in milliseconds. */
+const mostTries = 5;
+const [leastRestMs, mostRestMs] = [500, 1500];
 
 /**
- * Applies the steps that the database does not have yet.
- * @throws Error where the tables are newer than this program, or a step is not written for PostgreSQL
+ * Applies the steps that the database does not have yet. Each is a transaction of its own, so that none holds the locks of another:
+ * a step that needs several tables takes them in the order in which those who write do (postgres-schema.ts).
+ * @throws Unavailable where others hold a table for longer: what is done stays, and the next call goes on; Error where the tables are
+ * newer than this program, or a step is not written for PostgreSQL
  */
-export async function migratePostgres(
+export async function migratePostgres(client: pg.PoolClient, migrations: Migrations): Promise<void> {
+  for (let tries = 1; ; ) {
+    try {
+      if (!(await applyNext(client, migrations))) return;
+      tries = 1;
+    } catch (thrown) {
+      if (!isLockConflict(thrown)) throw thrown;
+      if (tries === mostTries) throw lockedOut(migrations.owner, thrown);
+      tries += 1;
+      await sleep(randomInt(leastRestMs, mostRestMs));
+    }
+  }
+}
+
+/** Applies one step, or finds that there is none. @returns whether there may be another */
+async function applyNext(
   client: pg.PoolClient,
   { owner, steps, postgres, postgresWhere = {}, told = [] }: Migrations,
-): Promise<void> {
+): Promise<boolean> {
   const own = postgres ?? steps.map(inPostgres);
   // The driver's limit for this statement alone, which its types leave out.
   const slowly = (text: string, values: unknown[] = []) => {
@@ -30,27 +56,35 @@ export async function migratePostgres(
   };
   await client.query('BEGIN');
   try {
-    await client.query(`SET LOCAL statement_timeout = ${stepMs}; SET LOCAL lock_timeout = ${stepMs}`);
-    await slowly('SELECT pg_advisory_xact_lock($1)', [migrationLock]);
+    await client.query(`SET LOCAL statement_timeout = ${stepMs}; SET LOCAL lock_timeout = ${lockMs}`);
+    await client.query('SELECT pg_advisory_xact_lock($1)', [migrationLock]);
     await client.query('CREATE TABLE IF NOT EXISTS migrations (owner TEXT PRIMARY KEY, version INTEGER NOT NULL)');
     const { rows } = await slowly('SELECT version FROM migrations WHERE owner = $1', [owner]);
     const version = rows[0]?.version ?? 0;
     if (version > own.length) {
       throw new Error(`The database's "${owner}" tables are of version ${version}, this program knows ${own.length}`);
     }
-    for (const [at, step] of own.entries()) {
-      const where = postgresWhere[at + 1];
-      const isWanted = at >= version && (where === undefined || (await slowly(where)).rows.length > 0);
-      if (isWanted) await slowly(step);
+    const step = own[version];
+    if (step === undefined) await tellOfTables(client, told);
+    else {
+      const where = postgresWhere[version + 1];
+      if (where === undefined || (await slowly(where)).rows.length > 0) await slowly(step);
+      await client.query(
+        'INSERT INTO migrations VALUES ($1, $2) ON CONFLICT (owner) DO UPDATE SET version = excluded.version',
+        [owner, version + 1],
+      );
     }
-    await client.query(
-      'INSERT INTO migrations VALUES ($1, $2) ON CONFLICT (owner) DO UPDATE SET version = excluded.version',
-      [owner, own.length],
-    );
-    await tellOfTables(client, told);
     await client.query('COMMIT');
+    return step !== undefined;
   } catch (thrown) {
     await client.query('ROLLBACK');
     throw thrown;
   }
+}
+
+function lockedOut(owner: string, cause: unknown): Unavailable {
+  const words = `The "${owner}" tables wait to be brought up to date: others use them, such as pg_dump`;
+  const error = new Unavailable(`${words} (${errorMessage(cause)})`, { reason: 'store', retryAfterSeconds: 2 });
+  error.cause = cause;
+  return error;
 }

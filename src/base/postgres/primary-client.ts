@@ -10,6 +10,16 @@ import { tooManyConnections } from './sharing-pool.ts';
 /** How long one server may take to answer when the primary is looked for, in milliseconds. */
 const lookMs = 3000;
 
+/**
+ * Why all servers alike take nobody by these settings: they refuse user, password or database (SQLSTATE 28, 3D), or TLS fails, whose
+ * codes are words with underscores. undefined where that holds for some of them alone.
+ */
+function allRefuse([first, ...others]: readonly (string | undefined)[]): string | undefined {
+  return first !== undefined && /^(?:28|3D)|_/.test(first) && others.every((code) => code === first)
+    ? first
+    : undefined;
+}
+
 /** A connection to a standby was refused by ourselves. */
 class IsStandby extends Error {
   readonly code = takesNoChanges;
@@ -94,8 +104,9 @@ export class PrimaryFinder {
         return `${hostName(this.#hosts[index] ?? {})}: ${reason}`;
       });
       const error = new Error(`none of the servers takes changes: ${words.join('; ')}`);
-      const isFull = ends.some((end) => end.status === 'rejected' && errorCode(end.reason) === tooManyConnections);
-      throw isFull ? Object.assign(error, { code: tooManyConnections }) : error;
+      const codes = ends.map((end) => (end.status === 'rejected' ? errorCode(end.reason) : undefined));
+      const code = codes.includes(tooManyConnections) ? tooManyConnections : allRefuse(codes);
+      throw code === undefined ? error : Object.assign(error, { code });
     }
   }
 

@@ -1,0 +1,77 @@
+// What answers by HTTP while a start waits for its database: the process lives, and takes nobody's request yet (D97).
+
+import type { BoundHttp } from './listener/accepting.ts';
+import { type ConnectionLimits, createConnectionLimit } from './listener/connection-limit.ts';
+import { createListener, type HttpListener } from './listener/listener.ts';
+import { answerPlainly } from './plain-routes.ts';
+
+/** How long an answer under way may take once the door closes, in milliseconds. */
+const closingMs = 500;
+/** When whoever asks may come again, in seconds. */
+const retryAfterSeconds = '2';
+
+/** Where it listens. */
+export interface WaitingDoorParts {
+  readonly places: readonly BoundHttp[];
+  readonly limits: ConnectionLimits;
+}
+
+function makeListener({ limits }: WaitingDoorParts): HttpListener {
+  return createListener({
+    limit: createConnectionLimit(limits),
+    handlers: {
+      request(request, response) {
+        response.setHeader('Connection', 'close');
+        if (request.url?.split('?', 1)[0] === '/livez') {
+          answerPlainly(response, 200, 'live');
+          return;
+        }
+        response.setHeader('Retry-After', retryAfterSeconds);
+        answerPlainly(response, 503, 'not ready');
+      },
+      takesUpgrade: () => false,
+      upgrade: (_request, socket) => void socket.destroy(),
+      connect: (_request, socket) => void socket.destroy(),
+    },
+  });
+}
+
+/** A door that says that the process lives (`/livez`) and is not ready (503 to everything else). It is opened and closed as needed. */
+export class WaitingDoor {
+  readonly #parts: WaitingDoorParts;
+  #open: readonly HttpListener[] = [];
+  /** The end of the last change: they follow one another. */
+  #changing: Promise<void> = Promise.resolve();
+
+  constructor(parts: WaitingDoorParts) {
+    this.#parts = parts;
+  }
+
+  /** Opens it, where it is not open. A place that cannot be bound stays without: the start itself tells of that. Never rejects. */
+  open(): Promise<void> {
+    return this.#next(async () => {
+      if (this.#open.length > 0) return;
+      const opened = await Promise.allSettled(
+        this.#parts.places.map(async (place) => {
+          const listener = makeListener(this.#parts);
+          await listener.listen(place);
+          return listener;
+        }),
+      );
+      this.#open = opened.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+    });
+  }
+
+  /** Closes it; resolves when its places are free. */
+  close(): Promise<void> {
+    return this.#next(async () => {
+      await Promise.all(this.#open.map((listener) => listener.close(closingMs)));
+      this.#open = [];
+    });
+  }
+
+  #next(change: () => Promise<void>): Promise<void> {
+    this.#changing = this.#changing.then(change);
+    return this.#changing;
+  }
+}
