@@ -28,6 +28,7 @@ import type { Origin, Spool, SpoolEntry, TransportOf } from './spool/spool.ts';
 import { createFieldWriter } from './submit/field-writer.ts';
 import { JournalNote } from './submit/journal-note.ts';
 
+export { isKeyUsed } from './spool/idempotency-keys.ts';
 export { noteOfRefused } from './submit/journal-note.ts';
 
 import { type FindReplacedIds, repairThread } from './submit/repair-thread.ts';

@@ -3,6 +3,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/base/clock.ts';
 import type { OutcomeEvent } from '../../src/events/mail-event.ts';
+import { isKeyUsed } from '../../src/spool/idempotency-keys.ts';
 import { failedRetentionMilliseconds, leaseMilliseconds } from '../../src/spool/lease.ts';
 import type { DueMessage, Outcome, Spool, SpoolEntry } from '../../src/spool/spool.ts';
 import { countStates, tallyOf, totalOf } from '../../src/spool/tally.ts';
@@ -649,6 +650,7 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
         spoolEntry({ account, acceptedAt, idempotency: { key: 'k', digest: '00' } });
       const results = await Promise.allSettled([keyed('dev'), keyed('dev')].map((entry) => spool.add(entry, lease)));
       expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+      expect(results.find((one) => one.status === 'rejected')?.reason).toSatisfy(isKeyUsed);
       await spool.add(keyed('other'), lease);
       await expect(spool.add(keyed('dev', someTime + 86_399_999), lease)).rejects.toThrow(/Idempotency-Key/);
       await spool.add(keyed('dev', someTime + 86_400_000), lease);

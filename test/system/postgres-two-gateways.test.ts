@@ -283,3 +283,31 @@ test('an edge address that is pinned to a machine is served there alone, whoever
     reason: `another machine serves ${one.pool}.1 (proxy.servedAddresses)`,
   });
 });
+
+test('requests with one Idempotency-Key at both at once make one message: the others repeat its answer, or are 422', async () => {
+  const gateways = await startTwo();
+  const key = (name: string, text: string) => async (gateway: ProxyGateway) => {
+    const response = await fetch(
+      `http://127.0.0.1:${gateway.postern.ports['http']}/client/v4/accounts/dev/email/sending/send`,
+      {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${testToken}`,
+          'content-type': 'application/json',
+          'idempotency-key': name,
+        },
+        body: JSON.stringify({ from: 'a@example.com', to: 'b@one.test', subject: 'once', text }),
+      },
+    );
+    return { status: response.status, text: await response.text() };
+  };
+  for (let round = 0; round < 20; round += 1) {
+    const same = await Promise.all(gateways.map(key(`same-${round}`, 'Hello.')));
+    expect(same.map(({ status }) => status)).toEqual([200, 200]);
+    expect(same[0]?.text).toBe(same[1]?.text);
+    const other = await Promise.all(
+      gateways.map((gateway, index) => key(`other-${round}`, `Hello ${index}.`)(gateway)),
+    );
+    expect(other.map(({ status }) => status).toSorted((one, two) => one - two)).toEqual([200, 422]);
+  }
+});

@@ -1,5 +1,6 @@
 // Idempotency-Key (D48): a key stands for one message, however often the request comes and however many come at the same time.
-// Keys of requests under way are in memory; keys of messages are in the store, written in the same commit as the message.
+// Keys of requests under way are in memory; keys of messages are in the store, written in the same commit as the message. Of
+// requests at several processes at once the store keeps one message, and the others ask it again.
 
 import { type Fault, Refusal } from '../../http/envelope.ts';
 import type { Idempotency } from '../../submit.ts';
@@ -40,6 +41,11 @@ export interface Idempotent {
    * used with another body. Where the store fails, it rejects with the store's error.
    */
   begin(account: string, idempotency: Idempotency): Promise<Turn>;
+  /**
+   * What the key was used for by another process, or another gateway on the same store, since the turn began. It rejects as `begin`
+   * does: where the use cannot be seen, it is under way.
+   */
+  usedMeanwhile(account: string, idempotency: Idempotency): Promise<KeyUse>;
 }
 
 /**
@@ -58,6 +64,12 @@ export function readKey(header: string | readonly string[] | undefined): string 
 
 /** A request with this key is sending; or the store was asked about the key while none was, and this is its answer. */
 type Place = 'sending' | Promise<KeyUse | undefined>;
+
+/** The use of a key, if it was by the same request. @throws Refusal 422 where it was by another */
+function useBy(digest: string, used: KeyUse): KeyUse {
+  if (used.digest === digest) return used;
+  throw conflict('This Idempotency-Key was used with another request; use a new one for another message', 422);
+}
 
 /** Makes the turns of one process. */
 export function createIdempotent(store: KeyStore): Idempotent {
@@ -85,10 +97,12 @@ export function createIdempotent(store: KeyStore): Idempotent {
         return { end: () => leave(name, 'sending') };
       }
       leave(name, question);
-      if (used.digest !== digest) {
-        throw conflict('This Idempotency-Key was used with another request; use a new one for another message', 422);
-      }
-      return { used };
+      return { used: useBy(digest, used) };
+    },
+    async usedMeanwhile(account, { key, digest }) {
+      const used = await store.usedKey(account, key);
+      if (!used) throw underWay();
+      return useBy(digest, used);
     },
   };
 }

@@ -13,6 +13,7 @@ import type { JournalDetails } from '../../journal/journal-details.ts';
 import {
   type Explanation,
   type Idempotency,
+  isKeyUsed,
   refusalOf,
   restAnswers,
   type Submission,
@@ -228,6 +229,9 @@ async function send(
     const isDefault = result.delivered.length + result.permanent_bounces.length === 0;
     if (idempotency && !isDefault) await parts.keys.answered(account, idempotency.key, JSON.stringify(result));
     return succeed(reply, result);
+  } catch (thrown) {
+    if (!idempotency || !isKeyUsed(thrown)) throw thrown;
+    return repeatAnswer(reply, await parts.idempotent.usedMeanwhile(account, idempotency));
   } finally {
     turn?.end();
   }

@@ -6,7 +6,7 @@ import type { EventFeed } from '../../events/event-feed.ts';
 import type { OutcomeEvent } from '../../events/mail-event.ts';
 import { BrokenClaim } from '../broken-claim.ts';
 import type { Hold, HoldRule } from '../hold.ts';
-import type { UsedKey } from '../idempotency-keys.ts';
+import { KeyUsed, type UsedKey } from '../idempotency-keys.ts';
 import { boundedAccepted } from '../journal/bounded-rows.ts';
 import { journalMigrations } from '../journal/journal-tables.ts';
 import { packKeyed } from '../packed-event.ts';
@@ -318,8 +318,7 @@ export class PostgresSpool implements Spool {
 /** Says in words what a message collided with. */
 function storedAlready(thrown: unknown, { id, account }: SpoolEntry): unknown {
   const text = errorMessage(thrown);
-  if (text.includes('idempotency_keys_pkey'))
-    return new Error(`Account ${account} has used this Idempotency-Key already`, { cause: thrown });
+  if (text.includes('idempotency_keys_pkey')) return new KeyUsed(account, { cause: thrown });
   if (text.includes('spool_messages_pkey'))
     return new Error(`Message ${id} is in the spool already`, { cause: thrown });
   // `sendAnswered`

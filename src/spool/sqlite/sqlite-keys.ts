@@ -2,7 +2,7 @@
 
 import type { Migrations } from '../../base/database/database.ts';
 import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../base/database/sqlite-file.ts';
-import { type AccountKey, idempotencyMilliseconds, type UsedKey } from '../idempotency-keys.ts';
+import { type AccountKey, idempotencyMilliseconds, KeyUsed, type UsedKey } from '../idempotency-keys.ts';
 import type { SpoolEntry } from '../spool.ts';
 
 /** The table of the keys. Times are milliseconds since 1970; `answer` is null unless it is other than the default. */
@@ -44,14 +44,14 @@ export class SqliteKeys {
 
   /**
    * Adds the key of a message, in the message's transaction.
-   * @throws Error where the account has used it already: the transaction is then undone, and nothing is sent twice
+   * @throws KeyUsed where the account has used it already: the transaction is then undone, and nothing is sent twice
    */
   add(entry: Omit<SpoolEntry, 'head' | 'body'>): void {
     if (!entry.idempotency) return;
     const { key, digest } = entry.idempotency;
     const recipients = JSON.stringify(entry.recipients);
     const { changes } = this.#add.run(entry.account, key, digest, entry.messageId, recipients, entry.acceptedAt);
-    if (Number(changes) === 0) throw new Error(`Account ${entry.account} has used this Idempotency-Key already`);
+    if (Number(changes) === 0) throw new KeyUsed(entry.account);
   }
 
   /** Finds the use of a key by the account within the last 24 hours. @param now milliseconds since 1970 */

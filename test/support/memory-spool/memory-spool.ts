@@ -6,7 +6,7 @@ import { EventFeed } from '../../../src/events/event-feed.ts';
 import type { EventLimits } from '../../../src/events/event-store.ts';
 import type { OutcomeEvent } from '../../../src/events/mail-event.ts';
 import type { Hold, HoldRule } from '../../../src/spool/hold.ts';
-import { idempotencyMilliseconds, type UsedKey } from '../../../src/spool/idempotency-keys.ts';
+import { idempotencyMilliseconds, KeyUsed, type UsedKey } from '../../../src/spool/idempotency-keys.ts';
 import { failedRetentionMilliseconds } from '../../../src/spool/lease.ts';
 import type { DueReport, ReportKey, ReportLimits } from '../../../src/spool/reports/report.ts';
 import {
@@ -79,7 +79,7 @@ export class MemorySpool implements Spool {
       const key = `${entry.account} ${entry.idempotency.key}`;
       const used = this.#keys.get(key);
       if (used && used.createdAt > entry.acceptedAt - idempotencyMilliseconds) {
-        throw new Error(`Account ${entry.account} has used this Idempotency-Key already`);
+        throw new KeyUsed(entry.account);
       }
       const { messageId, recipients, acceptedAt: createdAt } = entry;
       this.#keys.set(key, { digest: entry.idempotency.digest, messageId, recipients, createdAt });
