@@ -64,10 +64,13 @@ export interface DatabaseReport {
   readonly replicas: readonly {
     readonly name: string;
     readonly state: string;
-    readonly isSynchronous: boolean;
+    /** null where the user may not see it. */
+    readonly isSynchronous: boolean | null;
     readonly lagOctets: number | null;
   }[];
   readonly problems: readonly DatabaseProblem[];
+  /** What the user may not see, and so is not judged, with what shows it. It is no problem by itself. */
+  readonly unseen: readonly DatabaseProblem[];
 }
 
 /** How long a line may wait for its turn before something is wrong, in milliseconds: a gateway looks once a second. */

@@ -8,7 +8,7 @@ import { singleClient } from '../base/database/postgres-pool.ts';
 import { errorMessage } from '../base/errors.ts';
 import { serverHosts } from '../base/postgres/server-hosts.ts';
 import { commonProblems, type DatabaseProblem, type DatabaseReport, type WorkingProcess } from './database-report.ts';
-import { claimProblems, serverProblems } from './postgres-problems.ts';
+import { claimProblems, isSynchronous, serverProblems, unseenOf } from './postgres-problems.ts';
 import {
   openQuestion,
   orphansQuestion,
@@ -124,7 +124,7 @@ async function report(look: Look, { known, shown, takeOverSeconds }: PostgresIns
   const slots = isStandby ? [] : await look.ask(slotsQuestion);
   const open = await look.ask(openQuestion);
   const now = number(server, 'now') ?? Date.now();
-  const { now: _, ...facts } = server;
+  const { now: _, asker: __, sees_all: ___, ...facts } = server;
   return {
     ...{ engine: 'PostgreSQL', place: shown, owners, queue, processes },
     facts: Object.fromEntries(Object.entries(facts).map(([name, value]) => [name, factOf(value)])),
@@ -136,8 +136,9 @@ async function report(look: Look, { known, shown, takeOverSeconds }: PostgresIns
     })),
     replicas: replicas.map((row) => ({
       ...{ name: String(row['name']), state: String(row['state']), lagOctets: number(row, 'lag') },
-      isSynchronous: ['sync', 'quorum'].includes(String(row['sync_state'])),
+      isSynchronous: row['sync_state'] === null ? null : isSynchronous(row),
     })),
+    unseen: unseenOf(server),
     problems: [
       ...(hasTables
         ? []

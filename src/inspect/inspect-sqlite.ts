@@ -59,7 +59,7 @@ export async function inspectSqlite(inspection: SqliteInspection): Promise<Datab
     ...integrityProblems(integrity?.faults, failure?.message, unfinished),
   ];
   return {
-    ...{ engine: 'SQLite', place: file, owners, queue, problems, replicas: [] },
+    ...{ engine: 'SQLite', place: file, owners, queue, problems, replicas: [], unseen: [] },
     facts: { ...found.facts, checked: integrity !== undefined },
     tables: tables?.tables ?? [],
     processes: isServed ? [{ name: 'a gateway on this machine', claims: queue?.claimed ?? null, isAlive: null }] : [],

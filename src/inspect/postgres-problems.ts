@@ -28,6 +28,19 @@ function text(row: Row, column: string): string {
   return typeof value === 'string' ? value : '';
 }
 
+/** Whether commits wait for a standby. */
+export function isSynchronous(row: Row): boolean {
+  return ['sync', 'quorum'].includes(text(row, 'sync_state'));
+}
+
+/** What of the server the user may not see. */
+export function unseenOf(server: Row): DatabaseProblem[] {
+  if (server['sees_all'] !== false) return [];
+  const words =
+    'The state of standbys, and the transactions and connections of other users, are not shown to this user';
+  return [{ code: 'unseen', text: words, cure: `As a superuser: GRANT pg_monitor TO ${text(server, 'asker')}` }];
+}
+
 function settingProblems({ server, replicas }: Told): DatabaseProblem[] {
   const problems: DatabaseProblem[] = [];
   const add = (code: string, words: string, cure: string): void => void problems.push({ code, text: words, cure });
@@ -54,12 +67,13 @@ function settingProblems({ server, replicas }: Told): DatabaseProblem[] {
       'Make one WITH ENCODING ’UTF8’, and move there',
     );
   if (text(server, 'standby_names') === '') return problems;
-  const synchronous = replicas.filter((row) => ['sync', 'quorum'].includes(text(row, 'sync_state')));
-  if (synchronous.length === 0)
+  // A standby whose state the user may not see is not judged.
+  const mayBe = replicas.filter((row) => row['sync_state'] === null || isSynchronous(row));
+  if (mayBe.length === 0)
     add(
       'no-synchronous-standby',
       'synchronous_standby_names is set and no such standby follows: commits wait, and mail gets 451',
-      'Start a standby, or take its name off (ALTER SYSTEM SET synchronous_standby_names)',
+      'Start the standby, or look why it does not follow; without its name in that setting a failover would lose mail',
     );
   if (text(server, 'synchronous_commit') === 'local')
     add(

@@ -8,7 +8,8 @@ export const serverQuestion = `SELECT current_setting('server_version') AS versi
     (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS connections,
     pg_database_size(current_database()) AS octets, extract(epoch FROM clock_timestamp()) * 1000 AS now,
     (SELECT age(datfrozenxid) FROM pg_database WHERE datname = current_database()) AS transaction_age,
-    (SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()) AS tls`;
+    (SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()) AS tls, quote_ident(current_user) AS asker,
+    EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'pg_read_all_stats' AND pg_has_role(oid, 'USAGE')) AS sees_all`;
 
 const isRange = "c.relispartition AND pg_get_expr(c.relpartbound, c.oid) <> 'DEFAULT'";
 
@@ -25,7 +26,7 @@ export const tablesQuestion = `SELECT parent.relname AS name, count(*) FILTER (W
   GROUP BY parent.relname ORDER BY octets DESC`;
 
 /** Who follows the server. Without the right to see it the columns are NULL. */
-export const replicasQuestion = `SELECT application_name AS name, coalesce(state, '') AS state, coalesce(sync_state, '') AS sync_state,
+export const replicasQuestion = `SELECT application_name AS name, coalesce(state, '') AS state, sync_state,
     pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) AS lag FROM pg_stat_replication ORDER BY 1`;
 
 /** Replication slots that nobody reads, and the octets of the log that the server keeps for them. */

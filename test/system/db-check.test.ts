@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import pg from 'pg';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import type { DatabaseReport } from '../../src/inspect/database-report.ts';
 import { inspectPostgres } from '../../src/inspect/inspect-postgres.ts';
 import { PostgresSpool } from '../../src/spool/postgres/postgres-spool.ts';
@@ -22,6 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => server?.remove());
 
+const soon = { timeout: 30_000, interval: 200 };
 const known = new Map(tableMigrations.postgres.map(({ owner, steps, postgres = steps }) => [owner, postgres.length]));
 // The tests' server does not sync, which is told each time.
 const codes = ({ problems }: DatabaseReport): string[] =>
@@ -85,6 +86,33 @@ test('silent processes, orphaned claims, mail that waits and open transactions a
   const shown = await runCli(['db', 'check', '--config', config], { env: { POSTERN_DATA_DIR: folder } });
   expect([shown.exitCode, shown.stderr, /\p{Cc}/u.test(shown.stdout.replaceAll('\n', ''))]).toEqual([1, '', false]);
   expect(shown.stdout).toContain('The process "host?[31m 1" gives no sign of life');
+});
+
+test('without pg_monitor a synchronous standby raises no alarm: what is not seen is said, with the GRANT that shows it', async () => {
+  const url = await server.createDatabase();
+  const asker = await beside(url);
+  await asker.query('CREATE ROLE "The Post" LOGIN');
+  const plain = url.replace('postgres@', 'The%20Post@');
+  // No standby at all is told whoever asks.
+  await server.configure({ synchronous_standby_names: 'none' });
+  onTestFinished(() => server.configure({ synchronous_standby_names: '' }));
+  expect(codes(await inspect(plain))).toContain('no-synchronous-standby');
+  const standby = await server.addStandby();
+  onTestFinished(() => standby.remove());
+  await server.configure({ synchronous_standby_names: '*' });
+  await vi.waitFor(async () => {
+    const [seen] = (await inspect(url)).replicas;
+    expect(seen).toMatchObject({ state: 'streaming', isSynchronous: true });
+  }, soon);
+
+  const unseen = await inspect(plain);
+  expect(codes(unseen)).toEqual(['no-tables']);
+  expect(unseen.replicas).toMatchObject([{ isSynchronous: null }]);
+  expect(unseen.unseen).toMatchObject([{ code: 'unseen', cure: 'As a superuser: GRANT pg_monitor TO "The Post"' }]);
+  expect(unseen.facts).not.toHaveProperty('sees_all');
+  await asker.query('GRANT pg_monitor TO "The Post"');
+  const seen = await inspect(plain);
+  expect([seen.unseen, seen.replicas[0]?.isSynchronous]).toEqual([[], true]);
 });
 
 test('a standby is told, and a server that is away or hangs is an error within the time', async () => {

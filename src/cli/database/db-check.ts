@@ -34,7 +34,7 @@ function ageOf(at: number | null, now: number): string {
 }
 
 function lines(
-  { engine, place, facts, owners, tables, queue, processes, replicas, problems }: DatabaseReport,
+  { engine, place, facts, owners, tables, queue, processes, replicas, problems, unseen }: DatabaseReport,
   now: number,
 ): string[] {
   const shown = Object.entries(facts).map(([name, value]) => [name, printable(String(value))] as const);
@@ -76,10 +76,12 @@ function lines(
       ({ name, claims, isAlive }) =>
         `Process ${printable(name)}: ${claims ?? '?'} claimed${isAlive === false ? ', gives no sign of life' : ''}`,
     ),
-    ...replicas.map(
-      ({ name, state, isSynchronous, lagOctets }) =>
-        `Standby ${printable(name)}: ${printable(state)}, ${isSynchronous ? 'synchronous' : 'asynchronous'}, ${lagOctets === null ? '?' : shownOctets(lagOctets)} behind`,
+    ...replicas.map(({ name, state, isSynchronous, lagOctets }) =>
+      isSynchronous === null
+        ? `Standby ${printable(name)}: it follows; how is not shown to this user`
+        : `Standby ${printable(name)}: ${printable(state)}, ${isSynchronous ? 'synchronous' : 'asynchronous'}, ${lagOctets === null ? '?' : shownOctets(lagOctets)} behind`,
     ),
+    ...unseen.flatMap(({ text, cure }) => [`Not seen: ${printable(text)}`, `  ${printable(cure)}.`]),
     problems.length === 0 ? 'No problem was found.' : `${problems.length} problem${problems.length === 1 ? '' : 's'}:`,
     ...problems.flatMap(({ code, text, cure }) => [`- ${code}: ${printable(text)}`, `  ${printable(cure)}.`]),
   ];
