@@ -195,6 +195,9 @@ function addGauge({ name, help, kind, read, over }: GaugeSource, registers: Regi
   const gauge: Gauge = new Gauge({ ...shared, collect: async () => gauge.set(await numberOf(read)) });
 }
 
+/** Gauges of prom-client with names of counters. Their numbers are the sums of `nodejs_active_handles` and the like. */
+const misnamed = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`);
+
 /** Milliseconds from the beginning of one reading to the beginning of the next, however many ask. */
 const readingPaceMs = 100;
 /** The most callers that may wait for the next reading. */
@@ -226,6 +229,7 @@ function histograms(registers: Registry[]): { readonly latency: Histogram<'route
 export function createMetrics(sources: MetricSources = {}, sum?: (own: MetricValues) => Promise<string>): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
+  for (const name of misnamed) registry.removeSingleMetric(name);
   const registers = [registry];
   const accepted = new Counter({
     name: 'postern_messages_accepted_total',
