@@ -68,6 +68,32 @@ test('while the disk of the server is full no mail is taken, and with room again
   expect(await add(spool, 100_000)).toBeUndefined();
 });
 
+test('while the disk of the write-ahead log is full no mail is taken, nothing accepted is lost, and with room again it is', async () => {
+  const own = await startPostgres({ logMebibytes: 48, settings: ['max_wal_size=24MB', 'min_wal_size=2MB'] });
+  onTestFinished(() => own.remove());
+  const url = await own.createDatabase();
+  const spool = await open(url);
+  let kept = 0;
+  own.logDisk?.fill(0);
+  const ends: unknown[] = [];
+  await expect
+    .poll(async () => {
+      const end = await add(spool, 1_000_000);
+      if (end === undefined) kept += 1;
+      else ends.push(end);
+      return ends.length;
+    }, waiting)
+    .toBeGreaterThan(0);
+  for (const end of ends) expect(end).toMatchObject({ name: 'Unavailable' });
+  expect(spool.unavailable).toBeDefined();
+  expect(ends[0]).toMatchObject({ reason: 'room' });
+  own.logDisk?.makeRoom();
+  await own.start().catch(() => undefined);
+  await expect.poll(() => spool.unavailable, waiting).toBeUndefined();
+  expect(await add(spool, 100_000)).toBeUndefined();
+  expect((await spool.counts()).queued).toBe(kept + 1);
+});
+
 test('while somebody holds the turn to write no mail is taken, and afterwards it is', async () => {
   const url = await server.createSchema();
   const spool = await open(url);

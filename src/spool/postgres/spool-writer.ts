@@ -3,6 +3,7 @@
 // of them, of whatever processes, can wait for each other.
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { storeError } from '../../base/database/postgres-errors.ts';
 import { Unavailable } from '../../base/errors.ts';
 import { type PostgresJournalRow, sendJournal } from '../journal/postgres-journal.ts';
 import { type KeyedEvent, packKeyed } from '../packed-event.ts';
@@ -313,10 +314,13 @@ function disownedOf(added: readonly AddedMessage[]): Disowned {
   };
 }
 
-/** The server went away before a transaction was kept. */
+/** The server went away before a transaction was kept. One whose log has no room says so before it ends itself. */
 class NotKept extends Unavailable {
-  constructor(cause: Error) {
-    super('The connection to the database was lost', { reason: 'store', retryAfterSeconds: 2 });
+  constructor(cause: InDoubt) {
+    const said = storeError(cause.cause);
+    const isFull = said instanceof Unavailable && said.reason === 'room';
+    const [reason, retryAfterSeconds] = isFull ? (['room', said.retryAfterSeconds] as const) : (['store', 2] as const);
+    super(isFull ? said.message : 'The connection to the database was lost', { reason, retryAfterSeconds });
     this.cause = cause;
   }
 }
