@@ -77,10 +77,10 @@ export interface ProcessGroup {
   /** Processes that are to run. */
   readonly count: number;
   /**
-   * Asks every process whether it takes connections and mail, this one among them: what one of them knew before this was called
-   * is in the answer. A process that gives no answer in time is not ready.
+   * Whether one of the processes takes connections and mail, and none says that it takes no mail. Every process that serves is asked,
+   * this one among them: what one of them knew before this was called is in the answer.
    */
-  areAllReady(): Promise<boolean>;
+  isReady(): Promise<boolean>;
   connections(door: CountedDoor): SharedConnections;
   readonly minutes: SharedMinutes;
   readonly places: SharedPlaces;

@@ -1,4 +1,4 @@
-// Asks the supervisor whether all processes are ready. However many ask, one question is under way and one waits behind it: whoever
+// Asks the supervisor whether the server is ready. However many ask, one question is under way and one waits behind it: whoever
 // comes meanwhile gets the answer to the one that waits, since the other may have been judged before.
 
 /** How long the supervisor has for an answer, in milliseconds. */
@@ -15,7 +15,7 @@ export class AskedReadiness {
     this.#ask = ask;
   }
 
-  /** Whether all are ready; false where nobody answers. What was true when this was called is in the answer. */
+  /** Whether it is; false where nobody answers. What was true when this was called is in the answer. */
   ask(): Promise<boolean> {
     if (!this.#underWay) return this.#begin();
     this.#next ??= this.#underWay.then(() => this.#begin());

@@ -44,7 +44,8 @@ export class Child {
   readonly #worker: Worker;
   readonly #inquiries = new Map<number, (answer: unknown) => void>();
   #inquired = 0;
-  #isDraining = false;
+  /** It was told to drain and to end. */
+  isDraining = false;
   /** It has said that it hears what it is told. */
   #hears = false;
   #failed: ProcessEnd['failed'];
@@ -127,12 +128,12 @@ export class Child {
   #greet(order: StartOrder): void {
     this.#hears = true;
     this.tell({ kind: 'start', ...order });
-    if (this.#isDraining) this.tell({ kind: 'drain' });
+    if (this.isDraining) this.tell({ kind: 'drain' });
   }
 
   /** Has the process drain and end. */
   drain(): void {
-    this.#isDraining = true;
+    this.isDraining = true;
     this.tell({ kind: 'drain' });
   }
 

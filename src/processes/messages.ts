@@ -44,7 +44,7 @@ export type LimitQuestion = keyof LimitQuestions;
 /** What a process asks the supervisor, each with its answer. */
 export interface Questions extends LimitQuestions {
   readonly metrics: { readonly asked: MetricValues; readonly answer: string };
-  /** Whether every process takes connections and mail. */
+  /** Whether one process takes connections and mail, and none says that it takes no mail. */
   readonly ready: { readonly asked: null; readonly answer: boolean };
 }
 

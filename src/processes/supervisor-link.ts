@@ -74,7 +74,7 @@ export class SupervisorLink implements ProcessGroup {
     this.#orders = orders;
   }
 
-  areAllReady(): Promise<boolean> {
+  isReady(): Promise<boolean> {
     return this.#readiness.ask();
   }
 

@@ -31,7 +31,7 @@ export interface SupervisorParts {
 
 /** How long a process has for its numbers, in milliseconds; one that is busy for longer is told of by its last reading. */
 const readingMs = 2000;
-/** How long a process has to say whether it is ready, in milliseconds. One that is busy for longer is not. */
+/** How long a process has to say whether it is ready, in milliseconds. One that is busy for longer is left out. */
 const readyMs = 1500;
 /** How long a process has to get ready for a configuration, or to take it, in milliseconds. */
 const defaultVoteMs = 30_000;
@@ -232,12 +232,17 @@ export class Supervisor {
     this.#onDuty?.tell({ kind: 'duty' });
   }
 
-  /** Whether every process takes connections and mail. */
-  async #areAllReady(): Promise<boolean> {
-    const serving = [...this.#children.values()].filter(({ servingSince }) => servingSince !== undefined);
-    if (this.#isStopping || serving.length < this.#parts.count) return false;
+  /**
+   * Whether one process takes connections and mail, and none that takes connections says that it takes no mail. Those that start,
+   * drain or give no answer are left out: they take no connection, and the others serve on.
+   */
+  async #isReady(): Promise<boolean> {
+    if (this.#isStopping) return false;
+    const serving = [...this.#children.values()].filter(
+      (child) => child.servingSince !== undefined && !child.isDraining,
+    );
     const answers = await Promise.all(serving.map((child) => child.inquire('ready', readyMs)));
-    return answers.every((isReady) => isReady === true);
+    return answers.includes(true) && !answers.includes(false);
   }
 
   #hear(child: Child, message: FromProcess): void {
@@ -270,7 +275,7 @@ export class Supervisor {
   }
 
   async #answer(child: Child, about: keyof Questions, given: unknown): Promise<unknown> {
-    if (about === 'ready') return await this.#areAllReady();
+    if (about === 'ready') return await this.#isReady();
     if (about !== 'metrics') return this.#limits.answer(child, about, given);
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a process of this very program asks
     return await this.#readMetrics(child, given as MetricValues);

@@ -139,7 +139,7 @@ export function httpAppParts(parts: HttpParts): HttpAppParts {
     guessing,
     clock,
     log,
-    ready: async () => isReady() && (await (group?.areAllReady() ?? true)),
+    ready: async () => (group ? await group.isReady() : isReady()),
     takesRequests: isServing,
     metrics: () => metrics.render(),
     trustedProxies: config.edge.trustedProxies,
