@@ -12,7 +12,10 @@ let postern: PosternProcess;
 let base = '';
 beforeAll(async () => {
   gateway = await startReloadable(({ accounts, routes }) => {
-    routes.unshift({ name: 'theirs', type: 'capture', folder: 'theirs', match: { accounts: ['payg'] } });
+    // A next hop that is not there, so that what is sent waits.
+    const hop = { type: 'smarthost', url: 'smtp://127.0.0.1:1', tls: 'none' };
+    const theirs = { ...hop, name: 'theirs', match: { accounts: ['payg'] } };
+    routes.splice(0, routes.length, theirs, { ...hop, name: 'default' });
     accounts[0]?.credentials.push(
       { name: 'second', scopes: ['email:send', 'console:read'] },
       { name: 'watcher', scopes: ['console:edit'] },
@@ -221,6 +224,52 @@ test('figures, zones and networks are told of the own account’s', { timeout: 6
     const routes = (await read('networks/routes')).result;
     expect(routes.map((route: Record<string, unknown>) => route['virtual_network_name'])).toEqual([account]);
   }
+});
+
+test('what waits, what was counted and what applications carry is told of the own account’s', {
+  timeout: 60_000,
+}, async () => {
+  const scopes = ['email:send', 'console:edit', 'proxy:read'];
+  const tokens = { dev: await makeToken('dev', 'default', scopes), payg: await makeToken('payg', 'default', scopes) };
+  const zones = { dev: '1'.repeat(32), payg: '2'.repeat(32) };
+  const names = { dev: 'example.com', payg: 'payg.example' };
+  // The other account's mail waits first, here and in the tests before.
+  for (const account of ['payg', 'payg', 'dev'] as const)
+    expect(await send(tokens[account], account, 'waits')).toBe(200);
+  const overview = async (path: string) => (await ask(testToken, 'GET', `${path}/email/sending/overview`)).result;
+  const queueOf = async (path: string) => (await overview(path)).queue;
+  const [ofDev, ofPayg] = ['/accounts/dev', '/accounts/payg'];
+  const messages = await Promise.all([ofDev, ofPayg, ''].map(async (path) => (await queueOf(path)).messages as number));
+  const [devWaits = 0, paygWaits = 0, allWait = 0] = messages;
+  expect([devWaits > 0, paygWaits > 0, devWaits + paygWaits]).toEqual([true, true, allWait]);
+  // What waits is looked at every few seconds.
+  const oldest = async () => {
+    const [dev, payg, all] = await Promise.all(
+      [ofDev, ofPayg, ''].map(async (path) => (await queueOf(path)).oldest_at),
+    );
+    return [dev > payg, payg === all];
+  };
+  await expect.poll(oldest, { timeout: 20_000 }).toEqual([true, true]);
+  for (const account of ['dev', 'payg'] as const) {
+    const application = {
+      protocol: account === 'dev' ? 'tcp/4022' : 'tcp/22',
+      dns: { type: 'CNAME', name: `ssh.${names[account]}` },
+      origin_direct: ['tcp://127.0.0.1:1'],
+    };
+    const made = await ask(testToken, 'POST', `/zones/${zones[account]}/proxy/apps`, application);
+    expect([account, made.status]).toEqual([account, 200]);
+  }
+  const accepted = async () =>
+    Promise.all([ofDev, ofPayg, ''].map(async (path) => (await overview(path)).totals.accepted as number));
+  const [dev = 0, payg = 0, all = 0] = await accepted();
+  expect([dev > 0, payg > 0, dev + payg === all]).toEqual([true, true, true]);
+  for (const account of ['dev', 'payg'] as const) {
+    const traffic = (await ask(tokens[account], 'GET', `/accounts/${account}/proxy/traffic`)).result;
+    expect(traffic.map((one: Record<string, unknown>) => one['zone'])).toEqual([names[account]]);
+  }
+  // A zone that is not there is another one's.
+  for (const zone of ['3'.repeat(32), 'x', zones.payg])
+    expect([zone, (await ask(tokens.dev, 'GET', `/zones/${zone}/proxy/apps`)).status]).toEqual([zone, 404]);
 });
 
 test('a message is sent again by its own credential, to nobody who is suppressed, and by none that may not send', async () => {

@@ -79,7 +79,7 @@ export const callers = [
     ['|| isGlobalKey || !credential', '|| !credential'],
     [" || !credential.scopes.has('admin')", ''],
     ['return { account: other, credential }', 'return submitter'],
-    ['if (account === undefined) throw new Refusal([unknownZone])', '', consoleGuard],
+    ['if (account === undefined) throw new Refusal([unknownZone])', '', ['test/e2e/two-accounts.test.ts']],
     [
       'const open = showsCredential(request) ? undefined : await parts.sessions?.find(request);\n  if',
       'const open = await parts.sessions?.find(request);\n  if',

@@ -2,7 +2,6 @@
 
 import { of } from '../guard.ts';
 
-const consoleGuard = ['test/e2e/console-guard.test.ts > an account sees and changes nothing'];
 const customErrors = [
   'test/edge/custom/custom-errors.test.ts',
   'test/edge/custom/custom-error-endpoints.test.ts',
@@ -40,7 +39,11 @@ export const zonesGuards = [
     ["readsPrefixes: submitterOf(request).credential.scopes.has('ip_prefixes:read')", 'readsPrefixes: true'],
     ['store.get(zone.id, valid)', "store.get('', valid)"],
   ]),
-  ...of('proxy/api/traffic-endpoint.ts', consoleGuard, [['zones.filter((each) => each.account === account)', 'zones']]),
+  ...of(
+    'proxy/api/traffic-endpoint.ts',
+    ['test/e2e/two-accounts.test.ts'],
+    [['zones.filter((each) => each.account === account)', 'zones']],
+  ),
   ...of(
     'proxy/api/network-endpoints.ts',
     ['test/e2e/two-accounts.test.ts'],
