@@ -310,6 +310,7 @@ export const headerCatalogue = {
     ...list,
     name: 'List-Unsubscribe',
     standard: 'RFC 2369',
+    signed: 'oversigned',
     value: { kind: 'unsubscribe-uris' },
     about:
       'One or more <https://...> and <mailto:...>, separated by commas; http: is refused. Always signed (RFC 8058).',
@@ -318,6 +319,7 @@ export const headerCatalogue = {
     ...list,
     name: 'List-Unsubscribe-Post',
     standard: 'RFC 8058',
+    signed: 'oversigned',
     syntax: 'token',
     value: { kind: 'exactly', value: 'List-Unsubscribe=One-Click' },
     needs: { name: 'List-Unsubscribe', with: 'an https URI' },

@@ -140,13 +140,15 @@ test('DKIM covers what D27 lists', () => {
       'MIME-Version',
       'Content-Type',
       'Content-Transfer-Encoding',
+      'List-Unsubscribe',
+      'List-Unsubscribe-Post',
     ].sort(),
   );
   expect(signed('if-present').sort()).toEqual(
     [
       'In-Reply-To',
       'References',
-      ...allowlist.map(([name]) => name).filter((name) => name.startsWith('List-')),
+      ...allowlist.map(([name]) => name).filter((name) => /^List-(?!Unsubscribe)/.test(name)),
       'Feedback-ID',
       'CFBL-Address',
       'CFBL-Feedback-ID',

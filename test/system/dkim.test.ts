@@ -62,6 +62,18 @@ const alterations: readonly (readonly [what: string, name: string, alter: (messa
     '83-list-unsubscribe-non-ascii.eml',
     (message) => message.replace(/\r\nList-Unsubscribe:[^\r]*(?:\r\n[ \t][^\r]*)*/, ''),
   ],
+  [
+    'a second List-Unsubscribe',
+    '83-list-unsubscribe-non-ascii.eml',
+    (message) =>
+      message.replace('\r\nList-Unsubscribe: ', '\r\nList-Unsubscribe: <https://evil.test>\r\nList-Unsubscribe: '),
+  ],
+  ['a List-Unsubscribe put in', '60-plain.eml', (message) => `List-Unsubscribe: <https://evil.test>\r\n${message}`],
+  [
+    'a List-Unsubscribe-Post put in',
+    '83-list-unsubscribe-non-ascii.eml',
+    (message) => `List-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n${message}`,
+  ],
 ];
 
 test.each(alterations)('%s: rejected', async (_, name, alter) => {
