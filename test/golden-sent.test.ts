@@ -5,6 +5,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { type HeaderRow, headerCatalogue } from '../src/policy/header-catalogue.ts';
 import { verifySignatures } from './support/dkim-verifier.ts';
 import { buildGolden, makeGoldenKeys, readGoldenCase, withoutSignatureValues } from './support/golden-gateway.ts';
 
@@ -40,4 +41,20 @@ test.each(names)('%s is 7-bit, has no bare CR or LF and no line over 998 octets'
   expect(text).toMatch(/^[\r\n\t\x20-\x7e]+$/);
   expect(text.replaceAll('\r\n', '')).not.toMatch(/[\r\n]/);
   expect(Math.max(...text.split('\r\n').map((line) => line.length))).toBeLessThanOrEqual(998);
+});
+
+/** Fields that someone may set and that have structure; those whose values are all ASCII words need no case. */
+const structured = Object.values<HeaderRow>(headerCatalogue).filter(
+  ({ syntax, value, overSmtp, name }) =>
+    syntax !== 'text' &&
+    (overSmtp === 'custom' || overSmtp === 'lifted' || overSmtp === 'mime') &&
+    (value.kind === 'free' ||
+      value.kind === 'unsubscribe-uris' ||
+      (value.kind === 'one-of' && value.comments === true)) &&
+    name !== 'Bcc',
+);
+
+test.each(structured.map(({ name }) => name))('%s outside ASCII has a golden message', (name) => {
+  const field = new RegExp(`^${name}:.*[\\x80-\\xff]`, 'm');
+  expect(names.filter((file) => field.test(readFileSync(join(folder, `${file}.eml`), 'latin1')))).not.toEqual([]);
 });

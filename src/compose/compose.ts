@@ -122,11 +122,12 @@ type Write = (field: CheckedField) => MessageField;
  * From outside ASCII, or by using REST, whose addresses are UTF-8 and which has no other way to ask.
  */
 function kindsOf({ lifted, submission, from }: Checked): (field: CheckedField) => FieldKind {
-  const { to, cc, replyTo } = lifted;
   const { envelope, via } = submission;
   const isAscii = !envelope.smtputf8 && via.kind !== 'rest' && !hasNonAscii(from.address);
-  const isForPeople = (field: CheckedField): boolean => field === to || field === cc || field === replyTo;
-  return (field) => (isAscii && isForPeople(field) ? 'ascii-addresses' : fieldKind(field.name));
+  return (field) => {
+    const kind = fieldKind(field.name);
+    return kind === 'addresses' && isAscii && field !== lifted.from ? 'ascii-addresses' : kind;
+  };
 }
 
 function liftedFields({ lifted }: Checked, write: Write): MessageField[] {

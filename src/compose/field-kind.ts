@@ -5,14 +5,15 @@ import { findHeader, type ValueSyntax } from '../policy/header-catalogue.ts';
 
 const bySyntax = {
   text: 'text',
-  'phrase-list': 'phrases',
+  'phrase-list': 'structured',
   addresses: 'addresses',
-  'msg-ids': 'whole',
-  date: 'whole',
-  language: 'whole',
+  'msg-ids': 'structured',
+  date: 'structured',
+  language: 'structured',
+  identifier: 'identifier',
   uris: 'uris',
-  token: 'text',
-  structured: 'text',
+  token: 'structured',
+  structured: 'structured',
 } as const satisfies Record<ValueSyntax, FieldKind>;
 
 /** The structured fields with a form of their own for text that is not ASCII. */

@@ -1,7 +1,9 @@
 // Writes one header field as it leaves: non-ASCII text encoded by the kind of the field (D13), folded (D12).
 
-import { encodeAddresses, splitAtSeparators } from './address/encode-addresses.ts';
-import { encodeParameters } from './header/content-type.ts';
+import { asciiDomain } from './address/domain.ts';
+import { cutIntoLines, encodeAddresses } from './address/encode-addresses.ts';
+import { asciiUri } from './address/uri.ts';
+import { encodeParameters } from './header/encode-parameters.ts';
 import { encodedWords, encodeText, hasNonAscii } from './header/encoded-word.ts';
 import { foldField, foldInsideBrackets, foldPieces, maximumLineLength } from './header/fold.ts';
 import { decodeWords } from './header/header-text.ts';
@@ -14,12 +16,15 @@ export type FieldKind =
   | 'addresses'
   /** Addresses of a message that goes without SMTPUTF8 (RFC 6531): written in ASCII only. */
   | 'ascii-addresses'
-  /** Phrases separated by commas: Keywords (RFC 5322 §3.6.5). */
-  | 'phrases'
+  /**
+   * Any other structure: phrases (Keywords), msg-ids, dates, tokens (RFC 5322 §3.2, §3.6). Comments are encoded inside their
+   * parentheses; a word that is not ASCII becomes an encoded-word.
+   */
+  | 'structured'
+  /** A phrase and an identifier in angle brackets: List-Id (RFC 2919 §2). */
+  | 'identifier'
   /** URIs in angle brackets: List-*, Archived-At (RFC 2369, RFC 5064). */
   | 'uris'
-  /** Msg-ids, dates, language tags: a value that is not ASCII becomes encoded-words as a whole (D13). */
-  | 'whole'
   /** A value with parameters: Content-Type, Content-Disposition (RFC 2045 §5.1). */
   | 'parameters'
   /** One bare URI: Content-Location (RFC 2557 §4.2). */
@@ -44,24 +49,18 @@ const encoders = {
   text: (text, used) => encodeText(text, { place: 'text', used }),
   addresses: (text, used) => encodeAddresses(text, { used }),
   'ascii-addresses': (text, used) => encodeAddresses(text, { used, asciiOnly: true }),
-  phrases: (text, used) => encodeAddresses(text, { used, phrasesOnly: true }),
-  uris: encodeUris,
-  // The policy judged the decoded form. Encoded-words are decoded first, since they would be encoded twice otherwise.
-  whole: (text, used) => encodedWords(decodeWords(text), { place: 'text', used }),
+  structured: (text, used) => encodeAddresses(text, { used, phrasesOnly: true }),
+  identifier: (text, used) =>
+    encodeAddresses(text, {
+      used,
+      phrasesOnly: true,
+      onePhrase: true,
+      writeBrackets: (id) => asciiDomain(id) ?? asciiUri(id),
+    }),
+  uris: (text, used) => encodeAddresses(text, { used, phrasesOnly: true, writeBrackets: asciiUri }),
   parameters: (text) => encodeParameters(text),
-  location: (text) => percentEncode(text),
+  location: (text) => asciiUri(text),
 } as const satisfies Record<FieldKind, (text: string, used: number) => string>;
-
-/** Percent-encodes what is not ASCII (RFC 3987 §3.1); a lone surrogate becomes U+FFFD. */
-function percentEncode(text: string): string {
-  return text.toWellFormed().replace(/[^\x00-\x7f]+/gu, (run) => encodeURIComponent(run));
-}
-
-/** Percent-encodes text inside angle brackets; text outside becomes encoded-words (D13). */
-function encodeUris(text: string, used: number): string {
-  const percent = text.replace(/<[^<>]*>/g, (uri) => (hasNonAscii(uri) ? percentEncode(uri) : uri));
-  return hasNonAscii(percent) ? encodeAddresses(percent, { used, phrasesOnly: true }) : percent;
-}
 
 /** A parameter with more characters is cut into sections where a line would be too long; boundaries are shorter. */
 const longestParameter = 200;
@@ -85,22 +84,57 @@ function shortenBlanks(text: string): string {
 /** Folds a field with a run of over 998 octets without white space, or of white space alone (D12). */
 function foldLong(name: string, given: string, kind: FieldKind): string {
   const used = name.length + 2;
-  const text = kind === 'text' || kind === 'whole' ? given : shortenBlanks(given);
-  let folded: string | undefined;
-  if (kind === 'uris') folded = foldInsideBrackets(name, text);
-  else if (kind === 'parameters') folded = foldField(name, encodeParameters(text, longestParameter));
-  if (folded !== undefined) return folded;
-  if (kind === 'addresses' || kind === 'ascii-addresses' || kind === 'phrases') {
-    const encoded = encodeAddresses(text, { used, phrasesOnly: kind === 'phrases' });
-    const whole = foldField(name, encoded);
-    if (whole !== undefined) return whole;
-    // No line can hold a list without white space: only here white space is added, behind commas.
-    const [first = '', ...more] = splitAtSeparators(encoded);
-    const listed = foldPieces([`${name}: ${first}`, ...more.map((piece) => ` ${piece.trimStart()}`)]);
-    if (listed !== undefined) return listed;
+  if (kind !== 'text') {
+    const text = shortenBlanks(given);
+    const folded =
+      kind === 'parameters' ? foldField(name, encodeParameters(text, longestParameter)) : foldList(name, text, kind);
+    if (folded !== undefined) return folded;
   }
-  const runs = foldField(name, encodeText(text, { place: 'text', used, needs: isTooLong }));
-  const written = runs ?? foldField(name, encodedWords(decodeWords(text), { place: 'text', used }));
+  const runs = foldField(name, encodeText(given, { place: 'text', used, needs: isTooLong }));
+  const written = runs ?? foldField(name, encodedWords(decodeWords(given), { place: 'text', used }));
   if (written === undefined) throw new Error(`Field ${name} cannot be folded to ${maximumLineLength} octets a line`);
   return written;
+}
+
+/** Folds a structured value. Only where no line can hold it otherwise, white space is added. */
+function foldList(name: string, text: string, kind: Exclude<FieldKind, 'text' | 'parameters'>): string | undefined {
+  if (kind === 'uris' || kind === 'identifier' || kind === 'location') {
+    const folded = foldInsideBrackets(name, text);
+    if (folded !== undefined) return folded;
+  }
+  const encoded = encoders[kind](text, name.length + 2);
+  const whole = foldField(name, encoded);
+  if (whole !== undefined) return whole;
+  const [first = '', ...more] = cutIntoLines(encoded, !isAddresses(kind));
+  return first === '' ? undefined : foldPieces([`${name}: ${first}`, ...more.map((line) => ` ${line.trimStart()}`)]);
+}
+
+function isAddresses(kind: FieldKind): boolean {
+  return kind === 'addresses' || kind === 'ascii-addresses';
+}
+
+/**
+ * Tells whether no address of a list is too long for any line. One pass, so that a list of thousands costs nearly nothing.
+ * @param text as for `writeField`
+ */
+export function canFoldAddresses(text: string): boolean {
+  if (text.length * 3 < maximumLineLength) return true;
+  let start = 0;
+  for (let index = 0; index <= text.length; index += 1) {
+    if (index < text.length && !dividers.includes(text.charAt(index))) continue;
+    if ((index - start) * 3 >= maximumLineLength && isLongAddress(text, start, index)) return false;
+    start = index + 1;
+  }
+  return true;
+}
+
+/** What may stand around an address; white space may stand beside each. */
+const dividers = ' \t,;<>()"';
+
+/** Tells whether the run at [start, end) is an address, or a quoted local part, of more octets than a line holds. */
+function isLongAddress(text: string, start: number, end: number): boolean {
+  const run = text.slice(start, end);
+  if (Buffer.byteLength(run) < maximumLineLength) return false;
+  // What stands in quotation marks or before brackets is a display name, and can be encoded.
+  return text[start - 1] === '"' ? text.startsWith('"@', end) : text[end] !== '<' && run.includes('@');
 }

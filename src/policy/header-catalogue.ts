@@ -47,6 +47,7 @@ export type ValueSyntax =
   | 'msg-ids'
   | 'date'
   | 'language'
+  | 'identifier'
   | 'uris'
   | 'token'
   | 'structured';
@@ -325,7 +326,7 @@ export const headerCatalogue = {
     needs: { name: 'List-Unsubscribe', with: 'an https URI' },
     about: 'Exactly List-Unsubscribe=One-Click, beside a List-Unsubscribe with an https URI.',
   },
-  'list-id': { ...list, name: 'List-Id', standard: 'RFC 2919', syntax: 'text', about: 'Identifies the list.' },
+  'list-id': { ...list, name: 'List-Id', standard: 'RFC 2919', syntax: 'identifier', about: 'Identifies the list.' },
   'list-archive': { ...list, name: 'List-Archive', standard: 'RFC 2369', about: 'URL of the list’s archive.' },
   'list-help': { ...list, name: 'List-Help', standard: 'RFC 2369', about: 'URL for help.' },
   'list-owner': { ...list, name: 'List-Owner', standard: 'RFC 2369', about: 'How to reach the list’s owner.' },

@@ -3,6 +3,7 @@
 import type { FieldFault, HeaderField } from '../mail/header/header-field.ts';
 import { decodeWords, trimBlanks } from '../mail/header/header-text.ts';
 import { readRawText } from '../mail/header/raw-text.ts';
+import { canFoldAddresses } from '../mail/write-field.ts';
 import type { CheckedField } from './checked.ts';
 import { findHeader, type HeaderRow, headerCatalogue, type OverSmtp } from './header-catalogue.ts';
 import type { RejectionCode } from './rejections.ts';
@@ -154,6 +155,12 @@ function judgeCustom(
   return canonical === undefined ? {} : { canonical };
 }
 
+/** Judges addresses that people see (D12); From has rules of its own, and Bcc never leaves. */
+function judgeLifted({ name, syntax }: HeaderRow, text: string): FieldViolation | undefined {
+  if (syntax !== 'addresses' || name === 'From' || name === 'Bcc' || canFoldAddresses(text)) return undefined;
+  return invalid(ruleRank.length, `${name} holds an address that no line of 998 octets can hold`);
+}
+
 /** Reads and judges the value of a field that its class lets pass. */
 function judgeFieldValue(submission: Submission, field: HeaderField, row: HeaderRow): Omit<JudgedField, 'key' | 'row'> {
   const { legacyCharset, kind } = submission.via;
@@ -171,7 +178,10 @@ function judgeFieldValue(submission: Submission, field: HeaderField, row: Header
   if (bad !== undefined) {
     return { field, handling, value, violation: invalid(ruleRank.characters, `${shown(name)} ${bad}`) };
   }
-  if (handling !== 'custom') return { field, handling, value };
+  if (handling !== 'custom') {
+    const violation = handling === 'lifted' ? judgeLifted(row, text) : undefined;
+    return { field, handling, value, ...(violation ? { violation } : {}) };
+  }
   const judged = judgeCustom(row, shown(name), value);
   if ('code' in judged) return { field, handling, value, violation: judged };
   return { field, handling, value: judged.canonical === undefined ? value : { ...value, text: judged.canonical } };

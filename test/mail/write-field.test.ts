@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { encodedWords } from '../../src/mail/header/encoded-word.ts';
 import { foldField } from '../../src/mail/header/fold.ts';
 import { decodeWords, unfold } from '../../src/mail/header/header-text.ts';
-import { writeField } from '../../src/mail/write-field.ts';
+import { canFoldAddresses, writeField } from '../../src/mail/write-field.ts';
 import fc, { anyCharacter } from '../support/properties.ts';
 
 const lines = (field: string): string[] => field.replace(/\r\n$/, '').split('\r\n');
@@ -218,11 +218,13 @@ test('URIs are percent-encoded inside their brackets', () => {
   );
 });
 
-test('msg-ids that are not ASCII become encoded-words whole', () => {
-  expect(writeField('In-Reply-To', '<ä@example.com> <b@example.com>', 'whole')).toMatch(/^In-Reply-To: =\?utf-8\?/);
+test('a msg-id that is not ASCII becomes an encoded-word, the others stay', () => {
+  expect(writeField('In-Reply-To', '<ä@example.com> <b@example.com>', 'structured')).toBe(
+    'In-Reply-To: =?utf-8?B?PMOkQGV4YW1wbGUuY29tPg==?= <b@example.com>\r\n',
+  );
 });
 
-test.each(['text', 'whole', 'phrases'] as const)(
+test.each(['text', 'structured'] as const)(
   'an encoded-word among raw text is not encoded a second time: %s',
   async (kind) => {
     for (const text of [
@@ -258,7 +260,7 @@ const mixedText = fc
   )
   .map((words) => words.flat().join('').trimEnd());
 
-test.each(['text', 'whole'] as const)('whatever is mixed, another reader gets the same %s', async (kind) => {
+test.each(['text', 'structured'] as const)('whatever is mixed, another reader gets the same %s', async (kind) => {
   await fc.assert(
     fc.asyncProperty(mixedText, async (text) => {
       const field = writeField('Subject', text, kind);
@@ -273,6 +275,117 @@ test.each(['text', 'whole'] as const)('whatever is mixed, another reader gets th
   );
 });
 
+test.each([
+  ['"Ünser Verein, e.V." <a.example>', '=?utf-8?B?w5xuc2VyIFZlcmVpbiwgZS5WLg==?= <a.example>'],
+  ['Ünser Verein, e.V. <a.example>', '=?utf-8?B?w5xuc2VyIFZlcmVpbiwgZS5WLg==?= <a.example>'],
+  ['Unser (für alle) Verein <a.example>', 'Unser (=?utf-8?Q?f=C3=BCr?= alle) Verein <a.example>'],
+  ['"Verein <ü>"<a.example>', '=?utf-8?B?VmVyZWluIDzDvD4=?= <a.example>'],
+  ['Verein <ünser.bücher.example>', 'Verein <xn--nser-zra.xn--bcher-kva.example>'],
+  ['Verein <ünser verein>', 'Verein <%C3%BCnser verein>'],
+  ['"Our, Club" (ok) <a.example>', '"Our, Club" (ok) <a.example>'],
+])('List-Id %s keeps its form', (text, wanted) => {
+  expect(unfold(writeField('List-Id', text, 'identifier'))).toBe(`List-Id: ${wanted}\r\n`);
+});
+
+test.each([
+  ['auto-replied (für)', 'auto-replied (=?utf-8?Q?f=C3=BCr?=)'],
+  ['auto-replied (für (alle))', 'auto-replied (=?utf-8?B?ZsO8ciAoYWxsZSk=?=)'],
+  ['auto-replied (für \\) alle)', 'auto-replied (=?utf-8?B?ZsO8ciApIGFsbGU=?=)'],
+  ['auto-replied (für', 'auto-replied (=?utf-8?Q?f=C3=BCr?=)'],
+  ['auto-replied (=?utf-8?Q?f=C3=BCr?= für)', 'auto-replied (=?utf-8?Q?f=C3=BCr?= =?utf-8?B?IGbDvHI=?=)'],
+  ['Sat, 1 Jun 2030 09:23:01 +0200 (für)', 'Sat, 1 Jun 2030 09:23:01 +0200 (=?utf-8?Q?f=C3=BCr?=)'],
+  ['Sat, 1 März 2030', 'Sat, 1 =?utf-8?B?TcOkcno=?= 2030'],
+  ['<a@b.example>(für)<c@d.example>', '<a@b.example>(=?utf-8?Q?f=C3=BCr?=)<c@d.example>'],
+  ['für "Müller, K."<a@b.example>', '=?utf-8?B?ZsO8ciBNw7xsbGVyLCBLLg==?= <a@b.example>'],
+])('the structured value %s keeps its form', (text, wanted) => {
+  expect(unfold(writeField('X-Test', text, 'structured'))).toBe(`X-Test: ${wanted}\r\n`);
+});
+
+test('no encoded-word ever stands inside a quoted-string, and comments and brackets stay what they were', () => {
+  const word = fc.constantFrom(
+    'a',
+    'ü',
+    'Ünser',
+    '"Ü, e.V."',
+    '"a, b"',
+    '(ü (é) b)',
+    '(ok)',
+    '(a \\) é)',
+    '=?utf-8?Q?x?=',
+  );
+  const value = fc.tuple(fc.array(word, { maxLength: 6 }), fc.constantFrom('<a.example>', '<a@b.example>', ''), word);
+  const kinds = ['identifier', 'structured', 'uris', 'addresses'] as const;
+  const forms = (text: string): readonly string[] =>
+    scan(text).flatMap((token) => (/^[(<]/.test(token) ? [token.charAt(0) === '(' ? '()' : token] : []));
+  fc.assert(
+    fc.property(value, fc.constantFrom(' ', ''), fc.constantFrom(...kinds), ([words, brackets, last], gap, kind) => {
+      const text = [...words, brackets, ...(kind === 'addresses' ? [] : [last])]
+        .filter((one) => one !== '')
+        .join(gap || ' ');
+      const written = unfold(writeField('X', text, kind)).slice(3, -2);
+      for (const token of scan(written)) if (token.startsWith('"')) expect(token).not.toContain('=?');
+      expect(forms(written)).toEqual(forms(text));
+    }),
+    { numRuns: 1500 },
+  );
+});
+
+/** Cuts a value into quoted-strings, comments, brackets and the rest, apart from the code under test. */
+function scan(text: string): readonly string[] {
+  const tokens: string[] = [];
+  for (let at = 0; at < text.length; ) {
+    const start = at;
+    const close = text[at] === '"' ? '"' : text[at] === '<' ? '>' : '';
+    for (let depth = 0; at < text.length; at += 1) {
+      if (text[at] === '\\') at += 1;
+      else if (close !== '' && at > start && text[at] === close) break;
+      else if (close === '' && text[at] === '(') depth += 1;
+      else if (close === '' && text[at] === ')') depth -= 1;
+      if (close === '' && depth === 0) break;
+    }
+    at += 1;
+    tokens.push(text.slice(start, at));
+  }
+  return tokens;
+}
+
+test.each([
+  ['semicolons', ';', ''],
+  ['brackets one behind the other', '', '<'],
+  ['comments', '(c)', '<'],
+])('addresses without white space, divided by %s, all keep', (_, divider, open) => {
+  const addresses = Array.from({ length: 60 }, (_one, index) => `recipient${index}@example.com`);
+  const text = addresses.map((one) => (open ? `<${one}>` : one)).join(divider);
+  for (const kind of ['addresses', 'ascii-addresses', 'structured'] as const) {
+    const field = writeField('To', text, kind);
+    expect(longest(field)).toBeLessThanOrEqual(998);
+    expect(field).not.toContain('=?');
+    expect(field.replace(/\r\n ?/g, '').replace(/^To: ?/, '')).toBe(text);
+  }
+});
+
+test('lines are counted in octets where local parts stay UTF-8', () => {
+  const text = Array.from({ length: 60 }, (_, index) => `<${'ü'.repeat(20)}${index}@example.com>`).join('');
+  const field = writeField('To', text, 'addresses');
+  expect(longest(field)).toBeLessThanOrEqual(998);
+  expect(field.replace(/^To:|\r\n| /g, '')).toBe(text);
+});
+
+test.each([
+  ['an address', `${'x'.repeat(990)}@b.example`, false],
+  ['an address in brackets', `Joe <${'x'.repeat(990)}@b.example>`, false],
+  ['an address among others', `a@b.example,${'ü'.repeat(500)}@b.example,c@d.example`, false],
+  ['a quoted local part', `"${'x'.repeat(1000)}"@b.example`, false],
+  ['a display name', `${'x@'.repeat(600)}<a@b.example>`, true],
+  ['a quoted display name', `"${'x@'.repeat(600)}" <a@b.example>`, true],
+  ['a comment', `a@b.example (${'x'.repeat(1200)})`, true],
+  ['many addresses', 'a@b.example,'.repeat(200), true],
+  ['an address that just fits', `${'x'.repeat(987)}@b.example`, true],
+])('%s of over 998 octets', (_, text, wanted) => {
+  expect(canFoldAddresses(text)).toBe(wanted);
+  if (wanted) expect(writeField('To', text, 'addresses')).toContain('@b.example');
+});
+
 test('white space that no line can hold never costs a structured field its form', () => {
   const blanks = ' \t'.repeat(600);
   expect(writeField('From', `Joe${blanks}<a@example.com>`, 'addresses')).toBe('From: Joe <a@example.com>\r\n');
@@ -285,11 +398,11 @@ test('white space that no line can hold never costs a structured field its form'
 });
 
 test('keywords keep their commas', () => {
-  expect(writeField('Keywords', 'red, grün, blue', 'phrases')).toBe('Keywords: red, =?utf-8?B?Z3LDvG4=?=, blue\r\n');
+  expect(writeField('Keywords', 'red, grün, blue', 'structured')).toBe('Keywords: red, =?utf-8?B?Z3LDvG4=?=, blue\r\n');
 });
 
 test('what stands in brackets that hold no URI or address is encoded too', () => {
-  expect(writeField('Keywords', 'red, <https://example.com/ü> blue', 'phrases')).toBe(
+  expect(writeField('Keywords', 'red, <https://example.com/ü> blue', 'structured')).toBe(
     'Keywords: red, =?utf-8?B?PGh0dHBzOi8vZXhhbXBsZS5jb20vw7w+?= blue\r\n',
   );
   expect(writeField('List-Archive', '<https://example.com/ü', 'uris')).toMatch(/^List-Archive: =\?utf-8\?/);
@@ -300,7 +413,7 @@ test('what stands in brackets that hold no URI or address is encoded too', () =>
 
 test('whatever the text, nothing but local parts of addresses leaves as more than ASCII', () => {
   const piece = fc.constantFrom('ü', '<', '>', '(', ')', '"', '\\', ',', ':', ' ', '=?', '?=', '@', 'a', 'é<b>', '[');
-  const kinds = ['text', 'uris', 'phrases', 'parameters', 'whole', 'location'] as const;
+  const kinds = ['text', 'uris', 'identifier', 'structured', 'parameters', 'location'] as const;
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 12 }), fc.constantFrom(...kinds), (pieces, kind) => {
       expect(writeField('X-Test', pieces.join('').trim(), kind)).toMatch(/^[\x00-\x7f]*$/);
@@ -323,7 +436,7 @@ test('fields are folded by octets where UTF-8 stays', () => {
 });
 
 // Each kind by itself, so that a quadratic one is found by the time of one test, and a busy machine has that time for each.
-test.each(['text', 'addresses', 'uris', 'phrases', 'parameters', 'whole', 'location'] as const)(
+test.each(['text', 'addresses', 'uris', 'identifier', 'structured', 'parameters', 'location'] as const)(
   'hostile values take linear time: %s',
   (kind) => {
     const hostile = [

@@ -534,3 +534,26 @@ test('a byte-order mark before the first header is named as one (D10)', () => {
   expect(messages('\ufeffFrom: a@example.com\r\n\r\nHi\r\n')).toContain(`${mark} "From": save the message without one`);
   expect(codes(check(restSubmission([['\ufeffX-A', 'b']]), context))).toEqual(['E_HEADER_NAME_INVALID']);
 });
+
+test('an address that no line can hold is refused by both doors where people would see it (D12)', () => {
+  const long = `b@recipient.example,${'x'.repeat(1000)}@recipient.example`;
+  for (const name of ['To', 'Cc', 'Reply-To']) {
+    expect(codes(check(smtpHeaders([`${name}: ${long}`]), context))).toEqual(['E_HEADER_VALUE_INVALID']);
+    expect(
+      codes(
+        check(
+          restSubmission(
+            [],
+            [
+              ['From', 'app@example.com'],
+              [name, long],
+            ],
+          ),
+          context,
+        ),
+      ),
+    ).toEqual(['E_HEADER_VALUE_INVALID']);
+  }
+  expect(codes(check(smtpHeaders([`Bcc: ${long}`]), context))).toEqual([]);
+  expect(codes(check(smtpHeaders([`X-To: ${long}`, `Comments: ${long}`]), context))).toEqual([]);
+});

@@ -2,7 +2,9 @@
 // (RFC 2047 §5), domains become A-labels; a local part stays raw UTF-8 and makes the message SMTPUTF8 (RFC 6532).
 // Text that is no address list is taken too: only From is refused for its syntax (D14).
 
-import { encodedWords, encodeRuns, encodeText, hasNonAscii, isEncodedWord, type Word } from '../header/encoded-word.ts';
+import { encodeComment, longestWord } from '../header/encode-comment.ts';
+import { encodedWords, encodeRuns, hasNonAscii, isEncodedWord, type Word } from '../header/encoded-word.ts';
+import { maximumLineLength } from '../header/fold.ts';
 import { decodeWords } from '../header/header-text.ts';
 import { type AddressToken, contentOf, isSpecial, Scanner } from './address-scanner.ts';
 import { asciiDomain } from './domain.ts';
@@ -24,15 +26,16 @@ interface Piece {
   readonly tokens: readonly ListToken[];
 }
 
-/** A word or comment longer than this cannot stay in one piece (D12). */
-const longestWord = 900;
-
 /** How a list is written. */
 export interface ListOptions {
   /** Octets before it on its line. */
   readonly used: number;
-  /** The list holds phrases and no addresses (Keywords); brackets in it hold URIs. */
+  /** The list holds phrases and no addresses, as Keywords does; brackets in it hold URIs or msg-ids. */
   readonly phrasesOnly?: boolean;
+  /** All of it is one phrase before brackets, its commas too: where anything of it is encoded, the whole phrase is (List-Id). */
+  readonly onePhrase?: boolean;
+  /** Writes in ASCII what stands in brackets; without it that becomes part of a phrase. */
+  readonly writeBrackets?: (content: string) => string;
   /** For a message that needs no SMTPUTF8: an address that ASCII cannot write becomes text. */
   readonly asciiOnly?: boolean;
 }
@@ -50,13 +53,13 @@ export function encodeAddresses(text: string, options: ListOptions): string {
     // RFC 5322 §3.4: what stands before a colon is a group's display-name.
     const phrase = options.phrasesOnly === true || separator === ':';
     const used = options.used + written.length;
-    const encoded = writeElement(element, { phrase, used });
+    const encoded = writeElement(element, { phrase, used, whole: options.onePhrase === true, isFirst: written === '' });
     written += options.asciiOnly && hasNonAscii(encoded) ? writeAsText(element, { inGroup, used }) : encoded;
     element = [];
   };
   for (const piece of cutPieces(text, options.phrasesOnly === true)) {
-    if (piece.kind !== 'separator') {
-      element.push(piece);
+    if (piece.kind !== 'separator' || options.onePhrase) {
+      element.push(options.phrasesOnly ? withHosts(piece, options) : piece);
       continue;
     }
     finish(piece.raw);
@@ -67,19 +70,43 @@ export function encodeAddresses(text: string, options: ListOptions): string {
   return written;
 }
 
-/** Cuts an address list behind its commas, for lists without white space that no line can hold (D12). */
-export function splitAtSeparators(text: string): readonly string[] {
-  const parts: string[] = [];
-  let part = '';
-  for (const { kind, gap, raw } of cutPieces(text, false)) {
-    part += gap + raw;
-    if (kind === 'separator' && raw === ',') {
-      parts.push(part);
-      part = '';
+/** Writes the URI in brackets and the mailbox of a phrase's word in ASCII, where that is all they need. */
+function withHosts(piece: Piece, { writeBrackets }: ListOptions): Piece {
+  const { gap, kind, raw, tokens } = piece;
+  if (!hasNonAscii(raw)) return piece;
+  let text: string | undefined;
+  if (kind === 'angle' && raw.endsWith('>')) text = writeBrackets && `<${writeBrackets(raw.slice(1, -1))}>`;
+  else if (kind === 'word' && tokens.some(({ isDomain }) => isDomain)) text = writePiece(piece);
+  if (text === undefined || hasNonAscii(text)) return piece;
+  return { kind, gap, raw: text, tokens: [{ kind: 'atom', start: 0, end: text.length, text, gap, isDomain: false }] };
+}
+
+/**
+ * Cuts a structured value without white space into lines: behind commas and semicolons, and wherever else a line would be
+ * over 998 octets between two words, comments or brackets, where RFC 5322 §3.2.2 lets white space stand (D12).
+ * @param hasUris brackets hold URIs or msg-ids, not addresses
+ * @returns the lines; one word, comment or address may still be too long for its line
+ */
+export function cutIntoLines(text: string, hasUris: boolean): readonly string[] {
+  const lines: string[] = [];
+  let line = '';
+  let octets = 0;
+  for (const { kind, gap, raw } of cutPieces(text, hasUris)) {
+    const length = Buffer.byteLength(raw);
+    if (octets > 0 && octets + gap.length + length >= maximumLineLength) {
+      lines.push(line);
+      line = '';
+      octets = 0;
+    }
+    line += gap + raw;
+    octets += gap.length + length;
+    if (kind === 'separator' && raw !== ':') {
+      lines.push(line);
+      line = '';
+      octets = 0;
     }
   }
-  if (part) parts.push(part);
-  return parts;
+  return line ? [...lines, line] : lines;
 }
 
 /**
@@ -94,34 +121,46 @@ function writeAsText(element: readonly Piece[], options: { readonly inGroup: boo
 }
 
 /** Writes what stands between two separators. */
-function writeElement(element: readonly Piece[], options: { readonly phrase: boolean; readonly used: number }): string {
+function writeElement(
+  element: readonly Piece[],
+  options: { readonly phrase: boolean; readonly used: number; readonly whole: boolean; readonly isFirst: boolean },
+): string {
   const angle = element.findIndex(({ kind }) => kind === 'angle');
+  const wholly = options.whole && element.some((piece) => isInPhrase(piece) && needsEncoding(piece.raw));
   let written = '';
   let words: Word[] = [];
   let before: Word | undefined;
+  // RFC 2047 §5 (3): white space separates an encoded-word of a phrase from all around it.
+  const isGlued = ({ gap }: Piece, index: number): boolean => gap === '' && !(options.isFirst && index === 0);
   const flush = (): void => {
     written += encodeRuns(words, { place: 'phrase', used: options.used + written.length });
     words = [];
   };
   element.forEach((piece, index) => {
     if (options.phrase ? isInPhrase(piece) : angle >= 0 && isAroundAngle(piece, index < angle)) {
-      const word = phraseWord(piece);
+      const given = phraseWord(piece);
+      const needs = wholly ? !given.encoded : given.needs;
+      const word = { ...given, needs, gap: needs && words.length === 0 && isGlued(piece, index) ? ' ' : given.gap };
       if (words.length === 0 && before) words = [...behindComment(word, before)];
       else words.push(word);
       before = word;
       return;
     }
     flush();
+    const gap = before?.needs && isGlued(piece, index) ? ' ' : piece.gap;
     if (piece.kind !== 'comment') before = undefined;
-    written += piece.gap + writePiece(piece);
+    written += gap + writePiece(piece);
   });
   flush();
   return written;
 }
 
-/** In a list of phrases brackets mean nothing: they hold no address whose local part would have to stay as it is (D13). */
+/**
+ * In a list of phrases brackets mean nothing: they hold no address whose local part would have to stay as it is (D13). A
+ * separator is an element's only where all is one phrase.
+ */
 function isInPhrase({ kind, raw }: Piece): boolean {
-  return kind === 'word' || (kind === 'angle' && hasNonAscii(raw));
+  return kind === 'word' || kind === 'separator' || (kind === 'angle' && hasNonAscii(raw));
 }
 
 /** Before the brackets stands a display name; behind them what a mailer put there, or an address without its comma. */
@@ -165,19 +204,12 @@ function writePiece({ raw, tokens }: Piece): string {
 
 function writeToken(token: ListToken): string {
   const { kind, text, isDomain } = token;
-  if (isComment(token)) return needsEncoding(text) ? encodeComment(token) : text;
+  if (isComment(token)) return encodeComment(text, kind === 'comment');
   return kind === 'atom' && isDomain && hasNonAscii(text) ? (asciiDomain(text) ?? text) : text;
 }
 
 function needsEncoding(raw: string): boolean {
   return hasNonAscii(raw) || raw.length > longestWord;
-}
-
-function encodeComment(token: ListToken): string {
-  const content = token.text.slice(1, token.kind === 'open' ? undefined : -1);
-  // Encoded alone, a word with a parenthesis would leave the comment's nesting unbalanced: encode the whole comment.
-  if (/[()\\]/.test(content)) return `(${encodedWords(decodeWords(contentOf(token)), { place: 'phrase' })})`;
-  return `(${encodeText(content, { place: 'phrase', used: 60, needs: needsEncoding })})`;
 }
 
 /** Lists all tokens. Brackets that hold URIs are one token: quotation marks and parentheses mean nothing inside them. */

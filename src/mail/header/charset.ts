@@ -85,13 +85,29 @@ export function charsetDecoder(charset: string): CharsetDecoder | undefined {
 }
 
 /**
- * Reads raw octets of a header as text: UTF-8 where valid, else the legacy charset, else one character an octet (D13).
+ * Reads UTF-8 that was cut inside one character, as mailers do that count octets: without what is left of that character.
+ * @returns undefined where anything else is wrong, or no whole character outside ASCII shows that it is UTF-8
+ */
+function decodeCutUtf8(bytes: Buffer): string | undefined {
+  const text = bytes.toString('utf8');
+  const at = text.indexOf('\ufffd');
+  if (at < 0 || text.indexOf('\ufffd', at + 1) >= 0) return undefined;
+  const first = bytes[Buffer.byteLength(text.slice(0, at))] ?? 0;
+  const rest = text.slice(0, at) + text.slice(at + 1);
+  return first >= 0xc2 && first <= 0xf4 && /[^\x00-\x7f]/.test(rest) ? rest : undefined;
+}
+
+/**
+ * Reads raw octets of a header as text: UTF-8 where valid or cut inside one character, else the legacy charset, else one
+ * character an octet (D13).
  * @param bytes any octets
  * @param legacyCharset an iconv-lite name
  */
 export function decodeRaw(bytes: Buffer, legacyCharset: string): string {
   if (isAscii(bytes)) return bytes.toString('latin1');
   if (isUtf8(bytes)) return bytes.toString('utf8');
+  const cut = decodeCutUtf8(bytes);
+  if (cut !== undefined) return cut;
   const decoder = charsetDecoder(legacyCharset);
   return decoder ? decoder(bytes) : bytes.toString('latin1');
 }

@@ -1,7 +1,6 @@
 // Reads Content-Type and Content-Disposition values: type and parameters (RFC 2045 §5.1, RFC 2231), tolerant of what
-// mailers write. Also writes parameters that are not ASCII.
+// mailers write.
 
-import { hasNonAscii } from './encoded-word.ts';
 import { skipComments } from './quoted-text.ts';
 
 /** A parsed value. */
@@ -158,51 +157,4 @@ function percentDecoded(value: string, section: number): string {
   // RFC 2231 §4: charset'language' stands before the first section.
   const text = section === 0 ? value.slice(value.indexOf("'", value.indexOf("'") + 1) + 1) : value;
   return text.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
-}
-
-/**
- * Makes a value ASCII: parameters that are not ASCII take the form of RFC 2231; any other such character becomes `?`.
- * @param value Unicode, unfolded
- * @param longest parameters with more characters take the form of RFC 2231 too, in sections that can be folded
- */
-export function encodeParameters(value: string, longest = Number.POSITIVE_INFINITY): string {
-  let written = '';
-  let copied = 0;
-  for (const parameter of readParameters(value)) {
-    if (!hasNonAscii(parameter.value) && parameter.value.length <= longest) continue;
-    const name = parameter.name.replace(/\*.*$/, '');
-    written += value.slice(copied, parameter.start) + extendedParameter(name, parameter.value).join('; ');
-    copied = parameter.end;
-  }
-  return (written + value.slice(copied)).replace(/[^\x00-\x7f]/gu, '?');
-}
-
-const attributeCharacter = /^[A-Za-z0-9!#$&+\-.^_`{|}~]$/;
-
-/**
- * Writes a parameter whose value is not ASCII in the form of RFC 2231 §4 (`filename*=utf-8''na%C3%AFve.txt`), in
- * sections of at most 60 characters (§3) when it is long.
- * @returns the parameters, to be joined with `;` and white space
- */
-function extendedParameter(name: string, value: string): readonly string[] {
-  const units: string[] = [];
-  for (const octet of Buffer.from(value.toWellFormed(), 'utf8')) {
-    const character = String.fromCharCode(octet);
-    units.push(
-      attributeCharacter.test(character) ? character : `%${octet.toString(16).toUpperCase().padStart(2, '0')}`,
-    );
-  }
-  const whole = units.join('');
-  if (whole.length <= 60) return [`${name}*=utf-8''${whole}`];
-  const sections: string[] = [];
-  let section = '';
-  for (const unit of units) {
-    if (section.length + unit.length > 50) {
-      sections.push(section);
-      section = '';
-    }
-    section += unit;
-  }
-  sections.push(section);
-  return sections.map((text, index) => `${name}*${index}*=${index === 0 ? "utf-8''" : ''}${text}`);
 }

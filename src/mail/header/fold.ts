@@ -20,6 +20,10 @@ export const maximumLineLength = 998;
 export function foldField(name: string, text: string): string | undefined {
   const whole = `${name}: ${text}`;
   if (whole.length <= encodedWordLineLength && !hasNonAscii(whole)) return `${whole}\r\n`;
+  return foldWhole(whole);
+}
+
+function foldWhole(whole: string): string | undefined {
   if (!hasNonAscii(whole)) return foldOctets(whole);
   // Limits count octets: fold the UTF-8 as latin1, which has one character for each octet.
   const folded = foldOctets(Buffer.from(whole, 'utf8').toString('latin1'));
@@ -122,7 +126,7 @@ function cutInsideBrackets(word: string): readonly string[] {
 export function foldPieces(pieces: readonly string[]): string | undefined {
   let folded = '';
   for (const piece of pieces) {
-    const lines = foldOctets(piece);
+    const lines = foldWhole(piece);
     if (lines === undefined) return undefined;
     folded += lines;
   }

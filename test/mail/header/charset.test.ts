@@ -1,6 +1,6 @@
 import iconv from 'iconv-lite';
 import { expect, test } from 'vitest';
-import { charsetDecoder } from '../../../src/mail/header/charset.ts';
+import { charsetDecoder, decodeRaw } from '../../../src/mail/header/charset.ts';
 
 test('every charset that iconv-lite lists decodes any octets without throwing', () => {
   expect(iconv.encodingExists('utf8')).toBe(true);
@@ -49,4 +49,24 @@ test.each([
 test('made-up names neither fill a cache that real ones need nor cost an exception each', () => {
   for (let index = 0; index < 20_000; index += 1) expect(charsetDecoder(`made-up-${index}`) === undefined).toBe(true);
   expect(charsetDecoder('windows-1253')?.(Buffer.from([0xe1]))).toBe('α');
+});
+
+test.each([
+  ['at the end', 'f\xc3\xbcr M\xc3\xa4\xe2\x82', 'für Mä'],
+  ['in the middle', 'f\xc3\xbcr M\xc3" (x)', 'für M" (x)'],
+  ['after its first octet', 'f\xc3\xbcr \xf0', 'für '],
+  ['after its third octet', 'f\xc3\xbcr \xf0\x9f\x98', 'für '],
+])('UTF-8 that was cut inside one character %s keeps all but that one', (_, octets, wanted) => {
+  const bytes = Buffer.from(octets, 'latin1');
+  expect(decodeRaw(bytes, 'windows-1252')).toBe(wanted);
+});
+
+test.each([
+  ['nothing else outside ASCII', 'M\xc3'],
+  ['two cut characters', 'f\xc3\xbcr M\xc3 M\xc3'],
+  ['an octet that begins no character', 'f\xc3\xbcr M\xff'],
+  ['an octet that only goes on', 'f\xc3\xbcr M\x80'],
+])('is in the legacy charset: %s', (_, octets) => {
+  const bytes = Buffer.from(octets, 'latin1');
+  expect(decodeRaw(bytes, 'iso-8859-1')).toBe(octets);
 });
