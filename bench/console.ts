@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { actOnSelection, actorOf } from '../src/admin/queue/queue-actions.ts';
+import { createQueueLines } from '../src/admin/queue/queue-lines.ts';
 import { findSelected } from '../src/admin/queue/queue-selection.ts';
 import { systemClock } from '../src/base/clock.ts';
 import { openDatabase } from '../src/base/database/sqlite-database.ts';
@@ -84,7 +85,13 @@ async function queue(spool: Spool): Promise<void> {
   process.stdout.write(
     `the first page of the account with few, behind the many: ${requests} requests, ${(all / requests).toFixed(1)} ms each\n`,
   );
-  const acting = { ...parts, clock: systemClock, newTimes: () => ({ now: Date.now(), expiresAt: Date.now() + 1e8 }) };
+  const lines = createQueueLines(spool, systemClock);
+  const acting = {
+    ...parts,
+    lines,
+    clock: systemClock,
+    newTimes: () => ({ now: Date.now(), expiresAt: Date.now() + 1e8 }),
+  };
   const actor = actorOf('many', { name: 'bench', isOperator: false });
   const { done } = await actOnSelection('retry', { destination: 'd7.test' }, { parts: acting, actor });
   process.stdout.write(`one request to retry a hundredth of them: ${done} messages\n`);

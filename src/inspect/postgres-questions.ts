@@ -47,7 +47,8 @@ export const queueQuestion = `SELECT (SELECT coalesce(sum(queued_recipients), 0)
     (SELECT min(ready_at) FROM spool_lines line WHERE NOT EXISTS (SELECT 1 FROM spool_holds h
       WHERE (h.kind = 'account' AND h.value = line.account)
         OR (h.kind = 'route' AND h.value = split_part(line.lane, '#', 1))
-        OR (h.kind = 'destination' AND h.value = split_part(line.lane, '/', 2)))) AS turn,
+        OR (h.kind = 'destination' AND h.value = split_part(line.lane, '/', 2))
+        OR (h.kind = 'line' AND h.value = line.account || ' ' || regexp_replace(line.lane, '#[^/]*', '')))) AS turn,
     (SELECT m.accepted_at FROM spool_recipients r JOIN spool_messages m ON m.id = r.message WHERE r.state = 0
       ORDER BY r.message LIMIT 1) AS accepted`;
 

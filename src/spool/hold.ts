@@ -2,8 +2,19 @@
 
 import { splitMailbox } from '../mail/address/domain.ts';
 
-/** What a hold is for: one message by its id, an account by its name, a recipient domain (A-label), or a route by its name. */
-export type HoldKind = 'message' | 'account' | 'destination' | 'route';
+/** The kinds of holds. */
+export const holdKinds = ['message', 'account', 'destination', 'route', 'line'] as const;
+
+/**
+ * What a hold is for: one message by its id, an account by its name, a recipient domain (A-label), a route by its name, or a
+ * line, which is what one account has waiting for one place (`lineOf`).
+ */
+export type HoldKind = (typeof holdKinds)[number];
+
+/** Whether a stored word is a kind of holds. */
+export function isHoldKind(kind: string): kind is HoldKind {
+  return (holdKinds as readonly string[]).includes(kind);
+}
 
 /** A rule of the operator. */
 export interface HoldRule {
@@ -36,6 +47,12 @@ export function domainOfTransport(transport: string): string | undefined {
   return slash === -1 ? undefined : transport.slice(slash + 1);
 }
 
+/** Names what an account has waiting for a transport, whatever settings its route has: `ACCOUNT ROUTE` or `ACCOUNT ROUTE/DOMAIN`. */
+export function lineOf({ account, transport }: { readonly account: string; readonly transport: string }): string {
+  const domain = domainOfTransport(transport);
+  return `${account} ${routeOfTransport(transport)}${domain === undefined ? '' : `/${domain}`}`;
+}
+
 /** A transport's name without the domain. */
 export function stemOfTransport(transport: string): string {
   return transport.split('/')[0] ?? '';
@@ -64,10 +81,12 @@ export class Holds {
   }
 
   /** The hold on everything of an account that waits for a transport. */
-  ofLine({ transport, account }: { readonly transport: string; readonly account: string }): Hold | undefined {
+  ofLine(line: { readonly transport: string; readonly account: string }): Hold | undefined {
     if (this.isEmpty) return undefined;
+    const { transport, account } = line;
     const domain = domainOfTransport(transport);
     return (
+      this.#byKey.get(`line ${lineOf(line)}`) ??
       this.#byKey.get(`account ${account}`) ??
       this.#byKey.get(`route ${routeOfTransport(transport)}`) ??
       (domain === undefined ? undefined : this.#byKey.get(`destination ${domain}`))

@@ -195,6 +195,8 @@ export interface RetryPick {
   readonly id: string;
   /** Absent: all recipients that have not received the message. */
   readonly recipients?: readonly string[];
+  /** Only recipients that are in this state at the moment of the change; absent: queued and failed ones. */
+  readonly state?: 'queued' | 'failed';
 }
 
 /** What a retry has made due. */

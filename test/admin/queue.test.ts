@@ -41,7 +41,7 @@ async function start(): Promise<Estate> {
   onTestFinished(() => spool.close());
   const plugin = queueEndpoints({
     spool,
-    lines: createQueueLines(spool, { monotonic: () => Math.random() * 1e9 }),
+    lines: () => createQueueLines(spool, systemClock)(),
     destinations: () => [hop],
     routeOf: () => 'direct',
     newTimes: () => ({ now: Date.now(), expiresAt: Date.now() + 1e6 }),
@@ -170,7 +170,10 @@ describe('what is done', () => {
     const unknown = own.replaceAll(/[0-9]/g, '7');
     for (const action of ['retry', 'hold', 'release', 'drop']) {
       const answer = await ask('dev-editor', `${dev}/actions`, { action, ids: [foreign, unknown] });
-      expect([action, result(answer)]).toEqual([action, { action, done: 0, skipped: 2, next: null }]);
+      expect([action, result(answer)]).toEqual([
+        action,
+        { action, done: 0, recipients: 0, rule: false, skipped: 2, next: null },
+      ]);
     }
     expect((await spool.show(foreign))?.recipients[0]?.hold).toBeUndefined();
     expect(
@@ -241,7 +244,193 @@ describe('what is done', () => {
   });
 });
 
+describe('what has failed for good', () => {
+  const said = { reply: { code: 550, text: 'no' }, host: 'h' };
+  const place = { destination: 'full.example', route: 'direct' };
+
+  /** Three messages that wait, two that have failed, and one with a recipient of each. */
+  async function mixed() {
+    const estate = await start();
+    const { accept, spool } = estate;
+    const waits = await accept('dev', ['a@full.example'], 3);
+    const failed = await accept('dev', ['b@full.example'], 2);
+    const [both = ''] = await accept('dev', ['a@full.example', 'b@full.example']);
+    const entries = [...failed, both].map((id) => ({ ...spoolEntry({ account: 'dev' }), id }));
+    await spool.record(
+      entries.map((entry) => attemptOf(entry, { kind: 'failed', ...said }, { recipient: 'b@full.example' })),
+    );
+    const states = async (ids: readonly string[]) =>
+      (await Promise.all(ids.map((id) => spool.show(id)))).flatMap(
+        (item) => item?.recipients.map(({ state, hold }) => (hold ? 'held' : state)) ?? ['gone'],
+      );
+    const act = async (body: object, as = 'dev-editor') => result(await estate.ask(as, `${dev}/actions`, body));
+    return { ...estate, waits, failed, both, states, act };
+  }
+
+  test.each(['dev-editor', 'dev-boss'])('is left alone by a destination’s buttons (%s)', async (as) => {
+    const { waits, failed, both, states, act } = await mixed();
+    expect(await act({ action: 'retry', filter: place }, as)).toMatchObject({ done: 4, recipients: 4, skipped: 0 });
+    expect(await states([...failed, both])).toEqual(['failed', 'failed', 'queued', 'failed']);
+    expect(await act({ action: 'hold', filter: place }, as)).toMatchObject({ done: 1, recipients: 4, rule: true });
+    expect(await states([...waits, ...failed, both])).toEqual([
+      'held',
+      'held',
+      'held',
+      'failed',
+      'failed',
+      'held',
+      'failed',
+    ]);
+    expect(await act({ action: 'release', filter: place }, as)).toMatchObject({ done: 1, recipients: 4, rule: true });
+    // The message that is open besides is not removed with what waits.
+    expect(await act({ action: 'drop', filter: place }, as)).toMatchObject({ done: 3, recipients: 3, skipped: 1 });
+    expect(await states([...waits, ...failed, both])).toEqual([
+      'gone',
+      'gone',
+      'gone',
+      'failed',
+      'failed',
+      'queued',
+      'failed',
+    ]);
+  });
+
+  test('is tried, held and dropped where it is asked for by name', async () => {
+    const { failed, both, states, act, spool } = await mixed();
+    const filter = { ...place, state: 'failed' };
+    // A hold is on all of a message: one that waits for another recipient is left alone.
+    expect(await act({ action: 'hold', filter })).toMatchObject({ done: 2, recipients: 2, skipped: 1, rule: false });
+    expect((await spool.holds()).map(({ value }) => value).toSorted()).toEqual(failed.toSorted());
+    for (const { kind, value } of await spool.holds()) await spool.liftHold({ kind, value });
+    // Nobody's hold is written over by another one.
+    await spool.addHold({ kind: 'message', value: failed[0] ?? '', at: 1, by: 'root', why: 'a complaint' });
+    expect(await act({ action: 'hold', filter: { ...filter, q: failed[0] } })).toMatchObject({ done: 0, skipped: 1 });
+    expect(await spool.holds()).toMatchObject([{ by: 'root' }]);
+    await spool.liftHold({ kind: 'message', value: failed[0] ?? '' });
+    expect(await act({ action: 'drop', filter: { ...filter, q: failed[0] } })).toMatchObject({
+      done: 1,
+      recipients: 1,
+    });
+    expect(await act({ action: 'drop', filter: { ...filter, q: both } })).toMatchObject({ done: 0, skipped: 1 });
+    expect(await act({ action: 'retry', filter })).toMatchObject({ done: 2, recipients: 2, skipped: 0 });
+    expect(await states([...failed, both])).toEqual(['gone', 'queued', 'queued', 'queued']);
+  });
+
+  test('is left alone in messages that are named, unless its state is named beside them', async () => {
+    const { waits, failed, both, states, act, ask } = await mixed();
+    const ids = [...waits, ...failed, both];
+    expect(await act({ action: 'retry', ids })).toMatchObject({ done: 4, recipients: 4, skipped: 2 });
+    expect(await act({ action: 'hold', ids })).toMatchObject({ done: 4, recipients: 4, skipped: 2 });
+    // What is held is not tried.
+    expect(await act({ action: 'retry', ids })).toMatchObject({ done: 0, recipients: 0, skipped: 6 });
+    expect(await act({ action: 'release', ids })).toMatchObject({ done: 4, recipients: 4, skipped: 2 });
+    expect(await states([...failed, both])).toEqual(['failed', 'failed', 'queued', 'failed']);
+    expect(await act({ action: 'drop', ids: [both], state: 'failed' })).toMatchObject({ done: 0, skipped: 1 });
+    expect(await act({ action: 'retry', messages: ids, state: 'failed' })).toMatchObject({ done: 3, recipients: 3 });
+    expect(await states([...failed, both])).toEqual(['queued', 'queued', 'queued', 'queued']);
+    const both2 = { action: 'retry', filter: place, state: 'failed' };
+    expect((await ask('dev-editor', `${dev}/actions`, both2)).status).toBe(400);
+  });
+
+  test('is not tried again where it fails between the look and the change', async () => {
+    const { act, spool, waits, states, both } = await mixed();
+    const retryMany = spool.retryMany.bind(spool);
+    spool.retryMany = async (picks, times) => {
+      const entries = waits.map((id) => ({ ...spoolEntry({ account: 'dev' }), id }));
+      await spool.record(
+        entries.map((entry) => attemptOf(entry, { kind: 'failed', ...said }, { recipient: 'a@full.example' })),
+      );
+      return await retryMany(picks, times);
+    };
+    expect(await act({ action: 'retry', filter: place })).toMatchObject({ done: 1, recipients: 1, skipped: 3 });
+    expect(await states([...waits, both])).toEqual(['failed', 'failed', 'failed', 'queued', 'failed']);
+  });
+});
+
 describe('holds', () => {
+  const place = { destination: 'full.example', route: 'direct' };
+
+  test('a destination that is held stays in the account’s list, also when nothing waits there', async () => {
+    const { ask, accept, spool } = await start();
+    const ids = await accept('dev', ['a@full.example', 'b@other.example'], 2);
+    await accept('other', ['a@full.example']);
+    const act = async (action: string, as = 'dev-editor') =>
+      result(await ask(as, `${dev}/actions`, { action, filter: place }));
+    const group = async (as: string, path = dev) =>
+      rows(await ask(as, path)).find((each) => each['destination'] === 'full.example' && each['account'] === 'dev');
+    expect(await act('hold')).toMatchObject({ done: 1, recipients: 2, rule: true });
+    // What is held already is held by no hold more.
+    const again = { action: 'hold', filter: { ...place, q: 'full.example' } };
+    expect(result(await ask('dev-editor', `${dev}/actions`, again))).toMatchObject({ done: 0, skipped: 0 });
+    const hold = { kind: 'line', by: 'console dev/editor', releasable: true };
+    expect(await group('dev-reader')).toMatchObject({ depth: 2, held: 2, hold });
+    expect(await group('dev-boss', all)).toMatchObject({ depth: 2, held: 2, hold });
+    const others = await ask('other-reader', '/accounts/other/email/sending/queue');
+    expect(rows(others)).toMatchObject([{ destination: 'full.example', depth: 1, held: 0, hold: null }]);
+    // The message's other recipient and other accounts' mail go on; what comes later waits.
+    const [later = ''] = await accept('dev', ['c@full.example']);
+    expect((await spool.show(ids[0] ?? ''))?.recipients.map(({ hold: kept }) => kept?.kind)).toEqual([
+      'line',
+      undefined,
+    ]);
+    expect((await spool.show(later))?.recipients[0]?.hold?.kind).toBe('line');
+    for (const id of [...ids, later]) await spool.drop(id);
+    expect(await group('dev-reader')).toMatchObject({ depth: 0, held: 0, oldest_at: null, hold });
+    expect(await act('release')).toMatchObject({ done: 1, recipients: 0, rule: true });
+    expect(await group('dev-reader')).toBeUndefined();
+    // Nothing waits there, so that nothing is held.
+    expect(await act('hold')).toMatchObject({ done: 0, recipients: 0, rule: false });
+    expect(await spool.holds()).toEqual([]);
+  });
+
+  test('the operator’s hold on a destination is shown, and not lifted by the account', async () => {
+    const { ask, accept, spool } = await start();
+    await accept('dev', ['a@full.example'], 2);
+    const act = async (as: string, action: string) =>
+      result(await ask(as, `${dev}/actions`, { action, filter: place }));
+    expect(await act('dev-boss', 'hold')).toMatchObject({ done: 1, recipients: 2 });
+    expect(rows(await ask('dev-reader', dev))).toMatchObject([
+      { held: 2, hold: { kind: 'line', by: null, why: null, releasable: false } },
+    ]);
+    expect(await act('dev-editor', 'release')).toMatchObject({ done: 0, recipients: 0 });
+    expect(await act('dev-editor', 'hold')).toMatchObject({ done: 0, recipients: 0 });
+    expect(await spool.holds()).toMatchObject([{ by: 'admin dev/boss' }]);
+    // Under two holds, lifting one lets nothing go.
+    await spool.addHold({ kind: 'destination', value: 'full.example', at: 1, by: 'root', why: '' });
+    expect(await act('dev-boss', 'release')).toMatchObject({ done: 1, recipients: 0 });
+  });
+
+  test('an account makes so many holds of single messages and lines, and no more', async () => {
+    const { ask, accept, spool } = await start();
+    for (let at = 0; at < 52; at += 1) await accept('dev', [`a@d${at}.example`]);
+    const act = async (at: number, as = 'dev-editor') => {
+      const filter = { destination: `d${at}.example`, route: 'direct' };
+      return result(await ask(as, `${dev}/actions`, { action: 'hold', filter }))['done'];
+    };
+    const done: unknown[] = [];
+    for (let at = 0; at < 51; at += 1) done.push(await act(at));
+    expect(done).toEqual([...Array.from({ length: 50 }, () => 1), 0]);
+    expect(await act(51, 'dev-boss')).toBe(1);
+    expect(result(await ask('dev-editor', `${dev}/actions`, { action: 'hold', filter: {} }))['done']).toBe(1);
+    expect(await spool.holds()).toHaveLength(52);
+  });
+
+  test('a filter holds and releases no message that has recipients besides', async () => {
+    const { ask, accept, spool } = await start();
+    const [alone = '', both = ''] = [
+      ...(await accept('dev', ['a@full.example'])),
+      ...(await accept('dev', ['a@full.example', 'b@other.example'])),
+    ];
+    const act = async (body: object) => result(await ask('dev-editor', `${dev}/actions`, body));
+    // Such a filter is no rule.
+    const filter = { destination: 'full.example' };
+    expect(await act({ action: 'hold', filter })).toMatchObject({ done: 1, recipients: 1, skipped: 1 });
+    expect(await act({ action: 'hold', ids: [both] })).toMatchObject({ done: 1, recipients: 2 });
+    expect((await spool.holds()).map(({ value }) => value).toSorted()).toEqual([alone, both].toSorted());
+    expect(await act({ action: 'release', filter })).toMatchObject({ done: 1, recipients: 1, skipped: 1 });
+    expect((await spool.holds()).map(({ value }) => value)).toEqual([both]);
+  });
+
   test('an account holds and releases its own, and never lifts those of the operator', async () => {
     const { ask, accept, spool } = await start();
     const [one = '', two = ''] = await accept('dev', ['a@full.example'], 2);

@@ -378,6 +378,29 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       });
     });
 
+    test('tries only what is in the named state again, whatever it was when it was chosen', async () => {
+      const spool = await open();
+      const entry = spoolEntry({ recipients: ['a@example.net', 'b@example.net', 'c@example.net'] });
+      await spool.add(entry, 0);
+      await spool.record([
+        attemptOf(
+          entry,
+          { kind: 'failed', reply: { code: 550, text: 'no' }, host: 'h' },
+          { recipient: 'b@example.net' },
+        ),
+      ]);
+      const times = { now: someTime, expiresAt: someTime + 1e6 };
+      const states = async () => (await spool.show(entry.id))?.recipients.map(({ state }) => state);
+      const named = ['a@example.net', 'b@example.net'];
+      const queued = await spool.retryMany([{ id: entry.id, recipients: named, state: 'queued' }], times);
+      expect(queued).toEqual({ messages: 1, recipients: 1, failed: 0 });
+      expect(await states()).toEqual(['queued', 'failed', 'queued']);
+      const failed = await spool.retryMany([{ id: entry.id, state: 'failed' }], times);
+      expect(failed).toEqual({ messages: 1, recipients: 1, failed: 1 });
+      expect(await states()).toEqual(['queued', 'queued', 'queued']);
+      expect(await spool.retryMany([{ id: entry.id, state: 'failed' }], times)).toMatchObject({ messages: 0 });
+    });
+
     test('does not take a recipient out of its holder’s hands on retry', async () => {
       const spool = await open();
       const entry = spoolEntry();

@@ -1,6 +1,7 @@
 // The contract of every spool about whose turn it is: fairness between accounts, between new and deferred mail, and holds.
 
 import { afterEach, describe, expect, test } from 'vitest';
+import type { HoldKind } from '../../src/spool/hold.ts';
 import { leaseMilliseconds } from '../../src/spool/lease.ts';
 import type { ClaimTurn, DueMessage, Spool, SpoolEntry } from '../../src/spool/spool.ts';
 import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';
@@ -196,7 +197,7 @@ export function turnsContract(name: string, store: SpoolUnderTest): void {
     });
 
     describe('a hold', () => {
-      const rule = (kind: 'message' | 'account' | 'destination' | 'route', value: string) => ({
+      const rule = (kind: HoldKind, value: string) => ({
         ...{ kind, value, at: someTime, by: 'operator', why: 'a complaint' },
       });
 
@@ -264,6 +265,42 @@ export function turnsContract(name: string, store: SpoolUnderTest): void {
         await spool.giveTransports({ now, limit: 10, transports: [lane], transportOf: () => lane });
         expect((await claim(spool, { account: 'dev' })).flatMap(({ due }) => due)).toHaveLength(6);
       });
+
+      test.each([
+        [`${lane}/held.test`, `dev ${lane.split('#')[0]}/held.test`],
+        ['smart#3', 'dev smart'],
+      ])(
+        'on one line (%s) keeps what one account has for one place, by any settings, and nothing else',
+        async (transport, value) => {
+          const spool = await open();
+          const stem = transport.split('/')[0] ?? '';
+          const place = { recipients: ['a@held.test'], transports: [transport] };
+          const held = [
+            ...(await add(spool, 3, place)),
+            ...(await add(spool, 2, { ...place, transports: [transport.replace(/#\d+/, '#changed')] })),
+          ];
+          const others = [
+            ...(await add(spool, 2, { ...place, account: 'other' })),
+            ...(await add(spool, 2, { recipients: ['a@free.test'], transports: [`${stem}/free.test`] })),
+            ...(await add(spool, 2, { recipients: ['a@held.test'], transports: ['else#1/held.test'] })),
+          ];
+          await spool.addHold(rule('line', value));
+          held.push(...(await add(spool, 2, place)));
+          const claimAllOf = async (): Promise<string[]> => {
+            const claimed: string[] = [];
+            for (const each of [stem, stem.replace(/#\d+/, '#changed'), 'else#1']) {
+              for (const turn of await turns(spool, each)) claimed.push(...ids(await claim(spool, turn)));
+            }
+            return claimed.toSorted();
+          };
+          const idsOf = (entries: readonly { readonly id: string }[]) => entries.map(({ id }) => id).toSorted();
+          expect(await claimAllOf()).toEqual(idsOf(others));
+          for (const { id } of held)
+            expect((await spool.show(id))?.recipients[0]?.hold).toMatchObject({ kind: 'line', value });
+          expect(await spool.liftHold({ kind: 'line', value })).toBe(true);
+          expect(await claimAllOf()).toEqual(idsOf(held));
+        },
+      );
 
       test('is told, and made anew where it is there already', async () => {
         const spool = await open();

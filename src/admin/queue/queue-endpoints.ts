@@ -9,13 +9,12 @@ import { Refusal, succeed } from '../../http/envelope.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
-import type { Hold } from '../../spool/hold.ts';
+import type { Hold, HoldKind } from '../../spool/hold.ts';
 import type { SpooledRecipient } from '../../spool/spool.ts';
 import { createSearchTurns } from '../events/search-turns.ts';
 import { accountPath, isoTime, pageInfo } from '../schemas.ts';
 import { type ActionParts, type Actor, actOnNamed, actOnSelection, actorOf, mayLift } from './queue-actions.ts';
 import { type QueueGroup, queueGroups } from './queue-groups.ts';
-import type { WaitingNow } from './queue-lines.ts';
 import * as schema from './queue-schemas.ts';
 import {
   destinationOf,
@@ -28,7 +27,6 @@ import {
 
 /** What the endpoints need. */
 export interface QueueEndpointsParts extends ActionParts {
-  readonly lines: () => Promise<WaitingNow>;
   /** The next hops as this process serves them. */
   readonly destinations: () => readonly DestinationView[];
   readonly now: () => number;
@@ -52,29 +50,31 @@ function lastReply(reply: SmtpReply | undefined): string | null {
 }
 
 /** Shows a group. What a next hop said may be about another account's mail, so only the operator sees that. */
-function shownGroup(group: QueueGroup, { isOperator }: Actor, now: number) {
-  const { account, destination, route, depth, held, oldestAt, hop } = group;
+function shownGroup(group: QueueGroup, who: Actor, now: number) {
+  const { account, destination, route, depth, held, hold, oldestAt, hop } = group;
   return {
     account,
     destination: destination ?? null,
     route: route === '' ? null : route,
     depth,
     held,
-    oldest_at: isoTime(oldestAt),
+    hold: hold ? shownHold(hold, { ...who, account }, 'line') : null,
+    oldest_at: oldestAt === undefined ? null : isoTime(oldestAt),
     state: hop ? serviceOf(hop) : null,
     next_at: hop?.trouble ? isoTime(now + hop.waitMs) : null,
-    last_reply: isOperator ? lastReply(hop?.lastWords) : null,
+    last_reply: who.isOperator ? lastReply(hop?.lastWords) : null,
   };
 }
 
-function shownHold(hold: Hold, who: Actor) {
+/** Shows a hold. @param kind of the holds that are released where it is shown */
+function shownHold(hold: Hold, who: Actor, kind: HoldKind) {
   const isShown = mayLift(hold, who);
   return {
     kind: hold.kind,
     since: isoTime(hold.at),
     by: isShown ? hold.by : null,
     why: isShown ? hold.why : null,
-    releasable: isShown && hold.kind === 'message',
+    releasable: isShown && hold.kind === kind,
   };
 }
 
@@ -87,7 +87,7 @@ function shownRecipient(recipient: SpooledRecipient, who: Actor) {
     attempts,
     next_at: state === 'failed' || hold ? null : isoTime(nextAttemptAt),
     last_reply: lastReply(recipient.lastReply),
-    hold: hold ? shownHold(hold, who) : null,
+    hold: hold ? shownHold(hold, who, 'message') : null,
   };
 }
 
@@ -127,7 +127,7 @@ function selectionOf({ destination, route, state, q, search = q }: schema.Select
     const message = `destination must be a domain, got ${JSON.stringify(destination.slice(0, 60))}`;
     throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
   }
-  return { destination: domain, route, state, search };
+  return { destination: domain, route, states: state && [state], search };
 }
 
 type Turns = ReturnType<typeof createSearchTurns>;
@@ -161,7 +161,7 @@ function listGroups(app: V4App, place: Place): void {
       schema: {
         operationId: `listQueue${suffix}`,
         summary: `Tell what waits ${whose}, by destination and route`,
-        description: `At most ${mostGroups} groups, the largest first; \`result_info.total_count\` tells how many there are. The answer may be some seconds old. \`state\` and \`next_at\` tell how the process that answers serves the next hop.`,
+        description: `At most ${mostGroups} groups, the largest first, and behind them those that are held by themselves; \`result_info.total_count\` tells how many there are. The answer may be some seconds old. \`state\` and \`next_at\` tell how the process that answers serves the next hop.`,
         tags: ['Queue'],
         ...params,
         response: { 200: Type.Array(schema.group) },
@@ -170,7 +170,8 @@ function listGroups(app: V4App, place: Place): void {
     async (request, reply) => {
       const who = actor(submitterOf(request), isForAll);
       const groups = queueGroups(await parts.lines(), parts.destinations(), who.account);
-      const shown = groups.slice(0, mostGroups).map((group) => shownGroup(group, who, parts.now()));
+      const listed = groups.filter(({ hold }, at) => at < mostGroups || hold?.kind === 'line');
+      const shown = listed.map((group) => shownGroup(group, who, parts.now()));
       return succeed(reply, shown, { result_info: { count: shown.length, total_count: groups.length } });
     },
   );
@@ -221,7 +222,7 @@ function takeActions(app: V4App, place: Place): void {
         operationId: `actOnQueue${suffix}`,
         summary: `Try again, hold, release or drop messages ${whose}`,
         description:
-          'Takes `ids` or a `filter`. A filter is worked through for some seconds: where `next` is no null, the same request with `after` goes on. `done` is the number of messages. Dropping by a filter leaves messages alone that wait for others besides.',
+          'Takes `ids` or a `filter`. What has failed for good is tried again or held only where `state` is `failed`. A filter is worked through for some seconds: where `next` is no null, the same request with `after` goes on. `done` is the number of messages, `recipients` that of their recipients. What is done to whole messages (hold, release, drop) leaves those alone by a filter that have other recipients besides.',
         tags: ['Queue'],
         ...params,
         body: schema.action,
@@ -231,20 +232,23 @@ function takeActions(app: V4App, place: Place): void {
     async (request, reply) => {
       const submitter = submitterOf(request);
       const who = actor(submitter, isForAll);
-      const { action, ids, messages, filter, after } = request.body;
+      const { action, ids, messages, filter, state, after } = request.body;
       const named = ids ?? messages;
       if ((named === undefined) === (filter === undefined)) {
         const message = 'Want one of ids and filter';
         throw new Refusal([{ token: 'E_VALIDATION_ERROR', message }]);
       }
-      const at = { parts, actor: who, after };
-      const { done, skipped, next } = await inTurn(who.account ?? '', () =>
+      if (filter !== undefined && state !== undefined) {
+        throw new Refusal([{ token: 'E_VALIDATION_ERROR', message: 'Want state in the filter, not beside it' }]);
+      }
+      const at = { parts, actor: who, after, states: state && [state] };
+      const { done, recipients, skipped, isRule, next } = await inTurn(who.account ?? '', () =>
         named ? actOnNamed(action, named, at) : actOnSelection(action, selectionOf(filter ?? {}), at),
       );
       const { account, credential } = submitter;
       const facts = { session: request.id, account: account.name, credential: credential.name };
-      parts.log.info({ ...facts, action, done, of: who.account ?? 'all' }, 'queue changed');
-      return succeed(reply, { action, done, skipped, next: next ?? null });
+      parts.log.info({ ...facts, action, done, recipients, of: who.account ?? 'all' }, 'queue changed');
+      return succeed(reply, { action, done, recipients, rule: isRule === true, skipped, next: next ?? null });
     },
   );
 }

@@ -1,5 +1,5 @@
 // What waits, as the queue's page shows it. Reading it costs the more the more waits, so one answer serves all who ask for a while:
-// the longer it took to read, the longer.
+// the longer it took to read, the longer. The holds are few and are read each time, so that one shows as soon as it is made.
 
 import type { MonotonicClock } from '../../base/clock.ts';
 import type { Hold } from '../../spool/hold.ts';
@@ -17,29 +17,31 @@ export interface WaitingNow {
   readonly holds: readonly Hold[];
 }
 
-/** Gives what waits, a few seconds old at most where little does. Calls at the same time share one reading. */
-export function createQueueLines(
-  spool: Pick<Spool, 'waiting' | 'holds'>,
-  clock: MonotonicClock,
-): () => Promise<WaitingNow> {
-  let kept: { readonly now: Promise<WaitingNow>; readonly until: number } | undefined;
+/** Gives what waits, a few seconds old at most where little does. @param isAnew it is read now, for an action that says how many */
+export type QueueLines = (isAnew?: boolean) => Promise<WaitingNow>;
 
-  async function read(): Promise<WaitingNow> {
+/** Makes the function that gives what waits. Calls at the same time share one reading. */
+export function createQueueLines(spool: Pick<Spool, 'waiting' | 'holds'>, clock: MonotonicClock): QueueLines {
+  let kept: { readonly lines: Promise<readonly WaitingLine[]>; until: number } | undefined;
+
+  function read(): Promise<readonly WaitingLine[]> {
     const begunAt = clock.monotonic();
-    const [lines, holds] = [await spool.waiting(mostLines), await spool.holds()];
-    const endedAt = clock.monotonic();
-    const now = { lines, holds };
-    kept = { now: Promise.resolve(now), until: endedAt + Math.max(leastAgeMs, share * (endedAt - begunAt)) };
-    return now;
+    const reading = { lines: spool.waiting(mostLines), until: Number.POSITIVE_INFINITY };
+    kept = reading;
+    reading.lines.then(
+      () => {
+        const endedAt = clock.monotonic();
+        reading.until = endedAt + Math.max(leastAgeMs, share * (endedAt - begunAt));
+      },
+      () => {
+        if (kept === reading) kept = undefined;
+      },
+    );
+    return reading.lines;
   }
 
-  return () => {
-    if (kept && clock.monotonic() < kept.until) return kept.now;
-    const now = read().catch((error: unknown) => {
-      kept = undefined;
-      throw error;
-    });
-    kept = { now, until: Number.POSITIVE_INFINITY };
-    return now;
+  return async (isAnew = false) => {
+    const lines = kept && !isAnew && clock.monotonic() < kept.until ? kept.lines : read();
+    return { lines: await lines, holds: await spool.holds() };
   };
 }

@@ -1,10 +1,19 @@
 // The schemas of the queue's endpoints.
 
 import { type Static, Type } from 'typebox';
+import { holdKinds } from '../../spool/hold.ts';
 import { cursorAbout, olderName, perPage, time, timeOrNull } from '../schemas.ts';
 import { queueActions } from './queue-actions.ts';
 
 const words = Type.Union([Type.String(), Type.Null()]);
+
+const hold = Type.Object({
+  kind: Type.Enum([...holdKinds]),
+  since: time,
+  by: words,
+  why: words,
+  releasable: Type.Boolean({ description: 'Whether who asks can release it here' }),
+});
 
 /** A group of the queue. */
 export const group = Type.Object(
@@ -14,7 +23,11 @@ export const group = Type.Object(
     route: { ...words, description: 'Null for mail that was set aside by a hold before it had a route' },
     depth: Type.Integer({ description: 'Recipients that wait, those held among them' }),
     held: Type.Integer(),
-    oldest_at: time,
+    hold: {
+      ...Type.Union([hold, Type.Null()]),
+      description: 'The rule that holds all of them and what comes later; it also stands here while nothing waits',
+    },
+    oldest_at: { ...timeOrNull, description: 'Null where nothing waits' },
     state: {
       ...words,
       description:
@@ -27,14 +40,6 @@ export const group = Type.Object(
 );
 
 const state = Type.Enum(['queued', 'deferred', 'held', 'failed'], { want: 'queued, deferred, held or failed' });
-
-const hold = Type.Object({
-  kind: Type.Enum(['message', 'account', 'destination', 'route']),
-  since: time,
-  by: words,
-  why: words,
-  releasable: Type.Boolean({ description: 'Whether who asks can release it here' }),
-});
 
 const waiting = {
   state,
@@ -119,8 +124,16 @@ export const action = Type.Object(
     ids: Type.Optional({ ...ids, description: 'Messages of `queue/messages`' }),
     messages: Type.Optional({ ...ids, description: 'The same, by their ids in the journal' }),
     filter: Type.Optional(
-      Type.Object(selection, { additionalProperties: false, description: 'An empty one is everything' }),
+      Type.Object(selection, {
+        additionalProperties: false,
+        description: 'An empty one is everything that waits; what has failed is taken where `state` is `failed`',
+      }),
     ),
+    state: Type.Optional({
+      ...state,
+      description:
+        'Beside `ids`: recipients in this state alone. Absent: `retry` and `hold` take what waits and is not held',
+    }),
     after: Type.Optional({ ...id, description: '`next` of the answer before' }),
   },
   {
@@ -134,7 +147,9 @@ export const action = Type.Object(
 export const done = Type.Object(
   {
     action: Type.String(),
-    done: Type.Integer({ description: 'Messages that it was done to' }),
+    done: Type.Integer({ description: 'Messages that it was done to; a rule counts as one' }),
+    recipients: Type.Integer({ description: 'Recipients that it was done to' }),
+    rule: Type.Boolean({ description: 'Whether a rule was made or lifted, which also holds what comes later' }),
     skipped: Type.Integer({ description: 'Messages that are gone, or to which it does not apply' }),
     next: { ...words, description: 'Where a filter goes on' },
   },

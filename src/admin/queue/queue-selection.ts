@@ -12,7 +12,8 @@ export interface Selection {
   readonly destination?: string | undefined;
   /** Name of a route. */
   readonly route?: string | undefined;
-  readonly state?: WaitingState | undefined;
+  /** Recipients in one of these states; absent: in any. */
+  readonly states?: readonly WaitingState[] | undefined;
   /** Part of an id, a sender or a recipient. */
   readonly search?: string | undefined;
 }
@@ -52,13 +53,13 @@ export function destinationOf(address: string): string {
 /** The recipients of a message that are selected. */
 function selectedRecipients(
   { entry, recipients }: QueueItem,
-  { destination, route, state }: Selection,
+  { destination, route, states }: Selection,
   routeOf: RouteOf,
 ): readonly SpooledRecipient[] {
   return recipients.filter((recipient) => {
     const { address } = recipient;
     const now = waitingState(recipient);
-    if (now === undefined || (state !== undefined && state !== now)) return false;
+    if (now === undefined || states?.includes(now) === false) return false;
     if (destination !== undefined && destinationOf(address) !== destination) return false;
     return route === undefined || routeOf(entry.account, address) === route;
   });
@@ -90,7 +91,10 @@ export async function findSelected(
   selection: Selection,
   page: { readonly limit: number; readonly after?: string | undefined },
 ): Promise<SelectedPage> {
-  const { account, state, search } = selection;
+  const { account, states, search } = selection;
+  // As far as the spool tells states apart; a message may have recipients in both.
+  const [stored, ...others] = new Set(states?.map((each) => (each === 'failed' ? 'failed' : 'queued')));
+  const state = others.length === 0 ? stored : undefined;
   const selected: Selected[] = [];
   let { after } = page;
   for (let slice = 0; slice < mostSlices; slice += 1) {
@@ -98,7 +102,7 @@ export async function findSelected(
       limit: askedAtOnce,
       ...(account === undefined ? {} : { account }),
       ...(search === undefined ? {} : { search }),
-      ...(state === undefined ? {} : { state: state === 'failed' ? 'failed' : 'queued' }),
+      ...(state === undefined ? {} : { state }),
       ...(after === undefined ? {} : { after }),
     });
     for (const item of items) {

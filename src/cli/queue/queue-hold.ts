@@ -4,7 +4,7 @@
 import { UsageError } from '../../base/errors.ts';
 import type { Config } from '../../config.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
-import type { Hold, HoldRule } from '../../spool/hold.ts';
+import { type Hold, type HoldKind, type HoldRule, holdKinds } from '../../spool/hold.ts';
 import { type CommandIo, columns, configOption, defineCommand } from '../command/command.ts';
 import { printable } from '../command/printable.ts';
 import { missing, withQueue } from './open-queue.ts';
@@ -17,22 +17,26 @@ const whatOptions = {
   account: { value: 'A', summary: 'what this account (name or id) has queued, and what it hands in' },
   destination: { value: 'DOMAIN', summary: 'recipients at exactly this domain' },
   route: { value: 'NAME', summary: 'recipients that take this route' },
-} as const;
+  line: {
+    value: 'LINE',
+    summary: 'what one account has for one place, as the console holds it: "ACCOUNT ROUTE/DOMAIN"',
+  },
+} as const satisfies Record<HoldKind, object>;
 
 type Chosen = { readonly [Name in keyof typeof whatOptions]?: string };
 
 /** Reads what a hold is for. @throws UsageError where it is not one thing */
 function readWhat(given: Chosen, config: Config, call: string): Pick<HoldRule, 'kind' | 'value'> {
-  const kinds = (['message', 'account', 'destination', 'route'] as const).filter((kind) => given[kind] !== undefined);
+  const kinds = holdKinds.filter((kind) => given[kind] !== undefined);
   const [kind] = kinds;
   if (!kind || kinds.length > 1)
-    throw new UsageError(`postern queue ${call}: want one of --message, --account, --destination and --route`);
+    throw new UsageError(`postern queue ${call}: want one of --message, --account, --destination, --route and --line`);
   const value = given[kind] ?? '';
   if (kind === 'message') return { kind, value: value.toLowerCase() };
   // An account or a route that is no longer in the configuration may still have mail in the queue.
   if (kind === 'account')
     return { kind, value: config.accounts.find(({ id, name }) => id === value || name === value)?.name ?? value };
-  if (kind === 'route') return { kind, value };
+  if (kind === 'route' || kind === 'line') return { kind, value };
   const domain = asciiDomain(value);
   if (domain === undefined) throw new UsageError(`--destination wants a domain, got "${printable(value)}"`);
   return { kind, value: domain };
@@ -40,6 +44,8 @@ function readWhat(given: Chosen, config: Config, call: string): Pick<HoldRule, '
 
 /** Refuses an id that is empty, and an account or a route that is not there, which is most likely misspelt. */
 function checkKnown({ kind, value }: Pick<HoldRule, 'kind' | 'value'>, config: Config): void {
+  if (kind === 'line' && !/^\S+ [^/]+(\/.+)?$/.test(value))
+    throw new UsageError(`--line wants "ACCOUNT ROUTE" or "ACCOUNT ROUTE/DOMAIN", got "${printable(value)}"`);
   if (kind === 'message' && value === '') throw new UsageError('--message wants the id of a message, got ""');
   const names: Partial<Record<HoldRule['kind'], readonly string[]>> = {
     account: config.accounts.map(({ name }) => name),

@@ -12,7 +12,7 @@ import { missing, newTimes, notFound, type OpenQueue, pageMessages, stateOption,
 
 /** Which recipients a retry by selection is for. */
 interface Selection {
-  readonly state?: 'queued' | 'failed';
+  readonly state: 'queued' | 'failed';
   /** Name of the account. */
   readonly account?: string;
   /** The recipients' domain, an A-label in lower case. Names below it do not match. */
@@ -36,7 +36,8 @@ function readSelection({ state, account, domain, route }: SelectionOptions, conf
   if (route !== undefined && !routes.includes(route))
     throw new UsageError(`--route wants one of ${routes.join(', ')}, got "${route}"`);
   return {
-    ...stateOption(state),
+    // What has failed for good is tried again only where it is asked for by name.
+    state: stateOption(state).state ?? 'queued',
     // An account that is no longer in the configuration may still have mail in the queue.
     ...(account === undefined ? {} : { account: found?.name ?? account }),
     ...(label === undefined ? {} : { domain: label }),
@@ -48,13 +49,12 @@ function readSelection({ state, account, domain, route }: SelectionOptions, conf
 function pickOf({ entry, recipients }: QueueItem, wanted: Selection, routing: Config['delivery']) {
   if (wanted.account !== undefined && wanted.account !== entry.account) return undefined;
   const fits = ({ address, state }: SpooledRecipient): boolean =>
-    state !== 'delivered' &&
-    (wanted.state === undefined || wanted.state === state) &&
+    state === wanted.state &&
     (wanted.domain === undefined || splitMailbox(address).domain?.toLowerCase() === wanted.domain) &&
     (wanted.route === undefined ||
       wayFor(routing, { account: entry.account, recipient: address }).route.name === wanted.route);
   const chosen = recipients.filter(fits).map(({ address }) => address);
-  return chosen.length === 0 ? undefined : { id: entry.id, recipients: chosen };
+  return chosen.length === 0 ? undefined : { id: entry.id, recipients: chosen, state: wanted.state };
 }
 
 /** Waits without the database's lock for as long as it was held, so that a server beside this command goes on committing. */
@@ -69,7 +69,7 @@ async function retrySelected({ spool, config }: OpenQueue, wanted: Selection): P
   do {
     const page = await spool.list({
       limit: pageMessages,
-      ...(wanted.state ? { state: wanted.state } : {}),
+      state: wanted.state,
       ...(after === undefined ? {} : { after }),
     });
     after = page.next;
@@ -92,38 +92,42 @@ function counted(count: number, what: string): string {
 /** postern queue retry */
 export const retry = defineCommand({
   name: 'retry',
-  summary: 'Try messages again now; failed recipients are queued again',
+  summary: 'Try messages again now',
   synopsis: '[ID...]',
   arguments: { min: 0, max: 1000 },
   details: `Messages are named by their ids, or selected: --all, or one or more of --account, --domain, --route and
---state, which must all fit. A selection is made due in small steps, so that a server beside it goes on taking mail; it
-notices within a second, and what it has in hand stays in its hands.`,
+--state, which must all fit. Recipients that have failed for good are queued again with --state failed alone, also in messages
+that are named. A selection is made due in small steps, so that a server beside it goes on taking mail; it notices within a
+second, and what it has in hand stays in its hands.`,
   options: {
-    all: { summary: 'everything that is queued or failed' },
+    all: { summary: 'everything that is queued, or with --state failed everything that failed' },
     account: { value: 'A', summary: 'only messages of this account (name or id)' },
     domain: { value: 'DOMAIN', summary: 'only recipients at exactly this domain' },
     route: { value: 'NAME', summary: 'only recipients that take this route by the configuration as it is now' },
-    state: { value: 'STATE', summary: 'only recipients that are queued, or failed' },
+    state: { value: 'STATE', summary: 'recipients that are queued (the default), or failed' },
     ...configOption,
   },
   examples: [
     'postern queue retry 0199f3c1-...',
-    'postern queue retry --route partner --state queued',
+    'postern queue retry --state failed 0199f3c1-...',
+    'postern queue retry --route partner',
     'postern queue retry --account dev --domain partner.example',
   ],
   exitCodes: notFound,
   run: ({ options, args }, io) => {
     const { all, config, ...narrowed } = options;
-    const isNarrowed = Object.values(narrowed).some((value) => value !== undefined);
-    if (args.length > 0 && (all || isNarrowed))
+    const { state, ...others } = narrowed;
+    const isSelected = Object.values(others).some((value) => value !== undefined);
+    const isNarrowed = isSelected || state !== undefined;
+    if (args.length > 0 && (all || isSelected))
       throw new UsageError('postern queue retry: want ids or a selection, not both');
     if (args.length === 0 && !all && !isNarrowed)
       throw new UsageError('postern queue retry: want ID..., --all, --account, --domain, --route or --state');
-    if (all && isNarrowed && narrowed.state === undefined)
-      throw new UsageError('postern queue retry: --all is everything; leave it out to select');
+    if (all && isSelected) throw new UsageError('postern queue retry: --all is everything; leave it out to select');
     return withQueue(config, io, async (opened) => {
-      if (args.length > 0) return await retryNamed(opened, args, io);
-      const made = await retrySelected(opened, readSelection(narrowed, opened.config));
+      const selection = readSelection(narrowed, opened.config);
+      if (args.length > 0) return await retryNamed(opened, { ids: args, state: selection.state }, io);
+      const made = await retrySelected(opened, selection);
       const failed = made.failed > 0 ? `, ${made.failed} of them had failed` : '';
       io.stdout.write(
         `Due now: ${counted(made.messages, 'message')} with ${counted(made.recipients, 'recipient')}${failed}\n`,
@@ -133,11 +137,22 @@ notices within a second, and what it has in hand stays in its hands.`,
   },
 });
 
-async function retryNamed({ spool, config }: OpenQueue, ids: readonly string[], io: CommandIo): Promise<number> {
+async function retryNamed(
+  { spool, config }: OpenQueue,
+  { ids, state }: { readonly ids: readonly string[]; readonly state: 'queued' | 'failed' },
+  io: CommandIo,
+): Promise<number> {
   let exitCode = 0;
   for (const id of ids) {
-    if (await spool.retry(id, newTimes(config))) io.stdout.write(`${id} is due now\n`);
-    else exitCode = missing(id, io);
+    const { messages } = await spool.retryMany([{ id, state }], newTimes(config));
+    if (messages > 0) {
+      io.stdout.write(`${id} is due now\n`);
+      continue;
+    }
+    exitCode = 1;
+    if (!(await spool.show(id))) missing(id, io);
+    else if (state === 'failed') io.stderr.write(`No recipient of ${id} has failed\n`);
+    else io.stderr.write(`No recipient of ${id} waits; --state failed tries those again that failed for good\n`);
   }
   return exitCode;
 }

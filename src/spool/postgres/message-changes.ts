@@ -171,7 +171,7 @@ export class MessageChanges {
    * @returns how many, and the event; undefined when there is no such message
    */
   retry(
-    { id, recipients }: RetryPick,
+    { id, recipients, state }: RetryPick,
     times: { readonly now: number; readonly expiresAt: number },
   ): (Omit<RetryCount, 'messages'> & { readonly event?: RequeuedEvent }) | undefined {
     const message = this.#find(id);
@@ -180,7 +180,8 @@ export class MessageChanges {
     const due: string[] = [];
     let failed = 0;
     for (const recipient of message.recipients) {
-      if (recipient.state === 'delivered' || wanted?.has(recipient.address) === false) continue;
+      if (recipient.state === 'delivered' || (state ?? recipient.state) !== recipient.state) continue;
+      if (wanted?.has(recipient.address) === false) continue;
       due.push(recipient.address);
       const hasFailed = recipient.state === 'failed';
       if (hasFailed) failed += 1;

@@ -1,7 +1,7 @@
-// Holds in PostgreSQL. A hold on an account, a route or the domain of a whole line is asked for when turns are given; one on a
+// Holds in PostgreSQL. A hold on a line, an account, a route or the domain of a whole line is asked for when turns are given; one on a
 // message or a domain sets single recipients aside: the message's at once, the domain's when they would be claimed.
 
-import { type Hold, type HoldKind, type HoldRule, mostHolds } from '../hold.ts';
+import { type Hold, type HoldRule, isHoldKind, mostHolds } from '../hold.ts';
 import { integer, text } from '../stored-rows.ts';
 import { takeTurn, tellDue } from './events/written-events.ts';
 import { isId } from './postgres-queue.ts';
@@ -17,7 +17,8 @@ const mostSlices = 2000;
 /** A condition on a row `line` of spool_lines: no hold keeps all of it waiting. */
 export const lineIsFree = `NOT EXISTS (SELECT 1 FROM spool_holds h WHERE (h.kind = 'account' AND h.value = line.account)
   OR (h.kind = 'route' AND h.value = split_part(line.lane, '#', 1))
-  OR (h.kind = 'destination' AND h.value = split_part(line.lane, '/', 2)))`;
+  OR (h.kind = 'destination' AND h.value = split_part(line.lane, '/', 2))
+  OR (h.kind = 'line' AND h.value = line.account || ' ' || regexp_replace(line.lane, '#[^/]*', '')))`;
 
 /** The hold on a row `r` of spool_recipients by itself, or NULL. */
 export const recipientHold = `(SELECT min(h.id) FROM spool_holds h WHERE (h.kind = 'message' AND h.value = r.message::text)
@@ -40,12 +41,6 @@ const lifted = `WITH RECURSIVE kept AS (
     SELECT (SELECT min(r.hold) FROM spool_recipients r WHERE r.hold > kept.hold) FROM kept WHERE kept.hold IS NOT NULL
   ) SELECT hold FROM kept WHERE hold IS NOT NULL AND hold NOT IN (SELECT id FROM spool_holds)`;
 
-const kinds: ReadonlySet<string> = new Set(['message', 'account', 'destination', 'route'] satisfies HoldKind[]);
-
-function isKind(kind: string): kind is HoldKind {
-  return kinds.has(kind);
-}
-
 /** The holds of one database; the methods of the same names in `Spool` say what each does. */
 export class PostgresHolds {
   readonly #session: PostgresSession;
@@ -66,7 +61,7 @@ export class PostgresHolds {
     return (await this.#session.query(all)).flatMap((row) => {
       const kind = text(row, 'kind');
       const at = this.#clock.wall(integer(row, 'made_at'));
-      if (!isKind(kind)) return [];
+      if (!isHoldKind(kind)) return [];
       const words = { value: text(row, 'value'), by: text(row, 'made_by'), why: text(row, 'why') };
       return [{ id: integer(row, 'id'), kind, at, ...words }];
     });

@@ -134,7 +134,7 @@ export class Attempts {
 
   /** @returns how many recipients are due now; undefined when there is no such message */
   #retryMessage(
-    { id, recipients }: RetryPick,
+    { id, recipients, state }: RetryPick,
     { now, expiresAt }: { readonly now: number; readonly expiresAt: number },
   ): Omit<RetryCount, 'messages'> | undefined {
     const rows = this.#statements.states.all(id);
@@ -146,7 +146,8 @@ export class Attempts {
     const after = [...before];
     const due: string[] = [];
     for (const [at, row] of rows.entries()) {
-      if (before[at] === 'delivered' || wanted?.has(text(row, 'address')) === false) continue;
+      if (before[at] === 'delivered' || (state ?? before[at]) !== before[at]) continue;
+      if (wanted?.has(text(row, 'address')) === false) continue;
       const statement = before[at] === 'failed' ? this.#statements.requeueOne : this.#statements.makeOneDue;
       const nextAttemptAt = this.#clock.stored(now);
       statement.run(nextAttemptAt, seq, integer(row, 'position'));

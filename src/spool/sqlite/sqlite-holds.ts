@@ -2,7 +2,7 @@
 // single recipients aside: the message's at once, the domain's when they would be claimed. So neither making nor lifting a
 // hold rewrites a long queue in one transaction.
 
-import { type Hold, type HoldKind, type HoldRule, Holds, mostHolds } from '../hold.ts';
+import { type Hold, type HoldRule, Holds, isHoldKind, mostHolds } from '../hold.ts';
 import { integer, text } from '../stored-rows.ts';
 import type { SpoolClock } from './sqlite-clock.ts';
 import type { Lines } from './sqlite-lines.ts';
@@ -11,12 +11,6 @@ import type { Statements } from './sqlite-statements.ts';
 
 /** Rows that one call gives back to their lines, at most. */
 const liftedAtOnce = 1000;
-
-const kinds: ReadonlySet<string> = new Set(['message', 'account', 'destination', 'route'] satisfies HoldKind[]);
-
-function isKind(kind: string): kind is HoldKind {
-  return kinds.has(kind);
-}
 
 /** The holds of one database. Every method runs in the caller's transaction. */
 export class StoredHolds {
@@ -59,7 +53,7 @@ export class StoredHolds {
   read(): readonly Hold[] {
     return this.#statements.holds.all().flatMap((row) => {
       const kind = text(row, 'kind');
-      if (!isKind(kind)) return [];
+      if (!isHoldKind(kind)) return [];
       const at = this.#clock.wall(integer(row, 'made_at'));
       return [
         {

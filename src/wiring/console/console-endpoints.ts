@@ -4,7 +4,7 @@ import { failureEndpoints } from '../../admin/console/failure-endpoints.ts';
 import { overviewEndpoints } from '../../admin/console/overview-endpoints.ts';
 import { settingsEndpoint, type ToldReload } from '../../admin/console/settings-endpoint.ts';
 import { queueEndpoints } from '../../admin/queue/queue-endpoints.ts';
-import type { WaitingNow } from '../../admin/queue/queue-lines.ts';
+import type { QueueLines } from '../../admin/queue/queue-lines.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../base/log.ts';
 import type { Config } from '../../config.ts';
@@ -24,7 +24,7 @@ export interface LoadState {
 /** What lasts while configurations come and go. */
 export interface ConsoleSources {
   readonly spool: Spool;
-  readonly lines: () => Promise<WaitingNow>;
+  readonly lines: QueueLines;
   readonly destinations: () => readonly DestinationView[];
   readonly figures: Figures;
   readonly docsBaseUrl: () => string | undefined;

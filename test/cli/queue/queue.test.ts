@@ -104,12 +104,13 @@ test('a long queue is listed in pages, oldest first, and the limit ends it', asy
 });
 
 test.each([
-  [['--all'], '270 messages with 540 recipients, 60 of them had failed'],
+  [['--all'], '240 messages with 480 recipients\n'],
+  [['--all', '--state', 'failed'], '30 messages with 60 recipients, 60 of them had failed'],
   [['--state', 'failed'], '30 messages with 60 recipients, 60 of them had failed'],
-  [['--account', 'payg'], '90 messages with 180 recipients'],
+  [['--account', 'payg'], '90 messages with 180 recipients\n'],
   [['--account', 'gone', '--state', 'queued'], '90 messages with 180 recipients'],
-  [['--domain', 'Example.NET'], '135 messages with 135 recipients, 15 of them had failed'],
-  [['--route', 'default', '--domain', 'sub.example.net', '--account', 'dev'], '90 messages with 90 recipients, 30 of'],
+  [['--domain', 'Example.NET'], '120 messages with 120 recipients\n'],
+  [['--route', 'default', '--domain', 'sub.example.net', '--account', 'dev'], '60 messages with 60 recipients\n'],
   [['--account', 'nobody'], '0 messages with 0 recipients'],
 ])('retry %j', async (selection, wanted) => {
   const { run, open } = await queue(many);
@@ -125,8 +126,54 @@ test.each([
   await spool.close();
 });
 
+test('messages that are named are tried where they wait, and where they failed with --state failed alone', async () => {
+  const [waits, mixed, gone] = [spoolEntry(), spoolEntry({ recipients: ['a@x.test', 'b@x.test'] }), spoolEntry()];
+  const { run, open } = await queue(async (spool) => {
+    for (const entry of [waits, mixed, gone]) await spool.add(entry, 0);
+    await spool.record([attemptOf(mixed, failed, { recipient: 'b@x.test' }), attemptOf(gone, failed)]);
+  });
+  const ids = [waits.id, mixed.id, gone.id];
+  const states = async () => {
+    const spool = await open();
+    const items = await Promise.all(ids.map((id) => spool.show(id)));
+    await spool.close();
+    return items.map((item) => item?.recipients.map(({ state }) => state).join());
+  };
+  expect(await run('retry', ...ids)).toMatchObject({
+    exitCode: 1,
+    stdout: `${waits.id} is due now\n${mixed.id} is due now\n`,
+    stderr: `No recipient of ${gone.id} waits; --state failed tries those again that failed for good\n`,
+  });
+  expect(await states()).toEqual(['queued', 'queued,failed', 'failed']);
+  expect(await run('retry', '--state', 'failed', ...ids)).toMatchObject({
+    exitCode: 1,
+    stdout: `${mixed.id} is due now\n${gone.id} is due now\n`,
+    stderr: `No recipient of ${waits.id} has failed\n`,
+  });
+  expect(await states()).toEqual(['queued', 'queued,queued', 'queued']);
+  const unknown = '0199f3c1-0000-7000-8000-000000000000';
+  expect(await run('retry', unknown)).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining('no message') as unknown,
+  });
+});
+
+test('a hold of the console is listed and lifted', async () => {
+  const { run } = await queue(async (spool) => {
+    await spool.add(spoolEntry({ transports: ['default#1/x.test'] }), 0);
+    await spool.addHold({ kind: 'line', value: 'dev default/x.test', at: someTime, by: 'console dev/editor', why: '' });
+  });
+  expect((await run('destinations')).stdout).toMatch(/^default \(x\.test\) +1 +1 /m);
+  expect((await run('holds')).stdout).toMatch(/^line +dev default\/x\.test +\S+ +console dev\/editor/m);
+  expect(await run('release', '--line', 'dev default/x.test')).toMatchObject({ exitCode: 0 });
+  expect((await run('hold', '--line', 'dev default')).stdout).toContain('(line dev default)');
+  expect((await run('release', '--line', 'dev default/x.test')).exitCode).toBe(1);
+});
+
 test.each([
   [['retry'], 'want ID..., --all'],
+  [['hold', '--line', 'default'], '--line wants "ACCOUNT ROUTE" or'],
+  [['retry', '--state', 'gone', 'an-id'], '--state wants queued or failed'],
   [['retry', '--all', 'an-id'], 'not both'],
   [['retry', '--all', '--account', 'dev'], '--all is everything'],
   [['retry', '--route', 'nowhere'], '--route wants one of default, got "nowhere"'],

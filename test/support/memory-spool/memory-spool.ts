@@ -208,7 +208,7 @@ export class MemorySpool implements Spool {
   }
 
   #retry(
-    { id, recipients }: RetryPick,
+    { id, recipients, state }: RetryPick,
     times: { readonly now: number; readonly expiresAt: number },
   ): Omit<RetryCount, 'messages'> | undefined {
     this.#checkOpen();
@@ -217,7 +217,8 @@ export class MemorySpool implements Spool {
     const due: string[] = [];
     let failed = 0;
     this.#update(held, (recipient) => {
-      if (recipient.state === 'delivered' || recipients?.includes(recipient.address) === false) return recipient;
+      if (recipient.state === 'delivered' || (state ?? recipient.state) !== recipient.state) return recipient;
+      if (recipients?.includes(recipient.address) === false) return recipient;
       due.push(recipient.address);
       if (recipient.state === 'failed') failed += 1;
       return requeued(recipient, times.now);

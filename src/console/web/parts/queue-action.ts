@@ -5,9 +5,10 @@ import { useState } from 'preact/hooks';
 import { ask } from '../state/api.ts';
 import { tell } from '../state/notices.ts';
 import { accountPath, pathOfAccount } from '../state/session.ts';
-import type { QueueDone } from '../state/shapes.ts';
-import { writeCounted } from '../text/amounts.ts';
+import type { QueueDone, QueuedMessage } from '../state/shapes.ts';
+import { writeCount, writeCounted } from '../text/amounts.ts';
 import { Confirm } from './dialog.ts';
+import { Foreign } from './text.ts';
 
 /** The path of the queue's endpoints. */
 export const queuePath = '/email/sending/queue';
@@ -43,18 +44,47 @@ export const actionWords: Readonly<
 
 /** Why an action may not apply to a message that is there. */
 const whyNot: Readonly<Record<Action, string>> = {
-  retry: 'nothing of it waits',
-  hold: 'as many are held as may be',
+  retry: 'nothing of it waits, or it is held',
+  hold: 'as many are held as may be, or it has other recipients, too',
   release: 'it was held by somebody whose holds you cannot lift, or by a rule',
-  drop: 'it also waits for other recipients',
+  drop: 'it has other recipients, too',
 };
+
+/** What can be done with messages, and of which states a message must have a recipient for it. */
+const choices: readonly {
+  readonly action: Action;
+  readonly label: string;
+  readonly of: readonly string[];
+  /** Names the state of the recipients that are meant, where it is not clear from the action. */
+  readonly state?: { readonly state: 'failed' };
+}[] = [
+  { action: 'retry', label: 'Try', of: ['queued', 'deferred'] },
+  { action: 'retry', label: 'Try failed', of: ['failed'], state: { state: 'failed' } },
+  { action: 'hold', label: 'Hold', of: ['queued', 'deferred'] },
+  { action: 'release', label: 'Release', of: ['held'] },
+  { action: 'drop', label: 'Drop', of: ['queued', 'deferred', 'held', 'failed'] },
+];
+
+/** What can be done with some messages, and the ids of those that it can be done to: as many are asked for. */
+export function choicesFor(messages: readonly QueuedMessage[]) {
+  return choices.flatMap(({ of, ...choice }) => {
+    const ids = messages
+      .filter(({ hold }) => choice.action !== 'release' || hold?.releasable === true)
+      .filter(({ state, states = { [state]: 1 } }) => of.some((each) => (states[each] ?? 0) > 0))
+      .map(({ id }) => id);
+    return ids.length === 0 ? [] : [{ ...choice, ids }];
+  });
+}
 
 /** What an action is about: chosen messages, or all of a selection. */
 export interface Target {
   readonly action: Action;
+  /** How many there are that the action applies to. */
   readonly count: number;
   /** What `count` counts: messages where they were chosen, recipients where a group was. */
   readonly noun: 'message' | 'recipient';
+  /** The group's name, where the action is about all that waits in one. */
+  readonly group?: string;
   readonly body: object;
   /** Whose mail it is, where all accounts are looked at; absent: what is looked at. */
   readonly account?: string;
@@ -63,31 +93,47 @@ export interface Target {
 /** The most requests that one selection takes: each works for some seconds. */
 const mostRequests = 200;
 
-/** Acts, as often as a selection takes. @returns how many messages, and how many were left as they were */
-async function act({ action, body, account }: Target, onDone: (done: number) => void): Promise<QueueDone> {
+/** How many of what was asked for an answer tells of. */
+function countOf({ noun }: Target, { done, recipients }: Pick<QueueDone, 'done' | 'recipients'>): number {
+  return noun === 'message' ? done : recipients;
+}
+
+/** Acts, as often as a selection takes. @returns what was done in all */
+async function act(target: Target, onDone: (count: number) => void): Promise<QueueDone> {
+  const { action, body, account } = target;
   const actions = `${queuePath}/actions`;
   const path = account === undefined ? accountPath(actions) : pathOfAccount(account, actions);
-  let [done, skipped, after] = [0, 0, undefined as string | undefined];
+  const sum = { done: 0, recipients: 0, skipped: 0, rule: false };
+  let after: string | undefined;
   for (let requests = 0; requests < mostRequests; requests += 1) {
     const asked = { action, ...body, ...(after === undefined ? {} : { after }) };
     const { result } = await ask<QueueDone>(path, { method: 'POST', body: asked });
-    done += result.done;
-    skipped += result.skipped;
-    onDone(done);
-    if (result.next === null) return { done, skipped, next: null };
+    sum.done += result.done;
+    sum.recipients += result.recipients;
+    sum.skipped += result.skipped;
+    sum.rule ||= result.rule;
+    onDone(countOf(target, sum));
+    if (result.next === null) return { ...sum, next: null };
     after = result.next;
   }
-  return { done, skipped, next: after ?? null };
+  return { ...sum, next: after ?? null };
 }
 
 /** Says what was done, and whether that was what was wanted. */
-function outcome({ action }: Target, { done, skipped, next }: QueueDone): readonly [string, 'done' | 'failed'] {
+function outcome(target: Target, made: QueueDone): readonly [string, 'done' | 'failed'] {
+  const { action, noun, count: asked } = target;
+  const { done, skipped, next, rule } = made;
   const { done: past } = actionWords[action];
+  const count = countOf(target, made);
   if (done === 0)
-    return [`No message was ${past}: ${skipped === 1 ? 'it has' : 'they have'} gone, or ${whyNot[action]}.`, 'failed'];
-  const others = skipped > 0 ? ` ${writeCounted(skipped, 'other')} had gone, or ${whyNot[action]}.` : '';
+    return [`No ${noun} was ${past}: ${asked === 1 ? 'it has' : 'they have'} gone, or ${whyNot[action]}.`, 'failed'];
+  const later = rule && action === 'hold' ? ' So is what comes for it from now on.' : '';
+  const others = skipped > 0 ? ` ${writeCounted(skipped, 'other message')} had gone, or ${whyNot[action]}.` : '';
+  // The queue moves while somebody looks at it.
+  const why = `the queue has moved meanwhile${action === 'release' ? ', or another hold keeps the others' : ''}`;
+  const moved = skipped === 0 && next === null && count !== asked ? ` ${writeCount(asked)} were shown: ${why}.` : '';
   const rest = next === null ? '' : ' There are more; do it once more for them.';
-  return [`${writeCounted(done, 'message')} ${past}.${others}${rest}`, 'done'];
+  return [`${writeCounted(count, noun)} ${past}.${later}${others}${moved}${rest}`, 'done'];
 }
 
 /** Asks, acts, and tells. */
@@ -101,16 +147,24 @@ export function ActionConfirm(props: {
   const { verb, one, many } = actionWords[target.action];
   const action = `${verb} ${writeCounted(target.count, target.noun)}`;
   const confirm = async (): Promise<void> => {
-    const { done, skipped, next } = await act(target, setProgress);
-    tell(...outcome(target, { done, skipped, next }));
+    tell(...outcome(target, await act(target, setProgress)));
     onDone();
   };
   return h(
     Confirm,
     { title: `${action}?`, action, danger: target.action === 'drop', onConfirm: confirm, onClose },
     h('p', null, target.count === 1 && target.noun === 'message' ? one : many),
+    target.group !== undefined && target.action === 'hold'
+      ? h(
+          'p',
+          null,
+          'What comes for ',
+          h(Foreign, { text: target.group, most: 120 }),
+          ' from now on is held, too, until it is released here.',
+        )
+      : null,
     progress === undefined
       ? null
-      : h('p', { class: 'soft', role: 'status' }, `${writeCounted(progress, 'message')} so far`),
+      : h('p', { class: 'soft', role: 'status' }, `${writeCounted(progress, target.noun)} so far`),
   );
 }

@@ -187,7 +187,9 @@ export interface QueueGroup {
   readonly route: string | null;
   readonly depth: number;
   readonly held: number;
-  readonly oldest_at: string;
+  /** The rule that holds all of them and what comes later. */
+  readonly hold: QueueHold | null;
+  readonly oldest_at: string | null;
   readonly state: string | null;
   readonly next_at: string | null;
   readonly last_reply: string | null;
@@ -214,7 +216,7 @@ export interface QueuedMessage {
 
 /** Why a recipient is held. Who held it and why is told to those alone who may release it. */
 export interface QueueHold {
-  readonly kind: 'message' | 'account' | 'destination' | 'route';
+  readonly kind: 'message' | 'account' | 'destination' | 'route' | 'line';
   readonly since: string;
   readonly by: string | null;
   readonly why: string | null;
@@ -224,6 +226,9 @@ export interface QueueHold {
 /** What an action on the queue did. */
 export interface QueueDone {
   readonly done: number;
+  readonly recipients: number;
+  /** A rule was made or lifted, which is about what comes later, too. */
+  readonly rule: boolean;
   readonly skipped: number;
   /** Where a selection goes on. */
   readonly next: string | null;

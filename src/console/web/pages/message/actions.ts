@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import { Button } from '../../parts/controls.ts';
 import { Confirm } from '../../parts/dialog.ts';
 import type { IconName } from '../../parts/icon.ts';
-import { type Action, ActionConfirm, actionWords } from '../../parts/queue-action.ts';
+import { type Action, ActionConfirm, choicesFor } from '../../parts/queue-action.ts';
 import { ask } from '../../state/api.ts';
 import { tell } from '../../state/notices.ts';
 import { goTo, linkTo } from '../../state/place.ts';
@@ -14,18 +14,14 @@ import type { JournalEntry, QueuedMessage } from '../../state/shapes.ts';
 
 const icons: Readonly<Record<Action, IconName>> = { retry: 'clock', hold: 'pause', release: 'play', drop: 'minus' };
 
-/** What can be done with what waits. */
-function actionsFor({ state, hold }: QueuedMessage): readonly Action[] {
-  if (state === 'held') return hold?.releasable === true ? ['release', 'drop'] : ['drop'];
-  return state === 'failed' ? ['retry', 'drop'] : ['retry', 'hold', 'drop'];
-}
-
 /** Why a message cannot be sent again; undefined where it can. */
 function whyNotAgain({ content, content_note: note, damaged }: JournalEntry): string | undefined {
   if (content === 'full' && damaged !== true) return undefined;
   const why = note ?? 'the journal keeps no whole messages (journal.content)';
   return `It cannot be sent again from here, because ${why}.`;
 }
+
+type Choice = ReturnType<typeof choicesFor>[number];
 
 /** The buttons of a message. */
 export function Actions(props: {
@@ -35,7 +31,7 @@ export function Actions(props: {
   readonly onChanged: () => void;
 }): JSX.Element | null {
   const { entry, waiting, onChanged } = props;
-  const [open, setOpen] = useState<Action | 'resend'>();
+  const [open, setOpen] = useState<Choice | 'resend'>();
   const close = (): void => setOpen(undefined);
   // It is sent again for the account that it was of, also where all accounts are looked at.
   const path = pathOfAccount(entry.account, `/email/sending/journal/${encodeURIComponent(entry.id)}/resend`);
@@ -54,8 +50,8 @@ export function Actions(props: {
       ? h(Button, { icon: 'reload', onPress: () => setOpen('resend') }, 'Send again')
       : h('p', { class: 'hint' }, whyNot),
     waiting &&
-      actionsFor(waiting).map((action) =>
-        h(Button, { key: action, icon: icons[action], onPress: () => setOpen(action) }, actionWords[action].verb),
+      choicesFor([waiting]).map((choice) =>
+        h(Button, { key: choice.label, icon: icons[choice.action], onPress: () => setOpen(choice) }, choice.label),
       ),
     open === 'resend'
       ? h(
@@ -71,8 +67,8 @@ export function Actions(props: {
     open !== undefined && open !== 'resend'
       ? h(ActionConfirm, {
           target: {
-            ...{ action: open, count: 1, noun: 'message', account: entry.account },
-            body: { messages: [entry.id] },
+            ...{ action: open.action, count: 1, noun: 'message', account: entry.account },
+            body: { messages: [entry.id], ...open.state },
           },
           onClose: close,
           onDone: onChanged,

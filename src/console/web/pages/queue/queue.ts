@@ -12,7 +12,7 @@ import { linkTo } from '../../state/place.ts';
 import { accountPath, isEveryAccount, mayEdit } from '../../state/session.ts';
 import type { QueueGroup } from '../../state/shapes.ts';
 import { writeCount, writeCounted } from '../../text/amounts.ts';
-import { WaitingMessages } from './waiting-messages.ts';
+import { HoldWords, WaitingMessages } from './waiting-messages.ts';
 
 function filterOf({ destination, route }: QueueGroup): Readonly<Record<string, string>> {
   return { ...(destination === null ? {} : { destination }), ...(route === null ? {} : { route }) };
@@ -30,7 +30,7 @@ const columns: readonly Column<QueueGroup>[] = [
     cell: (group) => [
       h(
         'a',
-        { key: 'to', href: linkTo('/queue', {}, filterOf(group)) },
+        { key: 'to', href: linkTo('/queue', {}, group.route === null ? { state: 'held' } : filterOf(group)) },
         h('strong', null, h(Foreign, { text: nameOf(group), most: 120, brief: true })),
       ),
       h(
@@ -43,6 +43,7 @@ const columns: readonly Column<QueueGroup>[] = [
             ? 'all its domains'
             : ['by route ', h('bdi', { key: 'route' }, group.route)],
       ),
+      group.hold ? h(HoldWords, { key: 'hold', hold: group.hold }) : null,
       group.last_reply
         ? h('span', { key: 'last', class: 'sub mono' }, h(Foreign, { text: group.last_reply, most: 200 }))
         : null,
@@ -56,7 +57,10 @@ const columns: readonly Column<QueueGroup>[] = [
   },
   { key: 'depth', title: 'Waiting', kind: 'number', cell: ({ depth }) => writeCount(depth) },
   { key: 'held', title: 'Held', kind: 'number', cell: ({ held }) => writeCount(held) },
-  { key: 'oldest', title: 'Oldest', kind: 'tight', cell: ({ oldest_at: at }) => h(Time, { at, style: 'ago' }) },
+  {
+    ...{ key: 'oldest', title: 'Oldest', kind: 'tight' },
+    cell: ({ oldest_at: at }) => (at === null ? null : h(Time, { at, style: 'ago' })),
+  },
   {
     key: 'next',
     title: 'Next try',
@@ -73,7 +77,10 @@ function actionColumn(onAct: (target: Target) => void): Column<QueueGroup> {
         key: action,
         label: `${actionWords[action].verb} all: ${nameOf(group)}`,
         onPress: () =>
-          onAct({ action, count, noun: 'recipient', account: group.account, body: { filter: filterOf(group) } }),
+          onAct({
+            ...{ action, count, noun: 'recipient', account: group.account, group: nameOf(group) },
+            body: { filter: filterOf(group) },
+          }),
       },
       actionWords[action].verb,
     );
@@ -86,9 +93,9 @@ function actionColumn(onAct: (target: Target) => void): Column<QueueGroup> {
         : h(
             'div',
             { class: 'row-actions' },
-            button('retry', group, group.depth),
+            group.held < group.depth ? button('retry', group, group.depth - group.held) : null,
             group.held < group.depth ? button('hold', group, group.depth - group.held) : null,
-            group.held > 0 ? button('release', group, group.held) : null,
+            group.hold?.releasable === true ? button('release', group, group.held) : null,
           ),
   };
 }

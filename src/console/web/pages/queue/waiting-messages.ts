@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import { Button, Checkbox, Select } from '../../parts/controls.ts';
 import { FilterChips, SearchBox } from '../../parts/filter-bar.ts';
 import { type Column, ListEnd, Table } from '../../parts/list.ts';
-import { type Action, actionWords, queuePath, type Target } from '../../parts/queue-action.ts';
+import { choicesFor, queuePath, type Target } from '../../parts/queue-action.ts';
 import { ClearFilters, Empty, Panel } from '../../parts/surfaces.ts';
 import { Foreign, State, Time } from '../../parts/text.ts';
 import { usePages } from '../../state/paging.ts';
@@ -23,10 +23,11 @@ const heldBy: Readonly<Record<QueueHold['kind'], string>> = {
   account: 'The whole account is held',
   destination: 'Its destination is held',
   route: 'Its route is held',
+  line: 'All for this destination is held',
 };
 
 /** Why a message is held, as far as the reader may know. */
-function HoldWords({ hold }: { readonly hold: QueueHold }): JSX.Element {
+export function HoldWords({ hold }: { readonly hold: QueueHold }): JSX.Element {
   const { kind, since, by, why, releasable } = hold;
   return h(
     'span',
@@ -103,17 +104,19 @@ function Bulk({
   readonly chosen: readonly QueuedMessage[];
   readonly onAct: (target: Target) => void;
 }): JSX.Element {
-  const act = (action: Action): void =>
-    onAct({ action, count: chosen.length, noun: 'message', body: { ids: chosen.map(({ id }) => id) } });
   return h(
     'div',
     { class: 'bulk', role: 'region', 'aria-label': 'Chosen messages' },
     h('p', null, `${writeCounted(chosen.length, 'message')} chosen`),
-    (['retry', 'hold', 'release', 'drop'] as const).map((action) =>
+    choicesFor(chosen).map(({ action, label, ids, state }) =>
       h(
         Button,
-        { key: action, kind: action === 'drop' ? 'danger' : 'plain', onPress: () => act(action) },
-        actionWords[action].verb,
+        {
+          key: label,
+          kind: action === 'drop' ? 'danger' : 'plain',
+          onPress: () => onAct({ action, count: ids.length, noun: 'message', body: { ids, ...state } }),
+        },
+        label,
       ),
     ),
   );
