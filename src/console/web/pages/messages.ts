@@ -8,7 +8,7 @@ import { type Column, ListEnd, Table } from '../parts/list.ts';
 import { ButtonLink, ClearFilters, Empty, Notes, PageHead } from '../parts/surfaces.ts';
 import { Foreign, State, Time } from '../parts/text.ts';
 import { outcomeChoices, stateWords } from '../parts/words.ts';
-import { type LiveState, mostFresh, useLive } from '../state/live.ts';
+import { type LiveState, mostLive, useLive } from '../state/live.ts';
 import { usePages } from '../state/paging.ts';
 import { linkTo, place, setFilters } from '../state/place.ts';
 import { accountPath, isEveryAccount } from '../state/session.ts';
@@ -17,10 +17,11 @@ import { writeCounted } from '../text/amounts.ts';
 import { readFilters, spans } from '../text/filters.ts';
 import { journalFilters, journalQuery } from '../text/journal-query.ts';
 import { fitsFilters } from '../text/row-filter.ts';
-import { isNewer, withRow } from '../text/row-order.ts';
+import { isNewer, type Waiting, withRows, withWaiting } from '../text/row-order.ts';
 
 const path = '/email/sending/journal';
 const pageSize = 50;
+const noneWaiting: Waiting<JournalRow> = { rows: [], count: 0 };
 
 function people({ sender, recipients, recipient_count: count, damaged }: JournalRow): JSX.Element {
   if (damaged === true) return h('span', { class: 'sub' }, 'what was kept of it cannot be read');
@@ -149,31 +150,35 @@ export function MessagesPage(): JSX.Element {
   const query = useMemo(() => journalQuery(filters, Date.now(), pageSize), [filterKey]);
   const pages = usePages<JournalRow>(accountPath(path + query));
   const [isPaused, setPaused] = useState(false);
-  const [waiting, setWaiting] = useState<readonly JournalRow[]>([]);
-  const fresh = useRef(new Set<string>());
+  const [waiting, setWaiting] = useState(noneWaiting);
+  const fresh = useRef<ReadonlySet<string>>(new Set<string>());
   // The gateway has something to say only where the journal is off, and then no row comes.
   const isStill = isPaused || filters.until !== undefined || pages.notes.length > 0;
-  const state = useLive(
-    isStill ? undefined : accountPath('/email/sending/live'),
-    (row) => {
-      // One that fits no more, such as after its delivery, leaves the list.
-      if (!fitsFilters(row, filters)) {
-        pages.change((rows) => rows.filter(({ id }) => id !== row.id));
-        return;
-      }
-      if (!isNewer(pages.rows, row)) pages.change((rows) => withRow(rows, row, pages.hasMore));
-      else if (scrollY > 200) setWaiting((rows) => withRow(rows, row, false).slice(0, mostFresh));
-      else {
-        fresh.current.add(row.id);
-        pages.change((rows) => withRow(rows, row, false).slice(0, 3000));
-      }
-    },
-    pages.refresh,
-  );
-  useEffect(() => setWaiting([]), [filterKey]);
+  /** Puts rows at the head of the list. Where more came than are kept, they are all that the list has room for. */
+  const showAtHead = ({ rows }: Waiting<JournalRow>, changed: readonly JournalRow[] = []): void => {
+    fresh.current = new Set([...rows.map(({ id }) => id), ...fresh.current].slice(0, mostLive));
+    pages.change((before) => withRows(before, [...changed, ...rows], pages.hasMore), mostLive);
+    setWaiting(noneWaiting);
+  };
+  const take = (come: readonly JournalRow[]): void => {
+    // One that fits no more, such as after its delivery, leaves the list.
+    const gone = new Set(come.filter((row) => !fitsFilters(row, filters)).map(({ id }) => id));
+    const stays = ({ id }: JournalRow): boolean => !gone.has(id);
+    const fitting = come.filter(stays);
+    const isNew = (row: JournalRow): boolean => isNewer(pages.rows, row);
+    const changed = fitting.filter((row) => !isNew(row));
+    const left = waiting.rows.filter(stays);
+    const kept = { rows: left, count: waiting.count - (waiting.rows.length - left.length) };
+    const all = withWaiting(kept, fitting.filter(isNew), mostLive);
+    if (gone.size > 0) pages.change((rows) => rows.filter(stays));
+    if (scrollY <= 200) return showAtHead(all, changed);
+    pages.change((rows) => withRows(rows, changed, pages.hasMore));
+    setWaiting(all);
+  };
+  const state = useLive(isStill ? undefined : accountPath('/email/sending/live'), take, pages.refresh);
+  useEffect(() => setWaiting(noneWaiting), [filterKey]);
   const showWaiting = (): void => {
-    pages.change((rows) => [...waiting.filter(({ id }) => rows.every((row) => row.id !== id)), ...rows]);
-    setWaiting([]);
+    showAtHead(waiting);
     scrollTo({ top: 0 });
   };
   const isEmpty = pages.rows.length === 0 && !pages.isLoading && !pages.problem;
@@ -228,11 +233,11 @@ export function MessagesPage(): JSX.Element {
     ),
     h(More, { filters }),
     h(FilterChips, { filters, labels, times: ['until'] }),
-    waiting.length > 0
+    waiting.count > 0
       ? h(
           'div',
           { class: 'fresh-bar' },
-          h(Button, { kind: 'main', icon: 'arrow', onPress: showWaiting }, writeCounted(waiting.length, 'new message')),
+          h(Button, { kind: 'main', icon: 'arrow', onPress: showWaiting }, writeCounted(waiting.count, 'new message')),
         )
       : null,
     isEmpty ? null : h(Notes, { notes: pages.notes }),

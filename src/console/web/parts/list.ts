@@ -2,7 +2,7 @@
 
 import { type ComponentChildren, h, type JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import { mostRows, type Pages } from '../state/paging.ts';
+import type { Pages } from '../state/paging.ts';
 import { writeCount } from '../text/amounts.ts';
 import { Button } from './controls.ts';
 import { Fault, Progress } from './surfaces.ts';
@@ -19,8 +19,41 @@ export interface Column<Row> {
   readonly kind?: 'number' | 'wide' | 'mono' | 'tight' | 'tight when' | 'name' | 'rule' | 'why' | 'from';
 }
 
+interface RowProps<Row> {
+  readonly row: Row;
+  readonly columns: readonly Column<Row>[];
+  readonly class: string | undefined;
+}
+
+function TableRow<Row>({ row, columns, class: name }: RowProps<Row>): JSX.Element {
+  return h(
+    'tr',
+    { class: name },
+    columns.map(({ key, title, cell, kind, isTitleHidden }) =>
+      h('td', { key, class: kind, 'data-title': isTitleHidden === true ? undefined : title }, cell(row)),
+    ),
+  );
+}
+
+interface DrawnRow<Row> extends RowProps<Row> {
+  readonly key: string;
+}
+
+/** Draws a row only where it has changed: a long list costs what changes in it. */
+function useRows<Row extends object>(): (props: DrawnRow<Row>) => JSX.Element {
+  const drawn = useRef(new WeakMap<Row, { readonly props: DrawnRow<Row>; readonly element: JSX.Element }>());
+  return (props) => {
+    const before = drawn.current.get(props.row);
+    const { key, columns, class: name } = before?.props ?? {};
+    if (before && key === props.key && columns === props.columns && name === props.class) return before.element;
+    const element = h(TableRow<Row>, props);
+    drawn.current.set(props.row, { props, element });
+    return element;
+  };
+}
+
 /** A table. On a phone each row becomes a card, each cell with the title of its column. */
-export function Table<Row>(props: {
+export function Table<Row extends object>(props: {
   readonly label: string;
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];
@@ -28,6 +61,7 @@ export function Table<Row>(props: {
   readonly classOf?: (row: Row) => string | undefined;
 }): JSX.Element {
   const { columns, rows, keyOf, classOf } = props;
+  const draw = useRows<Row>();
   return h(
     'div',
     { class: 'table-room' },
@@ -53,15 +87,7 @@ export function Table<Row>(props: {
       h(
         'tbody',
         null,
-        rows.map((row, index) =>
-          h(
-            'tr',
-            { key: keyOf(row, index), class: classOf?.(row) },
-            columns.map(({ key, title, cell, kind, isTitleHidden }) =>
-              h('td', { key, class: kind, 'data-title': isTitleHidden === true ? undefined : title }, cell(row)),
-            ),
-          ),
-        ),
+        rows.map((row, index) => draw({ key: keyOf(row, index), row, columns, class: classOf?.(row) })),
       ),
     ),
   );
@@ -106,7 +132,7 @@ export function ListEnd(props: {
     return h(
       'p',
       { class: 'list-end' },
-      `The first ${writeCount(mostRows)} ${what}. `,
+      `The first ${writeCount(pages.rows.length)} ${what}. `,
       onward ?? 'Filter to see others.',
     );
   }

@@ -13,8 +13,13 @@ export type LiveState = 'off' | 'connecting' | 'on' | 'lost';
  */
 const silenceMs = 40_000;
 
-/** The most rows that wait while the reader looks at older ones; beyond it they are counted alone. */
-export const mostFresh = 200;
+/** The most rows of a live list, and the most that wait while the reader looks at older ones: beyond it they are counted alone. */
+export const mostLive = 200;
+
+/** How long rows are gathered before they are drawn together, in milliseconds: drawing costs the same for one and for many. */
+const gatherMs = 250;
+/** The most rows that are gathered. More come in that time where the browser slows a hidden tab down: the list is looked up then. */
+const mostGathered = 500;
 
 function readRow(data: string): JournalRow | undefined {
   try {
@@ -32,12 +37,17 @@ function readRow(data: string): JournalRow | undefined {
  * Follows the stream while the component is there.
  * @param path of the endpoint with its filters; undefined: not now
  * @param onGap called where rows may have been missed, also when a stream has just opened: the list has to be looked up
- * @param onRow called with each row; one that was told before tells what has become of it
+ * @param onRows called with rows that have come, four times a second at most and each message once; one that was told before tells
+ *   what has become of it
  */
-export function useLive(path: string | undefined, onRow: (row: JournalRow) => void, onGap: () => void): LiveState {
+export function useLive(
+  path: string | undefined,
+  onRows: (rows: readonly JournalRow[]) => void,
+  onGap: () => void,
+): LiveState {
   const [state, setState] = useState<LiveState>('off');
-  const latest = useRef(onRow);
-  latest.current = onRow;
+  const latest = useRef(onRows);
+  latest.current = onRows;
   const gap = useRef(onGap);
   gap.current = onGap;
   const isOut = isSignedOut.value;
@@ -50,6 +60,15 @@ export function useLive(path: string | undefined, onRow: (row: JournalRow) => vo
     let source: EventSource;
     let again: ReturnType<typeof setTimeout> | undefined;
     let silence: ReturnType<typeof setTimeout> | undefined;
+    let drawing: ReturnType<typeof setTimeout> | undefined;
+    const gathered = new Map<string, JournalRow>();
+    const draw = (): void => {
+      drawing = undefined;
+      const rows = [...gathered.values()];
+      gathered.clear();
+      if (rows.length >= mostGathered) gap.current();
+      else latest.current(rows);
+    };
     const hear = (): void => {
       clearTimeout(silence);
       silence = setTimeout(() => {
@@ -60,8 +79,11 @@ export function useLive(path: string | undefined, onRow: (row: JournalRow) => vo
     };
     const take = (event: MessageEvent<string>): void => {
       hear();
+      if (gathered.size >= mostGathered) return;
       const row = readRow(event.data);
-      if (row) latest.current(row);
+      if (!row) return;
+      gathered.set(row.id, row);
+      drawing ??= setTimeout(draw, gatherMs);
     };
     const open = (): void => {
       source = new EventSource(path);
@@ -89,6 +111,7 @@ export function useLive(path: string | undefined, onRow: (row: JournalRow) => vo
     return () => {
       clearTimeout(again);
       clearTimeout(silence);
+      clearTimeout(drawing);
       source.close();
     };
   }, [path, isOut]);

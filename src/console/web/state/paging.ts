@@ -6,7 +6,7 @@ import { asProblem } from './loading.ts';
 import { place } from './place.ts';
 
 /** The most rows that one list holds. Who wants to go on is led to a list that begins where this one ends. */
-export const mostRows = 2000;
+const mostRows = 2000;
 
 /** A list and how far it is loaded. */
 export interface Pages<Row> {
@@ -23,8 +23,8 @@ export interface Pages<Row> {
   readonly reload: () => void;
   /** Looks for rows that came or changed at the head of the list; what is loaded behind them stays. */
   readonly refresh: () => void;
-  /** Changes the rows that are there, such as by one that has just come. */
-  readonly change: (change: (rows: readonly Row[]) => readonly Row[]) => void;
+  /** Changes the rows that are there, such as by some that have just come. @param most rows that stay; absent: all */
+  readonly change: (change: (rows: readonly Row[]) => readonly Row[], most?: number) => void;
 }
 
 /** Every row has an id. */
@@ -36,6 +36,8 @@ interface State<Row> {
   readonly path: string | undefined;
   readonly rows: readonly Row[];
   readonly next: string | undefined;
+  /** Rows were left out at its end, so that `next` leads past them. */
+  readonly isCut?: boolean;
   readonly notes: readonly string[];
   readonly problem: Problem | undefined;
   readonly isLoading: boolean;
@@ -175,7 +177,7 @@ export function usePages<Row extends Named>(path: string | undefined, turn = 0):
       setState((before) => {
         if (before.path !== path) return before;
         const rows = withHead(before.rows, result);
-        return rows ? { ...before, rows } : { ...before, rows: result, next };
+        return rows ? { ...before, rows } : { ...before, rows: result, next, isCut: false };
       });
     } catch {
       // The rows that are there stay; a stream that opens again looks once more.
@@ -195,10 +197,11 @@ export function usePages<Row extends Named>(path: string | undefined, turn = 0):
     problem: shown.problem,
     notes: shown.notes,
     isLoading: shown.isLoading,
-    hasMore: shown.next !== undefined,
-    isFull: shown.rows.length >= mostRows,
+    hasMore: shown.next !== undefined || shown.isCut === true,
+    isFull: shown.rows.length >= mostRows || shown.isCut === true,
     loadMore: () => {
-      if (!state.isLoading && state.next !== undefined && state.rows.length < mostRows) load(state.next);
+      const isOver = state.rows.length >= mostRows || state.isCut === true;
+      if (!state.isLoading && state.next !== undefined && !isOver) load(state.next);
     },
     reload: () => load(undefined),
     refresh: () => {
@@ -206,7 +209,11 @@ export function usePages<Row extends Named>(path: string | undefined, turn = 0):
       if (shown.isLoading) isToLook.current = true;
       else look().catch(reportError);
     },
-    change: (change) =>
-      setState((before) => (before.path === path ? { ...before, rows: change(before.rows) } : before)),
+    change: (change, most = Number.POSITIVE_INFINITY) =>
+      setState((before) => {
+        if (before.path !== path) return before;
+        const rows = change(before.rows);
+        return rows.length > most ? { ...before, rows: rows.slice(0, most), isCut: true } : { ...before, rows };
+      }),
   };
 }

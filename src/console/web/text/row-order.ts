@@ -21,3 +21,35 @@ export function withRow<Row extends Named>(rows: readonly Row[], row: Row, hasMo
   if (at !== -1) return rows.toSpliced(at, 0, row);
   return hasMore ? rows : [...rows, row];
 }
+
+/** Puts rows in their places, as `withRow` does with one. */
+export function withRows<Row extends Named>(
+  rows: readonly Row[],
+  come: readonly Row[],
+  hasMore: boolean,
+): readonly Row[] {
+  return come.reduce((list, row) => withRow(list, row, hasMore), rows);
+}
+
+/** Rows that have come while the reader looks at older ones. */
+export interface Waiting<Row> {
+  /** The newest of them, the newest first. */
+  readonly rows: readonly Row[];
+  /** How many there are in all. */
+  readonly count: number;
+}
+
+/** Adds rows that are newer than the list to those that wait. @param most rows that are kept; beyond it they are counted alone */
+export function withWaiting<Row extends Named>(
+  { rows, count }: Waiting<Row>,
+  come: readonly Row[],
+  most: number,
+): Waiting<Row> {
+  const oldest = rows.at(-1);
+  const known = new Set(rows.map(({ id }) => id));
+  // One that was counted and is not kept any more has changed.
+  const isLeftOut = ({ id }: Row): boolean => count > rows.length && oldest !== undefined && id < oldest.id;
+  const kept = come.filter((row) => !isLeftOut(row));
+  const added = kept.filter(({ id }) => !known.has(id)).length;
+  return { rows: withRows(rows, kept, false).slice(0, most), count: count + added };
+}
