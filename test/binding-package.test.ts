@@ -12,7 +12,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { createContext, runInContext } from 'node:vm';
 import { simpleParser } from 'mailparser';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -62,9 +62,13 @@ function capturedWith(text: string): Promise<Buffer> {
 
 test('the tarball has the built client and no sources', () => {
   const sources = readdirSync(join(projectRoot, 'packages/binding/src')).map((name) => name.replace(/\.ts$/, ''));
-  const built = sources.flatMap((name) => [`dist/${name}.d.ts`, `dist/${name}.js`]);
+  const built = sources.flatMap((name) =>
+    ['dist', 'dist/cjs'].flatMap((folder) => [`${folder}/${name}.d.ts`, `${folder}/${name}.js`]),
+  );
   expect(built).toContain('dist/index.js');
-  expect([...project.files].sort()).toEqual([...built, 'LICENSE', 'README.md', 'package.json'].sort());
+  expect([...project.files].sort()).toEqual(
+    [...built, 'dist/cjs/package.json', 'LICENSE', 'README.md', 'package.json'].sort(),
+  );
   const licence = (folder: string) => readFileSync(join(folder, 'LICENSE'), 'utf8');
   expect(licence(project.installed)).toBe(licence(projectRoot));
 });
@@ -81,11 +85,14 @@ test('its install brings one package, and no command', () => {
 test('it imports nothing but its own files', () => {
   const imports = project.files
     .filter((path) => /\.(js|d\.ts)$/.test(path))
-    .flatMap((path) => [...readFileSync(join(project.installed, path), 'utf8').matchAll(/^(?:im|ex)port .*'(.+)';$/gm)])
-    .map((match) => match[1] ?? '');
-  expect(imports.length).toBeGreaterThan(10);
+    .flatMap((path) => {
+      const text = readFileSync(join(project.installed, path), 'utf8');
+      const found = [...text.matchAll(/^(?:im|ex)port .*'(.+)';$/gm), ...text.matchAll(/\brequire\("(.+?)"\)/g)];
+      return found.map((match) => (match[1] ?? '').replace(/^\./, dirname(path)));
+    });
+  expect(imports.length).toBeGreaterThan(20);
   // TypeScript reads x.d.ts where a declaration names x.ts.
-  const files = imports.map((name) => name.replace(/^\.\//, 'dist/').replace(/\.ts$/, '.d.ts'));
+  const files = imports.map((name) => name.replace(/\.ts$/, '.d.ts'));
   expect(files.filter((path) => !project.files.includes(path))).toEqual([]);
 });
 
@@ -93,9 +100,11 @@ test('it imports nothing but its own files', () => {
 const timeout = 60_000;
 
 const typescript = join(projectRoot, 'node_modules/@typescript/native/bin/tsc');
+/** The last compiler that finds modules in the old way, which reads no `exports`. */
+const oldTypescript = join(projectRoot, 'node_modules/typescript/bin/tsc6');
 
 /** What the compiler says of a program in a strict project, which it leaves beside it as JavaScript. */
-async function compile(program: string, options: object) {
+async function compile(program: string, options: object, compiler = typescript) {
   const settings = {
     strict: true,
     exactOptionalPropertyTypes: true,
@@ -105,7 +114,7 @@ async function compile(program: string, options: object) {
   const compilerOptions = { ...settings, target: 'es2022', ...options };
   writeFileSync(join(project.folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['use.ts'] }));
   writeFileSync(join(project.folder, 'use.ts'), program);
-  return await runProgram(process.execPath, [typescript], { cwd: project.folder });
+  return await runProgram(process.execPath, [compiler], { cwd: project.folder });
 }
 
 const program = `import { bindEmail, createEmailBinding, EmailError, EmailMessage, type MessageFields } from '${clientName}';
@@ -153,6 +162,28 @@ console.log(JSON.stringify(await sendAll(process.env)));
   const mime = await capturedWith(`Message-ID: <${second}>`);
   expect((await simpleParser(mime)).subject).toBe('Of a MIME message');
   expect(mime.toString('latin1')).toMatch(/\r\n\r\nHello\r\n$/);
+});
+
+test.each([
+  ['node16', { module: 'node16' }],
+  ['the old way to find modules', { module: 'commonjs', moduleResolution: 'node10', ignoreDeprecations: '6.0' }],
+])('TypeScript that compiles to CommonJS finds its types and sends with it: %s', { timeout }, async (_, options) => {
+  const manifest = join(project.folder, 'package.json');
+  const before = readFileSync(manifest, 'utf8');
+  writeFileSync(manifest, before.replace('"module"', '"commonjs"'));
+  try {
+    const old = options.module === 'commonjs' ? oldTypescript : typescript;
+    const main = `${program}void sendAll(process.env).then((sent) => console.log(JSON.stringify(sent)));\n`;
+    expect(await compile(main, { ...nodeLike(), ...options }, old)).toEqual({ code: 0, output: '' });
+    expect(readFileSync(join(project.folder, 'use.js'), 'utf8')).toContain('require(');
+    const wrong = program.replace("subject: 'Of fields'", 'subject: 5');
+    const refusal = await compile(wrong, { ...nodeLike(), ...options, noEmit: true }, old);
+    expect(refusal.output).toMatch(/use\.ts.*TS2322.*string/);
+    const { code, output } = await runProgram(machineNode(), ['use.js'], { cwd: project.folder, env: environment() });
+    expect([code, output]).toEqual([0, expect.stringMatching(/^\["[^"]+","[^"]+","E_SENDER_NOT_VERIFIED"\]\n$/)]);
+  } finally {
+    writeFileSync(manifest, before);
+  }
 });
 
 test('a bundle for no platform in particular sends where nothing of Node is', async () => {

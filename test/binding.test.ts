@@ -324,7 +324,44 @@ test('no server is a network error', async () => {
   api = undefined;
   const error = await failure(createEmailBinding({ endpoint, token, account }).send(message));
   expect(error.code).toBe('E_NETWORK_ERROR');
-  expect(error.message).toContain(new URL(endpoint).host);
+  const { host, port } = new URL(endpoint);
+  expect(error.message).toBe(`E_NETWORK_ERROR: No answer from ${host}: connect ECONNREFUSED 127.0.0.1:${port}`);
+});
+
+test.each([
+  [
+    'the cause of the cause',
+    new TypeError('fetch failed', { cause: new Error('wrapped', { cause: new Error('deep') }) }),
+    ': deep',
+  ],
+  [
+    'the first of several addresses',
+    new TypeError('fetch failed', { cause: new AggregateError([new Error('one'), new Error('two')]) }),
+    ': one',
+  ],
+  ['a code without words', Object.assign(new Error(''), { code: 'EPIPE' }), ': EPIPE'],
+  ['what a browser says', new TypeError('Failed to fetch'), ': Failed to fetch'],
+  [
+    'nothing that quotes the token',
+    new TypeError('fetch failed', { cause: new Error(`bad value Bearer ${token}`) }),
+    '',
+  ],
+  ['no end of words', new Error('x'.repeat(5000)), `: ${'x'.repeat(300)}`],
+  [
+    'a circle',
+    Object.assign(new Error('round'), {
+      get cause() {
+        return this;
+      },
+    }),
+    ': round',
+  ],
+  ['nothing at all', undefined, ''],
+])('a network error names its reason: %s', async (_, thrown, wanted) => {
+  const fetch = (): Promise<Response> => Promise.reject(thrown);
+  const options = { endpoint: 'http://mail.example', token, account, fetch };
+  const error = await failure(createEmailBinding(options).send(message));
+  expect(error.message).toBe(`E_NETWORK_ERROR: No answer from mail.example${wanted}`);
 });
 
 test('a signal ends it: before, while it waits for the answer, while it waits to try again', async () => {

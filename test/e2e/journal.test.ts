@@ -326,3 +326,54 @@ test('keeps no row where the journal is off, says so, and still shows the rows o
     expect([answer.status, answer.body.errors[0].message]).toEqual([404, expect.stringMatching('The journal is off')]);
   }
 });
+
+test('the search finds what names a message: its id, its Message-ID, the client’s own, the id of a refusal', async () => {
+  const running = (postern = await startPostern());
+  const { response } = await send(
+    running,
+    good.replace('X-Campaign', 'Message-ID: <own.1@client.example>\r\nX-Campaign'),
+  );
+  await send(running, good.replace('one', 'another'));
+  await expect(send(running, bad)).rejects.toThrow('E_HEADER_NOT_ALLOWED');
+  const rows = async (query: string, path = journal): Promise<Json[]> =>
+    (await ask(running, `${path}?${query}`)).body.result as Json[];
+  // Refusals are written some at a time.
+  const all = await vi.waitFor(async () => {
+    const listed = await rows('limit=10');
+    expect(listed).toHaveLength(3);
+    return listed;
+  });
+  const first = all.find(({ subject }) => subject === 'Grüße one');
+  const refused = all.find(({ outcome }) => outcome === 'refused');
+  expect(response).toContain(first.id);
+  const found = async (q: string, more = '', path = journal): Promise<unknown> =>
+    (await rows(`q=${encodeURIComponent(q)}${more}`, path)).map(({ id }) => id);
+  for (const q of [
+    first.id,
+    first.id.toUpperCase(),
+    first.message_id,
+    `<${first.message_id}>`,
+    '<own.1@client.example>',
+  ])
+    expect([q, await found(q)]).toEqual([q, [first.id]]);
+  expect(await found('own.1@client.example', '&limit=1')).toEqual([first.id]);
+  expect(await found(refused.id)).toEqual([refused.id]);
+  // What else is asked holds as well, and another account's message is not found.
+  expect(await found(first.id, '&outcome=refused')).toEqual([]);
+  expect(await found(first.id, '&credential=other')).toEqual([]);
+  expect(await found(first.id, '&since=2099-01-01T00:00:00Z')).toEqual([]);
+  for (const q of [first.id, first.message_id, 'own.1@client.example', refused.id])
+    expect([q, await found(q, '', journal.replace('dev', 'payg'))]).toEqual([q, []]);
+  expect(await found(first.id, '', '/email/sending/journal')).toEqual([first.id]);
+  expect(await found('a@partner.test')).toHaveLength(3);
+});
+
+test('a preview says that the body was not kept, and does not take it for a message without text', async () => {
+  const running = (postern = await startPostern());
+  await send(running, good.replace('Hi.', 'x'.repeat(70).concat('\r\n').repeat(4000)));
+  await send(running, good.replace('Hi.\r\n', ''));
+  const [empty, large] = (await ask(running, `${journal}?limit=2`)).body.result as Json[];
+  const sides = async ({ id }: Json): Promise<Json> => (await ask(running, `${journal}/${id}/preview`)).body.result;
+  expect(await sides(large)).toMatchObject({ received: { body_kept: false, text: null }, sent: { body_kept: false } });
+  expect(await sides(empty)).toMatchObject({ received: { body_kept: true }, sent: { body_kept: true } });
+});

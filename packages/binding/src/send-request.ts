@@ -58,6 +58,31 @@ function parseJson(text: string): unknown {
   }
 }
 
+/** Causes of causes that are looked through, and characters of what the last one says. */
+const mostCauses = 5;
+const mostReason = 300;
+
+/**
+ * Why there was no answer, such as `connect ECONNREFUSED 127.0.0.1:8080`: what fetch throws says only that it failed, and the reason is
+ * its cause, or of several addresses the first one's. Nothing that quotes the token is told.
+ */
+function reasonOf(thrown: unknown, token: string): string {
+  let reason = '';
+  let next = thrown;
+  for (let depth = 0; depth < mostCauses && next !== undefined; depth += 1) {
+    const { message, code, cause, errors } = membersIn(next);
+    const said = typeof message === 'string' && message !== '' ? message : code;
+    if (typeof said === 'string') reason = said;
+    next = cause ?? (Array.isArray(errors) ? errors[0] : undefined);
+  }
+  return reason.includes(token) ? '' : reason.replace(/\s+/g, ' ').slice(0, mostReason);
+}
+
+/** Members of an error, its own and those of its kind. */
+function membersIn(value: unknown): { readonly [name in 'message' | 'code' | 'cause' | 'errors']?: unknown } {
+  return typeof value === 'object' && value !== null ? value : {};
+}
+
 /** Makes one attempt and gives what the server answered. */
 async function exchange(access: ServerAccess, { path, body, options }: Request): Promise<SendResult | EmailError> {
   const time = AbortSignal.timeout(access.timeoutMs + (options.wait ?? 0) * 1000);
@@ -80,7 +105,8 @@ async function exchange(access: ServerAccess, { path, body, options }: Request):
       const message = `No answer within ${access.timeoutMs} ms`;
       return new EmailError([{ code: 'E_TIMEOUT', message }], { cause });
     }
-    const message = `No answer from ${new URL(access.url).host}`;
+    const why = reasonOf(cause, access.token);
+    const message = `No answer from ${new URL(access.url).host}${why === '' ? '' : `: ${why}`}`;
     return new EmailError([{ code: 'E_NETWORK_ERROR', message }], { cause });
   }
 }

@@ -57,7 +57,8 @@ async function preview({ journal, reader }: ContentParts, entry: JournalEntry) {
     const octets = optional(content, side, entry);
     if (!octets) return null;
     const read = await reader.preview(octets, entry.account);
-    return 'error' in read ? { unreadable: read.error } : read;
+    const body = side === 'received' ? content?.receivedBody : content?.sentBody;
+    return 'error' in read ? { unreadable: read.error } : { ...read, body_kept: body !== undefined };
   };
   return { received: await shown('received'), sent: await shown('sent') };
 }

@@ -6,22 +6,23 @@ import type { Account } from '../../accounts/account.ts';
 import type { EventStore } from '../../events/event-store.ts';
 import { type Fault, Refusal, succeed } from '../../http/envelope.ts';
 import { submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
-import type { Journal, JournalEntry, JournalQuery } from '../../journal/journal.ts';
+import type { Journal, JournalEntry, JournalPage, JournalQuery } from '../../journal/journal.ts';
 import type { JournalOutcome } from '../../journal/journal-row.ts';
 import { readHistory } from '../events/find-messages.ts';
 import { createSearchTurns, type SearchTurns } from '../events/search-turns.ts';
 import { accountPath, pageInfo, readTime } from '../schemas.ts';
 import { entryJson } from './entry-json.ts';
+import { findNamed } from './find-named.ts';
 import { journalNote, journalOff } from './journal-off.ts';
 import { rowJson } from './row-json.ts';
 import { entryOfAccount, entryOfAny, journalEntry, journalParameters, journalRow, usualRows } from './schemas.ts';
 
 /** What the endpoints are made from. */
 export interface JournalParts {
-  readonly journal: Pick<Journal, 'list' | 'find' | 'content'>;
+  readonly journal: Pick<Journal, 'list' | 'find' | 'content' | 'rows'>;
   /** `journal.enabled`. */
   readonly isOn: boolean;
-  readonly events: Pick<EventStore, 'read'>;
+  readonly events: Pick<EventStore, 'read' | 'search'>;
   /** The account of a name, as it is configured now. */
   readonly account: (name: string) => Account | undefined;
 }
@@ -103,14 +104,21 @@ const description =
   '`result_info.cursor` leads to the next page and is null on the last. A page may have few rows or none while the cursor leads on.';
 
 /** Registers the list. @param scope whose account it is of; `admin`: of all */
-function listJournal(app: V4App, { journal, isOn, inTurn }: JournalParts & { readonly inTurn: SearchTurns }): void {
+function listJournal(app: V4App, parts: JournalParts & { readonly inTurn: SearchTurns }): void {
+  const { journal, isOn, inTurn } = parts;
   const answer = async (asked: Asked, account: string | undefined) => {
     const query = readQuery(asked, account);
-    const page = await inTurn(account ?? '*', () => journal.list(query));
-    const info = pageInfo(page.items.length, query.limit, page.next);
+    const { page, items } = await inTurn(account ?? '*', async () => {
+      const named = query.cursor === undefined ? (await findNamed(parts, query)).slice(0, query.limit) : [];
+      const known = new Set(named.map(({ seq }) => seq));
+      const limit = query.limit - named.length;
+      const found: JournalPage = limit === 0 ? { items: [] } : await journal.list({ ...query, limit });
+      return { page: found, items: [...named, ...found.items.filter(({ seq }) => !known.has(seq))] };
+    });
+    const info = pageInfo(items.length, query.limit, page.next);
     // `cursors` is the older name of `cursor`, for one version more.
     const result_info = { ...info, cursors: { after: info.cursor } };
-    return { rows: page.items.map(rowJson), info: { result_info, ...journalNote(isOn) } };
+    return { rows: items.map(rowJson), info: { result_info, ...journalNote(isOn) } };
   };
   const schema = {
     summary: 'List every message that was handed in, accepted or refused, newest first',

@@ -143,7 +143,7 @@ export const journalParameters = Type.Object(
     code: filter('A code of a reason, such as E_HEADER_NOT_ALLOWED'),
     field: filter('A header that a reason names, in any case'),
     search: filter(
-      'Words of subject, addresses or the program’s mark, in any case; the last may be the beginning of one',
+      'Words of subject, addresses or the program’s mark, in any case; the last may be the beginning of one. Or what names one message: its id, its Message-ID, or within an account the client’s own Message-ID; what it names comes first',
     ),
     q: Type.Optional({ ...filter(''), ...olderName('search') }),
     since: timeFilter('Only from this time on (RFC 3339)'),
@@ -159,6 +159,7 @@ const part = Type.Union([
       text: textOrNull,
       html: textOrNull,
       truncated: Type.Boolean(),
+      body_kept: Type.Boolean({ description: 'False where the journal has its header section alone' }),
       attachments: Type.Array(
         Type.Object({
           filename: textOrNull,

@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import {
+  writeClockMarks,
   writeCounted,
   writeDistance,
   writeDuration,
   writeExactTime,
+  writeMark,
   writeOctets,
   writeTime,
 } from '../../../src/console/web/text/amounts.ts';
@@ -136,5 +138,34 @@ describe('amounts', () => {
     expect(at('2026-11-21T14:59:58Z')).toBe('21 Nov, 23:59:58');
     expect(at('2025-11-22T12:00:00Z')).toBe('22 Nov 2025, 21:00:00');
     expect(writeExactTime(now, 'UTC')).toBe('Sunday, 22 November 2026 at 12:00:00 UTC (2026-11-22T12:00:00.000Z)');
+  });
+});
+
+describe('marks of an axis', () => {
+  test.each([
+    [1000, 5, '0 ms, 1 s, 2 s, 3 s, 4 s'],
+    [500, 4, '0 ms, 500 ms, 1 s, 1.5 s'],
+    [30_000, 6, '0 ms, 30 s, 1 min, 1 min 30 s, 2 min, 2 min 30 s'],
+    [20_000, 6, '0 ms, 20 s, 40 s, 1 min, 1 min 20 s, 1 min 40 s'],
+    [1_800_000, 5, '0 ms, 30 min, 1 h, 1 h 30 min, 2 h'],
+    [43_200_000, 6, '0 ms, 12 h, 1 d, 1 d 12 h, 2 d, 2 d 12 h'],
+  ])('each %i ms are told exactly', (step, count, wanted) => {
+    expect(Array.from({ length: count }, (_, at) => writeMark(at * step)).join(', ')).toBe(wanted);
+  });
+
+  test.each([
+    ['a minute and more apart', ['2026-11-23T10:00:00Z', '2026-11-23T10:15:00Z'], ['10:00', '10:15']],
+    ['less', ['2026-11-23T10:00:00Z', '2026-11-23T10:00:30Z'], ['10:00:00', '10:00:30']],
+    [
+      'a day apart',
+      ['2026-11-22T18:00:00Z', '2026-11-23T06:00:00Z', '2026-11-23T18:00:00Z'],
+      ['22 Nov 18:00', '23 Nov 06:00', '23 Nov 18:00'],
+    ],
+  ])('times are told without one twice: %s', (_, times, wanted) => {
+    const marks = writeClockMarks(
+      times.map((time) => Date.parse(time) / 1000),
+      'UTC',
+    );
+    expect(marks).toEqual(wanted);
   });
 });

@@ -130,7 +130,7 @@ function NothingThere({ isFiltered, notes }: NothingProps): JSX.Element {
     return h(
       Empty,
       { title: 'No message fits these filters', icon: 'search' },
-      h('p', null, 'A search looks for the beginnings of words in subjects and addresses.'),
+      h('p', null, 'A search looks for words in subjects and addresses, for a Message-ID, or for the id of a message.'),
       h(ClearFilters, { names: journalFilters }),
     );
   }
@@ -162,7 +162,11 @@ export function MessagesPage(): JSX.Element {
   };
   const take = (come: readonly JournalRow[]): void => {
     // One that fits no more, such as after its delivery, leaves the list.
-    const gone = new Set(come.filter((row) => !fitsFilters(row, filters)).map(({ id }) => id));
+    // What is in the list was found by words or by an id, which do not change.
+    const listed = new Set(pages.rows.map(({ id }) => id));
+    const { q: _, ...facts } = filters;
+    const isFit = (row: JournalRow): boolean => fitsFilters(row, listed.has(row.id) ? facts : filters);
+    const gone = new Set(come.filter((row) => !isFit(row)).map(({ id }) => id));
     const stays = ({ id }: JournalRow): boolean => !gone.has(id);
     const fitting = come.filter(stays);
     const isNew = (row: JournalRow): boolean => isNewer(pages.rows, row);
@@ -209,7 +213,7 @@ export function MessagesPage(): JSX.Element {
       h(SearchBox, {
         label: 'Search',
         value: filters.q,
-        placeholder: 'Subject or address',
+        placeholder: 'Subject, address or id',
         onSearch: (q) => setFilters({ q }),
       }),
       h(Select, {

@@ -5,7 +5,7 @@ import { h, type JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import { theme } from '../state/theme.ts';
-import { writeDuration, writeExactTime, writeTime } from '../text/amounts.ts';
+import { writeClockMarks, writeDuration, writeExactTime, writeMark, writeTime } from '../text/amounts.ts';
 
 /** A line of a plot. */
 export interface Line {
@@ -76,16 +76,12 @@ function optionsFor(room: HTMLElement, { title, lines, write }: PlotProps): uPlo
     axes: [
       {
         ...axis,
-        values: (_plot, splits) => {
-          // Where less than a minute lies between two times, each is told to the second.
-          const length = (splits[1] ?? 0) - (splits[0] ?? 0) < 60 ? 8 : 5;
-          return splits.map((at) => new Date(at * 1000).toTimeString().slice(0, length));
-        },
+        values: (_plot, splits) => [...writeClockMarks(splits)],
         size: 26,
       },
       {
         ...axis,
-        values: (_plot, splits) => splits.map(write),
+        values: (_plot, splits) => splits.map(write === writeDuration ? writeMark : write),
         size: 56,
         incrs: write === writeDuration ? timeSteps : wholeSteps,
       },

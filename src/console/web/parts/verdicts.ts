@@ -29,7 +29,7 @@ const columns: readonly Column<FieldVerdict>[] = [
     cell: ({ value }) =>
       value
         ? h('span', { class: 'mono' }, h(Foreign, { text: value, lines: true, most: 300 }))
-        : h('span', { class: 'soft' }, 'not kept'),
+        : h('span', { class: 'soft' }, value === '' ? 'empty' : 'not kept'),
   },
   {
     key: 'rule',

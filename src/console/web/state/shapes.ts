@@ -99,6 +99,8 @@ export interface PreviewPart {
   readonly html?: string | null;
   readonly attachments?: readonly { readonly filename?: string | null; readonly type: string; readonly size: number }[];
   readonly truncated?: boolean;
+  /** False where the journal has its header section alone. */
+  readonly body_kept?: boolean;
   /** Why it cannot be shown. */
   readonly unreadable?: string;
 }

@@ -39,6 +39,32 @@ export function writeDuration(ms: number): string {
   return `${Math.round(minutes / 1440)} d`;
 }
 
+/** Writes a length of time exactly, for the marks of an axis: 500 ms, 1.5 s, 1 min 30 s, 2 d 12 h. @param ms milliseconds */
+export function writeMark(ms: number): string {
+  if (ms < 60_000) return writeDuration(ms);
+  const units = [
+    ['d', 86_400_000, Number.POSITIVE_INFINITY],
+    ['h', 3_600_000, 24],
+    ['min', 60_000, 60],
+    ['s', 1000, 60],
+  ] as const;
+  const counts = units.map(([unit, length, most]) => [Math.floor(ms / length) % most, unit] as const);
+  return counts.flatMap(([count, unit]) => (count > 0 ? `${count} ${unit}` : [])).join(' ');
+}
+
+/**
+ * Writes the marks of an axis of time, each unlike the others: to the second where less than a minute lies between two, and with the day
+ * where a time of day comes twice.
+ * @param times seconds since 1970 @param zone such as `Europe/Lisbon`; absent: the reader's
+ */
+export function writeClockMarks(times: readonly number[], zone?: string): readonly string[] {
+  const length = (times[1] ?? 0) - (times[0] ?? 0) < 60 ? 8 : 5;
+  const found = times.map((time) => parts(time * 1000, zone));
+  const marks = found.map((of) => `${of['hour']}:${of['minute']}:${of['second']}`.slice(0, length));
+  if (new Set(marks).size === marks.length) return marks;
+  return marks.map((mark, index) => `${found[index]?.['day']} ${found[index]?.['month']} ${mark}`);
+}
+
 /** Writes when something is due: `now` where that time has come, or comes within five seconds. */
 export function writeDue(time: number, now: number): string {
   return time - now < 5000 ? 'now' : writeDistance(time, now);

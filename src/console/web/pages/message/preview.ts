@@ -52,7 +52,20 @@ function Nothing({ what, other }: { readonly what: string; readonly other: strin
   );
 }
 
-function Part({ part, form }: { readonly part: PreviewPart; readonly form: 'html' | 'text' }): JSX.Element {
+/** Says that the journal has not kept it, and why. */
+function NotKept({ title, note }: { readonly title: string; readonly note: string | null | undefined }): JSX.Element {
+  const why = note ? `Why: ${note}.` : 'The journal keeps what messages contain only where journal.content is full.';
+  return h(Empty, { title }, why);
+}
+
+interface PartProps {
+  readonly part: PreviewPart;
+  readonly form: 'html' | 'text';
+  readonly note: string | null | undefined;
+}
+
+function Part({ part, form, note }: PartProps): JSX.Element {
+  if (part.body_kept === false) return h(NotKept, { title: 'Its body was not kept', note });
   if (form === 'html') {
     if (!part.html) return h(Nothing, { what: 'It has no HTML', other: part.text ? 'text' : undefined });
     if (isTooDeep(part.html)) {
@@ -72,26 +85,17 @@ function Part({ part, form }: { readonly part: PreviewPart; readonly form: 'html
 }
 
 /** The tab. */
-export function PreviewPanel({ path }: { readonly entry: JournalEntry; readonly path: string }): JSX.Element {
+export function PreviewPanel({ entry, path }: { readonly entry: JournalEntry; readonly path: string }): JSX.Element {
   const { value, problem, reload } = useAnswer<Preview>(`${path}/preview`);
   const [side, setSide] = useState<'received' | 'sent'>();
   const [form, setForm] = useState<'html' | 'text'>();
-  if (problem?.status === 404)
-    return h(
-      Empty,
-      { title: 'Its text was not kept' },
-      'The journal keeps what messages contain only where journal.content is full.',
-    );
+  const note = entry.content_note;
+  if (problem?.status === 404) return h(NotKept, { title: 'Its text was not kept', note });
   if (problem) return h(Fault, { problem, retry: reload });
   if (!value) return h(Progress, { what: 'Reading the message' });
   const shownSide = side ?? (value.sent ? 'sent' : 'received');
   const part = value[shownSide];
-  if (!part)
-    return h(
-      Empty,
-      { title: 'This side was not kept' },
-      'The journal keeps what messages contain only where journal.content is full.',
-    );
+  if (!part) return h(NotKept, { title: 'This side was not kept', note });
   if (part.unreadable !== undefined)
     return h(Empty, { title: 'It cannot be read', icon: 'warning' }, h(Foreign, { text: part.unreadable }));
   const shownForm = form ?? (part.html ? 'html' : 'text');
@@ -123,7 +127,7 @@ export function PreviewPanel({ path }: { readonly entry: JournalEntry; readonly 
           })
         : null,
     ),
-    h(Part, { part, form: shownForm }),
+    h(Part, { part, form: shownForm, note }),
     part.truncated === true ? h('p', { class: 'hint' }, 'It is long: only its beginning is shown.') : null,
     attachments.length === 0
       ? null
