@@ -7,7 +7,7 @@ import type { Guessing } from '../accounts/guessing.ts';
 import type { Logger } from '../base/log.ts';
 import type { AllowedMethods } from './allowed-methods.ts';
 import type { Documents } from './documents.ts';
-import { isHeadTooLarge } from './head-octets.ts';
+import { isHeadTooLarge } from './listener/head-octets.ts';
 import { type MetricsToken, refuseReader } from './metrics-token.ts';
 import { type FixedDocument, isHeldBy } from './page/fixed-document.ts';
 import type { V4App } from './v4-app.ts';

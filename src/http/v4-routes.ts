@@ -12,7 +12,7 @@ import type { AllowedMethods } from './allowed-methods.ts';
 import { type AuthorizationParts, authorize, isStillAuthorized } from './authorization.ts';
 import { type Fault, Refusal, refuse } from './envelope.ts';
 import { pathForLog } from './front.ts';
-import { isHeadTooLarge, maxApiHeadOctets } from './head-octets.ts';
+import { isHeadTooLarge, maxApiHeadOctets } from './listener/head-octets.ts';
 import { type DocumentedRoute, documentedRoutes } from './openapi.ts';
 import { bodyLimit, describedBadly, documentFaults, holdBody, readBodies } from './request-body.ts';
 import { type JudgedPart, schemaFaults } from './schema-faults.ts';

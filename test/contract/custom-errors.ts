@@ -33,6 +33,17 @@ export function customErrorsContract(engine: Engine): void {
       expect((await store.changedSince(3)).map(({ kind, body }) => [kind, body])).toEqual([['rules', undefined]]);
     });
 
+    test('a change of a version that is not the present one is none', async () => {
+      const store = await openCustomErrorStore(await engine.make()(), manualClock());
+      expect(await store.put(zone, 'rules', 'first', 0)).toMatchObject({ version: 1 });
+      expect(await store.put(zone, 'rules', 'second', 0)).toBeUndefined();
+      expect(await store.put(zone, 'rules', undefined, 2)).toBeUndefined();
+      expect(await store.changedSince(0)).toMatchObject([{ version: 1, body: 'first' }]);
+      const puts = [1, 1, 1].map((version, index) => store.put(zone, 'rules', `third ${index}`, version));
+      expect((await Promise.all(puts)).filter((put) => put !== undefined)).toHaveLength(1);
+      expect(await store.put(zone, 'rules', undefined, 2)).toMatchObject({ version: 3 });
+    });
+
     test('changes at the same time, of two connections too, have each a revision of its own', async () => {
       const open = engine.make();
       const one = await openCustomErrorStore(await open(), manualClock());
@@ -40,7 +51,7 @@ export function customErrorsContract(engine: Engine): void {
       const puts = Array.from({ length: 40 }, (_, n) =>
         (n % 2 === 0 ? one : two).put({ level: 'zone', id: `${n % 8}` }, 'page', `${n}`),
       );
-      const revisions = (await Promise.all(puts)).map(({ revision }) => revision);
+      const revisions = (await Promise.all(puts)).map((put) => put?.revision ?? 0);
       expect(revisions.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 40 }, (_, n) => n + 1));
       expect(await one.revision()).toBe(40);
       expect((await two.changedSince(0)).map(({ version }) => version)).toEqual([5, 5, 5, 5, 5, 5, 5, 5]);

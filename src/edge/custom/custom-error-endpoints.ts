@@ -1,9 +1,10 @@
 // PUT, GET and DELETE of Custom Error Rules and of the Error Page, of a zone or an account (D65).
 
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { isRecord } from '../../base/is-record.ts';
 import type { Logger } from '../../base/log.ts';
+import { changed, changedCode, judgeVersion, namesVersion, showVersion } from '../../http/entity-tag.ts';
 import { type Fault, Refusal, succeed } from '../../http/envelope.ts';
 import { documentFaults } from '../../http/request-body.ts';
 import { schemaFaults } from '../../http/schema-faults.ts';
@@ -17,9 +18,10 @@ import {
   rulesInEffect,
   shownRule,
   shownState,
+  versionOf,
 } from './custom-error-schemas.ts';
 import type { CustomErrorOwner } from './custom-error-store.ts';
-import type { CustomErrors } from './custom-errors.ts';
+import type { CustomErrors, InEffect } from './custom-errors.ts';
 import { maxPageBytes, pageFault } from './error-page.ts';
 
 /** What the endpoints work on. */
@@ -136,13 +138,13 @@ interface Routes {
   readonly result: TSchema;
   readonly body: TSchema;
   readonly describe: string;
-  /** The answer: what is in effect. */
-  readonly read: (owner: CustomErrorOwner) => Promise<object>;
+  /** What is in effect, and how it is answered. */
+  readonly read: (owner: CustomErrorOwner) => Promise<{ readonly found: InEffect<unknown>; readonly shown: object }>;
   /** Asked before the body is read. */
   readonly mayPut?: (request: FastifyRequest) => void;
   /** Takes a body that fits the schema, once `judge` has passed it. */
-  readonly put: (owner: CustomErrorOwner, request: FastifyRequest) => Promise<void>;
-  readonly remove: (owner: CustomErrorOwner) => Promise<void>;
+  readonly put: (owner: CustomErrorOwner, request: FastifyRequest, ifVersion?: number) => Promise<boolean>;
+  readonly remove: (owner: CustomErrorOwner, ifVersion?: number) => Promise<boolean>;
 }
 
 function register(app: V4App, log: Logger, routes: Routes): void {
@@ -151,6 +153,20 @@ function register(app: V4App, log: Logger, routes: Routes): void {
   const thing = `${noun}${routes.noun}`;
   const url = path + routes.path;
   const common = { tags, params, response: { 200: result } };
+  const changing = { ...common, codes: [changedCode] };
+  const answer = async (reply: FastifyReply, owner: CustomErrorOwner): Promise<FastifyReply> => {
+    const { found, shown } = await read(owner);
+    showVersion(reply, versionOf(found));
+    return succeed(reply, shown);
+  };
+  /** Makes a change, of the version that If-Match names. @throws Refusal 412 where that is not the present one */
+  const change = async (request: FastifyRequest, make: typeof remove): Promise<CustomErrorOwner> => {
+    const owner = ownerOf(request, level);
+    const before = namesVersion(request) ? (await read(owner)).found : undefined;
+    if (before) judgeVersion(request, versionOf(before));
+    if (!(await make(owner, before?.version))) throw changed();
+    return owner;
+  };
   const told = (request: FastifyRequest, owner: CustomErrorOwner, done: string): void => {
     const { account } = submitterOf(request);
     log.info({ session: request.id, account: account.name, [level]: owner.id }, `${what} ${done}`);
@@ -166,7 +182,7 @@ function register(app: V4App, log: Logger, routes: Routes): void {
         description: 'What is in effect, and where it comes from.',
       },
     },
-    async (request, reply) => succeed(reply, await read(ownerOf(request, level))),
+    async (request, reply) => answer(reply, ownerOf(request, level)),
   );
   app.put(
     url,
@@ -174,13 +190,12 @@ function register(app: V4App, log: Logger, routes: Routes): void {
       config: bodyConfig,
       attachValidation: true,
       onRequest: async (request) => mayPut?.(request),
-      schema: { ...common, body, operationId: `put${thing}`, summary: `Put ${what} of ${of}`, description: describe },
+      schema: { ...changing, body, operationId: `put${thing}`, summary: `Put ${what} of ${of}`, description: describe },
     },
     async (request, reply) => {
-      const owner = ownerOf(request, level);
-      await put(owner, request);
+      const owner = await change(request, (of, ifVersion) => put(of, request, ifVersion));
       told(request, owner, 'put');
-      return succeed(reply, await read(owner));
+      return answer(reply, owner);
     },
   );
   app.delete(
@@ -188,17 +203,16 @@ function register(app: V4App, log: Logger, routes: Routes): void {
     {
       config: scope,
       schema: {
-        ...common,
+        ...changing,
         operationId: `delete${thing}`,
         summary: `Take ${what} of ${of} back`,
         description: 'What the configuration file says counts again; the answer is what is then in effect.',
       },
     },
     async (request, reply) => {
-      const owner = ownerOf(request, level);
-      await remove(owner);
+      const owner = await change(request, remove);
       told(request, owner, 'taken back');
-      return succeed(reply, await read(owner));
+      return answer(reply, owner);
     },
   );
 }
@@ -230,16 +244,17 @@ export function customErrorEndpoints({ customErrors, log }: CustomErrorEndpoints
           'They count in place of those of the configuration file, until they are taken back. Not on plan free.',
         read: async (owner) => {
           const found = await customErrors.rules(owner);
-          return { phase: 'http_custom_errors', ...shownState(found), rules: found.value.map(shownRule) };
+          const rules = found.value.map(shownRule);
+          return { found, shown: { phase: 'http_custom_errors', ...shownState(found), rules } };
         },
         mayPut: refuseOnFreePlan,
-        put: async (owner, request) => {
+        put: async (owner, request, ifVersion) => {
           const { body } = request;
           judge(request, rulesFaults(body));
           if (!isRules(body)) throw new Error('A body without rules passed the schema');
-          await customErrors.putRules(owner, body.rules.map(ruleOf));
+          return await customErrors.putRules(owner, body.rules.map(ruleOf), ifVersion);
         },
-        remove: (owner) => customErrors.putRules(owner, undefined),
+        remove: (owner, ifVersion) => customErrors.putRules(owner, undefined, ifVersion),
       });
       register(app, log, {
         level,
@@ -251,13 +266,13 @@ export function customErrorEndpoints({ customErrors, log }: CustomErrorEndpoints
         describe: 'It is served for every error that no rule answers, in place of the configuration file’s.',
         read: async (owner) => {
           const found = await customErrors.page(owner);
-          return { id: 'error_page', ...shownState(found), html: found.value ?? null };
+          return { found, shown: { id: 'error_page', ...shownState(found), html: found.value ?? null } };
         },
-        put: async (owner, request) => {
+        put: async (owner, request, ifVersion) => {
           judge(request, pageFaults(request.body));
-          await customErrors.putPage(owner, String(member(request.body, 'html')));
+          return await customErrors.putPage(owner, String(member(request.body, 'html')), ifVersion);
         },
-        remove: (owner) => customErrors.putPage(owner, undefined),
+        remove: (owner, ifVersion) => customErrors.putPage(owner, undefined, ifVersion),
       });
     }
   };

@@ -103,14 +103,19 @@ export class CustomErrorLayers {
     for (const stored of await this.#store.changedSince(this.#known)) this.#take(stored);
   }
 
-  /** Puts what has been judged, or takes it back; it counts once this resolves. @throws as `of`, and what the store throws */
-  async put(owner: CustomErrorOwner, kind: CustomErrorKind, body: string | undefined): Promise<void> {
+  /**
+   * Puts what has been judged, or takes it back; it counts once this resolves.
+   * @param ifVersion the version that must be the present one; absent: any
+   * @returns whether it was the present one @throws as `of`, and what the store throws
+   */
+  async put(owner: CustomErrorOwner, kind: CustomErrorKind, body: string | undefined, ifVersion?: number) {
     const kept = this.of(owner)[kind];
     await this.learn();
     // Taking back what was never put changes nothing.
-    if (body === undefined && kept.stored?.value === undefined) return;
-    await this.#store.put(owner, kind, body);
+    if (body === undefined && kept.stored?.value === undefined) return true;
+    const put = await this.#store.put(owner, kind, body, ifVersion);
     await this.learn();
+    return put !== undefined;
   }
 
   #take({ level, owner, kind, version, updatedAt, revision, body }: StoredCustomErrors): void {

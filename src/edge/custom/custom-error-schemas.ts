@@ -1,5 +1,6 @@
 // The shapes of requests and answers about custom errors, in the v4 API's spelling (D65).
 
+import { createHash } from 'node:crypto';
 import { type Static, Type } from 'typebox';
 import type { CustomErrorRule } from '../zone/zone.ts';
 import { maxRuleContentBytes, maxRules, ruleContentTypes } from './custom-error-rules.ts';
@@ -118,6 +119,15 @@ export function ruleOf({ content_type, status_code, ...rest }: Static<typeof new
 export function shownRule({ enabled = true, ...rule }: CustomErrorRule): Static<typeof errorRule> {
   const { expression, content, contentType, statusCode } = rule;
   return { expression, enabled, content, contentType, ...(statusCode === undefined ? {} : { statusCode }) };
+}
+
+/** The version of what is in effect, for ETag. What the file says may change without a change by the API. */
+export function versionOf({ source, version, value }: InEffect<unknown>): string {
+  if (source === 'api') return String(version);
+  return `${version}.${createHash('sha256')
+    .update(JSON.stringify(value ?? null))
+    .digest('hex')
+    .slice(0, 16)}`;
 }
 
 /** Where something comes from, and its changes by the API, as it is answered. */

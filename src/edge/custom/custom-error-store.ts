@@ -50,8 +50,17 @@ export interface StoredCustomErrors {
 
 /** The stored custom errors of all owners. */
 export interface CustomErrorStore {
-  /** Puts, or without a body takes back; on disk when it resolves. */
-  put(owner: CustomErrorOwner, kind: CustomErrorKind, body: string | undefined): Promise<StoredCustomErrors>;
+  /**
+   * Puts, or without a body takes back; on disk when it resolves.
+   * @param ifVersion the version that must be the present one, 0 before the first; absent: any
+   * @returns what was put; undefined where another version is there
+   */
+  put(
+    owner: CustomErrorOwner,
+    kind: CustomErrorKind,
+    body: string | undefined,
+    ifVersion?: number,
+  ): Promise<StoredCustomErrors | undefined>;
   /** The revision of the last change by any process; 0 before the first. */
   revision(): Promise<number>;
   /** What changed after a revision, in the order of the changes. */
@@ -76,18 +85,19 @@ const last = 'SELECT coalesce(max(revision), 0) AS revision FROM edge_custom_err
 const put = `INSERT INTO edge_custom_errors (level, owner, kind, version, revision, updated_at, body)
   VALUES ($1, $2, $3, 1, (${last}) + 1, $4, $5)
   ON CONFLICT (level, owner, kind) DO UPDATE SET version = edge_custom_errors.version + 1,
-    revision = excluded.revision, updated_at = excluded.updated_at, body = excluded.body RETURNING *`;
+    revision = excluded.revision, updated_at = excluded.updated_at, body = excluded.body
+    WHERE CAST($6 AS INTEGER) IS NULL OR edge_custom_errors.version = CAST($6 AS INTEGER) RETURNING *`;
 
 /** Opens the store; the database is brought up to date. */
 export async function openCustomErrorStore(database: Database, clock: Clock): Promise<CustomErrorStore> {
   await database.migrate(customErrorMigrations);
   return {
-    async put({ level, id }, kind, body) {
-      const values = [level, id, kind, clock.now(), body ?? null];
+    async put({ level, id }, kind, body, ifVersion) {
+      const values = [level, id, kind, clock.now(), body ?? null, ifVersion ?? null];
       // In a transaction: whatever processes put at the same time, each has a revision of its own.
       const [row] = await database.transaction((transaction) => transaction.query(put, values));
-      if (!row) throw new Error('The database kept no custom errors');
-      return storedOf(row);
+      if (!row && ifVersion === undefined) throw new Error('The database kept no custom errors');
+      return row && storedOf(row);
     },
     async revision() {
       const [row] = await database.query(last);

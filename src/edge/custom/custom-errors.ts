@@ -48,10 +48,18 @@ export interface CustomErrors {
   rules(owner: CustomErrorOwner): Promise<InEffect<readonly CustomErrorRule[]>>;
   /** The Error Page's HTML in effect. */
   page(owner: CustomErrorOwner): Promise<InEffect<string | undefined>>;
-  /** Puts rules that were judged before; they are in effect once this resolves. Undefined returns to the configuration's. */
-  putRules(owner: CustomErrorOwner, rules: readonly CustomErrorRule[] | undefined): Promise<void>;
-  /** Puts a page that was judged before; it is in effect once this resolves. Undefined returns to the configuration's. */
-  putPage(owner: CustomErrorOwner, html: string | undefined): Promise<void>;
+  /**
+   * Puts rules that were judged before; they are in effect once this resolves. Undefined returns to the configuration's.
+   * @param ifVersion the version that must be the present one; absent: any
+   * @returns whether it was the present one; if not, nothing has changed
+   */
+  putRules(
+    owner: CustomErrorOwner,
+    rules: readonly CustomErrorRule[] | undefined,
+    ifVersion?: number,
+  ): Promise<boolean>;
+  /** Puts a page in the same way. */
+  putPage(owner: CustomErrorOwner, html: string | undefined, ifVersion?: number): Promise<boolean>;
 }
 
 function inEffect<T>({ file, stored }: Layered<T>): InEffect<T | undefined> {
@@ -130,8 +138,8 @@ export async function openCustomErrors(parts: CustomErrorsParts): Promise<Custom
       const { value, ...rest } = inEffect(page);
       return { ...rest, value: value?.html() };
     },
-    putRules: (owner, rules) => layers.put(owner, 'rules', rules && writeStoredRules(rules)),
-    putPage: (owner, html) => layers.put(owner, 'page', html),
+    putRules: (owner, rules, ifVersion) => layers.put(owner, 'rules', rules && writeStoredRules(rules), ifVersion),
+    putPage: (owner, html, ifVersion) => layers.put(owner, 'page', html, ifVersion),
   };
 }
 

@@ -1,9 +1,10 @@
 // /zones/{zone_id}/proxy: the proxy-application API (D80, D81, D85).
 
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { randomHex } from '../../base/ids.ts';
 import type { Logger } from '../../base/log.ts';
+import { changed, changedCode, judgeVersion, namesVersion, showVersion } from '../../http/entity-tag.ts';
 import { Refusal, succeed } from '../../http/envelope.ts';
 import { type DocumentedCode, submitterOf, type V4App, type V4Plugin } from '../../http/v4-app.ts';
 import type { ApplicationStatus, StoredApplication } from '../application/application.ts';
@@ -17,6 +18,7 @@ import type { ApplicationQuery } from '../store/store.ts';
 import { showApplication, showTraffic } from './application-answer.ts';
 import * as schema from './application-schema.ts';
 import { pageInfo, readPage } from './page.ts';
+import { settle } from './settle.ts';
 import { createTurns } from './turns.ts';
 import { type WriteParts, writeApplication } from './write-application.ts';
 
@@ -36,8 +38,6 @@ export interface ApplicationEndpointsParts extends WriteParts {
 
 /** A body holds one application: 64 KiB. */
 const bodyBytes = 65_536;
-/** How long an answer waits for the listeners, so that its status is true. */
-const settleMs = 5000;
 
 const path = '/zones/:zone_id/proxy';
 const tags = ['Proxy applications'];
@@ -45,16 +45,6 @@ const tags = ['Proxy applications'];
 interface Place {
   readonly zone: ProxyZone;
   readonly account: ProxyAccount;
-}
-
-/** Waits for the listeners to follow, but not for ever: a status may still say `pending`. */
-async function settle(dataPlane: Pick<DataPlane, 'reconcile'>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, settleMs);
-  });
-  await Promise.race([dataPlane.reconcile(), late]);
-  clearTimeout(timer);
 }
 
 /** An id as the store has it; undefined where the text is no id. */
@@ -120,12 +110,22 @@ function share(parts: ApplicationEndpointsParts) {
     showApplication(application, account, dataPlane.status(application.id));
   const logged = (request: FastifyRequest, { zone, account }: Place, application: string, what: string): void =>
     log.info({ session: request.id, account: account.name, zone: zone.name, application }, what);
+  /** Answers with an application and its version. */
+  const answer = (reply: FastifyReply, application: StoredApplication, place: Place): FastifyReply => {
+    showVersion(reply, application.modifiedAt);
+    return succeed(reply, show(application, place));
+  };
 
-  async function write(request: FastifyRequest, kind: AskedWrite['kind'], known?: string): Promise<unknown> {
+  async function write(request: FastifyRequest, reply: FastifyReply, kind: AskedWrite['kind'], known?: string) {
     const place = placeOf(request);
-    const { zone } = place;
     const valid = known === undefined ? undefined : applicationId(known);
     const id = valid ?? parts.newId?.() ?? randomHex(16);
+    let refusal = unknownApplication();
+    /** Judging takes whatever is thrown for a fault of ours, so a refusal is kept until it has ended. */
+    const keep = (error: unknown): undefined => {
+      if (!(error instanceof Refusal)) throw error;
+      refusal = error;
+    };
     const asked: AskedWrite = {
       kind,
       body: request.body,
@@ -133,24 +133,33 @@ function share(parts: ApplicationEndpointsParts) {
       rights: { readsPrefixes: submitterOf(request).credential.scopes.has('ip_prefixes:read') },
       id,
       rayId: request.id,
-      find: async () => (valid === undefined ? undefined : store.get(zone.id, valid)),
+      find: () => find(request, known ?? '').catch(keep),
     };
     // Within this process, changes of an application wait for one another. Changes by other processes show in its date.
     const end = await turns(id, () => writeApplication(asked, parts));
-    if (!end.ok) throw 'faults' in end ? new Refusal(end.faults) : unknownApplication();
+    if (!end.ok) throw 'faults' in end ? new Refusal(end.faults) : refusal;
     logged(request, place, id, kind === 'create' ? 'proxy application created' : 'proxy application changed');
     await settle(dataPlane);
-    return show(end.application, place);
+    return answer(reply, end.application, place);
   }
 
+  /** Finds an application. @throws Refusal 404 where there is none, 412 where If-Match names another version */
   async function find(request: FastifyRequest, known: string): Promise<StoredApplication> {
     const id = applicationId(known);
     const application = id === undefined ? undefined : await store.get(placeOf(request).zone.id, id);
     if (!application) throw unknownApplication();
+    judgeVersion(request, application.modifiedAt);
     return application;
   }
 
-  return { parts, placeOf, onRequest: hasPlan(placeOf), show, logged, write, find };
+  async function remove(request: FastifyRequest, { zone }: Place, known: string): Promise<string> {
+    const { id, modifiedAt } = await find(request, known);
+    const isRemoved = await turns(id, () => store.remove(zone.id, id, namesVersion(request) ? modifiedAt : undefined));
+    if (isRemoved) return id;
+    throw (await store.get(zone.id, id)) ? changed() : unknownApplication();
+  }
+
+  return { parts, placeOf, onRequest: hasPlan(placeOf), show, answer, logged, write, find, remove };
 }
 
 const reads = { scope: ['proxy:read', 'console:read'] } as const;
@@ -158,7 +167,7 @@ const edits = { scope: 'proxy:edit', bodyBytes } as const;
 /** Accepts any body: the rules judge bodies, and their schemas only document them (D82). */
 const takesAll = () => (): true => true;
 
-function readingRoutes(app: V4App, { parts, placeOf, onRequest, show, find }: Shared): void {
+function readingRoutes(app: V4App, { parts, placeOf, onRequest, show, answer, find }: Shared): void {
   app.get(
     `${path}/apps`,
     {
@@ -198,7 +207,7 @@ function readingRoutes(app: V4App, { parts, placeOf, onRequest, show, find }: Sh
         response: { 200: schema.shownApplication },
       },
     },
-    async (request, reply) => succeed(reply, show(await find(request, request.params.app_id), placeOf(request))),
+    async (request, reply) => answer(reply, await find(request, request.params.app_id), placeOf(request)),
   );
 
   app.get(
@@ -241,8 +250,8 @@ function readingRoutes(app: V4App, { parts, placeOf, onRequest, show, find }: Sh
   );
 }
 
-function writingRoutes(app: V4App, { parts, placeOf, onRequest, write, logged }: Shared): void {
-  const { codes } = parts;
+function writingRoutes(app: V4App, { parts, placeOf, onRequest, write, remove, logged }: Shared): void {
+  const codes = [...parts.codes, changedCode];
   const body = { tags, codes, response: { 200: schema.shownApplication } };
   app.post(
     `${path}/apps`,
@@ -259,7 +268,7 @@ function writingRoutes(app: V4App, { parts, placeOf, onRequest, write, logged }:
         body: schema.newApplication,
       },
     },
-    async (request, reply) => succeed(reply, await write(request, 'create')),
+    async (request, reply) => write(request, reply, 'create'),
   );
 
   app.put(
@@ -277,7 +286,7 @@ function writingRoutes(app: V4App, { parts, placeOf, onRequest, write, logged }:
         body: schema.newApplication,
       },
     },
-    async (request, reply) => succeed(reply, await write(request, 'replace', request.params.app_id)),
+    async (request, reply) => write(request, reply, 'replace', request.params.app_id),
   );
 
   app.patch(
@@ -296,7 +305,7 @@ function writingRoutes(app: V4App, { parts, placeOf, onRequest, write, logged }:
         body: schema.applicationPatch,
       },
     },
-    async (request, reply) => succeed(reply, await write(request, 'patch', request.params.app_id)),
+    async (request, reply) => write(request, reply, 'patch', request.params.app_id),
   );
 
   app.delete(
@@ -309,14 +318,14 @@ function writingRoutes(app: V4App, { parts, placeOf, onRequest, write, logged }:
         summary: 'Remove an application',
         description: 'It takes no new connections; open ones go on for the drain time.',
         tags,
+        codes: [changedCode],
         params: schema.applicationPath,
         response: { 200: schema.removedApplication },
       },
     },
     async (request, reply) => {
       const place = placeOf(request);
-      const id = applicationId(request.params.app_id);
-      if (id === undefined || !(await parts.store.remove(place.zone.id, id))) throw unknownApplication();
+      const id = await remove(request, place, request.params.app_id);
       logged(request, place, id, 'proxy application removed');
       await settle(parts.dataPlane);
       return succeed(reply, { id });

@@ -175,10 +175,10 @@ export async function openApplicationStore(database: Database): Promise<Applicat
         return { keep: result.ok, result };
       }),
     replace: (write, ifModifiedAt) => keepIf(database, (transaction) => replace(transaction, write, ifModifiedAt)),
-    remove: (zone, id) =>
+    remove: (zone, id, ifModifiedAt) =>
       database.transaction(async (transaction) => {
         const stored = await get(transaction, zone, id);
-        if (!stored) return false;
+        if (!stored || stored.modifiedAt !== (ifModifiedAt ?? stored.modifiedAt)) return false;
         await transaction.run(sql.unbind, [id]);
         await transaction.run(sql.remove, [id]);
         await releaseUnused(transaction, stored);

@@ -108,8 +108,11 @@ export interface ApplicationStore extends ApplicationFactsSource {
     write: ApplicationWrite,
     ifModifiedAt?: number,
   ): Promise<Written | { readonly ok: false; readonly changed: true } | undefined>;
-  /** Removes one and frees what it held. @returns false where there is none */
-  remove(zone: string, id: string): Promise<boolean>;
+  /**
+   * Removes one and frees what it held. @param ifModifiedAt where given, must be the stored one
+   * @returns false where there is none, or it has changed
+   */
+  remove(zone: string, id: string, ifModifiedAt?: number): Promise<boolean>;
   get(zone: string, id: string): Promise<StoredApplication | undefined>;
   list(
     zone: string,

@@ -57,6 +57,7 @@ const pagePath = '/custom_pages/error_page';
 const zonePath = `/zones/${devZone.id}`;
 
 interface CallOptions {
+  readonly headers?: Readonly<Record<string, string>>;
   /** The bearer token: ACCOUNT-CREDENTIAL. */
   readonly as?: string;
   readonly body?: unknown;
@@ -85,12 +86,17 @@ async function start() {
     accounts: createAccounts({ accounts, tokens, clock: systemClock }),
     accountOfZone: (id) => zones.find((entry) => entry.id === id)?.account,
   });
-  const call = (method: string, path: string, { as = 'dev-edge', body }: CallOptions = {}): Promise<HttpAnswer> =>
+  const call = (
+    method: string,
+    path: string,
+    { as = 'dev-edge', body, headers }: CallOptions = {},
+  ): Promise<HttpAnswer> =>
     ask(`${base}/client/v4${path}`, {
       method,
       headers: {
         Authorization: `Bearer ${as}`,
         ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...headers,
       },
       ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
     });
@@ -341,6 +347,46 @@ describe('rules', () => {
     const body = JSON.stringify({ rules });
     expect(body.length).toBeGreaterThan(6_000_000);
     expect(result(await call('PUT', zonePath + rulesPath, { body }))).toMatchObject({ rules });
+  });
+});
+
+describe('If-Match', () => {
+  const [rules, page] = [zonePath + rulesPath, zonePath + pagePath];
+  const tagOf = (answer: HttpAnswer): string => answer.headers.get('etag') ?? '';
+
+  test.each([
+    ['rules', rules, { rules: [put] }],
+    ['the page', page, { html: 'put' }],
+  ])('%s change only where the version that is named is the present one', async (_, path, body) => {
+    const { call } = await start();
+    const first = tagOf(await call('GET', path));
+    expect(first).toMatch(/^"0\.[0-9a-f]{16}"$/);
+    const second = tagOf(await call('PUT', path, { body, headers: { 'If-Match': `"x", ${first}` } }));
+    expect(second).toBe('"1"');
+    for (const wanted of [first, `W/${second}`, '"2"', '']) {
+      for (const method of ['PUT', 'DELETE']) {
+        const answer = await call(method, path, { body, headers: { 'If-Match': wanted } });
+        expect([method, wanted, answer.status]).toEqual([method, wanted, 412]);
+      }
+    }
+    expect(tagOf(await call('GET', path))).toBe(second);
+    expect(tagOf(await call('PUT', path, { body, headers: { 'If-Match': '*' } }))).toBe('"2"');
+    expect(tagOf(await call('PUT', path, { body }))).toBe('"3"');
+    const back = await call('DELETE', path, { headers: { 'If-Match': '"3"' } });
+    expect([back.status, tagOf(back)]).toEqual([200, expect.stringMatching(/^"4\.[0-9a-f]{16}"$/)]);
+  });
+
+  test('of changes at the same time that name one version, one is made', async () => {
+    const { call } = await start();
+    await call('PUT', rules, { body: { rules: [put] } });
+    const answers = await Promise.all(
+      [1, 2, 3, 4].map((n) =>
+        call('PUT', rules, { body: { rules: [{ ...put, content: `${n}` }] }, headers: { 'If-Match': '"1"' } }),
+      ),
+    );
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect(answers.filter(({ status }) => status === 412)).toHaveLength(3);
+    expect(tagOf(await call('GET', rules))).toBe('"2"');
   });
 });
 

@@ -67,6 +67,32 @@ describe('one application', () => {
     expect(codes(await api.call('DELETE', zoneIds.example, `/apps/${id}`))).toEqual([404, [10000]]);
   });
 
+  test('changes and goes only where If-Match names its version', async () => {
+    const api = await startProxyApi();
+    const made = await api.call('POST', zoneIds.example, '/apps', { body: sshApplication() });
+    const path = `/apps/${shown(made).id}`;
+    const tagOf = (answer: HttpAnswer): string => answer.headers.get('etag') ?? '';
+    const call = (method: string, tag: string) => {
+      const more = method === 'DELETE' ? {} : { body: sshApplication() };
+      return api.call(method, zoneIds.example, path, { ...more, headers: { 'If-Match': tag } });
+    };
+    const first = tagOf(made);
+    expect(first).toMatch(/^"\d+"$/);
+    expect(tagOf(await api.call('GET', zoneIds.example, path))).toBe(first);
+    const put = await call('PUT', first);
+    expect([put.status, tagOf(put) === first]).toEqual([200, false]);
+    for (const tag of [first, `W/${tagOf(put)}`, '']) {
+      for (const method of ['PUT', 'PATCH', 'DELETE']) expect((await call(method, tag)).status).toBe(412);
+    }
+    expect(tagOf(await api.call('GET', zoneIds.example, path))).toBe(tagOf(put));
+    const both = await Promise.all(['PATCH', 'PATCH'].map((method) => call(method, tagOf(put))));
+    expect(both.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([200, 412]);
+    expect((await call('PATCH', '*')).status).toBe(200);
+    const last = tagOf(await api.call('GET', zoneIds.example, path));
+    const removed = await Promise.all([call('PATCH', last), call('DELETE', last)]);
+    expect(removed.filter(({ status }) => status === 200)).toHaveLength(1);
+  });
+
   test('that cannot be bound is there all the same, and says why', async () => {
     const api = await startProxyApi();
     const { id, status } = await create(api, { protocol: 'tcp/60000' });
