@@ -314,7 +314,7 @@ export const headerCatalogue = {
     signed: 'oversigned',
     value: { kind: 'unsubscribe-uris' },
     about:
-      'One or more <https://...> and <mailto:...>, separated by commas; http: is refused. Always signed (RFC 8058).',
+      'One or more <https://...> and <mailto:...>, separated by commas; http: is refused, and so is what is no URI, such as an unfilled template. Always signed (RFC 8058).',
   },
   'list-unsubscribe-post': {
     ...list,

@@ -2,6 +2,7 @@
 // List-Unsubscribe (D9). Only what the specification forbids is refused (D14).
 
 import { escapeCharacters } from '../base/escape-text.ts';
+import { uriFault } from '../mail/address/uri.ts';
 import { trimBlanks } from '../mail/header/header-text.ts';
 import { skipComments } from '../mail/header/quoted-text.ts';
 import type { HeaderRow, ValueRule } from './header-catalogue.ts';
@@ -74,33 +75,26 @@ export interface UnsubscribeUris {
   readonly reason?: string;
 }
 
-function hasHost(afterScheme: string): boolean {
-  if (!afterScheme.startsWith('//')) return false;
-  const authority = afterScheme.slice(2).split(/[/?#\\]/, 1)[0] ?? '';
-  const host = authority.slice(authority.lastIndexOf('@') + 1);
-  return host.startsWith('[') ? host.indexOf(']') > 1 : !host.startsWith(':') && host !== '';
-}
-
 function isOneAddress(afterScheme: string): boolean {
   const address = afterScheme.split(/[?#]/, 1)[0] ?? '';
   const at = address.indexOf('@');
   return at > 0 && at < address.length - 1 && address.indexOf('@', at + 1) < 0;
 }
 
-/** Judges one URI as it stands in brackets. Blanks inside come from folding and are ignored (RFC 2369 §2). */
+/** Octets of a URI that a line certainly holds. */
+const longestUri = 900;
+
+/** Judges one URI as it stands in brackets. */
 function judgeUri(inBrackets: string): { readonly https: boolean; readonly reason?: string } {
-  const uri = inBrackets.replace(/[ \t]+/g, '');
+  // RFC 2369 §2: folds have to stand inside a URI that no line holds (D12), and readers ignore what they leave.
+  const uri = inBrackets.length > longestUri ? inBrackets.replace(/[ \t]+/g, '') : inBrackets;
   const scheme = /^[A-Za-z][A-Za-z0-9+.-]*(?=:)/.exec(uri)?.[0].toLowerCase();
-  const afterScheme = uri.slice((scheme?.length ?? -1) + 1);
-  if (scheme === 'https') {
-    return hasHost(afterScheme) ? { https: true } : { https: false, reason: `has no host in <${shown(uri)}>` };
-  }
-  if (scheme !== 'mailto') {
-    return { https: false, reason: `may hold only <https://...> and <mailto:...>; got <${shown(uri)}>` };
-  }
-  return isOneAddress(afterScheme)
-    ? { https: false }
-    : { https: false, reason: `needs one address with one "@" in <${shown(uri)}>` };
+  const refused = (reason: string) => ({ https: false, reason: `${reason} <${shown(uri)}>` });
+  if (scheme !== 'https' && scheme !== 'mailto') return refused('may hold only <https://...> and <mailto:...>; got');
+  if (scheme === 'mailto' && !isOneAddress(uri.slice('mailto:'.length)))
+    return refused('needs one address with one "@" in');
+  const fault = uriFault(uri);
+  return fault === undefined ? { https: scheme === 'https' } : refused(fault);
 }
 
 /**

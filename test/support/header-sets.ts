@@ -174,7 +174,7 @@ const goodUnsubscribe = [
   '(see below) <https://example.com:8443/\u00fc> , (or \\) this) <mailto:a@b.example> (end)',
   '<https://[2001:db8::1]/u>,<https://user@host.example/u>',
   '=?utf-8?q?=3Chttps://example.com/u=3E?=',
-  '<https://exam ple.com/u>',
+  '<https://b\u00fccher.example/u>',
   '\t<https://example.com/u> ',
 ];
 const badUnsubscribe = [
@@ -195,6 +195,12 @@ const badUnsubscribe = [
   '<<https://example.com/u>>',
   '<>',
   '(never closed <https://example.com/u>',
+  '<https://exam ple.com/u>',
+  '<https://.../u>',
+  '<https://example.com:65536/u>',
+  '<https://example.com/{{id}}>',
+  '<https://example.com/${id}>',
+  '<mailto:leave@example.com?subject=%%id%%>',
 ];
 
 /** Values that pass the header's own rule. */
