@@ -187,8 +187,8 @@ export function accountsContract(name: string, store: AccountsUnderTest): void {
       await open({ events: { mail: 3 } });
       const older = await add('two');
       for (const [account, times] of [
-        ['one', 8],
-        ['three', 4],
+        ['one', 4],
+        ['three', 8],
       ] as const)
         for (let count = 0; count < times; count += 1) await add(account);
       await spool?.recover();
