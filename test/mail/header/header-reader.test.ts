@@ -1,3 +1,4 @@
+import { simpleParser } from 'mailparser';
 import { expect, test } from 'vitest';
 import type { HeaderField } from '../../../src/mail/header/header-field.ts';
 import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES, readMessage } from '../../../src/mail/header/header-reader.ts';
@@ -232,3 +233,18 @@ test.each(['\r', '\n', ':', ' ', '\r\n ', 'a', 'a\r\n', ':\r\n', '\r\r\n', '\0']
     expect(readMessage(Buffer.concat([raw, raw, raw])).tooLarge).toBe(true);
   },
 );
+
+test('mailparser keeps order, repetition and spelling of fields, but takes a bare LF for a line end (docs/adr)', async () => {
+  const raw =
+    'X-B: one\r\nReceived: a\r\nx-b: two\r\n folded\r\nReceived: b\nX-Smuggled: yes\r\nNo colon\r\n\r\nbody\r\n';
+  const { headerLines } = await simpleParser(raw);
+  const lines = ['X-B: one', 'Received: a', 'x-b: two\r\n folded', 'Received: b', 'X-Smuggled: yes', 'No colon'];
+  expect(headerLines.map(({ line }) => line)).toEqual(lines);
+  expect(read(raw).fields).toEqual([
+    ['X-B', ' one'],
+    ['Received', ' a'],
+    ['x-b', ' two\r\n folded'],
+    ['Received', ' b\nX-Smuggled: yes'],
+    ['No colon', '', 'no-colon'],
+  ]);
+});
