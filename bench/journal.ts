@@ -112,7 +112,7 @@ async function acceptsBeside(work: Promise<void>): Promise<readonly number[]> {
   });
   const times: number[] = [];
   for (let count = 0; !state.isDone || count < 200; count += 1) {
-    const details = { content: 'none', fields: [], verdicts: '', timings: {} } as const;
+    const details = { content: 'none', maxBodyOctets: 0, fields: [], verdicts: '', timings: {} } as const;
     const start = performance.now();
     await spool.add(spoolEntry({ acceptedAt: end, journal: details }), end + 60_000);
     times.push(performance.now() - start);

@@ -40,7 +40,7 @@ async function timed(count: number, work: () => Promise<unknown>): Promise<numbe
 async function round(url: string): Promise<Readonly<Record<string, number>>> {
   const spool = await PostgresSpool.open({ url });
   const journal = openPostgresJournal(await openPostgres({ url, connections: 2 }), limits);
-  const details = { content: 'headers', fields: [], verdicts: '', timings: {} } as const;
+  const details = { content: 'headers', maxBodyOctets: 0, fields: [], verdicts: '', timings: {} } as const;
   const now = Date.now();
   const all = Array.from({ length: messages }, () =>
     spoolEntry({ id: uuidv7(now), acceptedAt: now, expiresAt: now + dayMs, journal: details }),

@@ -11,7 +11,7 @@ import type { Message } from './compose/message.ts';
 import { planBody } from './compose/plan-body.ts';
 import { mailerOf } from './events/mailer-mark.ts';
 import type { RefusalFacts, Refuse } from './events/refusal.ts';
-import type { ContentLevel } from './journal/journal-row.ts';
+import type { ContentKept } from './journal/journal-row.ts';
 import type { ReportWish } from './mail/dsn-request.ts';
 import { check } from './policy/check.ts';
 import type { ObservedHeader } from './policy/checked.ts';
@@ -87,7 +87,7 @@ export interface SubmitParts extends BuildParts {
   /** Called for every message that is refused. */
   readonly onRefused: Refuse;
   /** How much of each message the journal keeps; absent: it has no entries. */
-  readonly journal?: ContentLevel | undefined;
+  readonly journal?: ContentKept | undefined;
 }
 
 /** A built message that is not kept yet, or every reason against it. */

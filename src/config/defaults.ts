@@ -40,7 +40,13 @@ export const spoolLimits = {
 export const events = { keepDays: 30, perAccount: 1_000_000, refusalsPerAccount: 50_000 } as const;
 
 /** D53a. Of the messages themselves nothing is kept unless the operator says otherwise. */
-export const journal = { enabled: true, content: 'none', keepDays: 30, maxOctets: 1_073_741_824 } as const;
+export const journal = {
+  enabled: true,
+  content: 'none',
+  keepDays: 30,
+  maxOctets: 1_073_741_824,
+  maxBodyOctets: 262_144,
+} as const;
 
 /** D42a. */
 export const retry = {

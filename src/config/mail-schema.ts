@@ -203,6 +203,7 @@ export const journal = value.object({
   content: Optional(value.choice('none', 'headers', 'full')),
   keepDays: Optional(value.integer(1, 3650, 'days')),
   maxOctets: Optional(value.integer(0, 1_099_511_627_776, 'octets')),
+  maxBodyOctets: Optional(value.integer(0, 33_554_432, 'octets')),
 });
 
 /** `tlsReports`: those to recipients' domains about their TLS (RFC 8460). */

@@ -50,6 +50,8 @@ export interface JournalSettings {
   readonly keepDays: number;
   /** Octets of all messages' content together. */
   readonly maxOctets: number;
+  /** Octets of a body above which it is not kept. */
+  readonly maxBodyOctets: number;
 }
 
 /** What webhooks may reach (D54). */

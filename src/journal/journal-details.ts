@@ -1,7 +1,7 @@
 // What the pipeline tells the journal of a message beside what its event says.
 
 import type { Transcript } from '../mail/transcript.ts';
-import { type ContentLevel, mostBodyOctets } from './journal-row.ts';
+import type { ContentKept } from './journal-row.ts';
 
 /** A header field as it came. */
 export interface ReceivedField {
@@ -12,9 +12,7 @@ export interface ReceivedField {
 }
 
 /** Details of one message. Everything here is used once, when its row is made, and nothing is copied before. */
-export interface JournalDetails {
-  /** How much of the content is kept. */
-  readonly content: ContentLevel;
+export interface JournalDetails extends ContentKept {
   /** Why nothing of the content is kept although `content` says so. */
   readonly lacking?: string;
   readonly fields: readonly ReceivedField[];
@@ -36,8 +34,8 @@ export interface JournalDetails {
 
 /** Details that hold no octets which are not kept: of a message with a large body, a copy of its header section alone. */
 export function withoutLargeBody(details: JournalDetails): JournalDetails {
-  const { content, octets, body } = details;
-  if (!octets || !body || (content === 'full' && body.length <= mostBodyOctets)) return details;
+  const { content, maxBodyOctets, octets, body } = details;
+  if (!octets || !body || (content === 'full' && body.length <= maxBodyOctets)) return details;
   const head = Buffer.from(octets.subarray(0, octets.length - body.length));
   return { ...withNames(details), octets: head, body: head.subarray(head.length), largeBody: body.length };
 }

@@ -101,5 +101,9 @@ export const journalBounds = {
   codes: 20,
 } as const;
 
-/** Octets of a body above which the journal does not keep it (D94: larger ones are files of the spool). */
-export const mostBodyOctets = 262_144;
+/** How much of each message is kept. */
+export interface ContentKept {
+  readonly content: ContentLevel;
+  /** Octets of a body above which it is not kept (`journal.maxBodyOctets`). */
+  readonly maxBodyOctets: number;
+}

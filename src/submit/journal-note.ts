@@ -4,7 +4,7 @@
 import type { Clock } from '../base/clock.ts';
 import { mailerOf } from '../events/mailer-mark.ts';
 import type { JournalDetails } from '../journal/journal-details.ts';
-import { type ContentLevel, journalBounds } from '../journal/journal-row.ts';
+import { type ContentKept, journalBounds } from '../journal/journal-row.ts';
 import { decodeWords, trimBlanks } from '../mail/header/header-text.ts';
 import { readRawText } from '../mail/header/raw-text.ts';
 import type { Explanation } from '../policy/explain.ts';
@@ -30,23 +30,23 @@ function subjectOf({ fields, via }: Submission): string | undefined {
 export function noteOfRefused(
   submission: Submission,
   explanation: Explanation,
-  { content, clock }: { readonly content: ContentLevel; readonly clock: Clock },
+  { kept, clock }: { readonly kept: ContentKept; readonly clock: Clock },
 ): JournalDetails {
-  const note = new JournalNote(content, clock);
+  const note = new JournalNote(kept, clock);
   note.tellVerdicts(() => lettersOf(explanation));
   return note.details(submission);
 }
 
 /** The note of one message. */
 export class JournalNote {
-  readonly #content: ContentLevel;
+  readonly #kept: ContentKept;
   readonly #clock: Clock;
   readonly #timings: Record<string, number> = {};
   #since: number;
   #letters: () => string = () => '';
 
-  constructor(content: ContentLevel, clock: Clock) {
-    this.#content = content;
+  constructor(kept: ContentKept, clock: Clock) {
+    this.#kept = kept;
     this.#clock = clock;
     this.#since = clock.monotonic();
   }
@@ -66,13 +66,15 @@ export class JournalNote {
   /** Gives what was noted. @param subject decoded, where it is known already */
   details(submission: Submission, subject?: string): JournalDetails {
     const { fields, octets, body, transcript } = submission;
+    const { content, maxBodyOctets } = this.#kept;
     return {
-      content: this.#content,
+      content,
+      maxBodyOctets,
       fields,
       verdicts: this.#letters(),
       ...(octets ? { octets } : {}),
       ...(body.kind === 'mime' ? { body: body.bytes } : {}),
-      subject: this.#content === 'none' ? undefined : (subject ?? subjectOf(submission)),
+      subject: content === 'none' ? undefined : (subject ?? subjectOf(submission)),
       mailer: mailerOf(fields),
       transcript,
       timings: this.#timings,

@@ -73,7 +73,7 @@ export interface HttpParts {
 
 function sendingEndpoints({ settings, mail, clock }: HttpParts): V4Plugin[] {
   const { submit, building, outcomes, suppressed } = mail;
-  const content = keptContent(settings.config.journal);
+  const kept = keptContent(settings.config.journal);
   const parts = {
     limits: settings.config.rest.limits,
     submit,
@@ -86,7 +86,7 @@ function sendingEndpoints({ settings, mail, clock }: HttpParts): V4Plugin[] {
     outcomes,
     suppressed,
     entryLink: entryLinkFor(settings.config, clock),
-    noted: (submission, explanation) => content && noteOfRefused(submission, explanation, { content, clock }),
+    noted: (submission, explanation) => kept && noteOfRefused(submission, explanation, { kept, clock }),
     onRefused: mail.spool.events.refuse,
   } satisfies RestDoorParts;
   return [restDoor(parts), rehearseEndpoint(parts)];

@@ -30,7 +30,15 @@ function numbered(at: number) {
   return spoolEntry({
     ...{ acceptedAt: someTime + at, body },
     journal: {
-      ...{ content: 'full', fields: [], verdicts: '', timings: {}, subject: `Nr. w${at}x Grüße`, body },
+      ...{
+        content: 'full',
+        fields: [],
+        verdicts: '',
+        timings: {},
+        maxBodyOctets: 262_144,
+        subject: `Nr. w${at}x Grüße`,
+        body,
+      },
       octets: Buffer.concat([head, body]),
     },
   });

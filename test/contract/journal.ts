@@ -31,6 +31,7 @@ const failed: Outcome = { kind: 'failed', ...reply };
 function details(changes: Partial<JournalDetails> = {}): JournalDetails {
   return {
     content: 'full',
+    maxBodyOctets: 262_144,
     fields: [{ name: 'From', rawBytes: Buffer.from(' alice@example.com') }],
     verdicts: 'l',
     octets: Buffer.concat([head, body]),
@@ -126,6 +127,40 @@ export function journalContract(name: string, store: JournalUnderTest): void {
       expect([headers?.receivedHead, headers?.receivedBody, headers?.sentBody]).toEqual([head, undefined, undefined]);
       expect([full?.receivedHead, full?.receivedBody]).toEqual([head, received]);
       expect(items.map(({ facts }) => facts.subject)).toEqual([undefined, 'Hi', 'Hi']);
+    });
+
+    test('keeps a body up to the limit that is set, also one that the spool has as a file, and says what is over it', async () => {
+      const { spool, journal } = await open();
+      const maxBodyOctets = 400_000;
+      const bodyOf = (octets: number, letter: string): Buffer => Buffer.from(`${letter.repeat(octets - 2)}\r\n`);
+      const add = async (at: number, received: Buffer, sent: Buffer): Promise<void> => {
+        const octets = Buffer.concat([head, received]);
+        const kept = details({ maxBodyOctets, octets, body: received });
+        await spool.add(spoolEntry({ acceptedAt: someTime + at, body: sent, journal: kept }), someTime);
+      };
+      const [most, over, other] = [bodyOf(maxBodyOctets, 'a'), bodyOf(maxBodyOctets + 1, 'a'), bodyOf(300_000, 'b')];
+      await add(0, most, most);
+      await add(1, other, most);
+      await add(2, over, over);
+      await add(3, other, over);
+      await add(4, body, body);
+      await add(5, over, body);
+      const items = (await journal.list({ limit: 10 })).items.toReversed();
+      const kept = await Promise.all(items.map(({ seq }) => journal.content(seq)));
+      expect(kept.map((content) => [content?.receivedBody?.length, content?.sentBody?.length])).toEqual([
+        [400_000, 400_000],
+        [300_000, 400_000],
+        [undefined, undefined],
+        [300_000, undefined],
+        [body.length, body.length],
+        [undefined, body.length],
+      ]);
+      expect(kept[1]?.receivedBody?.equals(other)).toBe(true);
+      expect(kept[1]?.sentBody?.equals(most)).toBe(true);
+      expect(kept.every((content) => content?.receivedHead?.equals(head))).toBe(true);
+      const notes = await Promise.all(items.map(async ({ id }) => (await journal.find(id))?.more.lacking));
+      const tooLarge = 'the body has 400001 octets, and bodies over 400000 (journal.maxBodyOctets) are not kept';
+      expect(notes).toEqual([undefined, undefined, tooLarge, tooLarge, undefined, tooLarge]);
     });
 
     test('is told nothing where it is off', async () => {

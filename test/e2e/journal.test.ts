@@ -374,6 +374,33 @@ test('a preview says that the body was not kept, and does not take it for a mess
   await send(running, good.replace('Hi.\r\n', ''));
   const [empty, large] = (await ask(running, `${journal}?limit=2`)).body.result as Json[];
   const sides = async ({ id }: Json): Promise<Json> => (await ask(running, `${journal}/${id}/preview`)).body.result;
+  expect((await ask(running, `${journal}/${large.id}`)).body.result.content_note).toMatch(
+    /^the body has 288002 octets, and bodies over 262144 \(journal\.maxBodyOctets\) are not kept$/,
+  );
   expect(await sides(large)).toMatchObject({ received: { body_kept: false, text: null }, sent: { body_kept: false } });
   expect(await sides(empty)).toMatchObject({ received: { body_kept: true }, sent: { body_kept: true } });
+});
+
+test('keeps a body over 256 KiB where the configuration says so, with several processes as well', async () => {
+  const shipped = parse(readFileSync(join(projectRoot, 'config/postern.yaml'), 'utf8')) as {
+    smtp: object;
+    http: object;
+  };
+  const running = (postern = await startPostern({
+    config: {
+      ...shipped,
+      smtp: {
+        hostname: 'mx.platform.example',
+        listeners: [{ name: 'submission', listen: '127.0.0.1:0', tls: 'starttls' }],
+      },
+      http: { listen: '127.0.0.1:0', tlsListen: '' },
+      processes: 2,
+      journal: { content: 'full', maxBodyOctets: 400_000 },
+    },
+  }));
+  await send(running, good.replace('Hi.', 'x'.repeat(70).concat('\r\n').repeat(4000)));
+  const [row] = (await ask(running, `${journal}?limit=1`)).body.result as Json[];
+  const { body } = await ask(running, `${journal}/${row.id}/preview`);
+  expect(body.result).toMatchObject({ received: { body_kept: true }, sent: { body_kept: true } });
+  expect([body.result.received.text.length, body.result.sent.text.length]).toEqual([284_001, 284_001]);
 });

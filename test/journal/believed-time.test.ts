@@ -49,7 +49,7 @@ test('rows stay while the clock is a year ahead, and go once it has been so for 
     await spool.close();
   });
   const add = async (): Promise<string> => {
-    const details = { content: 'none', fields: [], verdicts: '', timings: {} } as const;
+    const details = { content: 'none', fields: [], verdicts: '', timings: {}, maxBodyOctets: 262_144 } as const;
     const entry = spoolEntry({ acceptedAt: clock.now(), journal: details });
     await spool.add(entry, clock.now());
     return entry.id;

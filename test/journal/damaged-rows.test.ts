@@ -11,7 +11,14 @@ import { scratchFolder } from '../support/scratch.ts';
 import { someTime, spoolEntry } from '../support/spool-entry.ts';
 
 const dayMs = 86_400_000;
-const details = { content: 'headers', fields: [], verdicts: '', timings: {}, subject: 'Hi' } as const;
+const details = {
+  content: 'headers',
+  fields: [],
+  verdicts: '',
+  timings: {},
+  maxBodyOctets: 262_144,
+  subject: 'Hi',
+} as const;
 
 async function open() {
   const file = join(scratchFolder(), 'postern.db');

@@ -30,7 +30,7 @@ afterAll(() => server?.remove());
 
 const dayMs = 86_400_000;
 const waiting = { timeout: 20_000, interval: 50 };
-const details = { content: 'full', fields: [], verdicts: '', timings: {} } as const;
+const details = { content: 'full', fields: [], verdicts: '', timings: {}, maxBodyOctets: 262_144 } as const;
 
 async function open(url: string, options: Partial<PostgresSpoolOptions> = {}): Promise<PostgresSpool> {
   const spool = await PostgresSpool.open({ url, ...options });

@@ -44,7 +44,14 @@ function askedForRecipient(parameters: ReadonlyMap<string, string>): RecipientRe
 /** What the journal keeps of a refusal that the door makes: what was said, and nothing of the message. */
 export function heardOf({ transcript }: Client): JournalDetails | undefined {
   if (!transcript) return undefined;
-  return { content: 'none', fields: [], verdicts: '', timings: {}, transcript: transcript.ofTransaction() };
+  return {
+    content: 'none',
+    maxBodyOctets: 0,
+    fields: [],
+    verdicts: '',
+    timings: {},
+    transcript: transcript.ofTransaction(),
+  };
 }
 
 /** The mail commands of one session. Hand in each command only when the one before has been answered. */

@@ -19,14 +19,18 @@ export type ListedJournal = readonly [
   receivedBody: number,
   isSameBody: boolean,
   keepsSentHead: boolean,
-  keepsSentBody: boolean,
+  /** Octets of the body that leaves where that is sent beside the row; -1: it is not kept, 0: it is the message's own, or empty. */
+  sentBody: number,
 ];
 
-/** Makes the list of a row. What is kept of the message that came is sent beside it. */
-export function listJournal({ row, receivedHead, receivedBody, ...packed }: PackedJournal): ListedJournal {
+/**
+ * Makes the list of a row. What is kept of the message that came is sent beside it.
+ * @param apart octets of the body that leaves, where it is sent beside the row because the message's own is a file
+ */
+export function listJournal({ row, receivedHead, receivedBody, ...packed }: PackedJournal, apart = 0): ListedJournal {
   const { isSameBody, keepsSentHead, keepsSentBody } = packed;
   const octets = [receivedHead?.length ?? -1, receivedBody?.length ?? -1] as const;
-  return [row.facts, row.more, row.waiting, ...octets, isSameBody, keepsSentHead, keepsSentBody];
+  return [row.facts, row.more, row.waiting, ...octets, isSameBody, keepsSentHead, keepsSentBody ? apart : -1];
 }
 
 /**
@@ -35,7 +39,7 @@ export function listJournal({ row, receivedHead, receivedBody, ...packed }: Pack
  * @param octets.take gives the next octets of what came
  */
 export function unlistJournal(
-  [facts, more, waiting, received, receivedBody, isSameBody, keepsSentHead, keepsSentBody]: ListedJournal,
+  [facts, more, waiting, received, receivedBody, isSameBody, keepsSentHead, sentBody]: ListedJournal,
   { message, account, at }: PackedEvent,
   octets: {
     readonly head: Uint8Array;
@@ -49,6 +53,6 @@ export function unlistJournal(
     receivedHead: received >= 0 ? octets.take(received) : undefined,
     receivedBody: receivedBody >= 0 ? octets.take(receivedBody) : undefined,
     sentHead: keepsSentHead ? octets.head : undefined,
-    sentBody: keepsSentBody ? octets.body : undefined,
+    sentBody: sentBody > 0 ? octets.take(sentBody) : sentBody === 0 ? octets.body : undefined,
   };
 }

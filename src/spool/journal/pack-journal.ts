@@ -15,7 +15,6 @@ import {
   type JournalMore,
   type JournalReason,
   journalBounds,
-  mostBodyOctets,
   outcomeNumbers,
 } from '../../journal/journal-row.ts';
 
@@ -108,7 +107,7 @@ function octetsOf(
   const { octets, body } = details;
   if (!octets || !body) return { ...noOctets, receivedHead: headOf(details) };
   const receivedHead = octets.subarray(0, octets.length - body.length);
-  if (details.content === 'headers' || (details.largeBody ?? body.length) > mostBodyOctets)
+  if (details.content === 'headers' || (details.largeBody ?? body.length) > details.maxBodyOctets)
     return { receivedHead, receivedBody: undefined, isSameBody: false };
   const isSameBody = sent !== undefined && sent.length === body.length && sent.equals(body);
   return { receivedHead, receivedBody: isSameBody ? undefined : body, isSameBody };
@@ -117,8 +116,8 @@ function octetsOf(
 function lackingOf(details: JournalDetails | undefined, body: Buffer | undefined): string | undefined {
   if (details?.lacking !== undefined) return details.lacking;
   const largest = Math.max(details?.largeBody ?? details?.body?.length ?? 0, body?.length ?? 0);
-  if (details?.content !== 'full' || largest <= mostBodyOctets) return undefined;
-  return `the body has ${largest} octets, and bodies over ${mostBodyOctets} are not kept`;
+  if (details?.content !== 'full' || largest <= details.maxBodyOctets) return undefined;
+  return `the body has ${largest} octets, and bodies over ${details.maxBodyOctets} (journal.maxBodyOctets) are not kept`;
 }
 
 /** Makes the row of an accepted message. @param sent the body that leaves */
@@ -168,7 +167,7 @@ export function acceptedRow(event: AcceptedEvent, details: JournalDetails, sent:
     },
     ...octetsOf(details, sent),
     keepsSentHead: content !== 'none',
-    keepsSentBody: content === 'full' && sent.length <= mostBodyOctets,
+    keepsSentBody: content === 'full' && sent.length <= details.maxBodyOctets,
   };
 }
 

@@ -331,7 +331,9 @@ export class SqliteSpool implements Spool {
     const size = head.length + whole.length;
     const bodyLength = body ? body.length : BODY_IN_FILE;
     const packed = details && boundedAccepted(event, { details, sent: { head, body: whole } }, this.#contentGauge);
-    const journal = packed && listJournal(packed);
+    // A body that is a file goes to the thread for the journal's sake alone.
+    const apart = packed?.keepsSentBody && !body ? whole : undefined;
+    const journal = packed && listJournal(packed, apart?.length);
     await this.#thread.add(
       {
         ...{
@@ -345,7 +347,7 @@ export class SqliteSpool implements Spool {
         },
         ...(journal ? { journal } : {}),
       },
-      { head, body, ...(packed ? { received: [packed.receivedHead, packed.receivedBody] } : {}) },
+      { head, body, ...(packed ? { received: [packed.receivedHead, packed.receivedBody, apart] } : {}) },
     );
     if (packed) this.#contentGauge?.wrote('accepted', 1);
     this.events.committed([event]);

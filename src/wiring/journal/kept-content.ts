@@ -4,11 +4,11 @@ import type { Clock } from '../../base/clock.ts';
 import { uuidv7 } from '../../base/ids.ts';
 import type { Config } from '../../config.ts';
 import { type EntryLink, entryLinkBelow } from '../../journal/entry-link.ts';
-import type { ContentLevel } from '../../journal/journal-row.ts';
+import type { ContentKept } from '../../journal/journal-row.ts';
 
 /** How much of each message is kept beside its row; undefined where the journal is off and there are no rows. */
-export function keptContent({ enabled, content }: Config['journal']): ContentLevel | undefined {
-  return enabled ? content : undefined;
+export function keptContent({ enabled, ...kept }: Config['journal']): ContentKept | undefined {
+  return enabled ? kept : undefined;
 }
 
 /** Makes the links of refusals to their rows; undefined where there are no rows, or nobody has said where they are looked at. */

@@ -364,6 +364,7 @@ test('content that comes faster than the index is filled does not pile up', asyn
     octets,
     body: octets.subarray(-8),
     timings: {},
+    maxBodyOctets: 262_144,
   };
   await Promise.all(
     Array.from({ length: 1024 }, () => spool.add(spoolEntry({ acceptedAt: someTime, journal: details }), someTime)),
@@ -390,7 +391,7 @@ test('old rows of the journal go although the clock was a year ahead while those
   const file = join(newFolder(), 'postern.db');
   const spool = await SqliteSpool.open({ file });
   const day = 86_400_000;
-  const details = { content: 'none', fields: [], verdicts: '', timings: {} } as const;
+  const details = { content: 'none', fields: [], verdicts: '', timings: {}, maxBodyOctets: 262_144 } as const;
   const add = async (at: number): Promise<string> => {
     const entry = spoolEntry({ acceptedAt: at, journal: details });
     await spool.add(entry, someTime);
