@@ -40,6 +40,7 @@ function message(number: number): SpoolEntry {
     received: { size: 4100, stripped: [] },
     journal: {
       content: 'none',
+      maxBodyOctets: 262_144,
       fields: [],
       verdicts: 'kkkk',
       subject: 'Some subject',

@@ -46,6 +46,7 @@ const body = Buffer.alloc(4096 - head.length, 'A line of text that has some leng
 const dialogue = Array.from({ length: 8 }, (_, at) => `C ${at} MAIL FROM:<alice@example.com> SIZE=4096\n`).join('');
 const details = {
   content: 'none',
+  maxBodyOctets: 262_144,
   fields: Array.from({ length: 12 }, (_, at) => ({ name: `X-Filler-${at}`, rawBytes: Buffer.from('value') })),
   verdicts: 'kkkkkkkkkkkk',
   subject: 'A subject line of some length',

@@ -30,16 +30,6 @@ export const mail = [
     ['find(submitter.account.name, ids)', "find('', ids)"],
     [' || submitter.account.threadRepair !== true', ''],
   ]),
-  ...of('spool/memory-spool.ts', memory, [['query.account === undefined || entry.account === query.account', 'true']]),
-  ...of('spool/memory-claims.ts', memory, [
-    ['(account === undefined || held.entry.account === account) &&', ''],
-    ['Math.max(share, limit - fresh.length)', 'Math.max(0, limit - fresh.length)'],
-    ['limit === 1 && singles % deferredShare === 0 ? 1 : ', ''],
-  ]),
-  ...of('spool/memory-lines.ts', memory, [['if (except.includes(account)) continue', '']]),
-  ...of('spool/threads/memory-threads.ts', memory, [
-    ['const ids = this.#accounts.get(account);', 'const [ids] = this.#accounts.values();'],
-  ]),
   ...of('spool/hold.ts', memory, [
     ['this.#byKey.get(`account ${account}`)', "this.all.find(({ kind }) => kind === 'account')"],
     ['this.#byKey.get(`message ${id}`)', "this.all.find(({ kind }) => kind === 'message')"],
@@ -53,14 +43,15 @@ export const mail = [
     ['WHERE f.account = ? ORDER BY', 'WHERE ? IS NOT NULL ORDER BY', ['test/spool/sqlite/sqlite-store.test.ts']],
     ["(?6 = '' OR account = ?6)", '?6 IS NOT NULL'],
   ]),
-  ...of('spool/sqlite/sqlite-events.ts', sqlite, [
-    ['AND id <= ? AND account = ? AND share = ?', 'AND id <= ? AND ? IS NOT NULL AND share = ?'],
-    ['(?4 IS NULL OR account = ?4)', '(?4 IS NULL OR ?4 IS NOT NULL)'],
-    [
-      'mail_events WHERE account = ? AND share = ? ORDER BY id LIMIT ?',
-      'mail_events WHERE ? IS NOT NULL AND share = ? ORDER BY id LIMIT ?',
-    ],
+  ...of('spool/search/event-search.ts', sqlite, [
+    ["(account === undefined || row['account'] === account)", 'true'],
+    ["(message === undefined || row['queue_id'] === message)", 'true'],
   ]),
+  ...of(
+    'spool/sqlite/event-follower.ts',
+    ['test/spool/sqlite/event-follower.test.ts'],
+    [['WHERE k.key = ? AND e.account = ? ORDER BY', 'WHERE k.key = ? AND ? IS NOT NULL ORDER BY']],
+  ),
   ...of('spool/sqlite/sqlite-ledger.ts', sqlite, [
     [
       "'SELECT * FROM spool_counts WHERE account = ?'",
@@ -107,8 +98,4 @@ export const mail = [
     ['WHERE day = ? AND account = ? AND address', 'WHERE day = ? AND ? IS NOT NULL AND address'],
   ]),
   ...of('spool/search/searched-event.ts', sqlite, [["if (row['account'] !== query.account) return false", '']]),
-  ...of('events/memory-events.ts', memory, [
-    ['(account === undefined || event.account === account) &&', ''],
-    ['event.account === account &&\n', ''],
-  ]),
 ];

@@ -37,7 +37,7 @@ export const zonesGuards = [
   ...of('proxy/api/application-endpoints.ts', applications, [
     ["if (account.plan !== 'free') return", 'if (account) return'],
     ["readsPrefixes: submitterOf(request).credential.scopes.has('ip_prefixes:read')", 'readsPrefixes: true'],
-    ['store.get(zone.id, valid)', "store.get('', valid)"],
+    ['store.get(placeOf(request).zone.id, id)', "store.get('', id)"],
   ]),
   ...of(
     'proxy/api/traffic-endpoint.ts',
