@@ -369,6 +369,8 @@ test('lines are counted in octets where local parts stay UTF-8', () => {
   const field = writeField('To', text, 'addresses');
   expect(longest(field)).toBeLessThanOrEqual(998);
   expect(field.replace(/^To:|\r\n| /g, '')).toBe(text);
+  const tooLong = `a@example.com,${'ü'.repeat(600)}@example.com`;
+  expect(longest(writeField('To', tooLong, 'addresses'))).toBeLessThanOrEqual(998);
 });
 
 test.each([

@@ -555,5 +555,10 @@ test('an address that no line can hold is refused by both doors where people wou
     ).toEqual(['E_HEADER_VALUE_INVALID']);
   }
   expect(codes(check(smtpHeaders([`Bcc: ${long}`]), context))).toEqual([]);
+  // From has a limit of its own, and one reason.
+  const from = check(smtpSubmission(Buffer.from(`From: ${'x'.repeat(1000)}@example.com\r\n\r\nHi\r\n`)), context);
+  expect(from.ok ? [] : from.violations.map(({ message }) => message)).toEqual([
+    expect.stringMatching(/^From has an address of over 254 octets; /),
+  ]);
   expect(codes(check(smtpHeaders([`X-To: ${long}`, `Comments: ${long}`]), context))).toEqual([]);
 });

@@ -16,6 +16,8 @@ test.each([
   ['another charset', 'filename*0*=iso-8859-1\'de\'%DCber; filename*1=" Grüße.txt"', 'Über Grüße.txt'],
   ['a character cut by two sections', 'filename*0*=utf-8\'\'%C3; filename*1*=%9C; filename*2="ber ü"', 'Über ü'],
   ['a section that repeats, one that is missing', 'filename*0="ü"; filename*0="x"; filename*2="y"', 'ü'],
+  ['a section that repeats', 'filename*0="ü"; filename*0="x"; filename*1="y"', 'üy'],
+  ['quotation marks in a later section', "filename*0*=utf-8''a; filename*1*=b'c'd; filename*2=\"ü\"", "ab'c'dü"],
   ['both forms', 'filename="Über"; filename*=utf-8\'\'%C3%9Cber', 'Über'],
   ['an encoded-word among raw text', 'filename="=?utf-8?Q?=C3=9Cber?= Grüße"', 'Über Grüße'],
 ])('%s become one value', async (_, parameters, wanted) => {
@@ -33,6 +35,12 @@ test('ASCII stays as it is, whatever its form', () => {
 test('of a name that is written anew, other parameters stay', () => {
   expect(encodeParameters('text/plain; charset=utf-8; name*0="ü"; format=flowed; name*1="ö" (é); delsp=yes')).toBe(
     "text/plain; charset=utf-8; name*=utf-8''%C3%BC%C3%B6 (=?utf-8?B?w6k=?=); delsp=yes",
+  );
+});
+
+test('parameters between sections are written anew in their place', () => {
+  expect(encodeParameters('attachment; a*0="ü"; b="ö"; a*1="x"; c=1')).toBe(
+    "attachment; a*=utf-8''%C3%BCx; b*=utf-8''%C3%B6; c=1",
   );
 });
 
